@@ -1,0 +1,45 @@
+# Every target sets up .venv first if pyproject.toml or constraints.txt changed since it was last done, and starts at once if not.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+READY  := $(VENV)/.ready
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint types bench clean
+.DELETE_ON_ERROR:
+
+help: ## this list
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1	\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 16
+
+demo: $(READY) ## attention at work: a table and a picture
+	@$(BIN)/python examples/attention_at_work.py
+
+test: lint types ## lint, types, then all tests on all cores
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist worksteal
+
+lint: $(READY) ## ruff
+	$(BIN)/ruff check .
+
+types: $(READY) ## mypy
+	$(BIN)/mypy
+
+bench: $(READY) ## measure speed side by side with peers
+	@for file in benchmarks/[a-z]*.py; do \
+	    [ -e "$$file" ] || { echo "there is no benchmark in benchmarks/ yet" >&2; exit 1; }; \
+	    echo "$$file"; $(BIN)/python "$$file" || exit 1; \
+	done
+
+clean: ## remove caches and builds (.venv stays)
+	rm -rf build dist .pytest_cache .hypothesis .ruff_cache .mypy_cache
+	find . -name __pycache__ -not -path './$(VENV)/*' -prune -exec rm -rf {} +
+
+# The build back end comes first and build isolation is off, so that it too has the pinned version.
+$(READY): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+	    echo "regard needs Python 3.11 or later, but $(PYTHON) is '$$($(PYTHON) --version 2>&1)'; try: make PYTHON=/path/to/python3.11" >&2; \
+	    exit 1; }
+	@echo "Setting up $(VENV), once; downloading torch takes a while."
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install -c constraints.txt hatchling
+	@$(BIN)/python -m pip install -c constraints.txt --no-build-isolation -e '.[all,dev]'
+	@touch $@

@@ -1,0 +1,141 @@
+"""The command line. Each command is one function that imports what it needs inside, so that `regard --help`,
+`--version` and `list` answer at once. A command takes the words after its name and returns the exit code; whatever it
+raises becomes one line on stderr and exit code 2.
+"""
+
+import io
+import os
+import sys
+from collections.abc import Callable
+from typing import NamedTuple
+
+Run = Callable[[list[str]], int]
+
+
+class Command(NamedTuple):
+    """What `regard --help` says about a command, and the function behind it."""
+
+    usage: str
+    sentence: str
+    examples: tuple[str, ...]
+    run: Run
+
+
+COMMANDS: dict[str, Command] = {}
+
+
+def command(usage: str, sentence: str, *examples: str) -> Callable[[Run], Run]:
+    """Offer a function as a command; its name is the first word of the usage."""
+
+    def offer(run: Run) -> Run:
+        COMMANDS[usage.split()[0]] = Command(usage, sentence, examples, run)
+        return run
+
+    return offer
+
+
+@command("list [KIND]", "what there is to build with, one sentence each", "regard list", "regard list masks")
+def list_parts(words: list[str]) -> int:
+    from regard import names
+
+    if len(words) > 1:
+        raise ValueError(f"regard list takes one kind at most, got {len(words)}: {' '.join(words)}")
+    if words:
+        kind = words[0]
+        parts = names.entries(kind).items()
+        print(f"{kind}: {names.describe(kind)}\n")
+        _print_table([(name, entry.target.replace(":", "."), entry.sentence) for name, entry in parts])
+    else:
+        for kind in names.kinds():
+            _print_table([(kind.ljust(10), names.describe(kind)), ("", ", ".join(names.entries(kind)))])
+        print("\nMore about one kind: regard list KIND")
+    return 0
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run one command and return its exit code: 0 fine, 1 it ran and the answer is no, 2 it could not run."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    debug = "--debug" in words
+    words = [word for word in words if word != "--debug"]
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")        # a terminal that cannot show Σ shows ? instead of failing
+    try:
+        code = _run(words)
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:                             # the reader went away, as in `regard list | head -1`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except KeyboardInterrupt:
+        print("regard: stopped", file=sys.stderr)
+        return 130
+    except Exception as error:
+        if debug:
+            raise
+        print(f"regard: {_one_line(error)}", file=sys.stderr)
+        return 2
+
+
+def _run(words: list[str]) -> int:
+    if not words or words[0] in ("-h", "--help", "help"):
+        print(_help())
+        return 0
+    name, *rest = words
+    if name == "--version":
+        from regard import __version__
+
+        print(f"regard {__version__}")
+        return 0
+    if name not in COMMANDS:
+        raise ValueError(_unknown(name))
+    if "-h" in rest or "--help" in rest:
+        print(_help_for(COMMANDS[name]))
+        return 0
+    return COMMANDS[name].run(rest)
+
+
+def _help() -> str:
+    width = max(len(each.usage) for each in COMMANDS.values())
+    return "\n".join([
+        "regard: attention models whose symmetries are declared, checked and visible",
+        "",
+        "usage: regard COMMAND ...",
+        "",
+        *(f"  {each.usage:<{width}}  {each.sentence}" for each in COMMANDS.values()),
+        "",
+        "  --help     this text; after a command, more about it",
+        "  --version  the version",
+        "  --debug    with any command: the whole traceback when something goes wrong",
+        "",
+        "examples:",
+        *(f"  {example}" for each in COMMANDS.values() for example in each.examples),
+    ])
+
+
+def _help_for(each: Command) -> str:
+    examples = [f"  {example}" for example in each.examples]
+    return "\n".join([f"usage: regard {each.usage}", "", each.sentence, "", "examples:", *examples])
+
+
+def _unknown(name: str) -> str:
+    from difflib import get_close_matches
+
+    known = [*COMMANDS, "--help", "--version", "--debug"]
+    near = get_close_matches(name, known, n=1, cutoff=0.5)
+    what = "option" if name.startswith("-") else "command"
+    return f"there is no {what} '{name}'; " + (f"did you mean '{near[0]}'? " if near else "") + "see: regard --help"
+
+
+def _one_line(error: Exception) -> str:
+    """Our own errors (ValueError, OSError) say all there is to say; any other is a surprise, so it keeps its name."""
+    message = " ".join(str(error).split())
+    if message and isinstance(error, ValueError | OSError):
+        return message
+    return f"{type(error).__name__}{message and f': {message}'} (add --debug to see where)"
+
+
+def _print_table(rows: list[tuple[str, ...]]) -> None:
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]) - 1)]
+    for row in rows:
+        print("  " + "  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[-1]]))

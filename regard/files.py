@@ -1,0 +1,274 @@
+"""Safe files. What is written is there whole or not at all: a temporary file in the same folder, synced, then renamed
+over the old one, which stays untouched if anything fails. What is read is JSON, safetensors or plain numpy: nothing is
+ever unpickled, because a pickle may run any code. Errors are one line: which file, what is wrong, what to do.
+"""
+
+import errno
+import hashlib
+import json
+import os
+import secrets
+import stat
+import zipfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from io import BufferedReader
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import numpy as np
+    import torch
+
+    Array = np.ndarray[Any, np.dtype[Any]]
+
+PathLike = str | os.PathLike[str]
+
+
+# ── writing ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+def write_bytes(path: PathLike, data: bytes) -> None:
+    """Write a file, whole or not at all."""
+    with _replacing(path) as part, open(part, "wb") as file:
+        file.write(data)
+
+
+def write_text(path: PathLike, text: str) -> None:
+    """Write text in UTF-8, lines ending as they are, whole or not at all."""
+    write_bytes(path, text.encode("utf-8"))
+
+
+def write_json(path: PathLike, value: Any) -> None:
+    """Write readable JSON, whole or not at all; nan and infinity, which JSON does not have, are refused."""
+    try:
+        text = json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"cannot write {path}: not possible in JSON: {error}") from error
+    write_text(path, text + "\n")
+
+
+def write_tensors(
+    path: PathLike, tensors: Mapping[str, "torch.Tensor"], metadata: Mapping[str, str] | None = None
+) -> None:
+    """Write tensors by name in safetensors form, whole or not at all.
+
+    Any device and any strides will do. Tensors that share memory (tied weights) are each written in full.
+    """
+    from safetensors import SafetensorError
+    from safetensors.torch import save_file
+
+    for key, text in (metadata or {}).items():
+        if not isinstance(text, str):
+            raise ValueError(f"cannot write {path}: metadata must be text, got {text!r} for '{key}'")
+    plain: dict[str, torch.Tensor] = {}
+    storages: set[int] = set()
+    for name, tensor in tensors.items():
+        tensor = tensor.detach().cpu().contiguous()
+        storage = tensor.untyped_storage().data_ptr()
+        plain[name] = tensor.clone() if storage in storages else tensor
+        storages.add(storage)
+    with _replacing(path) as part:
+        try:
+            save_file(plain, part, dict(metadata) if metadata else None)
+        except SafetensorError as error:                # it hides the system's error number inside its text
+            full = f"os error {errno.ENOSPC}" in str(error)
+            raise OSError(errno.ENOSPC if full else errno.EIO, str(error)) from error
+
+
+@contextmanager
+def _replacing(path: PathLike) -> Iterator[Path]:
+    """A new file beside `path` to write into; afterwards it takes the place of `path`, or is gone if anything fails."""
+    target = Path(os.path.realpath(path))               # a link keeps pointing at what is replaced
+    if target.is_dir():
+        raise IsADirectoryError(f"cannot write {path}: it is a folder; give the name of a file")
+    if not target.parent.is_dir():
+        raise FileNotFoundError(f"cannot write {path}: there is no folder {target.parent}; make it first")
+    part = target.parent / f".{target.name}.{secrets.token_hex(4)}.part"
+    try:
+        os.close(os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
+        mode = (target if target.exists() else part).stat().st_mode
+        yield part
+        _sync(part, os.O_RDWR)
+        os.chmod(part, stat.S_IMODE(mode))              # an old file keeps its permissions, a new one has the usual
+        os.replace(part, target)
+    except OSError as error:
+        raise _cannot_write(path, error) from error
+    finally:
+        with suppress(OSError):                         # after success it has already moved away
+            os.unlink(part)
+    _sync_folder(target.parent)
+
+
+def _sync(path: Path, mode: int) -> None:
+    handle = os.open(path, mode)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _sync_folder(folder: Path) -> None:
+    """So that the new name survives a power cut, too. Some systems cannot sync a folder, and need not."""
+    try:
+        _sync(folder, os.O_RDONLY)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP, errno.EACCES):
+            message = f"{folder} was written to, but the disk does not confirm it: {error.strerror}"
+            raise _told(error, message) from error
+
+
+def _cannot_write(path: PathLike, error: OSError) -> OSError:
+    full = "the disk is full; free some space and try again (what was there before is untouched)"
+    reason = full if error.errno in (errno.ENOSPC, errno.EDQUOT) else error.strerror
+    return _told(error, f"cannot write {path}: {reason}")
+
+
+def _told(error: OSError, message: str) -> OSError:
+    """The same kind of error in our words. (An OSError made from number and words would print as "[Errno ...".)"""
+    told = type(error)(message)
+    told.errno = error.errno
+    return told
+
+
+# ── reading ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+def read_json(path: PathLike) -> Any:
+    """What a JSON file holds."""
+    with _reading(path) as file:
+        data = file.read()
+    try:
+        return json.loads(data.decode("utf-8"), parse_constant=_no_constant)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{path} is not JSON: line {error.lineno}, column {error.colno}: {error.msg}") from error
+    except UnicodeDecodeError as error:
+        _refuse_pickle(path)
+        raise ValueError(f"{path} is not JSON: it is not text in UTF-8 (byte {error.start})") from error
+    except ValueError as error:
+        raise ValueError(f"{path} is not JSON: {error}") from error
+
+
+def read_tensors(path: PathLike) -> dict[str, "torch.Tensor"]:
+    """The tensors of a safetensors file by name, on the CPU."""
+    from safetensors.torch import load_file
+
+    with _reading_safetensors(path):
+        return load_file(path)
+
+
+def read_metadata(path: PathLike) -> dict[str, str]:
+    """The metadata of a safetensors file, without its tensors."""
+    from safetensors import safe_open
+
+    with _reading_safetensors(path), safe_open(path, framework="numpy") as file:
+        return dict(file.metadata() or {})
+
+
+def read_array(path: PathLike, key: str | None = None) -> "Array":
+    """The array of a .npy file, or the one called `key` of a .npz file (no key is needed if there is only one)."""
+    import numpy as np
+
+    if _head(path).startswith(b"PK"):
+        arrays = read_arrays(path)
+        if key is None and len(arrays) == 1:
+            return next(iter(arrays.values()))
+        if key not in arrays:
+            asked = "say which by key" if key is None else f"not '{key}'"
+            raise ValueError(f"{path} holds the arrays {', '.join(arrays) or '(none)'}; {asked}")
+        return arrays[key]
+    if key is not None:
+        raise ValueError(f"{path} is no .npz file, so there is no '{key}' in it; leave the key out")
+    with _reading_numpy(path, b"\x93NUMPY", "a .npy file") as file:
+        array: Array = np.load(file, allow_pickle=False)
+        return array
+
+
+def read_arrays(path: PathLike) -> dict[str, "Array"]:
+    """All arrays of a .npz file by name."""
+    import numpy as np
+
+    with _reading_numpy(path, b"PK", "a .npz file") as file, np.load(file, allow_pickle=False) as arrays:
+        for name in arrays.zip.namelist():
+            if not name.endswith(".npy"):
+                raise ValueError(f"it holds '{name}', which is no array")
+        return {name: arrays[name] for name in arrays.files}
+
+
+@contextmanager
+def _reading(path: PathLike) -> Iterator[BufferedReader]:
+    """The file opened for reading bytes, with an error that names it and says what is there instead."""
+    try:
+        with open(path, "rb") as file:
+            yield file
+    except FileNotFoundError as error:
+        folder = Path(path).absolute().parent
+        where = "" if folder.is_dir() else f" (there is no folder {folder} either)"
+        raise FileNotFoundError(f"there is no file {path}{where}") from error
+    except IsADirectoryError as error:
+        raise IsADirectoryError(f"cannot read {path}: it is a folder; give the name of a file") from error
+    except PermissionError as error:
+        raise PermissionError(f"cannot read {path}: permission denied") from error
+
+
+@contextmanager
+def _reading_safetensors(path: PathLike) -> Iterator[None]:
+    from safetensors import SafetensorError
+
+    _head(path)
+    try:
+        yield
+    except SafetensorError as error:
+        _refuse_pickle(path)
+        raise ValueError(f"{path} is not a safetensors file, or is damaged: {error}") from error
+
+
+@contextmanager
+def _reading_numpy(path: PathLike, magic: bytes, wanted: str) -> Iterator[BufferedReader]:
+    if not _head(path).startswith(magic):
+        _refuse_pickle(path)
+        raise ValueError(f"{path} is not {wanted}, whatever its name")
+    try:
+        with open(path, "rb") as file:                  # opened here, because numpy leaves a damaged one open
+            yield file
+    except (ValueError, EOFError, OSError, zipfile.BadZipFile) as error:
+        _refuse_pickle(path)
+        if "allow_pickle" in str(error):
+            raise ValueError(f"{path} holds Python objects as a pickle; {_NEVER}, save it as plain numbers") from error
+        raise ValueError(f"{path} is not {wanted}, or is damaged: {error}") from error
+
+
+_NEVER = "pickles are never opened, because they can run any code"
+
+
+def _refuse_pickle(path: PathLike) -> None:
+    """Raise if the file looks like a pickle: the protocol mark, or the archive that torch.save makes."""
+    head = _head(path)
+    pickled = len(head) > 1 and head[0] == 0x80 and 2 <= head[1] <= 5
+    if head.startswith(b"PK") and zipfile.is_zipfile(path):
+        with zipfile.ZipFile(path) as archive:
+            pickled = any(name.endswith(".pkl") for name in archive.namelist())
+    if pickled:
+        raise ValueError(f"{path} is a pickle (as torch.save makes); {_NEVER}; convert it to safetensors first")
+
+
+def _head(path: PathLike) -> bytes:
+    with _reading(path) as file:
+        return file.read(16)
+
+
+def _no_constant(text: str) -> Any:
+    raise ValueError(f"{text} is no JSON number")
+
+
+# ── checksums ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+def checksum(path: PathLike) -> str:
+    """The file's SHA-256 in hex, read piece by piece."""
+    with _reading(path) as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def verify(path: PathLike, expected: str) -> None:
+    """Raise if the file's SHA-256 is another one."""
+    found = checksum(path)
+    if found != expected.lower():
+        raise ValueError(f"{path} was damaged or changed: its SHA-256 is {found}, expected {expected}")

@@ -1,0 +1,123 @@
+"""The registry: every part that has a name, where it lives, and one sentence about it.
+
+Only strings, so that listing them imports nothing; `find` imports the one that is asked for. To add a part, add a line;
+to add a kind, add a `Kind` to the table at the end. A test imports every entry.
+"""
+
+from importlib import import_module
+from typing import Any, NamedTuple
+
+
+class Entry(NamedTuple):
+    """One part: `target` is "module:attribute"."""
+
+    target: str
+    sentence: str
+
+
+class Kind(NamedTuple):
+    """Parts that can stand in for each other, and what they are for."""
+
+    sentence: str
+    entries: dict[str, Entry]
+
+
+def kinds() -> tuple[str, ...]:
+    """The names of all kinds, in reading order."""
+    return tuple(_KINDS)
+
+
+def describe(kind: str) -> str:
+    """What the parts of this kind are for."""
+    return _kind(kind).sentence
+
+
+def entries(kind: str) -> dict[str, Entry]:
+    """All parts of one kind by name, in reading order."""
+    return dict(_kind(kind).entries)
+
+
+def find(kind: str, name: str) -> Any:
+    """The class or function itself: find("masks", "causal") is regard.attention.masks.Causal."""
+    known = _kind(kind).entries
+    if name not in known:
+        raise ValueError(f"there is no '{name}' among the {kind}; {_advice(name, known)}")
+    module, attribute = known[name].target.split(":")
+    return getattr(import_module(module), attribute)
+
+
+def _kind(kind: str) -> Kind:
+    if kind not in _KINDS:
+        raise ValueError(f"there is no kind '{kind}'; {_advice(kind, _KINDS)}")
+    return _KINDS[kind]
+
+
+def _advice(name: str, known: dict[str, Any]) -> str:
+    from difflib import get_close_matches
+
+    near = get_close_matches(str(name), known, n=1, cutoff=0.5)
+    return (f"did you mean '{near[0]}'? " if near else "") + f"known: {', '.join(known)}"
+
+
+def _at(package: str, lines: dict[str, tuple[str, str]]) -> dict[str, Entry]:
+    return {name: Entry(f"{package}.{target}", sentence) for name, (target, sentence) in lines.items()}
+
+
+_KINDS: dict[str, Kind] = {
+    "masks": Kind("which keys a query may attend to; they combine with & | ~", _at("regard.attention", {
+        "full": ("masks:Full", "everything may attend to everything"),
+        "causal": ("masks:Causal", "nothing later than here: there ≤ here, the present included"),
+        "window": ("masks:Window", "no further away than a reach, along every axis"),
+        "prefix": ("masks:Prefix", "causal, but the first k places are seen by all"),
+        "order": ("masks:Order", "causal in an order of its own: there's rank ≤ here's"),
+        "padding": ("masks:Padding", "real keys only, given by lengths or by a bool tensor"),
+        "documents": ("masks:Documents", "only within the same document of a packed sequence"),
+        "bigbird": ("masks:BigBird", "blocks: near ones, global ones, and some drawn by a seed"),
+        "dense": ("masks:Dense", "any bool tensor, True where attention is allowed"),
+    })),
+    "positions": Kind("how tokens, or q and k, learn where they are", _at("regard.attention", {
+        "none": ("positions:Nothing", "no position: tokens stay a set"),
+        "sinusoidal": ("positions:Sinusoidal", "adds sines on even and cosines on odd channels"),
+        "learned": ("positions:Learned", "adds one learned vector for each place"),
+        "concatenated": ("positions:Concatenated", "appends another position's vector instead of adding it"),
+        "rotary": ("positions:Rotary", "turns q and k by where · frequency: scores know differences only"),
+    })),
+    "biases": Kind("what is added to the scores", _at("regard.attention", {
+        "alibi": ("biases:ALiBi", "minus slope times distance, one slope for each head"),
+        "relative": ("biases:Relative", "a learned vector for each clipped difference, in keys and values (Shaw)"),
+        "buckets": ("biases:Buckets", "a learned number for each bucket of differences, wider far away (T5)"),
+    })),
+    "kernels": Kind("how attention is computed; all give the same numbers", _at("regard.attention.kernels", {
+        "reference": ("reference:reference", "the definition: dense, and easy to read"),
+        "plain": ("plain:plain", "two matrix products around a softmax, for short bfloat16 sequences"),
+        "fused": ("fused:fused", "PyTorch's own fused attention, where that is exact"),
+        "tiled": ("tiled:tiled", "block by block, memory linear in length, empty blocks skipped"),
+    })),
+    "layers": Kind("what networks are made of, each b n d -> b n d", _at("regard.nn", {
+        "attention": ("attention:Attention", "project, turn, attend, project back; self or cross, grouped heads"),
+        "block": ("block:Block", "attention and an MLP, each with its norm and its residual"),
+        "stack": ("block:Stack", "blocks one after another"),
+        "layernorm": ("norm:LayerNorm", "mean 0 and variance 1 over the width, then scale and shift"),
+        "rmsnorm": ("norm:RMSNorm", "root mean square 1 over the width, then scale"),
+        "mlp": ("mlp:MLP", "two linear maps with a nonlinearity between, each token alone"),
+        "swiglu": ("mlp:SwiGLU", "an MLP whose inner channels are gated by silu"),
+    })),
+    "pools": Kind("many tokens to one vector, b n d -> b d, blind to order and to padding", _at("regard.nn", {
+        "mean": ("pool:MeanPool", "the mean of the real tokens"),
+        "sum": ("pool:SumPool", "the sum of the real tokens"),
+        "max": ("pool:MaxPool", "the largest of the real tokens, channel by channel"),
+        "attention": ("pool:AttentionPool", "learned queries attend to the real tokens"),
+        "class": ("pool:ClassToken", "one more token, without a place, read out at the end"),
+    })),
+    "embeddings": Kind("what comes in -> b n d", _at("regard.nn", {
+        "tokens": ("embed:TokenEmbedding", "one learned vector for each token id"),
+        "steps": ("embed:StepEmbedding", "a linear map of each real-valued step"),
+    })),
+    "memories": Kind("the road to attention: a sequence summed up in one vector", _at("regard.nn", {
+        "composite": ("memory:Composite", "Σ θᵀx̄_i: everything counts the same"),
+        "fading": ("memory:Fading", "Σ γ^(T−i) θᵀx̄_i: the past fades at one rate"),
+        "forgetting": ("memory:Forgetting", "h_t = σ(θ_λᵀx̄_t) ⊙ h_(t−1) + θᵀx̄_t: each token decides what stays"),
+        "gated": ("memory:Gated", "Σ σ(θ_λᵀx̄_i) θᵀx̄_i: each token decides what it adds"),
+        "softmax": ("memory:Softmax", "the gates share one softmax: attention with one learned query"),
+    })),
+}

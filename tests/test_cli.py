@@ -1,0 +1,143 @@
+"""The commands answer, and what goes wrong is one line on stderr and exit code 2."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from regard import __version__, cli, names
+
+ROOT = Path(__file__).parents[1]
+
+
+def run(capsys, *words):
+    code = cli.main(list(words))
+    out, err = capsys.readouterr()
+    return code, out, err
+
+
+def test_version(capsys):
+    assert run(capsys, "--version") == (0, f"regard {__version__}\n", "")
+
+
+@pytest.mark.parametrize("words", [["--help"], ["-h"], ["help"], []])
+def test_help_offers_every_command_with_examples(capsys, words):
+    code, out, err = run(capsys, *words)
+    assert (code, err) == (0, "")
+    for command in cli.COMMANDS.values():
+        assert command.usage in out
+        assert command.sentence in out
+    assert "--version" in out
+    assert "--debug" in out
+    assert all(len(line) <= 100 for line in out.splitlines())
+
+
+def test_every_example_runs(capsys):
+    examples = [example for command in cli.COMMANDS.values() for example in command.examples]
+    assert examples
+    for example in examples:
+        first, *words = example.split()
+        assert first == "regard"
+        assert run(capsys, *words)[::2] == (0, "")
+
+
+@pytest.mark.parametrize("name", cli.COMMANDS)
+def test_help_about_one_command(capsys, name):
+    for option in ("--help", "-h"):
+        code, out, err = run(capsys, name, option)
+        assert (code, err) == (0, "")
+        assert out.startswith(f"usage: regard {cli.COMMANDS[name].usage}\n")
+
+
+def test_list_names_everything(capsys):
+    code, out, err = run(capsys, "list")
+    assert (code, err) == (0, "")
+    for kind in names.kinds():
+        assert f"\n  {kind}" in f"\n{out}"
+        assert ", ".join(names.entries(kind)) in out
+
+
+@pytest.mark.parametrize("kind", names.kinds())
+def test_list_of_one_kind(capsys, kind):
+    code, out, err = run(capsys, "list", kind)
+    assert (code, err) == (0, "")
+    rows = out.splitlines()[2:]
+    assert len(rows) == len(names.entries(kind))
+    for row, (name, entry) in zip(rows, names.entries(kind).items(), strict=True):
+        assert row.split()[:2] == [name, entry.target.replace(":", ".")]
+        assert row.endswith(entry.sentence)
+
+
+@pytest.mark.parametrize("words, said", [
+    (["lsit"], "there is no command 'lsit'; did you mean 'list'? see: regard --help"),
+    (["qqq"], "there is no command 'qqq'; see: regard --help"),
+    (["--verison"], "there is no option '--verison'; did you mean '--version'? see: regard --help"),
+    (["list", "maks"], "there is no kind 'maks'; did you mean 'masks'? known: " + ", ".join(names.kinds())),
+    (["list", "masks", "biases"], "regard list takes one kind at most, got 2: masks biases"),
+])
+def test_an_error_is_one_line_and_code_2(capsys, words, said):
+    assert run(capsys, *words) == (2, "", f"regard: {said}\n")
+
+
+def planted(error):
+    def fail(words):
+        raise error
+    return cli.Command("fail", "fails", (), fail)
+
+
+@pytest.mark.parametrize("error, said", [
+    (ValueError("dim is 3;\n  give 4"), "dim is 3; give 4"),
+    (FileNotFoundError("there is no file x"), "there is no file x"),
+    (KeyError("a"), "KeyError: 'a' (add --debug to see where)"),
+    (ValueError(), "ValueError (add --debug to see where)"),
+    (RuntimeError("shapes"), "RuntimeError: shapes (add --debug to see where)"),
+])
+def test_whatever_a_command_raises_is_one_line(capsys, monkeypatch, error, said):
+    monkeypatch.setitem(cli.COMMANDS, "fail", planted(error))
+    assert run(capsys, "fail") == (2, "", f"regard: {said}\n")
+
+
+@pytest.mark.parametrize("words", [["--debug", "fail"], ["fail", "--debug"]])
+def test_debug_shows_the_traceback(monkeypatch, words):
+    monkeypatch.setitem(cli.COMMANDS, "fail", planted(ValueError("here")))
+    with pytest.raises(ValueError, match="here"):
+        cli.main(words)
+
+
+def test_an_interrupt_is_quiet(capsys, monkeypatch):
+    monkeypatch.setitem(cli.COMMANDS, "fail", planted(KeyboardInterrupt()))
+    assert run(capsys, "fail") == (130, "", "regard: stopped\n")
+
+
+def test_a_command_chooses_its_exit_code(capsys, monkeypatch):
+    monkeypatch.setitem(cli.COMMANDS, "no", cli.Command("no", "the answer is no", (), lambda words: len(words)))
+    assert run(capsys, "no", "x")[0] == 1
+
+
+def process(*words, **options):
+    return subprocess.run([sys.executable, "-m", "regard", *words], cwd=ROOT, capture_output=True, text=True, **options)
+
+
+def test_as_a_module():
+    done = process("--version")
+    assert (done.returncode, done.stdout) == (0, f"regard {__version__}\n")
+    done = process("lsit", "--debug")
+    assert done.returncode != 0
+    assert "Traceback" in done.stderr
+
+
+def test_a_terminal_without_greek_letters():
+    done = process("list", "memories", env={**os.environ, "PYTHONIOENCODING": "ascii"})
+    assert done.returncode == 0
+    assert "composite" in done.stdout
+
+
+def test_a_reader_that_goes_away():
+    """As in `regard list | head -1`: the pipe is closed before anything is written."""
+    command = [sys.executable, "-m", "regard", "list"]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as child:
+        child.stdout.close()
+        assert child.stderr.read() == b""
+    assert child.returncode == 0
