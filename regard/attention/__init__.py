@@ -1,0 +1,1 @@
+"""One attention function and what it takes: masks, positions, biases, kernels, a cache."""

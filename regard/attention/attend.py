@@ -1,0 +1,132 @@
+"""The attention function. Every model calls it; what differs between models comes in as a mask, a bias, or a place."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from regard.attention import tap
+from regard.attention.biases import Bias
+from regard.attention.kernels.choose import Choice, choose
+from regard.attention.mask import Mask
+from regard.attention.masks import Full
+from regard.attention.places import Side, Where, sides
+
+
+def attend(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    *,
+    mask: Mask | None = None,
+    bias: Bias | None = None,
+    where: Where = None,
+    scale: float | None = None,
+    dropout: float = 0.0,
+) -> Tensor:
+    """out_i = Σ_j w_ij (v_j + r_ij),  w_i = softmax over the j that mask allows of (scale·q_i·k_j + bias_ij).
+
+    q: b h n c   k: b g m c   v: b g m e   ->   b h n e;  g divides h, and query head i uses key head i // (h/g).
+
+    mask    True = may attend. A query that may attend to nothing gets zeros. Keys that nobody may see may hold anything.
+    bias    added to the scores (ALiBi, Relative, Buckets).
+    where   places: None (consecutive, the queries are the last n of the m), a tensor for the keys whose last n are the
+            queries', or a pair (here, there); each n, b n or b n s. NaN: a token without a place.
+    scale   None is c^(−½).
+    dropout the share of weights that is dropped, always: pass 0.0 when not training.
+
+    Without mask, bias and places it commutes with permutations: attend(P x) = P attend(x).
+    """
+    q, k, v, mask, here, there, scale = prepared(q, k, v, mask, bias, where, scale, dropout)
+    if mask is not None:
+        unseen = mask.unseen(there.count, q.device)
+        if unseen is not None:  # 0 · NaN is NaN, so what nobody may see is cleared
+            k, v = k.masked_fill(grouped(unseen, k), 0), v.masked_fill(grouped(unseen, v), 0)
+    choice = choose(q, k, v, here=here, there=there, mask=mask, bias=bias, dropout=dropout)
+    if torch.is_autocast_enabled(q.device.type):
+        with torch.autocast(q.device.type, enabled=False):
+            out = choice.kernel(q, k, v, here=here, there=there, mask=mask, bias=bias, scale=scale, dropout=dropout)
+    else:
+        out = choice.kernel(q, k, v, here=here, there=there, mask=mask, bias=bias, scale=scale, dropout=dropout)
+    if tap.listeners:
+        heard = tap.Heard(q, k, v, mask, bias, here, there, scale, dropout, out, choice.name)
+        for listener in tap.listeners:
+            listener(heard)
+    return out
+
+
+def explain(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    *,
+    mask: Mask | None = None,
+    bias: Bias | None = None,
+    where: Where = None,
+    scale: float | None = None,
+    dropout: float = 0.0,
+) -> Choice:
+    """Which kernel `attend` would use for the same arguments, and why."""
+    q, k, v, mask, here, there, _ = prepared(q, k, v, mask, bias, where, scale, dropout)
+    return choose(q, k, v, here=here, there=there, mask=mask, bias=bias, dropout=dropout)
+
+
+def prepared(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    mask: Mask | None,
+    bias: Bias | None,
+    where: Where,
+    scale: float | None,
+    dropout: float,
+) -> tuple[Tensor, Tensor, Tensor, Mask | None, Side, Side, float]:
+    """The arguments, checked and in their one form."""
+    if torch.is_autocast_enabled(q.device.type):
+        dtype = torch.get_autocast_dtype(q.device.type)
+        q, k, v = q.to(dtype), k.to(dtype), v.to(dtype)
+    if not (q.dim() == k.dim() == v.dim() == 4):
+        raise ValueError(
+            f"attend takes q: b h n c, k: b g m c, v: b g m e, got {tuple(q.shape)}, {tuple(k.shape)}, {tuple(v.shape)}"
+        )
+    b, h, n, c = q.shape
+    bk, g, m, ck = k.shape
+    if bk != b or ck != c or v.shape[:3] != k.shape[:3] or g == 0 or h % g:
+        complain(q, k, v)
+    if q.dtype != k.dtype or q.dtype != v.dtype or not q.is_floating_point():
+        raise ValueError(f"q, k and v must have one floating dtype, got {q.dtype}, {k.dtype} and {v.dtype}; use .to(...)")
+    if not 0.0 <= dropout < 1.0:
+        raise ValueError(f"dropout must be at least 0 and less than 1, got {dropout}")
+    here, there = sides(where, n, m, b, q.device)
+    if mask is not None:
+        if not isinstance(mask, Mask):
+            raise ValueError(f"mask must be a Mask, got {type(mask).__name__}; wrap a bool tensor, True = may attend, in Dense")
+        mask.fits(b, h, n, m)
+        if type(mask) is Full:
+            mask = None
+    if bias is not None:
+        bias.fits(h, c, v.shape[-1], here.axes)
+    return q, k, v, mask, here, there, c**-0.5 if scale is None else scale
+
+
+def complain(q: Tensor, k: Tensor, v: Tensor) -> None:
+    """Say which of the sizes do not fit together."""
+    (b, h, _, c), (bk, g, m, ck), (bv, gv, mv, _) = q.shape, k.shape, v.shape
+    shapes = f"q: b h n c = {tuple(q.shape)}, k: b g m c = {tuple(k.shape)}, v: b g m e = {tuple(v.shape)}"
+    if not b == bk == bv:
+        problem = f"b must be one number, got {b}, {bk} and {bv}"
+    elif ck != c:
+        problem = f"queries and keys must have as many channels, got c={c} and {ck}"
+    elif (gv, mv) != (g, m):
+        problem = f"keys and values must belong together, got {g} heads of {m} keys and {gv} heads of {mv} values"
+    else:
+        problem = f"the number of key heads must divide that of query heads, got g={g} and h={h}"
+    raise ValueError(f"{problem}; attend was given {shapes}")
+
+
+def grouped(unseen: Tensor, x: Tensor) -> Tensor:
+    """Cleared for a key head when every query head that uses it is told not to look.  b|1 h|1 m -> b|1 g|1 m 1"""
+    g = x.shape[1]
+    if unseen.shape[1] not in (1, g):
+        unseen = unseen.unflatten(1, (g, -1)).all(2)
+    return unseen[..., None]

@@ -1,0 +1,47 @@
+"""Where a recorder may listen. Nobody does by default, and then it costs one look at an empty tuple."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from regard.attention.biases import Bias
+from regard.attention.mask import Mask
+from regard.attention.places import Side
+
+
+@dataclass(frozen=True, eq=False)
+class Heard:
+    """One call of attention: all that its weights follow from, and what was really computed."""
+
+    q: Tensor  # b h n c
+    k: Tensor  # b g m c
+    v: Tensor  # b g m e
+    mask: Mask | None
+    bias: Bias | None
+    here: Side
+    there: Side
+    scale: float
+    dropout: float
+    out: Tensor  # b h n e
+    kernel: str
+
+
+Listener = Callable[[Heard], None]
+listeners: tuple[Listener, ...] = ()
+
+
+@contextmanager
+def listen(listener: Listener) -> Iterator[None]:
+    """Call `listener` with every Heard until the end of the block, also when it ends with an exception."""
+    global listeners
+    listeners = (*listeners, listener)
+    try:
+        yield
+    finally:
+        kept = list(listeners)
+        kept.remove(listener)
+        listeners = tuple(kept)
