@@ -19,7 +19,7 @@ Where = Tensor | tuple[Tensor, Tensor] | None
 Slots = slice | Tensor
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False, slots=True)  # not frozen: attend makes two at every call, and frozen costs a microsecond each
 class Side:
     """Some tokens as the rows (queries) or the columns (keys) of a tile."""
 

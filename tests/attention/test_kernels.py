@@ -139,6 +139,27 @@ def test_kernels_agree_on_random_combinations(case, kernel):
     assert error is None or error < 1e-10
 
 
+STRIDES = {
+    "heads split off": lambda x: x.transpose(1, 2).contiguous().transpose(1, 2),
+    "channels apart": lambda x: x.mT.contiguous().mT,
+    "every other channel": lambda x: x.repeat_interleave(2, -1)[..., ::2],
+    "one row for all": lambda x: x[:1, :1].expand_as(x),
+}
+
+
+@pytest.mark.parametrize("strides", STRIDES)
+@pytest.mark.parametrize("kernel", FAST)
+def test_memory_may_be_laid_out_in_any_way(kernel, strides):
+    inputs = [STRIDES[strides](x.detach()).requires_grad_() for x in random_inputs(150, 150)]
+    mask = Causal() & Window(30)
+    assert compare(kernel, inputs, None, mask=mask) < 1e-10
+    grads = []
+    for name in (kernel, "reference"):
+        with kernels.only(name):  # a sum hands back a gradient without any memory of its own
+            grads.append(torch.autograd.grad(attend(*inputs, mask=mask).sum(), inputs))
+    assert worst_error(*grads) < 1e-10
+
+
 @pytest.mark.parametrize("width", [3, 16])
 @pytest.mark.parametrize("kernel", FAST)
 def test_values_may_have_a_width_of_their_own(kernel, width):

@@ -62,9 +62,15 @@ class Tiles:
         return tile[:, strip.heads] if tile.shape[1] > 1 else tile
 
 
+def even(x: Tensor) -> Tensor:
+    """The kernel takes any strides but one: the channels of a token must lie side by side, or its numbers are wrong."""
+    return x if x.stride(-1) == 1 else x.contiguous()
+
+
 class FlashStrips(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor, strips: tuple[Strip, ...], tiles: Tiles, scale: float) -> Tensor:
+        q, k, v = even(q), even(k), even(v)
         b, h, n, _ = q.shape
         out = q.new_zeros(b, h, n, v.shape[-1])
         # transposed like the kernel's own, whose backward wants it so
@@ -87,7 +93,7 @@ class FlashStrips(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         q, k, v, out, lse = ctx.saved_tensors
-        h = q.shape[1]
+        h, grad = q.shape[1], even(grad)
         dq, dk, dv = torch.zeros_like(q), torch.zeros_like(k), torch.zeros_like(v)
         for strip in ctx.strips:
             parts = backward_op(

@@ -1,0 +1,1 @@
+"""Layers, each b n d -> b n d unless it says otherwise."""

@@ -1,0 +1,121 @@
+"""Multi-head attention as a layer: project, turn, attend, project back. Cross-attention is the same class with a memory."""
+
+from __future__ import annotations
+
+from einops import rearrange
+from torch import Tensor, nn
+
+from regard.attention.attend import attend
+from regard.attention.biases import Bias
+from regard.attention.cache import Cache
+from regard.attention.mask import Mask
+from regard.attention.masks import Padding
+from regard.attention.places import Where
+from regard.attention.positions import Nothing, Position
+from regard.nn.norm import RMSNorm
+from regard.nn.padding import cleared
+from regard.shapes import expect
+from regard.symmetry.groups import EVERYTHING
+
+NOTHING = Nothing()
+
+
+class Attention(nn.Module):
+    """out = mix(attend(turn(to_q x), turn(to_k y), to_v y)), with y = x, or y = memory in cross-attention.   b n d -> b n d
+
+    It holds the projections only. What tells order (mask, bias, position, where) comes with each call, as for `attend`, so the
+    layer itself is permutation-equivariant. `kv_heads` < `heads` shares keys and values among groups of heads. `qk_norm`
+    gives queries and keys a fixed length times a learned scale, so that scores cannot grow without bound.
+    """
+
+    keeps = EVERYTHING
+
+    def __init__(
+        self,
+        dim: int,
+        heads: int,
+        *,
+        kv_heads: int | None = None,
+        memory_dim: int | None = None,
+        qk_norm: bool = False,
+        dropout: float = 0.0,
+        offset: bool = True,
+    ) -> None:
+        super().__init__()
+        kv_heads = heads if kv_heads is None else kv_heads
+        if heads < 1 or dim % heads:
+            fits = dim + heads - dim % heads if heads >= 1 else dim
+            raise ValueError(
+                f"dim must be a multiple of heads, got dim={dim} and heads={heads}; the next one that fits is dim={fits}"
+            )
+        if kv_heads < 1 or heads % kv_heads:
+            raise ValueError(f"kv_heads must divide heads, got kv_heads={kv_heads} and heads={heads}")
+        if not 0.0 <= dropout < 1.0:
+            raise ValueError(f"dropout must be at least 0 and less than 1, got {dropout}")
+        channels = dim // heads
+        self.dim, self.heads, self.kv_heads, self.dropout = dim, heads, kv_heads, dropout
+        self.memory_dim = dim if memory_dim is None else memory_dim
+        self.to_q = nn.Linear(dim, heads * channels, bias=offset)
+        self.to_k = nn.Linear(self.memory_dim, kv_heads * channels, bias=offset)
+        self.to_v = nn.Linear(self.memory_dim, kv_heads * channels, bias=offset)
+        self.mix = nn.Linear(heads * channels, dim, bias=offset)
+        self.norm_q = RMSNorm(channels) if qk_norm else nn.Identity()
+        self.norm_k = RMSNorm(channels) if qk_norm else nn.Identity()
+
+    def forward(
+        self,
+        x: Tensor,
+        memory: Tensor | None = None,
+        *,
+        mask: Mask | None = None,
+        bias: Bias | None = None,
+        position: Position = NOTHING,
+        where: Where = None,
+        real: Tensor | None = None,
+        cache: Cache | None = None,
+    ) -> Tensor:
+        """x: b n d   memory: b m d'   mask, bias, where: as in `attend`   real: bool, which keys are no padding (b m)
+
+        With a cache, x holds the new tokens only, and `where` and `real` are theirs.
+        """
+        if memory is None:
+            x = cleared(x, real)
+        else:
+            memory = cleared(memory, real)
+        b, n, _ = expect(x, "b n d", name="x", d=self.dim)
+        source = x if memory is None else memory
+        _, m, _ = expect(source, "b m d", name="memory", b=b, d=self.memory_dim)
+        q = rearrange(self.to_q(x), "b n (h c) -> b h n c", h=self.heads)
+        k = rearrange(self.to_k(source), "b m (g c) -> b g m c", g=self.kv_heads)
+        v = rearrange(self.to_v(source), "b m (g c) -> b g m c", g=self.kv_heads)
+        q, k = self.norm_q(q).to(v.dtype), self.norm_k(k).to(v.dtype)  # autocast leaves norms in float32
+        if cache is None:
+            here, there, first = places(where, n, m)
+            q, k = position.turn(q, here, first), position.turn(k, there)
+            mask = with_padding(mask, real)
+        else:
+            if memory is not None or isinstance(where, tuple):
+                raise ValueError("a cache is for self-attention: give it new tokens and one `where`, and no memory")
+            first, upcoming = cache.count, cache.upcoming(b, n, x.device, where, real)
+            q, k = position.turn(q, upcoming, first), position.turn(k, upcoming, first)
+            past = cache.add(k, v, upcoming, real)
+            k, v, where, mask = past.k, past.v, past.where, past.mask(mask)
+        dropout = self.dropout if self.training else 0.0
+        out = attend(q, k, v, mask=mask, bias=bias, where=where, dropout=dropout)
+        return self.mix(rearrange(out, "b h n c -> b n (h c)"))
+
+
+def places(where: Where, n: int, m: int) -> tuple[Tensor | None, Tensor | None, int]:
+    """Places of queries and of keys, and the first place of a query when they are consecutive."""
+    if where is None:
+        return None, None, m - n
+    if isinstance(where, Tensor):
+        return where[m - n :] if where.dim() == 1 else where[:, m - n :], where, 0
+    return where[0], where[1], 0
+
+
+def with_padding(mask: Mask | None, real: Tensor | None) -> Mask | None:
+    """The mask, and only what is real."""
+    if real is None:
+        return mask
+    return Padding(real) if mask is None else mask & Padding(real)

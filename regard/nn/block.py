@@ -1,0 +1,198 @@
+"""Blocks and stacks: attention and MLP around a residual stream, with the norm where it was asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from torch import Tensor, nn
+
+from regard.attention.biases import Bias
+from regard.attention.cache import Cache
+from regard.attention.mask import Mask
+from regard.attention.positions import Nothing, Position
+from regard.nn.attention import Attention
+from regard.nn.mlp import make_mlp
+from regard.nn.norm import NORMS
+from regard.nn.padding import cleared
+from regard.symmetry.groups import EVERYTHING, Group
+
+
+class Pre(nn.Module):
+    """x + f(norm x): the stream itself is never normalised, so it needs a norm at the very end."""
+
+    def __init__(self, norm: nn.Module, f: nn.Module, dropout: float) -> None:
+        super().__init__()
+        self.norm, self.f, self.dropout = norm, f, nn.Dropout(dropout)
+
+    def forward(self, x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        return x + self.dropout(self.f(self.norm(x), *args, **kwargs))
+
+
+class Post(nn.Module):
+    """norm(α·x + f(x)), as the transformer was first built (α = 1), and as DeepNorm is with its larger α."""
+
+    def __init__(self, norm: nn.Module, f: nn.Module, dropout: float, alpha: float = 1.0) -> None:
+        super().__init__()
+        self.norm, self.f, self.dropout, self.alpha = norm, f, nn.Dropout(dropout), alpha
+
+    def forward(self, x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        return self.norm(self.alpha * x + self.dropout(self.f(x, *args, **kwargs)))
+
+
+PLACEMENTS = ("pre", "post", "deepnorm")
+
+
+def deepnorm_scales(depth: int, across: int | None = None, *, decoder: bool = False) -> tuple[float, float]:
+    """DeepNet's α (of the residual) and β (of the initial weights) for a stack of `depth` blocks.
+
+    Alone, encoder or decoder: α = (2N)^¼, β = (8N)^(−¼). In an encoder-decoder of N and M blocks: the encoder has
+    α = 0.81·(N⁴M)^(1/16), β = 0.87·(N⁴M)^(−1/16), the decoder α = (3M)^¼, β = (12M)^(−¼). `across` is the depth of the other.
+    """
+    if across is None:
+        return (2 * depth) ** 0.25, (8 * depth) ** -0.25
+    if decoder:
+        return (3 * depth) ** 0.25, (12 * depth) ** -0.25
+    return 0.81 * (depth**4 * across) ** (1 / 16), 0.87 * (depth**4 * across) ** (-1 / 16)
+
+
+class Block(nn.Module):
+    """y = x + attend(norm x);  with a memory y += attend(norm y, memory);  out = y + mlp(norm y).   b n d -> b n d
+
+    (Equations for `placement="pre"`; see Pre and Post.) Permutation-equivariant by itself; position, bias and mask come with
+    the call.
+    """
+
+    keeps = EVERYTHING
+
+    def __init__(
+        self,
+        dim: int,
+        heads: int,
+        *,
+        kv_heads: int | None = None,
+        memory_dim: int | None = None,
+        qk_norm: bool = False,
+        mlp: str = "gelu",
+        hidden: int | None = None,
+        norm: str = "layernorm",
+        placement: str = "pre",
+        alpha: float = 1.0,
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        if norm not in NORMS or placement not in PLACEMENTS:
+            raise ValueError(
+                f"norm must be one of {', '.join(NORMS)} and placement one of {', '.join(PLACEMENTS)}, "
+                f"got {norm!r} and {placement!r}"
+            )
+
+        def around(f: nn.Module) -> nn.Module:
+            if placement == "pre":
+                return Pre(NORMS[norm](dim), f, dropout)
+            return Post(NORMS[norm](dim), f, dropout, alpha if placement == "deepnorm" else 1.0)
+
+        heads_and_more: dict[str, Any] = {"kv_heads": kv_heads, "qk_norm": qk_norm, "dropout": dropout}
+        self.attention = around(Attention(dim, heads, **heads_and_more))
+        self.cross: nn.Module | None = None
+        if memory_dim is not None:
+            self.cross = around(Attention(dim, heads, memory_dim=memory_dim, **heads_and_more))
+        self.mlp = around(make_mlp(mlp, dim, hidden, dropout))
+
+    def forward(self, x: Tensor, memory: Tensor | None = None, *, memory_real: Tensor | None = None, **how: Any) -> Tensor:
+        """how: mask, bias, position, where, real and cache of the self-attention (see Attention)."""
+        x = self.attention(x, **how)
+        if memory is not None:
+            if self.cross is None:
+                raise ValueError("this block has no cross-attention; make it with memory_dim= to give it a memory")
+            x = self.cross(x, memory, real=memory_real)
+        return self.mlp(x)
+
+
+class Stack(nn.Module):
+    """`depth` blocks, and the norm that pre-norm needs at its end.   b n d -> b n d
+
+    `position` acts once on the tokens and in every block on queries and keys. `bias` is shared by all blocks, as T5's is; a
+    function that makes one gives each block its own, as Shaw's has. Padded tokens (`real` False) may hold anything. With a
+    Concatenated position x comes without the channels that it adds. `options` are those of Block.
+    """
+
+    def __init__(
+        self,
+        depth: int,
+        dim: int,
+        heads: int,
+        *,
+        position: Position | None = None,
+        bias: Bias | Callable[[], Bias] | None = None,
+        norm: str = "layernorm",
+        placement: str = "pre",
+        across: int | None = None,
+        memory_dim: int | None = None,
+        **options: Any,
+    ) -> None:
+        super().__init__()
+        if depth < 1:
+            raise ValueError(f"depth must be at least 1, got {depth}")
+        self.position = Nothing() if position is None else position
+        self.bias: Bias | nn.ModuleList | None = (
+            bias if bias is None or isinstance(bias, Bias) else nn.ModuleList(bias() for _ in range(depth))
+        )
+        alpha, beta = deepnorm_scales(depth, across, decoder=memory_dim is not None)
+        self.blocks = nn.ModuleList(
+            Block(dim, heads, norm=norm, placement=placement, alpha=alpha, memory_dim=memory_dim, **options)
+            for _ in range(depth)
+        )
+        self.norm = NORMS[norm](dim) if placement == "pre" else nn.Identity()
+        if placement == "deepnorm":
+            self.shrink(beta)
+
+    def shrink(self, beta: float) -> None:
+        """DeepNet's start: Xavier, with gain β for values, mixing and MLPs and gain 1 for queries and keys."""
+        for name, parameter in self.named_parameters():
+            if parameter.dim() == 2 and ".f." in name:
+                gain = 1.0 if ".to_q." in name or ".to_k." in name else beta
+                nn.init.xavier_normal_(parameter, gain=gain)
+
+    def bias_of(self, i: int) -> Bias | None:
+        """The bias of block i."""
+        return self.bias[i] if isinstance(self.bias, nn.ModuleList) else self.bias  # type: ignore[return-value]
+
+    @property
+    def keeps(self) -> Group:
+        """What survives position and bias; a mask given to `forward` comes on top."""
+        bias = self.bias_of(0)
+        return self.position.keeps if bias is None else self.position.keeps & bias.keeps
+
+    def forward(
+        self,
+        x: Tensor,
+        memory: Tensor | None = None,
+        *,
+        mask: Mask | None = None,
+        where: Tensor | None = None,
+        real: Tensor | None = None,
+        memory_real: Tensor | None = None,
+        caches: Sequence[Cache] | None = None,
+    ) -> Tensor:
+        """caches: one for each block; x then holds the new tokens only."""
+        first = 0
+        x = cleared(x, real)
+        if caches is not None:
+            if len(caches) != len(self.blocks):
+                raise ValueError(f"one cache for each of the {len(self.blocks)} blocks is needed, got {len(caches)}")
+            first, where = caches[0].count, caches[0].upcoming(x.shape[0], x.shape[1], x.device, where, real)
+        x = self.position.place(x, where, first)
+        for i, block in enumerate(self.blocks):
+            x = block(
+                x,
+                memory,
+                memory_real=memory_real,
+                mask=mask,
+                bias=self.bias_of(i),
+                position=self.position,
+                where=where,
+                real=real,
+                cache=None if caches is None else caches[i],
+            )
+        return self.norm(x)

@@ -1,0 +1,90 @@
+"""The part of a block that looks at one token at a time, so it keeps whatever may be done to the tokens as a whole."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from difflib import get_close_matches
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from regard.shapes import expect
+
+
+def relu2(x: Tensor) -> Tensor:
+    """max(x, 0)²"""
+    return F.relu(x).square()
+
+
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "relu": F.relu,
+    "leaky": F.leaky_relu,  # x / 100 below zero
+    "gelu": F.gelu,  # x Φ(x), exact
+    "relu2": relu2,
+}
+
+
+class MLP(nn.Module):
+    """down(activation(up x)).   ... d -> ... d, hidden channels in between, 4 d unless given
+
+    Dropout falls on the hidden channels. Each token by itself: mlp(P x) = P mlp(x) for every order P of the tokens.
+    """
+
+    def __init__(
+        self, dim: int, hidden: int | None = None, activation: str = "gelu", dropout: float = 0.0, bias: bool = True
+    ) -> None:
+        super().__init__()
+        if activation not in ACTIVATIONS:
+            raise unknown("activation", activation, list(ACTIVATIONS))
+        self.dim = dim
+        self.hidden = 4 * dim if hidden is None else hidden
+        self.activation = activation
+        self.up = nn.Linear(dim, self.hidden, bias=bias)
+        self.down = nn.Linear(self.hidden, dim, bias=bias)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, x: Tensor) -> Tensor:
+        expect(x, "... d", name="x", d=self.dim)
+        return self.down(self.dropout(ACTIVATIONS[self.activation](self.up(x))))
+
+    def extra_repr(self) -> str:
+        return f"activation={self.activation}"
+
+
+class SwiGLU(nn.Module):
+    """down(silu(gate x) ⊙ up x), silu(z) = z σ(z).   ... d -> ... d
+
+    Three matrices instead of two, so `hidden` is the multiple of 8 nearest to 8/3 d unless given: as many parameters as
+    an MLP of 4 d. Dropout falls on the hidden channels. Each token by itself: mlp(P x) = P mlp(x) for every order P.
+    """
+
+    def __init__(self, dim: int, hidden: int | None = None, dropout: float = 0.0, bias: bool = False) -> None:
+        super().__init__()
+        self.dim = dim
+        self.hidden = max(8, 8 * round(dim / 3)) if hidden is None else hidden
+        self.gate = nn.Linear(dim, self.hidden, bias=bias)
+        self.up = nn.Linear(dim, self.hidden, bias=bias)
+        self.down = nn.Linear(self.hidden, dim, bias=bias)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, x: Tensor) -> Tensor:
+        expect(x, "... d", name="x", d=self.dim)
+        return self.down(self.dropout(F.silu(self.gate(x)) * self.up(x)))
+
+
+MLPS = (*ACTIVATIONS, "swiglu")
+
+
+def make_mlp(name: str, dim: int, hidden: int | None = None, dropout: float = 0.0) -> MLP | SwiGLU:
+    """The one with this name: relu, leaky, gelu, relu2 or swiglu."""
+    if name == "swiglu":
+        return SwiGLU(dim, hidden, dropout=dropout)
+    if name not in ACTIVATIONS:
+        raise unknown("mlp", name, list(MLPS))
+    return MLP(dim, hidden, activation=name, dropout=dropout)
+
+
+def unknown(what: str, name: str, known: list[str]) -> ValueError:
+    near = get_close_matches(name, known, n=1, cutoff=0.5)
+    hint = f"; did you mean {near[0]!r}?" if near else ""
+    return ValueError(f"{what} must be one of {', '.join(known)}, got {name!r}{hint}")
