@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -10,7 +12,8 @@ from regard.attention.biases import Bias
 from regard.attention.kernels.choose import Choice, choose
 from regard.attention.mask import Mask
 from regard.attention.masks import Full
-from regard.attention.places import Side, Where, sides
+from regard.attention.places import Where, sides
+from regard.attention.terms import Terms
 
 
 def attend(
@@ -37,38 +40,25 @@ def attend(
 
     Without mask, bias and places it commutes with permutations: attend(P x) = P attend(x).
     """
-    q, k, v, mask, here, there, scale = prepared(q, k, v, mask, bias, where, scale, dropout)
-    if mask is not None:
-        unseen = mask.unseen(there.count, q.device)
-        if unseen is not None:  # 0 · NaN is NaN, so what nobody may see is cleared
-            k, v = k.masked_fill(grouped(unseen, k), 0), v.masked_fill(grouped(unseen, v), 0)
-    choice = choose(q, k, v, here=here, there=there, mask=mask, bias=bias, dropout=dropout)
+    q, k, v, terms = prepared(q, k, v, mask, bias, where, scale, dropout)
+    choice = choose(q, k, terms)
     if torch.is_autocast_enabled(q.device.type):
-        with torch.autocast(q.device.type, enabled=False):
-            out = choice.kernel(q, k, v, here=here, there=there, mask=mask, bias=bias, scale=scale, dropout=dropout)
+        with torch.autocast(q.device.type, enabled=False):  # dtypes were settled above; a kernel knows its own
+            out = choice.kernel(q, k, v, terms)
     else:
-        out = choice.kernel(q, k, v, here=here, there=there, mask=mask, bias=bias, scale=scale, dropout=dropout)
+        out = choice.kernel(q, k, v, terms)
     if tap.listeners:
-        heard = tap.Heard(q, k, v, mask, bias, here, there, scale, dropout, out, choice.name)
+        heard = tap.Heard(q, k, v, terms, out, choice.name)
         for listener in tap.listeners:
             listener(heard)
     return out
 
 
-def explain(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    *,
-    mask: Mask | None = None,
-    bias: Bias | None = None,
-    where: Where = None,
-    scale: float | None = None,
-    dropout: float = 0.0,
-) -> Choice:
+def explain(q: Tensor, k: Tensor, v: Tensor, **how: Any) -> Choice:
     """Which kernel `attend` would use for the same arguments, and why."""
-    q, k, v, mask, here, there, _ = prepared(q, k, v, mask, bias, where, scale, dropout)
-    return choose(q, k, v, here=here, there=there, mask=mask, bias=bias, dropout=dropout)
+    defaults = {"mask": None, "bias": None, "where": None, "scale": None, "dropout": 0.0}
+    q, k, v, terms = prepared(q, k, v, **(defaults | how))
+    return choose(q, k, terms)
 
 
 def prepared(
@@ -80,7 +70,7 @@ def prepared(
     where: Where,
     scale: float | None,
     dropout: float,
-) -> tuple[Tensor, Tensor, Tensor, Mask | None, Side, Side, float]:
+) -> tuple[Tensor, Tensor, Tensor, Terms]:
     """The arguments, checked and in their one form."""
     if torch.is_autocast_enabled(q.device.type):
         dtype = torch.get_autocast_dtype(q.device.type)
@@ -89,8 +79,7 @@ def prepared(
         raise ValueError(
             f"attend takes q: b h n c, k: b g m c, v: b g m e, got {tuple(q.shape)}, {tuple(k.shape)}, {tuple(v.shape)}"
         )
-    b, h, n, c = q.shape
-    bk, g, m, ck = k.shape
+    (b, h, n, c), (bk, g, m, ck) = q.shape, k.shape
     if bk != b or ck != c or v.shape[:3] != k.shape[:3] or g == 0 or h % g:
         complain(q, k, v)
     if q.dtype != k.dtype or q.dtype != v.dtype or not q.is_floating_point():
@@ -102,11 +91,14 @@ def prepared(
         if not isinstance(mask, Mask):
             raise ValueError(f"mask must be a Mask, got {type(mask).__name__}; wrap a bool tensor, True = may attend, in Dense")
         mask.fits(b, h, n, m)
+        unseen = mask.unseen(m, q.device)
+        if unseen is not None:  # 0 · NaN is NaN, so what nobody may see is cleared
+            k, v = k.masked_fill(grouped(unseen, k), 0), v.masked_fill(grouped(unseen, v), 0)
         if type(mask) is Full:
             mask = None
     if bias is not None:
         bias.fits(h, c, v.shape[-1], here.axes)
-    return q, k, v, mask, here, there, c**-0.5 if scale is None else scale
+    return q, k, v, Terms(here, there, mask, bias, c**-0.5 if scale is None else scale, dropout)
 
 
 def complain(q: Tensor, k: Tensor, v: Tensor) -> None:

@@ -8,9 +8,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from regard.attention.biases import Bias
-from regard.attention.mask import Mask
-from regard.attention.places import Side
+from regard.attention.terms import Terms
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,12 +18,7 @@ class Heard:
     q: Tensor  # b h n c
     k: Tensor  # b g m c
     v: Tensor  # b g m e
-    mask: Mask | None
-    bias: Bias | None
-    here: Side
-    there: Side
-    scale: float
-    dropout: float
+    terms: Terms
     out: Tensor  # b h n e
     kernel: str
 

@@ -310,7 +310,7 @@ def test_a_planted_wrong_kernel_is_caught(kernel, monkeypatch):
     from regard.attention.kernels import choose
 
     true = choose.KERNELS[kernel]
-    monkeypatch.setitem(choose.KERNELS, kernel, lambda *a, scale, **how: true(*a, scale=scale * (1 + 1e-8), **how))
+    monkeypatch.setitem(choose.KERNELS, kernel, lambda q, k, v, terms: true(q * (1 + 1e-8), k, v, terms))
     inputs = random_inputs(64, 64)
     other = "fused" if kernel == "reference" else kernel
     assert compare(other, inputs, None, mask=Causal() & Window(9)) > 1e-10

@@ -12,18 +12,10 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from regard.attention.biases import Bias
 from regard.attention.kernels.fused import added
-from regard.attention.kernels.strips import (
-    Strip,
-    add_columns,
-    alike_everywhere,
-    columns_of,
-    put_rows,
-    rows_of,
-)
-from regard.attention.mask import Mask
+from regard.attention.kernels.strips import Strip, add_columns, alike_everywhere, columns_of, put_rows, rows_of
 from regard.attention.places import Side
+from regard.attention.terms import Terms
 
 forward_op = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default
 backward_op = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward.default
@@ -32,23 +24,21 @@ backward_op = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backwar
 class Tiles:
     """What is added to the scores of each strip. Where it depends on distance alone, it is laid out once and sliced."""
 
-    def __init__(
-        self, q: Tensor, strips: tuple[Strip, ...], *, here: Side, there: Side, mask: Mask | None, bias: Bias | None
-    ) -> None:
-        self.q, self.here, self.there, self.mask, self.bias = q.detach(), here, there, mask, bias
+    def __init__(self, q: Tensor, strips: tuple[Strip, ...], terms: Terms) -> None:
+        self.q, self.terms = q.detach(), terms
         self.laid: Tensor | None = None
         apart = [(s.columns, s.rows) for s in strips if self.needed(s) and isinstance(s.columns, slice)]
-        if apart and alike_everywhere(mask, bias, here):
+        if apart and alike_everywhere(terms):
             self.low = min(columns.start - rows.start for columns, rows in apart)
-            high = max(columns.stop - rows.start for columns, rows in apart)
+            width = max(columns.stop - rows.start for columns, rows in apart) - self.low
             height = max(rows.stop - rows.start for _, rows in apart)
+            here, there = terms.here, terms.there
             rows = Side(True, height, slice(0, height), here.first, None, here.device)
-            width = high - self.low
             columns = Side(False, width, slice(0, width), there.first + self.low, None, there.device)
-            self.laid = added(self.q, rows, columns, mask, bias)
+            self.laid = added(self.q, Terms(rows, columns, terms.mask, terms.bias, terms.scale, terms.dropout))
 
     def needed(self, strip: Strip) -> bool:
-        return self.bias is not None or not strip.full
+        return self.terms.bias is not None or not strip.full
 
     def of(self, strip: Strip) -> Tensor | None:
         """b|1 h|1 step width, or None if nothing is added."""
@@ -58,7 +48,7 @@ class Tiles:
             start = strip.columns.start - strip.rows.start - self.low
             tile = self.laid[:, :, : strip.step, start : start + strip.width]
         else:
-            tile = added(self.q, *strip.sides(self.here, self.there), self.mask, self.bias)
+            tile = added(self.q, strip.terms(self.terms))
         return tile[:, strip.heads] if tile.shape[1] > 1 else tile
 
 
@@ -69,31 +59,27 @@ def even(x: Tensor) -> Tensor:
 
 class FlashStrips(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor, strips: tuple[Strip, ...], tiles: Tiles, scale: float) -> Tensor:
+    def forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor, strips: tuple[Strip, ...], tiles: Tiles) -> Tensor:
         q, k, v = even(q), even(k), even(v)
         b, h, n, _ = q.shape
         out = q.new_zeros(b, h, n, v.shape[-1])
         # transposed like the kernel's own, whose backward wants it so
         lse = q.new_zeros(b, n, h, dtype=torch.float64 if q.dtype == torch.float64 else torch.float32).transpose(1, 2)
+        scale = tiles.terms.scale
         for strip in strips:
-            part, sums = forward_op(
-                rows_of(q, strip),
-                columns_of(k, strip, h),
-                columns_of(v, strip, h),
-                attn_mask=tiles.of(strip),
-                scale=scale,
-            )
+            columns = columns_of(k, strip, h), columns_of(v, strip, h)
+            part, sums = forward_op(rows_of(q, strip), *columns, attn_mask=tiles.of(strip), scale=scale)
             put_rows(out, strip, part)
             put_rows(lse[..., None], strip, sums[..., None])
         ctx.save_for_backward(q, k, v, out, lse)
-        ctx.strips, ctx.tiles, ctx.scale = strips, tiles, scale
+        ctx.strips, ctx.tiles = strips, tiles
         return out
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         q, k, v, out, lse = ctx.saved_tensors
-        h, grad = q.shape[1], even(grad)
+        h, grad, scale = q.shape[1], even(grad), ctx.tiles.terms.scale
         dq, dk, dv = torch.zeros_like(q), torch.zeros_like(k), torch.zeros_like(v)
         for strip in ctx.strips:
             parts = backward_op(
@@ -106,9 +92,9 @@ class FlashStrips(torch.autograd.Function):
                 0.0,
                 False,
                 attn_mask=ctx.tiles.of(strip),
-                scale=ctx.scale,
+                scale=scale,
             )
             put_rows(dq, strip, parts[0])
             add_columns(dk, strip, h, parts[1])
             add_columns(dv, strip, h, parts[2])
-        return dq, dk, dv, None, None, None
+        return dq, dk, dv, None, None

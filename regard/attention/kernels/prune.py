@@ -14,59 +14,37 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regard.attention.biases import Bias
 from regard.attention.kernels.fused import added
 from regard.attention.kernels.reference import heads_of
-from regard.attention.mask import Blocks, Mask
-from regard.attention.places import Side
+from regard.attention.mask import Blocks
+from regard.attention.terms import Terms
 
 
-def prune(
-    blocks: Blocks,
-    q: Tensor,
-    k: Tensor,
-    *,
-    here: Side,
-    there: Side,
-    mask: Mask | None,
-    bias: Bias,
-    scale: float,
-    block: int,
-) -> Blocks:
+def prune(blocks: Blocks, q: Tensor, k: Tensor, terms: Terms, block: int) -> Blocks:
     """The same blocks without those that cannot matter, head by head.  -> 1 h row-blocks column-blocks"""
-    upper = bias.upper(here.bounds(block), there.bounds(block))
+    assert terms.bias is not None
+    upper = terms.bias.upper(terms.here.bounds(block), terms.there.bounds(block))
     if upper is None:
         return blocks
     bound = np.where(blocks.some, upper.max(0, keepdims=True), -np.inf)  # 1 h nr nc
     nearest = bound[0].sum(0).argmax(-1)  # the block to glance at, for each block of rows
-    slack = row_slack(q, k, nearest, here=here, there=there, mask=mask, bias=bias, scale=scale, block=block)
-    threshold = math.log(torch.finfo(q.dtype).eps / 2) - math.log(max(there.count, 1))
+    slack = row_slack(q, k, nearest, terms, block)
+    threshold = math.log(torch.finfo(q.dtype).eps / 2) - math.log(max(terms.there.count, 1))
     with np.errstate(invalid="ignore"):
         matters = ~(bound + slack[None, :, :, None] < threshold)  # −inf + inf is NaN, a row that sees nothing: kept
     return Blocks(blocks.some & matters, blocks.every)
 
 
-def row_slack(
-    q: Tensor,
-    k: Tensor,
-    nearest: np.ndarray,
-    *,
-    here: Side,
-    there: Side,
-    mask: Mask | None,
-    bias: Bias,
-    scale: float,
-    block: int,
-) -> np.ndarray:
+def row_slack(q: Tensor, k: Tensor, nearest: np.ndarray, terms: Terms, block: int) -> np.ndarray:
     """max over the rows of a block of |q_i|·max|k|·scale − a lower bound of the row's log-sum-exp.  h row-blocks"""
+    n, m = terms.here.count, terms.there.count
     longest = heads_of(k.norm(dim=-1, keepdim=True).amax(2, keepdim=True), q.shape[1])  # b h 1 1
-    most = (q.norm(dim=-1, keepdim=True) * longest * abs(scale)).squeeze(-1)  # b h n
+    most = (q.norm(dim=-1, keepdim=True) * longest * abs(terms.scale)).squeeze(-1)  # b h n
     slack = []
     for i, j in enumerate(nearest):
-        rows = slice(i * block, min((i + 1) * block, here.count))
-        columns = slice(int(j) * block, min((int(j) + 1) * block, there.count))
-        near = heads_of(k[:, :, columns], q.shape[1])
-        scores = (q[:, :, rows] * scale) @ near.mT
-        scores = scores + added(q, here.part(rows), there.part(columns), mask, bias)
+        rows = slice(i * block, min((i + 1) * block, n))
+        columns = slice(int(j) * block, min((int(j) + 1) * block, m))
+        scores = (q[:, :, rows] * terms.scale) @ heads_of(k[:, :, columns], q.shape[1]).mT
+        scores = scores + added(q, terms.part(rows, columns))
         slack.append((most[:, :, rows] - scores.logsumexp(-1)).amax((0, 2)))
     return torch.stack(slack, -1).double().cpu().numpy()

@@ -5,50 +5,41 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from regard.attention.biases import Bias
-from regard.attention.mask import Mask
-from regard.attention.places import Side
+from regard.attention.kernels.precision import HALF
+from regard.attention.terms import Terms
 
 
-def reference(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    *,
-    here: Side,
-    there: Side,
-    mask: Mask | None,
-    bias: Bias | None,
-    scale: float,
-    dropout: float,
-) -> Tensor:
-    """out_i = Σ_j w_ij (v_j + r_ij),  w_i = softmax over allowed j of (scale·q_i·k_j + bias_ij).  -> b h n e
+def reference(q: Tensor, k: Tensor, v: Tensor, terms: Terms) -> Tensor:
+    """Half precision is computed in float32 and rounded once, at the end.  -> b h n e"""
+    if q.dtype in HALF:
+        return by_definition(q.float(), k.float(), v.float(), terms).to(q.dtype)
+    return by_definition(q, k, v, terms)
 
-    Half precision is computed in float32 and rounded once, at the end.
+
+def by_definition(q: Tensor, k: Tensor, v: Tensor, terms: Terms) -> Tensor:
+    """out_i = Σ_j w_ij (v_j + r_ij), with matrix products in the dtype given.  -> b h n e"""
+    weights = attention_weights(q, k, terms)
+    if terms.dropout:
+        weights = torch.dropout(weights, terms.dropout, train=True)
+    out = weights.to(v.dtype) @ heads_of(v, q.shape[1])
+    if terms.bias is not None and terms.bias.gives_values:
+        out = out + terms.bias.values(weights, terms.here, terms.there).to(v.dtype)
+    return out
+
+
+def attention_weights(q: Tensor, k: Tensor, terms: Terms) -> Tensor:
+    """w_i = softmax over allowed j of (scale·q_i·k_j + bias_ij), in float32 at least.  -> b h n m
+
+    A row with nothing allowed has zeros, and zero gradients.
     """
-    with torch.autocast(q.device.type, enabled=False):
-        given = q.dtype
-        if given in (torch.float16, torch.bfloat16):
-            q, k, v = q.float(), k.float(), v.float()
-        weights = attention_weights(q, k, here=here, there=there, mask=mask, bias=bias, scale=scale)
-        if dropout:
-            weights = torch.dropout(weights, dropout, train=True)
-        out = weights @ heads_of(v, q.shape[1])
-        if bias is not None and bias.gives_values:
-            out = out + bias.values(weights, here, there)
-        return out.to(given)
-
-
-def attention_weights(
-    q: Tensor, k: Tensor, *, here: Side, there: Side, mask: Mask | None, bias: Bias | None, scale: float
-) -> Tensor:
-    """The softmax itself; zeros, with zero gradients, in a row with nothing allowed.  -> b h n m"""
-    scores = (q * scale) @ heads_of(k, q.shape[1]).mT
-    if bias is not None:
-        scores = scores + bias.scores(q, here, there).to(scores.dtype)
-    if mask is None:
+    scores = (q * terms.scale) @ heads_of(k, q.shape[1]).mT
+    if scores.dtype in HALF:
+        scores = scores.float()
+    if terms.bias is not None:
+        scores = scores + terms.bias.scores(q, terms.here, terms.there).to(scores.dtype)
+    if terms.mask is None:
         return scores.softmax(-1)
-    allowed = mask.tile(here, there)
+    allowed = terms.mask.tile(terms.here, terms.there)
     hidden = ~allowed & allowed.any(-1, keepdim=True)  # an empty row keeps its scores: softmax of only -inf is NaN
     return scores.masked_fill(hidden, -torch.inf).softmax(-1).masked_fill(~allowed, 0)
 

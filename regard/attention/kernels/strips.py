@@ -14,10 +14,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regard.attention.biases import Bias
 from regard.attention.mask import Blocks, Mask, from_settings
 from regard.attention.masks import Full
 from regard.attention.places import Side
+from regard.attention.terms import Terms
 from regard.symmetry.groups import Shifts
 
 
@@ -51,21 +51,21 @@ class Strip:
     def every_row(self) -> slice:
         return slice(self.rows.start, self.rows.start + self.step * self.repeat)
 
-    def sides(self, here: Side, there: Side) -> tuple[Side, Side]:
-        """The tokens of its rows and columns (of the first one, when it repeats)."""
-        return here.part(self.rows), there.part(column_slots(self.columns, there.device))
+    def terms(self, whole: Terms) -> Terms:
+        """The terms of its rows and columns (of the first one, when it repeats)."""
+        return whole.part(self.rows, column_slots(self.columns, whole.there.device), full=self.full)
 
 
 def column_slots(columns: slice | tuple[int, ...], device: torch.device) -> slice | Tensor:
     return columns if isinstance(columns, slice) else torch.tensor(columns, device=device)
 
 
-def alike_everywhere(mask: Mask | None, bias: Bias | None, here: Side) -> bool:
+def alike_everywhere(terms: Terms) -> bool:
     """Does a tile depend on how far its rows are from its columns, and on nothing else?"""
-    shifts = Shifts()
-    return (
-        here.consecutive and (mask is None or (mask.static and shifts <= mask.keeps)) and (bias is None or shifts <= bias.keeps)
-    )
+    mask, bias, shifts = terms.mask, terms.bias, Shifts()
+    if mask is not None and not (mask.static and shifts <= mask.keeps):
+        return False
+    return terms.here.consecutive and (bias is None or shifts <= bias.keeps)
 
 
 def block_structure(mask: Mask | None, here: Side, there: Side, block: int) -> Blocks:
@@ -96,9 +96,10 @@ def plain_columns(columns: slice | tuple[int, ...]) -> tuple[str, tuple[int, ...
     return ("run", (columns.start, columns.stop)) if isinstance(columns, slice) else ("slots", columns)
 
 
-def plan(mask: Mask | None, bias: Bias | None, here: Side, there: Side, heads: int, block: int) -> tuple[Strip, ...]:
+def plan(terms: Terms, heads: int, block: int) -> tuple[Strip, ...]:
     """All strips of an attention, in the order of their rows. Rows that may attend to nothing have none."""
-    n, m, join = here.count, there.count, alike_everywhere(mask, bias, here)
+    mask, here, there, join = terms.mask, terms.here, terms.there, alike_everywhere(terms)
+    n, m = here.count, there.count
     static = here.consecutive and (mask is None or mask.static)
     if torch.compiler.is_compiling():
         if not static:  # values cannot be looked at while tracing: every block counts as mixed
