@@ -72,32 +72,34 @@ def prepared(
     dropout: float,
 ) -> tuple[Tensor, Tensor, Tensor, Terms]:
     """The arguments, checked and in their one form."""
-    if torch.is_autocast_enabled(q.device.type):
-        dtype = torch.get_autocast_dtype(q.device.type)
+    device = q.device
+    if torch.is_autocast_enabled(device.type):
+        dtype = torch.get_autocast_dtype(device.type)
         q, k, v = q.to(dtype), k.to(dtype), v.to(dtype)
     if not (q.dim() == k.dim() == v.dim() == 4):
         raise ValueError(
             f"attend takes q: b h n c, k: b g m c, v: b g m e, got {tuple(q.shape)}, {tuple(k.shape)}, {tuple(v.shape)}"
         )
-    (b, h, n, c), (bk, g, m, ck) = q.shape, k.shape
-    if bk != b or ck != c or v.shape[:3] != k.shape[:3] or g == 0 or h % g:
+    (b, h, n, c), (bk, g, m, ck), (bv, gv, mv, e) = q.shape, k.shape, v.shape
+    if not b == bk == bv or ck != c or gv != g or mv != m or g == 0 or h % g:
         complain(q, k, v)
-    if q.dtype != k.dtype or q.dtype != v.dtype or not q.is_floating_point():
+    dtype = q.dtype
+    if k.dtype is not dtype or v.dtype is not dtype or not dtype.is_floating_point:
         raise ValueError(f"q, k and v must have one floating dtype, got {q.dtype}, {k.dtype} and {v.dtype}; use .to(...)")
     if not 0.0 <= dropout < 1.0:
         raise ValueError(f"dropout must be at least 0 and less than 1, got {dropout}")
-    here, there = sides(where, n, m, b, q.device)
+    here, there = sides(where, n, m, b, device)
     if mask is not None:
         if not isinstance(mask, Mask):
             raise ValueError(f"mask must be a Mask, got {type(mask).__name__}; wrap a bool tensor, True = may attend, in Dense")
         mask.fits(b, h, n, m)
-        unseen = mask.unseen(m, q.device)
+        unseen = mask.unseen(m, device)
         if unseen is not None:  # 0 · NaN is NaN, so what nobody may see is cleared
             k, v = k.masked_fill(grouped(unseen, k), 0), v.masked_fill(grouped(unseen, v), 0)
         if type(mask) is Full:
             mask = None
     if bias is not None:
-        bias.fits(h, c, v.shape[-1], here.axes)
+        bias.fits(h, c, e, here.axes)
     return q, k, v, Terms(here, there, mask, bias, c**-0.5 if scale is None else scale, dropout)
 
 

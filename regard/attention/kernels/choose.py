@@ -22,7 +22,8 @@ from regard.attention.kernels.tiled import BLOCK, tiled
 from regard.attention.terms import Terms
 
 SHORT = 512  # up to here plain products beat SDPA in bfloat16 on a processor that has units for it
-SMALL = 512 * 512  # pairs up to which a dense matrix costs less than finding out which blocks matter
+SMALL = 320 * 320  # pairs up to which a dense matrix costs less than finding out which blocks matter
+SMALL_WITH_BIAS = 1024 * 1024  # the same with a bias, whose heads are cut one by one
 LARGE = 2**24  # pairs beyond which no matrix of them is made
 FEW_SCORES = 2**23  # scores, of all rows and heads, up to which the reference may keep them for the gradient
 
@@ -64,7 +65,7 @@ def choose(q: Tensor, k: Tensor, terms: Terms) -> Choice:
         if b * h * n * m <= FEW_SCORES:
             return Choice("reference", reference, f"{reason}, and {n} × {m} is small enough to be done plainly")
         return Choice("tiled", tiled, f"{reason}, and {n} × {m} is too large to be done plainly")
-    if n * m <= SMALL:
+    if n * m <= (SMALL if terms.bias is None else SMALL_WITH_BIAS):
         return Choice("fused", fused, f"a matrix of {n} × {m} costs less than finding out which blocks matter")
     if terms.bias is not None:
         return Choice("tiled", tiled, "the bias is laid out strip by strip, and far blocks may be skipped")

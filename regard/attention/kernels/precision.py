@@ -25,4 +25,4 @@ CPU_MULTIPLIES = {torch.bfloat16: _has_bfloat16_units(), torch.float16: False}
 
 def native(x: Tensor) -> bool:
     """Does the processor that holds x multiply its dtype at full speed?"""
-    return x.device.type != "cpu" or CPU_MULTIPLIES.get(x.dtype, True)
+    return CPU_MULTIPLIES.get(x.dtype, True) or x.device.type != "cpu"
