@@ -65,7 +65,8 @@ class ALiBi(Bias):
     """−slope·|here − there|, summed over axes; a slope a head: attention that forgets at its own pace.
 
     slope_i = 2^(−8i/h), i from 1, when h is a power of two; otherwise those of the power below, then every other one of
-    its double. `two_sided=False` lets only the past fade: the future gets 0. `learned=True` makes the slopes parameters.
+    its double. `two_sided=False` lets only the past fade; the future gets 0, so use it with Causal. `learned=True` makes the
+    slopes parameters.
     """
 
     keeps = Shifts()

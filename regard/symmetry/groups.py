@@ -42,6 +42,9 @@ class Trivial(Group):
     def parts(self) -> tuple[Group, ...]:
         return ()
 
+    def __str__(self) -> str:
+        return "nothing"
+
 
 @dataclass(frozen=True)
 class Permutations(Group):

@@ -40,6 +40,7 @@ def test_inside():
 
 
 def test_words():
+    assert str(Trivial()) == "nothing"
     assert str(EVERYTHING) == "permutations and shifts"
     assert str(Shifts(4)) == "shifts by multiples of 4"
     with pytest.raises(ValueError, match=r"step must be a positive whole number, got 0; Shifts\(\) is every shift"):

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from regard.attention import kernels
+from regard.attention.biases import Bias
 from regard.attention.kernels.fused import fused, needs_no_matrix, refuses
 from regard.attention.kernels.plain import plain
 from regard.attention.kernels.precision import HALF, native
@@ -68,7 +69,8 @@ def choose(q: Tensor, k: Tensor, terms: Terms) -> Choice:
     if n * m <= (SMALL if terms.bias is None else SMALL_WITH_BIAS):
         return Choice("fused", fused, f"a matrix of {n} × {m} costs less than finding out which blocks matter")
     if terms.bias is not None:
-        return Choice("tiled", tiled, "the bias is laid out strip by strip, and far blocks may be skipped")
+        skips = ", and far blocks may be skipped" if type(terms.bias).upper is not Bias.upper else ""
+        return Choice("tiled", tiled, f"the bias is laid out strip by strip{skips}")
     share = sum(strip.area for strip in plan(terms, 1, BLOCK)) / (n * m)
     if share < 0.9 or n * m > LARGE:
         return Choice("tiled", tiled, f"{share:.0%} of the {n} × {m} pairs are in blocks that are not empty")
