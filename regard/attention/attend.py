@@ -91,7 +91,8 @@ def prepared(
     here, there = sides(where, n, m, b, device)
     if mask is not None:
         if not isinstance(mask, Mask):
-            raise ValueError(f"mask must be a Mask, got {type(mask).__name__}; wrap a bool tensor, True = may attend, in Dense")
+            advice = "wrap a bool tensor, True = may attend, in Dense of regard.attention.masks"
+            raise ValueError(no_object("mask", mask, Mask, advice))
         mask.fits(b, h, n, m)
         unseen = mask.unseen(m, device)
         if unseen is not None:  # 0 · NaN is NaN, so what nobody may see is cleared
@@ -99,8 +100,17 @@ def prepared(
         if type(mask) is Full:
             mask = None
     if bias is not None:
+        if not isinstance(bias, Bias):
+            raise ValueError(no_object("bias", bias, Bias, "for scores of your own, subclass Bias of regard.attention.biases"))
         bias.fits(h, c, e, here.axes)
     return q, k, v, Terms(here, there, mask, bias, c**-0.5 if scale is None else scale, dropout)
+
+
+def no_object(name: str, given: Any, kind: type, advice: str) -> str:
+    """Why this is no mask or bias, and what to do about it."""
+    if isinstance(given, type) and issubclass(given, kind):
+        return f"{name} must be an object, got the class {given.__name__}; write {given.__name__}(...)"
+    return f"{name} must be a {kind.__name__} of regard.attention, got {type(given).__name__}; {advice}"
 
 
 def complain(q: Tensor, k: Tensor, v: Tensor) -> None:

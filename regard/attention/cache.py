@@ -1,7 +1,8 @@
 """The past of one attention layer while a sequence is written step by step: keys, values, and where they are.
 
 Masks and biases read places, so a cache has no offsets to get wrong: rows of different length leave holes, a window that
-forgets stores keys in any order, and attention comes out the same. Nothing here carries gradients.
+forgets stores keys in any order, and attention comes out the same. A cache is for writing, not for training: it refuses
+gradients.
 """
 
 from __future__ import annotations
@@ -49,8 +50,9 @@ class Cache:
         where   their places (n, b n or b n s); None counts on: each row's next place is its number of real tokens so far.
         real    bool b n, False for padding; None: all real.
         """
+        refuse_gradients(k, v)
         here = self.upcoming(k.shape[0], k.shape[2], k.device, where, real)
-        new = {"k": k.detach(), "v": v.detach()}
+        new = {"k": k, "v": v}
         if here is not None:
             real = self.count_on(here, real)
             new |= {"where": here, "real": real}
@@ -116,6 +118,11 @@ class Cache:
         return self.store[name].narrow(token_axis(name), 0, self.count)
 
 
+def refuse_gradients(k: Tensor, v: Tensor) -> None:
+    if torch.is_grad_enabled() and (k.requires_grad or v.requires_grad):
+        raise ValueError("a cache carries no gradients, so training through it would be wrong in silence; use torch.no_grad()")
+
+
 def token_axis(name: str) -> int:
     return 2 if name in ("k", "v") else 1
 
@@ -142,8 +149,9 @@ class WindowCache(Cache):
         return here
 
     def add(self, k: Tensor, v: Tensor, where: Tensor | None = None, real: Tensor | None = None) -> Past:
+        refuse_gradients(k, v)
         here = self.upcoming(k.shape[0], k.shape[2], k.device, where, real)
-        new = {"k": k.detach(), "v": v.detach(), "where": here, "real": self.count_on(here, real)}
+        new = {"k": k, "v": v, "where": here, "real": self.count_on(here, real)}
         if not self.store:
             self.grow(new, self.reach + 1)
         if k.shape[2] == 1:

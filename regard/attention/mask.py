@@ -77,6 +77,18 @@ class Mask:
         """Name and numbers of a static mask, from which `from_settings` makes it again."""
         return (type(self).__name__, *(getattr(self, field.name) for field in fields(self)))  # type: ignore[arg-type]
 
+    def parts(self) -> tuple[Mask, ...]:
+        """The masks it is combined of."""
+        return (self,)
+
+    @property
+    def farthest(self) -> float:
+        """How far from a query a key can be at most, as far as this is known."""
+        return float("inf")
+
+    def __bool__(self) -> bool:
+        raise TypeError("masks combine with &, | and ~, not with `and`, `or` and `not`; ask `mask is None` for no mask")
+
     def __and__(self, other: Mask) -> Mask:
         return And(self, other)
 
@@ -104,6 +116,9 @@ class Pair(Mask):
         self.static = left.static and right.static
         self.keeps = left.keeps & right.keeps
 
+    def parts(self) -> tuple[Mask, ...]:
+        return (*self.left.parts(), *self.right.parts())
+
     def settings(self) -> tuple[Any, ...]:
         return (type(self).__name__, self.left.settings(), self.right.settings())
 
@@ -127,6 +142,10 @@ class Pair(Mask):
 class And(Pair):
     """Both allow it."""
 
+    @property
+    def farthest(self) -> float:
+        return min(self.left.farthest, self.right.farthest)
+
     def tile(self, here: Side, there: Side) -> Tensor:
         return self.left.tile(here, there) & self.right.tile(here, there)
 
@@ -140,6 +159,10 @@ class And(Pair):
 
 class Or(Pair):
     """Either allows it."""
+
+    @property
+    def farthest(self) -> float:
+        return max(self.left.farthest, self.right.farthest)
 
     def tile(self, here: Side, there: Side) -> Tensor:
         return self.left.tile(here, there) | self.right.tile(here, there)
@@ -165,6 +188,9 @@ class Not(Mask):
 
     def blocks(self, here: Bounds, there: Bounds) -> Blocks:
         return ~self.mask.blocks(here, there)
+
+    def parts(self) -> tuple[Mask, ...]:
+        return self.mask.parts()
 
     def settings(self) -> tuple[Any, ...]:
         return ("Not", self.mask.settings())

@@ -60,6 +60,10 @@ class Window(Mask):
         if not self.reach >= 0:
             raise ValueError(f"reach must be 0 or more, got {self.reach}; Window(0) sees only its own place")
 
+    @property
+    def farthest(self) -> float:
+        return self.reach
+
     def tile(self, here: Side, there: Side) -> Tensor:
         near = ~((there.axis(0) - here.axis(0)).abs() > self.reach)
         for i in range(1, here.axes):
@@ -221,10 +225,16 @@ class Padding(Mask):
     def __init__(self, real: Tensor | Sequence[int]) -> None:
         given = real if isinstance(real, Tensor) else torch.tensor(real)
         if given.dtype.is_floating_point or given.dim() != (2 if given.dtype == torch.bool else 1):
+            hint = "; from 1 = real, 0 = padding it is `mask != 0`" if given.dim() == 2 else ""
+            shape = tuple(given.shape)
             raise ValueError(
-                f"Padding takes whole lengths (b) or a bool tensor b m, True = real, got {given.dtype} {tuple(given.shape)}"
+                f"Padding takes whole lengths (b) or a bool tensor b m, True = real, got {given.dtype} {shape}{hint}"
             )
         self.given = given
+
+    @property
+    def by_length(self) -> bool:
+        return self.given.dim() == 1
 
     def real(self, m: int, device: torch.device) -> Tensor:
         """bool b m"""
@@ -241,9 +251,16 @@ class Padding(Mask):
 
     def fits(self, b: int, h: int, n: int, m: int) -> None:
         shape = tuple(self.given.shape)
-        if shape[0] not in (1, b) or shape[1:] not in ((), (m,)):
-            expected = f"{b} lengths" if self.given.dim() == 1 else f"a bool tensor {b} × {m}"
-            raise ValueError(f"Padding for b={b} rows of m={m} keys takes {expected}, got {shape}")
+        if self.by_length:
+            if shape[0] != b:
+                raise ValueError(f"Padding for b={b} rows takes {b} lengths, got {shape[0]}")
+            if self.given.device.type == "cpu" and b and not torch.compiler.is_compiling():
+                low, high = int(self.given.min()), int(self.given.max())
+                if low < 0 or high > m:
+                    wrong = low if low < 0 else high
+                    raise ValueError(f"lengths of Padding must be from 0 to m={m}, the number of keys, got {wrong}")
+        elif shape[0] not in (1, b) or shape[1] != m:
+            raise ValueError(f"Padding for b={b} rows of m={m} keys takes a bool tensor {b} × {m}, got {shape}")
 
     def unseen(self, m: int, device: torch.device) -> Tensor | None:
         return ~self.real(m, device)[:, None]
@@ -252,7 +269,7 @@ class Padding(Mask):
         return Padding(taken(self.real(order.shape[-1], self.given.device), order))
 
     def __repr__(self) -> str:
-        return f"Padding({'lengths' if self.given.dim() == 1 else 'real'}: {tuple(self.given.shape)})"
+        return f"Padding({'lengths' if self.by_length else 'real'}: {tuple(self.given.shape)})"
 
 
 class Dense(Mask):
@@ -264,8 +281,10 @@ class Dense(Mask):
         if allowed.dtype != torch.bool or allowed.dim() not in (2, 3, 4):
             raise ValueError(
                 f"Dense takes a bool tensor n m, b n m or b h n m, True = may attend, got {allowed.dtype} "
-                f"{tuple(allowed.shape)}; a float mask that is added to scores is `allowed = mask == 0`"
+                f"{tuple(allowed.shape)}; from 1 = may attend, 0 = may not it is `mask != 0`, and from a float mask that is "
+                f"added to the scores (0 and -inf) it is `mask == 0`"
             )
+        self.shape = tuple(allowed.shape)
         self.allowed = allowed[None, None] if allowed.dim() == 2 else allowed[:, None] if allowed.dim() == 3 else allowed
 
     def tile(self, here: Side, there: Side) -> Tensor:
@@ -285,7 +304,8 @@ class Dense(Mask):
     def fits(self, b: int, h: int, n: int, m: int) -> None:
         shape = tuple(self.allowed.shape)
         if shape[0] not in (1, b) or shape[1] not in (1, h) or shape[2:] != (n, m):
-            raise ValueError(f"Dense for b={b}, h={h}, n={n}, m={m} takes n m, b n m or b h n m, got {shape}")
+            sizes = f"b={b}, h={h}, n={n}, m={m}"
+            raise ValueError(f"Dense for {sizes} takes n m, b n m or b h n m, got {self.shape}; use .expand(...)")
 
     def unseen(self, m: int, device: torch.device) -> Tensor | None:
         return ~self.allowed.to(device).any(2)
@@ -295,7 +315,7 @@ class Dense(Mask):
         return Dense(taken(rows, order))
 
     def __repr__(self) -> str:
-        return f"Dense({tuple(self.allowed.shape)})"
+        return f"Dense({self.shape})"
 
 
 def taken(data: Tensor, order: Tensor) -> Tensor:

@@ -132,6 +132,8 @@ def sides(where: Where, n: int, m: int, b: int, device: torch.device) -> tuple[S
             )
         there = spread(where, m, b, "where", device)
         here = there[:, m - n :]
+    elif not isinstance(where, tuple) or len(where) != 2:
+        raise ValueError(f"where must be a tensor, or a pair (here, there) of tensors, got {type(where).__name__}")
     else:
         here, there = spread(where[0], n, b, "where[0]", device), spread(where[1], m, b, "where[1]", device)
         if here.shape[-1] != there.shape[-1]:
@@ -146,6 +148,8 @@ def sides(where: Where, n: int, m: int, b: int, device: torch.device) -> tuple[S
 
 def spread(where: Tensor, n: int, b: int, name: str, device: torch.device) -> Tensor:
     """n, b n or b n s -> b|1 n s"""
+    if not isinstance(where, Tensor):
+        raise ValueError(f"{name} must be a tensor of coordinates, got {type(where).__name__}; use torch.tensor(...)")
     shape = tuple(where.shape)
     laid = where[None, :, None] if where.dim() == 1 else where[..., None] if where.dim() == 2 else where
     if laid.dim() != 3 or laid.shape[1] != n or laid.shape[0] not in (1, b):

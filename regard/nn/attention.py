@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from einops import rearrange
 from torch import Tensor, nn
 
 from regard.attention.attend import attend
 from regard.attention.biases import Bias
-from regard.attention.cache import Cache
+from regard.attention.cache import Cache, WindowCache
 from regard.attention.mask import Mask
 from regard.attention.masks import Padding
 from regard.attention.places import Where
@@ -85,10 +84,11 @@ class Attention(nn.Module):
         b, n, _ = expect(x, "b n d", name="x", d=self.dim)
         source = x if memory is None else memory
         _, m, _ = expect(source, "b m d", name="memory", b=b, d=self.memory_dim)
-        q = rearrange(self.to_q(x), "b n (h c) -> b h n c", h=self.heads)
-        k = rearrange(self.to_k(source), "b m (g c) -> b g m c", g=self.kv_heads)
-        v = rearrange(self.to_v(source), "b m (g c) -> b g m c", g=self.kv_heads)
+        q = self.to_q(x).unflatten(-1, (self.heads, -1))  # b n h c
+        k = self.to_k(source).unflatten(-1, (self.kv_heads, -1))  # b m g c
+        v = self.to_v(source).unflatten(-1, (self.kv_heads, -1))
         q, k = self.norm_q(q).to(v.dtype), self.norm_k(k).to(v.dtype)  # autocast leaves norms in float32
+        q, k, v = q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2)  # b h n c, b g m c
         if cache is None:
             here, there, first = places(where, n, m)
             q, k = position.turn(q, here, first), position.turn(k, there)
@@ -96,13 +96,14 @@ class Attention(nn.Module):
         else:
             if memory is not None or isinstance(where, tuple):
                 raise ValueError("a cache is for self-attention: give it new tokens and one `where`, and no memory")
+            check_cache(cache, mask)
             first, upcoming = cache.count, cache.upcoming(b, n, x.device, where, real)
             q, k = position.turn(q, upcoming, first), position.turn(k, upcoming, first)
             past = cache.add(k, v, upcoming, real)
             k, v, where, mask = past.k, past.v, past.where, past.mask(mask)
         dropout = self.dropout if self.training else 0.0
         out = attend(q, k, v, mask=mask, bias=bias, where=where, dropout=dropout)
-        return self.mix(rearrange(out, "b h n c -> b n (h c)"))
+        return self.mix(out.transpose(1, 2).flatten(2))  # b n d
 
 
 def places(where: Where, n: int, m: int) -> tuple[Tensor | None, Tensor | None, int]:
@@ -112,6 +113,17 @@ def places(where: Where, n: int, m: int) -> tuple[Tensor | None, Tensor | None, 
     if isinstance(where, Tensor):
         return where[m - n :] if where.dim() == 1 else where[:, m - n :], where, 0
     return where[0], where[1], 0
+
+
+def check_cache(cache: Cache, mask: Mask | None) -> None:
+    """Raise where a mask means something else with a cache, or needs what the cache forgets."""
+    if mask is not None and any(isinstance(part, Padding) and part.by_length for part in mask.parts()):
+        raise ValueError("lengths in a Padding do not say which slots of a cache are real; give real= with the new tokens")
+    if isinstance(cache, WindowCache) and (mask is None or mask.farthest > cache.reach):
+        raise ValueError(
+            f"the cache forgets what is farther than {cache.reach}, but the mask looks farther; "
+            f"use a mask such as Causal() & Window({cache.reach}), or Cache()"
+        )
 
 
 def with_padding(mask: Mask | None, real: Tensor | None) -> Mask | None:

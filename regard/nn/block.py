@@ -134,6 +134,8 @@ class Stack(nn.Module):
         super().__init__()
         if depth < 1:
             raise ValueError(f"depth must be at least 1, got {depth}")
+        if isinstance(position, Bias) or isinstance(bias, Position):
+            raise ValueError("ALiBi, Relative and Buckets are given as bias=, Rotary, Learned and Sinusoidal as position=")
         self.position = Nothing() if position is None else position
         self.bias: Bias | nn.ModuleList | None = (
             bias if bias is None or isinstance(bias, Bias) else nn.ModuleList(bias() for _ in range(depth))
@@ -179,8 +181,12 @@ class Stack(nn.Module):
         first = 0
         x = cleared(x, real)
         if caches is not None:
-            if len(caches) != len(self.blocks):
-                raise ValueError(f"one cache for each of the {len(self.blocks)} blocks is needed, got {len(caches)}")
+            different = len({id(cache) for cache in caches}) if isinstance(caches, Sequence) else 0
+            if different != len(self.blocks):
+                raise ValueError(
+                    f"each of the {len(self.blocks)} blocks needs a cache of its own, got {different}; "
+                    f"use [Cache() for _ in stack.blocks]"
+                )
             first, where = caches[0].count, caches[0].upcoming(x.shape[0], x.shape[1], x.device, where, real)
         x = self.position.place(x, where, first)
         for i, block in enumerate(self.blocks):

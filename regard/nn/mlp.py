@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from difflib import get_close_matches
+from typing import Any
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -13,7 +15,34 @@ from regard.shapes import expect
 
 def relu2(x: Tensor) -> Tensor:
     """max(x, 0)²"""
+    if x.device.type == "cpu" and x.requires_grad and torch.is_grad_enabled() and not torch.compiler.is_compiling():
+        return Relu2.apply(x)[0]
     return F.relu(x).square()
+
+
+class Relu2(torch.autograd.Function):
+    """y = r², r = max(x, 0), and r: on the CPU its gradient 2·r·∂y is one pass over memory, where autograd makes three."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(x: Tensor) -> tuple[Tensor, Tensor]:
+        r = F.relu(x)
+        return r * r, r
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor], output: tuple[Tensor, Tensor]) -> None:
+        ctx.save_for_backward(output[1])
+        ctx.set_materialize_grads(False)
+
+    @staticmethod
+    def backward(ctx: Any, dy: Tensor | None, dr: Tensor | None) -> Tensor | None:
+        (r,) = ctx.saved_tensors
+        dx = None if dy is None else torch.addcmul(dy.new_zeros(()), dy, r, value=2)
+        if dr is None:  # r is used by nobody, but for the gradient of this gradient
+            return dx
+        through = dr * (r > 0)
+        return through if dx is None else dx + through
 
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {

@@ -21,9 +21,10 @@ def cleared(x: Tensor, real: Tensor | None, fill: float = 0.0) -> Tensor:
 
 def check_real(real: Tensor, pattern: str, **sizes: int) -> None:
     """A ValueError if real is no bool tensor of these sizes."""
-    if real.dtype != torch.bool:
+    if not isinstance(real, Tensor) or real.dtype != torch.bool:
+        given = f"{real.dtype} {tuple(real.shape)}" if isinstance(real, Tensor) else type(real).__name__
         raise ValueError(
-            f"real must be a bool tensor '{pattern}', True = real, got {real.dtype} {tuple(real.shape)}; "
+            f"real must be a bool tensor '{pattern}', True = real, got {given}; "
             f"lengths become one by torch.arange(n) < lengths[:, None], numbers by real != 0"
         )
     expect(real, pattern, name="real", **sizes)

@@ -5,7 +5,7 @@ import torch
 
 from regard.attention.attend import attend
 from regard.attention.cache import Cache, WindowCache
-from regard.attention.masks import BigBird, Causal, Prefix, Window
+from regard.attention.masks import BigBird, Causal, Padding, Prefix, Window
 from regard.attention.positions import Concatenated, Learned, Nothing, Rotary, Sinusoidal
 from regard.nn.block import Stack
 from tests.attention.cases import BIASES, CHANNELS, HEADS, made
@@ -155,8 +155,26 @@ def test_words_of_errors():
         Cache(0)
     with pytest.raises(ValueError, match=r"reach must be 0 or more, got -1"):
         WindowCache(-1)
-    with pytest.raises(ValueError, match=r"one cache for each of the 2 blocks is needed, got 1"):
+    with pytest.raises(
+        ValueError, match=r"each of the 2 blocks needs a cache of its own, got 1; use \[Cache\(\) for _ in stack.blocks\]"
+    ):
         stack()(torch.zeros(1, 2, WIDTH), caches=[Cache()])
+
+
+def test_what_would_be_wrong_in_silence_is_refused():
+    model = stack()
+    x = tokens(model)[:, :2]
+    same = Cache()
+    with pytest.raises(ValueError, match=r"needs a cache of its own, got 1"):
+        model(x, caches=[same, same])
+    with pytest.raises(ValueError, match=r"a cache carries no gradients, .* use torch.no_grad"):
+        model(x, mask=Causal(), caches=[Cache(), Cache()])
+    with torch.no_grad():
+        with pytest.raises(ValueError, match=r"lengths in a Padding do not say which slots of a cache are real; give real="):
+            model(x, mask=Causal() & Padding([2, 1, 1]), caches=[Cache(), Cache()])
+        for mask in (Causal(), Causal() & Window(9), Causal() & (Window(3) | Window(7))):
+            with pytest.raises(ValueError, match=r"the cache forgets what is farther than 4, but the mask looks farther"):
+                model(x, mask=mask, caches=[WindowCache(4), WindowCache(4)])
 
 
 def test_a_planted_offset_error_is_caught():

@@ -47,6 +47,28 @@ def test_attend_compiles_without_a_break(case, kernel):
         torch.testing.assert_close(found, true, rtol=1e-5, atol=1e-5)
 
 
+MANY_LENGTHS = {
+    "causal": (lambda q, k, v: attend(q, k, v, mask=Causal()), 3),
+    "alibi": (lambda q, k, v: attend(q, k, v, mask=Causal(), bias=BIAS["alibi"]), 3),
+    "grouped": (lambda q, k, v: attend(q, k[:, :2], v[:, :2], mask=Causal()), 3),
+    "window": (lambda q, k, v: attend(q, k, v, mask=Causal() & Window(30)), 5),  # strips are cut for one length
+    "padding": (lambda q, k, v: attend(q, k, v, mask=Padding([40, 20])), 5),
+}
+
+
+@pytest.mark.parametrize("case", MANY_LENGTHS)
+def test_lengths_may_change(case):
+    """The first two lengths are compiled; after that plain sequences need no further graph."""
+    torch.compiler.reset()
+    f, most = MANY_LENGTHS[case]
+    graphs = []
+    compiled = torch.compile(f, fullgraph=True, backend=lambda graph, _: (graphs.append(graph), graph.forward)[1])
+    for n in (64, 65, 70, 90, 700, 701):
+        q, k, v = torch.randn(3, 2, HEADS, n, 8)
+        torch.testing.assert_close(compiled(q, k, v), f(q, k, v), rtol=1e-5, atol=1e-5)
+    assert len(graphs) <= most
+
+
 def test_a_window_stays_sparse_when_compiled():
     """The blocks that are skipped are skipped in the graph, too: it holds few and narrow matrix products."""
     torch.compiler.reset()

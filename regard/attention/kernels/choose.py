@@ -18,7 +18,7 @@ from regard.attention.kernels.fused import fused, needs_no_matrix, refuses
 from regard.attention.kernels.plain import plain
 from regard.attention.kernels.precision import HALF, native
 from regard.attention.kernels.reference import reference
-from regard.attention.kernels.strips import plan
+from regard.attention.kernels.strips import constant, plan
 from regard.attention.kernels.tiled import BLOCK, tiled
 from regard.attention.terms import Terms
 
@@ -61,17 +61,19 @@ def choose(q: Tensor, k: Tensor, terms: Terms) -> Choice:
         return SHORT_HALF
     if not terms.dropout and needs_no_matrix(terms):
         return SDPA_IN_FLOAT32 if half and not native(q) else SDPA_ALONE
+    tracing = torch.compiler.is_compiling()
+    pairs = "n × m" if tracing else f"{n} × {m}"  # writing a length down would make a compiled function one for it alone
     reason = refuses(terms)
     if reason is not None:
         if b * h * n * m <= FEW_SCORES:
-            return Choice("reference", reference, f"{reason}, and {n} × {m} is small enough to be done plainly")
-        return Choice("tiled", tiled, f"{reason}, and {n} × {m} is too large to be done plainly")
+            return Choice("reference", reference, f"{reason}, and {pairs} is small enough to be done plainly")
+        return Choice("tiled", tiled, f"{reason}, and {pairs} is too large to be done plainly")
     if n * m <= (SMALL if terms.bias is None else SMALL_WITH_BIAS):
-        return Choice("fused", fused, f"a matrix of {n} × {m} costs less than finding out which blocks matter")
+        return Choice("fused", fused, f"a matrix of {pairs} costs less than finding out which blocks matter")
     if terms.bias is not None:
         skips = ", and far blocks may be skipped" if type(terms.bias).upper is not Bias.upper else ""
         return Choice("tiled", tiled, f"the bias is laid out strip by strip{skips}")
-    share = sum(strip.area for strip in plan(terms, 1, BLOCK)) / (n * m)
+    share = sum(strip.area for strip in plan(terms, 1, BLOCK)) / (constant(n) * constant(m))
     if share < 0.9 or n * m > LARGE:
-        return Choice("tiled", tiled, f"{share:.0%} of the {n} × {m} pairs are in blocks that are not empty")
-    return Choice("fused", fused, f"the mask leaves {share:.0%} of {n} × {m}: a dense matrix is best")
+        return Choice("tiled", tiled, f"{share:.0%} of the {pairs} pairs are in blocks that are not empty")
+    return Choice("fused", fused, f"the mask leaves {share:.0%} of {pairs}: a dense matrix is best")

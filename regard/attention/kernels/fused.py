@@ -40,9 +40,13 @@ def fused(q: Tensor, k: Tensor, v: Tensor, terms: Terms) -> Tensor:
         v = F.pad(v, (0, channels - width))
     elif width > channels:
         q, k = F.pad(q, (0, width - channels)), F.pad(k, (0, width - channels))
-    how: dict[str, Any] = {"scale": terms.scale, "enable_gqa": q.shape[1] != k.shape[1]}
+    how: dict[str, Any] = {"scale": terms.scale}
+    if q.shape[1] != k.shape[1]:  # a branch, because a tracer's open size makes no plain bool
+        how["enable_gqa"] = True
     if needs_no_matrix(terms):
-        causal = terms.mask is not None and q.shape[2] > 1  # the last query of a causal sequence sees every key
+        causal = False
+        if terms.mask is not None and q.shape[2] > 1:  # the last query of a causal sequence sees every key
+            causal = True
         out = F.scaled_dot_product_attention(q, k, v, is_causal=causal, **how)
     else:
         matrix = added(q, terms)

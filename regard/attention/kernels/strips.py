@@ -71,7 +71,9 @@ def alike_everywhere(terms: Terms) -> bool:
 def block_structure(mask: Mask | None, here: Side, there: Side, block: int) -> Blocks:
     """The mask's answers for all blocks, one grid for all rows of the batch and all heads: 1 1 row-blocks column-blocks."""
     rows, columns = here.bounds(block), there.bounds(block)
-    asked = Full().blocks(rows, columns) & (mask or Full()).blocks(rows, columns)
+    asked = Full().blocks(rows, columns)
+    if mask is not None:
+        asked = asked & mask.blocks(rows, columns)
     return Blocks(np.any(asked.some, (0, 1), keepdims=True), np.all(asked.every, (0, 1), keepdims=True))
 
 
@@ -98,8 +100,8 @@ def plain_columns(columns: slice | tuple[int, ...]) -> tuple[str, tuple[int, ...
 
 def plan(terms: Terms, heads: int, block: int) -> tuple[Strip, ...]:
     """All strips of an attention, in the order of their rows. Rows that may attend to nothing have none."""
-    mask, here, there, join = terms.mask, terms.here, terms.there, alike_everywhere(terms)
-    n, m = here.count, there.count
+    mask, here, join = terms.mask, terms.here, alike_everywhere(terms)
+    n, m, heads = constant(here.count), constant(terms.there.count), constant(heads)
     static = here.consecutive and (mask is None or mask.static)
     if torch.compiler.is_compiling():
         if not static:  # values cannot be looked at while tracing: every block counts as mixed
@@ -111,7 +113,12 @@ def plan(terms: Terms, heads: int, block: int) -> tuple[Strip, ...]:
         )
     if static:
         return remembered(mask, n, m, heads, block, join)
-    return tuple(cut(block_structure(mask, here, there, block), n, m, heads, block, join))
+    return tuple(cut(block_structure(mask, here, terms.there, block), n, m, heads, block, join))
+
+
+def constant(size: int) -> int:
+    """The same number. A tracer that has left it open settles it here: strips are cut for one length."""
+    return len(range(size))
 
 
 def cut(blocks: Blocks, n: int, m: int, heads: int, block: int, join: bool) -> list[Strip]:
