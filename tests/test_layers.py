@@ -28,9 +28,10 @@ MAY_IMPORT: dict[str, set[str]] = {
     "run": TO_RUN - {"run", "decode"},
     **dict.fromkeys(("training", "look", "targets", "recipes"), TO_RUN),        # these know nothing of each other
     "verbs": TO_LOOK,
-    "cli": {"verbs", "regard"} | TO_LOOK,
+    "options": {"recipes", "decode", "config"},         # the command line's words as settings, beside verbs
+    "cli": {"verbs", "options", "regard"} | TO_LOOK,
     "__main__": {"cli"},
-    "__init__": {"attention"},                          # for editors only: see test_lazy_names_only_at_the_top
+    "__init__": {"attention", "verbs"},                          # for editors only: see test_lazy_names_only_at_the_top
 }
 
 

@@ -1,0 +1,189 @@
+"""Batches, and where they come from. A source is asked by number: the batch of step 700 is the same whatever was asked
+before, in this process or another, so going on after a stop needs nothing but the step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils.data import Dataset, default_collate
+
+from regard.shapes import expect
+
+IGNORE = -100                                           # a target that is not to be predicted
+
+Ids = np.ndarray[Any, np.dtype[Any]]
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """What a model is given, and what the task wants of it."""
+
+    tokens: Tensor                                      # b n ids, or b n d real values
+    target: Tensor                                      # b n ids (IGNORE where nothing is asked), b classes, b values
+    real: Tensor | None = None                          # bool b n, True = real; None: all are
+    where: Tensor | None = None                         # n, b n or b n s places; None: consecutive
+
+    def __post_init__(self) -> None:
+        if self.tokens.dim() < 1 or self.target.shape[:1] != self.tokens.shape[:1]:
+            raise ValueError(f"tokens and target must have as many rows, got shapes {tuple(self.tokens.shape)} and "
+                             f"{tuple(self.target.shape)}")
+        if self.real is not None:
+            if self.real.dtype != torch.bool:
+                raise ValueError(f"real must be a bool tensor 'b n', True = real, got {self.real.dtype}")
+            expect(self.real, "b n", name="real", b=self.tokens.shape[0], n=self.tokens.shape[1])
+
+    def to(self, device: torch.device | str) -> Batch:
+        """The same batch on another device."""
+        real, where = (each if each is None else each.to(device) for each in (self.real, self.where))
+        return replace(self, tokens=self.tokens.to(device), target=self.target.to(device), real=real, where=where)
+
+    @property
+    def size(self) -> int:
+        """How much work it is: b · n for ids b n or steps b n d, padding included; b for anything else."""
+        sequences = self.tokens.dim() == 3 or (self.tokens.dim() == 2 and not self.tokens.is_floating_point())
+        return self.tokens.shape[0] * (self.tokens.shape[1] if sequences else 1)
+
+
+class Source(Protocol):
+    """Batches by number. batch(step) depends on the seed and the step alone, so resuming needs nothing but the step."""
+
+    def batch(self, step: int) -> Batch:
+        """The training batch of step 0, 1, 2, ..."""
+        ...
+
+    def validation(self) -> Iterator[Batch]:
+        """The whole validation split, in the same order every time."""
+        ...
+
+
+class TensorSource(Source):
+    """Rows of a pair of tensors (tokens, target), or of any torch Dataset of such pairs, in shuffled batches.
+
+    `validation` is the share of rows, drawn by the seed, that training never sees; or a pair or Dataset of its own. An
+    epoch is one order of the rows, drawn by (seed, epoch); the rows left over when they do not fill a batch differ from
+    epoch to epoch. A third tensor, bool b n, is `real`.
+    """
+
+    def __init__(self, data: Any, batch: int = 32, seed: int = 0, validation: Any = 0.1) -> None:
+        self._data = self._held_data = _rows(data)
+        rows = np.arange(_length(self._data))
+        if isinstance(validation, int | float):
+            count = held_out(len(rows), validation)
+            order = generator(seed, 0).permutation(rows)
+            self._held, rows = np.sort(order[:count]), np.sort(order[count:])
+        else:
+            self._held_data = _rows(validation)
+            self._held = np.arange(_length(self._held_data))
+        self._epochs = Epochs(rows, batch, seed)
+
+    def batch(self, step: int) -> Batch:
+        return _take(self._data, self._epochs.rows(step))
+
+    def validation(self) -> Iterator[Batch]:
+        for start in range(0, len(self._held), self._epochs.batch):
+            yield _take(self._held_data, self._held[start:start + self._epochs.batch])
+
+
+# ── what sources share ───────────────────────────────────────────────────────────────────────────────────────────────
+
+class Epochs:
+    """Which rows each step takes: an order for each epoch, drawn by (seed, epoch), cut into batches of one size.
+
+    The rows that do not fill a last batch are left out, other ones in each epoch. With `lengths`, rows of like length
+    come together (sorted within stretches of STRETCH batches, then the batches are shuffled), so that there is little
+    padding.
+    """
+
+    STRETCH = 50
+
+    def __init__(self, rows: Ids, batch: int, seed: int, lengths: Ids | None = None) -> None:
+        if batch < 1:
+            raise ValueError(f"batch must be at least 1, got {batch}")
+        self.all, self.seed, self.lengths = rows, seed, lengths
+        self.batch = min(batch, len(rows))
+        self.steps = len(rows) // self.batch
+        self._kept: tuple[int, Ids] = (-1, rows)        # the epoch last asked for; drawn again if another one is
+
+    def rows(self, step: int) -> Ids:
+        """The rows of this step."""
+        epoch, place = divmod(step, self.steps)
+        if self._kept[0] != epoch:
+            self._kept = (epoch, self._order(epoch))
+        rows: Ids = self._kept[1][place]
+        return rows
+
+    def _order(self, epoch: int) -> Ids:
+        random = generator(self.seed, 1, epoch)
+        order = random.permutation(self.all)[:self.steps * self.batch]
+        if self.lengths is not None:
+            stretch = np.arange(len(order)) // (self.STRETCH * self.batch)
+            order = order[np.lexsort((self.lengths[order], stretch))]
+            return random.permutation(order.reshape(self.steps, self.batch))
+        return order.reshape(self.steps, self.batch)
+
+
+def generator(seed: int, *numbers: int) -> np.random.Generator:
+    """Random numbers for this seed and these numbers (a step, an epoch), the same in every process."""
+    return np.random.default_rng([number % 2**64 for number in (seed, *numbers)])
+
+
+def held_out(count: int, share: float) -> int:
+    """How many of `count` rows are for validation: at least one if any are, and one stays for training."""
+    if not 0 <= share < 1:
+        raise ValueError(f"validation is the share held out, from 0 to below 1, got {share}")
+    if share and count < 2:
+        raise ValueError(f"there is {count} row, too few to hold some out; give more, or validation=0")
+    return min(count - 1, max(1, round(count * share))) if share else 0
+
+
+def padded(rows: Sequence[Ids], context: int | None = None) -> tuple[Tensor, Tensor | None]:
+    """Rows of ids in one tensor, as long as the longest, and which slots are real (None: all).   b n, bool b n
+
+    Rows longer than `context` are cut off at their end. What is no token is 0 and not real.
+    """
+    rows = [row[:context] for row in rows]
+    lengths = np.array([len(row) for row in rows], dtype=np.int64)
+    real = np.arange(max(1, lengths.max(initial=0))) < lengths[:, None]
+    tokens = np.zeros(real.shape, dtype=np.int64)
+    tokens[real] = np.concatenate(rows) if rows else 0
+    return torch.from_numpy(tokens), None if real.all() else torch.from_numpy(real)
+
+
+def _rows(data: Any) -> Any:
+    if isinstance(data, Dataset):
+        return data
+    if not (isinstance(data, tuple | list) and len(data) in (2, 3) and all(isinstance(each, Tensor) for each in data)):
+        raise ValueError(f"data must be a pair of tensors (tokens, target) or a torch Dataset of such pairs, got {_say(data)}")
+    counts = [len(each) if each.dim() else 0 for each in data]
+    if len(set(counts)) > 1:
+        raise ValueError(f"the tensors must have as many rows, got {' and '.join(map(str, counts))}")
+    return tuple(data)
+
+
+def _length(data: Any) -> int:
+    try:
+        count = len(data[0]) if isinstance(data, tuple) else len(data)
+    except TypeError as error:
+        raise ValueError(f"{type(data).__name__} does not say how many rows it has; give a Dataset with __len__") from error
+    if count == 0:
+        raise ValueError("the data has no rows; give at least one")
+    return count
+
+
+def _take(data: Any, rows: Ids) -> Batch:
+    if isinstance(data, tuple):
+        return Batch(*(each[torch.from_numpy(rows)] for each in data))
+    items = [data[int(row)] for row in rows]
+    if not (isinstance(items[0], tuple | list) and len(items[0]) in (2, 3)):
+        raise ValueError(f"each row of the Dataset must be a pair (tokens, target), got {_say(items[0])}")
+    return Batch(*default_collate([tuple(item) for item in items]))
+
+
+def _say(data: Any) -> str:
+    return f"{type(data).__name__} of {len(data)}" if isinstance(data, tuple | list) else type(data).__name__

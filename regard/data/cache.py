@@ -1,0 +1,88 @@
+"""Tokenizers and ids that were made before, by key. An entry is there whole or not at all: it is written in a folder of
+its own beside the others, synced, and gets its name last. What a killed process left behind is never used.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import os
+import secrets
+import shutil
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from regard import files
+
+Mapped = np.memmap[Any, np.dtype[Any]]
+Write = Callable[[IO[bytes]], dict[str, Any]]
+
+_ABANDONED = 3600.0             # seconds; what is being written grows every second, so nobody writes this any more
+
+
+def key(**parts: Any) -> str:
+    """One name for all the parts, the same in every process."""
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode("ascii")).hexdigest()[:40]
+
+
+def ids(cache: Path, name: str, dtype: np.dtype[Any], write: Write) -> tuple[Mapped, dict[str, Any]]:
+    """The ids of this name, mapped from their file, and what is known about them; written first if they are not there.
+
+    `write` gets a file for the ids, and returns what is to be known: at least their number, as "tokens".
+    """
+    folder = cache / "tokens" / name
+    about = _about(folder, dtype)
+    if about is None:
+        about = _build(folder, dtype, write)
+    return np.memmap(folder / "ids", dtype=dtype, mode="r", shape=(about["tokens"],)), about
+
+
+def _about(folder: Path, dtype: np.dtype[Any]) -> dict[str, Any] | None:
+    """What is known about an entry, or None if it is not there or not whole."""
+    try:
+        about = files.read_json(folder / "about.json")
+        whole = about["tokens"] * dtype.itemsize == (folder / "ids").stat().st_size
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return about if whole else None
+
+
+def _build(folder: Path, dtype: np.dtype[Any], write: Write) -> dict[str, Any]:
+    part = folder.parent / f".{folder.name}.{secrets.token_hex(4)}.part"
+    try:
+        part.mkdir(parents=True)
+        _sweep(folder.parent)
+        with open(part / "ids", "wb") as out:
+            about = write(out)
+            out.flush()
+            os.fsync(out.fileno())
+        files.write_json(part / "about.json", about)
+        if _about(folder, dtype) is None:               # else another process was sooner, with the same ids
+            shutil.rmtree(folder, ignore_errors=True)
+            os.rename(part, folder)
+    except OSError as error:
+        if error.errno is None:                         # said in our words already
+            raise
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        reason = "the disk is full; free some space and try again" if full else error.strerror
+        told = type(error)(f"cannot write tokens to {folder.parent}: {reason}")
+        told.errno = error.errno
+        raise told from error
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+    return about
+
+
+def _sweep(parent: Path) -> None:
+    """Remove what killed processes left behind."""
+    for part in parent.glob(".*.part"):
+        with suppress(OSError):
+            newest = max(each.stat().st_mtime for each in (part, *part.iterdir()))
+            if time.time() - newest > _ABANDONED:
+                shutil.rmtree(part, ignore_errors=True)

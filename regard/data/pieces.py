@@ -1,0 +1,243 @@
+"""Text files: which ones, what they hold, and pieces of them that fit into memory.
+
+Files are joined in the order of their names, with a line end between two if there is none. Nothing but UTF-8 is read.
+What is wrong is an error of one line with the file and the byte.
+"""
+
+from __future__ import annotations
+
+import glob
+import hashlib
+import os
+import stat
+import sysconfig
+from collections.abc import Callable, Iterator, Sequence
+from io import BufferedReader
+from itertools import pairwise
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from regard.data.cuts import REACH, cut
+
+Note = Callable[[str, float | None], None]
+
+
+class TextFile(NamedTuple):
+    """A file as it was found. `name` is what it is called within its corpus, wherever that lies."""
+
+    path: str
+    name: str
+    size: int
+    changed: int                                        # when, in nanoseconds
+
+
+class Piece(NamedTuple):
+    """Bytes start ... stop of a file. `joined`: another file follows, so a line end must be there."""
+
+    path: str
+    start: int
+    stop: int
+    joined: bool
+
+
+# ── which files ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+def find(path: str | None) -> list[TextFile]:
+    """The files of a path: a file, all files in a folder and below it (hidden ones left out), or those of a glob.
+
+    None is the source of Python's standard library. Empty files are left out; if nothing is left, that is an error.
+    """
+    if path is None:
+        return standard_library()
+    expanded = os.path.expanduser(path)
+    if os.path.isdir(expanded):
+        root, paths = expanded, sorted(_walk(expanded))
+        missing = f"the folder {path} holds no files (hidden ones do not count); give one that does"
+    elif os.path.exists(expanded):
+        root, paths, missing = os.path.dirname(expanded), [expanded], ""
+    elif glob.has_magic(expanded):
+        paths = sorted(each for each in glob.glob(expanded, recursive=True) if not os.path.isdir(each))
+        root = os.path.commonpath([os.path.dirname(each) or "." for each in paths]) if paths else ""
+        missing = f"no file matches {path}; try it with ls, and quote it so that the shell leaves it alone"
+    else:
+        raise FileNotFoundError(f"there is no {path}{_nearby(expanded)}; "
+                                "give a text file, a folder, or a glob such as 'texts/*.txt'")
+    if not paths:
+        raise ValueError(missing)
+    found = [_text_file(each, root) for each in paths]
+    if not any(each.size for each in found):
+        what = f"{path} is empty" if len(found) == 1 else f"all {len(found)} files of {path} are empty"
+        raise ValueError(f"{what}; give a file with text in it")
+    return [each for each in found if each.size]
+
+
+def standard_library() -> list[TextFile]:
+    """Python's own modules, a few megabytes that every machine has: the .py files of the top folder, so no tests and
+    nothing that was installed later; only those in ASCII, so that a hundred characters are enough."""
+    folder = Path(sysconfig.get_path("stdlib"))
+    paths = [each for each in sorted(folder.glob("*.py")) if not each.name.startswith("_sysconfigdata")]
+    found = [_text_file(str(each), str(folder)) for each in paths if each.read_bytes().isascii()]
+    if not any(each.size for each in found):
+        raise FileNotFoundError(f"Python's standard library has no .py files in {folder}; give a text of your own as the data")
+    return [each for each in found if each.size]
+
+
+def fingerprint(files: Sequence[TextFile], note: Note) -> str:
+    """SHA-256 of all names, sizes and contents, in hex. Read block by block."""
+    total, done = sum(file.size for file in files), 0
+    whole, block = hashlib.sha256(), memoryview(bytearray(1 << 20))
+    for file in files:
+        content = hashlib.sha256()
+        with _open(file.path) as stream:
+            while count := stream.readinto(block):
+                content.update(block[:count])
+                done += count
+                note("reading", done / total)
+        whole.update(f"{len(file.name)} {file.name} {file.size} {content.hexdigest()}\n".encode("utf-8", "surrogateescape"))
+    return whole.hexdigest()
+
+
+def check_unchanged(files: Sequence[TextFile]) -> None:
+    """A ValueError if a file is not as it was when it was found."""
+    for file in files:
+        try:
+            now = os.stat(file.path)
+        except OSError as error:
+            raise _changed(file.path) from error
+        if (now.st_size, now.st_mtime_ns) != (file.size, file.changed):
+            raise _changed(file.path)
+
+
+def _walk(folder: str) -> Iterator[str]:
+    def fail(error: OSError) -> None:
+        raise type(error)(f"cannot read the folder {error.filename}: {error.strerror}") from error
+
+    for parent, folders, names in os.walk(folder, onerror=fail):
+        folders[:] = [each for each in folders if not each.startswith(".")]
+        yield from (os.path.join(parent, each) for each in names if not each.startswith("."))
+
+
+def _text_file(path: str, root: str) -> TextFile:
+    try:
+        found = os.stat(path)
+    except OSError as error:
+        raise type(error)(f"cannot read {path}: {error.strerror}") from error
+    if not stat.S_ISREG(found.st_mode):
+        raise ValueError(f"{path} is not a regular file (a device or a pipe); save its text in a file first")
+    return TextFile(path, Path(os.path.relpath(path, root or ".")).as_posix(), found.st_size, found.st_mtime_ns)
+
+
+def _nearby(path: str) -> str:
+    folder = os.path.dirname(path) or "."
+    return "" if os.path.isdir(folder) else f" (there is no folder {folder} either)"
+
+
+# ── pieces ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+def pieces(files: Sequence[TextFile], size: int) -> list[Piece]:
+    """Files in pieces of about `size` bytes, cut where the tokens of the parts are those of the whole."""
+    found = []
+    for file in files:
+        borders = [0, file.size]
+        if file.size > size:
+            with _open(file.path) as stream:
+                borders = sorted({*borders, *(_border(stream, at) for at in range(size, file.size, size))})
+        joined = file is not files[-1]
+        found += [Piece(file.path, start, stop, joined and stop == file.size) for start, stop in pairwise(borders)]
+    return found
+
+
+def drawn(all: Sequence[Piece], limit: float, random: np.random.Generator) -> list[Piece]:
+    """At most about `limit` bytes of pieces, drawn by chance but in their order; all of them if they fit."""
+    sizes = np.array([piece.stop - piece.start for piece in all])
+    if sizes.sum() <= limit:
+        return list(all)
+    order = random.permutation(len(all))
+    count = max(1, int(np.searchsorted(np.cumsum(sizes[order]), limit, side="right")))
+    return [all[i] for i in sorted(order[:count])]
+
+
+def read(piece: Piece) -> str:
+    """The text of a piece, or an error that says at which byte of the file it stops being text."""
+    with _open(piece.path) as stream:
+        stream.seek(piece.start)
+        data = stream.read(piece.stop - piece.start)
+    if len(data) != piece.stop - piece.start:
+        raise _changed(piece.path)
+    text = _decoded(data, piece.path, piece.start)
+    return text + "\n" if piece.joined and not text.endswith("\n") else text
+
+
+def read_lines(path: str) -> Iterator[str]:
+    """The lines of a file, ends included, with the same care; one at a time."""
+    with _open(path) as stream:
+        place = 0
+        for line in stream:
+            yield _decoded(line, path, place)
+            place += len(line)
+
+
+def _decoded(data: bytes, path: str, start: int) -> str:
+    """Text from bytes that begin at byte `start` of a file."""
+    nul = data.find(b"\0")
+    if nul >= 0:
+        raise ValueError(f"{path} is binary, not text: there is a NUL at byte {start + nul}; {_advice(path)}")
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} is not text in UTF-8: byte {start + error.start} is 0x{data[error.start]:02X}; "
+                         f"{_advice(path)}") from error
+    return text.removeprefix("\ufeff") if start == 0 else text      # the mark that some editors put in front
+
+
+def _border(stream: BufferedReader, at: int) -> int:
+    """A good place at or soon after byte `at`."""
+    stream.seek(at)
+    window = stream.read(REACH)
+    inside = len(window) if len(window) < 4 else 0      # the end of the last character; or no text at all
+    skip = next((i for i, byte in enumerate(window[:4]) if byte & 0xC0 != 0x80), inside)
+    try:
+        text = window[skip:].decode("utf-8")
+    except UnicodeDecodeError as error:
+        if error.start < len(window) - skip - 3:        # no text: whoever reads the piece will say so
+            return at + skip
+        text = window[skip:skip + error.start].decode("utf-8")
+    return at + skip + len(text[:cut(text, 0)].encode("utf-8"))
+
+
+def _open(path: str) -> BufferedReader:
+    try:
+        return open(path, "rb")
+    except PermissionError as error:
+        raise PermissionError(f"cannot read {path}: permission denied; chmod u+r gives it, if the file is yours") from error
+    except OSError as error:
+        raise type(error)(f"cannot read {path}: {error.strerror}") from error
+
+
+def _changed(path: str) -> ValueError:
+    return ValueError(f"{path} changed while it was read; run this again when nothing writes to it")
+
+
+_HEADS = (                                              # what a file begins with, and what then to do
+    (b"\xff\xfe", "it looks like UTF-16; save it as UTF-8 (iconv -f UTF-16 -t UTF-8 old > new)"),
+    (b"\xfe\xff", "it looks like UTF-16; save it as UTF-8 (iconv -f UTF-16 -t UTF-8 old > new)"),
+    (b"\x1f\x8b", "it is compressed; unpack it first (gunzip)"),
+    (b"BZh", "it is compressed; unpack it first (bunzip2)"),
+    (b"\xfd7zXZ", "it is compressed; unpack it first (unxz)"),
+    (b"\x28\xb5\x2f\xfd", "it is compressed; unpack it first (unzstd)"),
+    (b"PK\x03\x04", "it is a zip archive (perhaps a document); take the text out of it first"),
+    (b"%PDF", "it is a PDF; take the text out of it first (pdftotext)"),
+)
+
+
+def _advice(path: str) -> str:
+    with _open(path) as stream:
+        data = stream.read(1 << 16)
+    for head, words in _HEADS:
+        if data.startswith(head):
+            return words
+    if b"\0" in data:
+        return "leave it out: a glob such as 'folder/**/*.txt' takes only some files of a folder"
+    return "it may be Latin-1 or Windows-1252; save it as UTF-8 (iconv -f WINDOWS-1252 -t UTF-8 old > new)"

@@ -1,0 +1,352 @@
+"""Text becomes ids and comes back. Characters, bytes and words are here, pieces of words in `subwords.py`.
+
+`decode(encode(text)) == text` for every text that holds nothing unknown. Ids are the same in every process: whatever is
+learned is sorted. A tokenizer is one JSON file; nothing in it is ever run.
+"""
+
+from __future__ import annotations
+
+import codecs
+import os
+import re
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from itertools import chain, repeat
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from regard import files
+from regard.config import nearest
+
+Ids = np.ndarray[Any, np.dtype[Any]]
+
+
+class Stream(Protocol):
+    """Text while its ids are still coming: all `add`s and the `rest` together are `decode` of all ids."""
+
+    def add(self, id: int) -> str:
+        """The text that is complete now and was not before; half a character is held back."""
+        ...
+
+    def rest(self) -> str:
+        """What was held back, at the end."""
+        ...
+
+
+class UnknownCharacter(ValueError):
+    """A character the tokenizer does not know, and its place in the text."""
+
+    def __init__(self, character: str, place: int, known: int) -> None:
+        super().__init__(
+            f"unknown character {character!r} (U+{ord(character):04X}) at place {place} of the text: it is none of the "
+            f"{known} characters this tokenizer was made for; leave it out, or train with tokens='bytes', which knows all")
+        self.character, self.place = character, place
+
+
+class Tokenizer(ABC):
+    """encode: text -> ids, decode: ids -> text."""
+
+    kind: str                                           # "characters", "bytes", "words", or the kind of subwords
+    size: int                                           # ids are 0 ... size − 1
+    unknown: int | None = None                          # the id of what is not known, if there is one
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The smallest unsigned integers that hold every id, low byte first as they lie in files."""
+        return np.min_scalar_type(max(self.size - 1, 0)).newbyteorder("<")
+
+    @abstractmethod
+    def encode(self, text: str) -> Ids:
+        """The ids of a text, as `dtype`. What is unknown becomes `unknown`, or is an error that says where it is."""
+
+    @abstractmethod
+    def decode(self, ids: Sequence[int] | Ids) -> str:
+        """The text of these ids."""
+
+    @abstractmethod
+    def stream(self) -> Stream:
+        """Decode one id after another."""
+
+    @abstractmethod
+    def unknowns(self, text: str) -> tuple[str, ...]:
+        """The different characters or words of a text that are not known, as they come."""
+
+    @abstractmethod
+    def to_json(self) -> dict[str, Any]:
+        """All there is to know about it, as plain data."""
+
+    def _checked(self, ids: Sequence[int] | Ids) -> Ids:
+        array = np.asarray(ids)
+        if array.ndim != 1:
+            raise ValueError(f"ids must be one row of whole numbers, got shape {array.shape}; decode row by row")
+        if array.size == 0:
+            return np.zeros(0, dtype=np.int64)
+        if array.dtype.kind not in "iu":
+            raise ValueError(f"ids must be whole numbers, got {array.dtype}")
+        if array.min() < 0 or array.max() >= self.size:
+            place = int(((array < 0) | (array >= self.size)).argmax())
+            raise ValueError(f"ids must be from 0 to {self.size - 1}, got {array[place]} at place {place}; "
+                             "decode with the tokenizer that made them")
+        return array
+
+
+class Characters(Tokenizer):
+    """One id for each character of the text it was made for, in the order of their code points."""
+
+    kind = "characters"
+
+    def __init__(self, characters: str) -> None:
+        if not characters or list(characters) != sorted(set(characters)):
+            raise ValueError("characters must be different, sorted, and at least one; use sorted(set(text))")
+        if half := half_a_character(characters):
+            raise half
+        self.characters, self.size = characters, len(characters)
+        self._points = _points(characters).astype("<u4")
+        self._table = np.full(int(self._points[-1]) + 2, self.size, dtype=np.min_scalar_type(self.size))
+        self._table[self._points] = np.arange(self.size)        # all others, and all above, give `size`
+
+    def encode(self, text: str) -> Ids:
+        ids: Ids = self._table.take(_points(text), mode="clip")
+        unknown = ids == self.size
+        if unknown.any():
+            place = int(unknown.argmax())
+            raise UnknownCharacter(text[place], place, self.size)
+        return ids.astype(self.dtype, copy=False)
+
+    def decode(self, ids: Sequence[int] | Ids) -> str:
+        return self._points[self._checked(ids)].tobytes().decode("utf-32-le", "surrogatepass")
+
+    def stream(self) -> Stream:
+        return _Each(self)
+
+    def unknowns(self, text: str) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(each for each in text if each not in self.characters))
+
+    def to_json(self) -> dict[str, Any]:
+        return {"kind": self.kind, "characters": self.characters}
+
+
+class Bytes(Tokenizer):
+    """One id for each byte of the text in UTF-8: 256 ids, and nothing is unknown."""
+
+    kind, size = "bytes", 256
+
+    def encode(self, text: str) -> Ids:
+        try:
+            return np.frombuffer(text.encode("utf-8"), dtype=np.uint8)
+        except UnicodeEncodeError as error:
+            raise half_a_character(text) or error from error
+
+    def decode(self, ids: Sequence[int] | Ids) -> str:
+        return self._checked(ids).astype(np.uint8).tobytes().decode("utf-8", "replace")
+
+    def stream(self) -> Stream:
+        return BytePieces([bytes([each]) for each in range(256)])
+
+    def unknowns(self, text: str) -> tuple[str, ...]:
+        return ()
+
+    def to_json(self) -> dict[str, Any]:
+        return {"kind": self.kind}
+
+
+class Words(Tokenizer):
+    """One id for each word, each run of spaces, and each other character; id 0 is what is not known.
+
+    A single space between two words is not written down but comes back in `decode`: "I like dogs." is I·like·dogs·.
+    and "yes, no" is yes·,·␣·no. So whitespace and punctuation survive, and plain text is about as long as its words.
+    """
+
+    kind, unknown, sign = "words", 0, "<unknown>"
+
+    def __init__(self, vocabulary: Sequence[str]) -> None:
+        self.vocabulary = tuple(vocabulary)
+        if list(self.vocabulary) != sorted({*self.vocabulary, " "}) or "" in self.vocabulary:
+            raise ValueError("a vocabulary of words must be sorted, without repeats, and hold the space; "
+                             "use learn('words', texts)")
+        if half := half_a_character("".join(self.vocabulary)):
+            raise half
+        self.size = 1 + len(self.vocabulary)
+        self._texts = (self.sign, *self.vocabulary)
+        self._ids = {text: id for id, text in enumerate(self.vocabulary, start=1)}
+        self._is_word = np.array([True, *(_WORD.fullmatch(text) is not None for text in self.vocabulary)])
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The words alone, without spaces and signs."""
+        return tuple(text for text, word in zip(self._texts, self._is_word, strict=True) if word)[1:]
+
+    def encode(self, text: str) -> Ids:
+        found = _TOKEN.findall(text)
+        ids = np.fromiter(map(self._ids.get, found, repeat(0)), dtype=self.dtype, count=len(found))
+        word = self._is_word[ids]
+        implied = ids[1:-1] == self._ids[" "]
+        implied &= word[:-2]
+        implied &= word[2:]
+        keep = np.ones(len(ids), dtype=bool)
+        keep[1:-1] = ~implied
+        return ids[keep]
+
+    def decode(self, ids: Sequence[int] | Ids) -> str:
+        ids = self._checked(ids)
+        word = self._is_word[ids]
+        spaced = [""] * len(ids)
+        for place in np.flatnonzero(word[1:] & word[:-1]).tolist():
+            spaced[place + 1] = " "
+        texts = [self._texts[id] for id in ids.tolist()]
+        return "".join(chain.from_iterable(zip(spaced, texts, strict=True)))
+
+    def stream(self) -> Stream:
+        return _EachWord(self)
+
+    def unknowns(self, text: str) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(each for each in _TOKEN.findall(text) if each not in self._ids))
+
+    def to_json(self) -> dict[str, Any]:
+        return {"kind": self.kind, "vocabulary": list(self.vocabulary)}
+
+
+# ── files and learning ───────────────────────────────────────────────────────────────────────────────────────────────
+
+def save(tokenizer: Tokenizer, path: files.PathLike) -> None:
+    """Write tokenizer.json, whole or not at all."""
+    files.write_json(path, tokenizer.to_json())
+
+
+def load(path: files.PathLike) -> Tokenizer:
+    """The tokenizer of a tokenizer.json, ours or Hugging Face's, or of the folder (a run, a model) that holds one."""
+    if os.path.isdir(path):
+        path = Path(path) / "tokenizer.json"
+    try:
+        return from_json(files.read_json(path))
+    except ValueError as error:
+        words = str(error)
+        raise ValueError(words if words.startswith(str(path)) else f"{path} is not a tokenizer.json: {words}") from error
+
+
+def from_json(data: Any) -> Tokenizer:
+    """The tokenizer that `to_json` made this of. Hugging Face's are told by their key "model"."""
+    if isinstance(data, dict) and "model" in data:
+        from regard.data.subwords import Subwords  # here: it builds on this file
+
+        return Subwords(data)
+    kind = data.get("kind") if isinstance(data, dict) else None
+    if not isinstance(kind, str) or kind not in _READERS:
+        raise ValueError('it has neither the key "model" (Hugging Face) nor a "kind" of ' + ", ".join(_READERS))
+    return _READERS[kind](data)
+
+
+def learn(kind: str, texts: Iterable[str], size: int = 8192) -> Tokenizer:
+    """A tokenizer for texts like these. `size` is the most ids that words and bpe may have; the most frequent stay."""
+    if kind == "characters":
+        return Characters("".join(sorted(set().union(*texts))))
+    if kind == "bytes":
+        return Bytes()
+    if kind == "words":
+        return Words(_frequent_words(texts, size))
+    if kind == "bpe":
+        from regard.data.subwords import learn_bpe
+
+        return learn_bpe(texts, size)
+    near = nearest(kind, KINDS)
+    raise ValueError(f"tokens must be one of {', '.join(KINDS)}, got {kind!r}" + (f"; did you mean '{near}'?" if near else ""))
+
+
+KINDS = ("characters", "bytes", "words", "bpe")
+
+_COUNTED = 2_000_000            # different words counted at once; beyond, the rare ones are forgotten to save memory
+
+
+def _frequent_words(texts: Iterable[str], size: int) -> list[str]:
+    if size < 2:
+        raise ValueError(f"a vocabulary of words needs at least 2 ids, the unknown and the space, got {size}")
+    counts: Counter[str] = Counter()
+    for text in texts:
+        counts.update(_TOKEN.findall(text))
+        least = 1
+        while len(counts) > _COUNTED:
+            counts = Counter({word: count for word, count in counts.items() if count > least})
+            least *= 2
+    counts.pop(" ", None)
+    ranked = sorted(counts, key=lambda word: (-counts[word], word))
+    return sorted([" ", *ranked[:size - 2]])
+
+
+def _characters_of(data: dict[str, Any]) -> Characters:
+    if not isinstance(data.get("characters"), str):
+        raise ValueError('kind "characters" needs them as text under the key "characters"')
+    return Characters(data["characters"])
+
+
+def _words_of(data: dict[str, Any]) -> Words:
+    words = data.get("vocabulary")
+    if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
+        raise ValueError('kind "words" needs them as a list under the key "vocabulary"')
+    return Words(words)
+
+
+_READERS: dict[str, Callable[[dict[str, Any]], Tokenizer]] = {
+    "characters": _characters_of, "bytes": lambda data: Bytes(), "words": _words_of}
+
+
+# ── parts ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+_WORD = re.compile(r"\w++(?:['’]\w++)*+")              # letters, digits and _, with apostrophes inside: don't
+_TOKEN = re.compile(_WORD.pattern + r"| ++|[^\w ]")     # every character of a text is in exactly one of these
+
+
+class BytePieces:
+    """A stream of ids that are pieces of UTF-8: what is not yet a whole character is held back."""
+
+    def __init__(self, pieces: Sequence[bytes]) -> None:
+        self._pieces = pieces
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+
+    def add(self, id: int) -> str:
+        return self._decoder.decode(self._pieces[id])
+
+    def rest(self) -> str:
+        return self._decoder.decode(b"", final=True)
+
+
+class _Each:
+    """A stream of ids that are text each by itself."""
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self._tokenizer = tokenizer
+
+    def add(self, id: int) -> str:
+        return self._tokenizer.decode([id])
+
+    def rest(self) -> str:
+        return ""
+
+
+class _EachWord(_Each):
+    """A stream of words, with the space between two of them."""
+
+    _tokenizer: Words
+    _after_word = False
+
+    def add(self, id: int) -> str:
+        text = super().add(id)
+        word = bool(self._tokenizer._is_word[id])
+        space, self._after_word = " " if word and self._after_word else "", word
+        return space + text
+
+
+def half_a_character(text: str) -> ValueError | None:
+    """The error for a lone surrogate, which no UTF-8 has (a command line may), or None if there is none in the text."""
+    found = re.search("[\ud800-\udfff]", text)
+    return found and ValueError(f"character {found[0]!r} at place {found.start()} of the text is half a character "
+                                "(a lone surrogate), which UTF-8 does not have; leave it out")
+
+
+def _points(text: str) -> Ids:
+    """The code points of a text, in a byte each if they fit."""
+    if text.isascii():
+        return np.frombuffer(text.encode("ascii"), dtype=np.uint8)
+    return np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype="<u4")
