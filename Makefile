@@ -11,8 +11,8 @@ READY  := $(VENV)/.ready
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1	\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 16
 
-demo: $(READY) ## attention at work: a table and a picture
-	@$(BIN)/python examples/attention_at_work.py
+demo: $(READY) ## train a small language model in two minutes, and watch it learn
+	@$(BIN)/regard train text
 
 test: lint types ## lint, types, then all tests on all cores
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist worksteal

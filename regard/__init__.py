@@ -10,13 +10,17 @@ if TYPE_CHECKING:
     from regard.attention.biases import ALiBi
     from regard.attention.masks import Causal, Padding, Window
     from regard.attention.positions import Rotary
+    from regard.verbs import generate, load, train
 
 __version__ = "0.1.0"
 
-__all__ = ["ALiBi", "Causal", "Padding", "Rotary", "Window", "attend"]
+__all__ = ["ALiBi", "Causal", "Padding", "Rotary", "Window", "attend", "generate", "load", "train"]
 
 _HOME = {
     "attend": "regard.attention.attend",
+    "train": "regard.verbs",
+    "load": "regard.verbs",
+    "generate": "regard.verbs",
     "Causal": "regard.attention.masks",
     "Window": "regard.attention.masks",
     "Padding": "regard.attention.masks",

@@ -52,6 +52,115 @@ def list_parts(words: list[str]) -> int:
     return 0
 
 
+@command(
+    "train RECIPE [--data PATH] ...",
+    "a model from your own data (all options: regard train text --help)",
+    "regard train text",
+    "regard train text --data my.txt --out runs/mine --train.minutes 5",
+    "regard train text --data reviews.csv",
+)
+def train(words: list[str]) -> int:
+    if not words or words[0].startswith("-"):
+        raise ValueError("regard train needs the name of a recipe; there is: text")
+    recipe, rest = words[0], words[1:]
+    given, rest = _take_out(rest, ("--data", "--model", "--from", "--out"))
+    resume, rest = "--resume" in rest, [word for word in rest if word != "--resume"]
+
+    from regard import options, verbs
+
+    if "-h" in rest or "--help" in rest:
+        print(options.help_text(recipe, given.get("--data"), given.get("--model")))
+        return 0
+    settings = options.read(recipe, given.get("--data"), given.get("--model"), rest)
+    run = verbs.train(
+        recipe,
+        data=given.get("--data"),
+        model=given.get("--model"),
+        start=given.get("--from"),
+        out=given.get("--out"),
+        resume=resume,
+        options=settings,
+        note=options.note(),
+    )
+    print(f"\n{run.path}: model.safetensors, curves.png, samples/, metrics.jsonl")
+    classifier = run.config["model"].get("classes") is not None
+    writes = run.config["kind"] == "decoder"
+    if writes:
+        print(f'next: regard generate {run.path} --prompt "..."')
+    elif classifier:
+        print(f'next: regard predict {run.path} "..."')
+    else:
+        print(f"next: regard train text --data labelled.csv --from {run.path}")
+    return 0
+
+
+@command(
+    "generate RUN [--prompt TEXT] ...",
+    "text from a trained model, written as it comes",
+    'regard generate runs/text --prompt "def " --max-new 200 --seed 1',
+)
+def generate(words: list[str]) -> int:
+    from regard import options
+
+    if "-h" in words or "--help" in words:
+        print(f"{_help_for(COMMANDS['generate'])}\n\n{options.sampling_help()}")
+        return 0
+    sampling, words = options.read_sampling(words)
+    given, words = _take_out(words, ("--prompt",))
+    if len(words) != 1:
+        raise ValueError(f"regard generate takes one run, got {' '.join(words) or 'none'}; see: regard generate --help")
+    from regard import verbs
+
+    model, prompt = verbs.load(words[0]), given.get("--prompt", "")
+    if sampling.get("samples", 1) > 1:
+        for number, text in enumerate(verbs.samples(model, prompt, **sampling), 1):
+            print(f"── {number} ──\n{prompt}{text}")
+        return 0
+    print(prompt, end="", flush=True)
+    for piece in verbs.generate(model, prompt, **sampling):
+        print(piece, end="", flush=True)
+    print()
+    return 0
+
+
+@command("predict RUN TEXT... [--json]", "the label of each text, by a classifier", 'regard predict runs/text "what a film"')
+def predict(words: list[str]) -> int:
+    as_json, words = "--json" in words, [word for word in words if word != "--json"]
+    if len(words) < 2:
+        raise ValueError("regard predict takes a run and one text at least")
+    import json
+
+    from regard import verbs
+
+    answers = verbs.predict(words[0], words[1:])
+    for text, answer in zip(words[1:], answers, strict=True):
+        if as_json:
+            print(json.dumps({"text": text, "labels": answer}, ensure_ascii=False))
+        else:
+            shares = "  ".join(f"{label} {share:.1%}" for label, share in list(answer.items())[:5])
+            print(f"{shares}   {text}")
+    return 0
+
+
+def _take_out(words: list[str], names: tuple[str, ...]) -> tuple[dict[str, str], list[str]]:
+    """The values of some options, given as `--name value` or `--name=value`, and the words that are left."""
+    found: dict[str, str] = {}
+    rest: list[str] = []
+    words = list(words)
+    while words:
+        word = words.pop(0)
+        name, equals, value = word.partition("=")
+        if name not in names:
+            rest.append(word)
+        elif equals:
+            found[name] = value
+        elif words and not words[0].startswith("--"):
+            found[name] = words.pop(0)
+        else:
+            raise ValueError(f"{name} needs a value after it")
+    return found, rest
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Run one command and return its exit code: 0 fine, 1 it ran and the answer is no, 2 it could not run."""
     words = list(sys.argv[1:] if arguments is None else arguments)
@@ -89,7 +198,8 @@ def _run(words: list[str]) -> int:
         return 0
     if name not in COMMANDS:
         raise ValueError(_unknown(name))
-    if "-h" in rest or "--help" in rest:
+    more = name == "generate" or (name == "train" and len(rest) > 1)  # these have a help of their own
+    if ("-h" in rest or "--help" in rest) and not more:
         print(_help_for(COMMANDS[name]))
         return 0
     return COMMANDS[name].run(rest)

@@ -120,4 +120,8 @@ _KINDS: dict[str, Kind] = {
         "gated": ("memory:Gated", "Σ σ(θ_λᵀx̄_i) θᵀx̄_i: each token decides what it adds"),
         "softmax": ("memory:Softmax", "the gates share one softmax: attention with one learned query"),
     })),
+    "models": Kind("whole networks; each has a Config, declares its symmetry, and has tiny()", _at("regard.models", {
+        "decoder": ("sequences:Decoder", "predicts the next token: GPT and Llama by parts; causal"),
+        "encoder": ("sequences:Encoder", "reads both ways: fills in masked tokens, or classifies (BERT)"),
+    })),
 }

@@ -1,0 +1,1 @@
+"""What a run or a model looks like: pictures and pages."""

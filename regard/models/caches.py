@@ -1,0 +1,39 @@
+"""What a model keeps of the past while it writes: a cache for each block, and the token that came last."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import torch
+from torch import Tensor
+
+from regard.attention.cache import Cache, WindowCache, token_axis
+
+
+class Caches(list[Cache]):
+    """One cache for each block. `before`: id and place of each row's last token (b 1 each), which a pair looks back on."""
+
+    def __init__(self, caches: Iterable[Cache]) -> None:
+        super().__init__(caches)
+        self.before: tuple[Tensor, Tensor] | None = None
+
+    def take(self, rows: Tensor) -> None:
+        """Row i goes on from what row rows[i] has read. As many rows as before are moved in place."""
+        for cache in self:
+            for name, x in cache.store.items():
+                used = x.shape[token_axis(name)] if isinstance(cache, WindowCache) else cache.count  # a window uses any slot
+                cache.store[name] = moved(x, rows, token_axis(name), used)
+            cache.seen = None if cache.seen is None else cache.seen[rows]
+        if self.before is not None:
+            self.before = (self.before[0][rows], self.before[1][rows])
+
+
+def moved(x: Tensor, rows: Tensor, axis: int, used: int) -> Tensor:
+    """x[rows], of which only the first `used` tokens along the axis hold anything."""
+    part = x.narrow(axis, 0, used)
+    if len(rows) == len(x):
+        part.copy_(part[rows])
+        return x
+    room = torch.zeros((len(rows), *x.shape[1:]), dtype=x.dtype, device=x.device)
+    room.narrow(axis, 0, part.shape[axis]).copy_(part[rows])
+    return room

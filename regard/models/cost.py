@@ -1,0 +1,62 @@
+"""What a model costs: parameters, memory, and operations for each token."""
+
+from __future__ import annotations
+
+from torch import nn
+
+from regard.attention.biases import Relative
+from regard.models.sequences import Head, SequenceConfig, SequenceModel
+from regard.nn.pool import AttentionPool
+
+
+def cost(model: SequenceModel, context: int | None = None) -> dict[str, int]:
+    """Parameters and their bytes, and for each token of a sequence of `context` tokens: operations and bytes of the cache.
+
+    An operation is one multiplication or one addition of a matrix product; everything else is small beside them. A token
+    costs 2 for each weight of a linear map it passes, and 4·dim in each block for each token it attends to: as is usual, a
+    causal mask counts as if it hid nothing, a window counts as it is wide. Training costs three times as much: the gradient
+    is as much work again for the weights, and again for what they were applied to.
+    """
+    config: SequenceConfig = model.config
+    context = config.context if context is None else context
+    forward = round(blocks(model, seen(config, context)) + head(model, context))
+    parameters = list(model.parameters())
+    bytes_each = parameters[0].element_size()
+    return {
+        "parameters": sum(p.numel() for p in parameters),
+        "bytes": sum(p.numel() * p.element_size() for p in parameters),
+        "forward_flops": forward,
+        "training_flops": 3 * forward,
+        "cache_bytes": 2 * config.depth * (config.kv_heads or config.heads) * (config.dim // config.heads) * bytes_each,
+    }
+
+
+def seen(config: SequenceConfig, context: int) -> int:
+    """How many tokens one token attends to."""
+    if config.window is None:
+        return context
+    return min(context, config.window if config.causal else 2 * config.window - 1)
+
+
+def blocks(model: SequenceModel, keys: int) -> float:
+    """Operations of all blocks for one token."""
+    stack, dim = model.stack, model.config.dim
+    maps = sum(2 * part.weight.numel() for part in stack.modules() if isinstance(part, nn.Linear))
+    tables = 0
+    for i in range(len(stack.blocks)):
+        bias = stack.bias_of(i)
+        if isinstance(bias, Relative):  # q times its table of keys, and weights times its table of values
+            tables += 2 * dim * (2 * bias.reach + 1) * (2 if bias.gives_values else 1)
+    return maps + tables + 4 * dim * keys * len(stack.blocks)
+
+
+def head(model: SequenceModel, context: int) -> float:
+    """Operations for one token after the blocks; what happens once for all tokens is shared among them."""
+    if isinstance(model.head, Head):
+        weight = model.embed.weight if model.head.weight is None else model.head.weight
+        return 2 * weight.numel()
+    pool, dim = getattr(model, "pool", None), model.config.dim
+    each, once = 0, sum(2 * part.weight.numel() for part in model.head.modules() if isinstance(part, nn.Linear))
+    if isinstance(pool, AttentionPool):
+        each, once = 4 * dim * dim + 4 * dim, once + 2 * dim * dim  # keys and values of each token; the mix of them all
+    return each + once / context

@@ -1,0 +1,349 @@
+"""Models of sequences: a Decoder that predicts the next token, and an Encoder that fills in or classifies.
+
+GPT, Llama and BERT are choices of the same parts. A config names the parts; the tables below turn each name into an object
+once, in the constructor, and nothing asks for names after that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from functools import reduce
+from operator import and_
+from typing import Any, ClassVar, Literal, Self, get_args, get_origin, get_type_hints
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from regard.attention.biases import ALiBi, Bias, Buckets, Relative
+from regard.attention.cache import Cache, WindowCache
+from regard.attention.mask import Mask
+from regard.attention.masks import Causal, Window
+from regard.attention.positions import Concatenated, Learned, Nothing, Position, Rotary, Sinusoidal
+from regard.config import check_positive, nearest
+from regard.models.bigram import Bigram
+from regard.models.caches import Caches
+from regard.nn.block import Stack
+from regard.nn.embed import TokenEmbedding
+from regard.nn.norm import NORMS
+from regard.nn.pool import AttentionPool, ClassToken, MaxPool, MeanPool
+from regard.shapes import expect
+from regard.symmetry.groups import Group, Shifts, Trivial
+
+
+@dataclass(frozen=True, kw_only=True)
+class SequenceConfig:
+    """What decoders and encoders have in common."""
+
+    vocab: int  # how many token ids there are
+    context: int = 256  # tokens of one sequence in training; the length of a learned position's table
+    dim: int = 256  # width of the stream
+    depth: int = 4  # blocks
+    heads: int = 4
+    kv_heads: int | None = None  # heads of keys and values, shared by groups of query heads (None: as many as heads)
+    position: Literal["none", "sinusoidal", "learned", "concatenated", "rotary"] = "rotary"
+    bias: Literal["none", "relative", "alibi", "buckets"] = "none"  # what is added to the scores
+    base: float = 10_000.0  # of the angles of rotary, sinusoidal and concatenated positions
+    norm: Literal["layernorm", "rmsnorm"] = "rmsnorm"
+    placement: Literal["pre", "post", "deepnorm"] = "pre"  # where the norms are
+    mlp: Literal["relu", "leaky", "gelu", "relu2", "swiglu"] = "relu2"
+    hidden: int | None = None  # channels inside the MLP (None: 4 dim; swiglu 8/3 dim, which is as many parameters)
+    qk_norm: bool = True  # queries and keys of one length, so that scores cannot grow without bound
+    offset: bool = False  # linear maps of the blocks add a learned vector (swiglu never does)
+    tied: bool = False  # the head uses the embedding's matrix
+    window: int | None = None  # a token sees this many tokens, itself included (encoder: to either side)
+    dropout: float = 0.0  # share of weights, hidden channels and branches dropped in training
+    embedding_norm: bool = False  # a norm after embedding and position, as BERT has
+    embedding_scale: bool = False  # embeddings times √dim, so that a position added to them does not drown them
+    bigram: bool = False  # adds a learned vector for each pair of neighbouring tokens: learns sooner
+    zero_start: bool = False  # blocks begin as the identity (what they add starts at zero): learns sooner
+    softcap: float | None = None  # logits l become cap·tanh(l/cap): no prediction is ever too sure
+
+    causal: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        check_names(self)
+        check_whole(self, "vocab", "context", "dim", "depth", "heads")
+        check_whole(self, *(name for name in ("kv_heads", "hidden", "window") if getattr(self, name) is not None))
+        check_positive(self, "base", *(["softcap"] if self.softcap is not None else []))
+        if self.dim % self.heads:
+            fits = self.dim + self.heads - self.dim % self.heads
+            raise ValueError(
+                f"dim must be a multiple of heads, got dim={self.dim} and heads={self.heads}; the next one that fits is {fits}"
+            )
+        if self.kv_heads is not None and self.heads % self.kv_heads:
+            raise ValueError(f"kv_heads must divide heads, got kv_heads={self.kv_heads} and heads={self.heads}")
+        if not 0.0 <= self.dropout < 1.0:
+            raise ValueError(f"dropout must be at least 0 and less than 1, got {self.dropout}")
+        try:
+            with torch.device("meta"):
+                POSITIONS[self.position](self)
+        except ValueError as error:
+            sizes = f"dim={self.dim} and heads={self.heads}"
+            raise ValueError(f"position {self.position!r} does not go with {sizes}: {error}") from error
+
+
+@dataclass(frozen=True, kw_only=True)
+class DecoderConfig(SequenceConfig):
+    """A decoder. The defaults are those of small models today; GPT-2 and Llama are choices among them."""
+
+    causal: ClassVar[bool] = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class EncoderConfig(SequenceConfig):
+    """An encoder: without `classes` it predicts every token (masked language model), with `classes` it classifies."""
+
+    classes: int | None = None  # None: predict tokens
+    pool: Literal["mean", "max", "attention", "class"] = "mean"  # how a classifier sums up its tokens
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.classes is not None:
+            check_whole(self, "classes")
+
+
+def check_names(config: Any) -> None:
+    """Each field that is a Literal holds one of its values."""
+    hints = get_type_hints(type(config))
+    for field in fields(config):
+        known, value = get_args(hints[field.name]), getattr(config, field.name)
+        if get_origin(hints[field.name]) is Literal and value not in known:
+            near = nearest(value, known)
+            hint = f"; did you mean {near!r}?" if near else ""
+            raise ValueError(f"{field.name} must be one of {', '.join(known)}, got {value!r}{hint}")
+
+
+def check_whole(config: Any, *names: str) -> None:
+    """Each named field is a whole number above zero."""
+    for name in names:
+        value = getattr(config, name)
+        if type(value) is not int or value < 1:
+            raise ValueError(f"{name} of {type(config).__name__} must be a whole number above zero, got {value!r}")
+
+
+POSITIONS: dict[str, Callable[[SequenceConfig], Position]] = {
+    "none": lambda c: Nothing(),
+    "sinusoidal": lambda c: Sinusoidal(c.dim, base=c.base),
+    "learned": lambda c: Learned(c.context, c.dim),
+    "concatenated": lambda c: Concatenated(Sinusoidal(2 * max(1, c.dim // 8), base=c.base)),  # a quarter of the width
+    "rotary": lambda c: Rotary(c.dim // c.heads, base=c.base),
+}
+BIASES: dict[str, Callable[[SequenceConfig], Bias | Callable[[], Bias] | None]] = {
+    "none": lambda c: None,
+    "relative": lambda c: lambda: Relative(c.dim // c.heads),  # each block its own, as Shaw's has
+    "alibi": lambda c: ALiBi(c.heads),
+    "buckets": lambda c: Buckets(c.heads, both_directions=not c.causal),  # shared by all blocks, as T5's is
+}
+POOLS: dict[str, Callable[[SequenceConfig], nn.Module]] = {
+    "mean": lambda c: MeanPool(),
+    "max": lambda c: MaxPool(),
+    "attention": lambda c: AttentionPool(c.dim, c.heads),
+    "class": lambda c: ClassToken(c.dim - POSITIONS[c.position](c).widens),
+}
+
+
+class Entrance(Position):
+    """dropout(norm(x with its position)): what tokens pass on their way into the blocks."""
+
+    def __init__(self, position: Position, norm: nn.Module, dropout: float) -> None:
+        super().__init__()
+        self.of, self.norm, self.dropout = position, norm, nn.Dropout(dropout)
+        self.keeps, self.widens = position.keeps, position.widens
+
+    def place(self, x: Tensor, where: Tensor | None = None, first: int = 0) -> Tensor:
+        return self.dropout(self.norm(self.of.place(x, where, first)))
+
+    def turn(self, x: Tensor, where: Tensor | None = None, first: int = 0) -> Tensor:
+        return self.of.turn(x, where, first)
+
+
+class SequenceModel(nn.Module):
+    """Embedding and blocks: what decoders and encoders have in common.   ids b n -> b n d"""
+
+    config: SequenceConfig
+    head: nn.Module
+
+    def __init__(self, config: SequenceConfig) -> None:
+        super().__init__()
+        position = POSITIONS[config.position](config)
+        norm = NORMS[config.norm](config.dim)
+        width = config.dim - position.widens  # a concatenated position brings the rest
+        self.embed = TokenEmbedding(config.vocab, width, scale=config.embedding_scale)
+        self.bigram = Bigram(config.vocab, width) if config.bigram else None
+        self.stack = Stack(
+            config.depth,
+            config.dim,
+            config.heads,
+            kv_heads=config.kv_heads,
+            position=Entrance(position, norm if config.embedding_norm else nn.Identity(), config.dropout),
+            bias=BIASES[config.bias](config),
+            norm=config.norm,
+            placement=config.placement,
+            mlp=config.mlp,
+            hidden=config.hidden,
+            qk_norm=config.qk_norm,
+            dropout=config.dropout,
+        )
+        if not config.offset:
+            for part in self.stack.modules():
+                if isinstance(part, nn.Linear):
+                    part.register_parameter("bias", None)
+        if config.zero_start:
+            for name, parameter in self.stack.named_parameters():
+                if ".mix." in name or ".down." in name:
+                    nn.init.zeros_(parameter)
+        bias, turned = self.stack.bias_of(0), type(position).turn is not Position.turn
+        # such a bias meets queries that were turned by their own place: either keeps shifts, but not both together
+        self.blurred = bias is not None and bias.reads_queries and turned
+        near = None if config.window is None else Window(config.window - 1)
+        self.mask: Mask | None = near if not config.causal else Causal() if near is None else Causal() & near
+
+    @property
+    def symmetry(self) -> Group:
+        """What may be done to the tokens so that the output moves along (or, for a classifier, stays)."""
+        parts = [part.keeps for part in (self.mask, self.bigram) if part is not None]
+        parts += [Trivial()] if self.blurred else []
+        return reduce(and_, parts, self.stack.keeps)
+
+    def embedded(self, tokens: Tensor, where: Tensor | None, real: Tensor | None, caches: Caches | None = None) -> Tensor:
+        """What each token is, without its place.   b n -> b n d"""
+        x = self.embed(tokens, real)
+        return x if self.bigram is None else x + self.bigram(tokens, where, real, caches)
+
+
+def counted(real: Tensor | None) -> Tensor | None:
+    """Places where only padding is known: each row counts its real tokens, as a cache does.   b n -> b n
+
+    None where slots say the same (all padding is at the end), because plain sequences are faster.
+    """
+    if real is None:
+        return None
+    if not torch.compiler.is_compiling() and real.device.type == "cpu" and not (real[:, 1:] & ~real[:, :-1]).any():
+        return None
+    return (real.cumsum(1) - 1).clamp(min=0)
+
+
+class Head(nn.Module):
+    """Logits of all tokens, by a matrix of its own or by that of the embedding, perhaps capped.   b n d -> b n vocab
+
+    With a concatenated position a tied head reads the channels that the embedding wrote, and not those of the position.
+    """
+
+    def __init__(self, config: SequenceConfig) -> None:
+        super().__init__()
+        self.softcap = config.softcap
+        self.weight = None if config.tied else nn.Parameter(torch.randn(config.vocab, config.dim) * 0.02)
+
+    def forward(self, x: Tensor, embedding: Tensor) -> Tensor:
+        weight = embedding if self.weight is None else self.weight
+        width = weight.shape[1]
+        logits = F.linear(x if x.shape[-1] == width else x[..., :width], weight)
+        return logits if self.softcap is None else self.softcap * torch.tanh(logits / self.softcap)
+
+
+class Decoder(SequenceModel):
+    """Logits of the next token at every place, from this one and those before it.   ids b n -> b n vocab
+
+    Causal by places: output i depends on tokens at places ≤ i only. It keeps shifts of all places unless its position knows
+    where the sequence begins; `symmetry` says so.
+    """
+
+    Config = DecoderConfig
+
+    def __init__(self, config: DecoderConfig) -> None:
+        super().__init__(config)
+        self.config = config
+        self.head = Head(config)
+
+    def forward(
+        self, tokens: Tensor, *, where: Tensor | None = None, real: Tensor | None = None, caches: Caches | None = None
+    ) -> Tensor:
+        """where: places n or b n, None: consecutive; real: bool b n, False for padding, which may hold any id.
+
+        With caches (see `caches`) the tokens are new ones that go on from those given before.
+        """
+        return self.head(self.features(tokens, where=where, real=real, caches=caches), self.embed.weight)
+
+    def features(
+        self, tokens: Tensor, *, where: Tensor | None = None, real: Tensor | None = None, caches: Caches | None = None
+    ) -> Tensor:
+        """What the head reads.   b n -> b n d"""
+        expect(tokens, "b n", name="tokens")
+        if caches is None:
+            where = counted(real) if where is None else where
+        elif not isinstance(caches, Caches):
+            raise ValueError(f"caches must be what model.caches() gives, got {type(caches).__name__}")
+        x = self.embedded(tokens, where, real, caches)
+        return self.stack(x, mask=self.mask, where=where, real=real, caches=caches)
+
+    def caches(self, length: int | None = None) -> Caches:
+        """Empty caches, one for each block. A windowed model forgets what is out of reach; others hold `length` tokens, in
+        memory that is taken once, or grow (None).
+        """
+        window = self.config.window
+        return Caches(Cache(length) if window is None else WindowCache(window - 1) for _ in self.stack.blocks)
+
+    @property
+    def limit(self) -> int | None:
+        """How many tokens it should be shown at once: its context. None: a window over relative places has no end."""
+        window = self.config.window
+        endless = window is not None and window <= self.config.context and Shifts() <= self.symmetry
+        return None if endless else self.config.context
+
+    @classmethod
+    def tiny(cls) -> tuple[Self, dict[str, Tensor]]:
+        """A small one, and inputs for it: model(**inputs)."""
+        config = DecoderConfig(vocab=13, context=64, dim=32, depth=2, heads=4, kv_heads=2, bigram=True)
+        return seeded(cls, config), {"tokens": tiny_tokens(13)}
+
+
+class Encoder(SequenceModel):
+    """Logits at every place from all tokens (masked language model), or of `classes` for the whole (classifier).
+
+    ids b n -> b n vocab, or b classes
+    Without position and bias it knows a set only: permutations move the output along, and after a pool change nothing.
+    """
+
+    Config = EncoderConfig
+
+    def __init__(self, config: EncoderConfig) -> None:
+        super().__init__(config)
+        self.config = config
+        self.pool = None if config.classes is None else POOLS[config.pool](config)
+        self.head = Head(config) if config.classes is None else nn.Linear(config.dim, config.classes)
+
+    def forward(self, tokens: Tensor, *, where: Tensor | None = None, real: Tensor | None = None) -> Tensor:
+        """where: places n or b n, None: consecutive; real: bool b n, False for padding, which may hold any id."""
+        x = self.features(tokens, where=where, real=real)
+        return self.head(x, self.embed.weight) if isinstance(self.head, Head) else self.head(x)
+
+    def features(self, tokens: Tensor, *, where: Tensor | None = None, real: Tensor | None = None) -> Tensor:
+        """What the head reads.   b n -> b n d, or b d for a classifier"""
+        expect(tokens, "b n", name="tokens")
+        where = counted(real) if where is None else where
+        x = self.embedded(tokens, where, real)
+        if isinstance(self.pool, ClassToken):
+            x, where, real = self.pool.add(x, where, real)
+        x = self.stack(x, mask=self.mask, where=where, real=real)
+        if self.pool is None:
+            return x
+        return x[:, 0] if isinstance(self.pool, ClassToken) else self.pool(x, real)
+
+    @classmethod
+    def tiny(cls) -> tuple[Self, dict[str, Tensor]]:
+        """A small one, and inputs for it: model(**inputs)."""
+        config = EncoderConfig(vocab=13, context=64, dim=32, depth=2, heads=4, position="none", bias="buckets")
+        return seeded(cls, config), {"tokens": tiny_tokens(13)}
+
+
+def seeded(cls: Any, config: SequenceConfig) -> Any:
+    """A model that is the same every time, without touching the random numbers of others."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        return cls(config).eval()
+
+
+def tiny_tokens(vocab: int) -> Tensor:
+    return torch.randint(vocab, (2, 12), generator=torch.Generator().manual_seed(0))

@@ -1,0 +1,92 @@
+"""Recipes: named functions that return a whole configuration with good defaults, chosen by the data at hand.
+
+A recipe is one frozen dataclass with the sections of a run's config.json. What only the data can tell (how many tokens
+there are) is filled in once it is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from regard.config import nearest
+from regard.data.labelled import LabelledConfig, looks_labelled
+from regard.data.pieces import find
+from regard.data.text import CHARACTERS_UP_TO, TextConfig
+from regard.models.sequences import DecoderConfig, EncoderConfig
+from regard.run import TrainConfig
+
+UNKNOWN = 1  # stands for a size that follows from the data
+JUDGED = 120_000  # bytes of text that are enough to judge a small model by; a tenth of the text at most
+
+
+@dataclass(frozen=True, kw_only=True)
+class DecoderRecipe:
+    """A language model: every token is predicted from those before it."""
+
+    data: TextConfig
+    model: DecoderConfig
+    train: TrainConfig
+
+
+@dataclass(frozen=True, kw_only=True)
+class EncoderRecipe:
+    """A masked language model: hidden tokens are predicted from all others. A start for classifiers with few labels."""
+
+    data: TextConfig
+    model: EncoderConfig
+    train: TrainConfig
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClassifierRecipe:
+    """A classifier of texts."""
+
+    data: LabelledConfig
+    model: EncoderConfig
+    train: TrainConfig
+
+
+Recipe = DecoderRecipe | EncoderRecipe | ClassifierRecipe
+SIZES: dict[str, Any] = {"vocab": UNKNOWN, "context": UNKNOWN}
+
+
+def text(path: str | None = None, kind: str | None = None) -> Recipe:
+    """Text: a decoder (or encoder) for plain text, a classifier for labelled text (.csv, .jsonl)."""
+    if path is not None and looks_labelled(path):
+        choose("kind of model for labelled text", kind or "encoder", ("encoder",))
+        return ClassifierRecipe(
+            data=LabelledConfig(path=path),
+            model=EncoderConfig(dim=128, depth=3, heads=4, dropout=0.1, zero_start=True, **SIZES),
+            train=TrainConfig(minutes=1.0, batch=32, lr=0.01),
+        )
+    kind = kind or "decoder"
+    choose("kind of model for text", kind, ("decoder", "encoder"))
+    total = sum(file.size for file in find(path))
+    small = total <= CHARACTERS_UP_TO
+    # characters: short windows, and many of them; pieces of words: a wider model that sees further
+    share = min(0.1, round(JUDGED / total, 4))
+    data = TextConfig(path=path, context=64 if small else 256, validation=share)
+    size: dict[str, Any] = {"dim": 128, "depth": 4, "heads": 4} if small else {"dim": 256, "depth": 6, "heads": 8}
+    train = TrainConfig(minutes=2.0, batch=32) if small else TrainConfig(minutes=10.0, batch=16)
+    if kind == "encoder":
+        return EncoderRecipe(data=data, model=EncoderConfig(zero_start=True, **size, **SIZES), train=train)
+    return DecoderRecipe(data=data, model=DecoderConfig(bigram=True, zero_start=True, **size, **SIZES), train=train)
+
+
+RECIPES: dict[str, Callable[[str | None, str | None], Recipe]] = {"text": text}
+
+
+def find_recipe(name: str, path: str | None = None, kind: str | None = None) -> Recipe:
+    """The recipe of this name, with defaults for this data and kind of model."""
+    choose("recipe", name, tuple(RECIPES))
+    return RECIPES[name](path, kind)
+
+
+def choose(what: str, name: str, known: tuple[str, ...]) -> None:
+    """Raise a ValueError with the nearest known name unless this is one."""
+    if name not in known:
+        near = nearest(name, known)
+        hint = f"did you mean '{near}'? " if near else ""
+        raise ValueError(f"there is no {what} called '{name}'; {hint}known: {', '.join(known)}")

@@ -1,0 +1,318 @@
+"""The run directory: everything about one training, in open formats.
+
+config.json        what was asked for, in sections, each decoded by the dataclass of its owner; "steps" once it is decided
+model.safetensors  the best weights so far; with config.json (and tokenizer.json) all that using the model needs
+state/             checkpoints to go on from          metrics.jsonl     one line an event, each with its step
+samples/           what the model wrote as it learned  environment.json  on what, and with which command
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import platform
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, is_dataclass
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+import torch
+from torch import nn
+
+from regard import config as configs
+from regard import files, names
+from regard.config import check_positive
+
+C = TypeVar("C")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainConfig:
+    """How a model is trained. A budget in minutes becomes a number of steps once, after a short timing, and stays that."""
+
+    minutes: float | None = 2.0  # the budget in minutes
+    steps: int | None = None  # the budget as a number of steps; minutes then do not count
+    batch: int = 32  # rows in a batch
+    accumulate: int = 1  # batches in a step: the same as one batch so many times larger, in the memory of one
+    optimiser: Literal["muon", "adamw", "sgd"] = "muon"  # muon: for the matrices of the body, with AdamW for the rest
+    lr: float | None = None  # the learning rate at its highest; None: 0.02 for muon, 0.001 for adamw, 0.1 for sgd
+    adam_lr: float | None = None  # of the AdamW that goes with muon; None: 0.3 of lr
+    momentum: float | None = None  # None: 0.95 for muon, 0.9 for sgd (AdamW has 0.9 and 0.95)
+    weight_decay: float = 0.1  # of matrices; norms, biases and embeddings have none
+    decay_all: bool = False  # weight decay for norms, biases and embeddings, too
+    warmup: int = 20  # steps in which the learning rate rises
+    decay: float = 0.6  # share of the steps, at the end, in which the learning rate falls to zero
+    clip: float | None = 1.0  # the largest norm of the gradient; None: as it comes
+    precision: Literal["auto", "float32", "bfloat16"] = "auto"  # auto: bfloat16 where the hardware multiplies it at full speed
+    compile: bool = False  # torch.compile: slow to start, faster after
+    recompute: bool = False  # recompute activations in the backward pass: less memory, a third more time
+    average: float | None = None  # keep an exponential average of the weights (0.999, say), and judge and publish that
+    evaluate_every: int | None = None  # steps between looks at the validation split; None: ten in a run, or as time allows
+    patience: int | None = None  # stop after so many looks without a better validation loss; None: never
+    save_minutes: float = 5.0  # minutes between checkpoints, besides those of a new best
+    save_every: int | None = None  # steps between checkpoints instead
+    seed: int = 0  # the same seed, steps and threads give the same losses, bit for bit on a CPU
+    device: str = "auto"  # auto: an accelerator if there is one
+    tensorboard: bool = False  # also write TensorBoard events
+
+    def __post_init__(self) -> None:
+        check_positive(self, "batch", "accumulate", "save_minutes")
+        optional = ("minutes", "steps", "lr", "adam_lr", "clip", "evaluate_every", "patience", "save_every")
+        check_positive(self, *(name for name in optional if getattr(self, name) is not None))
+        for name, low, high in (("weight_decay", 0, None), ("warmup", 0, None), ("decay", 0, 1), ("seed", 0, None)):
+            value = getattr(self, name)
+            if not value >= low or (high is not None and value > high):
+                limits = f"at least {low}" if high is None else f"from {low} to {high}"
+                raise ValueError(f"{name} must be {limits}, got {value}")
+        for name in ("momentum", "average"):
+            value = getattr(self, name)
+            if value is not None and not 0 <= value < 1:
+                raise ValueError(f"{name} must be at least 0 and below 1, got {value}")
+        if self.steps is None and self.minutes is None:
+            raise ValueError("a training needs a budget; give minutes or steps")
+        if self.steps is None and self.decay > 0.9:
+            raise ValueError(
+                f"decay must be at most 0.9 with a budget in minutes, because the first steps are timed before the number of "
+                f"steps is known, got {self.decay}; give steps instead"
+            )
+        if self.adam_lr is not None and self.optimiser != "muon":
+            raise ValueError(f"adam_lr goes with muon, got optimiser={self.optimiser!r}; give lr")
+        if self.momentum is not None and self.optimiser == "adamw":
+            raise ValueError("momentum goes with muon or sgd, got optimiser='adamw'; leave it out")
+
+    @property
+    def peak_lr(self) -> float:
+        return {"muon": 0.02, "adamw": 1e-3, "sgd": 0.1}[self.optimiser] if self.lr is None else self.lr
+
+
+class Run:
+    """One run directory. `create` makes it, `open` finds it; training and every later command meet only here."""
+
+    def __init__(self, path: files.PathLike, config: dict[str, Any]) -> None:
+        self.path, self.config = Path(path), config
+
+    # ── making and finding ───────────────────────────────────────────────────────────────────────────────────────────
+
+    @classmethod
+    def create(cls, path: files.PathLike, sections: Mapping[str, Any]) -> Run:
+        """A new run in a folder that is not there yet or empty. Sections are plain values, dicts or config dataclasses."""
+        path = Path(path)
+        _refuse(path)
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise _told(error, f"cannot make the folder {path}: {error.strerror}; choose another with --out") from error
+        config = {"regard": _version()} | {name: _plain(value) for name, value in sections.items()}
+        files.write_json(path / "config.json", config)
+        files.write_json(path / "environment.json", environment())
+        return cls(path, config)
+
+    @classmethod
+    def open(cls, path: files.PathLike) -> Run:
+        """The run in this folder."""
+        path = Path(path)
+        if not path.is_dir():
+            what = "is a file" if path.exists() else "does not exist"
+            raise FileNotFoundError(f"{path} {what}; give the folder of a run, as made by regard train")
+        if not (path / "config.json").exists():
+            raise FileNotFoundError(f"{path} is no run of regard: there is no config.json in it")
+        config = files.read_json(path / "config.json")
+        if not isinstance(config, dict) or "regard" not in config:
+            raise ValueError(f"{path} is no run of regard: its config.json is of another program")
+        return cls(path, config)
+
+    @staticmethod
+    def exists(path: files.PathLike) -> bool:
+        """Is there a run that could be opened?"""
+        try:
+            return bool(Run.open(path).config)
+        except (OSError, ValueError):
+            return False
+
+    # ── configuration ────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def section(self, cls: type[C], name: str) -> C:
+        """A part of config.json as the dataclass of its owner."""
+        if name not in self.config:
+            raise ValueError(f"{self.path / 'config.json'} has no section '{name}'")
+        try:
+            return configs.from_dict(cls, self.config[name])
+        except ValueError as error:
+            raise ValueError(f"{self.path / 'config.json'}: section '{name}': {error}") from error
+
+    def update(self, **values: Any) -> None:
+        """Write some keys of config.json anew."""
+        config = self.config | {name: _plain(value) for name, value in values.items()}
+        files.write_json(self.path / "config.json", config)
+        self.config = config
+
+    def agree(self, name: str, config: Any, but: Iterable[str] = ()) -> None:
+        """Raise if a section was another one when the run was started; `but` names keys that may differ."""
+        changed = configs.differences(self.section(type(config), name), config)
+        changed = [each for each in changed if each[0] not in set(but)]
+        if changed:
+            said = "; ".join(f"{name}.{key} was {then!r} and is now {now!r}" for key, then, now in changed)
+            raise ValueError(f"{self.path} was started with other options: {said}. Resume with the same, or start a new run")
+
+    # ── files ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def model_file(self) -> Path:
+        return self.path / "model.safetensors"
+
+    @property
+    def tokenizer_file(self) -> Path:
+        return self.path / "tokenizer.json"
+
+    @property
+    def state(self) -> Path:
+        return self.path / "state"
+
+    @property
+    def metrics_file(self) -> Path:
+        return self.path / "metrics.jsonl"
+
+    def environment(self) -> dict[str, Any]:
+        """What environment.json says; empty if it is not there."""
+        path = self.path / "environment.json"
+        return dict(files.read_json(path)) if path.exists() else {}
+
+    def write_sample(self, step: int, text: str) -> None:
+        (self.path / "samples").mkdir(exist_ok=True)
+        files.write_text(self.path / "samples" / f"{step}.txt", text)
+
+    # ── metrics ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def append(self, events: Iterable[Mapping[str, Any]], sync: bool = False) -> None:
+        """Add lines to metrics.jsonl; `sync`: and wait until the disk has them."""
+        text = "".join(json.dumps(event, ensure_ascii=False, allow_nan=False) + "\n" for event in events)
+        try:
+            with open(self.metrics_file, "a", encoding="utf-8") as file:
+                file.write(text)
+                file.flush()
+                if sync:
+                    os.fsync(file.fileno())
+        except OSError as error:
+            full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+            reason = "the disk is full; free some space, then go on with --resume" if full else error.strerror
+            raise _told(error, f"cannot write {self.metrics_file}: {reason}") from error
+
+    def metrics(self) -> list[dict[str, Any]]:
+        """All events so far, in order. A last line that was cut off in the middle is left out."""
+        events = []
+        for number, (line, event) in enumerate(self._lines(), 1):
+            if event is None:
+                raise ValueError(f"{self.metrics_file}: line {number} is no event: {line[:60]!r}")
+            events.append(event)
+        return events
+
+    def cut(self, step: int) -> int:
+        """Forget what happened after a step, and lines that cannot be read; says how many of those there were."""
+        lines = self._lines()
+        if self.metrics_file.exists():
+            kept = [line + "\n" for line, event in lines if event is not None and event["step"] <= step]
+            files.write_text(self.metrics_file, "".join(kept))
+        return sum(event is None for _, event in lines)
+
+    def _lines(self) -> list[tuple[str, dict[str, Any] | None]]:
+        """Each line that was finished, with its event, or None if it is none."""
+        if not self.metrics_file.exists():
+            return []
+        lines = self.metrics_file.read_text("utf-8", errors="replace").split("\n")[:-1]
+        return [(line, _event(line)) for line in lines]
+
+
+# ── models ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+def build(run: Run) -> nn.Module:
+    """A new model of the run's kind and configuration, with weights as they start."""
+    if run.config.get("kind") is None:
+        raise ValueError(f"{run.path} holds the weights of a module of your own; make it, then load_weights(run, module)")
+    cls = names.find("models", run.config["kind"])
+    model: nn.Module = cls(run.section(cls.Config, "model"))
+    return model
+
+
+def load_model(run: Run) -> nn.Module:
+    """The run's model with its best weights, ready for use (eval mode, on the CPU)."""
+    model = build(run)
+    load_weights(run, model)
+    return model.eval()
+
+
+def load_weights(run: Run, model: nn.Module) -> None:
+    """Put the run's best weights into a module."""
+    if not run.model_file.exists():
+        raise FileNotFoundError(
+            f"{run.path} has no model.safetensors yet: it is written when the training first looks at its validation split"
+        )
+    tensors = files.read_tensors(run.model_file)
+    wanted = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
+    found = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
+    for name in sorted(wanted.keys() | found.keys()):
+        if wanted.get(name) != found.get(name):
+            raise ValueError(
+                f"{run.model_file} does not fit {type(model).__name__}: '{name}' is {found.get(name, 'missing')} in the file "
+                f"and {wanted.get(name, 'unknown')} in the model"
+            )
+    model.load_state_dict(tensors)
+
+
+# ── words and places ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+def environment() -> dict[str, Any]:
+    """On what this process computes: all that the last bit of a loss may depend on, and the command."""
+    return {
+        "regard": _version(),
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "platform": platform.platform(),
+        "processor": _processor(),
+        "threads": torch.get_num_threads(),
+        "command": sys.argv,
+    }
+
+
+def _processor() -> str:
+    """The name of the processor, as Linux tells it, or what Python knows."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text("utf-8").splitlines()
+        return next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
+        return platform.processor() or platform.machine()
+
+
+def _refuse(path: Path) -> None:
+    """Raise unless a run may be made here."""
+    if path.exists() and not path.is_dir():
+        raise FileExistsError(f"{path} is a file; choose a folder that is not there yet with --out")
+    if Run.exists(path):
+        raise FileExistsError(f"{path} holds a run already; go on with it with --resume, or choose another folder with --out")
+    there = sorted(each.name for each in path.iterdir() if not each.name.endswith(".part")) if path.is_dir() else []
+    if there:
+        some = ", ".join(there[:3]) + (", ..." if len(there) > 3 else "")
+        raise FileExistsError(f"{path} is no run and is not empty (it holds {some}); choose another folder with --out")
+
+
+def _event(line: str) -> dict[str, Any] | None:
+    try:
+        event = json.loads(line)
+    except json.JSONDecodeError:
+        return None
+    return event if isinstance(event, dict) and isinstance(event.get("step"), int) else None
+
+
+def _plain(value: Any) -> Any:
+    return configs.to_dict(value) if is_dataclass(value) and not isinstance(value, type) else value
+
+
+def _told(error: OSError, message: str) -> OSError:
+    told = type(error)(message)
+    told.errno = error.errno
+    return told
+
+
+def _version() -> str:
+    return str(sys.modules["regard"].__version__)

@@ -1,0 +1,333 @@
+"""The loop: steps, looks at the validation split, checkpoints. Any model, any task, any source of batches.
+
+Everything random is drawn from (seed, step), and batches come by number, so a run that was killed at any moment goes on
+to the same losses, bit for bit on the same processor and threads, as one that never stopped.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+from torch import Tensor, nn
+
+from regard.config import to_dict
+from regard.data.batch import Batch, Source
+from regard.run import Run, TrainConfig, environment
+from regard.training import budget, optim
+from regard.training.checkpoint import Checkpoint, Checkpoints, alone
+from regard.training.progress import Board, Metrics, Result
+from regard.training.recompute import recomputing
+from regard.training.step import Stepper
+from regard.training.stop import Stop
+from regard.training.task import as_task
+
+READ_EVERY = 16  # steps between two readings of losses from a device that would have to be waited for
+
+
+class NotANumber(ValueError):
+    """The loss, or a weight, is no number any more."""
+
+
+class Stopped(Exception):
+    """A look at the validation split was cut short."""
+
+
+@dataclass
+class Facts:
+    """What a checkpoint holds besides tensors."""
+
+    step: int = 0
+    seconds: float = 0.0  # spent on the run, by all processes
+    evaluated: int = 0  # the step of the last look at the validation split
+    measures: dict[str, float] = field(default_factory=dict)
+    best: dict[str, float] = field(default_factory=dict)
+    best_step: int | None = None
+    worse: int = 0  # looks since the best
+
+
+def fit(
+    run: Run,
+    model: nn.Module,
+    task: Any,
+    source: Source,
+    config: TrainConfig,
+    *,
+    resume: bool = False,
+    observers: Sequence[Any] = (),
+    sample: Callable[[nn.Module], str] | None = None,
+) -> Result:
+    """Train a model in a run directory: to the end of its budget, until it is asked to stop, or until patience runs out.
+
+    task: a Task, its name, or a function (model, batch) -> mean loss. sample: model -> text, shown and kept after each look
+    at the validation split. The best weights are in the run's model.safetensors; the model itself ends with the last ones.
+    To resume, give a model made as the first time (with the same seed), which is what a run without checkpoint starts from.
+    """
+    with alone(run.state), Stop() as stop, ExitStack() as after:
+        training = Training(run, Stepper(model, as_task(task), source, config), config, observers, sample, stop)
+        try:
+            training.prepare(resume)
+            if config.recompute:
+                after.enter_context(recomputing(model))
+            if config.compile:
+                model.compile()
+                after.callback(setattr, model, "_compiled_call_impl", None)
+            return training.go()
+        except BaseException as error:
+            training.tell("failed", error)
+            raise
+
+
+class Training:
+    """One call of `fit`."""
+
+    def __init__(
+        self, run: Run, stepper: Stepper, config: TrainConfig, observers: Sequence[Any],
+        sample: Callable[[nn.Module], str] | None, stop: Stop,
+    ) -> None:
+        self.run, self.stepper, self.config, self.sample, self.stop = run, stepper, config, sample, stop
+        self.metrics = Metrics(run)
+        self.observers = [self.metrics, *observers, *([Board()] if config.tensorboard else [])]
+        self.checkpoints = Checkpoints(run.state)
+        self.facts = Facts()
+        self.plan: budget.Plan | None = None
+        self.notes: list[str] = []
+        self.unread: list[tuple[int, Tensor, int, float]] = []  # steps whose loss was not read from the device yet
+        self.loss: float | None = None
+        self.saved = self.counted = time.perf_counter()
+
+    @property
+    def steps(self) -> int | None:
+        return None if self.plan is None else self.plan.steps
+
+    # ── before ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def prepare(self, resume: bool) -> None:
+        """Everything up to the first step."""
+        found = self._find(resume)
+        if found is not None:
+            self.stepper.load(found)
+            self.facts = Facts(**found.facts)
+        self._settle()
+        if resume and (lost := self.run.cut(-1 if found is None else found.step)):
+            self.notes.append(f"{lost} lines of {self.run.metrics_file} could not be read and were dropped")
+        self.metrics.start(self.facts.step, self.facts.seconds)
+        self.tell("started", self.run, self.steps, self.facts.step)
+        for note in self.notes:
+            self.tell("noted", note)
+        if found is not None and self.facts.best_step == found.step:
+            self._publish(found)  # it may have been killed just before that
+
+    def _find(self, resume: bool) -> Checkpoint | None:
+        """The checkpoint to go on from, if there is one and that is what was asked for."""
+        if not resume:
+            if self.checkpoints.latest.exists() or self.run.metrics_file.exists():
+                raise FileExistsError(f"{self.run.path} was trained already; go on with --resume, or choose another --out")
+            return None
+        if "train" in self.run.config:
+            self.run.agree("train", self.config, but=("minutes", "steps", "save_minutes", "save_every", "tensorboard"))
+        found, self.notes = self.checkpoints.load()
+        then, now = self.run.environment(), environment()
+        changed = [f"{key} {then[key]}, now {now[key]}" for key in ("threads", "torch", "processor")
+                   if key in then and then[key] != now[key]]
+        if changed and found is not None:
+            self.notes.append(f"the run was started with {'; '.join(changed)}: losses may differ in their last digits")
+        return found
+
+    def _settle(self) -> None:
+        """The number of steps, if it is known by now: asked for, or decided in an earlier process."""
+        before = self.run.section(TrainConfig, "train") if "train" in self.run.config else self.config
+        old: int | None = self.run.config.get("steps")
+        wanted = old if self.config.steps is None else self.config.steps
+        if old and self.config.steps is None and before.steps is None and before.minutes and self.config.minutes:
+            wanted = max(1, round(old * self.config.minutes / before.minutes))  # the timing of then still counts
+        if wanted is not None and wanted == old:
+            self.plan = budget.Plan(old, self.run.config["evaluate_every"])
+        elif wanted is not None:
+            if old is not None:
+                self._refuse_other_budget(old, wanted)
+            self.plan = budget.by_steps(wanted, self.config.evaluate_every)
+        if wanted != old or self.run.config.get("train") != to_dict(self.config):
+            self.run.update(train=self.config, **({} if self.plan is None else asdict(self.plan)))
+
+    def _refuse_other_budget(self, old: int, wanted: int) -> None:
+        """Another number of steps is exact, and allowed, as long as the learning rate has not begun to fall."""
+        holds = optim.last_before_decay(min(old, wanted), self.config.decay)
+        if self.facts.step > holds + 1:
+            raise ValueError(
+                f"{self.run.path} has {old} steps and cannot become a run of {wanted}: step {self.facts.step} is done, and the "
+                f"learning rate falls from step {holds + 1} on, so this would not be what {wanted} steps from the start are; "
+                f"start a new run, with --from {self.run.path} if you want its weights"
+            )
+
+    # ── the loop ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def go(self) -> Result:
+        clock = budget.Clock(60 * (self.config.minutes or 0.0))
+        self.stepper.model.train()
+        while True:
+            if self._look_due():
+                self._look()
+            done = self.facts.step == self.steps
+            tired = self.config.patience is not None and self.facts.worse >= self.config.patience
+            if done or tired or self.stop.wished or self._save_due():
+                self._save()
+            if done or tired or self.stop.wished:
+                return self._end("done" if done else "patience" if tired else "stopped")
+            clock.add(self._step())
+            if self.plan is None and clock.enough:
+                self._decide(clock)
+
+    def _step(self) -> float:
+        """One step; says how many seconds it took."""
+        began, step = time.perf_counter(), self.facts.step
+        loss, size = self.stepper.gradients(step)
+        near = self.stepper.device.type == "cpu"
+        if near:
+            self._check(float(loss), step + 1)  # before it can spoil the weights
+        self.stepper.move(step, self.steps)
+        self.facts.step = step + 1
+        seconds = time.perf_counter() - began
+        self.unread.append((step + 1, loss, size, seconds))
+        if near or len(self.unread) == READ_EVERY:
+            self._read()
+        return seconds
+
+    def _read(self) -> None:
+        """Read losses that the device has computed, and tell them."""
+        unread, self.unread = self.unread, []
+        for step, loss, size, seconds in unread:
+            self.loss = float(loss)
+            self._check(self.loss, step)
+            self.tell("stepped", step, self.loss, size, seconds)
+
+    def _check(self, loss: float, step: int) -> None:
+        if not math.isfinite(loss):
+            raise NotANumber(f"the loss is not a number ({loss}) at step {step}; {self._advice()}")
+
+    def _advice(self) -> str:
+        kept = self.checkpoints.kept
+        left = f"the state of step {kept[0].step} is kept in {kept[0].folder}" if kept else "nothing was saved before"
+        return (f"{left}; start again with a smaller --train.lr (it was {self.config.peak_lr:g}) "
+                f"or a longer --train.warmup (it was {self.config.warmup})")
+
+    # ── now and then ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _look_due(self) -> bool:
+        """Is it time to look at the validation split, and was it not done at this very step before a stop?"""
+        every = self.config.evaluate_every if self.plan is None else self.plan.evaluate_every
+        step = self.facts.step
+        return step > 0 and step != self.facts.evaluated and (step == self.steps or (every is not None and step % every == 0))
+
+    def _look(self) -> None:
+        """Measure; a new best is saved and published. A wish to stop cuts it short, and the resumed run does it instead."""
+        self._read()
+        try:
+            with self.stepper.judging():
+                measures = self.stepper.task.measure(self.stepper.model, self._validation())
+        except Stopped:
+            return
+        now = self.facts
+        now.evaluated = now.step
+        if not measures:  # there is no validation split: the last weights are the best there are
+            return
+        if not math.isfinite(measures["loss"]):
+            raise NotANumber(f"the validation loss is not a number ({measures['loss']}) at step {now.step}; {self._advice()}")
+        now.measures, now.worse = measures, now.worse + 1
+        if now.best_step is None or measures["loss"] < now.best["loss"]:
+            now.best, now.best_step, now.worse = measures, now.step, 0
+        self.tell("evaluated", now.step, measures)
+        if self.sample is not None:
+            with self.stepper.judging():
+                text = self.sample(self.stepper.model)
+            self.run.write_sample(now.step, text)
+            self.tell("sampled", now.step, text)
+        if now.best_step == now.step:
+            self._save()
+
+    def _validation(self) -> Iterator[Batch]:
+        for batch in self.stepper.source.validation():
+            if self.stop.wished:
+                raise Stopped
+            yield batch.to(self.stepper.device)
+
+    def _decide(self, clock: budget.Clock) -> None:
+        """Minutes become steps. A checkpoint, a sample and a part of a look at the validation split are timed first."""
+        began = time.perf_counter()
+        self._save()
+        with self.stepper.judging():
+            if self.sample is not None:
+                self.sample(self.stepper.model)
+            look = time.perf_counter() - began + self._time_of_look(0.01 * clock.budget)
+        self.plan = budget.by_time(
+            clock.budget - self._seconds(), self.facts.step, step=clock.step, look=look, decay=self.config.decay,
+            evaluate_every=self.config.evaluate_every,
+        )
+        self.run.update(**asdict(self.plan))
+        self.tell("decided", self.plan.steps)
+
+    def _time_of_look(self, limit: float) -> float:
+        """Seconds to measure the whole validation split, from as much of it as takes `limit` seconds."""
+        seen, began, batches = 0, time.perf_counter(), self.stepper.source.validation()
+        for batch in batches:
+            self.stepper.task.measure(self.stepper.model, [batch.to(self.stepper.device)])
+            seen += 1
+            if time.perf_counter() - began > limit:
+                break
+        seconds = time.perf_counter() - began
+        return seconds / max(seen, 1) * (seen + sum(1 for _ in batches))
+
+    def _save_due(self) -> bool:
+        if self._is_saved():
+            return False
+        if self.config.save_every is not None:
+            return self.facts.step % self.config.save_every == 0
+        return time.perf_counter() - self.saved >= 60 * self.config.save_minutes
+
+    def _is_saved(self) -> bool:
+        """Does the last checkpoint hold all there is to hold?"""
+        kept = self.checkpoints.kept
+        return self.facts.step == 0 or bool(kept and Facts(**kept[0].facts | {"seconds": self.facts.seconds}) == self.facts)
+
+    def _save(self) -> None:
+        """A checkpoint of this step; the model is published if it is the best, or if none was judged yet."""
+        self._read()
+        if self._is_saved():
+            return
+        if not self.stepper.finite():
+            raise NotANumber(f"a weight is not a number after step {self.facts.step}; {self._advice()}")
+        self.metrics.flush(sync=True)
+        self._seconds()
+        made = self.checkpoints.save(self.facts.step, self.stepper.tensors(), asdict(self.facts))
+        if self.facts.best_step in (made.step, None):
+            self._publish(made)
+        self.saved = time.perf_counter()
+        self.tell("saved", made.step)
+
+    def _publish(self, checkpoint: Checkpoint) -> None:
+        checkpoint.publish("average" if checkpoint.has("average") else "model", self.run.model_file)
+
+    def _end(self, reason: Literal["done", "stopped", "patience"]) -> Result:
+        self.metrics.flush()
+        now = self.facts
+        result = Result(
+            step=now.step, steps=self.steps, reason=reason, loss=self.loss, measures=now.measures, best=now.best,
+            best_step=now.best_step, seconds=self._seconds(), notes=tuple(self.notes),
+        )
+        self.tell("ended", result)
+        return result
+
+    def _seconds(self) -> float:
+        now = time.perf_counter()
+        self.facts.seconds, self.counted = self.facts.seconds + now - self.counted, now
+        return self.facts.seconds
+
+    def tell(self, what: str, *facts: Any) -> None:
+        """Tell all observers; one that does not care has no such method."""
+        for observer in self.observers:
+            if (heard := getattr(observer, what, None)) is not None:
+                heard(*facts)

@@ -1,0 +1,96 @@
+"""Muon: momentum, then every matrix of the update is made orthogonal, so that all its directions are learned at one speed."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from regard.attention.kernels.precision import CPU_MULTIPLIES
+from regard.training.rules import Rule
+
+# Odd polynomials a·σ + b·σ³ + c·σ⁵, one after another. Each is the one nearest to 1 (in the largest error) on the interval
+# where the one before leaves what was in [0.005, 1]; together they bring it to 1 ± 0.1. Each but the first is stretched
+# by 1 %, because beyond its interval a polynomial runs away, and rounding may push there.
+POLYNOMIALS = (
+    (8.298703, -24.430498, 18.090304),
+    (3.876456, -2.835287, 0.532079),
+    (3.143172, -2.310480, 0.473662),
+    (2.167785, -1.521165, 0.388089),
+)
+MARGIN = 1.01
+
+
+def orthogonalise(x: Tensor) -> Tensor:
+    """U Vᵀ of each x = U S Vᵀ, nearly: singular values from S₁/200 on become 1 ± 0.1, smaller ones rise 200-fold.   k m n
+
+    Polynomials in x xᵀ need matrix products only. The start is scaled by ‖x xᵀ‖^½ ≥ S₁, a closer bound than ‖x‖.
+    """
+    if x.shape[-2] > x.shape[-1]:
+        return orthogonalise(x.mT).mT
+    x = x / x.abs().amax((-2, -1), keepdim=True).clamp(min=1e-30)  # the largest is 1, so that no square is lost
+    gram = x @ x.mT  # k m m
+    scale = MARGIN * torch.linalg.matrix_norm(gram, keepdim=True).clamp(min=1.0).sqrt()
+    x, gram = x / scale, gram / scale.square()
+    if x.dtype == torch.float32 and x.shape[-1] >= 2 * x.shape[-2]:
+        return _of_gram(gram) @ x
+    for i, (a, b, c) in enumerate(POLYNOMIALS):
+        gram = x @ x.mT if i else gram
+        x = torch.baddbmm(x, torch.baddbmm(gram, gram, gram, beta=b, alpha=c), x, beta=a)
+    return x
+
+
+def _of_gram(gram: Tensor) -> Tensor:
+    """The matrix to multiply x with, from x xᵀ alone: cheaper when x is wide, and exact enough in float32."""
+    out = gram
+    for i, (a, b, c) in enumerate(POLYNOMIALS):
+        factor = torch.baddbmm(gram, gram, gram, beta=b, alpha=c)
+        factor.diagonal(dim1=-2, dim2=-1).add_(a)
+        out = factor @ out if i else factor
+        if i < len(POLYNOMIALS) - 1:
+            gram = factor @ gram @ factor
+    return out
+
+
+class Muon(Rule):
+    """m ← βm + (1 − β)g;  W ← (1 − lr·decay)·W − lr·√max(1, m/n)·orthogonalise(βm + (1 − β)g) for each W, m n.
+
+    Matrices of one shape are done together. A kernel of a convolution is the matrix out × (in · places); `stacked` are the
+    names of parameters that hold several square matrices one upon another, as the projections of nn.MultiheadAttention.
+    """
+
+    def __init__(
+        self,
+        parameters: Mapping[str, Tensor],
+        lr: float = 0.02,
+        weight_decay: float = 0.1,
+        momentum: float = 0.95,
+        stacked: Iterable[str] = (),
+    ) -> None:
+        super().__init__(parameters, lr, weight_decay, ("momentum",))
+        self.momentum = momentum
+        self.stacked = {id(self.parameters[name]) for name in stacked}
+
+    def move(self, parameters: list[Tensor], gradients: list[Tensor], state: dict[str, list[Tensor]], lr: float) -> None:
+        torch._foreach_lerp_(state["momentum"], gradients, 1 - self.momentum)
+        updates = torch._foreach_lerp(gradients, state["momentum"], self.momentum)
+        torch._foreach_mul_(parameters, 1 - lr * self.weight_decay)
+        shapes: dict[tuple[Any, ...], list[tuple[Tensor, Tensor]]] = defaultdict(list)
+        for parameter, update in zip(parameters, updates, strict=True):
+            parts = parameter.shape[0] // parameter.shape[1] if id(parameter) in self.stacked else 1
+            m, n = parameter.shape[0] // parts, parameter.numel() // parameter.shape[0]
+            shapes[m, n, parameter.dtype, parameter.device].append((parameter, update.reshape(parts, m, n)))
+        for (m, n, dtype, device), pairs in shapes.items():
+            stack = torch.cat([update for _, update in pairs]).to(_working(dtype, device))  # k m n
+            made = orthogonalise(stack).to(dtype).split([len(update) for _, update in pairs])
+            changes = [each.reshape(parameter.shape) for (parameter, _), each in zip(pairs, made, strict=True)]
+            torch._foreach_add_([parameter for parameter, _ in pairs], changes, alpha=-lr * max(1.0, m / n) ** 0.5)
+
+
+def _working(dtype: torch.dtype, device: torch.device) -> torch.dtype:
+    """Half the digits where that is twice as fast; never on a processor that has no units for it."""
+    half = CPU_MULTIPLIES[torch.bfloat16] if device.type == "cpu" else True
+    return torch.bfloat16 if half and dtype == torch.float32 else dtype if dtype == torch.float64 else torch.float32

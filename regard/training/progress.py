@@ -1,0 +1,287 @@
+"""Those who watch a training: a bar on a terminal, lines elsewhere, the file of metrics, TensorBoard. None changes a number."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, Literal, TextIO
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
+
+from regard.run import Run
+
+
+@dataclass(frozen=True)
+class Result:
+    """How a training ended. `measures` are those of the last look at the validation split, `best` of the one published."""
+
+    step: int  # steps done
+    steps: int | None  # of how many; None: it stopped before that was decided
+    reason: Literal["done", "stopped", "patience"]
+    loss: float | None = None  # of the last step in this process
+    measures: dict[str, float] = field(default_factory=dict)
+    best: dict[str, float] = field(default_factory=dict)
+    best_step: int | None = None
+    seconds: float = 0.0  # over all processes that worked on the run
+    notes: tuple[str, ...] = ()
+
+    def say(self) -> str:
+        """One line for the user."""
+        of = "" if self.steps is None else f" of {self.steps:,}"
+        best = f"; best validation {say_measures(self.best)} at step {self.best_step:,}" if self.best_step is not None else ""
+        if self.reason == "stopped":
+            return f"stopped at step {self.step:,}{of} and saved{best}; go on with --resume"
+        why = " because the validation loss no longer falls" if self.reason == "patience" else ""
+        return f"{self.step:,} steps in {say_time(self.seconds)}{why}{best}"
+
+
+class Observer:
+    """Told what happens; each method may be left as it is. Steps are counted as done: the first to be told of is 1."""
+
+    def started(self, run: Run, steps: int | None, first_step: int) -> None:
+        """Steps is None while a budget in minutes is being timed; `decided` follows."""
+
+    def decided(self, steps: int) -> None: ...
+
+    def stepped(self, step: int, loss: float, tokens: int, seconds: float) -> None: ...
+
+    def evaluated(self, step: int, measures: Mapping[str, float]) -> None: ...
+
+    def sampled(self, step: int, text: str) -> None: ...
+
+    def saved(self, step: int) -> None: ...
+
+    def noted(self, text: str) -> None:
+        """Something the user should know."""
+
+    def ended(self, result: Result) -> None: ...
+
+    def failed(self, error: BaseException) -> None:
+        """It ended with an error instead."""
+
+
+class Metrics(Observer):
+    """metrics.jsonl: a line for each step, each look at the validation split and each note.
+
+    {"step": 12, "event": "step", "loss": 3.25, "tokens": 8192, "seconds": 4.1}: losses as exact floats, seconds since the
+    start of the run. Lines are written now and then, and before every checkpoint.
+    """
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        self.waiting: list[dict[str, Any]] = []
+        self.start(0, 0.0)
+
+    def start(self, step: int, seconds: float) -> None:
+        """Go on at a step, so many seconds after the run began."""
+        self.step, self.flushed = step, time.perf_counter()
+        self.began = self.flushed - seconds
+
+    def stepped(self, step: int, loss: float, tokens: int, seconds: float) -> None:
+        self.step = step
+        self._add("step", loss=loss, tokens=tokens)
+        if time.perf_counter() - self.flushed > 1.0:
+            self.flush()
+
+    def evaluated(self, step: int, measures: Mapping[str, float]) -> None:
+        self.step = step
+        self._add("validation", **measures)
+        self.flush()
+
+    def noted(self, text: str) -> None:
+        self._add("note", text=text)
+
+    def failed(self, error: BaseException) -> None:
+        with suppress(OSError):  # the disk may be what failed
+            self.flush()
+
+    def flush(self, sync: bool = False) -> None:
+        self.flushed = time.perf_counter()
+        if self.waiting or sync:
+            self.run.append(self.waiting, sync)
+            self.waiting = []
+
+    def _add(self, event: str, **values: Any) -> None:
+        seconds = round(time.perf_counter() - self.began, 3)
+        self.waiting.append({"step": self.step, "event": event, **values, "seconds": seconds})
+
+
+class Lines(Observer):
+    """A line now and then, for logs and pipes."""
+
+    def __init__(self, stream: TextIO | None = None, every: float = 10.0) -> None:
+        self.stream, self.every = stream, every
+        self.steps: int | None = None
+        self.speed = Speed()
+        self.told = 0.0
+
+    def started(self, run: Run, steps: int | None, first_step: int) -> None:
+        self.steps = steps
+        self.speed.start(steps, first_step)
+        if first_step:
+            self._say(f"going on from step {first_step} in {run.path}")
+
+    def decided(self, steps: int) -> None:
+        self.steps = self.speed.steps = steps
+        self._say(f"{steps:,} steps fit into the time")
+
+    def stepped(self, step: int, loss: float, tokens: int, seconds: float) -> None:
+        self.speed.add(step, loss, tokens, seconds)
+        if time.perf_counter() - self.told >= self.every:
+            self._say(f"step {step:,}{self._of()}  loss {self.speed.loss:.4f}  {self.speed.say()}")
+
+    def evaluated(self, step: int, measures: Mapping[str, float]) -> None:
+        self._say(f"step {step:,}{self._of()}  loss {self.speed.loss:.4f}  validation {say_measures(measures)}")
+
+    def sampled(self, step: int, text: str) -> None:
+        self._say(text)
+
+    def noted(self, text: str) -> None:
+        self._say(f"note: {text}")
+
+    def ended(self, result: Result) -> None:
+        self._say(result.say())
+
+    def _of(self) -> str:
+        return f"/{self.steps:,}" if self.steps else ""
+
+    def _say(self, text: str) -> None:
+        self.told = time.perf_counter()
+        stream = sys.stdout if self.stream is None else self.stream
+        stream.write(text + "\n")
+        stream.flush()
+
+
+class Bar(Observer):
+    """One line that lives: how far, loss, validation, tokens a second, time left."""
+
+    def __init__(self, console: Console | None = None) -> None:
+        self.progress = Progress(
+            TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[numbers]}"),
+            console=console, refresh_per_second=4,
+        )
+        self.task: TaskID | None = None
+        self.speed = Speed()
+        self.validation = ""
+        self.told = 0.0
+
+    def started(self, run: Run, steps: int | None, first_step: int) -> None:
+        self.speed.start(steps, first_step)
+        self.task = self.progress.add_task("training", total=steps, completed=first_step, numbers="")
+        self.progress.start()
+        if first_step:
+            self._say(f"going on from step {first_step} in {run.path}")
+
+    def decided(self, steps: int) -> None:
+        self.speed.steps = steps
+        if self.task is not None:
+            self.progress.update(self.task, total=steps)
+
+    def stepped(self, step: int, loss: float, tokens: int, seconds: float) -> None:
+        self.speed.add(step, loss, tokens, seconds)
+        if time.perf_counter() - self.told >= 0.25:
+            self._show()
+
+    def evaluated(self, step: int, measures: Mapping[str, float]) -> None:
+        self.validation = f"validation {say_measures(measures)}  "
+        self._show()
+
+    def sampled(self, step: int, text: str) -> None:
+        self._say(text)
+
+    def noted(self, text: str) -> None:
+        self._say(f"note: {text}")
+
+    def ended(self, result: Result) -> None:
+        self._show()
+        self.progress.stop()
+        self._say(result.say())
+
+    def failed(self, error: BaseException) -> None:
+        self.progress.stop()
+
+    def _show(self) -> None:
+        self.told = time.perf_counter()
+        if self.task is not None:
+            numbers = f"loss {self.speed.loss:.3f}  {self.validation}{self.speed.say()}"
+            self.progress.update(self.task, completed=self.speed.step, numbers=numbers)
+
+    def _say(self, text: str) -> None:
+        self.progress.console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+class Board(Observer):
+    """The same as TensorBoard events, in the run's folder `tensorboard`."""
+
+    def __init__(self) -> None:
+        try:
+            from torch.utils.tensorboard import SummaryWriter
+        except ImportError as error:
+            raise ValueError("TensorBoard is not installed; use pip install 'regard[tensorboard]', or go without") from error
+        self.make: Any = SummaryWriter
+        self.writer: Any = None
+
+    def started(self, run: Run, steps: int | None, first_step: int) -> None:
+        self.writer = self.make(log_dir=str(run.path / "tensorboard"), purge_step=first_step + 1)
+
+    def stepped(self, step: int, loss: float, tokens: int, seconds: float) -> None:
+        self.writer.add_scalar("loss/training", loss, step)
+        self.writer.add_scalar("tokens a second", tokens / max(seconds, 1e-9), step)
+
+    def evaluated(self, step: int, measures: Mapping[str, float]) -> None:
+        for name, value in measures.items():
+            self.writer.add_scalar(f"{name}/validation", value, step)
+
+    def sampled(self, step: int, text: str) -> None:
+        self.writer.add_text("sample", text, step)
+
+    def ended(self, result: Result) -> None:
+        self.writer.close()
+
+    def failed(self, error: BaseException) -> None:
+        if self.writer is not None:
+            self.writer.close()
+
+
+def watch() -> Observer:
+    """A bar on a terminal, lines elsewhere."""
+    return Bar() if sys.stdout.isatty() else Lines()
+
+
+class Speed:
+    """Smoothed loss, tokens a second and time left."""
+
+    def __init__(self) -> None:
+        self.start(None, 0)
+
+    def start(self, steps: int | None, first: int) -> None:
+        self.steps, self.step, self.first = steps, first, first
+        self.loss, self.tokens, self.seconds, self.began = float("nan"), 0.0, 0.0, time.perf_counter()
+
+    def add(self, step: int, loss: float, tokens: int, seconds: float) -> None:
+        fresh = self.step == self.first
+        self.step = step
+        self.loss = loss if fresh else 0.9 * self.loss + 0.1 * loss
+        self.tokens, self.seconds = 0.98 * self.tokens + tokens, 0.98 * self.seconds + seconds
+
+    def say(self) -> str:
+        rate = f"{self.tokens / self.seconds:,.0f} tokens/s" if self.seconds else ""
+        if not self.steps or self.step == self.first:
+            return rate
+        pace = (time.perf_counter() - self.began) / (self.step - self.first)  # looks and checkpoints included
+        return f"{rate}  {say_time(pace * (self.steps - self.step))} left"
+
+
+def say_measures(measures: Mapping[str, float]) -> str:
+    named = {"loss": "{:.4f}", "accuracy": "accuracy {:.1%}"}
+    return "  ".join(named.get(name, name + " {:.4g}").format(value) for name, value in measures.items())
+
+
+def say_time(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

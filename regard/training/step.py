@@ -1,0 +1,133 @@
+"""One step: batches, loss, gradients, optimiser. What is random in it follows from (seed, step)."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from regard.attention.kernels.precision import CPU_MULTIPLIES
+from regard.data.batch import Source
+from regard.run import TrainConfig
+from regard.training import optim
+from regard.training.average import Average
+from regard.training.checkpoint import Checkpoint
+from regard.training.task import Task
+
+
+class Stepper:
+    """A model on its device, with its optimiser and the average of its weights: everything that a step changes."""
+
+    def __init__(self, model: nn.Module, task: Task, source: Source, config: TrainConfig) -> None:
+        self.device = pick_device(config.device)
+        self.half = pick_half(config.precision, self.device)
+        self.model, self.task, self.source, self.config = model.to(self.device), task, source, config
+        self.optimiser = optim.make(model, config)
+        self.average = None if config.average is None else Average(model, config.average)
+
+    def gradients(self, step: int) -> tuple[Tensor, int]:
+        """The gradients of a step, in the parameters; its mean loss, and how much was read."""
+        seed_all(self.config.seed, step, self.device)
+        count = self.config.accumulate
+        losses: list[Tensor] = []
+        weights: list[Any] = []
+        size = 0
+        for number in range(step * count, (step + 1) * count):
+            batch = self.source.batch(number).to(self.device)
+            with self.precision():
+                loss, weight = self.task.loss(self.model, batch)
+            losses.append(loss.detach())
+            weights.append(weight)
+            (loss if count == 1 else loss * (weight / _above_zero(weights[0]))).backward()
+            size += batch.size
+        if count == 1:
+            return losses[0], size
+        total = _above_zero(sum(weights))  # now each target counts the same, as it would in one large batch
+        torch._foreach_mul_(self.optimiser.gradients(), _above_zero(weights[0]) / total)
+        mean = sum((loss * weight for loss, weight in zip(losses, weights, strict=True)), torch.zeros_like(losses[0])) / total
+        return mean, size
+
+    def move(self, step: int, steps: int | None) -> None:
+        """Change the weights by the gradients of a step."""
+        if self.config.clip is not None:
+            nn.utils.clip_grad_norm_(self.optimiser.parameters, self.config.clip)
+        self.optimiser.step(optim.schedule(step, steps, warmup=self.config.warmup, decay=self.config.decay))
+        if self.average is not None:
+            self.average.add(step)
+
+    @contextmanager
+    def judging(self) -> Iterator[None]:
+        """The model as it is judged: in eval mode, without gradients, with averaged weights if they are kept."""
+        self.model.eval()
+        try:
+            with torch.no_grad(), self.precision(), nullcontext() if self.average is None else self.average.in_place():
+                yield
+        finally:
+            self.model.train()
+
+    def precision(self) -> AbstractContextManager[Any]:
+        return torch.autocast(self.device.type, torch.bfloat16) if self.half else nullcontext()
+
+    # ── keeping and going on ─────────────────────────────────────────────────────────────────────────────────────────
+
+    def finite(self) -> bool:
+        """Are all weights numbers?"""
+        return all(bool(p.detach().isfinite().all()) for p in self.model.parameters())
+
+    def tensors(self) -> dict[str, dict[str, Tensor]]:
+        """Everything that a step changes, by the name of its file."""
+        found = {"model": dict(self.model.state_dict()), "optimiser": self.optimiser.tensors()}
+        if self.average is not None:
+            with self.average.in_place():
+                found["average"] = dict(self.model.state_dict())
+        return found
+
+    def load(self, checkpoint: Checkpoint) -> None:
+        """Go on from what `tensors` gave."""
+        try:
+            self.model.load_state_dict(checkpoint.tensors("model"))
+        except RuntimeError as error:
+            raise ValueError(f"{checkpoint.folder} is of another model: {' '.join(str(error).split())[:200]}") from error
+        self.optimiser.load(checkpoint.tensors("optimiser"))
+        if self.average is not None:
+            self.average.load(self.model, checkpoint.tensors("average"))
+
+
+def seed_all(seed: int, step: int, device: torch.device) -> None:
+    """Dropout, what a task hides, what a Dataset draws: everything random in a step follows from (seed, step)."""
+    number = int.from_bytes(hashlib.blake2b(f"{seed} {step}".encode(), digest_size=8).digest(), "little")
+    torch.default_generator.manual_seed(number)  # torch.manual_seed would tell absent GPUs, too, and remember it forever
+    if device.type != "cpu":
+        torch.get_device_module(device).manual_seed(number)
+    random.seed(number)
+    np.random.seed(number % 2**32)
+
+
+def pick_device(name: str) -> torch.device:
+    """The device of this name; auto: an accelerator if there is one, else the CPU."""
+    if name == "auto":
+        found = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
+        return torch.device("cpu") if found is None else found
+    try:
+        return torch.empty(0, device=name).device
+    except (RuntimeError, AssertionError) as error:
+        raise ValueError(f"device {name!r} cannot be used: {str(error).splitlines()[0]}; try auto or cpu") from error
+
+
+def pick_half(precision: str, device: torch.device) -> bool:
+    """Work in bfloat16? auto: where the hardware multiplies it at full speed."""
+    if precision != "auto":
+        return precision == "bfloat16"
+    if device.type == "cuda":
+        return torch.cuda.is_bf16_supported(including_emulation=False)
+    return device.type == "cpu" and CPU_MULTIPLIES[torch.bfloat16]
+
+
+def _above_zero(count: Any) -> Any:
+    return count.clamp(min=1) if isinstance(count, Tensor) else max(count, 1)

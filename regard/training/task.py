@@ -1,0 +1,210 @@
+"""Tasks: what a model is asked, as a loss to train with and as measures over a whole split.
+
+A task has `loss(model, batch) -> (mean loss, how many it is the mean of)` and `measure(model, batches) -> {"loss": ...}`.
+Any function (model, batch) -> mean loss will do, too; `as_task` makes a task of it.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any, Protocol
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from regard.config import nearest
+from regard.data.batch import IGNORE, Batch
+
+Count = Tensor | int
+
+
+class Task(Protocol):
+    def loss(self, model: nn.Module, batch: Batch) -> tuple[Tensor, Count]:
+        """The mean loss of a training batch, and of how many it is the mean."""
+        ...
+
+    def measure(self, model: nn.Module, batches: Iterable[Batch]) -> dict[str, float]:
+        """Means over all batches, each weighted by its count; "loss" is one of them."""
+        ...
+
+
+def call(model: nn.Module, batch: Batch) -> Tensor:
+    """The model's output for a batch. `real` and `where` are passed to models that take them, when the batch has them."""
+    inner: nn.Module = getattr(model, "_orig_mod", model)  # what torch.compile wraps has the signature
+    known = _accepted(type(inner).forward)
+    more = {name: getattr(batch, name) for name in known if getattr(batch, name) is not None}
+    out: Tensor = model(batch.tokens, **more)
+    return out
+
+
+@lru_cache(maxsize=64)
+def _accepted(forward: Callable[..., Any]) -> tuple[str, ...]:
+    """Which of a batch's extras a forward method takes, looked up once."""
+    parameters = inspect.signature(forward).parameters
+    return tuple(name for name in ("real", "where") if name in parameters)
+
+
+# ── tasks ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+class Classify:
+    """−log softmax(logits)[target], over all targets that are not IGNORE.   logits ... c, target ..."""
+
+    def loss(self, model: nn.Module, batch: Batch) -> tuple[Tensor, Count]:
+        logits, target = self._ask(model, batch)
+        total, count = _cross_entropy(logits, target)
+        return total / count.clamp(min=1), count
+
+    def measure(self, model: nn.Module, batches: Iterable[Batch]) -> dict[str, float]:
+        sums = _Sums()
+        for number, batch in enumerate(batches):
+            logits, target = self._ask(model, self._fixed(batch, number))
+            total, count = _cross_entropy(logits, target)
+            sums.add(count, loss=total, accuracy=((logits.argmax(-1) == target) & (target != IGNORE)).sum())
+        return sums.means()
+
+    def _ask(self, model: nn.Module, batch: Batch) -> tuple[Tensor, Tensor]:
+        logits, target = call(model, batch), batch.target
+        if batch.real is not None and target.shape == batch.real.shape:
+            target = target.masked_fill(~batch.real, IGNORE)
+        if logits.shape[:-1] != target.shape:
+            raise ValueError(
+                f"the model must give scores for every target: logits {tuple(target.shape)} + (classes,), got "
+                f"{tuple(logits.shape)} for targets {tuple(target.shape)}"
+            )
+        return logits.float(), target
+
+    def _fixed(self, batch: Batch, number: int) -> Batch:
+        """A batch of the validation split as it is to be judged, the same every time."""
+        return batch
+
+
+class NextToken(Classify):
+    """−log p(target) at every place, where target is the token that follows.   logits b n v, target b n"""
+
+
+class MaskedToken(Classify):
+    """Guess hidden tokens from all others, as BERT: a share of them is chosen; of these 80 % become `mask`, 10 % another token,
+    10 % stay, and the loss asks for what was there.   tokens b n
+
+    Training draws from torch's generator, which the loop seeds by (seed, step). What is hidden in validation is always the
+    same. `never` are ids that are not chosen (padding, marks).
+    """
+
+    def __init__(self, mask: int, vocab: int, *, share: float = 0.15, never: Iterable[int] = (), seed: int = 0) -> None:
+        if not 0 < share <= 1:
+            raise ValueError(f"share must be above 0 and at most 1, got {share}")
+        self.mask, self.vocab, self.share, self.never, self.seed = mask, vocab, share, tuple(never), seed
+
+    def loss(self, model: nn.Module, batch: Batch) -> tuple[Tensor, Count]:
+        return super().loss(model, self.hide(batch))
+
+    def hide(self, batch: Batch, generator: torch.Generator | None = None) -> Batch:
+        """The batch with some tokens hidden; the target holds what they were, and IGNORE elsewhere."""
+        tokens = batch.tokens
+        draw = torch.rand((2, *tokens.shape), generator=generator).to(tokens.device)
+        other = torch.randint(self.vocab, tokens.shape, generator=generator).to(tokens.device)
+        chosen = draw[0] < self.share
+        for special in self.never:
+            chosen &= tokens != special
+        if batch.real is not None:
+            chosen &= batch.real
+        hidden = torch.where(draw[1] < 0.8, self.mask, torch.where(draw[1] < 0.9, other, tokens))
+        return replace(batch, tokens=torch.where(chosen, hidden, tokens), target=tokens.masked_fill(~chosen, IGNORE))
+
+    def _fixed(self, batch: Batch, number: int) -> Batch:
+        return self.hide(batch, torch.Generator().manual_seed(self.seed * 1_000_003 + number))
+
+
+class Regress:
+    """(output − target)², the mean over all numbers.   output b or b ..., target the same"""
+
+    def loss(self, model: nn.Module, batch: Batch) -> tuple[Tensor, Count]:
+        total, count = self._total(model, batch)
+        return total / max(count, 1), count
+
+    def measure(self, model: nn.Module, batches: Iterable[Batch]) -> dict[str, float]:
+        sums = _Sums()
+        for batch in batches:
+            total, count = self._total(model, batch)
+            sums.add(count, loss=total)
+        return sums.means()
+
+    def _total(self, model: nn.Module, batch: Batch) -> tuple[Tensor, int]:
+        out, target = call(model, batch).float(), batch.target.float()
+        if out.shape == (*target.shape, 1):
+            out = out.squeeze(-1)
+        if out.shape != target.shape:  # torch would broadcast b 1 against b to b b, and learn nonsense
+            raise ValueError(f"output and target must have one shape, got {tuple(out.shape)} and {tuple(target.shape)}")
+        return F.mse_loss(out, target, reduction="sum"), target.numel()
+
+
+class Custom:
+    """A task from a function (model, batch) -> mean loss of the rows, or -> (mean loss, count)."""
+
+    def __init__(self, function: Callable[[nn.Module, Batch], Any]) -> None:
+        self.function = function
+
+    def loss(self, model: nn.Module, batch: Batch) -> tuple[Tensor, Count]:
+        found = self.function(model, batch)
+        loss, count = found if isinstance(found, tuple) else (found, batch.tokens.shape[0])
+        if not isinstance(loss, Tensor) or loss.dim() != 0:
+            given = f"shape {tuple(loss.shape)}" if isinstance(loss, Tensor) else type(loss).__name__
+            raise ValueError(f"a task must give the mean loss as a tensor without axes, got {given}; try loss.mean()")
+        return loss, count
+
+    def measure(self, model: nn.Module, batches: Iterable[Batch]) -> dict[str, float]:
+        sums = _Sums()
+        for batch in batches:
+            loss, count = self.loss(model, batch)
+            sums.add(count, loss=loss * count)
+        return sums.means()
+
+
+TASKS: dict[str, Callable[[], Task]] = {"next token": NextToken, "classify": Classify, "regress": Regress}
+
+
+def as_task(task: Any) -> Task:
+    """A task from a name, a function (model, batch) -> loss, or a task."""
+    if isinstance(task, str):
+        if task not in TASKS:
+            near = nearest(task, TASKS)
+            raise ValueError(f"there is no task '{task}'; " + (f"did you mean '{near}'? " if near else "")
+                             + f"known: {', '.join(TASKS)}, or a function (model, batch) -> loss")
+        return TASKS[task]()
+    if hasattr(task, "loss") and hasattr(task, "measure"):
+        made: Task = task
+        return made
+    if callable(task):
+        return Custom(task)
+    raise ValueError(f"a task is a name ({', '.join(TASKS)}) or a function (model, batch) -> loss, got {type(task).__name__}")
+
+
+# ── sums ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+def _cross_entropy(logits: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+    """The sum over all targets that count, and how many they are."""
+    flat = target.reshape(-1).long()
+    total = F.cross_entropy(logits.reshape(-1, logits.shape[-1]), flat, ignore_index=IGNORE, reduction="sum")
+    return total, (flat != IGNORE).sum()
+
+
+class _Sums:
+    """Sums over batches in float64, read from the device only once, at the end."""
+
+    def __init__(self) -> None:
+        self.count: Count = 0
+        self.totals: dict[str, Tensor] = {}
+
+    def add(self, count: Count, **totals: Tensor) -> None:
+        self.count = self.count + count
+        for name, total in totals.items():
+            exact = total.detach().to("cpu" if total.device.type == "mps" else total.device, torch.float64)
+            self.totals[name] = self.totals[name] + exact if name in self.totals else exact
+
+    def means(self) -> dict[str, float]:
+        count = int(self.count)
+        return {name: float(total) / count for name, total in self.totals.items()} if count else {}

@@ -1,0 +1,300 @@
+"""What the commands do, as Python functions: train a recipe or any module, load a run, predict with it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from regard import config as configs
+from regard import decode
+from regard.data import tokens as tokenizers
+from regard.data.batch import Source, TensorSource
+from regard.data.labelled import LabelledConfig, prepare_labelled
+from regard.data.text import TextConfig, prepare
+from regard.look.plot import curves
+from regard.models.sequences import Decoder, Encoder, SequenceConfig
+from regard.recipes import ClassifierRecipe, DecoderRecipe, EncoderRecipe, Recipe, find_recipe
+from regard.run import Run, TrainConfig, load_model
+from regard.training import loop
+from regard.training.progress import Observer, watch
+from regard.training.task import Classify, MaskedToken, NextToken, Task, as_task
+
+Note = Callable[[str, float | None], None]
+OPENING, SAMPLE = 24, 160  # tokens of the validation text that a sample goes on from, and of the sample
+
+
+# ── train ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def train(
+    recipe: str | None = None,
+    *,
+    data: Any = None,
+    model: str | nn.Module | None = None,
+    task: Any = None,
+    out: str | os.PathLike[str] | None = None,
+    start: str | os.PathLike[str] | None = None,
+    resume: bool = False,
+    minutes: float | None = None,
+    steps: int | None = None,
+    options: Mapping[str, Any] | None = None,
+    note: Note | None = None,
+    observers: Sequence[Observer] | None = None,
+) -> Run:
+    """Train a recipe on your data, or any module of your own; what comes back is the run directory.
+
+        train("text", data="my.txt", out="runs/mine", minutes=2)
+        train("text", data="my.txt", options={"model.dim": 256, "train.lr": 0.01})
+        train(model=my_module, task="classify", data=(x, y), steps=500)
+
+    data      a path for a recipe; for a module a pair of tensors, a Dataset or a Source
+    model     the kind of model of a recipe ("decoder"), or a module
+    task      of a module: "classify", "regress", "next token", or a function (model, batch) -> loss
+    start     an earlier run to start from (fine-tuning)
+    resume    go on with the run in `out`, exactly where it stopped
+    options   dotted names of the recipe's settings, or those of TrainConfig for a module
+    note      told what is being prepared, and the share that is done
+    observers who watches; None: a progress bar on a terminal, lines elsewhere
+    """
+    budget = {name: value for name, value in (("minutes", minutes), ("steps", steps)) if value is not None}
+    watching = [watch()] if observers is None else list(observers)
+    if isinstance(model, nn.Module):
+        if recipe is not None or start is not None:
+            raise ValueError("give a module of your own, or a recipe (with start=), not both")
+        return train_module(model, task, data, out, resume, {**budget, **(options or {})}, watching)
+    if recipe is None or task is not None:
+        raise ValueError("name a recipe such as 'text', or give a module as model= with its task=")
+    settings = {**(options or {}), **{f"train.{name}": value for name, value in budget.items()}}
+    if "train.steps" not in settings and "train.minutes" not in settings and os.environ.get("REGARD_BUDGET"):
+        settings["train.minutes"] = seconds_of(os.environ["REGARD_BUDGET"]) / 60
+    if resume:
+        run = Run.open(latest(recipe) if out is None else out)
+        asked = changed(of_run(run), settings)
+        if data is not None:
+            asked = changed(asked, {"data.path": os.fspath(data)})
+        run.agree("data", asked.data)
+        job = prepared(asked, note, tokenizer=tokenizers.load(run.tokenizer_file))
+    else:
+        asked = changed(find_recipe(recipe, None if data is None else os.fspath(data), model), settings)
+        old = None if start is None else Run.open(start)
+        if old is not None:
+            asked = replace(asked, model=like(asked.model, old))
+        job = prepared(asked, note, tokenizer=None if old is None else tokenizers.load(old.tokenizer_file))
+        run = Run.create(
+            fresh(recipe) if out is None else out,
+            {"recipe": recipe, "kind": job.kind, "model": job.model.config, "data": asked.data, "train": asked.train}
+            | {"corpus": job.about}
+            | ({} if start is None else {"from": os.fspath(start)}),
+        )
+        tokenizers.save(job.tokenizer, run.tokenizer_file)
+        if old is not None:
+            adopt(job.model, old)
+    loop.fit(run, job.model, job.task, job.source, asked.train, resume=resume, observers=watching, sample=job.sample)
+    curves(run)
+    return run
+
+
+def train_module(
+    model: nn.Module, task: Any, data: Any, out: Any, resume: bool, options: Mapping[str, Any], observers: Sequence[Observer]
+) -> Run:
+    config = configs.from_dict(TrainConfig, {name.removeprefix("train."): value for name, value in options.items()})
+    if task is None or data is None:
+        raise ValueError("a module needs a task ('classify', 'regress', 'next token' or a function) and data to learn from")
+    source = data if hasattr(data, "validation") else TensorSource(data, batch=config.batch, seed=config.seed)
+    path = out if out is not None else latest("module") if resume else fresh("module")
+    run = Run.open(path) if resume else Run.create(path, {"kind": None, "module": type(model).__qualname__, "train": config})
+    loop.fit(run, model, as_task(task), source, config, resume=resume, observers=observers)
+    curves(run)
+    return run
+
+
+# ── what a recipe needs ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, eq=False)
+class Job:
+    """A recipe with its data read: all that the trainer needs."""
+
+    kind: str
+    model: Any
+    task: Task
+    source: Source
+    tokenizer: tokenizers.Tokenizer
+    about: dict[str, Any]
+    sample: Callable[[nn.Module], str] | None = None
+
+
+def prepared(recipe: Recipe, note: Note | None = None, tokenizer: tokenizers.Tokenizer | None = None) -> Job:
+    """Read the data, then make model, task and source to its measure."""
+    seed, batch = recipe.train.seed, recipe.train.batch
+    reading: dict[str, Any] = {"seed": seed, "note": note, "tokenizer": tokenizer}
+    torch.manual_seed(seed)
+    if isinstance(recipe, ClassifierRecipe):
+        rows = prepare_labelled(recipe.data, **reading)
+        config = replace(recipe.model, vocab=rows.tokenizer.size + 1, context=recipe.data.context, classes=len(rows.labels))
+        source = rows.source(batch, recipe.data.context, seed)
+        about = rows.describe() | {"labels": list(rows.labels)}
+        return Job("encoder", Encoder(config), Classify(), source, rows.tokenizer, about)
+    corpus = prepare(recipe.data, cache=cache_folder(), **reading)
+    source = corpus.source(batch, recipe.data.context, seed)
+    size, context = corpus.tokenizer.size, recipe.data.context
+    if isinstance(recipe, EncoderRecipe):  # one id more than the tokenizer has: the mask
+        encoder = Encoder(replace(recipe.model, vocab=size + 1, context=context))
+        task = MaskedToken(mask=size, vocab=size, seed=seed)
+        return Job("encoder", encoder, task, source, corpus.tokenizer, corpus.describe())
+    decoder = Decoder(replace(recipe.model, vocab=size, context=context))
+    unseen = corpus.validation if len(corpus.validation) else corpus.train
+    opening = corpus.tokenizer.decode(unseen[:OPENING])
+
+    def sample(model: nn.Module) -> str:
+        """What it writes by now, after a few words it has never seen."""
+        pieces = decode.generate(model, opening, tokenizer=corpus.tokenizer, max_new=SAMPLE, seed=seed)
+        return opening + "".join(pieces)
+
+    return Job("decoder", decoder, NextToken(), source, corpus.tokenizer, corpus.describe(), sample)
+
+
+SECTIONS: dict[tuple[str, bool], type[Any]] = {
+    ("decoder", False): DecoderRecipe,
+    ("encoder", False): EncoderRecipe,
+    ("encoder", True): ClassifierRecipe,
+}
+
+
+def of_run(run: Run) -> Recipe:
+    """The recipe that a run was made with."""
+    labelled = run.config.get("model", {}).get("classes") is not None
+    kind = str(run.config.get("kind"))
+    if (kind, labelled) not in SECTIONS:
+        raise ValueError(f"{run.path} was not made by a recipe, so it cannot be resumed as one")
+    cls = SECTIONS[kind, labelled]
+    hints = {field.name: field for field in fields(cls)}
+    data = LabelledConfig if labelled else TextConfig
+    parts = {"data": run.section(data, "data"), "train": run.section(TrainConfig, "train")}
+    parts["model"] = run.section((Encoder if kind == "encoder" else Decoder).Config, "model")
+    return cls(**{name: parts[name] for name in hints})
+
+
+def changed(recipe: Recipe, settings: Mapping[str, Any]) -> Recipe:
+    """The recipe with dotted options set: {"model.dim": 256}. Unknown names are refused with the nearest known one."""
+    if not settings:
+        return recipe
+    sections = configs.to_dict(recipe)
+    for key, value in settings.items():
+        section, _, name = key.partition(".")
+        if section not in sections or not name:
+            raise ValueError(f"options are named section.name with a section among {', '.join(sections)}, got '{key}'")
+        sections[section][name] = value
+    made: Recipe = configs.from_dict(type(recipe), sections)
+    return made
+
+
+def like(model: SequenceConfig, old: Run) -> Any:
+    """The body of an earlier run's model, with the head of the new one."""
+    own = {"vocab", "context", "classes", "pool", "dropout"}
+    body = old.config.get("model")
+    if not isinstance(body, dict):
+        raise ValueError(f"{old.path} holds no model of ours to start from")
+    shared = {field.name for field in fields(type(model))} & set(body) - own
+    return configs.from_dict(type(model), configs.to_dict(model) | {name: body[name] for name in shared})
+
+
+def adopt(model: nn.Module, old: Run) -> None:
+    """Start from the weights of an earlier run: all of the body must fit; a head may be new."""
+    theirs = load_model(old).state_dict()
+    mine = model.state_dict()
+    fitting = {name: theirs[name] for name in mine if name in theirs and theirs[name].shape == mine[name].shape}
+    missing = [name for name in mine if name not in fitting and not name.startswith(("head.", "pool."))]
+    if missing:
+        raise ValueError(f"{old.path} cannot be a start for this model: {missing[0]} and {len(missing) - 1} more do not fit")
+    model.load_state_dict(fitting, strict=False)
+
+
+# ── load, predict ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def load(path: str | os.PathLike[str]) -> nn.Module:
+    """The model of a run, in eval mode, with its tokenizer as `model.tokenizer`."""
+    run = Run.open(path)
+    model = load_model(run)
+    model.tokenizer = tokenizers.load(run.tokenizer_file)  # type: ignore[assignment]
+    return model
+
+
+def generate(model: nn.Module, prompt: str = "", **how: Any) -> Iterator[str]:
+    """Pieces of text as they are written: generate(load("runs/mine"), "Once upon", max_new=50, seed=0)."""
+    return decode.generate(model, prompt, **how)
+
+
+def samples(model: nn.Module, prompt: str = "", **how: Any) -> list[str]:
+    """Several texts at once: samples(model, "Once upon", samples=3, seed=0)."""
+    texts = [""] * int(how.get("samples", 1))
+    for number, piece in decode.generate_samples(model, prompt, **how):
+        texts[number] += piece
+    return texts
+
+
+@torch.no_grad()
+def predict(path: str | os.PathLike[str], texts: Sequence[str]) -> list[dict[str, float]]:
+    """For each text, the labels of a classifier with their probabilities, the likeliest first."""
+    run = Run.open(path)
+    labels = run.config.get("corpus", {}).get("labels")
+    if labels is None:
+        raise ValueError(f"{run.path} is no classifier; train one on labelled text (.csv or .jsonl), or use regard generate")
+    model, context = load(path), run.config["data"]["context"]
+    tokenizer: Any = model.tokenizer
+    answers = []
+    for text in texts:
+        ids = torch.as_tensor(tokenizer.encode(text)[:context].astype("int64"))
+        if not len(ids):
+            raise ValueError("there is nothing to predict from: the text is empty")
+        shares: Tensor = model(ids[None]).softmax(-1)[0]
+        order = shares.argsort(descending=True).tolist()
+        answers.append({labels[i]: shares[i].item() for i in order})
+    return answers
+
+
+# ── places ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def cache_folder() -> Path:
+    """Where tokenised texts are kept: REGARD_CACHE, or the user's cache folder."""
+    given = os.environ.get("REGARD_CACHE")
+    base = Path(given) if given else Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "regard"
+    base.mkdir(parents=True, exist_ok=True)
+    return base
+
+
+def fresh(name: str) -> Path:
+    """runs/text, or the first of runs/text-2, runs/text-3, ... that is not there yet."""
+    number = 1
+    while (path := numbered(name, number)).exists():
+        number += 1
+    return path
+
+
+def latest(name: str) -> Path:
+    """The last of those that `fresh` gave."""
+    number = 1
+    while numbered(name, number + 1).exists():
+        number += 1
+    return numbered(name, number)
+
+
+def numbered(name: str, number: int) -> Path:
+    return Path("runs") / (name if number == 1 else f"{name}-{number}")
+
+
+def seconds_of(budget: str) -> float:
+    """ "5s" or "2m" as seconds."""
+    units = {"s": 1.0, "m": 60.0}
+    try:
+        return float(budget[:-1]) * units[budget[-1]]
+    except (KeyError, ValueError, IndexError):
+        raise ValueError(f"REGARD_BUDGET must be a time such as 5s or 2m, got {budget!r}") from None

@@ -1,0 +1,54 @@
+"""What the tests of sequence models share: small models with every option, random tokens, and how results are compared."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from regard.models.sequences import BIASES, POSITIONS, Decoder, DecoderConfig, Encoder, EncoderConfig
+
+VOCAB, CONTEXT, B, N = 11, 40, 3, 14
+SMALL: dict[str, Any] = {"vocab": VOCAB, "context": CONTEXT, "dim": 16, "depth": 2, "heads": 2}
+PARTS = [(position, bias) for position in POSITIONS for bias in BIASES]
+
+
+def decoder(dtype: torch.dtype = torch.float64, **options: Any) -> Decoder:
+    return ready(Decoder, DecoderConfig(**SMALL | options), dtype)
+
+
+def encoder(dtype: torch.dtype = torch.float64, **options: Any) -> Encoder:
+    return ready(Encoder, EncoderConfig(**SMALL | options), dtype)
+
+
+def ready(cls: Any, config: Any, dtype: torch.dtype) -> Any:
+    torch.manual_seed(0)
+    return awake(cls(config)).to(dtype).eval()
+
+
+def awake(model: nn.Module) -> nn.Module:
+    """What starts at zero is given numbers, so that a test of it is no test of zeros."""
+    draw = torch.Generator().manual_seed(9)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if not parameter.any():
+                parameter.copy_(0.3 * torch.randn(parameter.shape, generator=draw))
+    return model
+
+
+def some_tokens(b: int = B, n: int = N, seed: int = 1) -> Tensor:
+    return torch.randint(VOCAB, (b, n), generator=torch.Generator().manual_seed(seed))
+
+
+def orders(b: int = B, n: int = N) -> Tensor:
+    return torch.stack([torch.randperm(n, generator=torch.Generator().manual_seed(s)) for s in range(b)])
+
+
+def moved(x: Tensor, order: Tensor) -> Tensor:
+    return torch.stack([row[o] for row, o in zip(x, order, strict=True)])
+
+
+def gap(found: Tensor, true: Tensor) -> float:
+    """Largest error, relative to the largest value."""
+    return ((found - true).abs().max() / true.abs().max()).item()

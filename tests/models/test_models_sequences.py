@@ -1,0 +1,229 @@
+"""Configs that are checked and come back from JSON, options that each do something, and a count of what it all costs."""
+
+from dataclasses import fields, replace
+from typing import get_args, get_type_hints
+
+import pytest
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+from regard.attention import kernels
+from regard.config import from_json, to_json
+from regard.models.bigram import ROWS, Bigram
+from regard.models.cost import cost
+from regard.models.sequences import (
+    BIASES,
+    POOLS,
+    POSITIONS,
+    Decoder,
+    DecoderConfig,
+    Encoder,
+    EncoderConfig,
+    SequenceConfig,
+)
+from regard.nn.block import PLACEMENTS
+from regard.nn.mlp import MLPS
+from regard.nn.norm import NORMS
+from tests.models.sequences import SMALL, VOCAB, awake, decoder, encoder, some_tokens
+
+OTHER = {
+    "vocab": 12, "context": 41, "dim": 32, "depth": 3, "heads": 4, "kv_heads": 1, "base": 100.0, "hidden": 24, "window": 3,
+    "dropout": 0.5, "softcap": 2.0, "classes": 3, "position": "learned", "bias": "alibi", "norm": "layernorm",
+    "placement": "post", "mlp": "gelu", "pool": "max",
+}
+
+
+@pytest.mark.parametrize("cls", [Decoder, Encoder])
+@pytest.mark.parametrize("option", sorted({field.name for c in (DecoderConfig, EncoderConfig) for field in fields(c)}))
+def test_every_option_does_something(cls, option):
+    config = cls.Config(**SMALL)
+    if option not in {field.name for field in fields(config)}:
+        return
+    if option == "pool":
+        config = replace(config, classes=4)
+    if option == "context":
+        config = replace(config, position="learned")
+    changed = replace(config, **{option: OTHER.get(option, not getattr(config, option))})
+    one, two = (fingerprint(cls, c) for c in (config, changed))
+    assert one[0] != two[0] or not torch.equal(one[1], two[1])
+
+
+def fingerprint(cls, config):
+    """Names and shapes of all parameters, and the output of a training step's forward."""
+    torch.manual_seed(0)
+    model = awake(cls(config))
+    shapes = [(name, parameter.shape) for name, parameter in model.named_parameters()]
+    zeros = [name for name, parameter in cls(config).named_parameters() if not parameter.any()]
+    torch.manual_seed(0)
+    return (shapes, zeros), model.train()(some_tokens())
+
+
+def test_each_name_has_its_object():
+    tables = {"position": POSITIONS, "bias": BIASES, "norm": NORMS, "placement": PLACEMENTS, "mlp": MLPS, "pool": POOLS}
+    hints = get_type_hints(EncoderConfig)
+    assert {name: set(get_args(hints[name])) for name in tables} == {name: set(table) for name, table in tables.items()}
+
+
+@pytest.mark.parametrize("config", [
+    DecoderConfig(vocab=65),
+    DecoderConfig(vocab=5, kv_heads=2, position="learned", bias="buckets", window=7, softcap=30, dropout=0.1, tied=True),
+    EncoderConfig(vocab=9, classes=3, pool="class", base=500, hidden=12),
+])
+def test_a_config_comes_back_from_json(config):
+    assert from_json(type(config), to_json(config)) == config
+    assert config.causal == (type(config) is DecoderConfig)
+
+
+@pytest.mark.parametrize("wrong, words", [
+    ({"vocab": 0}, "vocab of DecoderConfig must be a whole number above zero, got 0"),
+    ({"dim": 16.0}, "dim of DecoderConfig must be a whole number above zero, got 16.0"),
+    ({"depth": True}, "depth of DecoderConfig must be a whole number above zero, got True"),
+    ({"kv_heads": 0}, "kv_heads of DecoderConfig must be a whole number above zero"),
+    ({"window": -1}, "window of DecoderConfig must be a whole number above zero"),
+    ({"dim": 18, "heads": 4}, "dim must be a multiple of heads, got dim=18 and heads=4; the next one that fits is 20"),
+    ({"heads": 4, "kv_heads": 3}, "kv_heads must divide heads, got kv_heads=3 and heads=4"),
+    ({"dim": 12, "heads": 4}, "position 'rotary' does not go with dim=12 and heads=4: channels must be even"),
+    ({"dim": 15, "heads": 3, "position": "sinusoidal"}, "position 'sinusoidal' does not go with dim=15 .* dim must be even"),
+    ({"position": "rotery"}, "position must be one of none, sinusoidal, .* rotary, got 'rotery'; did you mean 'rotary'"),
+    ({"mlp": "x"}, "mlp must be one of relu, leaky, gelu, relu2, swiglu, got 'x'$"),
+    ({"dropout": 1.0}, "dropout must be at least 0 and less than 1, got 1.0"),
+    ({"softcap": 0.0}, "softcap of DecoderConfig must be a number above zero"),
+    ({"base": -1.0}, "base of DecoderConfig must be a number above zero"),
+])
+def test_a_wrong_config_is_told_what_is_wrong(wrong, words):
+    with pytest.raises(ValueError, match=words):
+        DecoderConfig(**SMALL | wrong)
+
+
+def test_words_of_other_errors():
+    with pytest.raises(ValueError, match="classes of EncoderConfig must be a whole number above zero, got 0"):
+        EncoderConfig(vocab=4, classes=0)
+    with pytest.raises(ValueError, match="tokens must be 'b n', got shape .5,."):
+        decoder()(torch.zeros(5, dtype=torch.long))
+    tokens = some_tokens()
+    tokens[1, 2] = 99
+    with pytest.raises(ValueError, match=f"ids must be from 0 to {VOCAB - 1}, got 99 in row 1 at place 2; use the vocabulary"):
+        decoder()(tokens)
+
+
+def test_shapes():
+    tokens = some_tokens()
+    assert decoder()(tokens).shape == encoder()(tokens).shape == (*tokens.shape, VOCAB)
+    for pool in POOLS:
+        assert encoder(classes=5, pool=pool)(tokens).shape == (len(tokens), 5)
+
+
+def test_the_state_holds_each_parameter_once_and_comes_back():
+    model = decoder(tied=True, bigram=True, embedding_norm=True, bias="relative", position="concatenated")
+    state = model.state_dict()
+    assert len({tensor.data_ptr() for tensor in state.values()}) == len(state) == len(list(model.parameters()))
+    other = Decoder(model.config).double().eval()
+    other.load_state_dict(state)
+    torch.testing.assert_close(other(some_tokens()), model(some_tokens()))
+
+
+def test_zero_start_makes_every_block_the_identity():
+    torch.manual_seed(0)
+    model = Decoder(DecoderConfig(**SMALL, zero_start=True, position="none", offset=True)).double()
+    x = model.embed(some_tokens())
+    torch.testing.assert_close(model.stack(x, mask=model.mask), model.stack.norm(x))
+
+
+def test_softcap_bounds_logits_and_leaves_small_ones():
+    model = decoder(softcap=2.0)
+    plain = decoder()
+    torch.testing.assert_close(model(some_tokens()), 2 * torch.tanh(plain(some_tokens()) / 2))
+    with torch.no_grad():
+        model.head.weight.mul_(1000)
+    assert 1.9 < model(some_tokens()).abs().max() <= 2
+
+
+def test_offset_is_a_vector_in_each_linear_map():
+    assert not any(name.endswith("bias") for name, _ in decoder().stack.named_parameters())
+    assert sum(name.endswith("bias") for name, _ in decoder(offset=True).stack.named_parameters()) == 2 * 6
+
+
+# ── pairs ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+def test_every_pair_has_its_own_row_if_they_fit():
+    pairs = Bigram(5, 4)
+    first, second = torch.cartesian_prod(torch.arange(6), torch.arange(5)).T
+    assert sorted(pairs.row(first, second).tolist()) == list(range(30))
+
+
+def test_pairs_share_rows_by_a_hash_that_spreads():
+    pairs = Bigram(5000, 1)
+    assert pairs.rows == max(ROWS, 4 * 5000)
+    first, second = torch.randint(5001, (2, 200_000), generator=torch.Generator().manual_seed(0)).clamp(max=4999)
+    counts = torch.bincount(pairs.row(first, second), minlength=pairs.rows).double()
+    assert counts.max() < 40 and (counts == 0).double().mean() < 0.001  # ten each on average
+    near = pairs.row(torch.arange(4999), torch.arange(1, 5000))
+    assert len(near.unique()) > 0.8 * len(near)
+
+
+def test_a_pair_is_this_token_and_the_one_a_place_before():
+    pairs = awake(Bigram(VOCAB, 3)).double()
+    tokens = torch.tensor([[3, 1, 4, 1, 5]])
+    plain = pairs(tokens)
+    first = torch.tensor([[VOCAB, 3, 1, 4, 1]])
+    torch.testing.assert_close(plain, pairs.weight[pairs.row(first, tokens)])
+    torch.testing.assert_close(pairs(tokens, torch.arange(5) + 7), plain)
+    gone = pairs(tokens, torch.tensor([0, 1, 5, 6, 7]))  # nothing is one place before the third
+    alone = pairs.weight[pairs.row(torch.tensor(VOCAB), torch.tensor(4))]
+    assert torch.equal(gone[0, 2], alone) and torch.equal(gone[0, 3:], plain[0, 3:])
+
+
+# ── cost ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+def test_the_cost_of_gpt_is_the_one_counted_by_hand():
+    model = Decoder(DecoderConfig(vocab=65, context=256, dim=384, depth=6, heads=6, offset=True, norm="layernorm", mlp="gelu",
+                                  position="learned", qk_norm=False, tied=True))
+    matrices = 6 * 12 * 384**2
+    vectors = 6 * ((4 + 4 + 1) * 384 + 4 * 384) + 2 * 384
+    assert cost(model) == {
+        "parameters": matrices + vectors + (65 + 256) * 384,
+        "bytes": 4 * (matrices + vectors + (65 + 256) * 384),
+        "forward_flops": 2 * matrices + 6 * 4 * 256 * 384 + 2 * 65 * 384,
+        "training_flops": 3 * (2 * matrices + 6 * 4 * 256 * 384 + 2 * 65 * 384),
+        "cache_bytes": 6 * 2 * 384 * 4,
+    }
+
+
+@pytest.mark.parametrize("make, how", [
+    (decoder, {"dim": 64, "heads": 4, "kv_heads": 2, "mlp": "swiglu"}),
+    (decoder, {"position": "concatenated", "tied": True, "offset": True}),
+    (decoder, {"bias": "relative", "bigram": True}),
+    (encoder, {"position": "learned"}),
+    (encoder, {"classes": 7, "pool": "attention"}),
+    (encoder, {"classes": 7, "pool": "mean"}),
+])
+def test_the_cost_agrees_with_torch(make, how):
+    model, tokens = make(torch.float32, **how), some_tokens(2, 32)
+    found = cost(model, 32)
+    assert found["parameters"] == sum(p.numel() for p in model.parameters())
+    with kernels.only("reference"), FlopCounterMode(display=False) as forward:  # the counter does not know the fused ones
+        out = model(tokens)
+    with FlopCounterMode(display=False) as backward:
+        out.sum().backward()
+    count = forward.get_total_flops() / tokens.numel()
+    assert found["forward_flops"] == pytest.approx(count, rel=0.02)
+    assert found["training_flops"] == pytest.approx(count + backward.get_total_flops() / tokens.numel(), rel=0.02)
+
+
+def test_a_window_costs_what_it_is_wide():
+    wide, narrow = (cost(decoder(window=window), 32)["forward_flops"] for window in (None, 5))
+    assert wide - narrow == 2 * 4 * 16 * (32 - 5)
+    assert cost(encoder(window=5), 32)["forward_flops"] - cost(encoder(), 32)["forward_flops"] == 2 * 4 * 16 * (9 - 32)
+
+
+def test_training_reaches_every_parameter():
+    model = decoder(bigram=True, embedding_norm=True, bias="relative", position="learned", offset=True, mlp="gelu").train()
+    out = model(some_tokens())
+    torch.nn.functional.cross_entropy(out.flatten(0, 1), some_tokens(seed=2).flatten()).backward()
+    untouched = [name for name, p in model.named_parameters() if p.grad is None or not p.grad.any()]
+    assert untouched == []
+
+
+def test_sequence_config_is_what_both_share():
+    encoders, both = ({field.name for field in fields(c)} for c in (EncoderConfig, SequenceConfig))
+    assert encoders - both == {"classes", "pool"}

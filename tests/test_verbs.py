@@ -1,0 +1,244 @@
+"""Text in one command: train, stop, resume, generate, predict; from Python and from the command line."""
+
+import json
+
+import pytest
+import torch
+
+import regard
+from regard import cli, verbs
+from regard.run import Run
+from regard.training.progress import Observer
+
+SENTENCES = "the cat sat on the mat. the dog ran to the cat. a bird sang to the dog. "
+TINY = {
+    "model.dim": 32,
+    "model.depth": 1,
+    "model.heads": 2,
+    "data.context": 16,
+    "train.batch": 4,
+    "train.evaluate_every": 1000,  # at the end only
+}
+TINY_WORDS = [word for name, value in TINY.items() for word in (f"--{name}", str(value))]
+
+
+@pytest.fixture(autouse=True)
+def in_a_folder_of_its_own(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("REGARD_CACHE", str(tmp_path / "cache"))
+    monkeypatch.delenv("REGARD_BUDGET", raising=False)
+    (tmp_path / "text.txt").write_text(SENTENCES * 20)
+    rows = [
+        {"text": f"a {kind} film number {i}", "label": label}
+        for i in range(30)
+        for kind, label in (("great", "good"), ("dull", "bad"))
+    ]
+    (tmp_path / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)))
+
+
+class Losses(Observer):
+    def __init__(self):
+        self.seen = []
+
+    def stepped(self, step, loss, tokens, seconds):
+        self.seen.append((step, loss))
+
+
+def trained(out="run", steps=6, **how):
+    losses = Losses()
+    run = verbs.train("text", data="text.txt", out=out, steps=steps, options=TINY, observers=[losses], **how)
+    return run, losses.seen
+
+
+def test_a_run_has_everything_and_the_model_can_be_used():
+    run, losses = trained(steps=8)
+    assert [step for step, _ in losses] == list(range(1, 9))
+    names = {path.name for path in run.path.iterdir()}
+    assert {"config.json", "model.safetensors", "tokenizer.json", "state", "metrics.jsonl", "curves.png", "samples"} <= names
+    assert (run.path / "curves.png").read_bytes().startswith(b"\x89PNG")
+    assert run.config["model"]["vocab"] == len(set(SENTENCES)) and run.config["model"]["context"] == 16
+    model = regard.load(run.path)
+    assert not model.training
+    one, again = ("".join(regard.generate(model, "the ", max_new=20, seed=3)) for _ in range(2))
+    assert one == again and 0 < len(one) <= 20
+    assert set(one) <= set(SENTENCES)
+    assert one != "".join(regard.generate(model, "the ", max_new=20, seed=4))
+
+
+def test_the_same_seed_gives_the_same_losses_bit_for_bit():
+    assert trained("one")[1] == trained("two")[1]
+    assert trained("three", 6)[1] != [(s, x) for s, x in verbs_losses({"train.seed": 1})]
+
+
+def verbs_losses(more):
+    losses = Losses()
+    verbs.train("text", data="text.txt", out="other", steps=6, options=TINY | more, observers=[losses])
+    return losses.seen
+
+
+def test_it_learns():
+    _, losses = trained(steps=60)
+    assert losses[-1][1] < 0.6 * losses[0][1]
+
+
+def test_stopped_and_resumed_equals_never_stopped():
+    _, whole = trained("whole", 8)
+
+    class StopAt(Losses):
+        def stepped(self, step, loss, tokens, seconds):
+            super().stepped(step, loss, tokens, seconds)
+            if step == 5:
+                import os
+                import signal
+
+                os.kill(os.getpid(), signal.SIGINT)
+
+    first = StopAt()
+    verbs.train("text", data="text.txt", out="cut", steps=8, options=TINY, observers=[first])
+    second = Losses()
+    verbs.train("text", out="cut", resume=True, observers=[second])
+    assert first.seen + second.seen == whole
+    assert second.seen[0][0] == 6
+    steps = [event["loss"] for event in Run.open("cut").metrics() if event["event"] == "step"]
+    assert steps == [loss for _, loss in whole]
+
+
+def test_resuming_with_other_options_says_which():
+    trained("run", 4)
+    with pytest.raises(ValueError, match=r"train\.lr was None and is now 0\.5"):
+        verbs.train("text", out="run", resume=True, options={"train.lr": 0.5}, observers=[])
+    with pytest.raises(ValueError, match=r"data\.path was 'text.txt' and is now 'other.txt'"):
+        verbs.train("text", data="other.txt", out="run", resume=True, observers=[])
+
+
+def test_fine_tuning_starts_from_an_earlier_run():
+    _, losses = trained("first", 40)
+    tuned = Losses()
+    second = verbs.train(
+        "text",
+        data="text.txt",
+        out="second",
+        start="first",
+        steps=3,
+        options={"train.batch": 4, "data.context": 16},
+        observers=[tuned],
+    )
+    assert tuned.seen[0][1] < 0.7 * losses[0][1]
+    assert second.config["from"] == "first" and second.config["model"]["dim"] == 32
+
+
+def test_labelled_text_from_nothing_and_from_a_run_without_labels():
+    small = {"model.dim": 32, "model.depth": 1, "model.heads": 2, "train.batch": 8}
+    verbs.train("text", data="rows.jsonl", out="classifier", steps=30, options=small, observers=[])
+    good, bad = verbs.predict("classifier", ["a great film number 3", "a dull film number 99"])
+    assert next(iter(good)) == "good" and next(iter(bad)) == "bad"
+    assert sum(good.values()) == pytest.approx(1, abs=1e-5)
+    verbs.train(
+        "text", data="text.txt", model="encoder", out="masked", steps=4, options=TINY | {"data.tokens": "words"}, observers=[]
+    )
+    run = verbs.train("text", data="rows.jsonl", out="tuned", start="masked", steps=3, options={"train.batch": 8}, observers=[])
+    assert run.config["model"]["dim"] == 32 and run.config["model"]["classes"] == 2
+    with pytest.raises(ValueError, match=r"masked is no classifier; train one on labelled text"):
+        verbs.predict("masked", ["x"])
+
+
+def test_any_module_and_any_tensors():
+    torch.manual_seed(0)
+    x = torch.randn(200, 4)
+    y = (x[:, 0] > 0).long()
+    model = torch.nn.Linear(4, 2)
+    run = regard.train(
+        model=model,
+        task="classify",
+        data=(x, y),
+        out="mine",
+        steps=60,
+        options={"optimiser": "adamw", "lr": 0.05},
+        observers=[],
+    )
+    looks = [event for event in run.metrics() if event["event"] == "validation"]
+    assert looks[-1]["accuracy"] > 0.9 and (run.path / "curves.png").exists()
+
+
+# ── the command line ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def regard_command(capsys, *words):
+    code = cli.main(list(words))
+    said = capsys.readouterr()
+    return code, said.out, said.err
+
+
+def test_train_generate_and_predict_as_commands(capsys):
+    code, out, _ = regard_command(
+        capsys, "train", "text", "--data", "text.txt", "--out", "mine", "--train.steps", "4", *TINY_WORDS
+    )
+    assert code == 0 and "validation" in out
+    assert out.splitlines()[-1] == 'next: regard generate mine --prompt "..."'
+    code, out, _ = regard_command(
+        capsys, "generate", "mine", "--prompt", "the ", "--max-new", "12", "--seed", "1", "--top-k", "5"
+    )
+    assert code == 0 and out.startswith("the ") and len(out.strip()) > 4
+    code, several, _ = regard_command(
+        capsys, "generate", "mine", "--prompt=the ", "--max-new", "5", "--samples", "3", "--seed", "1"
+    )
+    assert code == 0 and several.count("──") == 6
+    words = ["--model.dim", "32", "--model.depth", "1", "--model.heads", "2", "--train.steps", "5"]
+    code, out, _ = regard_command(capsys, "train", "text", "--data=rows.jsonl", "--out", "labels", *words)
+    assert code == 0 and out.splitlines()[-1] == 'next: regard predict labels "..."'
+    code, out, _ = regard_command(capsys, "predict", "labels", "a great film", "--json")
+    assert code == 0 and set(json.loads(out)["labels"]) == {"good", "bad"}
+
+
+def test_runs_are_numbered_and_the_last_one_is_resumed(capsys):
+    for _ in range(2):
+        assert regard_command(capsys, "train", "text", "--data", "text.txt", "--train.steps", "2", *TINY_WORDS)[0] == 0
+    assert Run.exists("runs/text") and Run.exists("runs/text-2")
+    code, out, _ = regard_command(capsys, "train", "text", "--resume")
+    assert code == 0 and "runs/text-2" in out
+
+
+def test_help_explains_every_option(capsys):
+    code, out, _ = regard_command(capsys, "train", "text", "--data", "text.txt", "--help")
+    assert code == 0
+    for words in ("--model.dim", "--train.minutes", "--data.context", "--data PATH", "the budget in minutes", "(default: 2.0)"):
+        assert words in out
+    code, out, _ = regard_command(capsys, "generate", "--help")
+    assert code == 0 and "--top-p" in out and "--stop" in out
+
+
+WRONG = [
+    (["train"], "regard train needs the name of a recipe; there is: text"),
+    (["train", "texts"], "there is no recipe called 'texts'; did you mean 'text'?"),
+    (["train", "text", "--data", "nowhere.txt"], "there is no nowhere.txt"),
+    (["train", "text", "--data"], "--data needs a value after it"),
+    (["train", "text", "--data", "text.txt", "--model.dimm", "3"], "Unrecognized options: --model.dimm"),
+    (["train", "text", "--data", "text.txt", "--model.dim", "wide"], "--model.dim"),
+    (["train", "text", "--data", "text.txt", "--model.vocab", "9"], "--model.vocab follows from the data"),
+    (["train", "text", "--data", "text.txt", "--model.context", "9"], "give --data.context"),
+    (["train", "text", "--data", "text.txt", "--model", "swin"], "there is no kind of model for text called 'swin'"),
+    (["train", "text", "--data", "text.txt", "--model.heads", "3"], "dim must be a multiple of heads"),
+    (["train", "text", "--data", "text.txt", "--data.context", "100000"], "too few for context=100000"),
+    (["train", "text", "--data", "text.txt", "--out", "."], "choose another folder with --out"),
+    (["train", "text", "--resume", "--out", "nowhere"], "nowhere does not exist; give the folder of a run"),
+    (["generate"], "regard generate takes one run, got none"),
+    (["generate", "nowhere"], "nowhere does not exist"),
+    (["generate", "x", "--temperature", "hot"], "--temperature"),
+    (["predict", "x"], "regard predict takes a run and one text at least"),
+]
+
+
+@pytest.mark.parametrize("words, said", WRONG, ids=[" ".join(words) for words, _ in WRONG])
+def test_what_is_wrong_is_one_line(capsys, words, said):
+    code, _, error = regard_command(capsys, *words)
+    assert code == 2 and said in error
+    assert error.count("\n") == 1 and error.startswith("regard: ")
+
+
+def test_a_budget_in_the_environment(monkeypatch):
+    monkeypatch.setenv("REGARD_BUDGET", "2s")
+    run = verbs.train("text", data="text.txt", out="short", options=TINY, observers=[])
+    assert run.config["train"]["minutes"] == pytest.approx(2 / 60)
+    monkeypatch.setenv("REGARD_BUDGET", "soon")
+    with pytest.raises(ValueError, match=r"REGARD_BUDGET must be a time such as 5s or 2m, got 'soon'"):
+        verbs.train("text", data="text.txt", out="never", observers=[])

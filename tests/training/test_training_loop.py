@@ -1,0 +1,523 @@
+"""The loop: reproducible, exact after a stop, and clear about what goes wrong. Kills are in test_training_kills.py."""
+
+import errno
+import json
+import math
+import os
+import signal
+import threading
+
+import pytest
+import torch
+from torch import nn
+
+from regard import files
+from regard.data.batch import IGNORE, Batch
+from regard.run import Run, TrainConfig, load_weights
+from regard.training import budget
+from regard.training.loop import fit
+from regard.training.recompute import blocks, recomputing
+from regard.training.step import pick_device, pick_half, seed_all
+from tests.training.cases import VOCAB, WIDTH, Pairs, Tiny, losses, says, tiny, train
+
+
+class At:
+    """Does something once, when a step is told."""
+
+    def __init__(self, step, act):
+        self.step, self.act = step, act
+
+    def stepped(self, step, *facts):
+        if step == self.step:
+            self.act()
+
+
+def interrupt():
+    os.kill(os.getpid(), signal.SIGINT)
+
+
+def facts(run):
+    return files.read_json(run.state / "latest.json")["facts"]
+
+
+# ── the same again ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+def test_it_learns_and_says_so(tmp_path):
+    run, result = train(tmp_path / "run", steps=60, decay=0.5)
+    assert result.reason == "done" and result.step == result.steps == 60
+    assert result.best["loss"] < 1.6 < math.log(VOCAB) and result.best["accuracy"] > 0.5
+    assert [step for step, _ in losses(run)] == list(range(1, 61))
+    assert set(os.listdir(run.path)) == {"config.json", "environment.json", "metrics.jsonl", "model.safetensors", "state"}
+    model = Tiny().eval()
+    load_weights(run, model)
+    assert run.config["steps"] == 60
+    with torch.no_grad():
+        batch = Pairs().batch(0)
+        assert nn.functional.cross_entropy(model(batch.tokens).flatten(0, 1), batch.target.flatten()) < 1.7
+
+
+def test_the_same_seed_gives_the_same_losses_whatever_is_watched(tmp_path):
+    class Noisy:
+        def stepped(self, *facts):
+            torch.randn(3)
+
+    first, _ = train(tmp_path / "a")
+    second, _ = train(tmp_path / "b", observers=[Noisy()], evaluate_every=3, save_every=2,
+                      sample=lambda model: str(torch.randn(1)))
+    other, _ = train(tmp_path / "c", seed=1)
+    assert losses(first) == losses(second)
+    assert losses(first) != losses(other)
+
+
+@pytest.mark.parametrize("options", [{}, {"average": 0.9}, {"optimiser": "adamw"}, {"optimiser": "sgd"}, {"accumulate": 2},
+                                     {"recompute": True}, {"precision": "bfloat16"}])
+def test_stopped_and_resumed_is_the_same(tmp_path, options):
+    whole, _ = train(tmp_path / "whole", **options)
+    _, result = train(tmp_path / "run", observers=[At(5, interrupt)], **options)
+    assert (result.reason, result.step) == ("stopped", 5)
+    assert result.say().startswith("stopped at step 5 of 12 and saved; best validation ")
+    assert result.say().endswith("at step 4; go on with --resume")
+    again, result = train(tmp_path / "run", resume=True, **options)
+    assert (result.reason, result.step) == ("done", 12)
+    assert losses(again) == losses(whole)
+    assert losses(again, "validation") == losses(whole, "validation")
+    assert whole.model_file.read_bytes() == again.model_file.read_bytes()
+
+
+def test_a_stop_during_a_look_repeats_the_look(tmp_path):
+    """The look is cut short, the step is saved, and the resumed run looks first."""
+    class Interrupted(Pairs):
+        def validation(self):
+            for i, batch in enumerate(super().validation()):
+                if i == 1 and self.armed:
+                    interrupt()
+                    self.armed = False
+                yield batch
+
+    source = Interrupted(looks=3)
+    source.armed = True
+    whole, _ = train(tmp_path / "whole", source=Pairs(looks=3))
+    run, result = train(tmp_path / "run", source=source)
+    assert result.step == 4 and losses(run, "validation") == []
+    again, _ = train(tmp_path / "run", resume=True, source=source)
+    assert losses(again, "validation") == losses(whole, "validation")
+    assert whole.model_file.read_bytes() == again.model_file.read_bytes()
+
+
+def test_a_finished_run_resumes_to_its_end(tmp_path):
+    train(tmp_path / "run")
+    before = (tmp_path / "run" / "metrics.jsonl").read_bytes()
+    run, result = train(tmp_path / "run", resume=True)
+    assert (result.reason, result.step) == ("done", 12)
+    assert run.metrics_file.read_bytes() == before
+
+
+def test_resume_cuts_the_metrics_back(tmp_path):
+    run, _ = train(tmp_path / "run", observers=[At(5, interrupt)])
+    run.append([{"step": 6, "event": "step", "loss": 9.0}])
+    with open(run.metrics_file, "a") as file:
+        file.write('rubbish\n{"step": 5, "ev')
+    again, result = train(tmp_path / "run", resume=True)
+    assert [step for step, _ in losses(again)] == list(range(1, 13))
+    assert 9.0 not in dict(losses(again)).values()
+    assert result.notes == (f"1 lines of {run.metrics_file} could not be read and were dropped",)
+
+
+def test_without_a_checkpoint_it_starts_from_zero(tmp_path):
+    whole, _ = train(tmp_path / "whole")
+    run = Run.create(tmp_path / "run", {"train": whole.section(TrainConfig, "train")})
+    run.append([{"step": 1, "event": "step", "loss": 9.0}])
+    again, _ = train(tmp_path / "run", resume=True)
+    assert losses(again) == losses(whole)
+
+
+def test_signals_are_given_back(tmp_path):
+    before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
+    train(tmp_path / "run", steps=2)
+    assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == before
+
+
+def test_it_trains_in_a_thread_too(tmp_path):
+    found = []
+    thread = threading.Thread(target=lambda: found.append(train(tmp_path / "run", steps=2)[1]))
+    thread.start()
+    thread.join()
+    assert found[0].reason == "done"
+
+
+# ── what a step does ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+class Uneven(Pairs):
+    """Rows of one large batch, or the same rows in two batches with unlike numbers of targets."""
+
+    def __init__(self, parts):
+        super().__init__(rows=6)
+        self.parts = parts
+
+    def batch(self, step):
+        whole = super().batch(step // self.parts)
+        target = whole.target.clone()
+        target[:2, 3:] = IGNORE
+        rows = torch.arange(6).chunk(self.parts)[step % self.parts]
+        return Batch(whole.tokens[rows], target[rows])
+
+
+@pytest.mark.parametrize("optimiser", ["sgd", "muon"])
+def test_accumulation_is_a_larger_batch(tmp_path, optimiser):
+    found = []
+    for parts in (1, 2, 3):
+        model = tiny(dropout=0.0)
+        run, _ = train(tmp_path / str(parts), model=model, source=Uneven(parts), accumulate=parts, optimiser=optimiser, steps=4)
+        found.append((dict(losses(run)), model.state_dict()))
+    for values, state in found[1:]:
+        torch.testing.assert_close(list(values.values()), list(found[0][0].values()), rtol=1e-5, atol=0)
+        torch.testing.assert_close(state, found[0][1], rtol=1e-4, atol=1e-5)
+
+
+def test_recompute_changes_memory_and_no_number(tmp_path):
+    plain, _ = train(tmp_path / "plain")
+    model = tiny()
+    run, _ = train(tmp_path / "recompute", model=model, recompute=True)
+    assert losses(run) == losses(plain)                 # dropout, too
+    assert all("forward" not in vars(block) for block in model.blocks)
+
+
+def test_recompute_forgets_activations():
+    model, kept = tiny(), []
+    with torch.autograd.graph.saved_tensors_hooks(lambda x: kept.append(x.numel()) or x, lambda x: x):
+        model(Pairs().batch(0).tokens)
+        plain, _ = sum(kept), kept.clear()
+        with recomputing(model):
+            model(Pairs().batch(0).tokens)
+    assert sum(kept) < plain / 2
+    assert len(blocks(nn.Sequential(nn.Linear(2, 2), nn.ReLU(), nn.Linear(2, 2)))) == 2
+    with pytest.raises(ValueError, match="recompute needs blocks to work on: Linear has no nn.ModuleList or nn.Sequential"), \
+            recomputing(nn.Linear(2, 2)):
+        pass
+
+
+def test_clipping_limits_the_step(tmp_path):
+    moved = []
+    for clip in (None, 1e-3):
+        model = tiny()
+        train(tmp_path / str(clip), model=model, clip=clip, steps=1, optimiser="sgd", weight_decay=0.0, warmup=0)
+        moved.append(sum((a - b).square().sum() for a, b in zip(model.parameters(), tiny().parameters(), strict=True)).sqrt())
+    assert moved[0] > 1e-2
+    torch.testing.assert_close(moved[1], torch.tensor(0.1 * 1e-3), rtol=1e-2, atol=0)
+
+
+def test_the_average_is_what_its_equation_says(tmp_path):
+    """And it is judged and published, while the model goes on with its own weights."""
+    history = []
+
+    class Keeps:
+        def stepped(self, *facts):
+            history.append(model.embed.weight.detach().clone())
+
+    model = tiny()
+    run, _ = train(tmp_path / "run", model=model, average=0.6, steps=5, observers=[Keeps()])
+    expected = tiny().embed.weight.detach()
+    for step, weight in enumerate(history):
+        expected = expected + (1 - min(0.6, (1 + step) / (10 + step))) * (weight - expected)
+    found = files.read_tensors(run.model_file)["embed.weight"]
+    torch.testing.assert_close(found, expected)
+    assert torch.equal(model.embed.weight, history[-1])
+    judged = Tiny().eval()
+    load_weights(run, judged)
+    with torch.no_grad():
+        batches = list(Pairs().validation())
+        loss = nn.functional.cross_entropy(judged(torch.cat([b.tokens for b in batches])).flatten(0, 1),
+                                           torch.cat([b.target for b in batches]).flatten())
+    assert math.isclose(losses(run, "validation")[-1][1], loss.item(), rel_tol=1e-6)
+
+
+def test_compiled_is_the_same_and_is_undone(tmp_path, monkeypatch):
+    seen = []
+    monkeypatch.setattr(Tiny, "compile", lambda self: seen.append(self))
+    model = tiny()
+    train(tmp_path / "run", model=model, compile=True, steps=2)
+    assert seen == [model] and model._compiled_call_impl is None
+
+
+def test_any_module_and_any_function(tmp_path):
+    """A module with no embedding and a task that is a function; without a validation split the last weights are published."""
+    class Points:
+        def batch(self, step):
+            torch.manual_seed(step)
+            x = torch.randn(8, 3)
+            return Batch(x, x.sum(1))
+
+        def validation(self):
+            return iter(())
+
+    model = nn.Sequential(nn.Linear(3, 16), nn.ReLU(), nn.Linear(16, 1))
+    run, result = train(tmp_path / "run", model=model, source=Points(), steps=40, optimiser="adamw", lr=0.02,
+                        task=lambda model, batch: (model(batch.tokens)[:, 0] - batch.target).square().mean())
+    found = [loss for _, loss in losses(run)]
+    assert sum(found[-5:]) < 0.3 * sum(found[:5])
+    assert result.best_step is None and result.measures == {}
+    assert torch.equal(files.read_tensors(run.model_file)["0.weight"], model[0].weight)
+
+
+def test_random_datasets_are_seeded_by_step():
+    import random
+
+    import numpy as np
+
+    def draw(seed, step):
+        seed_all(seed, step, torch.device("cpu"))
+        return torch.rand(1).item(), random.random(), np.random.rand()
+
+    assert draw(3, 4) == draw(3, 4)
+    assert not set(draw(3, 4)) & set(draw(3, 5)) and not set(draw(3, 4)) & set(draw(4, 4))
+
+
+def test_devices_and_precision():
+    assert pick_device("cpu").type == "cpu"
+    with pytest.raises(ValueError, match="device 'abacus' cannot be used: .*; try auto or cpu"):
+        pick_device("abacus")
+    assert pick_half("bfloat16", torch.device("cpu")) and not pick_half("float32", torch.device("cpu"))
+
+
+# ── looks ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+class Worse:
+    """A task whose validation loss is as given, look after look."""
+
+    def __init__(self, *values):
+        self.values = list(values)
+
+    def loss(self, model, batch):
+        return model(batch.tokens).square().mean(), batch.size
+
+    def measure(self, model, batches):
+        list(batches)
+        return {"loss": self.values.pop(0)}
+
+
+def test_patience_stops_and_the_best_is_published(tmp_path):
+    kept = {}
+
+    class Keeps:
+        def evaluated(self, step, measures):
+            kept[step] = model.head.weight.detach().clone()
+
+    model = tiny()
+    run, result = train(tmp_path / "run", model=model, task=Worse(3.0, 1.0, 2.0, 1.5, 0.5), evaluate_every=2, patience=2,
+                        observers=[Keeps()])
+    assert (result.reason, result.step, result.best_step, result.best) == ("patience", 8, 4, {"loss": 1.0})
+    assert "because the validation loss no longer falls; best validation 1.0000 at step 4" in result.say()
+    assert torch.equal(files.read_tensors(run.model_file)["head.weight"], kept[4])
+    assert files.read_json(run.state / "latest.json")["step"] == 8      # best and last are both there
+    _, result = train(tmp_path / "run", resume=True, task=Worse(0.1), evaluate_every=2, patience=2)
+    assert (result.reason, result.step) == ("patience", 8)
+
+
+def test_samples_are_kept_and_told(tmp_path):
+    told = []
+
+    class Hears:
+        def sampled(self, step, text):
+            told.append((step, text))
+
+    run, _ = train(tmp_path / "run", sample=lambda model: f"{model.training} {torch.is_grad_enabled()}", observers=[Hears()])
+    assert told == [(step, "False False") for step in (4, 8, 12)]
+    assert (run.path / "samples" / "8.txt").read_text() == "False False"
+
+
+# ── what goes wrong ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+def test_a_loss_that_is_not_a_number(tmp_path, bad):
+    calls = []
+
+    def task(model, batch):
+        if model.training:
+            calls.append(1)
+        return model(batch.tokens).square().mean() * (bad if len(calls) == 7 else 1.0)
+
+    with pytest.raises(ValueError, match=says(
+        f"the loss is not a number ({bad}) at step 7; the state of step 6 is kept in {tmp_path / 'run' / 'state' / '6'}; ",
+        "start again with a smaller --train.lr (it was 0.02) or a longer --train.warmup (it was 3)",
+    )):
+        train(tmp_path / "run", task=task, save_every=2)
+    run = Run.open(tmp_path / "run")
+    assert [step for step, _ in losses(run)] == list(range(1, 7))
+    assert facts(run)["best_step"] == 4
+    assert all(tensor.isfinite().all() for tensor in files.read_tensors(run.model_file).values())
+
+
+def test_a_weight_that_is_not_a_number_is_not_saved(tmp_path):
+    model = tiny()
+
+    def spoil():
+        with torch.no_grad():
+            model.head.bias[0] = math.nan
+
+    with pytest.raises(ValueError, match="a weight is not a number after step 6; the state of step 4 is kept in"):
+        train(tmp_path / "run", model=model, save_every=2, observers=[At(6, spoil)])
+    assert facts(Run.open(tmp_path / "run"))["step"] == 4
+
+
+def test_a_validation_loss_that_is_not_a_number(tmp_path):
+    with pytest.raises(ValueError, match=r"the validation loss is not a number \(nan\) at step 4; nothing was saved before"):
+        train(tmp_path / "run", task=Worse(math.nan))
+    assert not (tmp_path / "run" / "model.safetensors").exists()
+
+
+def test_a_full_disk(tmp_path, monkeypatch):
+    replace = os.replace
+
+    def full(source, target):
+        if "state/8" in str(target):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        replace(source, target)
+
+    whole, _ = train(tmp_path / "whole")
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "replace", full)
+        with pytest.raises(OSError, match="the disk is full; free some space and try again") as error:
+            train(tmp_path / "run")
+    assert str(error.value).endswith("the checkpoint of step 4 is still there; then go on with --resume")
+    again, _ = train(tmp_path / "run", resume=True)
+    assert losses(again) == losses(whole)
+
+
+def test_a_damaged_checkpoint(tmp_path):
+    told = []
+
+    class Hears:
+        def noted(self, text):
+            told.append(text)
+
+    whole, _ = train(tmp_path / "whole")
+    train(tmp_path / "run", observers=[At(9, interrupt)])
+    with open(tmp_path / "run" / "state" / "9" / "optimiser.safetensors", "r+b") as file:
+        file.seek(-1, os.SEEK_END)
+        file.write(b"\x7f")
+    again, result = train(tmp_path / "run", resume=True, observers=[Hears()])
+    assert told == list(result.notes)
+    assert told[0].startswith("the checkpoint of step 9 is damaged (")
+    assert told[0].endswith("; going on from step 8, the last good one")
+    assert losses(again) == losses(whole)
+
+
+def test_another_machine_is_noted(tmp_path):
+    run, _ = train(tmp_path / "run", observers=[At(5, interrupt)])
+    there = run.environment()
+    files.write_json(run.path / "environment.json", there | {"threads": 99})
+    _, result = train(tmp_path / "run", resume=True)
+    assert result.notes == (f"the run was started with threads 99, now {there['threads']}: "
+                            "losses may differ in their last digits",)
+
+
+def test_a_resume_with_other_options_says_which(tmp_path):
+    train(tmp_path / "run", observers=[At(5, interrupt)])
+    with pytest.raises(ValueError, match=says(
+        f"{tmp_path / 'run'} was started with other options: train.lr was None and is now 0.5; ",
+        "train.clip was 1.0 and is now None. Resume with the same, or start a new run",
+    )):
+        train(tmp_path / "run", resume=True, lr=0.5, clip=None)
+    train(tmp_path / "run", resume=True, save_every=3)
+
+
+def test_a_trained_run_is_not_trained_again(tmp_path):
+    run, _ = train(tmp_path / "run")
+    with pytest.raises(FileExistsError, match="was trained already; go on with --resume, or choose another --out"):
+        fit(run, tiny(), "next token", Pairs(), run.section(TrainConfig, "train"))
+
+
+def test_a_checkpoint_of_another_model(tmp_path):
+    train(tmp_path / "run", observers=[At(5, interrupt)])
+    other = tiny()
+    other.head = nn.Linear(WIDTH, VOCAB + 1)
+    with pytest.raises(ValueError, match="is of another model: .*head.weight"):
+        train(tmp_path / "run", resume=True, model=other)
+
+
+# ── budgets ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+def test_more_steps_before_the_fall_are_exact(tmp_path):
+    whole, _ = train(tmp_path / "whole", steps=20, decay=0.5)
+    train(tmp_path / "run", steps=12, decay=0.5, observers=[At(6, interrupt)])
+    again, result = train(tmp_path / "run", resume=True, steps=20, decay=0.5)
+    assert result.steps == 20 and again.config["steps"] == 20
+    assert losses(again) == losses(whole)
+
+
+def test_more_steps_after_the_fall_are_refused(tmp_path):
+    train(tmp_path / "run", steps=12, decay=0.5)
+    with pytest.raises(ValueError, match=says(
+        f"{tmp_path / 'run'} has 12 steps and cannot become a run of 20: step 12 is done, and the learning rate falls from ",
+        "step 7 on, so this would not be what 20 steps from the start are; ",
+        f"start a new run, with --from {tmp_path / 'run'} if you want its weights",
+    )):
+        train(tmp_path / "run", resume=True, steps=20, decay=0.5)
+    assert Run.open(tmp_path / "run").config["steps"] == 12
+
+
+def test_minutes_become_steps_once(tmp_path):
+    """And give the losses that this number of steps gives."""
+    run, result = train(tmp_path / "minutes", steps=None, minutes=0.4 / 60, evaluate_every=None)
+    steps = run.config["steps"]
+    assert result.step == result.steps == steps >= 3
+    assert 1 <= run.config["evaluate_every"] <= steps
+    other, _ = train(tmp_path / "steps", steps=steps, evaluate_every=None)
+    assert losses(run) == losses(other)
+    assert losses(run, "validation")[-1] == losses(other, "validation")[-1]
+
+
+def test_decided_steps_are_kept_and_more_minutes_are_in_proportion(tmp_path):
+    config = TrainConfig(minutes=1.0, warmup=3, evaluate_every=4, decay=0.5)
+    run = Run.create(tmp_path / "run", {"train": config, "steps": 14, "evaluate_every": 4})
+    result = fit(run, tiny(), "next token", Pairs(), config, observers=[At(3, interrupt)])
+    assert (result.step, result.steps) == (3, 14)
+    again, result = train(tmp_path / "run", resume=True, steps=None, minutes=1.5, decay=0.5)
+    assert result.step == again.config["steps"] == 21
+    assert again.config["train"]["minutes"] == 1.5
+
+
+@pytest.mark.parametrize("left, done, step, look, expected", [
+    (100.0, 10, 0.1, 0.0, (1010, 101)),
+    (100.0, 10, 0.1, 1.0, (10 + 900, 91)),              # ten looks take ten seconds
+    (100.0, 10, 0.1, 5.0, (10 + 850, 287)),             # three looks fit into 15 % of the time
+    (100.0, 10, 0.1, 60.0, (10 + 400, 410)),            # one at least
+    (-5.0, 7, 0.1, 0.1, (15, 15)),                      # time is up, but the seventh step was not in the fall
+    (0.0, 1, 9.0, 1.0, (1, 1)),
+])
+def test_plans(left, done, step, look, expected):
+    plan = budget.by_time(left, done, step=step, look=look, decay=0.6)
+    assert (plan.steps, plan.evaluate_every) == expected
+
+
+def test_a_plan_with_looks_as_asked():
+    plan = budget.by_time(110.0, 0, step=0.9, look=10.0, decay=0.6, evaluate_every=100)
+    assert (plan.steps, plan.evaluate_every) == (100, 100)
+    assert budget.by_steps(95, None) == budget.Plan(95, 10) and budget.by_steps(95, 7) == budget.Plan(95, 7)
+
+
+def test_the_clock():
+    clock = budget.Clock(100.0)
+    assert not clock.enough
+    for seconds, enough in ((3.0, False), (1.5, False), (0.5, True)):
+        clock.add(seconds)
+        assert clock.enough == enough
+    assert clock.step == 1.0
+    slow = budget.Clock(100.0)
+    slow.add(21.0)
+    assert slow.enough and slow.step == 21.0
+
+
+def test_metrics_are_on_the_disk_before_a_checkpoint_counts(tmp_path, monkeypatch):
+    seen = []
+    write = files.write_json
+
+    def look(path, value):
+        if str(path).endswith("latest.json"):
+            lines = (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()
+            seen.append((value["step"], json.loads(lines[-1])["step"]))
+        write(path, value)
+
+    monkeypatch.setattr(files, "write_json", look)
+    train(tmp_path / "run", save_every=3)
+    assert seen == [(step, step) for step in (3, 4, 6, 8, 9, 12)]

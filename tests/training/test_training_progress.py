@@ -1,0 +1,141 @@
+"""What is told to whom: lines, the bar, the file of metrics, TensorBoard."""
+
+import io
+import math
+import sys
+
+import pytest
+from rich.console import Console
+
+from regard.run import Run
+from regard.training.progress import Bar, Board, Lines, Metrics, Observer, Result, Speed, say_time, watch
+from tests.training.cases import says, train
+
+
+def test_lines(tmp_path):
+    stream = io.StringIO()
+    train(tmp_path / "run", observers=[Lines(stream, every=0)], sample=lambda model: "a sample")
+    lines = stream.getvalue().splitlines()
+    assert lines[0].startswith("step 1/12  loss ") and " tokens/s  0:0" in lines[0] and lines[0].endswith(" left")
+    assert lines[4].startswith("step 4/12  loss ") and "  validation " in lines[4] and lines[4].endswith("%")
+    assert lines[5] == "a sample"
+    assert lines[-1].startswith("12 steps in 0:0") and "; best validation " in lines[-1]
+
+
+def test_lines_are_rare_by_default(tmp_path):
+    stream = io.StringIO()
+    train(tmp_path / "run", observers=[Lines(stream)], evaluate_every=12)
+    assert [line.split()[0] for line in stream.getvalue().splitlines()] == ["step", "step", "12"]
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_the_bar(tmp_path, terminal):
+    stream = io.StringIO()
+    bar = Bar(Console(file=stream, force_terminal=terminal, width=160))
+    train(tmp_path / "run", observers=[bar], sample=lambda model: "[b]a sample[/b]")
+    shown = stream.getvalue()
+    assert "12/12" in shown and "tokens/s" in shown and "validation" in shown
+    assert "[b]a sample[/b]" in shown                   # a text is no markup
+    assert not bar.progress.live.is_started
+
+
+def test_the_bar_is_taken_down_when_it_fails(tmp_path):
+    class Fails:
+        def stepped(self, *facts):
+            raise RuntimeError("no")
+
+    bar = Bar(Console(file=io.StringIO(), force_terminal=True))
+    with pytest.raises(RuntimeError):
+        train(tmp_path / "run", observers=[bar, Fails()])
+    assert not bar.progress.live.is_started
+    assert len(Run.open(tmp_path / "run").metrics()) == 1           # and what was heard is in the file
+
+
+def test_where_it_goes(monkeypatch):
+    monkeypatch.setattr(sys, "stdout", io.StringIO())
+    assert isinstance(watch(), Lines)
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
+    assert isinstance(watch(), Bar)
+
+
+def test_a_resumed_run_and_notes_are_told(tmp_path):
+    run = Run.create(tmp_path, {})
+    plain, fancy = io.StringIO(), io.StringIO()
+    bar = Bar(Console(file=fancy, force_terminal=True, width=200))
+    for observer, stream in ((Lines(plain), plain), (bar, fancy)):
+        observer.started(run, None, 30)
+        observer.noted("mind the [gap]")
+        observer.decided(40)
+        observer.ended(Result(step=31, steps=40, reason="stopped"))
+        assert f"going on from step 30 in {tmp_path}" in stream.getvalue()
+        assert "note: mind the [gap]" in stream.getvalue()
+        assert "stopped at step 31 of 40 and saved; go on with --resume" in stream.getvalue()
+
+
+def test_metrics_wait_a_second_and_keep_their_step(tmp_path):
+    run = Run.create(tmp_path, {})
+    metrics = Metrics(run)
+    metrics.start(4, 100.0)
+    metrics.noted("here")
+    metrics.stepped(5, 0.1 + 0.2, 8, 0.01)
+    assert run.metrics() == []
+    metrics.flush()
+    note, step = run.metrics()
+    assert (note["step"], note["event"], note["text"]) == (4, "note", "here")
+    assert (step["step"], step["event"], step["loss"], step["tokens"]) == (5, "step", 0.1 + 0.2, 8)
+    assert 100 <= note["seconds"] <= step["seconds"] < 160
+
+
+def test_an_observer_may_care_about_nothing(tmp_path):
+    class Deaf:
+        pass
+
+    train(tmp_path / "run", steps=2, observers=[Observer(), Deaf()])
+
+
+def test_tensorboard_that_is_not_there(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
+    words = says("TensorBoard is not installed; use pip install 'regard[tensorboard]', or go without")
+    with pytest.raises(ValueError, match=words):
+        train(tmp_path / "run", tensorboard=True)
+
+
+def test_tensorboard(tmp_path, monkeypatch):
+    seen = []
+
+    class Writer:
+        def __init__(self, log_dir, purge_step):
+            seen.append((log_dir, purge_step))
+
+        def add_scalar(self, name, value, step):
+            seen.append((name, step))
+
+        def add_text(self, name, text, step):
+            seen.append((name, text, step))
+
+        def close(self):
+            seen.append("closed")
+
+    module = type(sys)("torch.utils.tensorboard")
+    module.SummaryWriter = Writer
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", module)
+    train(tmp_path / "run", tensorboard=True, steps=2, evaluate_every=2, sample=lambda model: "text")
+    assert seen[0] == (str(tmp_path / "run" / "tensorboard"), 1)
+    assert ("loss/training", 1) in seen and ("loss/validation", 2) in seen and ("sample", "text", 2) in seen
+    assert seen[-1] == "closed"
+    Board().failed(RuntimeError())
+
+
+@pytest.mark.parametrize("seconds, said", [(0.4, "0:00"), (61, "1:01"), (3661, "1:01:01")])
+def test_times(seconds, said):
+    assert say_time(seconds) == said
+
+
+def test_speed_is_smoothed():
+    speed = Speed()
+    assert math.isnan(speed.loss) and speed.say() == ""
+    speed.start(10, 2)
+    speed.add(3, 5.0, 100, 0.1)
+    assert speed.loss == 5.0 and speed.say().startswith("1,000 tokens/s  0:00 left")
+    speed.add(4, 4.0, 100, 0.1)
+    assert speed.loss == pytest.approx(4.9)
