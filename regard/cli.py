@@ -54,7 +54,7 @@ def list_parts(words: list[str]) -> int:
 
 @command(
     "train RECIPE [--data PATH] ...",
-    "a model from your own data (all options: regard train text --help)",
+    "a model from your own data (options: regard train text --help)",
     "regard train text",
     "regard train text --data my.txt --out runs/mine --train.minutes 5",
     "regard train text --data reviews.csv",

@@ -71,7 +71,7 @@ def train(
     if recipe is None or task is not None:
         raise ValueError("name a recipe such as 'text', or give a module as model= with its task=")
     settings = {**(options or {}), **{f"train.{name}": value for name, value in budget.items()}}
-    if "train.steps" not in settings and "train.minutes" not in settings and os.environ.get("REGARD_BUDGET"):
+    if not resume and not {"train.steps", "train.minutes"} & set(settings) and os.environ.get("REGARD_BUDGET"):
         settings["train.minutes"] = seconds_of(os.environ["REGARD_BUDGET"]) / 60
     if resume:
         run = Run.open(latest(recipe) if out is None else out)
@@ -79,22 +79,26 @@ def train(
         if data is not None:
             asked = changed(asked, {"data.path": os.fspath(data)})
         run.agree("data", asked.data)
-        job = prepared(asked, note, tokenizer=tokenizers.load(run.tokenizer_file))
+        run.agree("model", asked.model)
+        job = prepared(asked, note, tokenizer=tokenizers.load(run.tokenizer_file) if run.tokenizer_file.exists() else None)
+        origin = run.config.get("from")
     else:
         asked = changed(find_recipe(recipe, None if data is None else os.fspath(data), model), settings)
         old = None if start is None else Run.open(start)
         if old is not None:
             asked = replace(asked, model=like(asked.model, old))
         job = prepared(asked, note, tokenizer=None if old is None else tokenizers.load(old.tokenizer_file))
+        origin = None if start is None else os.fspath(start)
         run = Run.create(
             fresh(recipe) if out is None else out,
             {"recipe": recipe, "kind": job.kind, "model": job.model.config, "data": asked.data, "train": asked.train}
             | {"corpus": job.about}
-            | ({} if start is None else {"from": os.fspath(start)}),
+            | ({} if origin is None else {"from": origin}),
         )
+    if not run.tokenizer_file.exists():  # also after a kill at the very start
         tokenizers.save(job.tokenizer, run.tokenizer_file)
-        if old is not None:
-            adopt(job.model, old)
+    if origin is not None and not (run.state / "latest.json").exists():
+        adopt(job.model, Run.open(origin))
     loop.fit(run, job.model, job.task, job.source, asked.train, resume=resume, observers=watching, sample=job.sample)
     curves(run)
     return run
@@ -106,7 +110,7 @@ def train_module(
     config = configs.from_dict(TrainConfig, {name.removeprefix("train."): value for name, value in options.items()})
     if task is None or data is None:
         raise ValueError("a module needs a task ('classify', 'regress', 'next token' or a function) and data to learn from")
-    source = data if hasattr(data, "validation") else TensorSource(data, batch=config.batch, seed=config.seed)
+    source = data if isinstance(data, Source) else TensorSource(data, batch=config.batch, seed=config.seed)
     path = out if out is not None else latest("module") if resume else fresh("module")
     run = Run.open(path) if resume else Run.create(path, {"kind": None, "module": type(model).__qualname__, "train": config})
     loop.fit(run, model, as_task(task), source, config, resume=resume, observers=observers)

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -50,6 +50,7 @@ class Batch:
         return self.tokens.shape[0] * (self.tokens.shape[1] if sequences else 1)
 
 
+@runtime_checkable
 class Source(Protocol):
     """Batches by number. batch(step) depends on the seed and the step alone, so resuming needs nothing but the step."""
 

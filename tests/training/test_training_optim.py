@@ -29,12 +29,12 @@ def with_singular_values(m, n, values):
 @pytest.mark.parametrize("m, n", SHAPES)
 @pytest.mark.parametrize("size", [1e-20, 1.0, 1e15])
 def test_singular_values_become_one(m, n, size):
-    """Between one and a hundredth of the largest: directions as in the SVD, singular values 1 ± 0.1."""
-    values = torch.logspace(0, -2, min(m, n)).tolist()
+    """Between one and a thirtieth of the largest: directions as in the SVD, singular values 1 ± 0.3."""
+    values = torch.logspace(0, -1.5, min(m, n)).tolist()
     x, exact = with_singular_values(m, n, values)
     made = orthogonalise((x * size).float()[None])[0].double()
-    assert torch.linalg.svdvals(made).sub(1).abs().max() < 0.1
-    assert torch.linalg.matrix_norm(made - exact, ord=2) < 0.1
+    assert torch.linalg.svdvals(made).sub(1).abs().max() < 0.3
+    assert torch.linalg.matrix_norm(made - exact, ord=2) < 0.3
 
 
 def test_the_polynomials_do_what_is_said_of_them():
@@ -42,16 +42,16 @@ def test_the_polynomials_do_what_is_said_of_them():
     y = x.clone()
     for a, b, c in POLYNOMIALS:
         y = a * y + b * y**3 + c * y**5
-    assert (y[x >= 0.0051] - 1).abs().max() < 0.1
-    small = x < 0.001
-    assert (200 * x[small] < y[small]).all() and (y[small] < 250 * x[small]).all()
+    assert (y[x >= 0.01] - 1).abs().max() < 0.3
+    small = x < 0.003
+    assert (75 * x[small] < y[small]).all() and (y[small] < 80 * x[small]).all()
 
 
 @pytest.mark.parametrize("x", [torch.zeros(2, 3, 4), torch.zeros(2, 3, 9), torch.ones(1, 8, 8), torch.ones(1, 8, 40)])
 def test_matrices_without_full_rank(x):
     made = orthogonalise(x)
     assert made.isfinite().all()
-    assert torch.linalg.matrix_norm(made, ord=2).max() < 1.1
+    assert torch.linalg.matrix_norm(made, ord=2).max() < 1.3
 
 
 def test_half_precision_is_near():
@@ -84,8 +84,8 @@ def test_muon_is_near_torchs():
     other = torch.optim.Muon(theirs.values(), lr=0.02, weight_decay=0.1, momentum=0.95)
     for mine, its, start in zip(moved(lambda: rule.step(0.02), ours), moved(other.step, theirs), before, strict=True):
         mine, its = (mine - start).flatten(), (its - start).flatten()
-        assert torch.cosine_similarity(mine, its, 0) > 0.97
-        assert 0.85 < mine.norm() / its.norm() < 1.25   # torch's singular values are anything from 0.7 to 1.2
+        assert torch.cosine_similarity(mine, its, 0) > 0.95
+        assert 0.8 < mine.norm() / its.norm() < 1.25    # torch's singular values, too, are anything from 0.7 to 1.2
 
 
 def test_adamw_is_torchs():
