@@ -41,7 +41,7 @@ def attend(
     Without mask, bias and places it commutes with permutations: attend(P x) = P attend(x).
     """
     q, k, v, terms = prepared(q, k, v, mask, bias, where, scale, dropout)
-    choice = choose(q, k, terms)
+    choice = choose(q, k, v, terms)
     if torch.is_autocast_enabled(q.device.type):
         with torch.autocast(q.device.type, enabled=False):  # dtypes were settled above; a kernel knows its own
             out = choice.kernel(q, k, v, terms)
@@ -58,7 +58,7 @@ def explain(q: Tensor, k: Tensor, v: Tensor, **how: Any) -> Choice:
     """Which kernel `attend` would use for the same arguments, and why."""
     defaults = {"mask": None, "bias": None, "where": None, "scale": None, "dropout": 0.0}
     q, k, v, terms = prepared(q, k, v, **(defaults | how))
-    return choose(q, k, terms)
+    return choose(q, k, v, terms)
 
 
 def prepared(

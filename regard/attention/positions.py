@@ -8,6 +8,7 @@ without a place (NaN) is left as it is.
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -18,10 +19,15 @@ from regard.symmetry.groups import EVERYTHING, Group, Shifts, Trivial
 
 
 class Position(nn.Module):
-    """Base of all positions. `keeps`: the symmetry that survives it. `widens`: the channels it adds to a token."""
+    """Base of all positions.
+
+    `keeps`: the symmetry that survives it. `widens`: the channels it adds to a token. `turns`: it acts on queries and keys, so
+    that a query itself says where it is.
+    """
 
     keeps: Group = Trivial()
     widens = 0
+    turns = False
 
     def place(self, x: Tensor, where: Tensor | None = None, first: int = 0) -> Tensor:
         """Act on tokens.  b n d -> b n (d + widens)"""
@@ -137,6 +143,7 @@ class Rotary(Position):
     """
 
     keeps = Shifts()
+    turns = True
 
     def __init__(self, channels: int, *, base: float = 10_000.0, interleaved: bool = False) -> None:
         super().__init__()
@@ -150,26 +157,55 @@ class Rotary(Position):
             raise ValueError(f"Rotary was made for {self.channels} channels a head, got {c}")
         wide = torch.float32 if x.dtype in HALF else x.dtype
         if where is None and not torch.compiler.is_compiling():
-            cos, sin = consecutive_turns(first, n, c, self.base, x.device, wide)
+            cos, sin = consecutive_turns(first, n, c, self.base, x.device, wide, self.interleaved)
         else:
-            cos, sin = turns(coordinates(where, first, n, b, x.device, "Rotary"), c, self.base, wide)
-        axis = -1 if self.interleaved else -2
-        one, two = x.to(wide).unflatten(-1, (-1, 2) if self.interleaved else (2, -1)).unbind(axis)
-        return torch.stack((one * cos - two * sin, two * cos + one * sin), axis).flatten(-2).to(x.dtype)
+            places = coordinates(where, first, n, b, x.device, "Rotary")
+            cos, sin = turns(places, c, self.base, wide, self.interleaved)
+        return Turn.apply(x.to(wide), cos, sin, self.interleaved).to(x.dtype)
 
 
-def turns(where: Tensor, channels: int, base: float, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-    """Cosine and sine of every angle.  b|1 n -> b|1 1 n c/2 each"""
+class Turn(torch.autograd.Function):
+    """x ⊙ cos + swapped(x) ⊙ sin, where swapped exchanges the two of each pair and sin has a minus for the first of them.
+
+    Its gradient turns back by the same angle, so it keeps nothing of x.
+    """
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(x: Tensor, cos: Tensor, sin: Tensor, interleaved: bool) -> Tensor:
+        return (x * cos).addcmul_(swapped(x, interleaved), sin)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor, Tensor, bool], output: Tensor) -> None:
+        _, cos, sin, ctx.interleaved = inputs
+        ctx.save_for_backward(cos, sin)
+
+    @staticmethod
+    def backward(ctx: Any, dy: Tensor) -> tuple[Tensor, None, None, None]:
+        cos, sin = ctx.saved_tensors
+        return (dy * cos).addcmul_(swapped(dy, ctx.interleaved), sin, value=-1), None, None, None
+
+
+def swapped(x: Tensor, interleaved: bool) -> Tensor:
+    """The two channels of each pair exchanged.  ... c -> ... c"""
+    return x.unflatten(-1, (-1, 2)).flip(-1).flatten(-2) if interleaved else x.roll(x.shape[-1] // 2, -1)
+
+
+def turns(where: Tensor, channels: int, base: float, dtype: torch.dtype, interleaved: bool) -> tuple[Tensor, Tensor]:
+    """Cosine and signed sine for every channel.  b|1 n -> b|1 1 n c each"""
     angles = where[:, None, :, None].to(exact(where.device)) * frequencies(channels, base, where.device)
     if where.is_floating_point():
         angles = torch.nan_to_num(angles, nan=0.0)
-    return angles.cos().to(dtype), angles.sin().to(dtype)
+    cos, sin = angles.cos().to(dtype), angles.sin().to(dtype)
+    axis = -1 if interleaved else -2
+    return torch.stack((cos, cos), axis).flatten(-2), torch.stack((-sin, sin), axis).flatten(-2)
 
 
 @lru_cache(maxsize=16)
 def consecutive_turns(
-    first: int, n: int, channels: int, base: float, device: torch.device, dtype: torch.dtype
+    first: int, n: int, channels: int, base: float, device: torch.device, dtype: torch.dtype, interleaved: bool
 ) -> tuple[Tensor, Tensor]:
     """`turns` for consecutive places, which every layer and every step asks for again."""
     with torch.inference_mode(False):  # what is kept must also serve a gradient later on
-        return turns(torch.arange(first, first + n, device=device)[None], channels, base, dtype)
+        return turns(torch.arange(first, first + n, device=device)[None], channels, base, dtype, interleaved)

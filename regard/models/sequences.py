@@ -29,7 +29,7 @@ from regard.nn.embed import TokenEmbedding
 from regard.nn.norm import NORMS
 from regard.nn.pool import AttentionPool, ClassToken, MaxPool, MeanPool
 from regard.shapes import expect
-from regard.symmetry.groups import Group, Shifts, Trivial
+from regard.symmetry.groups import Group, Shifts
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,7 +150,7 @@ class Entrance(Position):
     def __init__(self, position: Position, norm: nn.Module, dropout: float) -> None:
         super().__init__()
         self.of, self.norm, self.dropout = position, norm, nn.Dropout(dropout)
-        self.keeps, self.widens = position.keeps, position.widens
+        self.keeps, self.widens, self.turns = position.keeps, position.widens, position.turns
 
     def place(self, x: Tensor, where: Tensor | None = None, first: int = 0) -> Tensor:
         return self.dropout(self.norm(self.of.place(x, where, first)))
@@ -194,9 +194,6 @@ class SequenceModel(nn.Module):
             for name, parameter in self.stack.named_parameters():
                 if ".mix." in name or ".down." in name:
                     nn.init.zeros_(parameter)
-        bias, turned = self.stack.bias_of(0), type(position).turn is not Position.turn
-        # such a bias meets queries that were turned by their own place: either keeps shifts, but not both together
-        self.blurred = bias is not None and bias.reads_queries and turned
         near = None if config.window is None else Window(config.window - 1)
         self.mask: Mask | None = near if not config.causal else Causal() if near is None else Causal() & near
 
@@ -204,7 +201,6 @@ class SequenceModel(nn.Module):
     def symmetry(self) -> Group:
         """What may be done to the tokens so that the output moves along (or, for a classifier, stays)."""
         parts = [part.keeps for part in (self.mask, self.bigram) if part is not None]
-        parts += [Trivial()] if self.blurred else []
         return reduce(and_, parts, self.stack.keeps)
 
     def embedded(self, tokens: Tensor, where: Tensor | None, real: Tensor | None, caches: Caches | None = None) -> Tensor:

@@ -15,7 +15,7 @@ from regard.nn.attention import Attention
 from regard.nn.mlp import make_mlp
 from regard.nn.norm import NORMS
 from regard.nn.padding import cleared
-from regard.symmetry.groups import EVERYTHING, Group
+from regard.symmetry.groups import EVERYTHING, Group, Trivial
 
 
 class Pre(nn.Module):
@@ -164,7 +164,11 @@ class Stack(nn.Module):
     def keeps(self) -> Group:
         """What survives position and bias; a mask given to `forward` comes on top."""
         bias = self.bias_of(0)
-        return self.position.keeps if bias is None else self.position.keeps & bias.keeps
+        if bias is None:
+            return self.position.keeps
+        if bias.reads_queries and self.position.turns:  # alone each keeps shifts, but the bias then reads where a query is
+            return Trivial()
+        return self.position.keeps & bias.keeps
 
     def forward(
         self,

@@ -278,6 +278,10 @@ def test_half_precision_without_units_is_computed_in_float32(monkeypatch):
     assert out.dtype == torch.bfloat16
     wide = attend(*(x.float() for x in half))
     assert torch.equal(out, wide.bfloat16())
+    with torch.no_grad():  # a short forward pass is not worth the copies
+        assert "float32" not in explain(*half).why
+        short = attend(*half)
+    assert (short.float() - wide).abs().max() < 2**-6 * wide.abs().max()
     monkeypatch.setitem(precision.CPU_MULTIPLIES, torch.bfloat16, True)
     assert explain(*half).name == "plain"
 

@@ -94,6 +94,7 @@ def options():
         yield placement, {"placement": placement}
     yield "rms and swiglu", {"norm": "rmsnorm", "mlp": "swiglu", "qk_norm": True, "kv_heads": 2}
     yield "rotary and alibi", {"position": Rotary(DIM // HEADS), "bias": ALiBi(HEADS)}
+    yield "rotary and relative", {"position": Rotary(DIM // HEADS), "bias": lambda: Relative(DIM // HEADS, reach=4)}
     yield "learned and buckets", {"position": Learned(40, DIM), "bias": Buckets(HEADS)}
     yield "sinusoidal, relative in each", {"position": Sinusoidal(DIM), "bias": lambda: Relative(DIM // HEADS, reach=4)}
 
@@ -140,6 +141,7 @@ def test_what_stacks_say():
     assert stack({}).keeps == EVERYTHING
     assert stack({"position": Rotary(8), "bias": ALiBi(HEADS)}).keeps == Shifts()
     assert stack({"position": Learned(9, DIM)}).keeps == Trivial()
+    assert stack({"position": Rotary(8), "bias": Relative(8)}).keeps == Trivial()  # a turned query says where it is
 
 
 def test_tokens_without_a_place_are_seen_by_all():

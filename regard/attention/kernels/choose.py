@@ -14,7 +14,7 @@ from torch import Tensor
 
 from regard.attention import kernels
 from regard.attention.biases import Bias
-from regard.attention.kernels.fused import fused, needs_no_matrix, refuses
+from regard.attention.kernels.fused import fused, needs_no_matrix, refuses, widens
 from regard.attention.kernels.plain import plain
 from regard.attention.kernels.precision import HALF, native
 from regard.attention.kernels.reference import reference
@@ -48,7 +48,7 @@ SHORT_HALF = Choice("plain", plain, f"plain products beat SDPA in bfloat16 up to
 NO_KEYS = Choice("reference", reference, "there is nothing to compute")
 
 
-def choose(q: Tensor, k: Tensor, terms: Terms) -> Choice:
+def choose(q: Tensor, k: Tensor, v: Tensor, terms: Terms) -> Choice:
     """The kernel that `attend` would use for this case."""
     if kernels.wanted is not None:
         return Choice(kernels.wanted, KERNELS[kernels.wanted], f"asked for with only({kernels.wanted!r})")
@@ -60,7 +60,7 @@ def choose(q: Tensor, k: Tensor, terms: Terms) -> Choice:
     if half and q.dtype is torch.bfloat16 and n > 1 and max(n, m) <= SHORT and q.device.type == "cpu" and native(q):
         return SHORT_HALF
     if not terms.dropout and needs_no_matrix(terms):
-        return SDPA_IN_FLOAT32 if half and not native(q) else SDPA_ALONE
+        return SDPA_IN_FLOAT32 if half and widens(q, k, v) else SDPA_ALONE
     tracing = torch.compiler.is_compiling()
     pairs = "n × m" if tracing else f"{n} × {m}"  # writing a length down would make a compiled function one for it alone
     reason = refuses(terms)

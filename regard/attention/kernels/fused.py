@@ -12,6 +12,8 @@ from regard.attention.kernels.precision import HALF, native
 from regard.attention.masks import Causal
 from regard.attention.terms import Terms
 
+SHORT_PASS = 128 * 128  # pairs up to which SDPA's forward in half precision is as fast as copying to float32 and back
+
 
 def refuses(terms: Terms) -> str | None:
     """Why SDPA would leave its fast path or cannot do it, or None."""
@@ -34,7 +36,7 @@ def fused(q: Tensor, k: Tensor, v: Tensor, terms: Terms) -> Tensor:
     if reason is not None:
         raise ValueError(f"the fused kernel cannot do this: {reason}; use the tiled or the reference kernel")
     given, width, channels = q.dtype, v.shape[-1], q.shape[-1]
-    if not native(q):
+    if widens(q, k, v):
         q, k, v = q.float(), k.float(), v.float()
     if width < channels:  # SDPA has a fast path only for values as wide as queries; zeros change nothing
         v = F.pad(v, (0, channels - width))
@@ -55,6 +57,14 @@ def fused(q: Tensor, k: Tensor, v: Tensor, terms: Terms) -> Tensor:
     if width < channels:
         out = out[..., :width]
     return out if out.dtype == given else out.to(given)
+
+
+def widens(q: Tensor, k: Tensor, v: Tensor) -> bool:
+    """Work in float32? Where the processor does not multiply this dtype; but a short forward pass is not worth the copies."""
+    if native(q):
+        return False
+    wanted = torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad)
+    return wanted or q.shape[2] * k.shape[2] > SHORT_PASS
 
 
 def needs_no_matrix(terms: Terms) -> bool:
