@@ -97,6 +97,23 @@ def signalled(path, signals, resume=False, **options):
     return end(process)
 
 
+def interrupted_twice(path):
+    """Ctrl-C, and again while a long sample still keeps the first one waiting."""
+    reading, writing = os.pipe()
+
+    def sample(model):
+        os.write(writing, b".")
+        time.sleep(20)
+        return ""
+
+    process = child(lambda: train(path, sample=sample, **OPTIONS | {"evaluate_every": 3}))
+    os.read(reading, 1)
+    for _ in range(2):
+        os.kill(process, signal.SIGINT)
+        time.sleep(0.05)
+    return end(process)
+
+
 def seen(path):
     run = Run.open(path)
     model = run.model_file.read_bytes().hex() if run.model_file.exists() else None
@@ -119,8 +136,7 @@ def main(folder):
     codes.append(signalled(stopped, [signal.SIGTERM], resume=True))
     codes.append(attempt(stopped))
     found["resumed"] = {"codes": codes, **seen(stopped)}
-    found["twice"] = {"codes": [signalled(folder / "twice", [signal.SIGINT, signal.SIGINT], sample=lambda model: time.sleep(5),
-                                          evaluate_every=3)]}
+    found["twice"] = {"codes": [interrupted_twice(folder / "twice")]}
     json.dump(found, sys.stdout)
 
 
