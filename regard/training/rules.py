@@ -31,7 +31,7 @@ class Rule:
             self.move([self.parameters[name] for name in names], gradients, state, lr)
 
     def move(self, parameters: list[Tensor], gradients: list[Tensor], state: dict[str, list[Tensor]], lr: float) -> None:
-        raise NotImplementedError
+        raise TypeError(f"{type(self).__name__} must define move(parameters, gradients, state, lr)")
 
 
 class AdamW(Rule):
