@@ -56,7 +56,7 @@ def test_kernels_agree_with_the_reference(n, m, bias_name):
         for mask_name in MASKS if groups == HEADS else ("causal and window", "dense"):
             mask = MASKS[mask_name](n, m)
             true = defined(inputs, bias, mask=mask)
-            for kernel in FAST:
+            for kernel in FAST if n < 100 else ("fused", "tiled"):  # in float64 `plain` is the definition itself
                 error = compare(kernel, inputs, bias, true=true, mask=mask)
                 assert error is None or error < 1e-10, (kernel, mask_name, groups, error)
 

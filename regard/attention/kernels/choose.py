@@ -57,7 +57,7 @@ def choose(q: Tensor, k: Tensor, v: Tensor, terms: Terms) -> Choice:
     if n == 0 or m == 0:
         return NO_KEYS
     half = q.dtype in HALF
-    if half and q.dtype is torch.bfloat16 and n > 1 and max(n, m) <= SHORT and q.device.type == "cpu" and native(q):
+    if half and n > 1 and max(n, m) <= SHORT and q.dtype is torch.bfloat16 and native(q) and q.device.type == "cpu":
         return SHORT_HALF
     if not terms.dropout and needs_no_matrix(terms):
         return SDPA_IN_FLOAT32 if half and widens(q, k, v) else SDPA_ALONE

@@ -61,10 +61,11 @@ def fused(q: Tensor, k: Tensor, v: Tensor, terms: Terms) -> Tensor:
 
 def widens(q: Tensor, k: Tensor, v: Tensor) -> bool:
     """Work in float32? Where the processor does not multiply this dtype; but a short forward pass is not worth the copies."""
-    if native(q):
+    if q.dtype not in HALF or native(q):
         return False
-    wanted = torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad)
-    return wanted or q.shape[2] * k.shape[2] > SHORT_PASS
+    if q.shape[2] * k.shape[2] > SHORT_PASS:
+        return True
+    return torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad)
 
 
 def needs_no_matrix(terms: Terms) -> bool:
