@@ -90,7 +90,9 @@ def test_an_observer_may_care_about_nothing(tmp_path):
     class Deaf:
         pass
 
-    train(tmp_path / "run", steps=2, observers=[Observer(), Deaf()])
+    _, watched = train(tmp_path / "run", steps=2, observers=[Observer(), Deaf()])
+    _, alone = train(tmp_path / "alone", steps=2)
+    assert (watched.reason, watched.step, watched.loss) == ("done", 2, alone.loss)
 
 
 def test_tensorboard_that_is_not_there(tmp_path, monkeypatch):
