@@ -5,13 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
-from regard.attention import tap
+from regard.attention import kernels, tap
 from regard.attention.biases import Bias
 from regard.attention.kernels.choose import Choice, choose
+from regard.attention.kernels.fused import widens
+from regard.attention.kernels.precision import HALF, native
 from regard.attention.mask import Mask
-from regard.attention.masks import Full
+from regard.attention.masks import Causal, Full
 from regard.attention.places import Where, sides
 from regard.attention.terms import Terms
 
@@ -40,6 +43,8 @@ def attend(
 
     Without mask, bias and places it commutes with permutations: attend(P x) = P attend(x).
     """
+    if bias is None and where is None and plainest(q, k, v, mask, scale, dropout):
+        return F.scaled_dot_product_attention(q, k, v, is_causal=mask is not None, scale=scale)
     q, k, v, terms = prepared(q, k, v, mask, bias, where, scale, dropout)
     choice = choose(q, k, v, terms)
     if torch.is_autocast_enabled(q.device.type):
@@ -52,6 +57,25 @@ def attend(
         for listener in tap.listeners:
             listener(heard)
     return out
+
+
+def plainest(q: Tensor, k: Tensor, v: Tensor, mask: Mask | None, scale: float | None, dropout: float) -> bool:
+    """Is there nothing to prepare, and would `choose` take SDPA as it is?
+
+    Only a shortcut: for short sequences the way to the kernel costs up to a fifth of the kernel itself.
+    """
+    if not (q.shape == k.shape == v.shape and q.dim() == 4 and q.dtype is k.dtype is v.dtype and q.numel()):
+        return False
+    if not q.dtype.is_floating_point or (q.dtype in HALF and (native(q) or widens(q, k, v))):
+        return False
+    return (
+        (mask is None or type(mask) is Causal)
+        and (scale is None or type(scale) is float)
+        and dropout == 0.0
+        and kernels.wanted is None
+        and not tap.listeners
+        and not torch.is_autocast_enabled(q.device.type)
+    )
 
 
 def explain(q: Tensor, k: Tensor, v: Tensor, **how: Any) -> Choice:
