@@ -7,7 +7,7 @@ once, in the constructor, and nothing asks for names after that.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import reduce
 from operator import and_
 from typing import Any, ClassVar, Literal, Self, get_args, get_origin, get_type_hints
@@ -30,6 +30,7 @@ from regard.nn.norm import NORMS
 from regard.nn.pool import AttentionPool, ClassToken, MaxPool, MeanPool
 from regard.shapes import expect
 from regard.symmetry.groups import Group, Shifts
+from regard.symmetry.roles import Roles, Stream
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -203,6 +204,12 @@ class SequenceModel(nn.Module):
         parts = [part.keeps for part in (self.mask, self.bigram) if part is not None]
         return reduce(and_, parts, self.stack.keeps)
 
+    @property
+    def roles(self) -> Roles:
+        """What each input is, for `check`."""
+        promises = {"reordering": "holds", "causality": "holds" if self.config.causal else "not promised"}
+        return Roles(streams=(Stream("tokens", mask="real", places="where", sides=("right", "left")),), promises=promises)
+
     def embedded(self, tokens: Tensor, where: Tensor | None, real: Tensor | None, caches: Caches | None = None) -> Tensor:
         """What each token is, without its place.   b n -> b n d"""
         x = self.embed(tokens, real)
@@ -274,6 +281,10 @@ class Decoder(SequenceModel):
         x = self.embedded(tokens, where, real, caches)
         return self.stack(x, mask=self.mask, where=where, real=real, caches=caches)
 
+    @property
+    def roles(self) -> Roles:
+        return replace(super().roles, step=step)
+
     def caches(self, length: int | None = None) -> Caches:
         """Empty caches, one for each block. A windowed model forgets what is out of reach; others hold `length` tokens, in
         memory that is taken once, or grow (None).
@@ -332,6 +343,12 @@ class Encoder(SequenceModel):
         """A small one, and inputs for it: model(**inputs)."""
         config = EncoderConfig(vocab=13, context=64, dim=32, depth=2, heads=4, position="none", bias="buckets")
         return seeded(cls, config), {"tokens": tiny_tokens(13)}
+
+
+def step(model: Any, inputs: dict[str, Any], caches: Caches | None) -> tuple[Tensor, Caches]:
+    """Decoding with a cache, as `check` asks for it."""
+    caches = model.caches() if caches is None else caches
+    return model(**inputs, caches=caches), caches
 
 
 def seeded(cls: Any, config: SequenceConfig) -> Any:

@@ -1,0 +1,265 @@
+"""The measurement: does a model keep the laws that it promises? For any PyTorch module.
+
+    report = check(model, inputs, laws=["permutation", "causality"])
+    assert report.ok
+
+Errors are relative, of seeded trials, and held against a tolerance by dtype. Where float32 comes near its tolerance the same
+trials are run again in float64, which decides: rounding shrinks there, and a break does not.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from functools import cached_property
+from random import Random
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from regard.symmetry.groups import Group
+from regard.symmetry.hygiene import HYGIENE
+from regard.symmetry.laws import NAMED, Law, Measure, Named, Symmetry
+from regard.symmetry.locate import locate
+from regard.symmetry.reach import PRECISION, REACH
+from regard.symmetry.report import Finding, Report
+from regard.symmetry.roles import Roles, guess, named
+from regard.symmetry.subject import CannotTell, Subject, Vacuous, first_line, settled, short
+
+TOLERANCE = {
+    torch.float64: 1e-9,  # 2⁻⁵³ a rounding: a million of them in a row are still less
+    torch.float32: 1e-4,  # 2⁻²⁴ a rounding, and networks of random weights are seen to add up to a few 1e-6
+    torch.bfloat16: 5e-2,  # 2⁻⁸ a rounding
+    torch.float16: 1e-2,  # 2⁻¹¹ a rounding
+}
+NEAR = 100.0  # within this factor of float32's tolerance, float64 decides
+LAWS: tuple[Law, ...] = (*NAMED, *HYGIENE, PRECISION, REACH)
+ALSO_IN_TRAINING = ("padding", "neighbours")
+
+
+def check(
+    model: nn.Module | Callable[..., Any],
+    inputs: Any,
+    *,
+    symmetry: Group | Symmetry | Sequence[Symmetry] | None = None,
+    laws: Iterable[str | Law] | None = None,
+    roles: Roles | None = None,
+    seed: int = 0,
+    trials: int = 8,
+    dtype: torch.dtype | None = None,
+    name: str = "",
+) -> Report:
+    """Measure laws of a model on inputs like those given: a tensor, a tuple, or a dict by the names of its forward.
+
+    symmetry   what the model promises: a group (what it lacks is declared broken), or Symmetry objects. None: what the model
+               itself declares as `model.symmetry`, if it does.
+    laws       names or Law objects; None: all that apply. A law of hygiene that is named here is taken as promised.
+    roles      what each input is, where names and shapes do not say it.
+    dtype      check a copy of the model in this dtype; None: the model as it is.
+
+    The model is measured in eval mode, `padding` and `neighbours` once more in training with dropout at 0. Weights, modes,
+    buffers and random numbers are left as they were.
+    """
+    if trials < 1:
+        raise ValueError(f"trials must be at least 1, got {trials}")
+    module = model if isinstance(model, nn.Module) else Called(model)
+    given = named(module, inputs)
+    said = roles if roles is not None else guess(module, given)
+    for missing in sorted(s.tokens for s in said.streams if s.tokens not in given):
+        raise ValueError(f"roles name the tokens {missing!r}, and the inputs are {', '.join(given)}")
+    subject = Subject(module, {name: x for name, x in given.items() if x is not None}, said)
+    if dtype is not None:
+        subject = subject.in_dtype(dtype)
+    if symmetry is None:
+        symmetry = getattr(module, "symmetry", None)
+    return Report(tuple(Checking(subject, symmetry, seed, trials).findings(laws)), seed, name or type(model).__name__)
+
+
+class Called(nn.Module):
+    """A plain function as a module."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__()
+        if not callable(function):
+            raise ValueError(f"model must be a torch.nn.Module or a function, got {type(function).__name__}")
+        self.function = function
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        return self.function(*args, **kwargs)
+
+
+class Checking:
+    """One check of one model."""
+
+    def __init__(self, subject: Subject, symmetry: Any, seed: int, trials: int) -> None:
+        self.subject, self.seed, self.trials = unpadded(subject), seed, trials
+        self.group = symmetry if isinstance(symmetry, Group) else None
+        explicit = [symmetry] if isinstance(symmetry, Symmetry) else [] if self.group or symmetry is None else list(symmetry)
+        for each in explicit:
+            if not isinstance(each, Symmetry):
+                raise ValueError(f"symmetry must be a group or Symmetry objects, got {type(each).__name__}")
+        self.explicit: list[Symmetry] = explicit
+
+    def findings(self, laws: Iterable[str | Law] | None) -> list[Finding]:
+        with settled(self.subject.model, seed=self.seed):
+            try:
+                self.subject.output
+            except Exception as error:
+                raise ValueError(f"the model does not run on the inputs given: {first_line(error)}") from error
+            asked = self.asked(laws)
+            empty = self.empty()
+            found = [self.finding(law, declared, empty) for law, declared in asked]
+        known = {each.law for each in found if each.measured != "unknown"}
+        again = [(law, declared) for law, declared in asked if law.name in ALSO_IN_TRAINING and law.name in known]
+        if again and not empty:
+            with settled(self.subject.model, seed=self.seed, training=True):
+                found += self.in_training(again)
+        return found
+
+    def asked(self, laws: Iterable[str | Law] | None) -> list[tuple[Law, str | None]]:
+        """The laws to be measured, each with what is declared of it."""
+        if laws is None:
+            overridden = {law.name for law in self.explicit}
+            known = [law for law in LAWS if law.name not in overridden and law.wanted(self.subject, self.group)]
+            return [(law, self.declared(law)) for law in (*self.explicit, *known)]
+        found: list[tuple[Law, str | None]] = []
+        for law in laws:
+            each = law if isinstance(law, Law) else self.by_name(law)
+            declared = self.declared(each)
+            if declared is None and each.kind == "hygiene":
+                declared = "holds"
+            found.append((each, declared))
+        return found
+
+    def by_name(self, name: str) -> Law:
+        for law in (*self.explicit, *LAWS):
+            if law.name == name:
+                return law
+        known = ", ".join(law.name for law in LAWS)
+        raise ValueError(f"there is no law {name!r}; there are {known}")
+
+    def declared(self, law: Law) -> str | None:
+        return law.declared(self.subject, self.group)
+
+    def empty(self) -> str | None:
+        """Why nothing can be learned from this model's output, if so."""
+        subject, out = self.subject, self.subject.output
+        if not out.is_floating_point():
+            return None
+        if not torch.isfinite(out).all():
+            return "the output is not finite"
+        draw = torch.Generator().manual_seed(self.seed)
+        other = dict(subject.inputs)
+        for name in subject.values(other):
+            other[name] = subject.other_values(other[name], draw)
+        try:
+            changed = subject.run(other)
+        except Exception:  # values that this model does not take; then only its spread is known
+            changed = None
+        if out.numel() > 1 and (out == out.flatten()[0]).all():
+            return "the output is constant: all its numbers are equal"
+        if changed is not None and changed.shape == out.shape and torch.equal(changed, out):
+            return "the output is constant: it does not depend on the input"
+        return None
+
+    def finding(self, law: Law, declared: str | None, empty: str | None, suffix: str = "") -> Finding:
+        began = time.perf_counter()
+        dtype = self.subject.output.dtype
+        dtype = dtype if dtype.is_floating_point else torch.float32
+        tolerance = TOLERANCE[dtype] if law.tolerance is None else law.tolerance
+        found = Finding(law.name + suffix, declared, "unknown", tolerance=tolerance, dtype=short(dtype))
+        if empty:
+            return replace(found, measured="vacuous", reason=empty, tolerance=None)
+        implied = law.kind == "hygiene" and law.name not in self.subject.roles.promises
+        try:
+            measured, tolerance, dtype = self.measured(law, tolerance, dtype)
+        except CannotTell as reason:
+            declared = None if implied else declared
+            found = replace(found, declared=declared, reason=str(reason), tolerance=None)
+        except Vacuous as reason:
+            found = replace(found, measured="vacuous", reason=str(reason), tolerance=None)
+        except Exception as error:  # a model may refuse what a law asks of it
+            declared = None if implied else declared
+            found = replace(found, declared=declared, reason=f"the model refused: {first_line(error)}", tolerance=None)
+        else:
+            broken = measured.error > tolerance
+            found = replace(
+                found,
+                measured="broken" if broken else "holds",
+                error=measured.error,
+                tolerance=tolerance,
+                worst=measured.what,
+                dtype=short(dtype),
+            )
+            if broken:
+                place = locate(self.law(law), measured, self.subject, self.widest, self.seed, self.trials, tolerance)
+                found = replace(found, layer=place.layer, exact=place.exact, reason=place.reason)
+        return replace(found, seconds=round(time.perf_counter() - began, 3))
+
+    def law(self, law: Law) -> Law:
+        return law.of(self.subject, self.group) if isinstance(law, Named) else law
+
+    def measured(self, law: Law, tolerance: float, dtype: torch.dtype) -> tuple[Measure, float, torch.dtype]:
+        """The largest error, decided in float64 where float32 is near its tolerance."""
+        law = self.law(law)
+        measure = law.measure(self.subject, Random(self.seed), self.trials)
+        near = tolerance / NEAR < measure.error < tolerance * NEAR
+        if law.tolerance is None and dtype == torch.float32 and near and self.widest is not None:
+            try:
+                again = law.measure(self.widest, Random(self.seed), self.trials)
+            except Exception:  # not every model runs in float64; then float32 has the last word
+                return measure, tolerance, dtype
+            return again, TOLERANCE[torch.float64], torch.float64
+        return measure, tolerance, dtype
+
+    @cached_property
+    def widest(self) -> Subject | None:
+        """A copy in float64, or None where the model cannot be copied or does not run in it."""
+        try:
+            wide = self.subject.in_dtype(torch.float64)
+            wide.run(wide.inputs)
+        except Exception:
+            return None
+        return wide
+
+    def in_training(self, laws: list[tuple[Law, str | None]]) -> list[Finding]:
+        """Measured once more as the model is in training: batch norm then mixes rows, by its nature."""
+        self.__dict__.pop("widest", None)
+        self.subject = replace(self.subject)  # forgets what it found out in eval mode
+        try:
+            twice = [self.subject.run(self.subject.inputs) for _ in range(2)]
+        except Exception as error:
+            return [Finding(f"{law.name} in training", None, "unknown", reason=first_line(error)) for law, _ in laws]
+        mixes = any(isinstance(m, nn.modules.batchnorm._BatchNorm) for m in self.subject.model.modules())
+        found = []
+        for law, declared in laws:
+            name = f"{law.name} in training"
+            said = self.subject.roles.promises.get(name)
+            if said is None:
+                said = "not promised" if mixes and law.name == "neighbours" else declared
+            if not torch.equal(*twice):
+                reason = "the model draws random numbers in training, also with dropout at 0"
+                found.append(Finding(name, None, "unknown", reason=reason))
+            else:
+                found.append(self.finding(law, said, None, suffix=" in training"))
+        return found
+
+
+def unpadded(subject: Subject) -> Subject:
+    """Inputs without the padding they came with: laws put their own. Each row is cut to the shortest row's real tokens."""
+    inputs = subject.inputs
+    for stream in subject.roles.streams:
+        mask = inputs.get(stream.mask) if stream.mask else None
+        if not isinstance(mask, Tensor) or mask.dim() != 2 or mask.is_floating_point():
+            continue
+        real = ~mask.bool() if stream.hides else mask.bool()
+        if real.all() or not real.any(1).all():
+            continue
+        count = int(real.sum(1).min())
+        if real[:, :count].all():
+            inputs = subject.taken(inputs, stream, torch.arange(count))
+        elif real[:, -count:].all():
+            inputs = subject.taken(inputs, stream, torch.arange(real.shape[1] - count, real.shape[1]))
+    return replace(subject, inputs=inputs)

@@ -1,0 +1,292 @@
+"""Where a law breaks: the first submodule that gets what it should and gives something else.
+
+Both runs of a trial are watched, in float64 where the model allows it, so that no difference hides in rounding. A module is
+followed inwards while its inputs agree under the transformation and its output does not. The name is then put to the proof:
+with that module's output replaced by what it should have been, the law must hold. If it does not, more modules break it, and
+they are replaced too, until it holds; a module that turns out not to be needed is not named. Where this ends without proof,
+or a tensor's layout is not known, the smallest module around it is named instead, and marked as not exact.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass, replace
+from random import Random
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from regard.symmetry.align import Alignment, Indexed, Same
+from regard.symmetry.laws import Known, Law, Measure, Trial, relative
+from regard.symmetry.subject import Subject
+from regard.symmetry.watch import Call, Calls, Key, Patch, watched
+
+EQUAL, DIFFERENT, UNKNOWN = "equal", "different", "unknown"
+MOST_PATCHES = 64
+
+
+class Place(NamedTuple):
+    """A dotted name ("" is the model itself), whether it is exact, and why it is the place."""
+
+    layer: str | None
+    exact: bool | None
+    reason: str | None
+
+
+@dataclass(frozen=True)
+class Suspect:
+    """A call at which the law seems to break."""
+
+    key: Key
+    exact: bool
+    reason: str
+
+
+def locate(
+    law: Law, measure: Measure, subject: Subject, wide: Subject | None, seed: int, trials: int, tolerance: float
+) -> Place:
+    """The first submodule at which a broken law breaks."""
+    if law.name == "precision":
+        return Place("", False, "rounding adds up along the whole way")
+    if measure.trial is None:
+        return Place(None, None, None)
+    try:
+        if law.name == "reach":
+            return vanishing(measure.trial, subject)
+        if wide is not None and law.tolerance is None:
+            trial = telling_trial(law, wide, seed, trials, 1e-9)
+            if trial is not None:
+                return Search(trial, wide, 1e-9).place()
+        return Search(measure.trial, subject, tolerance).place()
+    except Exception as error:  # a model may not bear to be watched
+        return Place("", False, f"it could not be watched more closely ({type(error).__name__})")
+
+
+def telling_trial(law: Law, subject: Subject, seed: int, trials: int, tolerance: float) -> Trial | None:
+    """A trial that breaks the law, rather one in which the tokens' axis can be told from all others by its size."""
+    known, found = Known(subject), None
+    for trial in law.trials(subject, Random(seed), trials):
+        if not known.error(trial) > tolerance:
+            continue
+        align = trial.align
+        if not isinstance(align, Indexed) or align.tokens is None or align.tokens.size != align.tokens.other:
+            return trial
+        if align.tokens.size == subject.lengths[-1]:
+            return trial
+        found = found or trial
+    return found
+
+
+class Search:
+    """The search for one trial."""
+
+    def __init__(self, trial: Trial, subject: Subject, tolerance: float) -> None:
+        self.trial, self.subject, self.tolerance = trial, subject, tolerance
+        self.inner = 1e-10 if tolerance <= 1e-9 else 1e-5  # of tensors inside, so that no small beginning is overlooked
+        with watched(subject.model) as first:
+            self.first_output = subject.run(trial.first)
+        self.first = first
+
+    def run(self, patches: dict[Key, Patch]) -> tuple[Calls, float]:
+        """The second run with some outputs put right, and the error that remains."""
+        trial, subject = self.trial, self.subject
+        with torch.no_grad():
+            state = trial.lead() if trial.lead is not None else None
+            with watched(subject.model, patches) as calls:
+                found = subject.call(trial.second) if not callable(trial.second) else trial.second(state)
+            return calls, relative(*trial.outputs(self.first_output, subject.read(found)))
+
+    def place(self) -> Place:
+        calls, error = self.run({})
+        if not error > self.tolerance:
+            return Place("", False, "the break disappears when the model is watched (a fused path is then not taken)")
+        if isinstance(self.trial.align, Same):
+            return self.tried(calls)
+        suspect = self.suspect(calls)
+        if suspect is None or not suspect.key[0]:
+            return Place("", suspect is not None and suspect.exact, suspect.reason if suspect else None)
+        return self.proved(suspect)
+
+    def tried(self, calls: Calls) -> Place:
+        """Where it is not known what tensors inside should be, a module is named only if its inputs are right and the law
+        holds with the output that it gave before.
+        """
+        for call in calls.values():
+            if call.name and self.compared(call, "inputs") == EQUAL and self.compared(call, "outputs") != EQUAL:
+                inner = [child for child in call.children if self.compared(child, "outputs") != EQUAL]
+                if not any(self.compared(child, "inputs") == EQUAL for child in inner):
+                    if self.run({call.key: self.patch(call.key)})[1] <= self.tolerance:
+                        return Place(
+                            call.name, True, f"{self.called(call)} gives something else, and without that the law holds"
+                        )
+        return Place("", False, "it is not known how what passes between the modules should have changed")
+
+    def proved(self, first: Suspect) -> Place:
+        """Replace what is wrong until the law holds, then leave out what was not needed."""
+        suspects: list[Suspect] = []
+        patches: dict[Key, Patch] = {}
+        suspect: Suspect | None = first
+        while True:
+            if suspect is None or not suspect.key[0] or suspect.key in patches or len(patches) == MOST_PATCHES:
+                return self.around(suspects)
+            if any(s.key[0].startswith(f"{suspect.key[0]}.") for s in suspects):  # it holds one that was put right already
+                suspect = replace(suspect, exact=False)
+            suspects.append(suspect)
+            patches[suspect.key] = self.patch(suspect.key)
+            calls, error = self.run(patches)
+            if error <= self.tolerance:
+                break
+            suspect = self.suspect(calls)
+        for needless in list(suspects):
+            if len(suspects) == 1:
+                break
+            fewer = {key: patch for key, patch in patches.items() if key != needless.key}
+            if self.run(fewer)[1] > self.tolerance:
+                break  # the first that is needed
+            patches = fewer
+            suspects.remove(needless)
+        named = suspects[0]
+        more = sorted({s.key[0] for s in suspects[1:]} - {named.key[0]})
+        also = f" (and so does {more[0]}{f' and {len(more) - 1} more' if len(more) > 1 else ''})" if more else ""
+        return Place(named.key[0], named.exact, named.reason + also)
+
+    def around(self, suspects: list[Suspect]) -> Place:
+        """The smallest module around all that are suspected, since no single one could be proved."""
+        names = [s.key[0].split(".") for s in suspects]
+        shared = [parts[0] for parts in itertools.takewhile(lambda p: len(set(p)) == 1, zip(*names, strict=False))]
+        if len(shared) == len(names[0]):
+            shared = shared[:-1]
+        return Place(".".join(shared), False, f"{suspects[0].reason}, which alone does not explain it")
+
+    def patch(self, key: Key) -> Patch:
+        first = self.first.get(key)
+
+        def patch(outputs: list[Tensor]) -> list[Tensor] | None:
+            if first is None or first.outputs is None or len(first.outputs) != len(outputs):
+                return None
+            fresh = [right(self.trial.align, a, b) for a, b in zip(first.outputs, outputs, strict=True)]
+            return [b if x is None else x for x, b in zip(fresh, outputs, strict=True)]
+
+        return patch
+
+    # ---- who is suspected
+
+    def suspect(self, calls: Calls) -> Suspect | None:
+        root = calls.root()
+        return self.inside(root) if root is not None else None
+
+    def inside(self, call: Call) -> Suspect:
+        """`call` gets what it should and gives something else: which of its own calls does, or is it itself?"""
+        blurred = False
+        for child in call.children:
+            out = self.compared(child, "outputs")
+            if out == EQUAL:
+                continue
+            if out == UNKNOWN:
+                blurred = blurred or self.compared(child, "inputs") != DIFFERENT
+                continue
+            given = self.compared(child, "inputs")
+            if given == EQUAL and not (self.unmoved(child) and not child.children):
+                return self.inside(child)
+            if self.unmoved(child):
+                return Suspect(
+                    child.key, True, f"{self.called(child)} gives a different value to each place, whatever the tokens"
+                )
+            return self.itself(call, exact=given == DIFFERENT and not blurred)
+        return self.itself(call, exact=not blurred)
+
+    def itself(self, call: Call, exact: bool) -> Suspect:
+        if not call.children:
+            return Suspect(call.key, exact, f"{self.called(call)} gets what it should and gives something else")
+        where = "itself, between its submodules" if exact else "or in one of its submodules"
+        return Suspect(call.key, exact, f"in the forward of {self.called(call)} {where}")
+
+    def called(self, call: Call) -> str:
+        module = self.subject.model.get_submodule(call.name)
+        return f"{call.name} ({type(module).__name__})" if call.name else type(module).__name__
+
+    def unmoved(self, call: Call) -> bool:
+        """Under a permutation: did it give exactly the same again, and not the same to all places?"""
+        first = self.first.get(call.key)
+        align = self.trial.align
+        if first is None or not first.outputs or not call.outputs or not isinstance(align, Indexed) or align.tokens is None:
+            return False
+        if align.tokens.size != align.tokens.other or torch.equal(align.tokens.here, align.tokens.there):
+            return False
+        return all(a.shape == b.shape and torch.equal(a, b) for a, b in zip(first.outputs, call.outputs, strict=False))
+
+    def compared(self, call: Call, side: str) -> str:
+        first = self.first.get(call.key)
+        if first is None:
+            return UNKNOWN
+        one, two = getattr(first, side), getattr(call, side)
+        if one is None or two is None or len(one) != len(two):
+            return UNKNOWN
+        answers = set()
+        for a, b in zip(one, two, strict=True):
+            if side == "inputs" and is_places(a) and a.shape == b.shape and torch.equal(a, b):
+                continue  # places that are handed on stay what they are: it is up to the module what it makes of them
+            answers.add(same(self.trial.align, a, b, self.inner))
+        return DIFFERENT if DIFFERENT in answers else UNKNOWN if UNKNOWN in answers else EQUAL
+
+
+def is_places(x: Tensor) -> bool:
+    return not x.is_floating_point() and x.dtype != torch.bool
+
+
+def same(align: Alignment, first: Tensor, second: Tensor, tolerance: float) -> str:
+    pairs = align.pairs(first, second)
+    for pair in pairs:
+        if close(pair.first, pair.second, tolerance):
+            return EQUAL
+    return DIFFERENT if pairs and pairs[0].sure else UNKNOWN
+
+
+def right(align: Alignment, first: Tensor, second: Tensor) -> Tensor | None:
+    """What the second run's tensor should have been: only where that is known, and only where it is not so already."""
+    pairs = align.pairs(first, second)
+    return align.patched(first, second) if pairs and (pairs[0].sure or isinstance(align, Same)) else None
+
+
+def close(first: Tensor, second: Tensor, tolerance: float) -> bool:
+    if first.shape != second.shape:
+        return False
+    if first.numel() == 0:
+        return True
+    if not first.is_floating_point():
+        return torch.equal(first, second)
+    same_holes = torch.equal(torch.isfinite(first), torch.isfinite(second))
+    if not same_holes:
+        return False
+    one, two = torch.nan_to_num(first.double()), torch.nan_to_num(second.double())
+    return bool((one - two).abs().max() <= tolerance * one.abs().max().clamp(min=1e-30))
+
+
+def vanishing(trial: Trial, subject: Subject) -> Place:
+    """For a token that changes nothing: the last module that it passes, which is the one around the place where it is lost."""
+    runs: list[Calls] = []
+    for inputs in (trial.first, trial.second):
+        with watched(subject.model) as calls:
+            subject.run(inputs)  # type: ignore[arg-type]
+        runs.append(calls)
+
+    def lost(call: Call) -> Call:
+        for child in call.children:
+            twin = runs[0].get(child.key)
+            if twin is not None and differ(twin.inputs, child.inputs) and not differ(twin.outputs, child.outputs):
+                return lost(child)
+        return call
+
+    root = runs[1].root()
+    if root is None:
+        return Place("", False, None)
+    found = lost(root)
+    module = type(subject.model.get_submodule(found.name)).__name__
+    return Place(found.name, not found.name, f"the token is lost in {found.name or 'the forward of ' + module}")
+
+
+def differ(first: list[Tensor] | None, second: list[Tensor] | None) -> bool:
+    if first is None or second is None:
+        return False
+    return any(a.shape != b.shape or not torch.equal(a, b) for a, b in zip(first, second, strict=False))

@@ -1,0 +1,156 @@
+"""What was declared and what was measured, for people, for notebooks and for machines."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from html import escape
+from typing import Any
+
+KEPT = ("invariant", "equivariant", "holds")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One law: what the model promises and what it does."""
+
+    law: str
+    declared: str | None  # invariant, equivariant, holds, broken, not promised, or None: nothing was said
+    measured: str  # holds, broken, vacuous, unknown
+    error: float | None = None  # the largest |f(gx) − g f(x)| / max |f(x)| of all trials
+    tolerance: float | None = None
+    worst: str | None = None  # the trial that gave it
+    layer: str | None = None  # dotted name of the first submodule at which it breaks; "" is the model itself
+    exact: bool | None = None  # False: it breaks somewhere inside that layer
+    reason: str | None = None  # why the layer, or why unknown or vacuous
+    dtype: str | None = None  # in which it was decided
+    seconds: float = 0.0
+
+    @property
+    def ok(self) -> bool:
+        """As declared, or nothing was."""
+        if self.declared in (None, "not promised"):
+            return True
+        return self.measured == ("broken" if self.declared == "broken" else "holds")
+
+    @property
+    def place(self) -> str:
+        """The layer as a reader wants to see it."""
+        if self.layer is None:
+            return ""
+        name = self.layer or "the model itself"
+        return name if self.exact else f"in {name}" if self.layer else "somewhere in the model"
+
+    def sentence(self) -> str:
+        """What is wrong, or right, in words."""
+        said = "nothing was declared" if self.declared is None else f"declared {self.declared}"
+        words = f"{self.law}: {said}, measured {self.measured}"
+        if self.error is not None and self.tolerance is not None:
+            words += f" (error {number(self.error)}, tolerance {number(self.tolerance)}"
+            words += f" in {self.dtype}" * bool(self.dtype) + f"; {self.worst}" * bool(self.worst) + ")"
+        if self.layer is not None:
+            words += f"; it breaks {'at' if self.exact else 'somewhere in'} {self.layer or 'the model itself'}"
+        return words + (f": {self.reason}" if self.reason else "")
+
+
+@dataclass(frozen=True)
+class Report:
+    """All laws that were measured. `assert report.ok` shows what is wrong when it fails."""
+
+    findings: tuple[Finding, ...]
+    seed: int
+    name: str = ""
+
+    @property
+    def ok(self) -> bool:
+        """Every law that was declared is measured so."""
+        return all(finding.ok for finding in self.findings)
+
+    def __getitem__(self, law: str) -> Finding:
+        for finding in self.findings:
+            if finding.law == law:
+                return finding
+        raise KeyError(f"{law!r} was not measured; this report has {', '.join(f.law for f in self.findings) or 'no law'}")
+
+    def __contains__(self, law: str) -> bool:
+        return any(finding.law == law for finding in self.findings)
+
+    def __iter__(self) -> Iterator[Finding]:
+        return iter(self.findings)
+
+    def __len__(self) -> int:
+        return len(self.findings)
+
+    @property
+    def wrong(self) -> tuple[Finding, ...]:
+        return tuple(finding for finding in self.findings if not finding.ok)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data: {"ok", "seed", "laws": [{"law", "declared", "measured", ...}]}."""
+        laws = []
+        for finding in self.findings:
+            line = asdict(finding) | {"ok": finding.ok}
+            if line["error"] is not None and not math.isfinite(line["error"]):
+                line["error"] = str(line["error"])  # JSON knows no infinity
+            laws.append(line)
+        return {"ok": self.ok, "seed": self.seed, "model": self.name, "laws": laws}
+
+    def rows(self) -> list[list[str]]:
+        return [
+            [
+                finding.law,
+                finding.declared or "",
+                finding.measured,
+                "" if finding.error is None else number(finding.error),
+                "" if finding.tolerance is None else number(finding.tolerance),
+                finding.worst or "",
+                finding.place,
+            ]
+            for finding in self.findings
+        ]
+
+    def __str__(self) -> str:
+        lines = [HEADERS, *self.rows()]
+        widths = [min(44, max(len(line[k]) for line in lines)) for k in range(len(HEADERS))]
+        shown = [
+            "  ".join(clipped(cell, width).ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+            for line in lines
+        ]
+        for finding in self.findings:
+            if not finding.ok or (finding.measured in ("unknown", "vacuous") and finding.reason):
+                shown.append(finding.sentence())
+        return "\n".join(shown)
+
+    def __repr__(self) -> str:
+        """Short, the worst first: it is what a test suite shows of a failed `assert report.ok`."""
+        return "<" + ("; ".join(finding.sentence() for finding in self.wrong) or f"{len(self)} laws as declared") + ">"
+
+    def _repr_html_(self) -> str:
+        colours = {"holds": "#1a7f37", "broken": "#cf222e", "vacuous": "#9a6700", "unknown": "#6e7781"}
+        head = "".join(f"<th style='text-align:left;padding:2px 10px'>{escape(h)}</th>" for h in HEADERS)
+        body = ""
+        for finding, row in zip(self.findings, self.rows(), strict=True):
+            cells = [escape(cell) for cell in row]
+            weight = "normal" if finding.ok else "bold"
+            cells[2] = f"<span style='color:{colours[finding.measured]};font-weight:{weight}'>{cells[2]}</span>"
+            title = escape(finding.reason or "", quote=True)
+            body += (
+                f"<tr title='{title}'>"
+                + "".join(f"<td style='text-align:left;padding:2px 10px'>{c}</td>" for c in cells)
+                + "</tr>"
+            )
+        verdict = "as declared" if self.ok else f"{len(self.wrong)} not as declared"
+        name = f"{escape(self.name)}: " if self.name else ""
+        return f"<div><b>{name}{verdict}</b><table style='border-collapse:collapse'><tr>{head}</tr>{body}</table></div>"
+
+
+HEADERS = ["law", "declared", "measured", "error", "tolerance", "worst case", "layer at fault"]
+
+
+def number(x: float) -> str:
+    return "0" if x == 0 else f"{x:.1e}" if math.isfinite(x) else str(x)
+
+
+def clipped(text: str, width: int) -> str:
+    return text if len(text) <= width else text[: width - 1] + "…"

@@ -1,0 +1,135 @@
+"""What each input of a model is: tokens, their mask and places, a picture, edges. Said by the caller, by the model, or guessed
+from names and shapes; where a guess would be a bet, it is left open, and the laws that need it say so.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+Inputs = dict[str, Any]
+Step = Callable[[nn.Module, Inputs, Any], tuple[Any, Any]]
+
+
+@dataclass(frozen=True)
+class Stream:
+    """The tokens of one sequence or set, by the names of the model's inputs."""
+
+    tokens: str  # ids b n, or vectors b n d
+    mask: str | None = None  # b n: which tokens are real
+    hides: bool = False  # the mask is True where a token is padding (as key_padding_mask of torch.nn), not where it is real
+    places: str | None = None  # coordinates, n or b n or b n s
+    along: tuple[str, ...] = ()  # other inputs b n … that belong to the tokens (types, segments)
+    sides: tuple[str, ...] = ("right",)  # where padding may be put: right, left
+    axis: int = 1  # which axis of the tokens runs along them; 0 for torch.nn's n b d, with the batch next to it
+
+    def __post_init__(self) -> None:
+        if not set(self.sides) <= {"left", "right"}:
+            raise ValueError(f"sides are 'left' and 'right', got {self.sides}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Roles:
+    """What is what.
+
+    >>> roles = Roles(streams=(Stream("input_ids", mask="attention_mask"),), promises={"causality": "holds"})
+    """
+
+    streams: tuple[Stream, ...] = ()  # the first one is that which the output follows
+    grid: str | None = None  # a picture b c h w
+    points: str | None = None  # vectors of coordinates along the last axis
+    nodes: str | None = None  # features of the nodes of one graph: n d, no batch
+    edges: str | None = None  # 2 e, ends of the edges among those nodes
+    adjacency: str | None = None  # n n or b n n, instead of edges
+    step: Step | None = None  # (model, inputs of the new tokens, state or None) -> (output, state): decoding with a cache
+    read: Callable[[Any], Tensor] | None = None  # the tensor that counts, out of what the model returns
+    promises: Mapping[str, str] = field(default_factory=dict)  # law -> holds, broken, not promised, invariant, equivariant
+
+    @property
+    def stream(self) -> Stream | None:
+        return self.streams[0] if self.streams else None
+
+    def names(self) -> set[str]:
+        """Every input that has a role."""
+        found = {self.grid, self.points, self.nodes, self.edges, self.adjacency}
+        for s in self.streams:
+            found |= {s.tokens, s.mask, s.places, *s.along}
+        return {name for name in found if name is not None}
+
+
+REAL = ("attention_mask", "real")  # True or 1 where a token is real
+HIDDEN = ("key_padding_mask", "src_key_padding_mask")  # True where it is padding
+PLACES = ("where", "position_ids", "positions")
+EDGES = ("edge_index", "edges")
+ALONG = ("token_type_ids", "segment_ids")
+
+
+def named(model: nn.Module, inputs: Any) -> Inputs:
+    """The inputs by the names of the model's forward: a tensor, a tuple or a dict -> a dict."""
+    if isinstance(inputs, Mapping):
+        return dict(inputs)
+    values = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
+    parameters = [
+        p.name
+        for p in signature(model)
+        if p.kind in (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    ]
+    names = [parameters[i] if i < len(parameters) else f"input {i}" for i in range(len(values))]
+    return dict(zip(names, values, strict=True))
+
+
+def signature(model: nn.Module) -> list[inspect.Parameter]:
+    forward = model.forward if isinstance(model, nn.Module) else model
+    try:
+        return list(inspect.signature(forward).parameters.values())
+    except (TypeError, ValueError):  # something written in C
+        return []
+
+
+def guess(model: nn.Module, inputs: Inputs) -> Roles:
+    """What names and shapes say. A mask called only `mask` is left alone: its convention cannot be known."""
+    declared = getattr(model, "roles", None)
+    if isinstance(declared, Roles):
+        return declared
+    known = {p.name for p in signature(model)} | set(inputs)
+    tensors = {name: x for name, x in inputs.items() if isinstance(x, Tensor)}
+    edges = first(EDGES, tensors)
+    if edges is not None:
+        nodes = next((name for name, x in tensors.items() if x.dim() == 2 and x.is_floating_point()), None)
+        return Roles(nodes=nodes, edges=edges)
+    for name, x in tensors.items():
+        if x.dim() == 4 and x.is_floating_point():
+            return Roles(grid=name)
+        ids = x.dim() == 2 and not x.is_floating_point() and x.dtype != torch.bool
+        if ids or (x.dim() == 3 and x.is_floating_point()):
+            real, hidden = first(REAL, known), first(HIDDEN, known)
+            stream = Stream(
+                name,
+                mask=real or hidden,
+                hides=real is None and hidden is not None,
+                places=first(PLACES, known),
+                along=tuple(other for other in ALONG if other in tensors),
+            )
+            if batch_last(model) and not ids:
+                stream = replace(stream, axis=0)
+            return Roles(streams=(stream,), points=name if not ids and x.shape[-1] in (2, 3) else None)
+    return Roles()
+
+
+def batch_last(model: nn.Module) -> bool:
+    """torch.nn's own attention and recurrent layers put the batch second unless told otherwise."""
+    first_given = getattr(model, "batch_first", None)
+    if first_given is None and isinstance(model, nn.TransformerEncoder | nn.TransformerDecoder):
+        first_given = getattr(getattr(model.layers[0], "self_attn", None), "batch_first", None)
+    if first_given is None and isinstance(model, nn.TransformerEncoderLayer | nn.TransformerDecoderLayer):
+        first_given = getattr(model.self_attn, "batch_first", None)
+    return first_given is False
+
+
+def first(names: Sequence[str], known: Any) -> str | None:
+    return next((name for name in names if name in known), None)

@@ -1,0 +1,126 @@
+"""What passes between the modules of a model: every call with its inputs and outputs, and outputs put in their place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, fields, is_dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+Key = tuple[str, int]  # the name of a module, and which of its calls
+
+
+@dataclass(eq=False)
+class Call:
+    """One call of one module."""
+
+    key: Key
+    parent: Key | None
+    inputs: list[Tensor] | None  # None: something was given that cannot be looked into
+    outputs: list[Tensor] | None = None
+    children: list[Call] = field(default_factory=list)
+
+    @property
+    def name(self) -> str:
+        return self.key[0]
+
+
+Patch = Callable[[list[Tensor]], list[Tensor] | None]
+
+
+class Calls(dict[Key, Call]):
+    """All calls of one run, in the order in which they began. The first is that of the model itself."""
+
+    def root(self) -> Call | None:
+        return next(iter(self.values()), None)
+
+
+@contextmanager
+def watched(model: nn.Module, patches: Mapping[Key, Patch] | None = None) -> Iterator[Calls]:
+    """Note every call inside the block; where there is a patch, the module's output is replaced by it."""
+    calls = Calls()
+    stack: list[Call] = []
+    counts: dict[str, int] = {}
+    names = {module: name for name, module in model.named_modules()}
+    handles = []
+
+    def begins(module: nn.Module, args: Any, kwargs: Any) -> None:
+        name = names[module]
+        counts[name] = counts.get(name, -1) + 1
+        call = Call((name, counts[name]), stack[-1].key if stack else None, held((args, kwargs)))
+        if stack:
+            stack[-1].children.append(call)
+        calls[call.key] = call
+        stack.append(call)
+
+    def ends(module: nn.Module, args: Any, kwargs: Any, output: Any) -> Any:
+        call = stack.pop()
+        call.outputs = held(output)
+        patch = (patches or {}).get(call.key)
+        if patch is None or call.outputs is None:
+            return None
+        fresh = patch(call.outputs)
+        if fresh is None:
+            return None
+        call.outputs = [x.clone() for x in fresh]
+        return rebuilt(output, iter(fresh))
+
+    try:
+        for module in names:
+            if isinstance(module, torch.jit.ScriptModule):
+                continue
+            handles.append(module.register_forward_pre_hook(begins, with_kwargs=True))
+            handles.append(module.register_forward_hook(ends, with_kwargs=True))
+        yield calls
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def held(value: Any) -> list[Tensor] | None:
+    """Copies of all tensors in a nest of containers; None if it holds something that cannot be looked into."""
+    found: list[Tensor] = []
+    return found if _hold(value, found) else None
+
+
+PLAIN = (str, bytes, int, float, complex, slice, type, torch.dtype, torch.device)
+DEEPEST = 4  # objects inside objects that are looked into
+
+
+def _hold(value: Any, found: list[Tensor], depth: int = 0) -> bool:
+    if isinstance(value, Tensor):
+        found.append(value.detach().clone())
+        return True
+    if isinstance(value, Mapping):
+        return _hold(list(value.values()), found, depth)
+    if isinstance(value, list | tuple | set):
+        answers = [_hold(each, found, depth) for each in value]  # all are looked into, also after one that cannot be
+        return all(answers)
+    if is_dataclass(value) and not isinstance(value, type):
+        return _hold([getattr(value, f.name) for f in fields(value)], found, depth)
+    if value is None or isinstance(value, PLAIN):
+        return True
+    if callable(value) or isinstance(value, nn.Module):
+        return True
+    return hasattr(value, "__dict__") and depth < DEEPEST and _hold(vars(value), found, depth + 1)  # a cache, say
+
+
+def rebuilt(value: Any, fresh: Iterator[Tensor]) -> Any:
+    """The same nest with other tensors, in the order in which `held` found them."""
+    if isinstance(value, Tensor):
+        return next(fresh).to(value.dtype)
+    if isinstance(value, Mapping):
+        made = {key: rebuilt(each, fresh) for key, each in value.items()}
+        return type(value)(**made) if not isinstance(value, dict) or type(value) is not dict else made
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return type(value)(*(rebuilt(each, fresh) for each in value))
+    if isinstance(value, list | tuple):
+        return type(value)(rebuilt(each, fresh) for each in value)
+    if is_dataclass(value) and not isinstance(value, type):
+        return type(value)(**{f.name: rebuilt(getattr(value, f.name), fresh) for f in fields(value)})
+    for _ in held(value) or ():  # an object that is only looked into stays as it is
+        next(fresh)
+    return value
