@@ -105,7 +105,7 @@ class Checking:
     def findings(self, laws: Iterable[str | Law] | None) -> list[Finding]:
         with settled(self.subject.model, seed=self.seed):
             try:
-                self.subject.output
+                _ = self.subject.output
             except Exception as error:
                 raise ValueError(f"the model does not run on the inputs given: {first_line(error)}") from error
             asked = self.asked(laws)

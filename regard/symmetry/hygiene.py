@@ -18,8 +18,9 @@ ROWS = 3  # of a batch
 
 
 class Reordering(Law):
+    """Tokens move together with their places: each output moves along with its token."""
+
     name = "reordering"
-    sentence = "tokens move together with their places: each output moves along with its token"
     counts = False
 
     def applies(self, subject: Subject) -> bool:
@@ -39,8 +40,9 @@ class Reordering(Law):
 
 
 class Padding(Law):
+    """Nothing depends on what padding holds, or on how much of it there is."""
+
     name = "padding"
-    sentence = "nothing depends on what padding holds, or on how much of it there is"
 
     def applies(self, subject: Subject) -> bool:
         masked = any(s.mask is not None for s in subject.roles.streams)
@@ -117,8 +119,9 @@ def padded(
 
 
 class Neighbours(Law):
+    """A row does not depend on the other rows of its batch."""
+
     name = "neighbours"
-    sentence = "a row does not depend on the other rows of its batch"
 
     def applies(self, subject: Subject) -> bool:
         return subject.rows(subject.inputs) is not None
@@ -142,8 +145,9 @@ class Neighbours(Law):
 
 
 class Causality(Law):
+    """Output i does not depend on inputs after i."""
+
     name = "causality"
-    sentence = "output i does not depend on inputs after i"
     counts = False
 
     def applies(self, subject: Subject) -> bool:
@@ -169,8 +173,9 @@ class Causality(Law):
 
 
 class Cache(Law):
+    """Step by step with a cache gives what all at once gives."""
+
     name = "cache"
-    sentence = "step by step with a cache gives what all at once gives"
 
     def applies(self, subject: Subject) -> bool:
         return subject.roles.step is not None
@@ -218,8 +223,9 @@ def steps(subject: Subject, inputs: Inputs, pieces: list[int]) -> tuple[Callable
 
 
 class Determinism(Law):
+    """The same input gives the same output again."""
+
     name = "determinism"
-    sentence = "the same input gives the same output again"
 
     def trials(self, subject: Subject, random: Random, count: int) -> Iterator[Trial]:
         inputs = subject.inputs

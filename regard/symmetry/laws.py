@@ -49,7 +49,6 @@ class Measure:
     error: float
     what: str
     trial: Trial | None
-    index: int
 
 
 class Known:
@@ -94,7 +93,6 @@ class Law:
     """One promise. `kind` is "symmetry" or "hygiene"; `counts` says that it is promised by every model it applies to."""
 
     name: str
-    sentence: str
     kind: ClassVar[str] = "hygiene"
     counts: ClassVar[bool] = True
     tolerance: ClassVar[float | None] = None  # None: that of the dtype
@@ -118,13 +116,14 @@ class Law:
 
     def measure(self, subject: Subject, random: Random, count: int) -> Measure:
         """The largest error of all trials."""
-        worst, known = Measure(-1.0, "", None, 0), Known(subject)
-        for index, trial in enumerate(self.trials(subject, random, count)):
+        worst, known, hollow = Measure(-1.0, "", None), Known(subject), False
+        for trial in self.trials(subject, random, count):
             error = known.error(trial)
-            if math.isnan(error):
-                raise Vacuous("the output is not finite")
+            hollow = hollow or math.isnan(error)
             if error > worst.error:
-                worst = Measure(error, trial.what, trial, index)
+                worst = Measure(error, trial.what, trial)
+        if hollow and worst.error < math.inf:
+            raise Vacuous("the output is not finite")
         if worst.trial is None:
             raise CannotTell("no trial could be made")
         return worst
@@ -149,7 +148,6 @@ class Symmetry(Law):
     into: Action | Mapping[str, Action]  # of the first input, or of each by name
     out: Action
     name: str = ""
-    sentence: str = ""
     kind = "symmetry"
 
     def __post_init__(self) -> None:
@@ -216,7 +214,6 @@ class Named(Law):
     """A symmetry by its usual name: how it acts follows from what the inputs are."""
 
     name: str
-    sentence: str
     group: type[Group]
     build: Callable[[Subject, Group | None], Symmetry | None]
     kind = "symmetry"
@@ -360,23 +357,10 @@ class PointMirror(Symmetry):
             yield Trial(str(element), subject.inputs, moved, align, self.expected(element))
 
 
-PERMUTATION = Named(
-    "permutation",
-    "values move among the tokens and places stay: the output moves along, or does not change",
-    Permutations,
-    permutation,
-)
-SHIFT = Named("shift", "all places grow by a constant, or a picture rolls: the output stays, or rolls along", Shifts, shift)
-ROTATION = Named(
-    "rotation", "a picture turns by quarters, or points turn in space: the output turns along, or stays", Rotations, rotation
-)
-REFLECTION = Named(
-    "reflection", "a picture or a cloud of points is mirrored: the output is too, or stays", Reflections, reflection
-)
-SCALING = Named(
-    "scaling", "values are multiplied by a positive number: the output stays", Scalings, scaling, only_when_asked=True
-)
-RELABELLING = Named(
-    "relabelling", "nodes get other numbers and edges name them so: the output moves along, or stays", Permutations, relabelling
-)
+PERMUTATION = Named("permutation", Permutations, permutation)
+SHIFT = Named("shift", Shifts, shift)
+ROTATION = Named("rotation", Rotations, rotation)
+REFLECTION = Named("reflection", Reflections, reflection)
+SCALING = Named("scaling", Scalings, scaling, only_when_asked=True)
+RELABELLING = Named("relabelling", Permutations, relabelling)
 NAMED = (PERMUTATION, SHIFT, ROTATION, REFLECTION, SCALING, RELABELLING)

@@ -113,14 +113,14 @@ class Search:
         holds with the output that it gave before.
         """
         for call in calls.values():
-            if call.name and self.compared(call, "inputs") == EQUAL and self.compared(call, "outputs") != EQUAL:
-                inner = [child for child in call.children if self.compared(child, "outputs") != EQUAL]
-                if not any(self.compared(child, "inputs") == EQUAL for child in inner):
-                    if self.run({call.key: self.patch(call.key)})[1] <= self.tolerance:
-                        return Place(
-                            call.name, True, f"{self.called(call)} gives something else, and without that the law holds"
-                        )
+            innermost = call.name and self.turns_wrong(call) and not any(map(self.turns_wrong, call.children))
+            if innermost and self.run({call.key: self.patch(call.key)})[1] <= self.tolerance:
+                reason = f"{self.called(call)} gives something else, and without that the law holds"
+                return Place(call.name, True, reason)
         return Place("", False, "it is not known how what passes between the modules should have changed")
+
+    def turns_wrong(self, call: Call) -> bool:
+        return self.compared(call, "inputs") == EQUAL and self.compared(call, "outputs") != EQUAL
 
     def proved(self, first: Suspect) -> Place:
         """Replace what is wrong until the law holds, then leave out what was not needed."""

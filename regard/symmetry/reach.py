@@ -19,14 +19,13 @@ class Reach(Law):
     """The error is the share of tokens that change nothing, whatever they are."""
 
     name = "reach"
-    sentence = "every token matters to some output: none is dead"
     tolerance = 0.0
 
     def applies(self, subject: Subject) -> bool:
         return bool(subject.roles.streams)
 
     def measure(self, subject: Subject, random: Random, count: int) -> Measure:
-        worst = Measure(-1.0, "", None, 0)
+        worst = Measure(-1.0, "", None)
         for stream in subject.roles.streams:
             n = subject.lengths_of(stream)[-1]
             inputs = subject.sized(subject.inputs, n, stream)
@@ -43,7 +42,7 @@ class Reach(Law):
                 f"token{'s' * (len(dead) > 1)} {', '.join(map(str, dead[:6]))} of {n} change nothing" if dead else f"all of {n}"
             )
             if len(dead) / len(tokens) > worst.error:
-                worst = Measure(len(dead) / len(tokens), what, trial, 0)
+                worst = Measure(len(dead) / len(tokens), what, trial)
         return worst
 
 
@@ -59,7 +58,6 @@ class Precision(Law):
     """A few tokens only: processors without units for bfloat16 multiply it a hundred times slower."""
 
     name = "precision"
-    sentence = "in bfloat16 the output stays near that in float32"
     tolerance = 0.1  # bfloat16 keeps 8 bits: 0.4 % a rounding, and a network adds up tens of them
 
     def applies(self, subject: Subject) -> bool:
@@ -81,7 +79,7 @@ class Precision(Law):
         except Exception as error:
             raise CannotTell(f"the model does not run in bfloat16: {first_line(error)}") from error
         true = subject.run(exact)
-        return Measure(relative(true, found.to(true.dtype)), "in bfloat16", Trial("in bfloat16", exact, exact, Equal()), 0)
+        return Measure(relative(true, found.to(true.dtype)), "in bfloat16", Trial("in bfloat16", exact, exact, Equal()))
 
 
 PRECISION, REACH = Precision(), Reach()

@@ -1,0 +1,31 @@
+"""Tables in the terminal."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from regard.symmetry.report import HEADERS, Report
+
+COLOURS = {"holds": "green", "broken": "red", "vacuous": "yellow", "unknown": "bright_black"}
+
+
+def laws_table(report: Report, console: Console | None = None) -> None:
+    """Each law, declared and measured; then a sentence for everything that is not as declared, or could not be told."""
+    console = console or Console(highlight=False)
+    if not console.is_terminal:
+        console = Console(highlight=False, width=200)  # a file or a pipe has no edge to wrap at
+    table = Table(*HEADERS, box=None, pad_edge=False)
+    for finding, row in zip(report, report.rows(), strict=True):
+        colour = COLOURS[finding.measured] if not finding.ok or finding.measured != "broken" else "bright_black"
+        cells = [Text(cell) for cell in row]
+        cells[2] = Text(finding.measured, style=colour + (" bold" if not finding.ok else ""))
+        table.add_row(*cells)
+    console.print(table)
+    for finding in report:
+        if not finding.ok or (finding.measured in ("unknown", "vacuous") and finding.reason):
+            console.print(Text(finding.sentence(), style="red" if not finding.ok else "bright_black"))
+    wrong = len(report.wrong)
+    verdict = "as declared" if report.ok else f"{wrong} law{'s' * (wrong > 1)} not as declared"
+    console.print(Text(f"{report.name}: {verdict}", style="bold " + ("green" if report.ok else "red")))
