@@ -10,14 +10,15 @@ if TYPE_CHECKING:
     from regard.attention.biases import ALiBi
     from regard.attention.masks import Causal, Padding, Window
     from regard.attention.positions import Rotary
-    from regard.verbs import generate, load, train
+    from regard.verbs import check, generate, load, train
 
 __version__ = "0.1.0"
 
-__all__ = ["ALiBi", "Causal", "Padding", "Rotary", "Window", "attend", "generate", "load", "train"]
+__all__ = ["ALiBi", "Causal", "Padding", "Rotary", "Window", "attend", "check", "generate", "load", "train"]
 
 _HOME = {
     "attend": "regard.attention.attend",
+    "check": "regard.verbs",
     "train": "regard.verbs",
     "load": "regard.verbs",
     "generate": "regard.verbs",

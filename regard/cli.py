@@ -7,7 +7,7 @@ import io
 import os
 import sys
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 Run = Callable[[list[str]], int]
 
@@ -142,6 +142,84 @@ def predict(words: list[str]) -> int:
     return 0
 
 
+@command(
+    "check TARGET [--laws A,B] ...",
+    "does a model keep its promises? exit 0: yes, 1: a law is broken",
+    "regard check runs/text",
+    "regard check path/to/huggingface-model --laws padding,causality",
+    "regard check my_package.my_module:make_model --json",
+)
+def check(words: list[str]) -> int:
+    if "-h" in words or "--help" in words:
+        print(_help_for(COMMANDS["check"]) + CHECK_OPTIONS)
+        return 0
+    as_json, words = "--json" in words, [word for word in words if word != "--json"]
+    given, words = _take_out(words, ("--laws", "--seed", "--trials", "--dtype", "--device"))
+    if len(words) != 1:
+        raise ValueError(f"regard check takes one target, got {' '.join(words) or 'none'}; see: regard check --help")
+
+    from regard import names
+
+    laws = [law.strip() for law in given["--laws"].split(",")] if "--laws" in given else None
+    for law in laws or ():
+        if law not in names.entries("laws"):
+            names.find("laws", law)  # says which there are
+    numbers = {name: _whole(f"--{name}", given[f"--{name}"]) for name in ("seed", "trials") if f"--{name}" in given}
+
+    from regard import verbs
+
+    report = verbs.check(words[0], laws=laws, **numbers, **_dtype_and_device(given))
+    if as_json:
+        import json
+
+        print(json.dumps(report.to_json(), indent=2))
+    else:
+        from regard.look.terminal import laws_table
+
+        laws_table(report)
+    if not any(finding.measured != "unknown" for finding in report):
+        return 2
+    return 0 if report.ok else 1
+
+
+CHECK_OPTIONS = """
+
+TARGET is a run directory, a Hugging Face model directory (safetensors; random weights if there are none), or
+package.module:function that returns (model, inputs[, symmetry[, roles]]).
+
+exit code: 0 as declared, 1 a law is broken, 2 it could not be run
+
+  --laws A,B    only these (all of them, with a sentence each: regard list laws)
+  --json        for machines
+  --seed N      of the trials (0)
+  --trials N    for each law (8)
+  --dtype D     float64, float32, bfloat16 or float16 (as the model is)
+  --device D    cpu, cuda, mps (cpu)"""
+
+
+def _whole(name: str, text: str) -> int:
+    if not text.isdecimal():
+        raise ValueError(f"{name} must be a whole number, got {text!r}")
+    return int(text)
+
+
+def _dtype_and_device(given: dict[str, str]) -> dict[str, Any]:
+    import torch
+
+    found: dict[str, Any] = {}
+    if "--dtype" in given:
+        known = {"float64": torch.float64, "float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+        if given["--dtype"] not in known:
+            raise ValueError(f"--dtype must be one of {', '.join(known)}, got {given['--dtype']!r}")
+        found["dtype"] = known[given["--dtype"]]
+    if "--device" in given:
+        try:
+            found["device"] = torch.empty(0, device=given["--device"]).device
+        except (RuntimeError, AssertionError) as error:
+            raise ValueError(f"--device {given['--device']} cannot be used here: {str(error).splitlines()[0]}") from None
+    return found
+
+
 def _take_out(words: list[str], names: tuple[str, ...]) -> tuple[dict[str, str], list[str]]:
     """The values of some options, given as `--name value` or `--name=value`, and the words that are left."""
     found: dict[str, str] = {}
@@ -198,7 +276,7 @@ def _run(words: list[str]) -> int:
         return 0
     if name not in COMMANDS:
         raise ValueError(_unknown(name))
-    more = name == "generate" or (name == "train" and len(rest) > 1)  # these have a help of their own
+    more = name in ("generate", "check") or (name == "train" and len(rest) > 1)  # these have a help of their own
     if ("-h" in rest or "--help" in rest) and not more:
         print(_help_for(COMMANDS[name]))
         return 0

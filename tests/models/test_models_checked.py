@@ -1,0 +1,31 @@
+"""Every registered model keeps what it declares, measured by `check` itself: in float64 to 1e-9, and in float32."""
+
+import pytest
+import torch
+
+from regard import names
+from regard.symmetry.check import check
+from regard.symmetry.groups import Permutations, Shifts
+
+REGISTERED = list(names.entries("models"))
+
+
+@pytest.mark.parametrize("name", REGISTERED)
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_declared_is_measured(name, dtype):
+    model, inputs = names.find("models", name).tiny()
+    report = check(model, inputs, dtype=dtype)
+    assert report.ok, str(report)
+    for law, group in (("permutation", Permutations()), ("shift", Shifts())):
+        assert report[law].measured == ("holds" if group <= model.symmetry else "broken"), str(report)
+    for law in ("padding", "neighbours", "reordering", "determinism", "reach", "padding in training"):
+        assert report[law].measured == "holds" and report[law].declared == "holds", str(report)
+    assert all(f.tolerance == (1e-9 if dtype == torch.float64 else 1e-4) for f in report if f.law not in ("precision", "reach"))
+
+
+def test_a_decoder_is_causal_and_its_cache_is_right_and_an_encoder_promises_neither():
+    decoder = check(*names.find("models", "decoder").tiny(), laws=["causality", "cache"])
+    assert [(f.declared, f.measured) for f in decoder] == [("holds", "holds")] * 2
+    encoder = check(*names.find("models", "encoder").tiny())
+    assert (encoder["causality"].declared, encoder["causality"].measured) == ("not promised", "broken")
+    assert "cache" not in encoder
