@@ -72,7 +72,7 @@ def text(path: str | None = None, kind: str | None = None) -> Recipe:
     train = TrainConfig(minutes=2.0, batch=32) if small else TrainConfig(minutes=10.0, batch=16)
     if kind == "encoder":
         return EncoderRecipe(data=data, model=EncoderConfig(zero_start=True, **size, **SIZES), train=train)
-    return DecoderRecipe(data=data, model=DecoderConfig(bigram=True, zero_start=True, **size, **SIZES), train=train)
+    return DecoderRecipe(data=data, model=DecoderConfig(ngrams=5 if small else 2, zero_start=True, **size, **SIZES), train=train)
 
 
 RECIPES: dict[str, Callable[[str | None, str | None], Recipe]] = {"text": text}

@@ -45,7 +45,7 @@ class Chain(nn.Module):
 
 def model(**options):
     torch.manual_seed(0)
-    small = {"vocab": 8, "context": 16, "dim": 16, "depth": 2, "heads": 2, "bigram": True}
+    small = {"vocab": 8, "context": 16, "dim": 16, "depth": 2, "heads": 2, "ngrams": 3}
     made = Decoder(DecoderConfig(**small | options))
     with torch.no_grad():
         for parameter in made.parameters():

@@ -1,4 +1,4 @@
-"""What a model keeps of the past while it writes: a cache for each block, and the token that came last."""
+"""What a model keeps of the past while it writes: a cache for each block, and the tokens that came last."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from regard.attention.cache import Cache, WindowCache, token_axis
 
 
 class Caches(list[Cache]):
-    """One cache for each block. `before`: id and place of each row's last token (b 1 each), which a pair looks back on."""
+    """One cache for each block. `before`: ids and places of each row's last tokens (b k each), which runs look back on."""
 
     def __init__(self, caches: Iterable[Cache]) -> None:
         super().__init__(caches)

@@ -22,8 +22,8 @@ from regard.attention.mask import Mask
 from regard.attention.masks import Causal, Window
 from regard.attention.positions import Concatenated, Learned, Nothing, Position, Rotary, Sinusoidal
 from regard.config import check_positive, nearest
-from regard.models.bigram import Bigram
 from regard.models.caches import Caches
+from regard.models.ngrams import NGrams
 from regard.nn.block import Stack
 from regard.nn.embed import TokenEmbedding
 from regard.nn.norm import NORMS
@@ -41,14 +41,14 @@ class SequenceConfig:
     context: int = 256  # tokens of one sequence in training; the length of a learned position's table
     dim: int = 256  # width of the stream
     depth: int = 4  # blocks
-    heads: int = 4
+    heads: int = 4  # of attention, in each block
     kv_heads: int | None = None  # heads of keys and values, shared by groups of query heads (None: as many as heads)
-    position: Literal["none", "sinusoidal", "learned", "concatenated", "rotary"] = "rotary"
+    position: Literal["none", "sinusoidal", "learned", "concatenated", "rotary"] = "rotary"  # how order is known
     bias: Literal["none", "relative", "alibi", "buckets"] = "none"  # what is added to the scores
     base: float = 10_000.0  # of the angles of rotary, sinusoidal and concatenated positions
-    norm: Literal["layernorm", "rmsnorm"] = "rmsnorm"
+    norm: Literal["layernorm", "rmsnorm"] = "rmsnorm"  # which norm
     placement: Literal["pre", "post", "deepnorm"] = "pre"  # where the norms are
-    mlp: Literal["relu", "leaky", "gelu", "relu2", "swiglu"] = "relu2"
+    mlp: Literal["relu", "leaky", "gelu", "relu2", "swiglu"] = "relu2"  # which activation, inside the MLP
     hidden: int | None = None  # channels inside the MLP (None: 4 dim; swiglu 8/3 dim, which is as many parameters)
     qk_norm: bool = True  # queries and keys of one length, so that scores cannot grow without bound
     offset: bool = False  # linear maps of the blocks add a learned vector (swiglu never does)
@@ -57,7 +57,7 @@ class SequenceConfig:
     dropout: float = 0.0  # share of weights, hidden channels and branches dropped in training
     embedding_norm: bool = False  # a norm after embedding and position, as BERT has
     embedding_scale: bool = False  # embeddings times √dim, so that a position added to them does not drown them
-    bigram: bool = False  # adds a learned vector for each pair of neighbouring tokens: learns sooner
+    ngrams: int = 1  # adds a learned vector for each run of up to so many neighbouring tokens: learns sooner (1: none)
     zero_start: bool = False  # blocks begin as the identity (what they add starts at zero): learns sooner
     softcap: float | None = None  # logits l become cap·tanh(l/cap): no prediction is ever too sure
 
@@ -65,7 +65,7 @@ class SequenceConfig:
 
     def __post_init__(self) -> None:
         check_names(self)
-        check_whole(self, "vocab", "context", "dim", "depth", "heads")
+        check_whole(self, "vocab", "context", "dim", "depth", "heads", "ngrams")
         check_whole(self, *(name for name in ("kv_heads", "hidden", "window") if getattr(self, name) is not None))
         check_positive(self, "base", *(["softcap"] if self.softcap is not None else []))
         if self.dim % self.heads:
@@ -172,7 +172,7 @@ class SequenceModel(nn.Module):
         norm = NORMS[config.norm](config.dim)
         width = config.dim - position.widens  # a concatenated position brings the rest
         self.embed = TokenEmbedding(config.vocab, width, scale=config.embedding_scale)
-        self.bigram = Bigram(config.vocab, width) if config.bigram else None
+        self.ngrams = NGrams(config.vocab, width, config.ngrams) if config.ngrams > 1 else None
         self.stack = Stack(
             config.depth,
             config.dim,
@@ -201,7 +201,7 @@ class SequenceModel(nn.Module):
     @property
     def symmetry(self) -> Group:
         """What may be done to the tokens so that the output moves along (or, for a classifier, stays)."""
-        parts = [part.keeps for part in (self.mask, self.bigram) if part is not None]
+        parts = [part.keeps for part in (self.mask, self.ngrams) if part is not None]
         return reduce(and_, parts, self.stack.keeps)
 
     @property
@@ -213,7 +213,7 @@ class SequenceModel(nn.Module):
     def embedded(self, tokens: Tensor, where: Tensor | None, real: Tensor | None, caches: Caches | None = None) -> Tensor:
         """What each token is, without its place.   b n -> b n d"""
         x = self.embed(tokens, real)
-        return x if self.bigram is None else x + self.bigram(tokens, where, real, caches)
+        return x if self.ngrams is None else x + self.ngrams(tokens, where, real, caches)
 
 
 def counted(real: Tensor | None) -> Tensor | None:
@@ -302,7 +302,7 @@ class Decoder(SequenceModel):
     @classmethod
     def tiny(cls) -> tuple[Self, dict[str, Tensor]]:
         """A small one, and inputs for it: model(**inputs)."""
-        config = DecoderConfig(vocab=13, context=64, dim=32, depth=2, heads=4, kv_heads=2, bigram=True)
+        config = DecoderConfig(vocab=13, context=64, dim=32, depth=2, heads=4, kv_heads=2, ngrams=3)
         return seeded(cls, config), {"tokens": tiny_tokens(13)}
 
 

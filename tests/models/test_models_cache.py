@@ -7,7 +7,7 @@ from regard.attention.cache import Cache
 from tests.models.sequences import CONTEXT, PARTS, B, N, decoder, gap, some_tokens
 
 TOLERANCE = 1e-5
-ALL = [{"position": position, "bias": bias, "bigram": True, "kv_heads": 1} for position, bias in PARTS]
+ALL = [{"position": position, "bias": bias, "ngrams": 3, "kv_heads": 1} for position, bias in PARTS]
 
 
 @torch.no_grad()
@@ -57,7 +57,7 @@ def test_rows_of_different_length(how, window, side):
 
 
 def test_places_may_be_given_with_a_cache():
-    model, tokens, where = decoder(torch.float32, bigram=True), some_tokens(), torch.arange(N) + torch.arange(N).ge(9) * 3
+    model, tokens, where = decoder(torch.float32, ngrams=3), some_tokens(), torch.arange(N) + torch.arange(N).ge(9) * 3
     caches = model.caches()
     with torch.no_grad():
         whole = model(tokens, where=where)
@@ -69,7 +69,7 @@ def test_places_may_be_given_with_a_cache():
 @pytest.mark.parametrize("size", [2, 9])
 def test_rows_may_be_taken_anew(window, size):
     """As a beam search does: rows go on from other rows, fewer or more of them."""
-    model, tokens = decoder(torch.float32, window=window, bigram=True), some_tokens()
+    model, tokens = decoder(torch.float32, window=window, ngrams=3), some_tokens()
     for rows in ([2, 2, 0], [1], [0, 1, 1, 2, 0]):
         caches = model.caches(N)
         with torch.no_grad():
@@ -82,7 +82,7 @@ def test_rows_may_be_taken_anew(window, size):
 
 
 def test_a_step_takes_no_new_memory():
-    model, tokens = decoder(torch.float32, bigram=True), some_tokens()
+    model, tokens = decoder(torch.float32, ngrams=3), some_tokens()
     caches = model.caches(N)
     with torch.no_grad():
         model(tokens[:, :3], caches=caches)

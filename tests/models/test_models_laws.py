@@ -9,7 +9,7 @@ from tests.models.sequences import CONTEXT, PARTS, VOCAB, B, N, awake, decoder, 
 
 REGISTERED = list(names.entries("models"))
 EXTRAS = [
-    {"window": 4, "bigram": True},
+    {"window": 4, "ngrams": 3},
     {"placement": "post", "norm": "layernorm", "embedding_norm": True, "offset": True, "qk_norm": False},
     {"placement": "deepnorm", "mlp": "swiglu", "kv_heads": 1, "softcap": 3.0, "tied": True, "position": "concatenated"},
     {"zero_start": True, "embedding_scale": True, "position": "sinusoidal", "mlp": "leaky"},
@@ -91,7 +91,7 @@ def test_padding_and_neighbours_do_not_matter(make, side):
         torch.testing.assert_close(grad, other)
 
 
-@pytest.mark.parametrize("how", [{"position": p, "bias": b, "bigram": True} for p, b in PARTS[::3]] + EXTRAS)
+@pytest.mark.parametrize("how", [{"position": p, "bias": b, "ngrams": 3} for p, b in PARTS[::3]] + EXTRAS)
 def test_the_future_does_not_matter_to_a_decoder(how):
     model = decoder(**how)
     tokens = some_tokens()
@@ -141,7 +141,7 @@ def test_compiles_in_one_graph(name):
         torch.testing.assert_close(grad, other)
 
 
-@pytest.mark.parametrize("make, how", [(decoder, {"window": 4, "bias": "alibi", "bigram": True, "embedding_norm": True}),
+@pytest.mark.parametrize("make, how", [(decoder, {"window": 4, "bias": "alibi", "ngrams": 3, "embedding_norm": True}),
                                        (encoder, {"classes": 3, "pool": "class", "mlp": "swiglu", "window": 3})])
 def test_options_and_padding_compile_too(make, how):
     torch.compiler.reset()

@@ -9,8 +9,8 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from regard.attention import kernels
 from regard.config import from_json, to_json
-from regard.models.bigram import ROWS, Bigram
 from regard.models.cost import cost
+from regard.models.ngrams import ROWS, NGrams
 from regard.models.sequences import (
     BIASES,
     POOLS,
@@ -29,7 +29,7 @@ from tests.models.sequences import SMALL, VOCAB, awake, decoder, encoder, some_t
 OTHER = {
     "vocab": 12, "context": 41, "dim": 32, "depth": 3, "heads": 4, "kv_heads": 1, "base": 100.0, "hidden": 24, "window": 3,
     "dropout": 0.5, "softcap": 2.0, "classes": 3, "position": "learned", "bias": "alibi", "norm": "layernorm",
-    "placement": "post", "mlp": "gelu", "pool": "max",
+    "placement": "post", "mlp": "gelu", "pool": "max", "ngrams": 3,
 }
 
 
@@ -114,7 +114,7 @@ def test_shapes():
 
 
 def test_the_state_holds_each_parameter_once_and_comes_back():
-    model = decoder(tied=True, bigram=True, embedding_norm=True, bias="relative", position="concatenated")
+    model = decoder(tied=True, ngrams=3, embedding_norm=True, bias="relative", position="concatenated")
     state = model.state_dict()
     assert len({tensor.data_ptr() for tensor in state.values()}) == len(state) == len(list(model.parameters()))
     other = Decoder(model.config).double().eval()
@@ -143,34 +143,43 @@ def test_offset_is_a_vector_in_each_linear_map():
     assert sum(name.endswith("bias") for name, _ in decoder(offset=True).stack.named_parameters()) == 2 * 6
 
 
-# ── pairs ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── runs of neighbours ───────────────────────────────────────────────────────────────────────────────────────────────
 
-def test_every_pair_has_its_own_row_if_they_fit():
-    pairs = Bigram(5, 4)
-    first, second = torch.cartesian_prod(torch.arange(6), torch.arange(5)).T
-    assert sorted(pairs.row(first, second).tolist()) == list(range(30))
+def test_every_run_has_its_own_row_if_they_fit():
+    runs = NGrams(5, 4, 3)
+    third, first, second = torch.cartesian_prod(torch.arange(6), torch.arange(6), torch.arange(5)).T
+    pairs, triples = runs.rows(second, [first, third])
+    assert sorted(pairs.unique().tolist()) == list(range(30))
+    assert sorted(triples.tolist()) == list(range(180))
+    assert [len(table) for table in runs.tables] == [30, 180]
 
 
-def test_pairs_share_rows_by_a_hash_that_spreads():
-    pairs = Bigram(5000, 1)
-    assert pairs.rows == max(ROWS, 4 * 5000)
-    first, second = torch.randint(5001, (2, 200_000), generator=torch.Generator().manual_seed(0)).clamp(max=4999)
-    counts = torch.bincount(pairs.row(first, second), minlength=pairs.rows).double()
+@pytest.mark.parametrize("most", [2, 4])
+def test_runs_share_rows_by_a_hash_that_spreads(most):
+    runs = NGrams(5000, 1, most)
+    size = max(ROWS, 4 * 5000)
+    assert [len(table) for table in runs.tables] == [size] * (most - 1)
+    ids, *before = torch.randint(5000, (most, 200_000), generator=torch.Generator().manual_seed(0))
+    counts = torch.bincount(runs.rows(ids, before)[-1], minlength=size).double()
     assert counts.max() < 40 and (counts == 0).double().mean() < 0.001  # ten each on average
-    near = pairs.row(torch.arange(4999), torch.arange(1, 5000))
+    near = runs.rows(torch.arange(4999), [torch.arange(1, 5000)] * (most - 1))[-1]
     assert len(near.unique()) > 0.8 * len(near)
 
 
-def test_a_pair_is_this_token_and_the_one_a_place_before():
-    pairs = awake(Bigram(VOCAB, 3)).double()
+def test_a_run_is_this_token_and_those_one_place_before_another():
+    runs = awake(NGrams(VOCAB, 3, 4)).double()
     tokens = torch.tensor([[3, 1, 4, 1, 5]])
-    plain = pairs(tokens)
-    first = torch.tensor([[VOCAB, 3, 1, 4, 1]])
-    torch.testing.assert_close(plain, pairs.weight[pairs.row(first, tokens)])
-    torch.testing.assert_close(pairs(tokens, torch.arange(5) + 7), plain)
-    gone = pairs(tokens, torch.tensor([0, 1, 5, 6, 7]))  # nothing is one place before the third
-    alone = pairs.weight[pairs.row(torch.tensor(VOCAB), torch.tensor(4))]
-    assert torch.equal(gone[0, 2], alone) and torch.equal(gone[0, 3:], plain[0, 3:])
+    plain = runs(tokens)
+    x = VOCAB  # nothing
+    before = [torch.tensor([each]) for each in ([x, 3, 1, 4, 1], [x, x, 3, 1, 4], [x, x, x, 3, 1])]
+    by_hand = sum(table[row] for table, row in zip(runs.tables, runs.rows(tokens, before), strict=True))
+    torch.testing.assert_close(plain, by_hand)
+    torch.testing.assert_close(runs(tokens, torch.arange(5) + 7), plain)
+    gone = runs(tokens, torch.tensor([0, 1, 5, 6, 7]))  # nothing is one place before the third
+    torch.testing.assert_close(gone[:, 2:], runs(tokens[:, 2:]))
+    torch.testing.assert_close(gone[:, :2], plain[:, :2])
+    order = torch.tensor([4, 0, 3, 1, 2])
+    torch.testing.assert_close(runs(tokens[:, order], torch.arange(5)[order]), plain[:, order])
 
 
 # ── cost ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -192,7 +201,7 @@ def test_the_cost_of_gpt_is_the_one_counted_by_hand():
 @pytest.mark.parametrize("make, how", [
     (decoder, {"dim": 64, "heads": 4, "kv_heads": 2, "mlp": "swiglu"}),
     (decoder, {"position": "concatenated", "tied": True, "offset": True}),
-    (decoder, {"bias": "relative", "bigram": True}),
+    (decoder, {"bias": "relative", "ngrams": 3}),
     (encoder, {"position": "learned"}),
     (encoder, {"classes": 7, "pool": "attention"}),
     (encoder, {"classes": 7, "pool": "mean"}),
@@ -217,7 +226,7 @@ def test_a_window_costs_what_it_is_wide():
 
 
 def test_training_reaches_every_parameter():
-    model = decoder(bigram=True, embedding_norm=True, bias="relative", position="learned", offset=True, mlp="gelu").train()
+    model = decoder(ngrams=3, embedding_norm=True, bias="relative", position="learned", offset=True, mlp="gelu").train()
     out = model(some_tokens())
     torch.nn.functional.cross_entropy(out.flatten(0, 1), some_tokens(seed=2).flatten()).backward()
     untouched = [name for name, p in model.named_parameters() if p.grad is None or not p.grad.any()]
