@@ -93,11 +93,25 @@ class Indexed(Alignment):
 
     tokens: Match | None = None
     rows: Match | None = None
+    renamed: Tensor | None = None  # for graphs: what each number of a node became
 
     def pairs(self, first: Tensor, second: Tensor) -> list[Pair]:
         if first.dim() != second.dim():
             return []
+        if self.renamed is not None and not first.is_floating_point():
+            return self.numbers(first, second)
         return [Pair(self.view(first, plan, 0), self.view(second, plan, 1), sure) for plan, sure in self.plans(first, second)]
+
+    def numbers(self, first: Tensor, second: Tensor) -> list[Pair]:
+        """Whole numbers may name nodes, or count something: either may be meant."""
+        assert self.renamed is not None
+        found = [Pair(first, second, sure=False)] if first.shape == second.shape else []
+        if first.shape == second.shape and first.numel() and int(first.min()) >= 0 and int(first.max()) < len(self.renamed):
+            found.append(Pair(self.renamed.to(first.device)[first.long()].to(first.dtype), second, sure=False))
+        moved = [
+            Pair(self.view(first, plan, 0), self.view(second, plan, 1), sure=False) for plan, _ in self.plans(first, second)
+        ]
+        return found + moved
 
     def patched(self, first: Tensor, second: Tensor) -> Tensor | None:
         if first.dim() != second.dim():

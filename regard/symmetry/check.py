@@ -21,7 +21,7 @@ from torch import Tensor, nn
 
 from regard.symmetry.groups import Group
 from regard.symmetry.hygiene import HYGIENE
-from regard.symmetry.laws import NAMED, Law, Measure, Named, Symmetry
+from regard.symmetry.laws import NAMED, Law, Measure, Named, Symmetry, relative
 from regard.symmetry.locate import locate
 from regard.symmetry.reach import PRECISION, REACH
 from regard.symmetry.report import Finding, Report
@@ -109,8 +109,13 @@ class Checking:
             except Exception as error:
                 raise ValueError(f"the model does not run on the inputs given: {first_line(error)}") from error
             asked = self.asked(laws)
-            empty = self.empty()
-            found = [self.finding(law, declared, empty) for law, declared in asked]
+            empty, shaky = self.empty(), self.shaky()
+            found = [
+                self.finding(law, declared, empty)
+                if law.name == "determinism" or not shaky
+                else self.untold(law, declared, shaky)
+                for law, declared in asked
+            ]
         known = {each.law for each in found if each.measured != "unknown"}
         again = [(law, declared) for law, declared in asked if law.name in ALSO_IN_TRAINING and law.name in known]
         if again and not empty:
@@ -163,6 +168,17 @@ class Checking:
         if changed is not None and changed.shape == out.shape and torch.equal(changed, out):
             return "the output is constant: it does not depend on the input"
         return None
+
+    def shaky(self) -> str | None:
+        """Why two runs cannot be compared, if so."""
+        again = self.subject.run(self.subject.inputs)
+        if not relative(self.subject.output, again) > TOLERANCE.get(again.dtype, 0.0):
+            return None
+        return "the model gives something else each time, so that nothing can be compared (see determinism)"
+
+    def untold(self, law: Law, declared: str | None, reason: str, suffix: str = "") -> Finding:
+        implied = law.kind == "hygiene" and law.name not in self.subject.roles.promises
+        return Finding(law.name + suffix, None if implied else declared, "unknown", reason=reason)
 
     def finding(self, law: Law, declared: str | None, empty: str | None, suffix: str = "") -> Finding:
         began = time.perf_counter()

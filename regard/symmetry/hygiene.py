@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from regard.symmetry.align import Equal, Indexed, Match
-from regard.symmetry.laws import Law, Outputs, Trial, as_they_are, drawn
+from regard.symmetry.laws import Earlier, Law, Outputs, Trial, as_they_are, drawn
 from regard.symmetry.roles import Inputs, Stream, signature
 from regard.symmetry.subject import CannotTell, Subject
 
@@ -134,7 +134,10 @@ class Neighbours(Law):
             batch = subject.more_rows(inputs, ROWS, drawn(random))
             row = k % ROWS
             rows = torch.tensor([row])
-            if k % 2 == 0:
+            stream = subject.roles.stream
+            if k % 4 == 3 and stream is not None and stream.mask is not None and subject.length(batch) > 3:
+                yield self.beside_shorter(subject, batch, stream, row)
+            elif k % 2 == 0:
                 alone = subject.picked(batch, [row])
                 align = Indexed(rows=Match(1, torch.tensor([0]), ROWS, rows))
                 yield Trial(f"row {row} alone, and among {ROWS}", alone, batch, align, rows_of(subject, 0, row))
@@ -142,6 +145,18 @@ class Neighbours(Law):
                 changed = subject.with_other_rows(batch, row, drawn(random))
                 align = Indexed(rows=Match(ROWS, rows, ROWS, rows))
                 yield Trial(f"other rows beside row {row}", batch, changed, align, rows_of(subject, row, row))
+
+    def beside_shorter(self, subject: Subject, batch: Inputs, stream: Stream, row: int) -> Trial:
+        """A padded row among rows that have no padding, and among rows that have as much of it."""
+        n = subject.length(batch)
+        kept = torch.arange(n - 2)
+        shorter = (torch.arange(n) < n - 2).expand(ROWS, n)
+        longer = shorter | (torch.arange(ROWS) != row)[:, None]
+        first, second = (subject.masked(batch, stream, real) for real in (longer, shorter))
+        rows = torch.tensor([row])
+        align = Indexed(Match(n, kept, n, kept), Match(ROWS, rows, ROWS, rows))
+        outputs = of_row(subject, stream, row, row, kept, kept)
+        return Trial(f"row {row} of {n - 2} among rows of {n}, and of {n - 2}", first, second, align, outputs)
 
 
 class Causality(Law):
@@ -195,31 +210,27 @@ class Cache(Law):
                 continue
             part = torch.arange(first, last)
             align = Indexed(tokens=Match(n, part, pieces[-1], torch.arange(pieces[-1])))
-            lead, run = steps(subject, inputs, pieces)
+            earlier, run = steps(subject, inputs, pieces)
             sizes = f"{len(pieces)} steps of 1" if set(pieces) == {1} else "steps of " + ", ".join(map(str, pieces))
             outputs = along_tokens(subject, part, torch.arange(pieces[-1]))
-            yield Trial(f"{sizes}, seen at the last", inputs, run, align, outputs, lead)
+            yield Trial(f"{sizes}, seen at the last", inputs, run, align, outputs, earlier)
 
 
-def steps(subject: Subject, inputs: Inputs, pieces: list[int]) -> tuple[Callable[[], Any], Callable[[Any], Any]]:
+def steps(subject: Subject, inputs: Inputs, pieces: list[int]) -> tuple[tuple[Earlier, ...], Callable[[Any], Any]]:
     """What comes before the last piece, and the last piece itself."""
     stream, step = subject.stream, subject.roles.step
     assert step is not None
-    cuts = [sum(pieces[:k]) for k in range(len(pieces) + 1)]
+    n, cuts = subject.length(inputs), [sum(pieces[:k]) for k in range(len(pieces) + 1)]
 
-    def piece(k: int) -> Inputs:
-        return subject.taken(inputs, stream, torch.arange(cuts[k], cuts[k + 1]))
+    def taking(k: int, which: int) -> Callable[[Any], Any]:
+        piece = subject.taken(inputs, stream, torch.arange(cuts[k], cuts[k + 1]))
+        return lambda state: step(subject.model, piece, state)[which]
 
-    def lead() -> Any:
-        state = None
-        for k in range(len(pieces) - 1):
-            _, state = step(subject.model, piece(k), state)
-        return state
-
-    def run(state: Any) -> Any:
-        return step(subject.model, piece(len(pieces) - 1), state)[0]
-
-    return lead, run
+    earlier = tuple(
+        Earlier(taking(k, 1), Indexed(tokens=Match(n, torch.arange(cuts[k], cuts[k + 1]), size, torch.arange(size))))
+        for k, size in enumerate(pieces[:-1])
+    )
+    return earlier, taking(len(pieces) - 1, 0)
 
 
 class Determinism(Law):

@@ -31,15 +31,32 @@ def as_they_are(first: Tensor, second: Tensor) -> tuple[Tensor, Tensor]:
 
 
 @dataclass(frozen=True, eq=False)
+class Earlier:
+    """A step that has to come before the second run: what it makes of the state, and how its tensors compare with the first."""
+
+    run: Callable[[Any], Any]
+    align: Alignment
+
+
+@dataclass(frozen=True, eq=False)
 class Trial:
     """Two runs, and what of them must be equal."""
 
     what: str  # what was done, in words: the group element
     first: Inputs
-    second: Inputs | Callable[[Any], Any]  # inputs, or a function that runs the model itself (on what `lead` gave)
+    second: (
+        Inputs | Callable[[Any], Any]
+    )  # inputs, or a function that runs the model itself (on the state that `earlier` steps left)
     align: Alignment
     outputs: Outputs = as_they_are  # the parts of both outputs that must be equal
-    lead: Callable[[], Any] | None = None  # what has to happen before the second run: earlier steps, say
+    earlier: tuple[Earlier, ...] = ()
+
+    def state(self) -> Any:
+        """What the earlier steps leave behind."""
+        state = None
+        for step in self.earlier:
+            state = step.run(state)
+        return state
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,8 +90,7 @@ def second_run(subject: Subject, trial: Trial) -> Tensor:
     if not callable(trial.second):
         return subject.run(trial.second)
     with torch.no_grad():
-        state = trial.lead() if trial.lead is not None else None
-        return subject.read(trial.second(state))
+        return subject.read(trial.second(trial.state()))
 
 
 def relative(first: Tensor, second: Tensor) -> float:
@@ -197,7 +213,9 @@ class Symmetry(Law):
     def alignment(element: Element, inputs: Inputs, actions: Mapping[str, Action]) -> Alignment:
         if isinstance(element, Permutation):
             n = len(element.order)
-            return Indexed(tokens=Match(n, torch.tensor(element.order), n, torch.arange(n)))
+            edges = any(isinstance(action, OnEdges) for action in actions.values())
+            renamed = torch.tensor(element.inverse().order) if edges else None
+            return Indexed(tokens=Match(n, torch.tensor(element.order), n, torch.arange(n)), renamed=renamed)
         for name, action in actions.items():
             if isinstance(action, OnGrid) and action.axes in ((-2, -1), (2, 3)):
                 height, width = inputs[name].shape[-2:]

@@ -12,7 +12,7 @@ from __future__ import annotations
 import itertools
 from dataclasses import dataclass, replace
 from random import Random
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -20,7 +20,7 @@ from torch import Tensor
 from regard.symmetry.align import Alignment, Indexed, Same
 from regard.symmetry.laws import Known, Law, Measure, Trial, relative
 from regard.symmetry.subject import Subject
-from regard.symmetry.watch import Call, Calls, Key, Patch, watched
+from regard.symmetry.watch import Call, Calls, Held, Key, Patch, watched
 
 EQUAL, DIFFERENT, UNKNOWN = "equal", "different", "unknown"
 MOST_PATCHES = 64
@@ -69,13 +69,19 @@ def telling_trial(law: Law, subject: Subject, seed: int, trials: int, tolerance:
     for trial in law.trials(subject, Random(seed), trials):
         if not known.error(trial) > tolerance:
             continue
-        align = trial.align
-        if not isinstance(align, Indexed) or align.tokens is None or align.tokens.size != align.tokens.other:
-            return trial
-        if align.tokens.size == subject.lengths[-1]:
+        if tells(trial, subject):
             return trial
         found = found or trial
     return found
+
+
+def tells(trial: Trial, subject: Subject) -> bool:
+    align = trial.align
+    if not isinstance(align, Indexed) or align.tokens is None or subject.roles.stream is None:
+        return True
+    if trial.earlier:  # at the end of the whole, what was kept is as long as what the first run has at once
+        return int(align.tokens.here[-1]) == align.tokens.size - 1
+    return align.tokens.size != align.tokens.other or align.tokens.size == subject.lengths[-1]
 
 
 class Search:
@@ -92,7 +98,7 @@ class Search:
         """The second run with some outputs put right, and the error that remains."""
         trial, subject = self.trial, self.subject
         with torch.no_grad():
-            state = trial.lead() if trial.lead is not None else None
+            state = trial.state()
             with watched(subject.model, patches) as calls:
                 found = subject.call(trial.second) if not callable(trial.second) else trial.second(state)
             return calls, relative(*trial.outputs(self.first_output, subject.read(found)))
@@ -147,9 +153,21 @@ class Search:
             patches = fewer
             suspects.remove(needless)
         named = suspects[0]
+        if named.exact and not self.came_by_right_ways(named.key[0]):
+            return Place("", False, f"{named.reason}, or what an earlier step left there")
         more = sorted({s.key[0] for s in suspects[1:]} - {named.key[0]})
         also = f" (and so does {more[0]}{f' and {len(more) - 1} more' if len(more) > 1 else ''})" if more else ""
         return Place(named.key[0], named.exact, named.reason + also)
+
+    def came_by_right_ways(self, name: str) -> bool:
+        """In earlier steps, did the module get what it should? Then what it has kept is its own doing."""
+        state: Any = None
+        for step in self.trial.earlier:
+            with watched(self.subject.model) as calls, torch.no_grad():
+                state = step.run(state)
+            if any(call.name == name and self.compared(call, "inputs", step.align) != EQUAL for call in calls.values()):
+                return False
+        return True
 
     def around(self, suspects: list[Suspect]) -> Place:
         """The smallest module around all that are suspected, since no single one could be proved."""
@@ -162,11 +180,10 @@ class Search:
     def patch(self, key: Key) -> Patch:
         first = self.first.get(key)
 
-        def patch(outputs: list[Tensor]) -> list[Tensor] | None:
-            if first is None or first.outputs is None or len(first.outputs) != len(outputs):
-                return None
-            fresh = [right(self.trial.align, a, b) for a, b in zip(first.outputs, outputs, strict=True)]
-            return [b if x is None else x for x, b in zip(fresh, outputs, strict=True)]
+        def patch(outputs: dict[str, Tensor]) -> dict[str, Tensor]:
+            known = first.outputs if first is not None and first.outputs is not None else {}
+            fresh = {path: right(self.trial.align, known[path], x) if path in known else None for path, x in outputs.items()}
+            return {path: x if fresh[path] is None else fresh[path] for path, x in outputs.items()}  # type: ignore[misc]
 
         return patch
 
@@ -214,20 +231,19 @@ class Search:
             return False
         if align.tokens.size != align.tokens.other or torch.equal(align.tokens.here, align.tokens.there):
             return False
-        return all(a.shape == b.shape and torch.equal(a, b) for a, b in zip(first.outputs, call.outputs, strict=False))
+        return not differ(first.outputs, call.outputs)
 
-    def compared(self, call: Call, side: str) -> str:
+    def compared(self, call: Call, side: str, align: Alignment | None = None) -> str:
+        """Are all tensors of a call what they should be? What an earlier step left is nowhere in the first run."""
         first = self.first.get(call.key)
-        if first is None:
-            return UNKNOWN
-        one, two = getattr(first, side), getattr(call, side)
-        if one is None or two is None or len(one) != len(two):
+        one, two = (getattr(first, side), getattr(call, side)) if first is not None else (None, None)
+        if one is None or two is None or (one.keys() != two.keys() and not self.trial.earlier):
             return UNKNOWN
         answers = set()
-        for a, b in zip(one, two, strict=True):
+        for a, b in ((one[path], two[path]) for path in one.keys() & two.keys()):
             if side == "inputs" and is_places(a) and a.shape == b.shape and torch.equal(a, b):
                 continue  # places that are handed on stay what they are: it is up to the module what it makes of them
-            answers.add(same(self.trial.align, a, b, self.inner))
+            answers.add(same(align or self.trial.align, a, b, self.inner))
         return DIFFERENT if DIFFERENT in answers else UNKNOWN if UNKNOWN in answers else EQUAL
 
 
@@ -264,29 +280,22 @@ def close(first: Tensor, second: Tensor, tolerance: float) -> bool:
 
 
 def vanishing(trial: Trial, subject: Subject) -> Place:
-    """For a token that changes nothing: the last module that it passes, which is the one around the place where it is lost."""
+    """For a token that changes nothing: how far its change gets. Where it was lost, or never taken along, is not proved."""
     runs: list[Calls] = []
     for inputs in (trial.first, trial.second):
         with watched(subject.model) as calls:
             subject.run(inputs)  # type: ignore[arg-type]
         runs.append(calls)
-
-    def lost(call: Call) -> Call:
-        for child in call.children:
-            twin = runs[0].get(child.key)
-            if twin is not None and differ(twin.inputs, child.inputs) and not differ(twin.outputs, child.outputs):
-                return lost(child)
-        return call
-
-    root = runs[1].root()
-    if root is None:
-        return Place("", False, None)
-    found = lost(root)
-    module = type(subject.model.get_submodule(found.name)).__name__
-    return Place(found.name, not found.name, f"the token is lost in {found.name or 'the forward of ' + module}")
+    first, second = runs
+    reached = [
+        call.name for key, call in second.items() if call.name and key in first and differ(first[key].outputs, call.outputs)
+    ]
+    return Place("", False, f"its change is last seen in what {reached[-1]} gives" if reached else "it changes nothing at all")
 
 
-def differ(first: list[Tensor] | None, second: list[Tensor] | None) -> bool:
+def differ(first: Held, second: Held) -> bool:
+    """Is any tensor that both have another one?"""
     if first is None or second is None:
         return False
-    return any(a.shape != b.shape or not torch.equal(a, b) for a, b in zip(first, second, strict=False))
+    pairs = ((first[path], second[path]) for path in first.keys() & second.keys())
+    return any(a.shape != b.shape or not torch.equal(a, b) for a, b in pairs)

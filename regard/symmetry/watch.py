@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 Key = tuple[str, int]  # the name of a module, and which of its calls
+Held = dict[str, Tensor] | None  # tensors by where they were found
 
 
 @dataclass(eq=False)
@@ -19,8 +20,8 @@ class Call:
 
     key: Key
     parent: Key | None
-    inputs: list[Tensor] | None  # None: something was given that cannot be looked into
-    outputs: list[Tensor] | None = None
+    inputs: Held  # None: something was given that cannot be looked into
+    outputs: Held = None
     children: list[Call] = field(default_factory=list)
 
     @property
@@ -28,7 +29,7 @@ class Call:
         return self.key[0]
 
 
-Patch = Callable[[list[Tensor]], list[Tensor] | None]
+Patch = Callable[[dict[str, Tensor]], dict[str, Tensor]]
 
 
 class Calls(dict[Key, Call]):
@@ -63,10 +64,8 @@ def watched(model: nn.Module, patches: Mapping[Key, Patch] | None = None) -> Ite
         if patch is None or call.outputs is None:
             return None
         fresh = patch(call.outputs)
-        if fresh is None:
-            return None
-        call.outputs = [x.clone() for x in fresh]
-        return rebuilt(output, iter(fresh))
+        call.outputs = {path: x.clone() for path, x in fresh.items()}
+        return rebuilt(output, iter(fresh.values()))
 
     try:
         for module in names:
@@ -80,32 +79,34 @@ def watched(model: nn.Module, patches: Mapping[Key, Patch] | None = None) -> Ite
             handle.remove()
 
 
-def held(value: Any) -> list[Tensor] | None:
-    """Copies of all tensors in a nest of containers; None if it holds something that cannot be looked into."""
-    found: list[Tensor] = []
-    return found if _hold(value, found) else None
+def held(value: Any) -> Held:
+    """Copies of all tensors in a nest of containers, by where they are; None if something in it cannot be looked into."""
+    found: dict[str, Tensor] = {}
+    return found if _hold(value, found, "") else None
 
 
 PLAIN = (str, bytes, int, float, complex, slice, type, torch.dtype, torch.device)
 DEEPEST = 4  # objects inside objects that are looked into
 
 
-def _hold(value: Any, found: list[Tensor], depth: int = 0) -> bool:
+def _hold(value: Any, found: dict[str, Tensor], path: str, depth: int = 0) -> bool:
     if isinstance(value, Tensor):
-        found.append(value.detach().clone())
+        found[path] = value.detach().clone()
         return True
     if isinstance(value, Mapping):
-        return _hold(list(value.values()), found, depth)
+        return _all((_hold(each, found, f"{path}.{key}", depth) for key, each in value.items()))
     if isinstance(value, list | tuple | set):
-        answers = [_hold(each, found, depth) for each in value]  # all are looked into, also after one that cannot be
-        return all(answers)
+        return _all((_hold(each, found, f"{path}.{i}", depth) for i, each in enumerate(value)))
     if is_dataclass(value) and not isinstance(value, type):
-        return _hold([getattr(value, f.name) for f in fields(value)], found, depth)
-    if value is None or isinstance(value, PLAIN):
+        return _all(_hold(getattr(value, f.name), found, f"{path}.{f.name}", depth) for f in fields(value))
+    if value is None or isinstance(value, PLAIN) or callable(value):
         return True
-    if callable(value) or isinstance(value, nn.Module):
-        return True
-    return hasattr(value, "__dict__") and depth < DEEPEST and _hold(vars(value), found, depth + 1)  # a cache, say
+    return hasattr(value, "__dict__") and depth < DEEPEST and _hold(vars(value), found, path, depth + 1)  # a cache, say
+
+
+def _all(answers: Iterator[bool]) -> bool:
+    """All are looked into, also after one that cannot be."""
+    return all(list(answers))
 
 
 def rebuilt(value: Any, fresh: Iterator[Tensor]) -> Any:
