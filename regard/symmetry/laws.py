@@ -98,8 +98,8 @@ def relative(first: Tensor, second: Tensor) -> float:
         return math.inf
     if first.numel() == 0 or not torch.isfinite(first).all():
         return math.nan
-    difference = (second.double() - first.double()).abs().max().item()
-    scale = first.double().abs().max().item()
+    difference = (second - first).abs().max().item()
+    scale = first.abs().max().item()
     if math.isnan(difference):
         return math.inf
     return difference / scale if scale else (math.inf if difference else 0.0)
@@ -193,7 +193,7 @@ class Symmetry(Law):
         for k, inputs in enumerate(bases):
             actions = self.actions(inputs)
             sizes = next((a.sizes(inputs[name]) for name, a in actions.items() if a.sizes(inputs[name])), ())
-            share = count - done if k == len(bases) - 1 else min(2, count)
+            share = count - done if k == len(bases) - 1 else 1  # one at full length, which may be long
             for element in self.group.draw(sizes, random, share):
                 done += 1
                 moved = {name: action.act(element, inputs[name]) for name, action in actions.items()}
@@ -348,7 +348,8 @@ class PlacesShift(Symmetry):
         step, done, problem = self.group.step, 0, None
         for n in subject.lengths:
             inputs = subject.placed(subject.sized(subject.inputs, n), stream)
-            for by in [step, 3 * step, 11 * step, *(step * random.randrange(1, 33) for _ in range(max(0, count // 2 - 3)))]:
+            more = [11, 3, *(random.randrange(1, 33) for _ in range(max(0, count - 4)))] if n == subject.lengths[-1] else []
+            for by in [step, *(step * steps for steps in more)]:
                 moved = {**inputs, stream.places: inputs[stream.places] + by}
                 try:
                     subject.run(moved)

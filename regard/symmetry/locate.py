@@ -23,7 +23,7 @@ from regard.symmetry.subject import Subject
 from regard.symmetry.watch import Call, Calls, Held, Key, Patch, watched
 
 EQUAL, DIFFERENT, UNKNOWN = "equal", "different", "unknown"
-MOST_PATCHES = 64
+MOST_PATCHES = 64  # modules that are put right before the search is given up
 
 
 class Place(NamedTuple):
@@ -44,9 +44,9 @@ class Suspect:
 
 
 def locate(
-    law: Law, measure: Measure, subject: Subject, wide: Subject | None, seed: int, trials: int, tolerance: float
+    law: Law, measure: Measure, subject: Subject, wide: Subject | None, seed: int, trials: int, tolerance: float, most: int
 ) -> Place:
-    """The first submodule at which a broken law breaks."""
+    """The first submodule at which a broken law breaks, with at most `most` modules put right for the proof."""
     if law.name == "precision":
         return Place("", False, "rounding adds up along the whole way")
     if measure.trial is None:
@@ -57,22 +57,21 @@ def locate(
         if wide is not None and law.tolerance is None:
             trial = telling_trial(law, wide, seed, trials, 1e-9)
             if trial is not None:
-                return Search(trial, wide, 1e-9).place()
-        return Search(measure.trial, subject, tolerance).place()
+                return Search(trial, wide, 1e-9, most).place()
+        return Search(measure.trial, subject, tolerance, most).place()
     except Exception as error:  # a model may not bear to be watched
         return Place("", False, f"it could not be watched more closely ({type(error).__name__})")
 
 
 def telling_trial(law: Law, subject: Subject, seed: int, trials: int, tolerance: float) -> Trial | None:
     """A trial that breaks the law, rather one in which the tokens' axis can be told from all others by its size."""
-    known, found = Known(subject), None
+    known, others = Known(subject), []
     for trial in law.trials(subject, Random(seed), trials):
-        if not known.error(trial) > tolerance:
-            continue
-        if tells(trial, subject):
+        if not tells(trial, subject):
+            others.append(trial)
+        elif known.error(trial) > tolerance:
             return trial
-        found = found or trial
-    return found
+    return next((trial for trial in others if known.error(trial) > tolerance), None)
 
 
 def tells(trial: Trial, subject: Subject) -> bool:
@@ -87,8 +86,8 @@ def tells(trial: Trial, subject: Subject) -> bool:
 class Search:
     """The search for one trial."""
 
-    def __init__(self, trial: Trial, subject: Subject, tolerance: float) -> None:
-        self.trial, self.subject, self.tolerance = trial, subject, tolerance
+    def __init__(self, trial: Trial, subject: Subject, tolerance: float, most: int) -> None:
+        self.trial, self.subject, self.tolerance, self.most = trial, subject, tolerance, most
         self.inner = 1e-10 if tolerance <= 1e-9 else 1e-5  # of tensors inside, so that no small beginning is overlooked
         with watched(subject.model) as first:
             self.first_output = subject.run(trial.first)
@@ -134,7 +133,7 @@ class Search:
         patches: dict[Key, Patch] = {}
         suspect: Suspect | None = first
         while True:
-            if suspect is None or not suspect.key[0] or suspect.key in patches or len(patches) == MOST_PATCHES:
+            if suspect is None or not suspect.key[0] or suspect.key in patches or len(patches) == self.most:
                 return self.around(suspects)
             if any(s.key[0].startswith(f"{suspect.key[0]}.") for s in suspects):  # it holds one that was put right already
                 suspect = replace(suspect, exact=False)

@@ -29,6 +29,7 @@ class Reach(Law):
         for stream in subject.roles.streams:
             n = subject.lengths_of(stream)[-1]
             inputs = subject.sized(subject.inputs, n, stream)
+            inputs = inputs if subject.rows(inputs) is None else subject.picked(inputs, [0])
             before = subject.run(inputs)
             dead, trial = [], None
             tokens = list(range(n)) if n <= 32 else sorted({0, 1, n - 2, n - 1, *random.sample(range(n), 16)})
