@@ -26,12 +26,15 @@ MAY_IMPORT: dict[str, set[str]] = {
     "pretrained": TO_MODELS | {"files"},
     "decode": TO_MODELS | {"files"},
     "run": TO_RUN - {"run", "decode"},
-    **dict.fromkeys(("training", "look", "targets", "recipes"), TO_RUN),        # these know nothing of each other
+    **dict.fromkeys(("training", "look", "recipes"), TO_RUN),                   # these know nothing of each other
+    "targets": TO_RUN | {"foreign"},
+    "foreign": {"promises", "symmetry"},                # what targets know of Hugging Face: opening and inputs,
+    "promises": {"symmetry"},                           # and what an architecture promises
     "verbs": TO_LOOK,
     "options": {"recipes", "decode", "config"},         # the command line's words as settings, beside verbs
     "cli": {"verbs", "options", "regard"} | TO_LOOK,
     "__main__": {"cli"},
-    "__init__": {"attention", "verbs"},                          # for editors only: see test_lazy_names_only_at_the_top
+    "__init__": {"attention", "look", "verbs"},                  # for editors only: see test_lazy_names_only_at_the_top
 }
 
 

@@ -29,7 +29,7 @@ from regard.nn.embed import TokenEmbedding
 from regard.nn.norm import NORMS
 from regard.nn.pool import AttentionPool, ClassToken, MaxPool, MeanPool
 from regard.shapes import expect
-from regard.symmetry.groups import Group, Shifts
+from regard.symmetry.groups import Group, Shifts, Trivial
 from regard.symmetry.roles import Roles, Stream
 
 
@@ -320,6 +320,12 @@ class Encoder(SequenceModel):
         self.config = config
         self.pool = None if config.classes is None else POOLS[config.pool](config)
         self.head = Head(config) if config.classes is None else nn.Linear(config.dim, config.classes)
+
+    @property
+    def symmetry(self) -> Group:
+        """A class token has no place, so a position that turns keys is seen by it from where it is not turned itself."""
+        turned = isinstance(self.pool, ClassToken) and self.stack.position.turns
+        return Trivial() if turned else super().symmetry
 
     def forward(self, tokens: Tensor, *, where: Tensor | None = None, real: Tensor | None = None) -> Tensor:
         """where: places n or b n, None: consecutive; real: bool b n, False for padding, which may hold any id."""

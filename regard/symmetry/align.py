@@ -253,5 +253,7 @@ class OnMaps(Alignment):
         return found
 
     def might_hold_a_map(self, x: Tensor) -> bool:
-        """Channels-last maps, windows, or tokens with others beside them: layouts that are not read here."""
-        return x.dim() >= 3
+        """Channels-last maps, windows, tokens with others beside them, flattened maps: layouts that are not read here."""
+        strides = range(1, min(self.height, self.width))
+        maps = {self.height // s * (self.width // s) for s in strides if not (self.height % s or self.width % s)}
+        return x.dim() >= 3 or any(size > pixels >= 16 and size % pixels == 0 for size in x.shape for pixels in maps)

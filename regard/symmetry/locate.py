@@ -143,20 +143,21 @@ class Search:
             if error <= self.tolerance:
                 break
             suspect = self.suspect(calls)
-        for needless in list(suspects):
-            if len(suspects) == 1:
-                break
-            fewer = {key: patch for key, patch in patches.items() if key != needless.key}
-            if self.run(fewer)[1] > self.tolerance:
-                break  # the first that is needed
-            patches = fewer
-            suspects.remove(needless)
+        while len(suspects) > 1 and self.needless(suspects, patches):
+            del patches[suspects.pop(0).key]
         named = suspects[0]
         if named.exact and not self.came_by_right_ways(named.key[0]):
             return Place("", False, f"{named.reason}, or what an earlier step left there")
         more = sorted({s.key[0] for s in suspects[1:]} - {named.key[0]})
         also = f" (and so does {more[0]}{f' and {len(more) - 1} more' if len(more) > 1 else ''})" if more else ""
         return Place(named.key[0], named.exact, named.reason + also)
+
+    def needless(self, suspects: list[Suspect], patches: dict[Key, Patch]) -> bool:
+        """Does the law hold without putting the first right, and without anything wrong reaching the others?"""
+        first, *others = suspects
+        calls, error = self.run({key: patch for key, patch in patches.items() if key != first.key})
+        reached = any(s.key in calls and self.compared(calls[s.key], "inputs") != EQUAL for s in others)
+        return error <= self.tolerance and not reached
 
     def came_by_right_ways(self, name: str) -> bool:
         """In earlier steps, did the module get what it should? Then what it has kept is its own doing."""

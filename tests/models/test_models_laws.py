@@ -16,7 +16,8 @@ EXTRAS = [
     {"position": "none", "bias": "none"},
 ]
 CLASSIFIERS = [{"classes": 3, "pool": pool, "position": "none", "bias": b} for pool in ("mean", "max", "attention", "class")
-               for b in ("none", "alibi")] + [{"classes": 3, "pool": "class", "position": "concatenated"}]
+               for b in ("none", "alibi")] + [
+    {"classes": 3, "pool": "class", "position": "concatenated"}, {"classes": 3, "pool": "class", "position": "rotary"}]
 
 
 def variants():

@@ -78,7 +78,7 @@ def test_words_of_elements():
     assert str(Permutation((0, 2, 1))) == "swap 1 and 2"
     assert str(Permutation((3, 2, 1, 0))) == "reverse 4"
     assert str(Permutation((1, 2, 3, 0))) == "order 1 2 3 0"
-    assert str(Permutation(tuple([*range(1, 12), 0]))) == "order 1 2 3 4 5 6 … of 12"
+    assert str(Permutation((*range(1, 12), 0))) == "order 1 2 3 4 5 6 … of 12"
     assert str(Shift((2, -1))) == "shift by +2, -1"
     assert str(quarter(3)) == "turn by 270°"
     assert str(Turn(((0.5, -(0.75**0.5)), (0.75**0.5, 0.5)))) == "turn by 60°"
