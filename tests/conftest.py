@@ -1,6 +1,10 @@
 """What all tests share: hypothesis tries the same examples on every machine, so that a failure is one for everybody."""
 
+import gc
+
 from hypothesis import settings
 
 settings.register_profile("same", derandomize=True, deadline=None, max_examples=100)
 settings.load_profile("same")
+
+gc.set_threshold(50_000)  # a tracer makes millions of small objects: looking for cycles every 700 is a tenth of all time

@@ -43,6 +43,8 @@ def attend(
 
     Without mask, bias and places it commutes with permutations: attend(P x) = P attend(x).
     """
+    if not (isinstance(q, Tensor) and isinstance(k, Tensor) and isinstance(v, Tensor)) or q.is_meta:
+        raise ValueError(no_numbers(q, k, v))
     if bias is None and where is None and plainest(q, k, v, mask, scale, dropout):
         return F.scaled_dot_product_attention(q, k, v, is_causal=mask is not None, scale=scale)
     q, k, v, terms = prepared(q, k, v, mask, bias, where, scale, dropout)
@@ -80,6 +82,8 @@ def plainest(q: Tensor, k: Tensor, v: Tensor, mask: Mask | None, scale: float | 
 
 def explain(q: Tensor, k: Tensor, v: Tensor, **how: Any) -> Choice:
     """Which kernel `attend` would use for the same arguments, and why."""
+    if not all(isinstance(x, Tensor) for x in (q, k, v)) or q.is_meta:
+        raise ValueError(no_numbers(q, k, v))
     defaults = {"mask": None, "bias": None, "where": None, "scale": None, "dropout": 0.0}
     q, k, v, terms = prepared(q, k, v, **(defaults | how))
     return choose(q, k, v, terms)
@@ -110,8 +114,8 @@ def prepared(
     dtype = q.dtype
     if k.dtype is not dtype or v.dtype is not dtype or not dtype.is_floating_point:
         raise ValueError(f"q, k and v must have one floating dtype, got {q.dtype}, {k.dtype} and {v.dtype}; use .to(...)")
-    if not 0.0 <= dropout < 1.0:
-        raise ValueError(f"dropout must be at least 0 and less than 1, got {dropout}")
+    if not (isinstance(dropout, (int, float)) and 0.0 <= dropout < 1.0):
+        raise ValueError(f"dropout must be at least 0 and less than 1, got {dropout!r}; give a float, 0.0 when not training")
     here, there = sides(where, n, m, b, device)
     if mask is not None:
         if not isinstance(mask, Mask):
@@ -127,7 +131,27 @@ def prepared(
         if not isinstance(bias, Bias):
             raise ValueError(no_object("bias", bias, Bias, "for scores of your own, subclass Bias of regard.attention.biases"))
         bias.fits(h, c, e, here.axes)
-    return q, k, v, Terms(here, there, mask, bias, c**-0.5 if scale is None else scale, dropout)
+    return q, k, v, Terms(here, there, mask, bias, factor(scale, c), dropout)
+
+
+def factor(scale: float | None, c: int) -> float:
+    """What scores are multiplied by. A tensor cannot be: only some kernels would give it a gradient, and in silence."""
+    if scale is None:
+        if c == 0:
+            raise ValueError("q and k have c=0 channels, and scale=None is c^(−½); give a scale, or at least one channel")
+        return c**-0.5
+    if not isinstance(scale, (int, float, torch.SymFloat)):
+        advice = "for a learned one multiply q by it and give scale=1.0" if isinstance(scale, Tensor) else "use float(...)"
+        raise ValueError(f"scale must be a number, got {type(scale).__name__}; {advice}")
+    return scale
+
+
+def no_numbers(q: Any, k: Any, v: Any) -> str:
+    """Which of them is no tensor, or a tensor without numbers."""
+    for name, x in (("q", q), ("k", k), ("v", v)):
+        if not isinstance(x, Tensor):
+            return f"{name} must be a tensor, got {type(x).__name__}; use torch.as_tensor(...)"
+    return "q is a meta tensor, which has a shape and no numbers; make it on a device, such as device='cpu'"
 
 
 def no_object(name: str, given: Any, kind: type, advice: str) -> str:

@@ -98,6 +98,12 @@ class Mask:
     def __invert__(self) -> Mask:
         return Not(self)
 
+    def __rand__(self, other: Any) -> Mask:
+        return And(other, self)  # asked only when the left one is no mask, which And refuses
+
+    def __ror__(self, other: Any) -> Mask:
+        return Or(other, self)
+
 
 def from_settings(settings: tuple[Any, ...]) -> Mask:
     """A static mask from its `settings`, those of its parts included."""
@@ -105,13 +111,19 @@ def from_settings(settings: tuple[Any, ...]) -> Mask:
     return Mask.kinds[name](*(from_settings(v) if isinstance(v, tuple) else v for v in values))
 
 
+def must_be_masks(*parts: Any) -> None:
+    for part in parts:
+        if isinstance(part, type) and issubclass(part, Mask):
+            raise TypeError(f"a mask combines with a mask, got the class {part.__name__}; write {part.__name__}(...)")
+        if not isinstance(part, Mask):
+            raise TypeError(f"a mask combines with a mask, got {type(part).__name__}; wrap a bool tensor in Dense(...)")
+
+
 class Pair(Mask):
     """Two masks combined; static when both are, and hashable like them."""
 
     def __init__(self, left: Mask, right: Mask) -> None:
-        for part in (left, right):
-            if not isinstance(part, Mask):
-                raise TypeError(f"a mask combines with a mask, got {type(part).__name__}; wrap a bool tensor in Dense(...)")
+        must_be_masks(left, right)
         self.left, self.right = left, right
         self.static = left.static and right.static
         self.keeps = left.keeps & right.keeps
@@ -179,6 +191,7 @@ class Not(Mask):
     """What the other does not allow."""
 
     def __init__(self, mask: Mask) -> None:
+        must_be_masks(mask)
         self.mask = mask
         self.static = mask.static
         self.keeps = mask.keeps

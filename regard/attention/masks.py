@@ -18,6 +18,11 @@ from regard.attention.places import Bounds, Side, blockwise, lost
 from regard.symmetry.groups import EVERYTHING, Shifts
 
 
+def is_number(x: Any) -> bool:
+    """Text is none; nor is a tensor, since equal masks must be one and the same; nor NaN."""
+    return isinstance(x, (int, float, np.integer, np.floating)) and x == x
+
+
 @dataclass(frozen=True)
 class Full(Mask):
     """Every query sees every key."""
@@ -57,8 +62,11 @@ class Window(Mask):
     static = True
 
     def __post_init__(self) -> None:
-        if not self.reach >= 0:
-            raise ValueError(f"reach must be 0 or more, got {self.reach}; Window(0) sees only its own place")
+        if not (is_number(self.reach) and self.reach >= 0):
+            raise ValueError(
+                f"reach must be 0 or more, got {self.reach!r}; give a number: Window(0) sees only its own place, "
+                f"Window(3) three more to each side"
+            )
 
     @property
     def farthest(self) -> float:
@@ -87,6 +95,10 @@ class Prefix(Mask):
     length: float
     static = True
 
+    def __post_init__(self) -> None:
+        if not is_number(self.length):
+            raise ValueError(f"length must be a number, got {self.length!r}; Prefix(3) lets all see the places 0, 1 and 2")
+
     def tile(self, here: Side, there: Side) -> Tensor:
         return Causal().tile(here, there) | (there.axis(0) < self.length)
 
@@ -112,8 +124,10 @@ class BigBird(Mask):
     static = True
 
     def __post_init__(self) -> None:
-        if self.block < 1 or min(self.neighbours, self.everywhere, self.random) < 0:
-            raise ValueError(f"block must be at least 1 and the counts at least 0, got {self}")
+        counts = (self.neighbours, self.everywhere, self.random)
+        whole = all(isinstance(x, (int, np.integer)) for x in (self.block, *counts, self.seed))
+        if not whole or self.block < 1 or min(counts) < 0:
+            raise ValueError(f"block must be at least 1 and the counts at least 0, all whole numbers, got {self}")
 
     def tile(self, here: Side, there: Side) -> Tensor:
         i, j = (torch.floor(side.axis(0) / self.block) for side in (here, there))
@@ -164,6 +178,16 @@ class ByToken(Mask):
 
     data: Tensor | tuple[Tensor, Tensor]
     keeps = EVERYTHING
+
+    def __post_init__(self) -> None:
+        if isinstance(self.data, Tensor):
+            return
+        pair = self.data if isinstance(self.data, (tuple, list)) and len(self.data) == 2 else None
+        if pair is None or not all(isinstance(data, Tensor) for data in pair):
+            got = type(self.data).__name__ if pair is None else " and ".join(type(data).__name__ for data in pair)
+            raise ValueError(
+                f"{type(self).__name__} takes a tensor, or a pair (here, there) of tensors, got {got}; use torch.tensor(...)"
+            )
 
     def held(self, side: Side | Bounds) -> Tensor:
         data = self.data if isinstance(self.data, Tensor) else self.data[0 if side.rows else 1]
@@ -223,13 +247,15 @@ class Padding(Mask):
     keeps = EVERYTHING
 
     def __init__(self, real: Tensor | Sequence[int]) -> None:
-        given = real if isinstance(real, Tensor) else torch.tensor(real)
-        if given.dtype.is_floating_point or given.dim() != (2 if given.dtype == torch.bool else 1):
+        takes = "Padding takes whole lengths (b) or a bool tensor b m, True = real"
+        try:
+            given = real if isinstance(real, Tensor) else torch.tensor(real)
+        except (TypeError, ValueError, RuntimeError):
+            raise ValueError(f"{takes}, got {real!r:.60}; give a list of whole numbers, one a row, or a tensor") from None
+        inexact = given.dtype.is_floating_point or given.dtype.is_complex
+        if inexact or given.dim() != (2 if given.dtype == torch.bool else 1):
             hint = "; from 1 = real, 0 = padding it is `mask != 0`" if given.dim() == 2 else ""
-            shape = tuple(given.shape)
-            raise ValueError(
-                f"Padding takes whole lengths (b) or a bool tensor b m, True = real, got {given.dtype} {shape}{hint}"
-            )
+            raise ValueError(f"{takes}, got {given.dtype} {tuple(given.shape)}{hint}")
         self.given = given
 
     @property
@@ -278,11 +304,13 @@ class Dense(Mask):
     keeps = Shifts()
 
     def __init__(self, allowed: Tensor) -> None:
+        takes = "Dense takes a bool tensor n m, b n m or b h n m, True = may attend"
+        if not isinstance(allowed, Tensor):
+            raise ValueError(f"{takes}, got {type(allowed).__name__}; use torch.as_tensor(...)")
         if allowed.dtype != torch.bool or allowed.dim() not in (2, 3, 4):
             raise ValueError(
-                f"Dense takes a bool tensor n m, b n m or b h n m, True = may attend, got {allowed.dtype} "
-                f"{tuple(allowed.shape)}; from 1 = may attend, 0 = may not it is `mask != 0`, and from a float mask that is "
-                f"added to the scores (0 and -inf) it is `mask == 0`"
+                f"{takes}, got {allowed.dtype} {tuple(allowed.shape)}; from 1 = may attend, 0 = may not it is `mask != 0`, "
+                f"and from a float mask that is added to the scores (0 and -inf) it is `mask == 0`"
             )
         self.shape = tuple(allowed.shape)
         self.allowed = allowed[None, None] if allowed.dim() == 2 else allowed[:, None] if allowed.dim() == 3 else allowed

@@ -106,7 +106,7 @@ class Bounds:
 
     def extremes(self, data: Tensor) -> tuple[np.ndarray, np.ndarray]:
         """Smallest and largest of data that belongs to tokens, block by block.  b|1 count -> as `axis`"""
-        held = data.detach().cpu().numpy()
+        held = (data.float() if data.dtype is torch.bfloat16 else data).detach().cpu().numpy()  # numpy has no bfloat16
         return self.lay(blockwise(np.minimum, held, self.block)), self.lay(blockwise(np.maximum, held, self.block))
 
 
@@ -152,8 +152,9 @@ def spread(where: Tensor, n: int, b: int, name: str, device: torch.device) -> Te
         raise ValueError(f"{name} must be a tensor of coordinates, got {type(where).__name__}; use torch.tensor(...)")
     shape = tuple(where.shape)
     laid = where[None, :, None] if where.dim() == 1 else where[..., None] if where.dim() == 2 else where
-    if laid.dim() != 3 or laid.shape[1] != n or laid.shape[0] not in (1, b):
-        raise ValueError(f"{name} must have the shape n, b n or b n s with n={n} and b={b}, got {shape}")
+    if laid.dim() != 3 or laid.shape[1] != n or laid.shape[0] not in (1, b) or laid.shape[2] == 0:
+        axes = "; a place has at least one axis" if shape[-1:] == (0,) and len(shape) == 3 else ""
+        raise ValueError(f"{name} must have the shape n, b n or b n s with n={n} and b={b}, got {shape}{axes}")
     if laid.dtype == torch.bool or laid.is_complex():
         raise ValueError(f"{name} must hold numbers (coordinates), got {where.dtype}")
     if laid.device != device:

@@ -14,54 +14,62 @@ from regard.attention.masks import BigBird, Causal, Dense, Documents, Full, Orde
 
 LENGTHS = [(1, 1), (1, 7), (7, 7), (64, 64), (129, 65), (300, 300)]
 HEADS, CHANNELS, BATCH = 4, 8, 2
+FEW = 2  # heads at the longest lengths: what they add is strips, and two heads show all that heads may do to strips
 
 
 def random_bools(*shape: int, share: float, seed: int = 7) -> Tensor:
     return torch.rand(*shape, generator=torch.Generator().manual_seed(seed)) < share
 
 
-# each makes a mask of n queries over m keys; those that hold one number a token need n <= m
-MASKS: dict[str, Callable[[int, int], Mask]] = {
-    "full": lambda n, m: Full(),
-    "causal": lambda n, m: Causal(),
-    "window": lambda n, m: Window(5),
-    "prefix": lambda n, m: Prefix(3),
-    "bigbird": lambda n, m: BigBird(block=8, neighbours=1, everywhere=1, random=1, seed=3),
-    "padding by length": lambda n, m: Padding([m, max(m - 3, 0)]),
-    "padding by slot": lambda n, m: Padding(random_bools(BATCH, m, share=0.7)),
-    "dense": lambda n, m: Dense(random_bools(BATCH, HEADS, n, m, share=0.3)),
-    "documents": lambda n, m: Documents((torch.arange(n) // 5, torch.arange(m) // 5)),
-    "order": lambda n, m: Order((torch.arange(n) * 7 % 11, torch.arange(m) * 5 % 11)),
-    "causal and window": lambda n, m: Causal() & Window(40),
-    "window or prefix": lambda n, m: Window(2) | Prefix(2),
-    "not window": lambda n, m: ~Window(2),
-    "nothing": lambda n, m: ~Full(),
+# each makes a mask of n queries over m keys, for h heads
+MASKS: dict[str, Callable[..., Mask]] = {
+    "full": lambda n, m, h=HEADS: Full(),
+    "causal": lambda n, m, h=HEADS: Causal(),
+    "window": lambda n, m, h=HEADS: Window(5),
+    "prefix": lambda n, m, h=HEADS: Prefix(3),
+    "bigbird": lambda n, m, h=HEADS: BigBird(block=8, neighbours=1, everywhere=1, random=1, seed=3),
+    "padding by length": lambda n, m, h=HEADS: Padding([m, max(m - 3, 0)]),
+    "padding by slot": lambda n, m, h=HEADS: Padding(random_bools(BATCH, m, share=0.7)),
+    "dense": lambda n, m, h=HEADS: Dense(random_bools(BATCH, h, n, m, share=0.3)),
+    "documents": lambda n, m, h=HEADS: Documents((torch.arange(n) // 5, torch.arange(m) // 5)),
+    "order": lambda n, m, h=HEADS: Order((torch.arange(n) * 7 % 11, torch.arange(m) * 5 % 11)),
+    "causal and window": lambda n, m, h=HEADS: Causal() & Window(40),
+    "window or prefix": lambda n, m, h=HEADS: Window(2) | Prefix(2),
+    "not window": lambda n, m, h=HEADS: ~Window(2),
+    "nothing": lambda n, m, h=HEADS: ~Full(),
 }
 
-BIASES: dict[str, Callable[[], Bias | None]] = {
-    "no bias": lambda: None,
-    "alibi": lambda: ALiBi(HEADS),
-    "alibi of the past": lambda: ALiBi(HEADS, two_sided=False),
-    "alibi learned": lambda: ALiBi(HEADS, learned=True),
-    "relative": lambda: Relative(CHANNELS, reach=3),
-    "relative keys": lambda: Relative(CHANNELS, reach=6, values=False),
-    "buckets": lambda: Buckets(HEADS, buckets=8, farthest=20),
-    "buckets of the past": lambda: Buckets(HEADS, buckets=8, farthest=20, both_directions=False),
+BIASES: dict[str, Callable[[int], Bias | None]] = {
+    "no bias": lambda h: None,
+    "alibi": lambda h: ALiBi(h),
+    "alibi of the past": lambda h: ALiBi(h, two_sided=False),
+    "alibi learned": lambda h: ALiBi(h, learned=True),
+    "relative": lambda h: Relative(CHANNELS, reach=3),
+    "relative keys": lambda h: Relative(CHANNELS, reach=6, values=False),
+    "buckets": lambda h: Buckets(h, buckets=8, farthest=20),
+    "buckets of the past": lambda h: Buckets(h, buckets=8, farthest=20, both_directions=False),
 }
 
 
 def random_inputs(
-    n: int, m: int, *, groups: int = HEADS, width: int = CHANNELS, dtype: torch.dtype = torch.float64
+    n: int,
+    m: int,
+    *,
+    heads: int = HEADS,
+    groups: int | None = None,
+    width: int = CHANNELS,
+    dtype: torch.dtype = torch.float64,
 ) -> list[Tensor]:
-    """q, k, v that want gradients."""
+    """q, k, v that want gradients; as many key heads as query heads, or `groups` of them."""
     draw = torch.Generator().manual_seed(1000 * n + m)
-    shapes = [(BATCH, HEADS, n, CHANNELS), (BATCH, groups, m, CHANNELS), (BATCH, groups, m, width)]
+    g = heads if groups is None else groups
+    shapes = [(BATCH, heads, n, CHANNELS), (BATCH, g, m, CHANNELS), (BATCH, g, m, width)]
     return [torch.randn(*s, generator=draw, dtype=torch.float64).to(dtype).requires_grad_() for s in shapes]
 
 
-def made(bias: str, dtype: torch.dtype = torch.float64) -> Bias | None:
+def made(bias: str, dtype: torch.dtype = torch.float64, heads: int = HEADS) -> Bias | None:
     torch.manual_seed(5)
-    bias_object = BIASES[bias]()
+    bias_object = BIASES[bias](heads)
     return bias_object if bias_object is None else bias_object.to(dtype)
 
 

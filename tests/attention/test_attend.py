@@ -171,7 +171,16 @@ BAD = [
     ({"v": (2, 4, 6, 8)}, r"keys and values must belong together, got 4 heads of 7 keys and 4 heads of 6 values"),
     ({"k": (2, 3, 7, 8), "v": (2, 3, 7, 8)}, r"key heads must divide that of query heads, got g=3 and h=4"),
     ({"dtype": torch.float32}, r"must have one floating dtype, got torch.float64, torch.float32 and torch.float64"),
-    ({"dropout": 1.0}, r"dropout must be at least 0 and less than 1, got 1.0"),
+    ({"dropout": 1.0}, r"dropout must be at least 0 and less than 1, got 1.0; give a float, 0.0 when not training"),
+    ({"dropout": "x"}, r"dropout must be at least 0 and less than 1, got 'x'; give a float"),
+    ({"dropout": None}, r"dropout must be at least 0 and less than 1, got None; give a float"),
+    ({"dropout": torch.tensor(0.1)}, r"dropout must be at least 0 and less than 1, got tensor\(0.1000\); give a float"),
+    ({"scale": torch.tensor(0.5)}, r"scale must be a number, got Tensor; for a learned one multiply q by it"),
+    ({"scale": "x"}, r"scale must be a number, got str; use float\(...\)"),
+    (
+        {"q": (2, 4, 5, 0), "k": (2, 4, 7, 0)},
+        r"q and k have c=0 channels, and scale=None is c\^\(−½\); give a scale, or at least one channel",
+    ),
     (
         {"mask": torch.ones(5, 7, dtype=torch.bool)},
         r"mask must be a Mask of regard.attention, got Tensor; wrap a bool tensor, True = may attend, in Dense",
@@ -190,6 +199,7 @@ BAD = [
     ({"bias": Relative(5)}, r"Relative was made for 5 channels a head, got queries of 8 and values of 8"),
     ({"bias": Buckets(4), "where": torch.zeros(2, 7, 2)}, r"Buckets reads places on one axis, got where with 2"),
     ({"where": torch.arange(6)}, r"where must have the shape n, b n or b n s with n=7 and b=2, got \(6,\)"),
+    ({"where": torch.zeros(2, 7, 0)}, r"with n=7 and b=2, got \(2, 7, 0\); a place has at least one axis"),
     ({"where": torch.ones(7, dtype=torch.bool)}, r"where must hold numbers \(coordinates\), got torch.bool"),
     ({"where": (torch.zeros(2, 5, 2), torch.arange(7))}, r"the same number of axes, got 2 and 1 in where"),
     (
@@ -205,9 +215,29 @@ def test_words_of_errors(change, words):
                (("q", (2, 4, 5, 8)), ("k", (2, 4, 7, 8)), ("v", (2, 4, 7, 8))))  # fmt: skip
     if "dtype" in change:
         k = k.to(change["dtype"])
-    how = {name: x for name, x in change.items() if name in ("mask", "bias", "where", "dropout")}
+    how = {name: x for name, x in change.items() if name in ("mask", "bias", "where", "scale", "dropout")}
     with pytest.raises(ValueError, match=words):
         attend(q, k, v, **how)
+
+
+@pytest.mark.parametrize("call", [attend, explain])
+def test_what_has_no_numbers_is_refused(call):
+    x = torch.zeros(2, 4, 5, 8)
+    for at, name in enumerate("qkv"):
+        for value, kind in ((x.tolist(), "list"), (None, "NoneType"), (x.numpy(), "ndarray")):
+            given = [x, x, x]
+            given[at] = value
+            with pytest.raises(ValueError, match=rf"{name} must be a tensor, got {kind}; use torch.as_tensor\(...\)"):
+                call(*given)
+    shape_only = x.to("meta")
+    with pytest.raises(ValueError, match=r"q is a meta tensor, which has a shape and no numbers; make it on a device"):
+        call(shape_only, shape_only, shape_only)
+
+
+def test_no_channels_are_possible_with_a_scale():
+    """All scores are 0 then, so the mean of the values comes out."""
+    q, v = torch.zeros(1, 1, 3, 0), torch.randn(1, 1, 3, 4)
+    torch.testing.assert_close(attend(q, q, v, scale=1.0), v.mean(2, keepdim=True).expand_as(v))
 
 
 def test_words_of_errors_of_biases():

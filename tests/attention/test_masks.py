@@ -1,5 +1,7 @@
 """Masks: what each allows, and that the answers for whole blocks are never wrong."""
 
+import re
+
 import numpy as np
 import pytest
 import torch
@@ -200,5 +202,75 @@ def test_errors_say_what_was_given_and_what_to_do():
         Causal() and Window(3)
     with pytest.raises(TypeError, match=r"a mask combines with a mask, got Tensor; wrap a bool tensor in Dense"):
         Causal() & torch.ones(3, 3)
-    with pytest.raises(ValueError, match="block must be at least 1"):
-        BigBird(block=0)
+    with pytest.raises(TypeError, match=r"a mask combines with a mask, got Tensor; wrap a bool tensor in Dense"):
+        torch.ones(3, 3, dtype=torch.bool) & Causal()
+    with pytest.raises(TypeError, match=r"a mask combines with a mask, got the class Causal; write Causal\(...\)"):
+        Causal | Window(3)
+    with pytest.raises(TypeError, match=r"a mask combines with a mask, got int"):
+        Not(3)
+
+
+@pytest.mark.parametrize("reach", ["3", None, torch.tensor(3), torch.tensor([3, 4]), float("nan"), -1, -0.5])
+def test_a_reach_is_a_number(reach):
+    words = rf"reach must be 0 or more, got {re.escape(repr(reach))}; give a number: Window\(0\) sees only its own place"
+    with pytest.raises(ValueError, match=words):
+        Window(reach)
+
+
+@pytest.mark.parametrize("length", ["a", None, torch.tensor(3), float("nan")])
+def test_a_prefix_has_a_number_of_places(length):
+    words = rf"length must be a number, got {re.escape(repr(length))}; Prefix\(3\) lets all see the places 0, 1 and 2"
+    with pytest.raises(ValueError, match=words):
+        Prefix(length)
+
+
+@pytest.mark.parametrize("setting", [{"block": 0}, {"block": "x"}, {"block": 2.5}, {"random": -1}, {"seed": "a"}])
+def test_bigbird_takes_whole_numbers(setting):
+    ((name, value),) = setting.items()
+    words = r"block must be at least 1 and the counts at least 0, all whole numbers, got BigBird\(.*"
+    with pytest.raises(ValueError, match=words + re.escape(f"{name}={value!r}")):
+        BigBird(**setting)
+
+
+@pytest.mark.parametrize("real", ["x", ["a", "b"], None, [[True], [True, False]]])
+def test_padding_says_what_it_takes(real):
+    words = r"Padding takes whole lengths \(b\) or a bool tensor b m, True = real, got {}; give a list of whole numbers"
+    with pytest.raises(ValueError, match=words.format(re.escape(repr(real)))):
+        Padding(real)
+    with pytest.raises(ValueError, match=r"True = real, got torch.complex64 \(2,\)"):
+        Padding(torch.zeros(2, dtype=torch.complex64))
+
+
+@pytest.mark.parametrize("allowed, kind", [([[True]], "list"), (np.ones((2, 2), dtype=bool), "ndarray"), (None, "NoneType")])
+def test_dense_takes_a_tensor(allowed, kind):
+    with pytest.raises(ValueError, match=rf"True = may attend, got {kind}; use torch.as_tensor\(...\)"):
+        Dense(allowed)
+
+
+@pytest.mark.parametrize("data, kinds", [
+    ([0, 0, 1], "list"),
+    (None, "NoneType"),
+    (([0, 0], [0, 1]), "list and list"),
+    ((torch.zeros(3),) * 3, "tuple"),
+])  # fmt: skip
+def test_what_tokens_hold_is_in_tensors(data, kinds):
+    words = rf"takes a tensor, or a pair \(here, there\) of tensors, got {kinds}; use torch.tensor\(...\)"
+    for mask in (Documents, Order):
+        with pytest.raises(ValueError, match=f"{mask.__name__} {words}"):
+            mask(data)
+
+
+def test_numbers_of_any_kind_are_numbers():
+    """Places may be real, so a reach may be; and what numpy counted is as good as what Python did."""
+    assert as_text(Window(1.5), 3, 3, torch.tensor([0.0, 1.5, 3.1])) == ["##.", "##.", "..#"]
+    for one in (1, 1.0, np.int64(1), np.float32(1)):
+        assert as_text(Window(one), 4, 4) == as_text(Window(1), 4, 4)
+        assert as_text(Prefix(one), 4, 4) == as_text(Prefix(1), 4, 4)
+    assert as_text(Prefix(-1), 3, 3) == as_text(Causal(), 3, 3)
+
+
+def test_ranks_may_have_any_dtype():
+    ranks = torch.tensor([2, 0, 1, 3])
+    for dtype in (torch.int32, torch.float16, torch.bfloat16):
+        some, every = lawful(Order(ranks.to(dtype)), 4, 4, None, 1)
+        assert np.array_equal(some, every)

@@ -86,12 +86,15 @@ def remembered(mask: Mask | None, n: int, m: int, heads: int, block: int, join: 
     return tuple(cut(block_structure(mask, here, there, block), n, m, heads, block, join))
 
 
-@torch.compiler.assume_constant_result
 def from_numbers(settings: tuple[Any, ...] | None, n: int, m: int, heads: int, block: int, join: bool) -> Any:
     """`remembered` for a tracer, which can pass numbers through but no objects: plain tuples in, plain tuples out."""
     mask = None if settings is None else from_settings(settings)
     strips = remembered(mask, n, m, heads, block, join)
     return tuple((s.rows.start, s.rows.stop, plain_columns(s.columns), s.full, s.repeat) for s in strips)
+
+
+# What torch.compiler.assume_constant_result sets; calling it would import the whole compiler, more than a second for everybody.
+from_numbers._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 
 def plain_columns(columns: slice | tuple[int, ...]) -> tuple[str, tuple[int, ...]]:
