@@ -71,7 +71,8 @@ def train(words: list[str]) -> int:
     if "-h" in rest or "--help" in rest:
         print(options.help_text(recipe, given.get("--data"), given.get("--model")))
         return 0
-    settings = options.read(recipe, given.get("--data"), given.get("--model"), rest)
+    default = verbs.asked_for(recipe, given.get("--data"), given.get("--model"), given.get("--out"), resume)
+    settings = options.read(default, rest, f"regard train {recipe}")
     run = verbs.train(
         recipe,
         data=given.get("--data"),
@@ -116,8 +117,9 @@ def generate(words: list[str]) -> int:
         for number, text in enumerate(verbs.samples(model, prompt, **sampling), 1):
             print(f"── {number} ──\n{prompt}{text}")
         return 0
-    print(prompt, end="", flush=True)
-    for piece in verbs.generate(model, prompt, **sampling):
+    pieces = verbs.generate(model, prompt, **sampling)
+    print(prompt + next(pieces, ""), end="", flush=True)  # a prompt that cannot be read is refused before it is shown
+    for piece in pieces:
         print(piece, end="", flush=True)
     print()
     return 0

@@ -4,25 +4,37 @@ from __future__ import annotations
 
 import contextlib
 import io
+import os
+import re
 import sys
 import time
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from dataclasses import fields, is_dataclass
+from types import NoneType, UnionType
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import tyro
 
 from regard import config as configs
+from regard.config import nearest
 from regard.decode import Sampling
-from regard.recipes import UNKNOWN, find_recipe
+from regard.recipes import Recipe, find_recipe
 
 PATIENCE = 3.0  # seconds without a word that a log can bear
 FOLLOWS = ("model.vocab", "model.context", "model.classes")  # what the data decides
+FIRST = {  # what `regard train` takes before the options of the recipe
+    "--data PATH": "a text file, a folder, a glob, or rows with labels (.csv, .jsonl); without it: Python's own source",
+    "--model KIND": "decoder (writes on) or encoder (fills in); rows with labels train an encoder",
+    "--out DIR": "where the run is kept; without it: runs/text, runs/text-2, ...",
+    "--resume": "go on with the run of --out, exactly where it stopped; without --out: the last one",
+    "--from RUN": "start with the weights of an earlier run",
+    "--debug": "the whole traceback when something goes wrong",
+}
 
 
-def read(recipe: str, path: str | None, kind: str | None, words: list[str]) -> dict[str, Any]:
-    """The settings that differ from the recipe's defaults, by dotted name."""
-    default = find_recipe(recipe, path, kind)
-    chosen = parse(type(default), words, default, f"regard train {recipe}")
+def read(default: Recipe, words: list[str], program: str) -> dict[str, Any]:
+    """The settings that differ from those of a recipe, by dotted name."""
+    chosen = parse(type(default), words, default, program, tuple(each.split()[0] for each in FIRST))
     changed = {key: value for key, _, value in configs.differences(default, chosen)}
     for key in FOLLOWS:
         if key in changed:
@@ -37,21 +49,35 @@ def help_text(recipe: str, path: str | None, kind: str | None) -> str:
     shown = io.StringIO()
     with contextlib.suppress(SystemExit), contextlib.redirect_stdout(shown):
         tyro.cli(type(default), args=["--help"], default=default, prog=f"regard train {recipe}")
+    first = "\n".join(f"  {name:<14}{what}" for name, what in FIRST.items())
     return (
-        f"{type(default).__doc__}\n\n"
-        "Besides: --data PATH  --model KIND  --from RUN  --out DIR  --resume. --data and --model choose the defaults below.\n"
-        f"A default of {UNKNOWN} for model.vocab and model.context means that they follow from the data.\n\n{shown.getvalue()}"
+        f"usage: regard train {recipe} [--data PATH] [OPTIONS]\n\n{type(default).__doc__}\n\n{first}\n\n"
+        f"--data and --model choose the defaults of all that follows.\n\n{without_what_cannot_be_set(shown.getvalue())}"
     )
+
+
+def without_what_cannot_be_set(text: str) -> str:
+    """tyro's help from the first section on, without what follows from the data or was said before."""
+    kept, hidden = [], False
+    for line in text[max(0, text.find("data options") - 1):].splitlines():
+        if (option := re.match(r"\W*--([a-z.]+)", line)) or "options" in line:
+            hidden = option is not None and option[1] in (*FOLLOWS, "data.path")
+        if not hidden:
+            kept.append(line.rstrip())
+    return "\n".join(kept)
 
 
 def read_sampling(words: list[str]) -> tuple[dict[str, Any], list[str]]:
     """Settings of `generate` that differ from the defaults, and the words that are none."""
     own, rest = [], []
-    names = {"--" + name.replace("_", "-") for name in configs.to_dict(Sampling())}
+    known = options_of(Sampling)
     words = list(words)
     while words:
         word = words.pop(0)
-        if word.partition("=")[0].replace("_", "-") not in names:
+        name = word.partition("=")[0].replace("_", "-")
+        if name.startswith("--") and name != "--prompt" and name not in known:
+            raise unknown(word, [*known, "--prompt"], "regard generate")
+        if name not in known:
             rest.append(word)
             continue
         own.append(word)
@@ -71,17 +97,103 @@ def sampling_help() -> str:
     return shown.getvalue().partition("\n\n")[2]  # the usage is said already
 
 
-def parse(cls: type[Any], words: list[str], default: Any, program: str) -> Any:
-    """tyro, but what is wrong is a ValueError of one line."""
-    said = io.StringIO()
+# ── what is wrong, in one line ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def parse(cls: type[Any], words: list[str], default: Any, program: str, more: tuple[str, ...] = ()) -> Any:
+    """tyro, but what is wrong is a ValueError of one line. `more`: options that are read elsewhere, to be suggested."""
+    known = options_of(cls)
+    check_words(words, known, more, program)
     try:
-        with contextlib.redirect_stderr(said):
+        with contextlib.redirect_stderr(io.StringIO()):  # there it draws a box, in colours
             return tyro.cli(cls, args=words, default=default, prog=program)
-    except SystemExit:
-        lines = [line.strip() for line in said.getvalue().splitlines()]
-        lines = [line for line in lines if line.strip("─-╭╮╰╯│ ") and not line.startswith("For full helptext")]
-        message = " ".join(lines[1:] or lines) or "the options could not be read"
-        raise ValueError(f"{message}; see: {program} --help") from None
+    except SystemExit as error:
+        raise ValueError(f"{reason(error, known)}; see: {program} --help") from None
+
+
+def options_of(cls: type[Any]) -> dict[str, Any]:
+    """Each option of a dataclass (and of the dataclasses in it) with its type: --train.steps: int | None."""
+    found: dict[str, Any] = {}
+    for name, hint in get_type_hints(cls).items():
+        option = "--" + name.replace("_", "-")
+        if isinstance(hint, type) and is_dataclass(hint):
+            found |= {f"{option}.{each[2:]}": one for each, one in options_of(hint).items()}
+        elif name in {field.name for field in fields(cls)}:
+            found[option] = hint
+    return found
+
+
+def check_words(words: list[str], known: Mapping[str, Any], more: tuple[str, ...], program: str) -> None:
+    """Raise a ValueError for the first word that is no option, or no value for one."""
+    waiting = list(words)
+    while waiting:
+        word = waiting.pop(0)
+        name, equals, value = word.partition("=")
+        name = name.replace("_", "-")
+        positive = re.sub(r"^--(.*\.)?no-", r"--\1", name)
+        hint = known.get(name, known.get(positive))
+        if hint is None or (hint is not bool and name not in known):
+            raise unknown(word, [*known, *more], program)
+        if hint is bool:
+            continue
+        several = get_origin(hint) is tuple
+        values = [value] if equals else []
+        while not equals and waiting and not waiting[0].startswith("--") and (several or not values):
+            values.append(waiting.pop(0))
+        if not values:
+            raise ValueError(f"{name} needs a value after it; see: {program} --help")
+        for each in values:
+            if not fits(each, hint):
+                choices = [one for one in get_args(hint) if isinstance(one, str)]
+                near = nearest(each, choices)
+                hope = f"; did you mean '{near}'?" if near else ""
+                raise ValueError(f"{name} must be {expected(hint)}, got '{each}'{hope}")
+
+
+def unknown(word: str, known: list[str], program: str) -> ValueError:
+    name = word.partition("=")[0]
+    if not name.startswith("-"):
+        hope = f"did you mean --data {word}? " if "--data" in known and os.path.exists(word) else ""
+        return ValueError(f"'{word}' is no option and no value of one; {hope}see: {program} --help")
+    settable = [each for each in known if each[2:] not in FOLLOWS]
+    same = [each for each in settable if each.rpartition(".")[2] == name.lstrip("-").replace("_", "-")]
+    near = same[0] if same else nearest(name, settable)
+    return ValueError(f"there is no option {name}; {f'did you mean {near}? ' if near else ''}see: {program} --help")
+
+
+def fits(word: str, hint: Any) -> bool:
+    """Can a word be read as this type?"""
+    if isinstance(hint, UnionType):
+        return any(fits(word, each) for each in get_args(hint))
+    if get_origin(hint) is Literal:
+        return word in get_args(hint)
+    if hint in (int, float):
+        with contextlib.suppress(ValueError):
+            hint(word)
+            return True
+        return False
+    return hint is not NoneType or word == "None"
+
+
+def expected(hint: Any) -> str:
+    if isinstance(hint, UnionType):
+        return " or ".join(expected(each) for each in get_args(hint))
+    if get_origin(hint) is Literal:
+        return "one of " + ", ".join(map(str, get_args(hint)))
+    return {int: "a whole number", float: "a number", NoneType: "None"}.get(hint, "text")
+
+
+def reason(error: BaseException, known: Mapping[str, Any]) -> str:
+    """Why a dataclass refused its values, with the option's name in place of the field's."""
+    cause: BaseException | None = error
+    while cause is not None and not isinstance(cause, ValueError):
+        cause = cause.__cause__ or cause.__context__
+    words = str(cause or "the options could not be read")
+    field = re.match(r"(\w+)(?: of \w+)? (?=must|is)", words)
+    if field is None:
+        return words
+    same = [each for each in known if re.split(r"[.]|--", each)[-1] == field[1].replace("_", "-") and each[2:] not in FOLLOWS]
+    return f"{same[0]} {words[field.end():]}" if len(same) == 1 else words
 
 
 def note() -> Callable[[str, float | None], None]:

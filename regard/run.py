@@ -99,7 +99,7 @@ class Run:
     def create(cls, path: files.PathLike, sections: Mapping[str, Any]) -> Run:
         """A new run in a folder that is not there yet or empty. Sections are plain values, dicts or config dataclasses."""
         path = Path(path)
-        _refuse(path)
+        check_free(path)
         try:
             path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -117,7 +117,7 @@ class Run:
             what = "is a file" if path.exists() else "does not exist"
             raise FileNotFoundError(f"{path} {what}; give the folder of a run, as made by regard train")
         if not (path / "config.json").exists():
-            raise FileNotFoundError(f"{path} is no run of regard: there is no config.json in it")
+            raise FileNotFoundError(f"{path} is no run of regard: there is no config.json in it; give one made by regard train")
         config = files.read_json(path / "config.json")
         if not isinstance(config, dict) or "regard" not in config:
             raise ValueError(f"{path} is no run of regard: its config.json is of another program")
@@ -284,8 +284,9 @@ def _processor() -> str:
         return platform.processor() or platform.machine()
 
 
-def _refuse(path: Path) -> None:
-    """Raise unless a run may be made here."""
+def check_free(path: files.PathLike) -> None:
+    """Raise unless a run may be made here. Nothing is made yet: it can be asked before long work on data."""
+    path = Path(path)
     if path.exists() and not path.is_dir():
         raise FileExistsError(f"{path} is a file; choose a folder that is not there yet with --out")
     if Run.exists(path):
@@ -294,6 +295,11 @@ def _refuse(path: Path) -> None:
     if there:
         some = ", ".join(there[:3]) + (", ..." if len(there) > 3 else "")
         raise FileExistsError(f"{path} is no run and is not empty (it holds {some}); choose another folder with --out")
+    above = next(each for each in (path, *path.parents) if each.exists())
+    if not above.is_dir():
+        raise NotADirectoryError(f"cannot make the folder {path}: {above} is a file; choose another with --out")
+    if not os.access(above, os.W_OK | os.X_OK):
+        raise PermissionError(f"cannot make the folder {path}: {above} may not be written to; choose another with --out")
 
 
 def _event(line: str) -> dict[str, Any] | None:

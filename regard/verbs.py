@@ -12,17 +12,20 @@ import torch
 from torch import Tensor, nn
 
 from regard import config as configs
-from regard import decode
+from regard import decode, files
 from regard.data import tokens as tokenizers
 from regard.data.batch import Source, TensorSource
 from regard.data.labelled import LabelledConfig, prepare_labelled
 from regard.data.text import TextConfig, prepare
 from regard.look.plot import curves
 from regard.models.sequences import Decoder, Encoder, SequenceConfig
-from regard.recipes import ClassifierRecipe, DecoderRecipe, EncoderRecipe, Recipe, find_recipe
-from regard.run import Run, TrainConfig, load_model
+from regard.recipes import RECIPES, ClassifierRecipe, DecoderRecipe, EncoderRecipe, Recipe, choose, find_recipe
+from regard.run import Run, TrainConfig, check_free, load_model
+from regard.symmetry import check as measure
+from regard.symmetry.report import Report
 from regard.training import loop
 from regard.training.progress import Observer, watch
+from regard.training.step import pick_device
 from regard.training.task import Classify, MaskedToken, NextToken, Task, as_task
 
 Note = Callable[[str, float | None], None]
@@ -78,11 +81,17 @@ def train(
         asked = changed(of_run(run), settings)
         if data is not None:
             asked = changed(asked, {"data.path": os.fspath(data)})
+        for name, then, now in (("model", run.config["kind"], model), ("from", run.config.get("from"), start)):
+            if now is not None and os.fspath(now) != then:
+                raise ValueError(f"{run.path} was started with another --{name}: {then or 'none'}, not {now}; leave it out")
         run.agree("data", asked.data)
         run.agree("model", asked.model)
+        run.agree("train", asked.train, but=loop.MAY_CHANGE)
         job = prepared(asked, note, tokenizer=tokenizers.load(run.tokenizer_file) if run.tokenizer_file.exists() else None)
         origin = run.config.get("from")
     else:
+        place = fresh(recipe) if out is None else out
+        check_free(place)  # before any work on data
         asked = changed(find_recipe(recipe, None if data is None else os.fspath(data), model), settings)
         old = None if start is None else Run.open(start)
         if old is not None:
@@ -90,7 +99,7 @@ def train(
         job = prepared(asked, note, tokenizer=None if old is None else tokenizers.load(old.tokenizer_file))
         origin = None if start is None else os.fspath(start)
         run = Run.create(
-            fresh(recipe) if out is None else out,
+            place,
             {"recipe": recipe, "kind": job.kind, "model": job.model.config, "data": asked.data, "train": asked.train}
             | {"corpus": job.about}
             | ({} if origin is None else {"from": origin}),
@@ -101,7 +110,14 @@ def train(
         adopt(job.model, Run.open(origin))
     loop.fit(run, job.model, job.task, job.source, asked.train, resume=resume, observers=watching, sample=job.sample)
     curves(run)
+    write_laws(run)
     return run
+
+
+def asked_for(recipe: str, data: str | None, kind: str | None, out: str | None, resume: bool) -> Recipe:
+    """The settings that options change: the recipe's own for this data, or those of the run that goes on."""
+    choose("recipe", recipe, tuple(RECIPES))
+    return of_run(Run.open(out or latest(recipe))) if resume else find_recipe(recipe, data, kind)
 
 
 def train_module(
@@ -136,6 +152,7 @@ class Job:
 
 def prepared(recipe: Recipe, note: Note | None = None, tokenizer: tokenizers.Tokenizer | None = None) -> Job:
     """Read the data, then make model, task and source to its measure."""
+    pick_device(recipe.train.device)  # an error before long work, not after
     seed, batch = recipe.train.seed, recipe.train.batch
     reading: dict[str, Any] = {"seed": seed, "note": note, "tokenizer": tokenizer}
     torch.manual_seed(seed)
@@ -262,6 +279,44 @@ def predict(path: str | os.PathLike[str], texts: Sequence[str]) -> list[dict[str
         order = shares.argsort(descending=True).tolist()
         answers.append({labels[i]: shares[i].item() for i in order})
     return answers
+
+
+# ── check ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def check(model: Any, inputs: Any = None, **how: Any) -> Report:
+    """Does a model keep the laws that it promises? Of a module with inputs, or of a target by its name.
+
+        assert check(model, x, laws=["permutation", "causality"]).ok
+        check("runs/mine")                                # or a Hugging Face directory, or "package.module:function"
+
+    how: symmetry, laws, roles, seed, trials, dtype (see regard.symmetry.check); device for a target.
+    """
+    if not isinstance(model, str | os.PathLike):
+        if inputs is None:
+            raise ValueError("check needs inputs beside the model: a tensor, a tuple, or a dict by the names of its forward")
+        return measure.check(model, inputs, **how)
+    if inputs is not None:
+        raise ValueError("a target brings its own inputs; to check a module on yours, give the module itself")
+    from regard.targets import open_target  # knows foreign libraries, which nothing else needs
+
+    target = open_target(model, seed=how.get("seed", 0))
+    device = how.pop("device", None)
+    given = target.inputs
+    if device is not None:
+        target.model.to(device)
+        given = {name: x.to(device) if isinstance(x, Tensor) else x for name, x in given.items()}
+    known = {"symmetry": target.symmetry, "roles": target.roles, "name": target.name}
+    return measure.check(target.model, given, **{**{key: value for key, value in known.items() if value is not None}, **how})
+
+
+def write_laws(run: Run) -> None:
+    """laws.json of a finished run: what it promises, measured. A run is not lost over it."""
+    try:
+        found = check(run.path, trials=4).to_json()
+    except (ImportError, ValueError, OSError, RuntimeError) as error:
+        found = {"ok": None, "laws": [], "error": " ".join(str(error).split())}
+    files.write_json(run.path / "laws.json", found)
 
 
 # ── places ───────────────────────────────────────────────────────────────────────────────────────────────────────────

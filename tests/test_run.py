@@ -85,8 +85,15 @@ def test_an_empty_folder_will_do(tmp_path):
 
 def test_a_folder_that_cannot_be_made(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(OSError, match="cannot make the folder .*: Not a directory; choose another with --out"):
+    with pytest.raises(NotADirectoryError, match="cannot make the folder .*run: .*file is a file; choose another with --out"):
         Run.create(tmp_path / "file" / "run", {})
+
+
+def test_a_folder_that_may_not_be_written_to(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "access", lambda path, mode: path != tmp_path)          # root may write everywhere
+    with pytest.raises(PermissionError, match="cannot make the folder .*run: .* may not be written to; choose another"):
+        Run.create(tmp_path / "new" / "run", {})
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("text, words", [

@@ -1,6 +1,8 @@
 """Text in one command: train, stop, resume, generate, predict; from Python and from the command line."""
 
 import json
+import os
+import re
 
 import pytest
 import torch
@@ -22,8 +24,19 @@ TINY = {
 TINY_WORDS = [word for name, value in TINY.items() for word in (f"--{name}", str(value))]
 
 
+@pytest.fixture
+def everything():
+    """For tests of what a run ends with: the curves, the laws, samples of full length. The others go without: these take ten
+    times as long as a few small steps."""
+
+
 @pytest.fixture(autouse=True)
-def in_a_folder_of_its_own(tmp_path, monkeypatch):
+def in_a_folder_of_its_own(tmp_path, monkeypatch, request):
+    if "everything" not in request.fixturenames:
+        monkeypatch.setattr(verbs, "curves", lambda run: None)
+        monkeypatch.setattr(verbs, "write_laws", lambda run: None)
+        monkeypatch.setattr(verbs, "SAMPLE", 4)
+        monkeypatch.setattr(os, "fsync", lambda handle: None)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("REGARD_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv("REGARD_BUDGET", raising=False)
@@ -50,11 +63,13 @@ def trained(out="run", steps=6, **how):
     return run, losses.seen
 
 
-def test_a_run_has_everything_and_the_model_can_be_used():
+def test_a_run_has_everything_and_the_model_can_be_used(everything):
     run, losses = trained(steps=8)
     assert [step for step, _ in losses] == list(range(1, 9))
     names = {path.name for path in run.path.iterdir()}
-    assert {"config.json", "model.safetensors", "tokenizer.json", "state", "metrics.jsonl", "curves.png", "samples"} <= names
+    files = {"config.json", "model.safetensors", "tokenizer.json", "metrics.jsonl", "curves.png", "laws.json"}
+    assert files | {"state", "samples"} <= names and json.loads((run.path / "laws.json").read_text())["ok"] is True
+    assert len((run.path / "samples" / "8.txt").read_text()) >= verbs.SAMPLE
     assert (run.path / "curves.png").read_bytes().startswith(b"\x89PNG")
     assert run.config["model"]["vocab"] == len(set(SENTENCES)) and run.config["model"]["context"] == 16
     model = regard.load(run.path)
@@ -88,7 +103,6 @@ def test_stopped_and_resumed_equals_never_stopped():
         def stepped(self, step, loss, tokens, seconds):
             super().stepped(step, loss, tokens, seconds)
             if step == 5:
-                import os
                 import signal
 
                 os.kill(os.getpid(), signal.SIGINT)
@@ -103,8 +117,29 @@ def test_stopped_and_resumed_equals_never_stopped():
     assert steps == [loss for _, loss in whole]
 
 
-def test_resuming_with_other_options_says_which():
+def test_an_occupied_folder_is_refused_before_any_work_on_data(tmp_path):
+    trained("run", 2)
+    (tmp_path / "papers").mkdir()
+    (tmp_path / "papers" / "a.txt").write_text("mine")
+    (tmp_path / "other.txt").write_text(SENTENCES * 21)
+    notes, before = [], cached(tmp_path)
+    for out, words in (
+        ("run", "run holds a run already; go on with it with --resume, or choose another folder with --out"),
+        ("papers", "papers is no run and is not empty (it holds a.txt); choose another folder with --out"),
+        ("text.txt", "text.txt is a file; choose a folder that is not there yet with --out"),
+    ):
+        with pytest.raises(FileExistsError, match=f"^{re.escape(words)}$"):
+            verbs.train("text", data="other.txt", out=out, steps=1, observers=[], note=lambda *facts: notes.append(facts))
+    assert not notes and cached(tmp_path) == before != set()
+
+
+def cached(folder):
+    return {path for path in (folder / "cache").rglob("*") if path.is_file()}
+
+
+def test_resuming_with_other_options_says_which(monkeypatch):
     trained("run", 4)
+    monkeypatch.setattr(verbs, "prepared", None)  # it is said before the data is read
     with pytest.raises(ValueError, match=r"train\.lr was None and is now 0\.5"):
         verbs.train("text", out="run", resume=True, options={"train.lr": 0.5}, observers=[])
     with pytest.raises(ValueError, match=r"data\.path was 'text.txt' and is now 'other.txt'"):
@@ -142,7 +177,7 @@ def test_labelled_text_from_nothing_and_from_a_run_without_labels():
         verbs.predict("masked", ["x"])
 
 
-def test_any_module_and_any_tensors():
+def test_any_module_and_any_tensors(everything):
     torch.manual_seed(0)
     x = torch.randn(200, 4)
     y = (x[:, 0] > 0).long()
@@ -169,7 +204,7 @@ def regard_command(capsys, *words):
     return code, said.out, said.err
 
 
-def test_train_generate_and_predict_as_commands(capsys):
+def test_train_generate_and_predict_as_commands(capsys, everything):
     code, out, _ = regard_command(
         capsys, "train", "text", "--data", "text.txt", "--out", "mine", "--train.steps", "4", *TINY_WORDS
     )
@@ -203,6 +238,8 @@ def test_help_explains_every_option(capsys):
     assert code == 0
     for words in ("--model.dim", "--train.minutes", "--data.context", "--data PATH", "the budget in minutes", "(default: 2.0)"):
         assert words in out
+    for words in ("--model.vocab", "--model.context", "--data.path", " \n"):  # the data decides them, or it was said before
+        assert words not in out
     code, out, _ = regard_command(capsys, "generate", "--help")
     assert code == 0 and "--top-p" in out and "--stop" in out
 
@@ -212,8 +249,17 @@ WRONG = [
     (["train", "texts"], "there is no recipe called 'texts'; did you mean 'text'?"),
     (["train", "text", "--data", "nowhere.txt"], "there is no nowhere.txt"),
     (["train", "text", "--data"], "--data needs a value after it"),
-    (["train", "text", "--data", "text.txt", "--model.dimm", "3"], "Unrecognized options: --model.dimm"),
-    (["train", "text", "--data", "text.txt", "--model.dim", "wide"], "--model.dim"),
+    (["train", "text", "--data", "*.none"], "no file matches *.none; try it with ls"),
+    (["train", "text", "--data", "empty"], "the folder empty holds no files (hidden ones do not count); give one that does"),
+    (["train", "text", "--data", "empty.txt"], "empty.txt is empty; give a file with text in it"),
+    (["train", "text", "--data", "short.txt"], "too few for context=64 and the token after it; use --data.context 4 or less"),
+    (["train", "text", "--data", "latin.txt"], "latin.txt is not text in UTF-8: byte 3 is 0xE9; it may be Latin-1"),
+    (["train", "text", "--data", "binary"], "binary is binary, not text: there is a NUL at byte 1; give text only"),
+    (["train", "text", "text.txt"], "'text.txt' is no option and no value of one; did you mean --data text.txt?"),
+    (["train", "text", "--data", "text.txt", "--model.dimm=3"], "there is no option --model.dimm; did you mean --model.dim?"),
+    (["train", "text", "--data", "text.txt", "--train.minutes", "-1"], "--train.minutes must be a number above zero, got -1.0"),
+    (["train", "text", "--data", "text.txt", "--train.device", "gpu", "--out", "new"], "device 'gpu' cannot be used"),
+    (["train", "text", "--data", "text.txt", "--data.tokenizer", "no.json", "--out", "new"], "give a tokenizer.json"),
     (["train", "text", "--data", "text.txt", "--model.vocab", "9"], "--model.vocab follows from the data"),
     (["train", "text", "--data", "text.txt", "--model.context", "9"], "give --data.context"),
     (["train", "text", "--data", "text.txt", "--model", "swin"], "there is no kind of model for text called 'swin'"),
@@ -229,10 +275,36 @@ WRONG = [
 
 
 @pytest.mark.parametrize("words, said", WRONG, ids=[" ".join(words) for words, _ in WRONG])
-def test_what_is_wrong_is_one_line(capsys, words, said):
-    code, _, error = regard_command(capsys, *words)
-    assert code == 2 and said in error
+def test_what_is_wrong_is_one_line(capsys, tmp_path, words, said):
+    (tmp_path / "empty").mkdir()
+    for name, content in (("empty.txt", b""), ("short.txt", b"short\n"), ("latin.txt", b"caf\xe9 "), ("binary", b"\1\0\2")):
+        (tmp_path / name).write_bytes(content)
+    code, out, error = regard_command(capsys, *words)
+    assert (code, out) == (2, "") and said in error
     assert error.count("\n") == 1 and error.startswith("regard: ")
+    assert not (tmp_path / "new").exists()
+
+
+def test_resuming_as_something_else_is_one_line(capsys):
+    trained("mine", 2)
+    for words, said in (
+        (["--model.dim", "128"], "model.dim was 32 and is now 128"),  # which is the recipe's default
+        (["--model", "encoder"], "mine was started with another --model: decoder, not encoder; leave it out"),
+        (["--from", "other"], "mine was started with another --from: none, not other; leave it out"),
+    ):
+        code, out, error = regard_command(capsys, "train", "text", "--resume", "--out", "mine", *words)
+        assert (code, out) == (2, "") and said in error and error.count("\n") == 1
+    words = ["--model", "decoder", "--data", "text.txt", "--train.steps", "2", *TINY_WORDS]
+    code, out, _ = regard_command(capsys, "train", "text", "--resume", "--out", "mine", *words)
+    assert code == 0 and "going on from step 2" in out  # the same command again is fine
+
+
+def test_a_prompt_with_unknown_characters_is_one_line(capsys):
+    trained("mine", 2)
+    code, out, error = regard_command(capsys, "generate", "mine", "--prompt", "the ß")
+    assert (code, out) == (2, "")
+    assert error.startswith("regard: unknown character 'ß' (U+00DF) at place 4 of the text: it is none of the ")
+    assert error.endswith("; leave it out, or train with --data.tokens bytes, which knows all\n")
 
 
 def test_a_budget_in_the_environment(monkeypatch):

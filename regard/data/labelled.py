@@ -71,7 +71,8 @@ def prepare_labelled(
     classes = np.array([number[row.label] for row in rows])
     held = _stratified(classes, config.validation, seed)
     if config.validation and not held.any():
-        raise ValueError(f"{config.path} has one row for each label, too few to hold some out; give more, or validation=0")
+        raise ValueError(f"{config.path} has one row for each label, too few to hold some out; give more, or "
+                         "--data.validation 0")
     if tokenizer is None:
         tokenizer = _tokenizer(config, rows, held, seed, tell)
     encoded = []
@@ -223,7 +224,8 @@ def _json_rows(lines: Iterator[str], path: str, text: str, label: str) -> Iterat
 def _column(name: str, names: list[str], path: str) -> int:
     if name not in names:
         near = nearest(name, names)
-        raise ValueError(f"{path} has no column '{name}', it has: {', '.join(names)}; say which one with text= and label="
+        raise ValueError(f"{path} has no column '{name}', it has: {', '.join(names)}; "
+                         "say which one with --data.text and --data.label"
                          + (f" (is it '{near}'?)" if near else ""))
     return names.index(name)
 

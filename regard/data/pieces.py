@@ -239,5 +239,5 @@ def _advice(path: str) -> str:
         if data.startswith(head):
             return words
     if b"\0" in data:
-        return "leave it out: a glob such as 'folder/**/*.txt' takes only some files of a folder"
+        return "give text only: a glob such as 'folder/**/*.txt' takes some files of a folder"
     return "it may be Latin-1 or Windows-1252; save it as UTF-8 (iconv -f WINDOWS-1252 -t UTF-8 old > new)"

@@ -126,7 +126,8 @@ class Subwords(Tokenizer):
 def learn_bpe(texts: Iterable[str], size: int) -> Subwords:
     """Byte-pair encoding with at most `size` ids: the 256 bytes, then the pairs that are most frequent."""
     if size < 257:
-        raise ValueError(f"bpe needs more ids than the 256 bytes, got vocabulary={size}; use 512 or more, or tokens='bytes'")
+        raise ValueError(f"bpe needs more ids than the 256 bytes, got vocabulary={size}; use 512 or more, or "
+                         "--data.tokens bytes")
     package = _package()
     level = package.pre_tokenizers.ByteLevel
     inner = package.Tokenizer(package.models.BPE())

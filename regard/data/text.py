@@ -124,7 +124,7 @@ class Corpus:
             raise ValueError(f"{have}; that is too few to learn from: give more text")
         if self.split < context + 1:
             raise ValueError(f"{have}, too few for context={context} and the token after it; "
-                             f"use context={self.split - 1} or less, or give more text")
+                             f"use --data.context {self.split - 1} or less, or give more text")
 
     def source(self, batch: int, context: int, seed: int) -> Source:
         """Windows of this many tokens, this many at once."""

@@ -42,7 +42,7 @@ class UnknownCharacter(ValueError):
     def __init__(self, character: str, place: int, known: int) -> None:
         super().__init__(
             f"unknown character {character!r} (U+{ord(character):04X}) at place {place} of the text: it is none of the "
-            f"{known} characters this tokenizer was made for; leave it out, or train with tokens='bytes', which knows all")
+            f"{known} characters this tokenizer was made for; leave it out, or train with --data.tokens bytes, which knows all")
         self.character, self.place = character, place
 
 
@@ -222,6 +222,8 @@ def load(path: files.PathLike) -> Tokenizer:
         path = Path(path) / "tokenizer.json"
     try:
         return from_json(files.read_json(path))
+    except FileNotFoundError as error:
+        raise FileNotFoundError(f"{error}; give a tokenizer.json (ours or Hugging Face's), or its folder") from error
     except ValueError as error:
         words = str(error)
         raise ValueError(words if words.startswith(str(path)) else f"{path} is not a tokenizer.json: {words}") from error

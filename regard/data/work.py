@@ -102,7 +102,8 @@ def _encode(tokenizer: Tokenizer, text: str, piece: Piece) -> Any:
         mark = 3 if piece.start == 0 and _starts_with_mark(piece) else 0
         byte = piece.start + mark + len(text[:error.place].encode("utf-8"))
         raise ValueError(f"{piece.path} has the character {error.character!r} (U+{ord(error.character):04X}) at byte {byte}, "
-                         f"which the given tokenizer does not know; leave it out of the text, or use tokens='bytes'") from error
+                         f"which the given tokenizer does not know; leave it out of the text, or use "
+                         "--data.tokens bytes") from error
 
 
 def _starts_with_mark(piece: Piece) -> bool:

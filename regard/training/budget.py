@@ -40,14 +40,19 @@ def by_time(
 
 
 class Clock:
-    """Times real steps until it has seen enough of them: 4 % of the budget and three steps, or 20 % and one."""
+    """Times real steps until it has seen enough of them: 4 % of the budget and three steps, or 20 % and one.
 
-    def __init__(self, seconds: float) -> None:
-        self.budget = seconds
+    `compiled`: the first step may take a minute that tells nothing about the others, so it is left out altogether.
+    """
+
+    def __init__(self, seconds: float, compiled: bool = False) -> None:
+        self.budget, self.compiles = seconds, compiled
         self.taken: list[float] = []
 
     def add(self, seconds: float) -> None:
-        self.taken.append(seconds)
+        if not self.compiles:
+            self.taken.append(seconds)
+        self.compiles = False
 
     @property
     def enough(self) -> bool:
@@ -56,6 +61,6 @@ class Clock:
 
     @property
     def step(self) -> float:
-        """Seconds of a step. The first pays for memory and compilation, so it does not count if there are others."""
+        """Seconds of a step. The first pays for memory, so it does not count if there are others."""
         counted = self.taken[1:] or self.taken
         return max(1e-6, sum(counted) / len(counted))

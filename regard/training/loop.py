@@ -20,12 +20,14 @@ from regard.data.batch import Batch, Source
 from regard.run import Run, TrainConfig, environment
 from regard.training import budget, optim
 from regard.training.checkpoint import Checkpoint, Checkpoints, alone
+from regard.training.compiled import compiled
 from regard.training.progress import Board, Metrics, Result
 from regard.training.recompute import recomputing
 from regard.training.step import Stepper
 from regard.training.stop import Stop
 from regard.training.task import as_task
 
+MAY_CHANGE = ("minutes", "steps", "save_minutes", "save_every", "tensorboard")  # of a TrainConfig, when a run goes on
 READ_EVERY = 16  # steps between two readings of losses from a device that would have to be waited for
 
 
@@ -74,8 +76,7 @@ def fit(
             if config.recompute:
                 after.enter_context(recomputing(model))
             if config.compile:
-                model.compile()
-                after.callback(setattr, model, "_compiled_call_impl", None)
+                after.enter_context(compiled(model))
             return training.go()
         except BaseException as error:
             training.tell("failed", error)
@@ -129,7 +130,7 @@ class Training:
                 raise FileExistsError(f"{self.run.path} was trained already; go on with --resume, or choose another --out")
             return None
         if "train" in self.run.config:
-            self.run.agree("train", self.config, but=("minutes", "steps", "save_minutes", "save_every", "tensorboard"))
+            self.run.agree("train", self.config, but=MAY_CHANGE)
         found, self.notes = self.checkpoints.load()
         then, now = self.run.environment(), environment()
         changed = [f"{key} {then[key]}, now {now[key]}" for key in ("threads", "torch", "processor")
@@ -167,7 +168,7 @@ class Training:
     # ── the loop ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def go(self) -> Result:
-        clock = budget.Clock(60 * (self.config.minutes or 0.0))
+        clock = budget.Clock(60 * (self.config.minutes or 0.0), compiled=self.config.compile)
         self.stepper.model.train()
         while True:
             if self._look_due():

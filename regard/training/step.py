@@ -63,10 +63,13 @@ class Stepper:
 
     @contextmanager
     def judging(self) -> Iterator[None]:
-        """The model as it is judged: in eval mode, without gradients, with averaged weights if they are kept."""
+        """The model as it is judged: in eval mode, without gradients, with averaged weights if they are kept; and not
+        compiled, because each new length of a sample or of a last batch would be compiled anew."""
+        eager = torch.compiler.set_stance("force_eager") if self.config.compile else nullcontext()
+        averaged = nullcontext() if self.average is None else self.average.in_place()
         self.model.eval()
         try:
-            with torch.no_grad(), self.precision(), nullcontext() if self.average is None else self.average.in_place():
+            with torch.no_grad(), self.precision(), eager, averaged:
                 yield
         finally:
             self.model.train()

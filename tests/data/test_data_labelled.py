@@ -146,7 +146,8 @@ def test_labels_are_sorted():
 
 
 @pytest.mark.parametrize("name, content, words", [
-    ("a.csv", "title,labels\na,b\n", "a.csv has no column 'text', it has: title, labels; say which one with text= and label="),
+    ("a.csv", "title,labels\na,b\n",
+     "a.csv has no column 'text', it has: title, labels; say which one with --data.text and --data.label"),
     ("a.csv", "text,labels\na,b\n", "no column 'label', it has: text, labels; .* .is it 'labels'"),
     ("a.jsonl", '{"body": "a", "label": 1}', "a.jsonl has no column 'text', it has: body, label"),
     ("a.csv", "text,label\na,1\n,2\nb,\n\nc\nd,2\n", "a.csv has no 'text' or no 'label' in lines 3, 4, 6; fill them in, or"),

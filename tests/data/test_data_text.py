@@ -313,14 +313,14 @@ BIG = b"a line of text\n" * 300
 @pytest.mark.parametrize("content, words", [
     (b"", "text.txt is empty; give a file with text in it"),
     (b"\xef\xbb\xbf", "text.txt holds no text, at most a mark of how it is encoded"),
-    (BIG + b"ab\0c", "text.txt is binary, not text: there is a NUL at byte 4502; leave it out: a glob"),
+    (BIG + b"ab\0c", "text.txt is binary, not text: there is a NUL at byte 4502; give text only: a glob"),
     (BIG + "é".encode("latin-1") + b"a", "text.txt is not text in UTF-8: byte 4500 is 0xE9; it may be Latin-1 or Windows-1252; "
                                          "save it as UTF-8"),
     ("hello".encode("utf-16"), "is binary, not text: there is a NUL at byte 3; it looks like UTF-16; save it as UTF-8"),
     (b"\x1f\x8b\x08\x08abc", "is not text in UTF-8: byte 1 is 0x8B; it is compressed; unpack it first .gunzip."),
     (b"%PDF-1.7\n%\xe2\xe3\n", "is not text in UTF-8: byte 10 is 0xE2; it is a PDF; take the text out of it first"),
     (b"short", r"text.txt has 5 tokens \(characters\), 4 of them for training, too few for context=16 and the token after "
-               "it; use context=3 or less, or give more text"),
+               "it; use --data.context 3 or less, or give more text"),
     (b"x", "has 1 tokens .characters., 0 of them for training; that is too few to learn from"),
 ])
 def test_bad_files(tmp_path, cache, content, words):
@@ -389,7 +389,7 @@ def test_a_given_tokenizer_that_does_not_know_a_character(story, cache, tmp_path
         words = f"story.txt has the character 'ï' .U.00EF. at byte {byte + len(mark.encode())}, which the given tokenizer"
         with pytest.raises(ValueError, match=words):
             prepared(story, cache, tokenizer=learn("characters", [STORY.replace("ï", "i")]))
-    with pytest.raises(ValueError, match="does not know; leave it out of the text, or use tokens='bytes'"):
+    with pytest.raises(ValueError, match="does not know; leave it out of the text, or use --data.tokens bytes"):
         prepare(TextConfig(path=str(story), tokenizer=str(tmp_path / "tokenizer.json")), cache=cache, seed=0)
 
 
@@ -416,7 +416,8 @@ def test_configs():
         with pytest.raises(ValueError, match=words):
             TextConfig(**options)
     corpus = texts.Corpus("a.txt", Bytes(), np.arange(50, dtype=np.uint8), 45, 1, 50, 50)
-    with pytest.raises(ValueError, match="a.txt has 50 tokens .bytes., 45 of them for training, .* use context=44 or less"):
+    words = "a.txt has 50 tokens .bytes., 45 of them for training, .* use --data.context 44 or less"
+    with pytest.raises(ValueError, match=words):
         corpus.source(batch=2, context=45, seed=0)
     assert corpus.source(batch=2, context=44, seed=0).batch(0).target[:, -1].tolist() == [44, 44]
     with pytest.raises(ValueError, match="batch must be at least 1, got 0"):

@@ -231,14 +231,6 @@ def test_the_average_is_what_its_equation_says(tmp_path):
     assert math.isclose(losses(run, "validation")[-1][1], loss.item(), rel_tol=1e-6)
 
 
-def test_compiled_is_the_same_and_is_undone(tmp_path, monkeypatch):
-    seen = []
-    monkeypatch.setattr(Tiny, "compile", lambda self: seen.append(self))
-    model = tiny()
-    train(tmp_path / "run", model=model, compile=True, steps=2)
-    assert seen == [model] and model._compiled_call_impl is None
-
-
 def test_any_module_and_any_function(tmp_path):
     """A module with no embedding and a task that is a function; without a validation split the last weights are published."""
     class Points:
@@ -506,6 +498,11 @@ def test_the_clock():
     slow = budget.Clock(100.0)
     slow.add(21.0)
     assert slow.enough and slow.step == 21.0
+    compiled = budget.Clock(100.0, compiled=True)
+    for seconds, enough in ((60.0, False), (1.5, False), (1.5, False), (1.5, True)):
+        compiled.add(seconds)
+        assert compiled.enough == enough
+    assert compiled.step == 1.5
 
 
 def test_metrics_are_on_the_disk_before_a_checkpoint_counts(tmp_path, monkeypatch):
