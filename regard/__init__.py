@@ -10,17 +10,19 @@ if TYPE_CHECKING:
     from regard.attention.biases import ALiBi
     from regard.attention.masks import Causal, Padding, Window
     from regard.attention.positions import Rotary
+    from regard.look.record import record
     from regard.verbs import check, generate, load, train
 
 __version__ = "0.1.0"
 
-__all__ = ["ALiBi", "Causal", "Padding", "Rotary", "Window", "attend", "check", "generate", "load", "train"]
+__all__ = ["ALiBi", "Causal", "Padding", "Rotary", "Window", "attend", "check", "generate", "load", "record", "train"]
 
 _HOME = {
     "attend": "regard.attention.attend",
     "check": "regard.verbs",
     "train": "regard.verbs",
     "load": "regard.verbs",
+    "record": "regard.look.record",
     "generate": "regard.verbs",
     "Causal": "regard.attention.masks",
     "Window": "regard.attention.masks",

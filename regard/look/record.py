@@ -1,0 +1,242 @@
+"""Recording: exact attention of any PyTorch model, while it runs as it always does."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import torch
+from torch import nn
+
+from regard.attention import tap
+from regard.attention.tap import Heard
+from regard.look.calls import Call, Calls
+from regard.look.eager import slim
+from regard.look.edges import EdgeSource, along_edges
+from regard.look.entry import Entry, Seen
+from regard.look.lineage import key_of
+from regard.look.listen import Ear
+from regard.look.proof import doubt, error_of
+from regard.look.source import Source
+from regard.look.summary import summarized
+from regard.look.tapped import Tapped
+
+FAST = (nn.MultiheadAttention, nn.TransformerEncoderLayer, nn.TransformerEncoder)
+NOTE_FAST = "torch.nn's fast path, which shows nothing, was turned off while recording"
+NOTE_COMPILED = "compiled code ran in its ordinary, eager form while recording"
+
+
+@contextmanager
+def record(
+    model: nn.Module,
+    layers: Sequence[int | str] | None = None,
+    heads: Sequence[int] | None = None,
+    rows: Sequence[int] | slice | None = None,
+    keep: str = "weights",
+    top: int | None = None,
+    states: bool = False,
+) -> Iterator[Seen]:
+    """Record every attention that happens in the model inside the block.
+
+    >>> with record(model) as seen:
+    ...     model(x)
+    >>> seen[0].name, seen[0].weights, seen[0].error
+
+    Our own models tell by themselves; beneath any other the operations of PyTorch are heard (fused attention, FlexAttention,
+    a softmax whose weights are summed with values, message passing along edges). Outputs stay what they are, bit for bit, but
+    for torch.nn's encoder fast path and compiled models: those run in their ordinary form, and the entry says so.
+
+    layers  numbers (places where attention happens, counted as they are met) or beginnings of dotted names; None: all
+    heads   numbers; None: all
+    rows    queries: numbers, negative from the end, or a slice; None: all
+    keep    "weights", computed when asked for, or "summary": entropy, distance, received and the `top` largest of each row
+    states  keep what each block puts out, too, in `seen.states`
+    """
+    wanted = Wanted(model, layers, heads, rows, keep, top)
+    calls = Calls(model, states=states)
+    seen = Seen(calls.states)
+    recorder = Recorder(calls, wanted, seen, compiled=is_compiled(model))
+    with ExitStack() as stack:
+        stack.enter_context(calls.followed())
+        stack.enter_context(ordinary_ways())
+        stack.enter_context(along_edges(model, recorder.ear.lineage, recorder.edges))
+        stack.enter_context(tap.listen(recorder.tapped))
+        stack.callback(recorder.ear.lineage.traces.clear)
+        stack.enter_context(recorder.ear)
+        yield seen
+
+
+class Wanted:
+    """What of all that is heard should be kept, checked."""
+
+    def __init__(self, model: Any, layers: Any, heads: Any, rows: Any, keep: Any, top: Any) -> None:
+        if not isinstance(model, nn.Module):
+            raise ValueError(f"record takes a torch.nn.Module, got {type(model).__name__}")
+        if keep not in ("weights", "summary"):
+            raise ValueError(f"keep must be 'weights' or 'summary', got {keep!r}")
+        if top is not None and (type(top) is not int or top < 1):
+            raise ValueError(f"top must be a whole number above zero, got {top!r}")
+        for name, value, kinds in (("layers", layers, (int, str)), ("heads", heads, (int,)), ("rows", rows, (int, slice))):
+            if value is None or (name == "rows" and isinstance(value, slice)):
+                continue
+            if isinstance(value, str) or not isinstance(value, Sequence) or not all(isinstance(each, kinds) for each in value):
+                raise ValueError(f"{name} must be a list such as [0, 2], got {value!r}")
+            if name != "rows" and any(isinstance(each, int) and each < 0 for each in value):
+                raise ValueError(f"{name} are counted from 0 as they are met, got {value!r}; record all and take the last")
+        self.layers, self.heads, self.rows, self.keep, self.top = layers, heads, rows, keep, top
+
+    def layer(self, number: int, name: str) -> bool:
+        if self.layers is None:
+            return True
+        return any(number == each if isinstance(each, int) else f"{name}.".startswith(f"{each}.") for each in self.layers)
+
+    def heads_of(self, count: int, name: str) -> list[int] | None:
+        if self.heads is None:
+            return None
+        if any(head >= count for head in self.heads):
+            raise ValueError(f"heads={list(self.heads)} were asked for, but {name or 'the model'} has {count}, from 0 on")
+        return list(self.heads)
+
+    def rows_of(self, count: int, name: str) -> torch.Tensor | None:
+        if self.rows is None:
+            return None
+        if isinstance(self.rows, slice):
+            return torch.arange(count)[self.rows]
+        if any(not -count <= row < count for row in self.rows):
+            raise ValueError(f"rows={list(self.rows)} were asked for, but {name or 'the model'} has {count} queries")
+        return torch.tensor([row % count for row in self.rows], dtype=torch.long)
+
+
+class Recorder:
+    """Makes an entry of whatever is heard, with its proof."""
+
+    def __init__(self, calls: Calls, wanted: Wanted, seen: Seen, *, compiled: bool) -> None:
+        self.calls, self.wanted, self.seen, self.compiled = calls, wanted, seen, compiled
+        self.places: dict[tuple[str, int], int] = {}
+        self.shelf: list[torch.Tensor] = []
+        parameters = {key for module in calls.names for p in module.parameters(recurse=False) if (key := key_of(p)) is not None}
+        self.fast = torch.backends.mha.get_fastpath_enabled()
+        self.ear = Ear(calls, parameters, self.hear)
+
+    def tapped(self, heard: Heard) -> None:
+        """Our own attention."""
+        if self.calls.current is not None:
+            with self.ear.resting():
+                itself = self.ear.itself(heard.q, heard.k)
+                self.hear(Tapped(heard), heard.kernel, itself, dropped=heard.terms.dropout > 0)
+
+    def hear(
+        self,
+        source: Source,
+        operator: str,
+        itself: bool,
+        *,
+        dropped: bool = False,
+        changes: tuple[str, ...] = (),
+        note: str | None = None,
+    ) -> None:
+        """Dense attention."""
+        call, layer = self.place()
+        if call is None:
+            return
+        with self.ear.resting():
+            shape = source.b, source.h, source.n, source.m
+            source.choose(self.wanted.heads_of(source.h, call.name), self.wanted.rows_of(source.n, call.name))
+            error, dtype = error_of(source), source.out.dtype
+            kept = summarized(source, self.wanted.top, itself=itself) if self.wanted.keep == "summary" else None
+            if kept is None:
+                source = slim(source)
+                source.held(self.shelf)
+            self.seen.entries.append(
+                Entry(
+                    name=call.name,
+                    call=call.number,
+                    layer=layer,
+                    kind="self" if itself else "cross",
+                    operator=operator,
+                    heads=tuple(range(shape[1])) if source.numbers is None else source.numbers,
+                    shape=shape,
+                    dtype=dtype,
+                    error=error,
+                    reason=doubt(error, dtype, dropped=dropped, changes=changes),
+                    note=self.notes(note),
+                    rows=None if source.rows is None else tuple(source.rows.tolist()),
+                    top=self.wanted.top,
+                    source=None if kept is not None else source,
+                    kept=kept,
+                )
+            )
+
+    def edges(self, source: EdgeSource, dropped: bool, changes: tuple[str, ...]) -> None:
+        """Attention along edges. It is as long as the list of edges, so it is always kept."""
+        call, layer = self.place()
+        if call is None:
+            return
+        with self.ear.resting():
+            error, (count, heads) = source.error(), source.kept.shape
+            source.choose(self.wanted.heads_of(heads, call.name))
+            source.held()
+            self.seen.entries.append(
+                Entry(
+                    name=call.name,
+                    call=call.number,
+                    layer=layer,
+                    kind="edges",
+                    operator="softmax over edges",
+                    heads=source.numbers,
+                    shape=(heads, count),
+                    dtype=source.out.dtype,
+                    error=error,
+                    reason=doubt(error, source.out.dtype, dropped=dropped, changes=changes),
+                    note=self.notes(None),
+                    top=self.wanted.top,
+                    source=source,
+                )
+            )
+
+    def place(self) -> tuple[Call | None, int]:
+        """The call in which it happens and the number of the place, or None if it is not wanted."""
+        call = self.calls.current
+        if call is None:
+            return None, -1
+        layer = self.places.setdefault((call.name, call.heard), len(self.places))
+        call.heard += 1
+        self.calls.mark_block()
+        return (call if self.wanted.layer(layer, call.name) else None), layer
+
+    def notes(self, note: str | None) -> str | None:
+        """What a reader should know of the way in which this was computed."""
+        found = [note] if note is not None else []
+        modules = [call.module for call in self.calls.stack]
+        if self.fast and not torch.is_grad_enabled() and any(isinstance(m, FAST) and not m.training for m in modules):
+            found.append(NOTE_FAST)
+        if self.compiled:
+            found.append(NOTE_COMPILED)
+        return "; ".join(found) or None
+
+
+def is_compiled(model: nn.Module) -> bool:
+    """Is some module of it compiled?"""
+    return any(hasattr(m, "_orig_mod") or getattr(m, "_compiled_call_impl", None) is not None for m in model.modules())
+
+
+@contextmanager
+def ordinary_ways() -> Iterator[None]:
+    """Turn off, for a while, the ways of computing attention in which nothing can be heard."""
+    flex: Any = sys.modules.get("torch.nn.attention.flex_attention")
+    flag = "_FLEX_ATTENTION_DISABLE_COMPILE_DEBUG"  # FlexAttention called as it is compiles itself otherwise
+    before, plain = torch.backends.mha.get_fastpath_enabled(), getattr(flex, flag, None)
+    with ExitStack() as stack:
+        if "torch._dynamo" in sys.modules:  # nothing is compiled if it was never imported, and importing it takes seconds
+            stack.enter_context(torch.compiler.set_stance("force_eager"))
+        try:
+            torch.backends.mha.set_fastpath_enabled(False)
+            if plain is not None:
+                setattr(flex, flag, True)
+            yield
+        finally:
+            torch.backends.mha.set_fastpath_enabled(before)
+            if plain is not None:
+                setattr(flex, flag, plain)
