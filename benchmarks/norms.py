@@ -231,7 +231,7 @@ def main() -> None:
     note = (
         f"`python benchmarks/norms.py {name} --steps {arguments.steps} --rate {arguments.rate:g} --seed {arguments.seed}`: "
         f"width {WIDTH}, {HEADS} heads, {ROWS} windows of {CONTEXT} characters a step, AdamW, LayerNorm, no clipping; "
-        "zero_start and qk_norm are off, so that the norms alone decide. The rate falls to zero in the second half of the steps; in "
+        "zero_start and qk_norm are off, so that the norms alone decide. The rate falls to zero in the second half; in "
         "the first it is full, or climbs (warm-up). Gradients are those before the first step, losses those of the first "
         f"{JUDGED * ROWS * CONTEXT:,} characters of the last tenth. *Stuck*: no better than knowing how frequent each "
         f"character is, {frequencies:.2f} there (within {CLOSE}). One seed. Picture: `norms.png`.\n\n"
