@@ -157,7 +157,7 @@ class Checking:
         if not torch.isfinite(out).all():
             return "the output is not finite"
         draw = torch.Generator().manual_seed(self.seed)
-        other = dict(subject.inputs)
+        other, out = dict(subject.short), subject.run(subject.short)
         for name in subject.values(other):
             other[name] = subject.other_values(other[name], draw)
         try:
@@ -172,8 +172,8 @@ class Checking:
 
     def shaky(self) -> str | None:
         """Why two runs cannot be compared, if so."""
-        again = self.subject.run(self.subject.inputs)
-        if not relative(self.subject.output, again) > TOLERANCE.get(again.dtype, 0.0):
+        once, again = (self.subject.run(self.subject.short) for _ in range(2))
+        if not relative(once, again) > TOLERANCE.get(again.dtype, 0.0):
             return None
         return "the model gives something else each time, so that nothing can be compared (see determinism)"
 
@@ -249,7 +249,7 @@ class Checking:
         self.__dict__.pop("widest", None)
         self.subject = replace(self.subject)  # forgets what it found out in eval mode
         try:
-            twice = [self.subject.run(self.subject.inputs) for _ in range(2)]
+            twice = [self.subject.run(self.subject.short) for _ in range(2)]
         except Exception as error:
             return [Finding(f"{law.name} in training", None, "unknown", reason=first_line(error)) for law, _ in laws]
         mixes = any(isinstance(m, nn.modules.batchnorm._BatchNorm) for m in self.subject.model.modules())

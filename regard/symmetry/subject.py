@@ -94,10 +94,14 @@ class Subject:
         """Does the output have one entry for each token? Its axis follows the number of tokens over two sizes."""
         if self.roles.stream is None:
             return False
-        axis = self.roles.stream.axis
-        return all(
-            out.dim() > axis and out.shape[axis] == n for n in self.lengths for out in (self.run(self.sized(self.inputs, n)),)
-        )
+        axis, given = self.roles.stream.axis, self.length(self.inputs)
+        outs = {n: self.output if n == given else self.run(self.sized(self.inputs, n)) for n in self.lengths}
+        return all(out.dim() > axis and out.shape[axis] == n for n, out in outs.items())
+
+    @property
+    def short(self) -> Inputs:
+        """The inputs with few tokens, for what can be seen with any number of them."""
+        return self.inputs if self.roles.stream is None else self.sized(self.inputs, self.lengths[-1])
 
     @property
     def output_batch_axis(self) -> int:
