@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types bench clean
+.PHONY: help demo test lint types browser bench clean
 .DELETE_ON_ERROR:
 
 help: ## this list
@@ -14,7 +14,7 @@ help: ## this list
 demo: $(READY) ## train a small language model in two minutes, and watch it learn
 	@$(BIN)/regard train text
 
-test: lint types ## lint, types, then all tests on all cores
+test: lint types browser ## lint, types, then all tests on all cores
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist worksteal
 
 lint: $(READY) ## ruff
@@ -22,6 +22,13 @@ lint: $(READY) ## ruff
 
 types: $(READY) ## mypy
 	$(BIN)/mypy
+
+# Pages are tested in a real browser. Where it may be installed it is; elsewhere its tests are skipped and say what to type.
+browser:
+	@command -v chromium >/dev/null 2>&1 || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1 \
+	    && echo "Installing chromium, once, to test pages." \
+	    && apt-get update -qq && apt-get install -qq -y --no-install-recommends chromium >/dev/null; } \
+	    || echo "There is no chromium, so pages are not tested; to have it: sudo apt-get install chromium" >&2
 
 bench: $(READY) ## measure speed side by side with peers
 	@for file in benchmarks/[a-z]*.py; do \
