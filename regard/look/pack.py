@@ -1,0 +1,82 @@
+"""Numbers for a page: arrays as short text, small maps in 8 bits, and of long rows the largest weights."""
+
+from __future__ import annotations
+
+import base64
+import math
+import zlib
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+TOP = 24  # weights of each row that are always kept
+MOST = 1_500_000  # kept weights of a whole page, as long as each row has its TOP
+NOTHING = 65_535  # the column of a place in a list that is not used
+
+
+def packed(x: np.ndarray[Any, Any]) -> str:
+    """The bytes of an array, little-endian, deflated, in base64: what a browser turns back with DecompressionStream."""
+    plain = np.ascontiguousarray(x.astype(x.dtype.newbyteorder("<"), copy=False))
+    return base64.b64encode(zlib.compress(plain.tobytes(), 6)).decode("ascii")
+
+
+def unpacked(text: str, dtype: str, *shape: int) -> np.ndarray[Any, Any]:
+    """The array of `packed` again."""
+    return np.frombuffer(zlib.decompress(base64.b64decode(text)), np.dtype(dtype).newbyteorder("<")).reshape(shape)
+
+
+def levels(x: Tensor) -> dict[str, Any]:
+    """Any numbers in 8 bits between their smallest and largest; what is not finite counts as the smallest."""
+    x = x.detach().float().cpu()
+    finite = x[x.isfinite()]
+    low, high = (float(finite.min()), float(finite.max())) if finite.numel() else (0.0, 0.0)
+    scaled = (x - low) / (high - low) if high > low else torch.zeros_like(x)
+    bytes_ = (scaled.nan_to_num(0, 1, 0).clamp(0, 1) * 255).round().to(torch.uint8).numpy()
+    return {"shape": list(x.shape), "low": low, "high": high, "data": packed(bytes_)}
+
+
+def thumbnails(weights: Tensor, side: int = 48) -> dict[str, Any]:
+    """A small picture of each map: the largest weight of each block, as √w in 8 bits.   h n m -> heads × height × width
+
+    The root makes weights visible that are spread over many keys; the largest keeps a thin diagonal from vanishing.
+    """
+    n, m = weights.shape[-2:]
+    height, width = min(n, side), min(m, side)
+    small = F.adaptive_max_pool2d(weights.float(), (height, width)) if (height, width) != (n, m) else weights.float()
+    bytes_ = (small.clamp(0, 1).sqrt() * 255).round().to(torch.uint8).cpu().numpy()
+    return {"height": height, "width": width, "data": packed(bytes_)}
+
+
+def kept_of_each_row(rows: int, m: int) -> int:
+    """How many weights of each row a page keeps when it has so many rows in all: all of them if they fit."""
+    return max(1, min(m, max(TOP, MOST // max(1, rows))))
+
+
+def largest(weights: Tensor, count: int) -> dict[str, Any]:
+    """The `count` largest weights of each row, in the order of their columns.   h n m -> lists h × n × count
+
+    Every weight that is not in the list is at most the smallest one that is.
+    """
+    m = weights.shape[-1]
+    if m >= NOTHING:
+        raise ValueError(f"a page shows at most {NOTHING - 1:,} keys, got {m:,}; look at a part of the input")
+    found = weights.float().topk(min(count, m), dim=-1)
+    columns, order = found.indices.sort(-1)
+    values = found.values.gather(-1, order)
+    columns = torch.where(values > 0, columns, NOTHING)  # what is hidden takes no place in the deflated list
+    return {
+        "count": columns.shape[-1],
+        "all": columns.shape[-1] == m,
+        "columns": packed(columns.cpu().numpy().astype(np.uint16)),
+        "weights": packed(values.cpu().numpy().astype(np.float16)),
+    }
+
+
+def rounded(x: Tensor | float, digits: int = 4) -> Any:
+    """Nested lists of numbers with a few significant digits, so that they are short as text; None for what is not finite."""
+    if isinstance(x, Tensor):
+        return [rounded(each, digits) for each in x.tolist()] if x.dim() == 1 else [rounded(each, digits) for each in x]
+    return float(f"{x:.{digits}g}") if math.isfinite(x) else None
