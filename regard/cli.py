@@ -83,7 +83,7 @@ def train(words: list[str]) -> int:
         options=settings,
         note=options.note(),
     )
-    print(f"\n{run.path}: model.safetensors, curves.png, samples/, metrics.jsonl")
+    print(f"\n{run.path}: model.safetensors, report.html, curves.png, samples/, metrics.jsonl")
     classifier = run.config["model"].get("classes") is not None
     writes = run.config["kind"] == "decoder"
     if writes:
@@ -199,6 +199,55 @@ exit code: 0 as declared, 1 a law is broken, 2 it could not be run
   --device D    cpu, cuda, mps (cpu)"""
 
 
+@command(
+    "look TARGET [--input ...] ...",
+    "what a model attends to: exact weights, in pictures",
+    'regard look runs/text --input "def f(x):" --out page.html',
+    "regard look path/to/huggingface-vit --input cat.png",
+    "regard look my_package.my_module:make_model --out heads.svg",
+)
+def look(words: list[str]) -> int:
+    if "-h" in words or "--help" in words:
+        print(_help_for(COMMANDS["look"]) + LOOK_OPTIONS)
+        return 0
+    laws, words = "--laws" in words, [word for word in words if word != "--laws"]
+    given, words = _take_out(words, ("--input", "--target", "--out", "--port"))
+    if len(words) != 1:
+        raise ValueError(f"regard look takes one target, got {' '.join(words) or 'none'}; see: regard look --help")
+    port = _whole("--port", given["--port"]) if "--port" in given else None
+    if port is not None and "--out" in given:
+        raise ValueError("--port is for a page that is served, and --out writes one; give one of them")
+
+    from regard import options, verbs
+
+    how: dict[str, Any] = {"answer": given.get("--target"), "laws": laws}
+    with options.waiting(f"looking at {words[0]}"):
+        if "--out" in given:
+            path = verbs.look(words[0], given.get("--input"), out=given["--out"], **how)
+            print(f"{path}: {path.stat().st_size / 1e6:.1f} MB; open it in a browser" if path.suffix == ".html" else path)
+            return 0
+        live = verbs.living(words[0], given.get("--input"), **how)
+        live.show({})  # what is wrong with target or input is said now, not in the browser
+
+    from regard.look.server import serve
+
+    serve(live, port=port, ready=lambda address: print(f"{address}   (Ctrl-C ends it)", flush=True))
+    return 0
+
+
+LOOK_OPTIONS = """
+
+TARGET is a run directory, a Hugging Face model directory (safetensors; random weights if there are none), or
+package.module:function that returns (model, inputs[, symmetry[, roles]]).
+
+  --input X     a text, or the path of a text or image file (an example is shown without it)
+  --target X    what the decoder of an encoder-decoder has written (without it: what it writes itself)
+  --out FILE    write a self-contained page (.html), or a still of all heads (.png, .svg, .pdf); without it the page is
+                served on 127.0.0.1, and input, heads and the order of tokens can be changed there
+  --port N      of the served page (any free one)
+  --laws        measure the laws of a model that is no run, too; a run has them already"""
+
+
 def _whole(name: str, text: str) -> int:
     if not text.isdecimal():
         raise ValueError(f"{name} must be a whole number, got {text!r}")
@@ -278,7 +327,7 @@ def _run(words: list[str]) -> int:
         return 0
     if name not in COMMANDS:
         raise ValueError(_unknown(name))
-    more = name in ("generate", "check") or (name == "train" and len(rest) > 1)  # these have a help of their own
+    more = name in ("generate", "check", "look") or (name == "train" and len(rest) > 1)  # these have a help of their own
     if ("-h" in rest or "--help" in rest) and not more:
         print(_help_for(COMMANDS[name]))
         return 0

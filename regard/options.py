@@ -8,7 +8,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from types import NoneType, UnionType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
@@ -211,3 +211,15 @@ def note() -> Callable[[str, float | None], None]:
         sys.stderr.flush()
 
     return tell
+
+
+@contextlib.contextmanager
+def waiting(what: str) -> Iterator[None]:
+    """Says on a terminal what is being waited for, as long as it takes."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    from rich.console import Console
+
+    with Console(stderr=True).status(what):
+        yield

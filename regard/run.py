@@ -183,6 +183,12 @@ class Run:
         (self.path / "samples").mkdir(exist_ok=True)
         files.write_text(self.path / "samples" / f"{step}.txt", text)
 
+    def samples(self) -> list[tuple[int, str]]:
+        """What it wrote as it learned, each with its step, in order."""
+        folder = self.path / "samples"
+        found = {int(path.stem): path for path in folder.glob("*.txt") if path.stem.isdecimal()} if folder.is_dir() else {}
+        return [(step, found[step].read_text("utf-8", errors="replace")) for step in sorted(found)]
+
     # ── metrics ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def append(self, events: Iterable[Mapping[str, Any]], sync: bool = False) -> None:

@@ -17,6 +17,8 @@ import torch
 from torch import Tensor, nn
 
 from regard import foreign, names
+from regard.foreign_readers import reader_of
+from regard.readers import Fixed, OwnText, Reader
 from regard.run import Run, load_model
 from regard.symmetry.roles import Roles, named
 from regard.symmetry.subject import first_line
@@ -35,6 +37,8 @@ class Target:
     symmetry: Any | None
     roles: Roles | None
     name: str
+    reader: Reader  # makes inputs of what a person writes
+    run: Run | None = None
 
 
 def open_target(text: str | os.PathLike[str], *, seed: int = 0, tokens: int | None = None, rows: int | None = None) -> Target:
@@ -59,11 +63,21 @@ def open_target(text: str | os.PathLike[str], *, seed: int = 0, tokens: int | No
 
 
 def hugging_face(
-    model: nn.Module, *, seed: int = 0, tokens: int | None = None, rows: int | None = None, name: str = ""
+    model: nn.Module,
+    *,
+    seed: int = 0,
+    tokens: int | None = None,
+    rows: int | None = None,
+    name: str = "",
+    path: Path | None = None,
 ) -> Target:
-    """A model of Hugging Face with inputs made from its configuration, what each of them is, and what it promises."""
+    """A model of Hugging Face with inputs made from its configuration, what each of them is, and what it promises.
+
+    path  the directory that has its tokenizer, or its preprocessing of pictures
+    """
     inputs, roles = foreign.describe(model, seed=seed, tokens=tokens, rows=rows)
-    return Target(model, inputs, None, roles, name or type(model).__name__)
+    reader = None if path is None else reader_of(path, model)
+    return Target(model, inputs, None, roles, name or type(model).__name__, reader or Fixed(inputs))
 
 
 # ---- directories
@@ -80,7 +94,8 @@ def of_directory(path: Path, seed: int, tokens: int | None, rows: int | None) ->
     if isinstance(config, dict) and "regard" in config:
         return of_run(path, seed, tokens, rows)
     if isinstance(config, dict) and ("model_type" in config or "architectures" in config):
-        return hugging_face(foreign.open_directory(path, seed), seed=seed, tokens=tokens, rows=rows, name=path.name)
+        model = foreign.open_directory(path, seed)
+        return hugging_face(model, seed=seed, tokens=tokens, rows=rows, name=path.resolve().name, path=path)
     raise ValueError(f"{file} is of no run (no 'regard' in it) and of no Hugging Face model (no 'model_type'); give {KINDS}")
 
 
@@ -98,7 +113,9 @@ def of_run(path: Path, seed: int, tokens: int | None, rows: int | None) -> Targe
         n = min(tokens or foreign.TOKENS, context or foreign.TOKENS)
         ids = torch.randint(vocab, (rows or foreign.ROWS, n), generator=draw)
         inputs = {key: ids if is_ids(x) else x for key, x in inputs.items()}
-    return Target(model, inputs, getattr(model, "symmetry", None), getattr(model, "roles", None), path.name)
+    reader = OwnText(run, model) if run.tokenizer_file.exists() else Fixed(inputs)
+    known = getattr(model, "symmetry", None), getattr(model, "roles", None)
+    return Target(model, inputs, *known, path.resolve().name, reader, run)
 
 
 def is_ids(x: Any) -> bool:
@@ -125,7 +142,8 @@ def of_function(package: str, name: str) -> Target:
         raise ValueError(f"{whole} returned roles in the place of the symmetry; return (model, inputs, None, roles)")
     if roles is not None and not isinstance(roles, Roles):
         raise ValueError(f"{whole} returned {type(roles).__name__} as roles; they should be regard.symmetry.roles.Roles")
-    return Target(model, named(model, inputs), symmetry, roles, whole)
+    by_name = named(model, inputs)
+    return Target(model, by_name, symmetry, roles, whole, Fixed(by_name))
 
 
 def found(package: str, name: str) -> Callable[[], Any]:

@@ -17,6 +17,9 @@ from regard.data import tokens as tokenizers
 from regard.data.batch import Source, TensorSource
 from regard.data.labelled import LabelledConfig, prepare_labelled
 from regard.data.text import TextConfig, prepare
+from regard.given import Given
+from regard.look import page, plot, report
+from regard.look.live import Live
 from regard.look.plot import curves
 from regard.models.sequences import Decoder, Encoder, SequenceConfig
 from regard.recipes import RECIPES, ClassifierRecipe, DecoderRecipe, EncoderRecipe, Recipe, choose, find_recipe
@@ -111,6 +114,7 @@ def train(
     loop.fit(run, job.model, job.task, job.source, asked.train, resume=resume, observers=watching, sample=job.sample)
     curves(run)
     write_laws(run)
+    write_report(run)
     return run
 
 
@@ -131,6 +135,7 @@ def train_module(
     run = Run.open(path) if resume else Run.create(path, {"kind": None, "module": type(model).__qualname__, "train": config})
     loop.fit(run, model, as_task(task), source, config, resume=resume, observers=observers)
     curves(run)
+    report.of_module(run, model)
     return run
 
 
@@ -317,6 +322,70 @@ def write_laws(run: Run) -> None:
     except (ImportError, ValueError, OSError, RuntimeError) as error:
         found = {"ok": None, "laws": [], "error": " ".join(str(error).split())}
     files.write_json(run.path / "laws.json", found)
+
+
+# ── look ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def look(
+    target: str | os.PathLike[str],
+    given: str | None = None,
+    *,
+    answer: str | None = None,
+    out: str | os.PathLike[str],
+    laws: bool = False,
+) -> Path:
+    """What a model attends to, as a file: .html is a whole page, .png, .svg and .pdf are a still of all heads.
+
+        look("runs/mine", "Once upon a time", out="page.html")
+        look("path/to/huggingface-vit", "cat.png", out="heads.svg")
+
+    given   a text, or the path of a text or an image file; None: an example
+    answer  what the decoder of an encoder-decoder has written; None: what it writes itself
+    laws    measure the laws of a model that is no run, too, which takes a while
+    """
+    suffix = Path(out).suffix.lower()
+    if suffix not in (".html", *plot.SUFFIXES):
+        raise ValueError(f"out must end in .html, {', '.join(plot.SUFFIXES)}, got {os.fspath(out)!r}")
+    live = living(target, given, answer=answer, laws=laws)
+    data = live.show({}) | {"live": None}
+    if suffix == ".html":
+        return page.write(data, out)
+    return plot.save(plot.heads(live.latest().seen, title=str(data["title"])), out)
+
+
+def living(
+    target: str | os.PathLike[str], given: str | None = None, *, answer: str | None = None, laws: bool = False
+) -> Live:
+    """A target that can be looked at again and again; what is not asked for otherwise is this input."""
+    from regard.targets import open_target  # knows foreign libraries, which nothing else needs
+
+    opened = open_target(target)
+    if answer is not None and not opened.reader.takes_target:
+        raise ValueError(f"{opened.name} is no encoder-decoder, so it takes no --target")
+
+    def read(other: str | bytes | None, written: str | None) -> Given:
+        if other is None:
+            return opened.reader.read(given, answer if written is None else written)
+        return opened.reader.read(other, written)
+
+    kind, takes = opened.reader.kind, opened.reader.takes_target
+    found = laws_of(opened.run) if opened.run is not None else check(target).to_json() if laws else None
+    return Live(opened.model, read, opened.name, kind=kind, takes_target=takes, run=opened.run, report=found)
+
+
+def laws_of(run: Run) -> dict[str, Any] | None:
+    path = run.path / "laws.json"
+    return dict(files.read_json(path)) if path.exists() else None
+
+
+def write_report(run: Run) -> None:
+    """report.html of a finished run. A run is not lost over it: what went wrong is in its place."""
+    try:
+        data = living(run.path).show({}) | {"live": None}
+        page.write(data, run.path / report.FILE)
+    except (ImportError, ValueError, OSError, RuntimeError) as error:
+        report.instead(run, " ".join(str(error).split()))
 
 
 # ── places ───────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -13,7 +13,7 @@ TO_NN = {"nn", "attention", "symmetry", "shapes"}
 TO_MODELS = {"models", "names", "config"} | TO_NN
 TO_PRETRAINED = {"pretrained", "decode", "files"} | TO_MODELS
 TO_RUN = {"run", "data"} | TO_PRETRAINED | GROUND
-TO_LOOK = {"training", "look", "targets", "recipes"} | TO_RUN
+TO_LOOK = {"training", "look", "targets", "recipes", "given"} | TO_RUN
 
 # What each file or folder of the package may import of the package, besides itself.
 MAY_IMPORT: dict[str, set[str]] = {
@@ -26,8 +26,13 @@ MAY_IMPORT: dict[str, set[str]] = {
     "pretrained": TO_MODELS | {"files"},
     "decode": TO_MODELS | {"files"},
     "run": TO_RUN - {"run", "decode"},
-    **dict.fromkeys(("training", "look", "recipes"), TO_RUN),                   # these know nothing of each other
-    "targets": TO_RUN | {"foreign"},
+    **dict.fromkeys(("training", "recipes"), TO_RUN),                           # these know nothing of each other,
+    "look": TO_RUN | {"given"},                                                 # and neither does look
+    "given": set(),                                     # an input, as given and as taken: what readers make and look shows
+    "pictures": set(),
+    "readers": {"data", "given", "run"},                # text for runs of ours, and
+    "foreign_readers": {"foreign", "promises", "given", "pictures", "readers", "symmetry"},     # for models of Hugging Face
+    "targets": TO_RUN | {"foreign", "foreign_readers", "readers"},
     "foreign": {"promises", "symmetry"},                # what targets know of Hugging Face: opening and inputs,
     "promises": {"symmetry"},                           # and what an architecture promises
     "verbs": TO_LOOK,

@@ -1,16 +1,27 @@
-"""Pictures of a run, drawn with matplotlib from what metrics.jsonl says."""
+"""Stills for papers and talks, drawn with matplotlib: attention, positions, tokens in a plane, and the curves of a run.
+
+Each function gives a figure; `save` writes it as .png, .svg or .pdf.
+"""
 
 from __future__ import annotations
 
 import io
+import os
 from collections.abc import Mapping, Sequence
 from itertools import accumulate
+from pathlib import Path
 from typing import Any
 
+from torch import Tensor
+
 from regard import files
+from regard.look import measure
 from regard.run import Run
 
 TRAINING, SMOOTHED, VALIDATION = "#c6dbef", "#2171b5", "#d55e00"  # told apart without colour vision, too
+SUFFIXES = (".png", ".svg", ".pdf")
+MAP = "magma_r"  # light where nothing is attended to, so that it prints
+MOST_LABELS = 60
 REACH = 0.02  # share of all steps that a smoothed loss is the mean of, to either side
 
 
@@ -44,10 +55,7 @@ def drawn_curves(events: Sequence[Mapping[str, Any]], title: str) -> bytes:
     axis.grid(alpha=0.3)
     if steps or looks:
         axis.legend(frameon=False)
-    image = io.BytesIO()
-    figure.savefig(image, format="png", dpi=120)
-    pyplot.close(figure)
-    return image.getvalue()
+    return rendered(figure, "png")
 
 
 def columns(events: Sequence[Mapping[str, Any]]) -> tuple[list[int], list[float]]:
@@ -63,6 +71,113 @@ def smoothed(losses: Sequence[float]) -> list[float]:
         start, stop = i - near, min(len(losses), i + near + 1)
         found.append((sums[stop] - sums[start]) / (stop - start))
     return found
+
+
+def heads(seen: Any, *, title: str = "") -> Any:
+    """All heads of all layers as small maps, rows are layers. `seen` is a recording, or a list of its entries."""
+    layers = [entry for entry in seen if entry.kind != "edges" and entry.proved]
+    if not layers:
+        raise ValueError(f"there is no proved attention to draw among {len(list(seen))} entries")
+    across = max(len(entry.heads) for entry in layers)
+    pyplot = plotter()
+    size = (0.6 + 1.05 * across, 0.5 + 1.1 * len(layers))
+    figure, axes = pyplot.subplots(len(layers), across, figsize=size, squeeze=False, layout="constrained")
+    for row, entry in zip(axes, layers, strict=True):
+        weights = entry.weights[0]
+        for axis in row[len(entry.heads) :]:
+            axis.axis("off")
+        for axis, head, one in zip(row, entry.heads, weights, strict=False):
+            draw_map(axis, one)
+            axis.set_title(f"head {head}" if row is axes[0] else "", fontsize=7, pad=2)
+        row[0].set_ylabel(f"layer {entry.layer}" + " (cross)" * (entry.kind == "cross"), fontsize=7)
+    if title:
+        figure.suptitle(title, fontsize=9, x=0.01, ha="left")
+    return figure
+
+
+def matrix(weights: Tensor, queries: Sequence[str] | None = None, keys: Sequence[str] | None = None, *, title: str = "") -> Any:
+    """One map, enlarged, with the names of its tokens.   n m"""
+    if weights.dim() != 2:
+        raise ValueError(f"matrix draws one head, n m, got {tuple(weights.shape)}; take entry.weights[0, head]")
+    n, m = weights.shape
+    for name, labels, size in (("queries", queries, n), ("keys", keys, m)):
+        if labels is not None and len(labels) != size:
+            raise ValueError(f"{name} must name {size} tokens, got {len(labels)}")
+    pyplot = plotter()
+    side = 0.22 if max(n, m) <= MOST_LABELS else 0.06
+    figure, axis = pyplot.subplots(figsize=(1.6 + side * m, 1.2 + side * n), layout="constrained")
+    image = draw_map(axis, weights)
+    if keys is not None and m <= MOST_LABELS:
+        axis.set_xticks(range(m), [visible(label) for label in keys], rotation=90, fontsize=7)
+    if queries is not None and n <= MOST_LABELS:
+        axis.set_yticks(range(n), [visible(label) for label in queries], fontsize=7)
+    axis.set(xlabel="keys", ylabel="queries")
+    axis.set_title(title, loc="left", fontsize=9)
+    figure.colorbar(image, ax=axis, shrink=0.6, label="weight")
+    return figure
+
+
+def overlay(picture: Tensor, maps: Tensor, *, titles: Sequence[str] | None = None) -> Any:
+    """A picture and, beside it, the same under each map of attention.   3 h w in 0 … 1, k rows columns"""
+    pyplot = plotter()
+    figure, axes = pyplot.subplots(1, len(maps) + 1, figsize=(2.1 * (len(maps) + 1), 2.3), layout="constrained", squeeze=False)
+    shown = picture.detach().expand(3, -1, -1).permute(1, 2, 0).clamp(0, 1).cpu().numpy()
+    height, width = shown.shape[:2]
+    for number, axis in enumerate(axes[0]):
+        axis.imshow(shown)
+        axis.axis("off")
+        if number:
+            over = maps[number - 1].detach().float().cpu().numpy()
+            axis.imshow(over, cmap="magma", alpha=0.6, extent=(0, width, height, 0), interpolation="bilinear")
+            axis.set_title(titles[number - 1] if titles is not None else f"head {number - 1}", fontsize=8)
+    return figure
+
+
+def positions(position: Any, length: int = 128, *, title: str = "") -> Any:
+    """The vector of each place, how alike places are, and how that falls with distance."""
+    codes, similar = measure.position_codes(position, length), measure.position_similarity(position, length)
+    pyplot = plotter()
+    figure, axes = pyplot.subplots(1, 3, figsize=(10, 3), layout="constrained")
+    figure.colorbar(axes[0].imshow(codes.T.cpu(), aspect="auto", cmap="RdBu_r"), ax=axes[0], shrink=0.8)
+    axes[0].set(xlabel="place", ylabel="channel", title="code")
+    figure.colorbar(axes[1].imshow(similar.cpu(), cmap="viridis"), ax=axes[1], shrink=0.8)
+    axes[1].set(xlabel="place", ylabel="place", title="similarity")
+    axes[2].plot(measure.by_distance(similar).cpu(), color=SMOOTHED)
+    axes[2].set(xlabel="distance", ylabel="mean similarity", title="by distance")
+    axes[2].grid(alpha=0.3)
+    figure.suptitle(title, x=0.01, ha="left")
+    return figure
+
+
+def draw_map(axis: Any, weights: Tensor) -> Any:
+    """√w, because attention that is spread over many keys would be too pale to see; the scale says w."""
+    from matplotlib.colors import PowerNorm
+
+    shown = weights.detach().float().cpu().numpy()
+    image = axis.imshow(shown, cmap=MAP, norm=PowerNorm(0.5, 0, max(float(shown.max()), 1e-9)), interpolation="nearest")
+    axis.set(xticks=[], yticks=[])
+    return image
+
+
+def visible(label: str) -> str:
+    """A token that can be read in a margin: white space is shown, and no sign means mathematics."""
+    return label.replace("\n", "↵").replace(" ", "·").replace("$", r"\$")
+
+
+def save(figure: Any, path: str | os.PathLike[str]) -> Path:
+    """Write a figure, whole or not at all; the end of the name says how."""
+    file = Path(path)
+    if file.suffix.lower() not in SUFFIXES:
+        raise ValueError(f"a still ends in {', '.join(SUFFIXES)}, got {os.fspath(path)!r}")
+    files.write_bytes(file, rendered(figure, file.suffix.lower().removeprefix(".")))
+    return file
+
+
+def rendered(figure: Any, kind: str) -> bytes:
+    image = io.BytesIO()
+    figure.savefig(image, format=kind, dpi=120)
+    plotter().close(figure)
+    return image.getvalue()
 
 
 def plotter() -> Any:

@@ -1,0 +1,80 @@
+"""An input as a person gave it and as a model takes it: tensors by name, what their tokens are called, what was written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+Called = Callable[[int], str]  # a token id, or the number of a class -> what it is called
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """What the tokens along one axis are called."""
+
+    name: str
+    labels: tuple[str, ...]
+    kind: Literal["text", "patches", "items"] = "text"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Given:
+    """One row of input.
+
+    The first of the streams is what the output follows; of an encoder and a decoder that is what the decoder reads.
+    `answers` says what the output is: logits of the next token, of the token itself (filled in), or of classes.
+    """
+
+    inputs: dict[str, Any]
+    streams: tuple[Tokens, ...] = ()
+    kind: Literal["text", "image", "fixed"] = "fixed"
+    ids: str | None = None  # the input that holds the ids of the first stream
+    text: str | None = None
+    target: str | None = None
+    picture: Tensor | None = None  # what the model sees, as 3 h w in 0 … 1
+    grid: tuple[int, int] | None = None  # rows and columns of patches
+    answers: Literal["next", "filled", "classes"] | None = None
+    called: Called | None = None
+    notes: tuple[str, ...] = ()
+    along: tuple[str, ...] = field(default=())  # inputs 1 n beside the ids: masks, types
+
+    def moved(self, order: Sequence[int]) -> Given:
+        """The tokens of the first stream in another order; places stay where they are."""
+        if self.ids is None:
+            raise ValueError("only tokens that have ids can be moved")
+        n = self.inputs[self.ids].shape[1]
+        if sorted(order) != list(range(n)):
+            raise ValueError(f"an order of {n} tokens names each of 0 … {n - 1} once, got {list(order)[:8]}")
+        first, *others = self.streams
+        labels = tuple(first.labels[i] for i in order)
+        inputs = self.inputs | {self.ids: self.inputs[self.ids][:, list(order)]}
+        return replace(self, inputs=inputs, streams=(replace(first, labels=labels), *others))
+
+    def with_ids(self, ids: Tensor) -> dict[str, Any]:
+        """The inputs with other ids of the first stream, perhaps more or fewer; what goes along with them fits itself."""
+        assert self.ids is not None
+        b, n = ids.shape
+        beside = {name: fitted(self.inputs[name], b, n) for name in self.along}
+        others = {
+            name: x.expand(b, *x.shape[1:]) if isinstance(x, Tensor) and x.dim() and x.shape[0] == 1 and b > 1 else x
+            for name, x in self.inputs.items()
+            if name not in beside
+        }
+        return others | beside | {self.ids: ids}
+
+
+def fitted(x: Tensor, b: int, n: int) -> Tensor:
+    """1 m -> b n: cut, or continued with its last column."""
+    x = x[:, :n]
+    x = torch.cat((x, x[:, -1:].expand(-1, n - x.shape[1])), 1) if x.shape[1] < n else x
+    return x.expand(b, n)
+
+
+def numbered(inputs: dict[str, Any]) -> Given:
+    """Inputs that nobody wrote, the first row of them: tokens are called by their numbers."""
+    first = {name: x[:1] if isinstance(x, Tensor) and x.dim() else x for name, x in inputs.items()}
+    return Given(inputs=first)

@@ -1,0 +1,139 @@
+"""A model that is looked at again and again: change the input, silence a head, move a token, and see what changes."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from torch import nn
+
+from regard.given import Given
+from regard.look.scene import Scene, gather
+from regard.look.silence import can_silence
+from regard.look.views.attention import matrix
+from regard.run import Run
+
+Read = Callable[[str | bytes | None, str | None], Given]  # what a person gave, and a target -> an input
+KEPT = 4  # recordings whose full weights can still be asked for
+LONGEST = 20_000  # characters
+FIELDS = {"text", "target", "image", "order", "silence"}
+
+
+class Live:
+    """One model, and what was seen of it last."""
+
+    def __init__(
+        self,
+        model: nn.Module,
+        read: Read,
+        name: str,
+        *,
+        kind: str,
+        takes_target: bool = False,
+        run: Run | None = None,
+        report: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.model, self.read, self.name, self.run, self.report = model, read, name, run, report
+        self.kind, self.takes_target = kind, takes_target
+        self.scenes: dict[int, Scene] = {}
+        self.count = 0
+        self.lock = threading.Lock()  # one run at a time: a recording is of one model
+
+    def show(self, asked: Mapping[str, Any]) -> dict[str, Any]:
+        """The data of a page for what was asked: text, target, image, order, silence."""
+        unknown = set(asked) - FIELDS
+        if unknown:
+            raise ValueError(f"there is no {sorted(unknown)[0]!r} to ask for; known: {', '.join(sorted(FIELDS))}")
+        text, target = words(asked, "text"), words(asked, "target")
+        picture = picture_of(asked.get("image"))
+        with self.lock:
+            given = self.read(picture if picture is not None else text, target)
+            if asked.get("order") is not None:
+                given = given.moved(numbers(asked["order"], "order"))
+            return self.gathered(given, self.heads(asked.get("silence") or [])).data
+
+    def latest(self) -> Scene:
+        return self.scenes[self.count - 1]
+
+    def gathered(self, given: Given, silence: list[tuple[str, int]]) -> Scene:
+        try:
+            scene = gather(
+                self.model, given, name=self.name, run=self.run, report=self.report, silence=silence, number=self.count
+            )
+        except (RuntimeError, IndexError) as error:  # of the model itself
+            raise ValueError(f"{self.name} cannot read this input: {' '.join(str(error).split())[:200]}") from error
+        if not scene.seen and not any(view["view"] in ("filters", "embeddings") for view in scene.data["views"]):
+            raise ValueError(
+                f"no attention was heard in {self.name}, a {type(self.model).__name__}: neither fused attention nor a softmax "
+                f"whose weights are summed with values"
+            )
+        scene.data["live"] = {
+            "text": self.kind == "text",
+            "target": self.takes_target,
+            "image": self.kind == "image",
+            "silence": can_silence(self.model),
+            "move": given.ids is not None,
+            "longest": LONGEST,
+        }
+        self.scenes[self.count] = scene
+        self.scenes.pop(self.count - KEPT, None)
+        self.count += 1
+        return scene
+
+    def heads(self, pairs: Any) -> list[tuple[str, int]]:
+        """Heads by the name of their layer, which the last recording knows."""
+        if not isinstance(pairs, list) or len(pairs) > 10_000:
+            raise ValueError("silence is a list of [layer, head]")
+        if not pairs:
+            return []
+        names = {entry.layer: entry.name for scene in self.scenes.values() for entry in scene.seen}
+        found = []
+        for pair in pairs:
+            layer, head = numbers(pair, "silence") if isinstance(pair, list) and len(pair) == 2 else (-1, -1)
+            if layer not in names:
+                raise ValueError(f"silence names layers and heads that are there, such as [0, 1]; got {str(pair)[:40]}")
+            found.append((names[layer], head))
+        return found
+
+    def weights(self, record: int, layer: int, head: int) -> bytes:
+        """All weights of one head as float32 bytes, n × m."""
+        with self.lock:
+            scene = self.scenes.get(record)
+            if scene is None:
+                raise ValueError(f"recording {record} is no longer kept; run it again")
+            for entry in scene.seen:
+                if entry.layer == layer and entry.proved and head in entry.heads:
+                    return matrix(entry)[entry.heads.index(head)].float().cpu().contiguous().numpy().astype("<f4").tobytes()
+        raise ValueError(f"there is no proved head {head} in layer {layer} of recording {record}")
+
+
+def words(asked: Mapping[str, Any], name: str) -> str | None:
+    value = asked.get(name)
+    if value is None:
+        return None
+    if not isinstance(value, str):
+        raise ValueError(f"{name} must be a text, got {type(value).__name__}")
+    if len(value) > LONGEST:
+        raise ValueError(f"{name} has {len(value):,} characters; at most {LONGEST:,} are read")
+    return value
+
+
+def numbers(value: Any, name: str) -> list[int]:
+    if not isinstance(value, list) or not all(type(each) is int for each in value):
+        raise ValueError(f"{name} must be a list of whole numbers")
+    return value
+
+
+def picture_of(value: Any) -> bytes | None:
+    """The bytes of a data URL."""
+    if value is None:
+        return None
+    if not isinstance(value, str) or not value.startswith("data:image/") or ";base64," not in value:
+        raise ValueError("image must be a data URL such as data:image/png;base64,…")
+    try:
+        return base64.b64decode(value.partition(";base64,")[2], validate=True)
+    except binascii.Error as error:
+        raise ValueError("image is no valid base64") from error

@@ -1,0 +1,118 @@
+"""One run of a model on one input, with everything a page shows of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+
+from regard.given import Given
+from regard.look.entry import Seen
+from regard.look.record import record
+from regard.look.silence import silenced
+from regard.look.streams import Streams
+from regard.look.views import history
+from regard.look.views.answers import answers
+from regard.look.views.attention import attention
+from regard.look.views.contribution import contribution
+from regard.look.views.embeddings import embeddings
+from regard.look.views.filters import filters
+from regard.look.views.image import image
+from regard.look.views.laws import laws
+from regard.look.views.positions import positions
+from regard.run import Run
+
+FORMAT = 1
+
+
+@dataclass(frozen=True, eq=False)
+class Scene:
+    """The data of a page, and the recording it was made from."""
+
+    data: dict[str, Any]
+    seen: Seen
+
+
+def gather(
+    model: nn.Module,
+    given: Given,
+    *,
+    name: str,
+    run: Run | None = None,
+    report: Mapping[str, Any] | None = None,
+    silence: Sequence[tuple[str, int]] = (),
+    number: int = 0,
+) -> Scene:
+    """Run the model on the input and gather all views that apply.
+
+    report   what `regard check` found, as plain data
+    silence  heads that are to add nothing: name of the layer, number of the head
+    number   which recording of a served page this is
+    """
+    with at_rest(model), silenced(model, silence):
+        with torch.no_grad(), record(model, states=True) as seen:
+            out = model(**given.inputs)
+        streams = Streams(given)
+        views = [
+            image(seen, given),
+            attention(seen, streams),
+            answers(out, given),
+            contribution(model, out, given, seen, streams),
+            embeddings(model, seen.states, given, streams),
+            positions(model),
+            filters(model),
+            laws(model, given, report),
+            None if run is None else history.curves(run),
+            None if run is None else history.samples(run),
+            history.about(model, name, run),
+        ]
+    numbers = {entry.name: entry.layer for entry in seen}
+    data = frame(model, name, seen) | {
+        "record": number,
+        "input": {"kind": given.kind, "text": given.text, "target": given.target},
+        "streams": streams.data(),
+        "notes": [*given.notes, *doubts(seen)],
+        "silenced": [[numbers[layer], head] for layer, head in silence],
+        "views": [view for view in views if view is not None],
+    }
+    return Scene(data, seen)
+
+
+def frame(model: nn.Module, name: str, seen: Seen) -> dict[str, Any]:
+    """What every page begins with."""
+    size = sum(parameter.numel() for parameter in model.parameters())
+    layers = f"{seen.layers} attention layer{'s' * (seen.layers != 1)}"
+    subtitle = f"{type(model).__name__} · {layers} · {in_short(size)} parameters"
+    return {"format": FORMAT, "title": name, "subtitle": subtitle, "live": None}
+
+
+def in_short(count: int) -> str:
+    for size, letter in ((10**9, "B"), (10**6, "M"), (10**3, "K")):
+        if count >= size:
+            return f"{count / size:.3g} {letter}"
+    return str(count)
+
+
+def doubts(seen: Seen) -> list[str]:
+    """A sentence for what is not shown because it is not proved."""
+    unproved = [entry for entry in seen if not entry.proved]
+    if not unproved:
+        return []
+    count = f"{len(unproved)} of {len(seen)} attentions"
+    return [f"{count} are not shown, because their weights are not proved: {unproved[0].reason}."]
+
+
+@contextmanager
+def at_rest(model: nn.Module) -> Iterator[None]:
+    """In eval mode, and then as it was."""
+    modes = {module: module.training for module in model.modules()}
+    try:
+        model.eval()
+        yield
+    finally:
+        for module, mode in modes.items():
+            module.training = mode

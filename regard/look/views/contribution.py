@@ -1,0 +1,91 @@
+"""What each input contributes to the answer, beside what is attended to. The two are not the same, and the view says so."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from regard.given import Given
+from regard.look import contribution as ways
+from regard.look import measure
+from regard.look.closed import OfPatches, OfTokens
+from regard.look.entry import Entry
+from regard.look.pack import rounded
+from regard.look.streams import Streams
+
+PATIENCE = 8.0  # seconds that leaving out one token after the other may take
+
+LEFT_OUT = "what the answer's logit loses when this {} is {}"
+STEEP = "how steeply the answer's logit rises along this {}, times the {} itself (gradient × input)"
+
+
+def contribution(model: nn.Module, out: Any, given: Given, seen: Sequence[Entry], streams: Streams) -> dict[str, Any] | None:
+    """The view, or None for a model without an answer to explain."""
+    logits = getattr(out, "logits", out)
+    if given.answers not in ("next", "classes") or not isinstance(logits, Tensor) or logits.dim() not in (2, 3):
+        return None
+    if given.ids is not None:
+        closed: nn.Module = OfTokens(model, given)
+        x, thing, gone, fill = given.inputs[given.ids], "token", "taken out", None
+        stream = 0
+    elif given.grid is not None and given.kind == "image":
+        pixels = given.inputs["pixel_values"]
+        if pixels.shape[-2] % given.grid[0] or pixels.shape[-1] % given.grid[1]:
+            return None
+        patched = OfPatches(model, given.grid, (pixels.shape[1], pixels.shape[2], pixels.shape[3]))
+        closed, x, thing, gone, fill = patched, patched.cut(pixels), "patch", "made grey", 0.0
+        stream = streams.find(given.grid[0] * given.grid[1])
+    else:
+        return None
+    columns = [
+        column("gradient × input", STEEP.format(thing, thing), lambda: ways.gradient_times_input(closed, x)),
+        column("leave one out", LEFT_OUT.format(thing, gone), lambda: left_out(closed, x, fill)),
+        column("attention received", "the mean weight it gets from all queries, in all layers and heads", lambda: got(seen, x)),
+    ]
+    shown = [each for each in columns if each is not None]
+    return {"view": "contribution", "stream": stream, "answer": answer(logits, given), "columns": shown} if shown else None
+
+
+def answer(logits: Tensor, given: Given) -> str:
+    """What is explained, in words."""
+    last = logits[0, -1] if logits.dim() == 3 else logits[0]
+    best = int(last.argmax())
+    called = repr(given.called(best)) if given.called is not None else str(best)
+    share = float(last.detach().float().softmax(-1)[best])
+    after = "after the last token" if logits.dim() == 3 else "of the whole"
+    return f"{called}, the likeliest answer {after} (probability {share:.3g})"
+
+
+def column(name: str, sentence: str, values: Callable[[], Tensor | None]) -> dict[str, Any] | None:
+    """One way of asking, or None where it does not apply to this model."""
+    try:
+        found = values()
+    except (ValueError, RuntimeError, TypeError, IndexError):
+        return None
+    if found is None or not found.isfinite().all():
+        return None
+    return {"name": name, "sentence": sentence, "values": rounded(found[0].detach().float()), "signed": bool((found < 0).any())}
+
+
+def left_out(model: nn.Module, x: Tensor, fill: float | None) -> Tensor | None:
+    """Leave one out, if it can be done in the time that a reader waits."""
+    began = time.perf_counter()
+    with torch.no_grad():
+        model(x)
+    if x.shape[1] * (time.perf_counter() - began) > PATIENCE or (x.shape[1] < 2 and fill is None):
+        return None
+    return ways.leave_one_out(model, x, fill=fill)
+
+
+def got(seen: Sequence[Entry], x: Tensor) -> Tensor | None:
+    """Mean attention that each token receives, over layers and heads in which it is a key.   -> 1 n"""
+    n = x.shape[1]
+    found = []
+    for entry in seen:
+        if entry.kind == "self" and entry.proved and entry.shape[0] == 1 and n <= entry.shape[3] <= n + 16:
+            found.append(measure.received(entry)[:, :, -n:].mean(1))
+    return torch.stack(found).mean(0) if found else None

@@ -1,0 +1,78 @@
+"""Tokens as points in a plane: what each block makes of them, and the table of all tokens if it is small."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from regard.given import Given
+from regard.look.calls import State
+from regard.look.pack import rounded
+from regard.look.streams import Streams
+
+FEW, MANY = 4, 1024  # points that are worth drawing
+TABLE = 400  # tokens of a vocabulary that is drawn whole
+
+
+def embeddings(model: nn.Module, states: Sequence[State], given: Given, streams: Streams) -> dict[str, Any] | None:
+    """The view, or None where there are too few points. t-SNE, which takes its time, for the table and the last block."""
+    items = [] if given.answers == "classes" else [each for each in [table(model, given)] if each is not None]
+    blocks = [state for state in states if state.value.dim() == 3 and FEW <= state.value.shape[1] <= MANY]
+    for state in blocks:
+        number = streams.find(state.value.shape[1], prefer=1 if len(given.streams) > 1 and "decoder" not in state.name else 0)
+        labels = list(streams.found[number].labels)
+        items.append(item(f"after {state.name}", state.value[0], labels, turned=state is blocks[-1]))
+    return {"view": "embeddings", "items": items} if items else None
+
+
+def table(model: nn.Module, given: Given) -> dict[str, Any] | None:
+    """The vectors of all tokens, of a model that knows few."""
+    for name, module in model.named_modules():
+        weight = getattr(module, "weight", None)
+        if "embed" in name and isinstance(weight, Tensor) and weight.dim() == 2 and given.called is not None:
+            if not FEW <= len(weight) <= TABLE:
+                return None
+            labels = [given.called(i) for i in range(len(weight))]
+            return item(f"all tokens ({name})", weight, labels, turned=True)
+    return None
+
+
+def item(name: str, points: Tensor, labels: list[str], *, turned: bool) -> dict[str, Any]:
+    flat, explained = principal(points.detach().float().cpu())
+    return {
+        "name": name,
+        "labels": labels,
+        "groups": None,
+        "pca": rounded(flat, 3),
+        "explained": rounded(explained, 3),
+        "tsne": neighbourly(points.detach().float().cpu()) if turned else None,
+    }
+
+
+def principal(points: Tensor) -> tuple[Tensor, Tensor]:
+    """The two directions in which points differ most, and the share of the variance that each explains.   n d -> n 2, 2"""
+    centred = points - points.mean(0)
+    u, s, _ = torch.linalg.svd(centred.nan_to_num(), full_matrices=False)
+    flat = torch.zeros(len(points), 2)
+    count = min(2, len(s))
+    flat[:, :count] = u[:, :count] * s[:count]
+    share = torch.zeros(2)
+    share[:count] = (s**2 / (s**2).sum().clamp_min(1e-30))[:count]
+    return flat, share
+
+
+def neighbourly(points: Tensor) -> list[list[float]] | None:
+    """t-SNE: near points stay near, distances mean little. None without scikit-learn, or for a handful of points."""
+    if len(points) < 12:
+        return None
+    try:
+        from sklearn.manifold import TSNE  # type: ignore[import-untyped]
+    except ImportError:
+        return None
+    perplexity = min(30.0, (len(points) - 1) / 3)
+    found = TSNE(perplexity=perplexity, init="pca", random_state=0, max_iter=500).fit_transform(points.nan_to_num().numpy())
+    result: list[list[float]] = rounded(torch.from_numpy(found), 3)
+    return result

@@ -1,0 +1,65 @@
+"""What a run directory tells: how it learned, what it wrote meanwhile, and what it is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from torch import nn
+
+from regard.look.pack import rounded
+from regard.look.plot import smoothed
+from regard.run import Run
+
+MOST = 1000  # points of a curve
+LAST = 8  # samples that are shown
+
+
+def curves(run: Run) -> dict[str, Any] | None:
+    """Losses and measures against steps, or None before the first step."""
+    events = run.metrics()
+    steps = [event for event in events if event["event"] == "step"]
+    looks = [event for event in events if event["event"] == "validation"]
+    if not steps and not looks:
+        return None
+    losses = [(event["step"], event["loss"]) for event in steps]
+    soft = list(zip([step for step, _ in losses], smoothed([loss for _, loss in losses]), strict=True))
+    measures = sorted({name for event in looks for name, value in event.items() if plain(value)} - {"step", "loss", "seconds"})
+    return {
+        "view": "curves",
+        "training": thinned(losses),
+        "smoothed": thinned(soft),
+        "validation": thinned([(event["step"], event["loss"]) for event in looks]),
+        "measures": {name: thinned([(e["step"], e[name]) for e in looks if plain(e.get(name))]) for name in measures},
+    }
+
+
+def plain(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def thinned(points: Sequence[tuple[int, float]]) -> list[list[Any]]:
+    """Few enough to draw, the last one always among them."""
+    every = max(1, len(points) // MOST)
+    kept = [*points[:-1][::every], *points[-1:]]
+    return [[step, rounded(float(value))] for step, value in kept]
+
+
+def samples(run: Run) -> dict[str, Any] | None:
+    """What it wrote as it learned, the newest first."""
+    items = [{"step": step, "text": text} for step, text in reversed(run.samples()[-LAST:])]
+    return {"view": "samples", "items": items} if items else None
+
+
+def about(model: nn.Module, name: str, run: Run | None = None) -> dict[str, Any]:
+    """What there is to know in a few lines."""
+    size = sum(parameter.numel() for parameter in model.parameters())
+    rows = [["model", type(model).__name__], ["name", name], ["parameters", f"{size:,}"]]
+    if run is not None:
+        for section in ("model", "data", "train", "corpus"):
+            values = run.config.get(section)
+            if isinstance(values, dict):
+                rows += [[f"{section}.{key}", str(value)] for key, value in values.items() if value is not None]
+        made = run.environment()
+        rows += [[key, str(value)] for key, value in made.items()]
+    return {"view": "about", "rows": [[key, value if len(value) < 300 else value[:300] + "…"] for key, value in rows]}

@@ -1,0 +1,143 @@
+"""The table of laws, and what a group element really does: the output of the moved input beside the moved output."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from regard.given import Given
+from regard.look.contribution import tensor_of
+from regard.look.pack import packed
+
+CHANNELS = 16  # of the output that are drawn: those that vary most
+LONGEST = 64  # tokens that are drawn
+MOVED = "tokens change places with each other; a model that does not know order moves its outputs along"
+SHIFTED = "every place grows by the same number; a model that knows only how far tokens are apart gives the same outputs"
+ROLLED = "the picture moves by whole patches and comes in again at the other side"
+TURNED = "the picture turns by quarter turns"
+HOLDS = 1e-4  # relative; float32 rounds to about 1e-6 a layer
+
+PLACES = ("where", "position_ids")  # inputs that hold the place of each token
+
+
+@dataclass(frozen=True)
+class Element:
+    """One group element: the moved input, and where each output should come from then; None: outputs stay."""
+
+    label: str
+    moved: Given
+    order: list[int] | None
+
+
+def laws(model: nn.Module, given: Given, report: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """The view from a report as `regard check --json` gives it; with None only what group elements do."""
+    actions = acted(model, given)
+    if report is None and not actions:
+        return None
+    report = report or {"ok": None, "laws": []}
+    return {
+        "view": "laws",
+        "ok": report.get("ok"),
+        "error": report.get("error"),
+        "rows": list(report.get("laws", [])),
+        "actions": actions,
+    }
+
+
+@torch.no_grad()
+def acted(model: nn.Module, given: Given) -> list[dict[str, Any]]:
+    """Group elements tried on the input, for models that read ids or a picture."""
+    plain = output(model, given)
+    if plain is None:
+        return []
+    found = []
+    for name, sentence, elements in families(model, given):
+        shown = [compared(model, plain, each) for each in elements]
+        kept = [each for each in shown if each is not None]
+        if kept:
+            low = min(each.pop("low") for each in kept)
+            high = max(each.pop("high") for each in kept)
+            for each in kept:
+                each |= {side: as_bytes(each[side], low, high) for side in ("left", "right")}
+            found.append({"name": name, "sentence": sentence, "scale": [low, high], "elements": kept})
+    return found
+
+
+def families(model: nn.Module, given: Given) -> Iterator[tuple[str, str, list[Element]]]:
+    """Kinds of group elements that can be tried on this input, with a few elements each."""
+    if given.ids is not None:
+        n = given.inputs[given.ids].shape[1]
+        if not 2 <= n <= LONGEST:
+            return
+        pairs = dict.fromkeys(((0, 1), (0, n - 1), (n // 3, 2 * n // 3), (n - 2, n - 1), (1, n // 2)))
+        swaps = [swapped(n, i, j) for i, j in pairs if i != j]
+        yield "swap two tokens", MOVED, [Element(label, given.moved(order), order) for label, order in swaps]
+        orders = [(f"roll by {k}", [(i - k) % n for i in range(n)]) for k in dict.fromkeys((1, 2, n // 2)) if 0 < k < n]
+        orders.append(("backwards", list(range(n))[::-1]))
+        yield "another order", MOVED, [Element(label, given.moved(order), order) for label, order in orders]
+        name = next((each for each in PLACES if each in inspect.signature(model.forward).parameters), None)
+        if name is not None:
+            shifted = [(k, given.inputs | {name: torch.arange(n)[None] + k}) for k in (1, 2, 5, 10)]
+            elements = [Element(f"{k} places on", replace(given, inputs=inputs), None) for k, inputs in shifted]
+            yield "shift the places", SHIFTED, elements
+    elif given.kind == "image" and given.grid is not None:
+        pixels = given.inputs["pixel_values"]
+        step = pixels.shape[-1] // given.grid[1]
+        rolled = {f"{k} patches to the right": pixels.roll(k * step, -1) for k in range(1, min(4, given.grid[1]))}
+        yield "roll the picture", ROLLED, of_pictures(given, rolled)
+        if pixels.shape[-1] == pixels.shape[-2]:
+            yield "turn the picture", TURNED, of_pictures(given, {f"{90 * k}°": pixels.rot90(k, (-2, -1)) for k in (1, 2, 3)})
+
+
+def swapped(n: int, i: int, j: int) -> tuple[str, list[int]]:
+    order = list(range(n))
+    order[i], order[j] = j, i
+    return f"swap {i} and {j}", order
+
+
+def of_pictures(given: Given, moved: Mapping[str, Tensor]) -> list[Element]:
+    return [Element(label, replace(given, inputs=given.inputs | {"pixel_values": x}), None) for label, x in moved.items()]
+
+
+def output(model: nn.Module, given: Given) -> Tensor | None:
+    """What the model returns, as rows: one for each token, or a single one.   n c"""
+    try:
+        out = tensor_of(model(**given.inputs)).detach().float()
+    except (ValueError, RuntimeError, IndexError):  # a place beyond the table, say
+        return None
+    return out[0] if out.dim() == 3 else out if out.dim() == 2 else None
+
+
+def compared(model: nn.Module, plain: Tensor, element: Element) -> dict[str, Any] | None:
+    """f(g x) beside g f(x)."""
+    left, order = output(model, element.moved), element.order
+    follows = order is not None and len(plain) == len(order)
+    right = plain[order] if follows and order is not None else plain
+    if left is None or left.shape != right.shape:
+        return None
+    size = plain.abs().max().clamp_min(1e-30)
+    error = float((left - right).abs().max() / size)
+    chosen = plain.var(0, unbiased=False).topk(min(CHANNELS, plain.shape[1])).indices.sort().values if len(plain) > 1 else None
+    shown = [x[:, chosen] if chosen is not None else x[:, :CHANNELS] for x in (left, right)]
+    return {
+        "label": element.label,
+        "order": list(element.moved.streams[0].labels) if element.moved.streams else [],
+        "n": shown[0].shape[0],
+        "c": shown[0].shape[1],
+        "left": shown[0],
+        "right": shown[1],
+        "low": float(min(x.min() for x in shown)),
+        "high": float(max(x.max() for x in shown)),
+        "error": float(f"{error:.2g}"),
+        "holds": error < HOLDS,
+    }
+
+
+def as_bytes(x: Tensor, low: float, high: float) -> str:
+    scaled = (x - low) / (high - low) if high > low else torch.zeros_like(x)
+    return packed((scaled.clamp(0, 1) * 255).round().to(torch.uint8).cpu().numpy())
