@@ -1,0 +1,32 @@
+// Tokens are arbitrary text. Shown, each character is visible and none can change how the page around it reads.
+
+const VISIBLE = new Map([[" ", "·"], ["\n", "↵"], ["\t", "⇥"], ["\u00a0", "⍽"], ["\u200d", "\u200d"]]);  // the last joins emoji
+
+function shown(label) {
+  if (label === "") return "∅";
+  let text = "";
+  for (const character of label) text += VISIBLE.get(character) ?? tamed(character);
+  return text === "\u200d" ? "‹200D›" : text;
+}
+
+function tamed(character) {
+  const code = character.codePointAt(0);
+  if (code < 32) return String.fromCodePoint(0x2400 + code);  // ␀ … ␟
+  if (/[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Zl}\p{Zp}]/u.test(character)) return `‹${code.toString(16).toUpperCase().padStart(4, "0")}›`;
+  return character;
+}
+
+// A token in a sentence; its own direction of writing does not reach beyond it.
+function token(label, place = null) {
+  return make("bdi", { class: "token" }, shown(label), place === null ? null : make("sub", {}, String(place)));
+}
+
+function clipped(text, most) {
+  const characters = [...text];
+  return characters.length <= most ? text : characters.slice(0, most - 1).join("") + "…";
+}
+
+// A label that names something in words, such as a class: spaces stay spaces.
+function words(label) {
+  return make("bdi", {}, [...label].map((character) => (character === " " ? " " : shown(character))).join(""));
+}

@@ -1,0 +1,48 @@
+// Views register themselves by name; each becomes a tab if the page has data for it.
+
+const views = new Map();
+
+// draw(part, place, here) fills `place` with what `part` says. `here` lasts as long as the view is open.
+function view(name, title, draw) {
+  views.set(name, { title, draw });
+}
+
+// What an open view needs to know about the page around it: when to paint again, and when it is over.
+class Here {
+  constructor(page) {
+    this.page = page;
+    this.painters = [];
+    this.over = new AbortController();
+  }
+
+  // now, when the theme changes and when the page is printed
+  paint(painter) {
+    this.painters.push(painter);
+    painter();
+  }
+
+  repaint() {
+    for (const painter of this.painters) painter();
+  }
+
+  // whenever the width of an element changes, and once at the beginning
+  sized(element, changed) {
+    let last = -1;
+    const observer = new ResizeObserver(([{ contentRect }]) => {
+      if (Math.abs(contentRect.width - last) < 1) return;
+      last = contentRect.width;
+      changed(last);
+    });
+    observer.observe(element);
+    this.over.signal.addEventListener("abort", () => observer.disconnect());
+  }
+
+  get closed() {
+    return this.over.signal.aborted;
+  }
+
+  close() {
+    this.over.abort();
+    this.painters = [];
+  }
+}

@@ -1,0 +1,104 @@
+// The weights of one head: those that the page lists, or all of them when a server has them.
+
+const lists = new WeakMap();  // layer -> promise of its lists
+
+function listsOf(layer) {
+  if (!lists.has(layer)) {
+    const { columns, weights } = layer.largest;
+    lists.set(layer, Promise.all([unpacked(columns), unpacked(weights), smallOf(layer)]).then(([where, what, small]) => (
+      { columns: sixteens(where), weights: fromHalves(what), small })));
+  }
+  return lists.get(layer);
+}
+
+const smalls = new WeakMap();
+
+function smallOf(layer) {
+  if (!smalls.has(layer)) smalls.set(layer, unpacked(layer.small.data));
+  return smalls.get(layer);
+}
+
+class Weights {
+  // values: n × m, NaN where only a bound is known
+  constructor(n, m, values, bound) {
+    Object.assign(this, { n, m, values, bound });
+  }
+
+  static async listed(layer, place) {
+    const { n, m, largest: { count }, small: { height, width } } = layer;
+    const { columns, weights, small } = await listsOf(layer);
+    const values = new Float32Array(n * m).fill(NaN);
+    const smallest = new Float32Array(n);  // of the listed weights of a row; 0 if all others are 0
+    for (let i = 0; i < n; i++) {
+      let [found, least] = [0, Infinity];
+      for (let k = 0; k < count; k++) {
+        const entry = (place * n + i) * count + k;
+        if (columns[entry] === 65535) continue;
+        values[i * m + columns[entry]] = weights[entry];
+        least = Math.min(least, weights[entry]);
+        found += 1;
+      }
+      smallest[i] = found < count ? 0 : least;
+    }
+    // a small map says what the largest weight of a block is, which is often a closer bound
+    const block = (i, j) => small[(place * height + Math.floor((i * height) / n)) * width + Math.floor((j * width) / m)];
+    return new Weights(n, m, values, (i, j) => Math.min(smallest[i], ((block(i, j) + 0.5) / 255) ** 2));
+  }
+
+  static async served(record, layer, place) {
+    const answer = await fetch(`/api/weights/${record}/${layer.layer}/${layer.heads[place]}`);
+    if (!answer.ok) throw new Error(`the server has no weights of record ${record}`);
+    const values = new Float32Array(await answer.arrayBuffer());
+    if (values.length !== layer.n * layer.m) throw new Error(`got ${values.length} weights, expected ${layer.n} × ${layer.m}`);
+    return new Weights(layer.n, layer.m, values, null);
+  }
+
+  // {value} or {below}
+  at(i, j) {
+    const value = this.values[i * this.m + j];
+    if (!Number.isNaN(value)) return { value };
+    const below = this.bound(i, j);
+    return below === 0 ? { value: 0 } : { below };
+  }
+
+  // What is drawn, n × m: where a weight is not listed, an even share of what the listed ones leave, and no more than its bound.
+  get drawn() {
+    if (this.bound === null) return this.values;
+    this.filled ??= this.fill();
+    return this.filled;
+  }
+
+  fill() {
+    const { n, m, values } = this;
+    const filled = new Float32Array(n * m);
+    const bounds = new Float32Array(m);
+    for (let i = 0; i < n; i++) {
+      let [left, free] = [1, 0];
+      for (let j = 0; j < m; j++) {
+        const value = values[i * m + j];
+        const known = !Number.isNaN(value);
+        bounds[j] = known ? -1 : this.bound(i, j);
+        if (known) left -= value;
+        else if (bounds[j] > 4e-6) free += 1;
+      }
+      const share = Math.max(0, left) / Math.max(1, free);
+      for (let j = 0; j < m; j++) filled[i * m + j] = bounds[j] < 0 ? values[i * m + j] : bounds[j] > 4e-6 ? Math.min(share, bounds[j]) : 0;
+    }
+    return filled;
+  }
+
+  // [[place, weight], …] of one query or one key, largest first
+  of(side, place, most) {
+    const found = [];
+    const count = side === "query" ? this.m : this.n;
+    for (let k = 0; k < count; k++) {
+      const value = this.values[side === "query" ? place * this.m + k : k * this.m + place];
+      if (value > 0) found.push([k, value]);
+    }
+    return found.sort((a, b) => b[1] - a[1]).slice(0, most);
+  }
+}
+
+function weightWords({ value, below }) {
+  return value === undefined ? `below ${three(below)}` : three(value);
+}
