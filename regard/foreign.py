@@ -34,7 +34,8 @@ Found = tuple[Inputs, Roles]
 def open_directory(path: Path, seed: int = 0) -> nn.Module:
     """The model of a directory with its weights from safetensors, or with random ones if there are none."""
     transformers = library()
-    config = configuration(path)
+    with silent(transformers):
+        config = configuration(path)
     name = (config.architectures or [None])[0]
     found = getattr(transformers, name, None) if isinstance(name, str) else None
     cls: Any = found if inspect.isclass(found) and issubclass(found, nn.Module) else transformers.AutoModel
@@ -46,7 +47,7 @@ def open_directory(path: Path, seed: int = 0) -> nn.Module:
             f"a directory with config.json alone to check random weights"
         )
     try:
-        with torch.random.fork_rng(devices=[]):
+        with torch.random.fork_rng(devices=[]), silent(transformers):
             torch.manual_seed(seed)
             if safe:
                 options: dict[str, Any] = {"use_safetensors": True, "trust_remote_code": False, "local_files_only": True}
@@ -54,6 +55,21 @@ def open_directory(path: Path, seed: int = 0) -> nn.Module:
             return loaded(cls.from_config(config) if cls is transformers.AutoModel else cls(config))
     except Exception as error:
         raise ValueError(f"{path}: {cls.__name__} cannot be made from it: {first_line(error)}") from error
+
+
+@contextmanager
+def silent(transformers: Any) -> Iterator[None]:
+    """Without the bars and remarks that the library shows while it loads: they would stand between a user and the answer."""
+    logging = transformers.utils.logging
+    level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    try:
+        logging.set_verbosity_error()
+        logging.disable_progress_bar()
+        yield
+    finally:
+        logging.set_verbosity(level)
+        if bars:
+            logging.enable_progress_bar()
 
 
 def loaded(model: nn.Module) -> nn.Module:

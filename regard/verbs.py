@@ -355,7 +355,12 @@ def look(
 
 
 def living(
-    target: str | os.PathLike[str], given: str | None = None, *, answer: str | None = None, laws: bool = False
+    target: str | os.PathLike[str],
+    given: str | None = None,
+    *,
+    answer: str | None = None,
+    laws: bool = False,
+    tsne: bool = True,
 ) -> Live:
     """A target that can be looked at again and again; what is not asked for otherwise is this input."""
     from regard.targets import open_target  # knows foreign libraries, which nothing else needs
@@ -369,9 +374,9 @@ def living(
             return opened.reader.read(given, answer if written is None else written)
         return opened.reader.read(other, written)
 
-    kind, takes = opened.reader.kind, opened.reader.takes_target
     found = laws_of(opened.run) if opened.run is not None else check(target).to_json() if laws else None
-    return Live(opened.model, read, opened.name, kind=kind, takes_target=takes, run=opened.run, report=found)
+    how: dict[str, Any] = {"kind": opened.reader.kind, "takes_target": opened.reader.takes_target, "tsne": tsne}
+    return Live(opened.model, read, opened.name, run=opened.run, report=found, **how)
 
 
 def laws_of(run: Run) -> dict[str, Any] | None:
@@ -382,7 +387,7 @@ def laws_of(run: Run) -> dict[str, Any] | None:
 def write_report(run: Run) -> None:
     """report.html of a finished run. A run is not lost over it: what went wrong is in its place."""
     try:
-        data = living(run.path).show({}) | {"live": None}
+        data = living(run.path, tsne=False).show({}) | {"live": None}
         page.write(data, run.path / report.FILE)
     except (ImportError, ValueError, OSError, RuntimeError) as error:
         report.instead(run, " ".join(str(error).split()))

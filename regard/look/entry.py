@@ -154,3 +154,8 @@ class Seen(Sequence[Entry]):
 
     def __repr__(self) -> str:
         return "\n".join(map(repr, self.entries)) or "<no attention was heard>"
+
+    def _repr_html_(self) -> str:
+        from regard.look.notebook import framed  # a page is made of entries
+
+        return framed(self)

@@ -35,7 +35,9 @@ class Live:
         takes_target: bool = False,
         run: Run | None = None,
         report: Mapping[str, Any] | None = None,
+        tsne: bool = True,
     ) -> None:
+        self.tsne = tsne
         self.model, self.read, self.name, self.run, self.report = model, read, name, run, report
         self.kind, self.takes_target = kind, takes_target
         self.scenes: dict[int, Scene] = {}
@@ -49,6 +51,9 @@ class Live:
             raise ValueError(f"there is no {sorted(unknown)[0]!r} to ask for; known: {', '.join(sorted(FIELDS))}")
         text, target = words(asked, "text"), words(asked, "target")
         picture = picture_of(asked.get("image"))
+        for what, kind, value in (("text", "text", text), ("a picture", "image", picture)):
+            if value is not None and self.kind != kind:
+                raise ValueError(f"{self.name} does not read {what}")
         with self.lock:
             given = self.read(picture if picture is not None else text, target)
             if asked.get("order") is not None:
@@ -60,11 +65,13 @@ class Live:
 
     def gathered(self, given: Given, silence: list[tuple[str, int]]) -> Scene:
         try:
-            scene = gather(
-                self.model, given, name=self.name, run=self.run, report=self.report, silence=silence, number=self.count
-            )
-        except (RuntimeError, IndexError) as error:  # of the model itself
-            raise ValueError(f"{self.name} cannot read this input: {' '.join(str(error).split())[:200]}") from error
+            how: dict[str, Any] = {"run": self.run, "report": self.report, "number": self.count, "tsne": self.tsne}
+            scene = gather(self.model, given, name=self.name, silence=silence, **how)
+        except ValueError:
+            raise
+        except Exception as error:  # of the model itself, which can be anything
+            words = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
+            raise ValueError(f"{self.name} cannot read this input: {words}") from error
         if not scene.seen and not any(view["view"] in ("filters", "embeddings") for view in scene.data["views"]):
             raise ValueError(
                 f"no attention was heard in {self.name}, a {type(self.model).__name__}: neither fused attention nor a softmax "

@@ -12,8 +12,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-TOP = 24  # weights of each row that are always kept
-MOST = 1_500_000  # kept weights of a whole page, as long as each row has its TOP
+MOST = 24 * 12 * 12 * 512  # weights that a whole page lists: 24 of each row for 12 layers × 12 heads × 512 queries
+FEWEST = 4  # of each row, however many there are
 NOTHING = 65_535  # the column of a place in a list that is not used
 
 
@@ -52,7 +52,7 @@ def thumbnails(weights: Tensor, side: int = 48) -> dict[str, Any]:
 
 def kept_of_each_row(rows: int, m: int) -> int:
     """How many weights of each row a page keeps when it has so many rows in all: all of them if they fit."""
-    return max(1, min(m, max(TOP, MOST // max(1, rows))))
+    return max(1, min(m, max(FEWEST, MOST // max(1, rows))))
 
 
 def largest(weights: Tensor, count: int) -> dict[str, Any]:
@@ -64,9 +64,8 @@ def largest(weights: Tensor, count: int) -> dict[str, Any]:
     if m >= NOTHING:
         raise ValueError(f"a page shows at most {NOTHING - 1:,} keys, got {m:,}; look at a part of the input")
     found = weights.float().topk(min(count, m), dim=-1)
-    columns, order = found.indices.sort(-1)
+    columns, order = torch.where(found.values > 0, found.indices, NOTHING).sort(-1)  # what is hidden is not listed
     values = found.values.gather(-1, order)
-    columns = torch.where(values > 0, columns, NOTHING)  # what is hidden takes no place in the deflated list
     return {
         "count": columns.shape[-1],
         "all": columns.shape[-1] == m,

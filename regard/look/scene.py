@@ -46,12 +46,14 @@ def gather(
     report: Mapping[str, Any] | None = None,
     silence: Sequence[tuple[str, int]] = (),
     number: int = 0,
+    tsne: bool = True,
 ) -> Scene:
     """Run the model on the input and gather all views that apply.
 
     report   what `regard check` found, as plain data
     silence  heads that are to add nothing: name of the layer, number of the head
     number   which recording of a served page this is
+    tsne     lay tokens out by t-SNE, too: loading it takes a second or two
     """
     with at_rest(model), silenced(model, silence):
         with torch.no_grad(), record(model, states=True) as seen:
@@ -62,7 +64,7 @@ def gather(
             attention(seen, streams),
             answers(out, given),
             contribution(model, out, given, seen, streams),
-            embeddings(model, seen.states, given, streams),
+            embeddings(model, seen.states, given, streams, tsne=tsne),
             positions(model),
             filters(model),
             laws(model, given, report),

@@ -17,18 +17,20 @@ FEW, MANY = 4, 1024  # points that are worth drawing
 TABLE = 400  # tokens of a vocabulary that is drawn whole
 
 
-def embeddings(model: nn.Module, states: Sequence[State], given: Given, streams: Streams) -> dict[str, Any] | None:
+def embeddings(
+    model: nn.Module, states: Sequence[State], given: Given, streams: Streams, *, tsne: bool
+) -> dict[str, Any] | None:
     """The view, or None where there are too few points. t-SNE, which takes its time, for the table and the last block."""
-    items = [] if given.answers == "classes" else [each for each in [table(model, given)] if each is not None]
+    items = [] if given.answers == "classes" else [each for each in [table(model, given, tsne)] if each is not None]
     blocks = [state for state in states if state.value.dim() == 3 and FEW <= state.value.shape[1] <= MANY]
     for state in blocks:
         number = streams.find(state.value.shape[1], prefer=1 if len(given.streams) > 1 and "decoder" not in state.name else 0)
         labels = list(streams.found[number].labels)
-        items.append(item(f"after {state.name}", state.value[0], labels, turned=state is blocks[-1]))
+        items.append(item(f"after {state.name}", state.value[0], labels, tsne=tsne and state is blocks[-1]))
     return {"view": "embeddings", "items": items} if items else None
 
 
-def table(model: nn.Module, given: Given) -> dict[str, Any] | None:
+def table(model: nn.Module, given: Given, tsne: bool) -> dict[str, Any] | None:
     """The vectors of all tokens, of a model that knows few."""
     for name, module in model.named_modules():
         weight = getattr(module, "weight", None)
@@ -36,11 +38,11 @@ def table(model: nn.Module, given: Given) -> dict[str, Any] | None:
             if not FEW <= len(weight) <= TABLE:
                 return None
             labels = [given.called(i) for i in range(len(weight))]
-            return item(f"all tokens ({name})", weight, labels, turned=True)
+            return item(f"all tokens ({name})", weight, labels, tsne=tsne)
     return None
 
 
-def item(name: str, points: Tensor, labels: list[str], *, turned: bool) -> dict[str, Any]:
+def item(name: str, points: Tensor, labels: list[str], *, tsne: bool) -> dict[str, Any]:
     flat, explained = principal(points.detach().float().cpu())
     return {
         "name": name,
@@ -48,7 +50,7 @@ def item(name: str, points: Tensor, labels: list[str], *, turned: bool) -> dict[
         "groups": None,
         "pca": rounded(flat, 3),
         "explained": rounded(explained, 3),
-        "tsne": neighbourly(points.detach().float().cpu()) if turned else None,
+        "tsne": neighbourly(points.detach().float().cpu()) if tsne else None,
     }
 
 

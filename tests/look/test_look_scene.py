@@ -1,0 +1,220 @@
+"""What a page says is what the model did: every view against the model, or against Hugging Face's own numbers."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from regard.given import Given, Tokens, numbered
+from regard.look import pack
+from regard.look.closed import OfPatches
+from regard.look.record import record
+from regard.look.scene import gather
+from regard.models.sequences import Decoder, DecoderConfig, Encoder, EncoderConfig
+
+
+def letters(n, vocab=13):
+    ids = torch.randint(vocab, (1, n), generator=torch.Generator().manual_seed(1))
+    return Given(
+        inputs={"tokens": ids},
+        streams=(Tokens("tokens", tuple(chr(97 + i) for i in ids[0].tolist())),),
+        kind="text",
+        ids="tokens",
+        text="…",
+        answers="next",
+        called=lambda i: chr(97 + i),
+    )
+
+
+@pytest.fixture(scope="module")
+def decoder():
+    torch.manual_seed(0)
+    return Decoder(DecoderConfig(vocab=13, context=64, dim=32, depth=2, heads=4)).eval()
+
+
+@pytest.fixture(scope="module")
+def scene(decoder):
+    return gather(decoder, letters(12), name="a decoder")
+
+
+def view(scene, name):
+    found = [each for each in scene.data["views"] if each["view"] == name]
+    assert len(found) == 1, f"{name} is not among {[each['view'] for each in scene.data['views']]}"
+    return found[0]
+
+
+def weights_of(layer):
+    """Weights as a page can show them: those listed, and 0 elsewhere."""
+    h, n, m, count = len(layer["heads"]), layer["n"], layer["m"], layer["largest"]["count"]
+    columns = pack.unpacked(layer["largest"]["columns"], "uint16", h, n, count).astype(int)
+    values = pack.unpacked(layer["largest"]["weights"], "float16", h, n, count).astype(np.float32)
+    dense = np.zeros((h, n, m + 1), np.float32)
+    np.put_along_axis(dense, np.minimum(columns, m), values, -1)
+    return dense[..., :m]
+
+
+def test_everything_goes_through_json(scene):
+    assert json.loads(json.dumps(scene.data, allow_nan=False)) == scene.data
+    assert scene.data["title"] == "a decoder" and "2 attention layers" in scene.data["subtitle"]
+
+
+def test_attention_is_that_of_the_recording(decoder, scene):
+    with torch.no_grad(), record(decoder) as seen:
+        decoder(letters(12).inputs["tokens"])
+    for layer, entry in zip(view(scene, "attention")["layers"], seen, strict=True):
+        assert layer["proved"] and layer["name"] == entry.name and layer["heads"] == [0, 1, 2, 3]
+        np.testing.assert_allclose(weights_of(layer), entry.weights[0], rtol=1e-3, atol=1e-6)
+        assert layer["entropy"] == pytest.approx(entry.summary.entropy[0].mean(-1).tolist(), rel=1e-3)
+        assert layer["distance"] == pytest.approx(entry.summary.distance[0].mean(-1).tolist(), rel=1e-3)
+        assert scene.data["streams"][layer["rows"]]["labels"] == list(letters(12).streams[0].labels)
+
+
+def test_next_is_the_softmax_of_the_logits(decoder, scene):
+    tokens = letters(12).inputs["tokens"]
+    shares = decoder(tokens)[0].softmax(-1)
+    for i, place in enumerate(view(scene, "next")["at"]):
+        best = shares[i].topk(8)
+        assert [label for label, _ in place["likely"]] == [chr(97 + j) for j in best.indices.tolist()]
+        assert [share for _, share in place["likely"]] == pytest.approx(best.values.tolist(), rel=1e-3)
+        if i + 1 < 12:
+            actual = tokens[0, i + 1]
+            assert place["actual"] == chr(97 + actual) and place["p"] == pytest.approx(shares[i, actual].item(), rel=1e-3)
+            assert place["rank"] == 1 + (shares[i] > shares[i, actual]).sum()
+        else:
+            assert place["actual"] is place["rank"] is None
+
+
+def test_contribution_stands_beside_attention(decoder, scene):
+    found = view(scene, "contribution")
+    columns = {each["name"]: each["values"] for each in found["columns"]}
+    assert set(columns) == {"gradient × input", "leave one out", "attention received"}
+    tokens = letters(12).inputs["tokens"]
+    logits = decoder(tokens)[0, -1]
+    without = torch.cat((tokens[:, :3], tokens[:, 4:]), 1)
+    lost = logits.max() - decoder(without)[0, -1, logits.argmax()]
+    assert columns["leave one out"][3] == pytest.approx(lost.item(), rel=1e-2, abs=1e-4)
+    assert sum(columns["attention received"]) == pytest.approx(1, abs=1e-3)  # rows of weights sum to 1
+    assert repr(chr(97 + int(logits.argmax()))) in found["answer"]
+
+
+def test_a_model_that_knows_no_order_moves_its_outputs_along_and_others_do_not(scene):
+    torch.manual_seed(0)
+    config = EncoderConfig(vocab=13, context=64, dim=32, depth=2, heads=4, position="none")
+    blind = gather(Encoder(config).eval(), letters(12), name="a set")
+    swaps = {action["name"]: action["elements"] for action in view(blind, "laws")["actions"]}
+    assert all(each["holds"] for each in swaps["swap two tokens"])
+    seeing = {action["name"]: action["elements"] for action in view(scene, "laws")["actions"]}
+    assert not any(each["holds"] for each in seeing["swap two tokens"])
+    assert all(each["holds"] for each in seeing["shift the places"])  # rotary knows distances only
+    first = seeing["swap two tokens"][0]
+    labels = letters(12).streams[0].labels
+    assert first["label"] == "swap 0 and 1" and first["order"][:2] == [labels[1], labels[0]]
+
+
+def test_places_and_points_are_there(scene):
+    (rotary,) = view(scene, "positions")["items"]
+    assert rotary["by_distance"][0] == pytest.approx(1) and len(rotary["by_distance"]) == 128
+    names = [item["name"] for item in view(scene, "embeddings")["items"]]
+    assert names[0].startswith("all tokens") and names[1:] == ["after stack.blocks.0", "after stack.blocks.1"]
+    last = view(scene, "embeddings")["items"][-1]
+    assert len(last["pca"]) == len(last["tsne"]) == len(last["labels"]) == 12 and sum(last["explained"]) <= 1.001
+
+
+def test_a_class_token_is_named():
+    torch.manual_seed(0)
+    model = Encoder(EncoderConfig(vocab=13, context=64, dim=32, depth=1, heads=4, classes=3, pool="class")).eval()
+    seen = gather(model, letters(9), name="classes", tsne=False)
+    (layer,) = view(seen, "attention")["layers"]
+    assert seen.data["streams"][layer["rows"]]["labels"] == ["class", *letters(9).streams[0].labels]
+
+
+def test_unproved_weights_are_not_shown():
+    class Dropped(nn.Module):
+        def forward(self, x):
+            weights = nn.functional.dropout((x @ x.mT).softmax(-1), 0.5, training=True)
+            return weights @ x
+
+    found = gather(Dropped(), numbered({"x": torch.randn(2, 6, 8)}), name="dropped", tsne=False)
+    (layer,) = view(found, "attention")["layers"]
+    assert not layer["proved"] and layer["small"] is layer["largest"] is None and "dropout" in layer["reason"]
+    assert found.data["notes"] == [f"1 of 1 attentions are not shown, because their weights are not proved: {layer['reason']}."]
+
+
+def test_the_mode_of_a_model_is_left_as_it_was(decoder):
+    decoder.train()
+    gather(decoder, letters(4), name="x", tsne=False)
+    assert decoder.training and decoder.stack.blocks[0].training
+    decoder.eval()
+
+
+# ---- models of Hugging Face
+
+
+@pytest.fixture(scope="module")
+def vit():
+    transformers = pytest.importorskip("transformers")
+    torch.manual_seed(0)
+    config = transformers.ViTConfig(
+        hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=64, image_size=32, patch_size=8,
+        num_labels=3, attn_implementation="eager",
+    )
+    return transformers.ViTForImageClassification(config).eval()
+
+
+def picture():
+    pixels = torch.rand(1, 3, 32, 32, generator=torch.Generator().manual_seed(0))
+    how = {"kind": "image", "picture": pixels[0], "grid": (4, 4), "answers": "classes", "called": str}
+    return Given(inputs={"pixel_values": pixels * 2 - 1}, **how)
+
+
+def test_the_class_token_of_a_picture(vit):
+    found = gather(vit, picture(), name="vit", tsne=False)
+    with torch.no_grad():
+        theirs = vit(**picture().inputs, output_attentions=True)
+    shown = view(found, "image")
+    assert shown["query"] == "the class token" and shown["grid"] == {"rows": 4, "columns": 4}
+    for layer, weights in zip(shown["layers"], theirs.attentions, strict=True):
+        maps = layer["maps"]
+        values = pack.unpacked(maps["data"], "uint8", 4, 4, 4) / 255 * (maps["high"] - maps["low"]) + maps["low"]
+        step = (maps["high"] - maps["low"]) / 255
+        np.testing.assert_allclose(values, weights[0, :, 0, 1:].unflatten(-1, (4, 4)), atol=step)
+    likely = dict(view(found, "classes")["likely"])
+    assert likely[str(int(theirs.logits.argmax()))] == pytest.approx(theirs.logits.softmax(-1).max().item(), rel=1e-3)
+    stream = found.data["streams"][view(found, "attention")["layers"][0]["rows"]]
+    assert stream["labels"][:2] == ["class", "row 1, column 1"] and stream["grid"]["before"] == 1
+    assert view(found, "filters")["layers"][0]["filters"]["shape"] == [32, 8, 8, 3]
+
+
+def test_rollout_is_that_of_its_definition(vit):
+    shown = view(gather(vit, picture(), name="vit", tsne=False), "image")["rollout"]
+    with torch.no_grad():
+        weights = vit(**picture().inputs, output_attentions=True).attentions
+    first, second = (0.5 * each[0].mean(0) + 0.5 * torch.eye(17) for each in weights)
+    values = pack.unpacked(shown["data"], "uint8", 4, 4) / 255 * (shown["high"] - shown["low"]) + shown["low"]
+    np.testing.assert_allclose(values, (second @ first)[0, 1:].view(4, 4), atol=(shown["high"] - shown["low"]) / 255)
+
+
+def test_patches_are_cut_and_put_together_again():
+    whole = OfPatches(nn.Identity(), (2, 3), (3, 8, 9))
+    whole.model = Called()
+    pixels = torch.randn(2, 3, 8, 9)
+    patches = whole.cut(pixels)
+    assert patches.shape == (2, 6, 3 * 4 * 3)
+    torch.testing.assert_close(whole(patches), pixels)
+    torch.testing.assert_close(patches[0, 1].view(3, 4, 3), pixels[0, :, :4, 3:6])
+
+
+class Called(nn.Module):
+    def forward(self, pixel_values):
+        return pixel_values
+
+
+def test_the_format_names_every_view(scene, vit):
+    text = (Path(__file__).parents[2] / "regard/look/web/README.md").read_text()
+    for each in (*scene.data["views"], *gather(vit, picture(), name="vit", tsne=False).data["views"]):
+        assert f"`{each['view']}`" in text
+        for key in each:
+            assert f'"{key}"' in text, f"{each['view']} has {key}, which web/README.md does not name"
