@@ -47,7 +47,7 @@ function sequential(t) {
 // t from −1, blue, over 0, paper, to 1, orange
 function diverging(t) {
   const size = Math.min(1, Math.abs(t));
-  const [low, high, chroma] = dark() ? [0.225, 0.82, 0.13] : [0.99, 0.5, 0.17];
+  const [low, high, chroma] = dark() ? [0.225, 0.80, 0.12] : [0.99, 0.52, 0.135];
   return oklch(low + size * (high - low), chroma * size ** 0.8, t < 0 ? 255 : 48);
 }
 

@@ -6,7 +6,7 @@ const MEASURES = { maps: "maps", entropy: "entropy", distance: "distance" };
 function headSheet(here, layers, silenced, selected) {
   const sheet = make("div", { class: "sheet", role: "group", "aria-label": "heads by layer", tabindex: "-1" });
   const most = Math.max(1, ...layers.map(([, layer]) => layer.heads.length));
-  sheet.style.setProperty("--side", `${most <= 4 ? 56 : most <= 8 ? 46 : most <= 12 ? 36 : most <= 16 ? 30 : 26}px`);
+  sheet.style.setProperty("--side", `${most <= 4 ? 56 : most <= 8 ? 42 : most <= 12 ? 34 : most <= 16 ? 30 : 26}px`);
   const buttons = new Map();  // "place/head" -> button
   const rows = layers.map(([place, layer]) => {
     const title = `${layer.name}${layer.call ? `, call ${layer.call}` : ""}`;

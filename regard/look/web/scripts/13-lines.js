@@ -22,6 +22,7 @@ function lines(here, { n, m, rows, columns, name, told, highest = 620 }) {
     box.style.height = `${height}px`;
     width = box.clientWidth;
     room = Math.min(36 + gutter([...rows, ...columns], 130), width * 0.36);  // 36: the figure beside a label
+    element.style.setProperty("--room", `${room}px`);
     const ratio = devicePixelRatio || 1;
     canvas.width = Math.round(width * ratio);
     canvas.height = Math.round(height * ratio);
@@ -42,7 +43,7 @@ function lines(here, { n, m, rows, columns, name, told, highest = 620 }) {
     const context = canvas.getContext("2d");
     const ratio = devicePixelRatio || 1;
     const style = getComputedStyle(element);
-    const [ink, muted] = [style.getPropertyValue("--ink-now") || style.color, getComputedStyle(heading).color];
+    const [ink, muted] = [style.color, getComputedStyle(heading).color];
     context.setTransform(ratio, 0, 0, ratio, 0, 0);
     context.clearRect(0, 0, width, height);
     const [from, to] = [room, width - room];

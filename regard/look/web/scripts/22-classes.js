@@ -1,0 +1,7 @@
+// What it is taken for.
+
+view("classes", "Classes", (part, place, here) => {
+  refill(place, make("div", { class: "measured" }, make("h2", {}, "What the model takes it for"),
+    make("div", { class: "controls" }, here.page.before ? here.page.asked.compareButton() : null),
+    bars(part.likely, { named: words, before: here.page.partBefore?.likely ?? null, marked: part.likely[0]?.[0] })));
+});

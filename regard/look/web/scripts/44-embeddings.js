@@ -1,0 +1,154 @@
+// Embeddings in the plane: principal components or t-SNE, coloured by group or by place.
+
+const embeddingsShown = { item: 0, way: "pca" };
+
+view("embeddings", "Embeddings", (part, place, here) => {
+  const figure = make("div");
+  const controls = make("div", { class: "controls" });
+  if (embeddingsShown.item >= part.items.length) embeddingsShown.item = 0;
+  let inner = null;
+
+  function show() {
+    inner?.close();
+    inner = new Here(here.page);
+    const item = part.items[embeddingsShown.item];
+    const way = item.tsne ? embeddingsShown.way : "pca";
+    refill(controls,
+      item.tsne ? choice("projection", [["pca", "principal components"], ["tsne", "t-SNE"]], way, (next) => {
+        embeddingsShown.way = next;
+        show();
+      }) : null,
+      part.items.length > 1 ? picker("embeddings", part.items.map((each, k) => [k, each.name]), embeddingsShown.item, (k) => {
+        embeddingsShown.item = Number(k);
+        show();
+      }) : make("bdi", { class: "name" }, item.name));
+    refill(figure, scatter(inner, item, way).element);
+  }
+
+  here.painters.push(() => inner.repaint());
+  here.over.signal.addEventListener("abort", () => inner.close());
+  refill(place, make("h2", {}, "Embeddings in the plane"), controls, figure);
+  show();
+});
+
+function scatter(here, item, way) {
+  const points = item[way];
+  const count = points.length;
+  const groups = item.groups ? [...new Set(item.groups)].sort((a, b) => a - b) : null;
+  const canvas = make("canvas");
+  const frame = make("div", { class: "scatter", tabindex: "0", role: "application", "aria-roledescription": "scatter plot", "aria-label": `${count} embeddings of ${item.name}` }, canvas);
+  const readout = make("output", { class: "readout short", "aria-live": "polite" });
+  const legend = make("div", { class: "legend" });
+  const element = make("div", { class: "scatter-figure" }, readout, frame, legend);
+  const [xs, ys] = [points.map(([x]) => x), points.map(([, y]) => y)];
+  const middle = (values) => (Math.min(...values) + Math.max(...values)) / 2;
+  const [cx, cy] = [middle(xs), middle(ys)];
+  const reach = [Math.max(1e-9, ...xs.map((x) => Math.abs(x - cx))), Math.max(1e-9, ...ys.map((y) => Math.abs(y - cy)))];
+  let [width, height, at, lit] = [0, 0, null, null];
+
+  // both axes have one scale: distances are what is to be seen
+  const scale = () => Math.min((width / 2 - 56) / reach[0], (height / 2 - 28) / reach[1]);
+  const seen = (k) => [width / 2 + (xs[k] - cx) * scale(), height / 2 - (ys[k] - cy) * scale()];
+  const colour = (k) => (groups ? ofHead(groups.indexOf(item.groups[k])) : sequential(0.25 + (0.7 * k) / Math.max(1, count - 1)));
+
+  function paint() {
+    if (!width) return;
+    const context = canvas.getContext("2d");
+    const ratio = devicePixelRatio || 1;
+    context.setTransform(ratio, 0, 0, ratio, 0, 0);
+    context.clearRect(0, 0, width, height);
+    const style = getComputedStyle(frame);
+    if (!groups && count > 1 && count <= 400) {
+      context.strokeStyle = style.borderTopColor;
+      context.lineWidth = 1;
+      context.beginPath();
+      for (let k = 0; k < count; k++) context.lineTo(...seen(k));
+      context.stroke();
+    }
+    const radius = count > 600 ? 2.5 : count > 150 ? 3.5 : 5;
+    for (let k = 0; k < count; k++) {
+      context.globalAlpha = lit !== null && item.groups[k] !== lit ? 0.12 : 0.9;
+      context.fillStyle = css(colour(k));
+      context.beginPath();
+      context.arc(...seen(k), radius, 0, 7);
+      context.fill();
+    }
+    context.globalAlpha = 1;
+    drawNames(context, style.color);
+    if (at !== null) {
+      context.strokeStyle = style.color;
+      context.lineWidth = 2;
+      context.beginPath();
+      context.arc(...seen(at), radius + 4, 0, 7);
+      context.stroke();
+    }
+  }
+
+  // names where there is room for them, earlier ones first
+  function drawNames(context, ink) {
+    context.font = tokenFont(11.5);
+    context.fillStyle = ink;
+    context.textBaseline = "middle";
+    const taken = Array.from({ length: count }, (_, k) => seen(k)).map(([x, y]) => [x - 4, y - 4, x + 4, y + 4]);
+    if (count > 400) return;
+    for (let k = 0; k < count; k++) {
+      const [x, y] = seen(k);
+      const text = clipped(shown(item.labels[k]), 18);
+      const wide = context.measureText(text).width;
+      const area = [x + 8, y - 7, x + 10 + wide, y + 7];
+      if (area[2] > width || taken.some(([a, b, c, d]) => a < area[2] && c > area[0] && b < area[3] && d > area[1])) continue;
+      taken.push(area);
+      context.globalAlpha = lit !== null && item.groups[k] !== lit ? 0.15 : 1;
+      context.fillText(text, x + 9, y);
+    }
+    context.globalAlpha = 1;
+  }
+
+  function point(k) {
+    at = k;
+    paint();
+    const explained = way === "pca" && item.explained ? `The plane shows ${percent(item.explained.reduce((a, b) => a + b, 0))} of the variance: ${item.explained.map(percent).join(" across, ")} up.` : "Near points are similar; far distances mean little.";
+    refill(readout, k === null ? make("span", { class: "quiet" }, explained)
+      : [token(item.labels[k], k), groups ? ` group ${item.groups[k]}` : "", make("span", { class: "quiet" }, `  (${three(xs[k])}, ${three(ys[k])})`)]);
+  }
+
+  function under(event) {
+    const box = frame.getBoundingClientRect();
+    let [best, found] = [24 ** 2, null];
+    for (let k = 0; k < count; k++) {
+      const [x, y] = seen(k);
+      const away = (x - event.clientX + box.left) ** 2 + (y - event.clientY + box.top) ** 2;
+      if (away < best) [best, found] = [away, k];
+    }
+    return found;
+  }
+
+  frame.addEventListener("pointermove", (event) => event.pointerType === "mouse" && point(under(event)));
+  frame.addEventListener("pointerleave", (event) => event.pointerType === "mouse" && point(null));
+  frame.addEventListener("click", (event) => point(under(event)));
+  frame.addEventListener("keydown", (event) => {
+    const step = { ArrowLeft: -1, ArrowUp: -1, ArrowRight: 1, ArrowDown: 1 }[event.key];
+    if (!step) return;
+    event.preventDefault();
+    point(((at ?? (step > 0 ? -1 : count)) + step + count) % count);
+  });
+  here.sized(element, (next) => {
+    width = Math.min(next - 2, 980);  // 2: the frame
+    height = Math.min(560, Math.max(300, width * 0.62));
+    const ratio = devicePixelRatio || 1;
+    [canvas.width, canvas.height] = [Math.round(width * ratio), Math.round(height * ratio)];
+    Object.assign(canvas.style, { width: `${width}px`, height: `${height}px` });
+    paint();
+  });
+  const bar = colourBar((t) => sequential(0.25 + 0.7 * t), [[0, "first"], [1, "last"]], "place");
+  here.paint(() => {
+    bar.paint();
+    refill(legend, groups ? groups.slice(0, 24).map((group) => make("button", { type: "button", class: "key", onclick: () => {
+      lit = lit === group ? null : group;
+      paint();
+    } }, make("span", { class: "dot", style: `--colour: ${css(ofHead(groups.indexOf(group)))}` }), `group ${group}`)) : bar.element);
+    paint();
+  });
+  point(null);
+  return { element };
+}
