@@ -26,7 +26,7 @@ TINY_WORDS = [word for name, value in TINY.items() for word in (f"--{name}", str
 
 @pytest.fixture
 def everything():
-    """For tests of what a run ends with: the curves, the laws, samples of full length. The others go without: these take ten
+    """For tests of what a run ends with: the curves, the laws, the report, samples of full length. The others go without: these take ten
     times as long as a few small steps."""
 
 
@@ -35,6 +35,7 @@ def in_a_folder_of_its_own(tmp_path, monkeypatch, request):
     if "everything" not in request.fixturenames:
         monkeypatch.setattr(verbs, "curves", lambda run: None)
         monkeypatch.setattr(verbs, "write_laws", lambda run: None)
+        monkeypatch.setattr(verbs, "write_report", lambda run: None)
         monkeypatch.setattr(verbs, "SAMPLE", 4)
         monkeypatch.setattr(os, "fsync", lambda handle: None)
     monkeypatch.chdir(tmp_path)

@@ -77,7 +77,7 @@ def gather(
         "record": number,
         "input": {"kind": given.kind, "text": given.text, "target": given.target},
         "streams": streams.data(),
-        "notes": [*given.notes, *doubts(seen)],
+        "notes": [*given.notes, *doubts(seen), *(view["note"] for view in views if view is not None and view.get("note"))],
         "silenced": [[numbers[layer], head] for layer, head in silence],
         "views": [view for view in views if view is not None],
     }

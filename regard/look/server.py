@@ -106,6 +106,7 @@ def serve(live: Live, *, port: int | None = None, ready: Callable[[str], None] |
             listening.bind(("127.0.0.1", 0 if port is None else port))
         except OSError as error:
             raise ValueError(f"port {port} cannot be used: {error.strerror}; choose another with --port") from error
+        listening.listen(128)  # who comes before the server is up waits
         if ready is not None:
             ready(f"http://127.0.0.1:{listening.getsockname()[1]}/")
         config = uvicorn.Config(application, log_level="error", access_log=False, server_header=False)

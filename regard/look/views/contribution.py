@@ -47,7 +47,11 @@ def contribution(model: nn.Module, out: Any, given: Given, seen: Sequence[Entry]
         column("attention received", "the mean weight it gets from all queries, in all layers and heads", lambda: got(seen, x)),
     ]
     shown = [each for each in columns if each is not None]
-    return {"view": "contribution", "stream": stream, "answer": answer(logits, given), "columns": shown} if shown else None
+    if not shown:
+        return None
+    untold = f"Leaving out one {thing} after the other would take too long here, or cannot be done."
+    note = untold if columns[1] is None else None
+    return {"view": "contribution", "stream": stream, "answer": answer(logits, given), "columns": shown, "note": note}
 
 
 def answer(logits: Tensor, given: Given) -> str:

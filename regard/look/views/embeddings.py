@@ -38,8 +38,14 @@ def table(model: nn.Module, given: Given, tsne: bool) -> dict[str, Any] | None:
             if not FEW <= len(weight) <= TABLE:
                 return None
             labels = [given.called(i) for i in range(len(weight))]
-            return item(f"all tokens ({name})", weight, labels, tsne=tsne)
+            return item(f"all tokens ({name})", weight, labels, tsne=tsne) | {"groups": [kind_of(label) for label in labels]}
     return None
+
+
+def kind_of(label: str) -> int:
+    """Which tokens belong together at a glance: small letters, capitals, digits, spaces, all else."""
+    tests = (str.islower, str.isupper, str.isdigit, str.isspace)
+    return next((number for number, test in enumerate(tests) if test(label)), len(tests))
 
 
 def item(name: str, points: Tensor, labels: list[str], *, tsne: bool) -> dict[str, Any]:
