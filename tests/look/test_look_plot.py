@@ -1,11 +1,19 @@
 """The picture of a run: what it is drawn from, and that it can be drawn at any moment."""
 
+import html
 import io
+import json
 
+import numpy as np
 import pytest
+import torch
 from PIL import Image
+from torch import nn
 
+from regard import Rotary
+from regard.look import plot
 from regard.look.plot import columns, drawn_curves, smoothed
+from regard.look.record import record
 
 
 def events(steps, every):
@@ -33,3 +41,62 @@ def test_smoothed_does_not_lag():
     assert smoothed([]) == [] and smoothed([2.0]) == [2.0]
     jagged = [float(i % 2) for i in range(1000)]
     assert all(abs(loss - 0.5) < 0.02 for loss in smoothed(jagged)[100:-100])
+
+
+# ---- stills
+
+
+@pytest.fixture(scope="module")
+def seen():
+    torch.manual_seed(0)
+    model = nn.MultiheadAttention(16, 4, batch_first=True)
+    x = torch.randn(1, 6, 16)
+    with torch.no_grad(), record(model) as seen:
+        model(x, x, x)
+    return seen
+
+
+def test_all_heads_are_drawn_as_they_are(seen):
+    figure = plot.heads(seen, title="mine")
+    drawn = [axis.images[0].get_array() for axis in figure.axes]
+    assert len(drawn) == 4 and figure.axes[0].get_ylabel() == "layer 0"
+    for image, weights in zip(drawn, seen[0].weights[0], strict=True):
+        np.testing.assert_allclose(image, weights, rtol=1e-6)
+
+
+def test_a_matrix_names_its_tokens(seen):
+    words = ["a", " b", "c\n", "$d", "e", "f"]
+    axis = plot.matrix(seen[0].weights[0, 1], words, words).axes[0]
+    assert [label.get_text() for label in axis.get_xticklabels()] == ["a", "·b", "c↵", r"\$d", "e", "f"]
+    np.testing.assert_allclose(axis.images[0].get_array(), seen[0].weights[0, 1], rtol=1e-6)
+    with pytest.raises(ValueError, match=r"matrix draws one head, n m, got \(1, 4, 6, 6\)"):
+        plot.matrix(seen[0].weights)
+    with pytest.raises(ValueError, match="keys must name 6 tokens, got 2"):
+        plot.matrix(seen[0].weights[0, 1], None, ["a", "b"])
+
+
+def test_maps_lie_over_the_picture():
+    figure = plot.overlay(torch.rand(3, 8, 8), torch.rand(2, 4, 4), titles=["one", "two"])
+    assert [len(axis.images) for axis in figure.axes] == [1, 2, 2] and figure.axes[2].get_title() == "two"
+
+
+def test_positions_are_drawn():
+    axes = plot.positions(Rotary(8), 20).axes
+    assert axes[2].lines[0].get_ydata()[0] == pytest.approx(1) and len(axes[2].lines[0].get_ydata()) == 20
+
+
+def test_a_still_ends_as_it_is_called(seen, tmp_path):
+    plot.save(plot.heads(seen), tmp_path / "x.pdf")
+    assert (tmp_path / "x.pdf").read_bytes().startswith(b"%PDF")
+    with pytest.raises(ValueError, match=r"a still ends in .png, .svg, .pdf, got 'x.gif'"):
+        plot.save(plot.heads(seen), "x.gif")
+    with pytest.raises(ValueError, match="there is no proved attention to draw among 0 entries"):
+        plot.heads([])
+
+
+def test_a_notebook_shows_the_page_in_a_frame(seen):
+    shown = seen._repr_html_()
+    assert shown.startswith("<iframe") and shown.count("<iframe") == 1 and "<script" not in shown  # all of it is quoted
+    page = html.unescape(shown.partition('srcdoc="')[2].rpartition('"></iframe>')[0])
+    data = json.loads(page.partition('type="application/json">')[2].partition("</script>")[0])
+    assert data["views"][0]["layers"][0]["heads"] == [0, 1, 2, 3] and data["subtitle"] == "1 attention, 1 layer"
