@@ -2,8 +2,8 @@
 
 python benchmarks/look.py [--tokens 512]        writes results.md
 
-GPT-2 with 124 M random weights, one row. Weights are computed when they are asked for, so both are measured: recording alone, and with
-all 144 maps taken. Hugging Face gives weights only when the whole model runs its eager attention.
+GPT-2 with 124 M random weights, one row. Weights are computed when asked for, so both are measured: recording alone, and
+with all 144 maps taken. Hugging Face gives weights only when the whole model runs its eager attention.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def main() -> None:
     largest = max(scene.data["views"], key=lambda view: len(json.dumps(view)))["view"]
     words = (
         f"`python benchmarks/look.py --tokens {arguments.tokens}`: GPT-2, 124 M random weights, {arguments.tokens} tokens, "
-        f"{torch.get_num_threads()} threads, medians of alternating runs. The page of it has {size:.1f} MB, most of it {largest}."
+        f"{torch.get_num_threads()} threads, medians of alternating runs. Its page has {size:.1f} MB, most of it {largest}."
     )
     print(shown, words, sep="\n")
     keep(Path(__file__).parent / "results.md", "Recording", f"{words}\n\n{shown}\n")

@@ -26,8 +26,8 @@ TINY_WORDS = [word for name, value in TINY.items() for word in (f"--{name}", str
 
 @pytest.fixture
 def everything():
-    """For tests of what a run ends with: the curves, the laws, the report, samples of full length. The others go without: these take ten
-    times as long as a few small steps."""
+    """For tests of what a run ends with: the curves, the laws, the report, samples of full length. The others go without: these
+    take ten times as long as a few small steps."""
 
 
 @pytest.fixture(autouse=True)
@@ -68,7 +68,7 @@ def test_a_run_has_everything_and_the_model_can_be_used(everything):
     run, losses = trained(steps=8)
     assert [step for step, _ in losses] == list(range(1, 9))
     names = {path.name for path in run.path.iterdir()}
-    files = {"config.json", "model.safetensors", "tokenizer.json", "metrics.jsonl", "curves.png", "laws.json"}
+    files = {"config.json", "model.safetensors", "tokenizer.json", "metrics.jsonl", "curves.png", "laws.json", "report.html"}
     assert files | {"state", "samples"} <= names and json.loads((run.path / "laws.json").read_text())["ok"] is True
     assert len((run.path / "samples" / "8.txt").read_text()) >= verbs.SAMPLE
     assert (run.path / "curves.png").read_bytes().startswith(b"\x89PNG")
