@@ -73,6 +73,7 @@ _KINDS: dict[str, Kind] = {
         "padding": ("masks:Padding", "real keys only, given by lengths or by a bool tensor"),
         "documents": ("masks:Documents", "only within the same document of a packed sequence"),
         "bigbird": ("masks:BigBird", "blocks: near ones, global ones, and some drawn by a seed"),
+        "edges": ("edges:Edges", "along the edges of a graph, from source to target"),
         "dense": ("masks:Dense", "any bool tensor, True where attention is allowed"),
     })),
     "positions": Kind("how tokens, or q and k, learn where they are", _at("regard.attention", {
@@ -92,6 +93,7 @@ _KINDS: dict[str, Kind] = {
         "plain": ("plain:plain", "two matrix products around a softmax, for short bfloat16 sequences"),
         "fused": ("fused:fused", "PyTorch's own fused attention, where that is exact"),
         "tiled": ("tiled:tiled", "block by block, memory linear in length, empty blocks skipped"),
+        "edges": ("edges:edges", "along the edges of a graph alone, memory linear in the edges"),
     })),
     "layers": Kind("what networks are made of, each b n d -> b n d", _at("regard.nn", {
         "attention": ("attention:Attention", "project, turn, attend, project back; self or cross, grouped heads"),

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
+from regard.attention.mask import Mask
 from regard.attention.terms import Terms
 
 
@@ -23,13 +24,24 @@ class Heard:
     kernel: str
 
 
-Listener = Callable[[Heard], None]
+@dataclass(frozen=True, eq=False)
+class Mixed:
+    """One call of `mix`: scores that are no dot product, and what was really computed."""
+
+    scores: Tensor  # b h n m, or b h e along the edges of the mask
+    v: Tensor  # b g m e
+    mask: Mask | None
+    dropout: float
+    out: Tensor  # b h n e
+
+
+Listener = Callable[[Heard | Mixed], None]
 listeners: tuple[Listener, ...] = ()
 
 
 @contextmanager
 def listen(listener: Listener) -> Iterator[None]:
-    """Call `listener` with every Heard until the end of the block, also when it ends with an exception."""
+    """Call `listener` with every Heard and Mixed until the end of the block, also when it ends with an exception."""
     global listeners
     listeners = (*listeners, listener)
     try:

@@ -19,7 +19,7 @@ from regard.look.flex import Flexed
 from regard.look.lineage import Geometry, Lineage, Noise, Portion, Product, Weighted, Weights, key_of
 from regard.look.operators import FUSED, Fused, named
 from regard.look.source import Source
-from regard.look.tapped import CODE
+from regard.look.tapped import CODES
 
 PRODUCTS = {"mm": 0, "bmm": 0, "mv": 0, "addmm": 1, "baddbmm": 1, "addbmm": 1}  # where the first factor is
 CONVOLUTIONS = {"convolution", "_convolution", "conv1d", "conv2d", "mkldnn_convolution", "cudnn_convolution"}
@@ -58,10 +58,10 @@ def composite(operator: Any) -> bool:
 
 
 def told_by_the_tap() -> bool:
-    """Is our own `attend` at work, which tells more than can be heard?"""
+    """Is our own `attend` or `mix` at work, which tell more than can be heard?"""
     frame = sys._getframe()
     while frame is not None:
-        if frame.f_code is CODE:
+        if frame.f_code in CODES:
             return True
         frame = frame.f_back  # type: ignore[assignment]
     return False

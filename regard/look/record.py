@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from regard.attention import tap
-from regard.attention.tap import Heard
+from regard.attention.tap import Heard, Mixed
 from regard.look.calls import Call, Calls
 from regard.look.eager import slim
 from regard.look.edges import EdgeSource, along_edges
@@ -21,7 +21,7 @@ from regard.look.listen import Ear
 from regard.look.proof import doubt, error_of
 from regard.look.source import Source
 from regard.look.summary import summarized
-from regard.look.tapped import Tapped
+from regard.look.tapped import Tapped, TappedMix, source_along
 
 FAST = (nn.MultiheadAttention, nn.TransformerEncoderLayer, nn.TransformerEncoder)
 NOTE_FAST = "torch.nn's fast path, which shows nothing, was turned off while recording"
@@ -120,12 +120,21 @@ class Recorder:
         self.fast = torch.backends.mha.get_fastpath_enabled()
         self.ear = Ear(calls, parameters, self.hear)
 
-    def tapped(self, heard: Heard) -> None:
+    def tapped(self, heard: Heard | Mixed) -> None:
         """Our own attention."""
-        if self.calls.current is not None:
-            with self.ear.resting():
-                itself = self.ear.itself(heard.q, heard.k)
-                self.hear(Tapped(heard), heard.kernel, itself, dropped=heard.terms.dropout > 0)
+        if self.calls.current is None:
+            return
+        with self.ear.resting():
+            dropped = (heard.dropout if isinstance(heard, Mixed) else heard.terms.dropout) > 0
+            along = source_along(heard)
+            if along is not None:
+                self.edges(along, dropped, ())
+            elif isinstance(heard, Mixed):
+                if heard.scores.dim() == 4:
+                    itself = heard.scores.shape[2] == heard.scores.shape[3]
+                    self.hear(TappedMix(heard), "mix", itself, dropped=dropped)
+            else:
+                self.hear(Tapped(heard), heard.kernel, self.ear.itself(heard.q, heard.k), dropped=dropped)
 
     def hear(
         self,

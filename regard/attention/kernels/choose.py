@@ -14,6 +14,8 @@ from torch import Tensor
 
 from regard.attention import kernels
 from regard.attention.biases import Bias
+from regard.attention.edges import Edges
+from regard.attention.kernels.edges import declines, edges
 from regard.attention.kernels.fused import fused, needs_no_matrix, refuses, widens
 from regard.attention.kernels.plain import plain
 from regard.attention.kernels.precision import HALF, native
@@ -25,6 +27,7 @@ from regard.attention.terms import Terms
 SHORT = 512  # up to here plain products beat SDPA in bfloat16 on a processor that has units for it
 SMALL = 320 * 320  # pairs up to which a dense matrix costs less than finding out which blocks matter
 SMALL_WITH_BIAS = 1024 * 1024  # the same with a bias, whose heads are cut one by one
+SPARSE = 8  # pairs for each edge from which on it pays to compute the edges alone
 LARGE = 2**24  # pairs beyond which no matrix of them is made
 FEW_SCORES = 2**23  # scores, of all rows and heads, up to which the reference may keep them for the gradient
 
@@ -41,7 +44,13 @@ class Choice:
         return f"{self.name}: {self.why}"
 
 
-KERNELS: dict[str, Callable[..., Tensor]] = {"reference": reference, "plain": plain, "fused": fused, "tiled": tiled}
+KERNELS: dict[str, Callable[..., Tensor]] = {
+    "reference": reference,
+    "plain": plain,
+    "fused": fused,
+    "tiled": tiled,
+    "edges": edges,
+}
 SDPA_ALONE = Choice("fused", fused, "SDPA does this without a matrix of masks")
 SDPA_IN_FLOAT32 = Choice("fused", fused, "SDPA does this, in float32 since the processor does not multiply this dtype itself")
 SHORT_HALF = Choice("plain", plain, f"plain products beat SDPA in bfloat16 up to {SHORT} tokens")
@@ -63,6 +72,10 @@ def choose(q: Tensor, k: Tensor, v: Tensor, terms: Terms) -> Choice:
         return SDPA_IN_FLOAT32 if half and widens(q, k, v) else SDPA_ALONE
     tracing = torch.compiler.is_compiling()
     pairs = "n × m" if tracing else f"{n} × {m}"  # writing a length down would make a compiled function one for it alone
+    if isinstance(terms.mask, Edges) and declines(terms) is None and not tracing:
+        count = terms.mask.edges.shape[1]
+        if n * m > SMALL and count * SPARSE < n * m:
+            return Choice("edges", edges, f"{count} edges are few beside {pairs} pairs")
     reason = refuses(terms)
     if reason is not None:
         if b * h * n * m <= FEW_SCORES:

@@ -1,0 +1,99 @@
+"""Attention along the edges of a graph: the mask that says who is linked to whom."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from regard.attention.links import Links
+from regard.attention.mask import Blocks, Mask
+from regard.attention.places import Bounds, Side
+from regard.symmetry.groups import EVERYTHING
+
+
+class Edges(Mask):
+    """Query i may attend to key j where an edge leads from j to i. `edges`: 2 e, sources and targets, as slots.
+
+    The same for every row and head; several graphs are one, side by side. It is a set: an edge that is given twice counts once
+    (`mix` along edges counts it twice). Nothing is added: give loops if a node should see itself. Edges move with the tokens,
+    so permutations and shifts are both kept.
+    """
+
+    keeps = EVERYTHING
+
+    def __init__(self, edges: Tensor) -> None:
+        takes = "Edges takes whole numbers 2 e: sources and targets"
+        if not isinstance(edges, Tensor):
+            raise ValueError(f"{takes}, got {type(edges).__name__}; use torch.tensor(...)")
+        if edges.dim() != 2 or edges.shape[0] != 2 or edges.dtype.is_floating_point or edges.dtype == torch.bool:
+            hint = "; use .T" if edges.dim() == 2 and edges.shape[1] == 2 else ""
+            raise ValueError(f"{takes}, got {edges.dtype} {tuple(edges.shape)}{hint}")
+        if edges.numel() and int(edges.min()) < 0:
+            raise ValueError(f"{takes}, counted from 0, got {int(edges.min())}")
+        self.edges = edges.long()
+        self.known: dict[tuple[Any, ...], Links] = {}
+
+    def links(self, n: int, m: int, device: torch.device, *, once: bool = True) -> Links:
+        """The edges sorted by target, each pair once, or all of them as they were given; sorted only the first time."""
+        key = (n, m, device, once)
+        if key not in self.known:
+            source, target = self.edges.to(device)
+            if once:
+                pairs = torch.unique(target * m + source)
+                source, target = pairs % m, pairs // m
+            self.known[key] = Links(source, target, n, m)
+        return self.known[key]
+
+    def tile(self, here: Side, there: Side) -> Tensor:
+        """Dense, for a part of all pairs: rows and columns are looked up by where their slots are in it."""
+        source, target = self.edges.to(here.device)
+        row, column = (position(side, slots) for side, slots in ((here, target), (there, source)))
+        inside = (row >= 0) & (column >= 0)
+        allowed = torch.zeros(here.size * there.size, dtype=torch.bool, device=here.device)
+        allowed[row[inside] * there.size + column[inside]] = True
+        return allowed.view(1, 1, here.size, there.size)
+
+    def blocks(self, here: Bounds, there: Bounds) -> Blocks:
+        rows, columns = here.low.shape[1], there.low.shape[1]
+        links = self.links(here.count, there.count, torch.device("cpu"))
+        cell = (links.target // here.block) * columns + links.source // there.block
+        inside = torch.bincount(cell, minlength=rows * columns).numpy().reshape(1, 1, rows, columns)
+        sizes = [np.minimum(side.block, side.count - side.block * np.arange(k)) for side, k in ((here, rows), (there, columns))]
+        return Blocks(inside > 0, inside == sizes[0][:, None] * sizes[1])
+
+    def fits(self, b: int, h: int, n: int, m: int) -> None:
+        if not self.edges.numel() or torch.compiler.is_compiling():
+            return
+        for name, slots, count in (("source", self.edges[0], m), ("target", self.edges[1], n)):
+            largest = int(slots.max())
+            if largest >= count:
+                what = "keys" if name == "source" else "queries"
+                raise ValueError(f"an edge has the {name} {largest}, but there are {count} {what}, 0 … {count - 1}")
+
+    def unseen(self, m: int, device: torch.device) -> Tensor | None:
+        seen = torch.zeros(m, dtype=torch.bool, device=device)
+        seen[self.edges[0].to(device)] = True
+        return ~seen[None, None]
+
+    def take(self, order: Tensor) -> Mask:
+        if order.dim() != 1:
+            raise ValueError("edges are the same for every row, so they move with one order for all rows (m), not one for each")
+        place = torch.empty_like(order)
+        place[order] = torch.arange(len(order), device=order.device)
+        return Edges(place.to(self.edges.device)[self.edges])
+
+    def __repr__(self) -> str:
+        return f"Edges({self.edges.shape[1]})"
+
+
+def position(side: Side, slots: Tensor) -> Tensor:
+    """Where in this part of a side these slots are; −1 for those outside."""
+    if isinstance(side.slots, slice):
+        start, stop = side.slots.start, side.slots.stop
+        return torch.where((slots >= start) & (slots < stop), slots - start, -1)
+    place = torch.full((side.count,), -1, dtype=torch.long, device=slots.device)
+    place[side.slots] = torch.arange(side.size, device=slots.device)
+    return place[slots]

@@ -1,0 +1,39 @@
+"""Attention along edges: scores, softmax and sums for linked pairs only. Memory is linear in the edges, backward included."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from regard.attention.edges import Edges
+from regard.attention.kernels.precision import HALF
+from regard.attention.kernels.reference import heads_of
+from regard.attention.links import portions, products, sums
+from regard.attention.terms import Terms
+
+
+def declines(terms: Terms) -> str | None:
+    """Why this kernel cannot do it, or None."""
+    if not isinstance(terms.mask, Edges):
+        return "it works along the edges of an Edges mask that stands alone"
+    if terms.bias is not None:
+        return f"{type(terms.bias).__name__} is laid out over all pairs"
+    return None
+
+
+def edges(q: Tensor, k: Tensor, v: Tensor, terms: Terms) -> Tensor:
+    """Attention for an Edges mask; otherwise a ValueError with the reason.  -> b h n e"""
+    reason = declines(terms)
+    if reason is not None:
+        raise ValueError(f"the edges kernel cannot do this: {reason}; use the tiled or the reference kernel")
+    assert isinstance(terms.mask, Edges)
+    (b, h, n, c), m, dtype = q.shape, k.shape[2], q.dtype
+    if dtype in HALF:
+        q, k, v = q.float(), k.float(), v.float()
+    links = terms.mask.links(n, m, q.device)
+    k, v = heads_of(k, h), heads_of(v, h)
+    scores = products((q * terms.scale).reshape(b * h, n, c), k.reshape(b * h, m, c), links)
+    weights = portions(scores, links)
+    if terms.dropout:
+        weights = torch.dropout(weights, terms.dropout, train=True)
+    return sums(weights, v.reshape(b * h, m, -1), links).view(b, h, n, -1).to(dtype)

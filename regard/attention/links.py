@@ -1,0 +1,158 @@
+"""Edges in the order of the nodes they lead to, and what is computed along them: products, a softmax, sums.
+
+Nothing here is as large as nodes × nodes, nor as edges × channels, in either direction: a product along edges is a sampled
+matrix product, a sum is a sparse one, and each is what the other needs for its gradient.
+"""
+
+from __future__ import annotations
+
+import warnings
+from functools import cache, cached_property
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+CHUNK = 2**22  # numbers that are gathered at once where there is no sampled product
+
+
+class Links:
+    """Edges from m sources to n targets, sorted by target: those of target i are slots starts[i] … starts[i + 1].
+
+    `order` says which of the edges as they were given each slot holds.
+    """
+
+    def __init__(self, source: Tensor, target: Tensor, n: int, m: int) -> None:
+        self.n, self.m = n, m
+        self.order = torch.argsort(target, stable=True)
+        self.source, self.target = source[self.order], target[self.order]
+        self.starts = F.pad(torch.bincount(self.target, minlength=n).cumsum(0), (1, 0))
+
+    @property
+    def count(self) -> int:
+        return self.source.shape[0]
+
+    @cached_property
+    def turned(self) -> Links:
+        """The same edges the other way round; its `order` counts the slots of these."""
+        return Links(self.target, self.source, self.m, self.n)
+
+    @cached_property
+    def pattern(self) -> tuple[Tensor, Tensor]:
+        """Starts and sources as short integers, which sparse products read faster."""
+        small = max(self.count, self.n, self.m) < 2**31
+        dtype = torch.int32 if small else torch.int64
+        return self.starts.to(dtype), self.source.to(dtype)
+
+
+class Products(torch.autograd.Function):
+    """s_e = Σ_c x_target(e),c y_source(e),c.   p n c, p m c -> p e"""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, y: Tensor, links: Links) -> Tensor:
+        ctx.save_for_backward(x, y)
+        ctx.links = links
+        return sampled(x, y, links)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        x, y = ctx.saved_tensors
+        links, grad = ctx.links, grads[0]
+        to_x = sums(grad, y, links) if ctx.needs_input_grad[0] else None
+        to_y = sums(grad[:, links.turned.order], x, links.turned) if ctx.needs_input_grad[1] else None
+        return to_x, to_y, None
+
+
+class Sums(torch.autograd.Function):
+    """o_i = Σ over edges e that lead to i of w_e y_source(e).   p e, p m c -> p n c"""
+
+    @staticmethod
+    def forward(ctx: Any, weights: Tensor, y: Tensor, links: Links) -> Tensor:
+        ctx.save_for_backward(weights, y)
+        ctx.links = links
+        return summed(weights, y, links)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        weights, y = ctx.saved_tensors
+        links, grad = ctx.links, grads[0]
+        to_weights = products(grad, y, links) if ctx.needs_input_grad[0] else None
+        to_y = sums(weights[:, links.turned.order], grad, links.turned) if ctx.needs_input_grad[1] else None
+        return to_weights, to_y, None
+
+
+class Portions(torch.autograd.Function):
+    """w_e = exp(s_e) / Σ of exp(s) over the edges with the same target.   p e -> p e"""
+
+    @staticmethod
+    def forward(ctx: Any, scores: Tensor, links: Links) -> Tensor:
+        rows = []
+        for row in scores:
+            most = torch.segment_reduce(row, "max", offsets=links.starts)[links.target]
+            risen = (row - most).exp_()
+            rows.append(risen.div_(torch.segment_reduce(risen, "sum", offsets=links.starts)[links.target]))
+        weights = torch.stack(rows) if rows else torch.empty_like(scores)
+        ctx.save_for_backward(weights)
+        ctx.links = links
+        return weights
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        (weights,), links = ctx.saved_tensors, ctx.links
+        share = weights * grads[0]
+        total = torch.stack([torch.segment_reduce(row, "sum", offsets=links.starts)[links.target] for row in share])
+        return share - weights * total, None
+
+
+def products(x: Tensor, y: Tensor, links: Links) -> Tensor:
+    """s_e = x_target(e) · y_source(e).   p n c, p m c -> p e"""
+    found: Tensor = Products.apply(x, y, links)
+    return found
+
+
+def sums(weights: Tensor, y: Tensor, links: Links) -> Tensor:
+    """o_i = Σ_e w_e y_source(e) over the edges that lead to i.   p e, p m c -> p n c"""
+    found: Tensor = Sums.apply(weights, y, links)
+    return found
+
+
+def portions(scores: Tensor, links: Links) -> Tensor:
+    """The softmax of scores among the edges with the same target.   p e -> p e"""
+    found: Tensor = Portions.apply(scores, links)
+    return found
+
+
+@cache
+def has_sampled_products() -> bool:
+    """Can this build of PyTorch multiply at chosen places of a matrix? The first such matrix warns: once, and here."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        torch.sparse_csr_tensor(torch.tensor([0, 1]), torch.tensor([0]), torch.ones(1), (1, 1))
+    return torch.backends.mkl.is_available()
+
+
+def sampled(x: Tensor, y: Tensor, links: Links) -> Tensor:
+    if not links.count or not len(x):
+        return x.new_zeros(len(x), links.count)
+    fits = x.dtype in (torch.float32, torch.float64) and x.shape[-1] > 0 and links.count <= links.n * links.m
+    if fits and x.device.type == "cpu" and has_sampled_products():
+        starts, source = links.pattern
+        empty = torch.zeros(links.count, dtype=x.dtype)
+        rows = []
+        for one, other in zip(x, y, strict=True):
+            pattern = torch.sparse_csr_tensor(starts, source, empty, (links.n, links.m), check_invariants=False)
+            rows.append(torch.sparse.sampled_addmm(pattern, one.contiguous(), other.contiguous().mT, beta=0.0).values())
+        return torch.stack(rows)
+    step = max(1, CHUNK // max(1, len(x) * x.shape[-1]))
+    pieces = zip(links.target.split(step), links.source.split(step), strict=True)
+    return torch.cat([(x[:, target] * y[:, source]).sum(-1) for target, source in pieces], 1)
+
+
+def summed(weights: Tensor, y: Tensor, links: Links) -> Tensor:
+    if not links.count or not len(y) or not y.shape[-1]:
+        return y.new_zeros(len(y), links.n, y.shape[-1])
+    starts, source = links.pattern
+    pairs = zip(weights, y, strict=True)
+    how: dict[str, Any] = {"mode": "sum", "include_last_offset": True}
+    return torch.stack([F.embedding_bag(source, of, starts, per_sample_weights=w.contiguous(), **how) for w, of in pairs])

@@ -1,0 +1,84 @@
+"""Attention whose scores are no dot product of queries and keys (additive, GAT): same masks, same empty rows, same tap."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from regard.attention import tap
+from regard.attention.edges import Edges
+from regard.attention.kernels.precision import HALF
+from regard.attention.kernels.reference import heads_of
+from regard.attention.links import portions, sums
+from regard.attention.mask import Mask
+from regard.attention.places import sides
+
+
+def mix(scores: Tensor, v: Tensor, mask: Mask | None = None, *, dropout: float = 0.0) -> Tensor:
+    """out_i = Σ_j w_ij v_j,  w_i = softmax over the j that mask allows of scores_ij.
+
+    scores: b h n m   v: b g m e   ->   b h n e
+    scores: b h e, one for each edge of an `Edges` mask in the order in which the edges were given; an edge that is given twice
+    counts twice, and there are as many queries as keys.
+
+    A query that may attend to nothing, or that no edge leads to, gets zeros. Places are consecutive; queries are the last n.
+    """
+    if not isinstance(scores, Tensor) or not isinstance(v, Tensor) or scores.dim() not in (3, 4) or v.dim() != 4:
+        got = " and ".join(str(tuple(x.shape)) if isinstance(x, Tensor) else type(x).__name__ for x in (scores, v))
+        raise ValueError(f"mix takes scores b h n m (or b h e along edges) and v b g m e, got {got}")
+    (b, h), (bv, g) = scores.shape[:2], v.shape[:2]
+    if b != bv or g == 0 or h % g:
+        sizes = f"b={b} and {bv}, h={h} and g={g}"
+        raise ValueError(f"scores and v must have one b, and the heads of v must divide those of scores, got {sizes}")
+    if not 0.0 <= dropout < 1.0:
+        raise ValueError(f"dropout must be at least 0 and less than 1, got {dropout}")
+    if mask is not None and not isinstance(mask, Mask):
+        raise ValueError(f"mask must be a Mask of regard.attention, got {type(mask).__name__}; wrap a bool tensor in Dense")
+    out = along(scores, v, mask, dropout) if scores.dim() == 3 else dense(scores, v, mask, dropout)
+    if tap.listeners:
+        for listener in tap.listeners:
+            listener(tap.Mixed(scores, v, mask, dropout, out))
+    return out
+
+
+def dense(scores: Tensor, v: Tensor, mask: Mask | None, dropout: float) -> Tensor:
+    b, h, n, m = scores.shape
+    if v.shape[2] != m:
+        raise ValueError(f"scores b h n m are for m={m} keys, but v has {v.shape[2]}")
+    if mask is not None:
+        mask.fits(b, h, n, m)
+        unseen = mask.unseen(m, v.device)
+        if unseen is not None and unseen.shape[1] == 1:  # 0 · NaN is NaN, so what nobody may see is cleared
+            v = v.masked_fill(unseen[..., None], 0)
+    weights = mixing(scores, mask)
+    weights = torch.dropout(weights, dropout, train=True) if dropout else weights
+    return weights.to(v.dtype) @ heads_of(v, h)
+
+
+def mixing(scores: Tensor, mask: Mask | None) -> Tensor:
+    """The weights, in float32 at least.   b h n m -> b h n m"""
+    scores = scores.float() if scores.dtype in HALF else scores
+    if mask is None:
+        return scores.softmax(-1)
+    b, _, n, m = scores.shape
+    allowed = mask.tile(*sides(None, n, m, b, scores.device))
+    hidden = ~allowed & allowed.any(-1, keepdim=True)  # an empty row keeps its scores: softmax of only -inf is NaN
+    return scores.masked_fill(hidden, -torch.inf).softmax(-1).masked_fill(~allowed, 0)
+
+
+def along(scores: Tensor, v: Tensor, mask: Mask | None, dropout: float) -> Tensor:
+    if not isinstance(mask, Edges):
+        raise ValueError(f"scores b h e go along the edges of an Edges mask, got {type(mask).__name__}")
+    (b, h, e), m = scores.shape, v.shape[2]
+    if e != mask.edges.shape[1]:
+        raise ValueError(f"there must be one score for each edge, got {e} scores and {mask.edges.shape[1]} edges")
+    mask.fits(b, h, m, m)
+    links = mask.links(m, m, v.device, once=False)
+    weights = portions(scores.reshape(b * h, e)[:, links.order].to(wide(v.dtype)), links)
+    weights = torch.dropout(weights, dropout, train=True) if dropout else weights
+    values = heads_of(v, h).reshape(b * h, m, -1)
+    return sums(weights, values.to(weights.dtype), links).view(b, h, m, -1).to(v.dtype)
+
+
+def wide(dtype: torch.dtype) -> torch.dtype:
+    return torch.float32 if dtype in HALF else dtype
