@@ -74,10 +74,10 @@ def along(scores: Tensor, v: Tensor, mask: Mask | None, dropout: float) -> Tenso
         raise ValueError(f"there must be one score for each edge, got {e} scores and {mask.edges.shape[1]} edges")
     mask.fits(b, h, m, m)
     links = mask.links(m, m, v.device, once=False)
-    weights = portions(scores.reshape(b * h, e)[:, links.order].to(wide(v.dtype)), links)
+    weights = portions(scores.flatten(0, 1)[:, links.order].to(wide(v.dtype)), links)
     weights = torch.dropout(weights, dropout, train=True) if dropout else weights
-    values = heads_of(v, h).reshape(b * h, m, -1)
-    return sums(weights, values.to(weights.dtype), links).view(b, h, m, -1).to(v.dtype)
+    values = heads_of(v, h).flatten(0, 1)
+    return sums(weights, values.to(weights.dtype), links).unflatten(0, (b, h)).to(v.dtype)
 
 
 def wide(dtype: torch.dtype) -> torch.dtype:

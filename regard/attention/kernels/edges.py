@@ -27,13 +27,13 @@ def edges(q: Tensor, k: Tensor, v: Tensor, terms: Terms) -> Tensor:
     if reason is not None:
         raise ValueError(f"the edges kernel cannot do this: {reason}; use the tiled or the reference kernel")
     assert isinstance(terms.mask, Edges)
-    (b, h, n, c), m, dtype = q.shape, k.shape[2], q.dtype
+    (b, h, n, _), m, dtype = q.shape, k.shape[2], q.dtype
     if dtype in HALF:
         q, k, v = q.float(), k.float(), v.float()
     links = terms.mask.links(n, m, q.device)
     k, v = heads_of(k, h), heads_of(v, h)
-    scores = products((q * terms.scale).reshape(b * h, n, c), k.reshape(b * h, m, c), links)
+    scores = products((q * terms.scale).flatten(0, 1), k.flatten(0, 1), links)
     weights = portions(scores, links)
     if terms.dropout:
         weights = torch.dropout(weights, terms.dropout, train=True)
-    return sums(weights, v.reshape(b * h, m, -1), links).view(b, h, n, -1).to(dtype)
+    return sums(weights, v.flatten(0, 1), links).unflatten(0, (b, h)).to(dtype)

@@ -1,0 +1,135 @@
+"""Layers that pass messages along the edges of a graph.   nodes n d -> n d'
+
+Each is equivariant to relabelling: naming nodes otherwise, in the edges too, moves the rows of the output along. A bias is
+added once a node, not once a neighbour. Sums are sparse products, so memory is linear in nodes and edges, backward included.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from regard.attention.links import Links, sums
+from regard.attention.mix import mix
+from regard.nn.graph import Graph
+from regard.shapes import expect
+from regard.symmetry.groups import EVERYTHING
+
+Gather = Literal["sum", "mean", "max"]
+
+
+def gathered(x: Tensor, graph: Graph, how: Gather) -> Tensor:
+    """What the neighbours of each node hold, together; 0 for a node that no edge leads to.   n d -> n d"""
+    if how == "max":
+        return most(x, graph.links)
+    weights = torch.ones(graph.links.count, device=x.device) if how == "sum" else graph.mean
+    return sums(weights.to(x.dtype)[None], x[None], graph.links)[0]
+
+
+def most(x: Tensor, links: Links) -> Tensor:
+    """The largest of each channel among the neighbours.   n d -> n d"""
+    if not links.count or not x.shape[-1]:
+        return x.new_zeros(links.n, x.shape[-1])
+    starts, source = links.pattern
+    return F.embedding_bag(source, x, starts, mode="max", include_last_offset=True)
+
+
+class GraphConv(nn.Module):
+    """y_j = θ₁ᵀx_j + Σ_{i ∈ N(j)} θ₂ᵀx_i + b, with sum, mean or max over the neighbours."""
+
+    keeps = EVERYTHING
+
+    def __init__(self, dim: int, out: int, *, gather: Gather = "sum", offset: bool = True) -> None:
+        super().__init__()
+        if gather not in ("sum", "mean", "max"):
+            raise ValueError(f"gather must be sum, mean or max, got {gather!r}")
+        self.dim, self.gather = dim, gather
+        self.own = nn.Linear(dim, out, bias=offset)
+        self.others = nn.Linear(dim, out, bias=False)
+
+    def forward(self, x: Tensor, graph: Graph) -> Tensor:
+        expect(x, "n d", name="x", n=graph.count, d=self.dim)
+        if self.gather != "max" and self.others.out_features < self.dim:  # a sum of projections is the projection of a sum
+            return self.own(x) + gathered(self.others(x), graph, self.gather)
+        return self.own(x) + self.others(gathered(x, graph, self.gather))
+
+
+class GCN(nn.Module):
+    """Y = D^(−½) (A + I) D^(−½) X θ + b: neighbours and the node itself, evened out by their degrees (Kipf and Welling)."""
+
+    keeps = EVERYTHING
+
+    def __init__(self, dim: int, out: int, *, offset: bool = True) -> None:
+        super().__init__()
+        self.dim = dim
+        self.project = nn.Linear(dim, out, bias=False)
+        self.offset = nn.Parameter(torch.zeros(out)) if offset else None
+        nn.init.xavier_uniform_(self.project.weight)
+
+    def forward(self, x: Tensor, graph: Graph) -> Tensor:
+        expect(x, "n d", name="x", n=graph.count, d=self.dim)
+        looped = graph.looped
+        weights = looped.even.to(x.dtype)[None]
+        if self.project.out_features <= self.dim:
+            y = sums(weights, self.project(x)[None], looped.links)[0]
+        else:
+            y = self.project(sums(weights, x[None], looped.links)[0])
+        return y if self.offset is None else y + self.offset
+
+
+class GAT(nn.Module):
+    """y_i = Σ_j w_ij θx_j,  w_i = softmax over the neighbours j of i, and i itself, of leaky(a·θx_j + a′·θx_i).
+
+    After Veličković et al.; `later=True` is GATv2 (Brody et al.), a·leaky(θx_j + θ′x_i), which can rank neighbours differently
+    for different nodes. Heads are laid side by side, or their mean is taken (`join=False`).
+    """
+
+    keeps = EVERYTHING
+
+    def __init__(
+        self,
+        dim: int,
+        out: int,
+        heads: int = 1,
+        *,
+        join: bool = True,
+        later: bool = False,
+        dropout: float = 0.0,
+        slope: float = 0.2,
+    ) -> None:
+        super().__init__()
+        if heads < 1 or (join and out % heads):
+            sizes = f"out={out} and heads={heads}"
+            raise ValueError(f"heads must be at least 1 and divide the width when they are joined, got {sizes}")
+        self.dim, self.heads, self.join, self.dropout, self.slope = dim, heads, join, dropout, slope
+        self.channels = out // heads if join else out
+        self.value = nn.Linear(dim, heads * self.channels, bias=later)
+        self.query = nn.Linear(dim, heads * self.channels) if later else None
+        self.from_there = nn.Parameter(torch.empty(heads, self.channels))
+        self.from_here = None if later else nn.Parameter(torch.empty(heads, self.channels))
+        self.offset = nn.Parameter(torch.zeros(out))
+        for parameter in (self.value.weight, *([] if self.query is None else [self.query.weight])):
+            nn.init.xavier_uniform_(parameter)
+        for vector in (self.from_there, self.from_here):
+            if vector is not None:
+                nn.init.uniform_(vector, -math.sqrt(6 / (self.channels + 1)), math.sqrt(6 / (self.channels + 1)))
+
+    def forward(self, x: Tensor, graph: Graph) -> Tensor:
+        expect(x, "n d", name="x", n=graph.count, d=self.dim)
+        looped = graph.looped
+        source, target = looped.edges
+        v = self.value(x).unflatten(-1, (self.heads, -1))  # n h c
+        if self.query is None:
+            assert self.from_here is not None
+            there, here = (v * self.from_there).sum(-1), (v * self.from_here).sum(-1)  # n h
+            scores = F.leaky_relu(there[source] + here[target], self.slope)
+        else:
+            q = self.query(x).unflatten(-1, (self.heads, -1))
+            scores = (F.leaky_relu(v[source] + q[target], self.slope) * self.from_there).sum(-1)
+        dropout = self.dropout if self.training else 0.0
+        out = mix(scores.T[None], v.transpose(0, 1)[None], looped.mask, dropout=dropout)[0]  # h n c
+        return (out.transpose(0, 1).flatten(1) if self.join else out.mean(0)) + self.offset
