@@ -44,7 +44,11 @@ def list_parts(words: list[str]) -> int:
         kind = words[0]
         parts = names.entries(kind).items()
         print(f"{kind}: {names.describe(kind)}\n")
-        _print_table([(name, entry.target.replace(":", "."), entry.sentence) for name, entry in parts])
+        rows: list[tuple[str, ...]] = []
+        for name, entry in parts:
+            keeps = [f"keeps {entry.symmetry}"] if entry.symmetry else []
+            rows.append((name, entry.target.replace(":", "."), *keeps, entry.sentence))
+        _print_table(rows)
     else:
         for kind in names.kinds():
             _print_table([(kind.ljust(10), names.describe(kind)), ("", ", ".join(names.entries(kind)))])

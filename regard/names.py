@@ -9,10 +9,11 @@ from typing import Any, NamedTuple
 
 
 class Entry(NamedTuple):
-    """One part: `target` is "module:attribute"."""
+    """One part: `target` is "module:attribute"; of a model, also the `symmetry` that its tiny() declares, in words."""
 
     target: str
     sentence: str
+    symmetry: str = ""
 
 
 class Kind(NamedTuple):
@@ -59,8 +60,8 @@ def _advice(name: str, known: dict[str, Any]) -> str:
     return (f"did you mean '{near[0]}'? " if near else "") + f"known: {', '.join(known)}"
 
 
-def _at(package: str, lines: dict[str, tuple[str, str]]) -> dict[str, Entry]:
-    return {name: Entry(f"{package}.{target}", sentence) for name, (target, sentence) in lines.items()}
+def _at(package: str, lines: dict[str, tuple[str, ...]]) -> dict[str, Entry]:
+    return {name: Entry(f"{package}.{target}", *more) for name, (target, *more) in lines.items()}
 
 
 _KINDS: dict[str, Kind] = {
@@ -125,9 +126,10 @@ _KINDS: dict[str, Kind] = {
         "gated": ("memory:Gated", "Σ σ(θ_λᵀx̄_i) θᵀx̄_i: each token decides what it adds"),
         "softmax": ("memory:Softmax", "the gates share one softmax: attention with one learned query"),
     })),
-    "models": Kind("whole networks; each has a Config, declares its symmetry, and has tiny()", _at("regard.models", {
-        "decoder": ("sequences:Decoder", "predicts the next token: GPT and Llama by parts; causal"),
-        "encoder": ("sequences:Encoder", "reads both ways: fills in masked tokens, or classifies (BERT)"),
+    "models": Kind("whole networks, each with the symmetry that it declares and regard check measures", _at("regard.models", {
+        "mlp": ("sets:MLP", "all numbers of a set in one row: the one that knows no symmetry", "nothing"),
+        "decoder": ("sequences:Decoder", "predicts the next token: GPT and Llama by parts; causal", "shifts"),
+        "encoder": ("sequences:Encoder", "reads both ways: fills in masked tokens, or classifies (BERT)", "shifts"),
     })),
     "laws": Kind("what a model may promise; regard check measures it", _at("regard.symmetry", {
         "permutation": ("laws:PERMUTATION", "values move among the tokens, places stay: the output moves along, or stays"),

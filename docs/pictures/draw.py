@@ -1,4 +1,4 @@
-"""The pictures of docs/attention.md, drawn by the library they explain.
+"""The pictures of docs/attention.md and docs/symmetry.md, drawn by the library they explain.
 
     python docs/pictures/draw.py [NAME ...]      all of them, or only those named; written beside this file
 """
@@ -24,6 +24,10 @@ from regard.attention.mask import Mask
 from regard.attention.masks import BigBird, Causal, Documents, Padding, Prefix, Window
 from regard.attention.places import Where, sides
 from regard.nn.memory import Composite, Fading, Forgetting, Gated, Softmax
+from regard.symmetry.actions import Fixed, OnAxis, OnBoth, OnGrid
+from regard.symmetry.bases import basis
+from regard.symmetry.birkhoff import permutation_matrix, sinkhorn
+from regard.symmetry.groups import Permutations, Reflections, Rotations, Shifts, product
 
 HERE = Path(__file__).parent
 BLUE, ORANGE, GREEN, PINK = "#0072b2", "#d55e00", "#009e73", "#cc79a7"  # told apart by colour-blind eyes, too
@@ -273,12 +277,100 @@ def words(axis: Axes, text: str, align: str = "left") -> None:
     axis.text(0.0 if align == "left" else 0.5, 0.5, text, ha=align, va="center", color=INK, transform=axis.transAxes)
 
 
+def bases() -> Figure:
+    """Matrices that commute: entries of one colour are equal, and each colour is one weight that may be chosen."""
+    mirrored = product(Rotations(), Reflections())
+    shown = [
+        ("permutations of 6:\n2 weights", basis(Permutations(), OnAxis(), OnAxis(), 6), (6, 6)),
+        ("shifts of 6:\n6 weights", basis(Shifts(), OnAxis(), OnAxis(), 6), (6, 6)),
+        ("permutations of 4, on both\nsides of a matrix: 15 weights", basis(Permutations(), OnBoth(), OnBoth(), 4), (16, 16)),
+        ("kernels for quarter\nturns: 7 weights", basis(Rotations(), OnGrid(), Fixed(), (5, 5)), (5, 5)),
+        ("for turns and\nmirrors: 6 weights", basis(mirrored, OnGrid(), Fixed(), (5, 5)), (5, 5)),
+    ]
+    figure = Figure(figsize=(9.4, 2.7), layout="constrained")
+    axes = figure.subplots(1, 5, width_ratios=[1, 1, 1.5, 0.9, 0.9])
+    for axis, (name, found, shape) in zip(axes, shown, strict=True):
+        maps = found.matrices()
+        colours = torch.einsum("koi,k->oi", maps, 2.0 ** torch.arange(len(maps)))  # which maps an entry belongs to
+        numbers = colours.unique(return_inverse=True)[1].view(shape)
+        axis.pcolormesh(numbers.numpy(), cmap="tab20", edgecolors="white", linewidth=0.8, vmin=0, vmax=19)
+        axis.set(aspect="equal", xlim=(0, shape[1]), ylim=(shape[0], 0))
+        axis.set_title(name, fontsize=9)
+        bare(axis)
+    return figure
+
+
+def codes() -> Figure:
+    """Where the sets of {1, 2, 3, ...} are on the line: each set is the number that has its digits."""
+    sets = torch.cartesian_prod(*[torch.tensor([0.0, 1.0])] * 10)
+    figure = Figure(figsize=(9, 2.4), layout="constrained")
+    axis = figure.subplots()
+    for row, (base, colour) in enumerate(((2.0, ORANGE), (2.5, PINK), (3.0, GREEN), (4.0, BLUE))):
+        found = (sets * base ** -torch.arange(1.0, 11.0)).sum(1) * (base - 1)
+        axis.vlines(found.numpy(), row - 0.32, row + 0.32, color=colour, linewidth=0.4)
+        one, rest = sets[:, 0] == 1, sets[:, 0] == 0
+        gap = found[one].min() - found[rest].max()
+        axis.text(1.015, row, f"gap {gap:.3f}" if gap > 0.005 else "no gap", va="center", fontsize=9, color=colour)
+    axis.set_yticks(range(4), ["base 2", "base 2.5", "base 3", "base 4"])
+    axis.set_xticks([])
+    axis.set(xlim=(-0.01, 1.12), ylim=(3.6, -0.6))
+    axis.set_title("every set of ten things as a number; left of the gap those without the first thing")
+    axis.spines[["left", "bottom"]].set_visible(False)
+    return figure
+
+
+def polytope() -> Figure:
+    """Doubly stochastic 3 × 3 matrices, projected to the plane: six corners, all of them joined, and ways to them."""
+    names = [(0, 1, 2), (1, 2, 0), (2, 0, 1), (1, 0, 2), (0, 2, 1), (2, 1, 0)]
+    corners = torch.stack([permutation_matrix(torch.tensor(order), torch.float64) for order in names])
+    even, odd = corners[:3] - 1 / 3, corners[3:] - 1 / 3  # two triangles in planes that meet in the middle only
+    plane = torch.stack([shadow(even, 90.0) + 0.72 * shadow(odd, 90.0 + 60.0), shadow(even, 0.0) + 0.72 * shadow(odd, 60.0)])
+
+    def at(matrix: Tensor) -> Tensor:
+        return torch.einsum("...ij,sij->...s", matrix - 1 / 3, plane)
+
+    points = at(corners)
+    figure = Figure(figsize=(7.6, 3.9), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    for axis in (left, right):
+        for i in range(6):
+            for j in range(i):
+                swap = (i < 3) != (j < 3)
+                style = {"color": BLUE if swap else ORANGE, "alpha": 0.8 if axis is left else 0.25}
+                axis.plot(*points[[i, j]].T.numpy(), linewidth=1.3, linestyle="-" if swap else "--", **style)
+        axis.plot(*points.T.numpy(), "o", color=INK, markersize=5)
+        axis.set(aspect="equal", xlim=(-1.5, 1.5), ylim=(-1.25, 1.75))
+        bare(axis)
+    for order, point in zip(names, points * 1.16, strict=True):
+        left.text(*point.tolist(), "".join(str(k + 1) for k in order), ha="center", va="center", fontsize=11, color=INK)
+    left.set_title("corners: the six orders of 1 2 3\nsolid: one swap apart, dashed: all three move", fontsize=9)
+    seed = torch.Generator().manual_seed(3)
+    for corner in torch.cat((corners, corners)):
+        scores = 1.5 * corner + torch.randn(3, 3, dtype=torch.float64, generator=seed)
+        way = torch.stack([at(sinkhorn(scores, temperature=float(t)).matrix) for t in np.geomspace(50, 0.03, 40)])
+        right.plot(*way.T.numpy(), color=GREEN, linewidth=1.2)
+    right.plot([0], [0], "o", color=GREEN, markersize=5)
+    right.set_title("sinkhorn of twelve scores as the temperature falls:\nfrom the middle, all ⅓, to a corner", fontsize=9)
+    return figure
+
+
+def shadow(triangle: Tensor, angle: float) -> Tensor:
+    """A direction in the plane of a centred triangle of matrices, at an angle from its first corner.   3 3"""
+    first = triangle[0] / triangle[0].norm()
+    other = triangle[1] - (triangle[1] * first).sum() * first
+    turn = np.deg2rad(angle)
+    return float(np.cos(turn)) * first + float(np.sin(turn)) * other / other.norm()
+
+
 PICTURES: dict[str, Callable[[], Figure]] = {
     "memories": memories,
     "database": database,
     "square_root": square_root,
     "alibi": alibi,
     "masks": masks,
+    "bases": bases,
+    "codes": codes,
+    "polytope": polytope,
 }
 
 

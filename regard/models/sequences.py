@@ -357,7 +357,7 @@ def step(model: Any, inputs: dict[str, Any], caches: Caches | None) -> tuple[Ten
     return model(**inputs, caches=caches), caches
 
 
-def seeded(cls: Any, config: SequenceConfig) -> Any:
+def seeded(cls: Any, config: Any) -> Any:
     """A model that is the same every time, without touching the random numbers of others."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)

@@ -1,4 +1,4 @@
-"""How a group acts on a tensor: on an axis, on a grid, on vectors, on coordinates, on edges, or not at all.
+"""How a group acts on a tensor: on an axis, on a grid, on vectors, on coordinates, on edges, on poses, or not at all.
 
 One element acts on several tensors of an input, on each in its own way: a permutation of nodes moves the rows of their
 features and renames the ends of the edges.
@@ -7,11 +7,12 @@ features and renames the ends of the edges.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
 from torch import Tensor
 
-from regard.symmetry.elements import Element, Mirror, Permutation, Scale, Shift, Turn
+from regard.symmetry.elements import Composed, Element, Mirror, Permutation, Scale, Shift, Turn
 
 
 @dataclass(frozen=True)
@@ -20,11 +21,23 @@ class Action:
 
     def act(self, element: Element, x: Tensor) -> Tensor:
         """g·x, in new memory or x itself where nothing moves."""
+        if isinstance(element, Composed):  # every action comes here with what it does not know itself
+            for part in element.parts:
+                x = self.act(part, x)
+            return x
         raise ValueError(f"{element} has no meaning {self}; choose another action for this tensor")
 
     def sizes(self, x: Tensor) -> tuple[int, ...]:
         """The sizes that elements are drawn for."""
         return ()
+
+    def along(self) -> tuple[int, ...]:
+        """The axes of a tensor along which values move; () where none do."""
+        raise ValueError(f"{self}, values do not move along axes, so there is no linear map to speak of; use another action")
+
+    def shape(self, size: tuple[int, ...]) -> tuple[int, ...]:
+        """How long these axes are, where the group acts on so many things, on such a grid, or on vectors so wide."""
+        return size
 
     def __str__(self) -> str:
         return type(self).__name__
@@ -36,6 +49,12 @@ class Fixed(Action):
 
     def act(self, element: Element, x: Tensor) -> Tensor:
         return x
+
+    def along(self) -> tuple[int, ...]:
+        return ()
+
+    def shape(self, size: tuple[int, ...]) -> tuple[int, ...]:
+        return ()
 
 
 @dataclass(frozen=True)
@@ -57,6 +76,9 @@ class OnAxis(Action):
 
     def sizes(self, x: Tensor) -> tuple[int, ...]:
         return (x.shape[self.axis],)
+
+    def along(self) -> tuple[int, ...]:
+        return (self.axis,)
 
     def __str__(self) -> str:
         return f"on axis {self.axis}"
@@ -85,6 +107,14 @@ class OnGrid(Action):
 
     def sizes(self, x: Tensor) -> tuple[int, ...]:
         return tuple(x.shape[axis] for axis in self.axes)
+
+    def along(self) -> tuple[int, ...]:
+        return self.axes
+
+    def shape(self, size: tuple[int, ...]) -> tuple[int, ...]:
+        if any(each % self.stride for each in size):
+            raise ValueError(f"a grid of {size} has no whole number of steps of {self.stride}; choose a multiple of it")
+        return tuple(each // self.stride for each in size)
 
     def __str__(self) -> str:
         return f"on the grid of axes {self.axes[0]} and {self.axes[1]}"
@@ -115,6 +145,9 @@ class OnVectors(Action):
 
     def sizes(self, x: Tensor) -> tuple[int, ...]:
         return (0,) * x.shape[self.axis]
+
+    def along(self) -> tuple[int, ...]:
+        return (self.axis,)
 
     def __str__(self) -> str:
         return f"on the vectors along axis {self.axis}"
@@ -163,5 +196,79 @@ class OnBoth(Action):
     def sizes(self, x: Tensor) -> tuple[int, ...]:
         return (x.shape[self.axes[0]],)
 
+    def along(self) -> tuple[int, ...]:
+        return self.axes
+
+    def shape(self, size: tuple[int, ...]) -> tuple[int, ...]:
+        return (*size, *size)
+
     def __str__(self) -> str:
         return f"on axes {self.axes[0]} and {self.axes[1]} at once"
+
+
+@dataclass(frozen=True)
+class OnPoses(Action):
+    """On one axis of 4 or 8 entries, one for each quarter turn (p4), or for each turn and mirror image of it (p4m).
+
+    Entry r stands for r quarter turns, entry 4 + r for a mirrored axis 1 and then r quarter turns. An element g brings entry h
+    to gh, as the group's own multiplication says. Shifts leave poses alone.
+    """
+
+    axis: int = -1
+    count: Literal[4, 8] = 4
+
+    def act(self, element: Element, x: Tensor) -> Tensor:
+        if isinstance(element, Shift):
+            return x
+        turn = isinstance(element, Turn) and element.quarters is not None
+        if not turn and not (isinstance(element, Mirror) and self.count == 8):
+            return super().act(element, x)
+        if x.shape[self.axis] != self.count:
+            raise ValueError(f"{self.count} poses are on no axis of {x.shape[self.axis]}")
+        back = element.inverse()  # (g x)_h = x_(g⁻¹ h)
+        source = [_pose_after(back, mirrored, r) for mirrored in range(self.count // 4) for r in range(4)]
+        return x.index_select(self.axis, torch.tensor(source, device=x.device))
+
+    def sizes(self, x: Tensor) -> tuple[int, ...]:
+        return (0, 0)  # they turn and are mirrored as the plane is, which has two axes
+
+    def along(self) -> tuple[int, ...]:
+        return (self.axis,)
+
+    def shape(self, size: tuple[int, ...]) -> tuple[int, ...]:
+        return (self.count,)
+
+    def __str__(self) -> str:
+        return f"on the {self.count} poses along axis {self.axis}"
+
+
+def _pose_after(element: Element, mirrored: int, r: int) -> int:
+    """Which pose comes of one: a mirror s turns the other way round, s t = t⁻¹ s, and mirrors of both axes differ by t²."""
+    if isinstance(element, Turn):
+        return 4 * mirrored + (r + (element.quarters or 0)) % 4
+    assert isinstance(element, Mirror)
+    return 4 * (1 - mirrored) + (-r + (0 if element.axis else 2)) % 4
+
+
+@dataclass(frozen=True)
+class Together(Action):
+    """Several actions on different axes of one tensor: three axes that are permuted alike, or poses on a grid."""
+
+    actions: tuple[Action, ...]
+
+    def act(self, element: Element, x: Tensor) -> Tensor:
+        for action in self.actions:
+            x = action.act(element, x)
+        return x
+
+    def sizes(self, x: Tensor) -> tuple[int, ...]:
+        return max((action.sizes(x) for action in self.actions), default=(), key=any)  # those with an end say more
+
+    def along(self) -> tuple[int, ...]:
+        return tuple(axis for action in self.actions for axis in action.along())
+
+    def shape(self, size: tuple[int, ...]) -> tuple[int, ...]:
+        return tuple(each for action in self.actions for each in action.shape(size))
+
+    def __str__(self) -> str:
+        return ", ".join(map(str, self.actions))

@@ -97,6 +97,22 @@ class Scale(Element):
         return f"times {self.factor:.3g}"
 
 
+@dataclass(frozen=True)
+class Composed(Element):
+    """One element after another, the first one first. Of none at all it is the identity."""
+
+    parts: tuple[Element, ...] = ()
+
+    def inverse(self) -> Composed:
+        return Composed(tuple(part.inverse() for part in reversed(self.parts)))
+
+    def __str__(self) -> str:
+        return ", then ".join(map(str, self.parts)) or "nothing at all"
+
+
+IDENTITY = Composed()
+
+
 def quarter(count: int) -> Turn:
     """`count` quarter turns of the plane."""
     cosine, sine = ((1, 0), (0, 1), (-1, 0), (0, -1))[count % 4]

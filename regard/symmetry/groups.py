@@ -6,12 +6,14 @@ symmetry of a whole is the meet of its parts.
 
 from __future__ import annotations
 
+import itertools
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from random import Random
 from typing import Literal
 
-from regard.symmetry.elements import Element, Mirror, Permutation, Scale, Shift, Turn, quarter
+from regard.symmetry.elements import IDENTITY, Composed, Element, Mirror, Permutation, Scale, Shift, Turn, quarter
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,22 @@ class Group:
         """`count` of its elements, never the identity, for axes of these sizes; the telling ones first."""
         raise ValueError(f"{type(self).__name__} draws no elements; draw from its parts")
 
+    def generators(self, sizes: tuple[int, ...]) -> list[Element]:
+        """A few elements of which all others are composed, or at least come as near as one likes to all others."""
+        raise ValueError(f"{type(self).__name__} names no generators; use one of the other groups, or Generated")
+
+    def order(self, sizes: tuple[int, ...]) -> int | None:
+        """How many elements there are, None for infinitely many."""
+        return None
+
+    def elements(self, sizes: tuple[int, ...]) -> Iterator[Element]:
+        """All of them, the identity too. A product may give some more than once, but then all of them equally often."""
+        raise ValueError(f"{self} are infinitely many; draw some of them")
+
+    def sample(self, sizes: tuple[int, ...], random: Random) -> Element:
+        """One of them, each as likely as any other."""
+        raise ValueError(f"no element of the {self} is as likely as any other; choose a group that is finite, or rotations")
+
     def __str__(self) -> str:
         return type(self).__name__.lower()
 
@@ -49,6 +67,18 @@ class Trivial(Group):
 
     def parts(self) -> tuple[Group, ...]:
         return ()
+
+    def generators(self, sizes: tuple[int, ...]) -> list[Element]:
+        return []
+
+    def order(self, sizes: tuple[int, ...]) -> int:
+        return 1
+
+    def elements(self, sizes: tuple[int, ...]) -> Iterator[Element]:
+        yield IDENTITY
+
+    def sample(self, sizes: tuple[int, ...], random: Random) -> Element:
+        return IDENTITY
 
     def __str__(self) -> str:
         return "nothing"
@@ -68,6 +98,21 @@ class Permutations(Group):
             if order != tuple(range(n)):
                 found.append(Permutation(order))
         return found[:count]
+
+    def generators(self, sizes: tuple[int, ...]) -> list[Element]:
+        """A swap of two neighbours, and all one place on."""
+        (n,) = sizes
+        swap, cycle = (1, 0, *range(2, n)), (*range(1, n), 0)
+        return [Permutation(order) for order in dict.fromkeys((swap, cycle))] if n > 1 else []
+
+    def order(self, sizes: tuple[int, ...]) -> int:
+        return math.factorial(sizes[0])
+
+    def elements(self, sizes: tuple[int, ...]) -> Iterator[Element]:
+        return map(Permutation, itertools.permutations(range(sizes[0])))
+
+    def sample(self, sizes: tuple[int, ...], random: Random) -> Element:
+        return Permutation(tuple(random.sample(range(sizes[0]), sizes[0])))
 
 
 @dataclass(frozen=True)
@@ -100,6 +145,22 @@ class Shifts(Group):
         """How many steps it can go along each axis."""
         return [(size - 1) // self.step if size else max(1, 32 // self.step) for size in sizes]
 
+    def generators(self, sizes: tuple[int, ...]) -> list[Element]:
+        return [Shift(tuple(self.step if i == j else 0 for i in range(len(sizes)))) for j in range(len(sizes))]
+
+    def order(self, sizes: tuple[int, ...]) -> int | None:
+        return math.prod(map(len, self._around(sizes))) if all(sizes) else None
+
+    def elements(self, sizes: tuple[int, ...]) -> Iterator[Element]:
+        return map(Shift, itertools.product(*self._around(sizes))) if all(sizes) else super().elements(sizes)
+
+    def sample(self, sizes: tuple[int, ...], random: Random) -> Element:
+        return Shift(tuple(map(random.choice, self._around(sizes)))) if all(sizes) else super().sample(sizes, random)
+
+    def _around(self, sizes: tuple[int, ...]) -> list[range]:
+        """Every shift along each axis, once around: 4 steps on 6 places come to stand on every second one."""
+        return [range(0, size, math.gcd(self.step, size)) for size in sizes]
+
     def __str__(self) -> str:
         return "shifts" if self.step == 1 else f"shifts by multiples of {self.step}"
 
@@ -124,13 +185,36 @@ class Rotations(Group):
             quarters: list[Element] = [quarter(1), quarter(2), quarter(3)]
             return quarters[:count]
         if self.of == "plane":
-            angles = [random.uniform(0.1, 2 * math.pi - 0.1) for _ in range(count)]
-            return list[Element](Turn(((math.cos(a), -math.sin(a)), (math.sin(a), math.cos(a)))) for a in angles)
+            return list[Element](_turn(random.uniform(0.1, 2 * math.pi - 0.1)) for _ in range(count))
         turns = (Turn(_matrix_of_quaternion([random.gauss(0, 1) for _ in range(4)])) for _ in range(count))
         return list[Element](turns)
 
+    def generators(self, sizes: tuple[int, ...]) -> list[Element]:
+        """Whole degrees come back to where they began; a radian never does: its multiples come near to every angle."""
+        if self.of == "quarter":
+            return [quarter(1)]
+        if self.of == "plane":
+            return [_turn(1.0)]
+        c, s = math.cos(1), math.sin(1)
+        return [Turn(((c, -s, 0), (s, c, 0), (0, 0, 1))), Turn(((1, 0, 0), (0, c, -s), (0, s, c)))]
+
+    def order(self, sizes: tuple[int, ...]) -> int | None:
+        return 4 if self.of == "quarter" else None
+
+    def elements(self, sizes: tuple[int, ...]) -> Iterator[Element]:
+        return map(quarter, range(4)) if self.of == "quarter" else super().elements(sizes)
+
+    def sample(self, sizes: tuple[int, ...], random: Random) -> Element:
+        if self.of == "quarter":
+            return quarter(random.randrange(4))
+        return _turn(random.uniform(0, 2 * math.pi)) if self.of == "plane" else self.draw(sizes, random, 1)[0]
+
     def __str__(self) -> str:
         return {"quarter": "quarter turns", "plane": "rotations of the plane", "space": "rotations of space"}[self.of]
+
+
+def _turn(angle: float) -> Turn:
+    return Turn(((math.cos(angle), -math.sin(angle)), (math.sin(angle), math.cos(angle))))
 
 
 def _matrix_of_quaternion(q: list[float]) -> tuple[tuple[float, ...], ...]:
@@ -151,6 +235,19 @@ class Reflections(Group):
         mirrors: list[Element] = [Mirror(axis) for axis in reversed(range(len(sizes)))]
         return mirrors[:count]
 
+    def generators(self, sizes: tuple[int, ...]) -> list[Element]:
+        return [Mirror(axis) for axis in range(len(sizes))]
+
+    def order(self, sizes: tuple[int, ...]) -> int:
+        return 2 ** len(sizes)
+
+    def elements(self, sizes: tuple[int, ...]) -> Iterator[Element]:
+        choices = itertools.product((False, True), repeat=len(sizes))
+        return (Composed(tuple(Mirror(axis) for axis, chosen in enumerate(each) if chosen)) for each in choices)
+
+    def sample(self, sizes: tuple[int, ...], random: Random) -> Element:
+        return Composed(tuple(Mirror(axis) for axis in range(len(sizes)) if random.random() < 0.5))
+
 
 @dataclass(frozen=True)
 class Scalings(Group):
@@ -160,18 +257,95 @@ class Scalings(Group):
         more: list[Element] = [Scale(math.exp(random.uniform(-1, 1))) for _ in range(count)]
         return [Scale(2.0), *more][:count]
 
+    def generators(self, sizes: tuple[int, ...]) -> list[Element]:
+        return [Scale(2.0)]  # a linear map that keeps this one keeps them all
+
 
 @dataclass(frozen=True)
 class Product(Group):
-    """Several groups that act independently of each other."""
+    """Several groups of transformations, and what is composed of them: one of each, in any order."""
 
     factors: tuple[Group, ...]
 
     def parts(self) -> tuple[Group, ...]:
         return self.factors
 
+    def generators(self, sizes: tuple[int, ...]) -> list[Element]:
+        return [element for factor in self.factors for element in factor.generators(sizes)]
+
+    def order(self, sizes: tuple[int, ...]) -> int | None:
+        """How many `elements` gives: turns and mirrors share some, so that this may be more than there are."""
+        orders = [factor.order(sizes) for factor in self.factors]
+        return None if None in orders else math.prod(order for order in orders if order is not None)
+
+    def elements(self, sizes: tuple[int, ...]) -> Iterator[Element]:
+        return map(Composed, itertools.product(*(factor.elements(sizes) for factor in self.factors)))
+
+    def sample(self, sizes: tuple[int, ...], random: Random) -> Element:
+        return Composed(tuple(factor.sample(sizes, random) for factor in self.factors))
+
     def __str__(self) -> str:
         return " and ".join(str(factor) for factor in self.factors)
+
+
+@dataclass(frozen=True)
+class Generated(Group):
+    """What is composed of some permutations of your own, or of some turns: a group that has no name here.
+
+    >>> Generated((Permutation((1, 0, 3, 2)),))        # two pairs, each of which changes places with itself
+    """
+
+    of: tuple[Element, ...]
+
+    def __post_init__(self) -> None:
+        if not self.of or not (all(isinstance(g, Permutation) for g in self.of) or all(isinstance(g, Turn) for g in self.of)):
+            raise ValueError(f"a group is generated by permutations, or by turns, got {', '.join(map(str, self.of)) or 'none'}")
+
+    def draw(self, sizes: tuple[int, ...], random: Random, count: int) -> list[Element]:
+        words = [Composed(tuple(random.choices(self.of, k=random.randrange(2, 8)))) for _ in range(count)]
+        return [*self.of, *words][:count]
+
+    def generators(self, sizes: tuple[int, ...]) -> list[Element]:
+        return list(self.of)
+
+    def order(self, sizes: tuple[int, ...]) -> int:
+        return len(list(self.elements(sizes)))
+
+    def elements(self, sizes: tuple[int, ...]) -> Iterator[Element]:
+        """What is known is composed with the generators until nothing new comes."""
+        first = self.of[0].inverse()
+        found = {_key(start := _composed(self.of[0], first)): start}
+        new: list[Element] = [start]
+        while new:
+            if len(found) > MOST_GENERATED:
+                raise ValueError(f"these generate more than {MOST_GENERATED} elements; draw some of them")
+            longer = [_composed(element, g) for element in new for g in self.of]
+            new = [element for element in longer if found.setdefault(_key(element), element) is element]
+        return iter(found.values())
+
+    def sample(self, sizes: tuple[int, ...], random: Random) -> Element:
+        return random.choice(list(self.elements(sizes)))
+
+    def __str__(self) -> str:
+        return f"what is generated by {' and '.join(map(str, self.of))}"
+
+
+MOST_GENERATED = 10_000
+
+
+def _composed(first: Element, second: Element) -> Element:
+    """second ∘ first, as one permutation or one turn."""
+    if isinstance(first, Permutation) and isinstance(second, Permutation):
+        return Permutation(tuple(first.order[i] for i in second.order))  # x_first[second[i]]
+    assert isinstance(first, Turn) and isinstance(second, Turn)
+    columns = list(zip(*first.matrix, strict=True))
+    product_of = [[sum(a * b for a, b in zip(row, column, strict=True)) for column in columns] for row in second.matrix]
+    return Turn(tuple(map(tuple, product_of)))
+
+
+def _key(element: Element) -> object:
+    """Turns that differ by rounding are one."""
+    return tuple(round(x, 6) + 0.0 for row in element.matrix for x in row) if isinstance(element, Turn) else element
 
 
 def product(*groups: Group) -> Group:

@@ -193,6 +193,7 @@ class Symmetry(Law):
         for k, inputs in enumerate(bases):
             actions = self.actions(inputs)
             sizes = next((a.sizes(inputs[name]) for name, a in actions.items() if a.sizes(inputs[name])), ())
+            sizes = sizes or self.out.sizes(subject.output)
             share = count - done if k == len(bases) - 1 else 1  # one at full length, which may be long
             for element in self.group.draw(sizes, random, share):
                 done += 1

@@ -16,9 +16,11 @@ def test_declared_is_measured(name, dtype):
     model, inputs = names.find("models", name).tiny()
     report = check(model, inputs, dtype=dtype)
     assert report.ok, str(report)
-    for law, group in (("permutation", Permutations()), ("shift", Shifts())):
+    assert str(model.symmetry) == names.entries("models")[name].symmetry, "what regard list models prints"
+    placed = model.roles.stream.places is not None  # a set has no places to shift or to move along
+    for law, group in (("permutation", Permutations()), ("shift", Shifts()))[: 1 + placed]:
         assert report[law].measured == ("holds" if group <= model.symmetry else "broken"), str(report)
-    for law in ("padding", "neighbours", "reordering", "determinism", "reach", "padding in training"):
+    for law in ("padding", "neighbours", "determinism", "reach", "padding in training", "reordering")[: 5 + placed]:
         assert report[law].measured == "holds" and report[law].declared == "holds", str(report)
     assert all(f.tolerance == (1e-9 if dtype == torch.float64 else 1e-4) for f in report if f.law not in ("precision", "reach"))
 
