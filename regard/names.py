@@ -128,6 +128,9 @@ _KINDS: dict[str, Kind] = {
     })),
     "models": Kind("whole networks, each with the symmetry that it declares and regard check measures", _at("regard.models", {
         "mlp": ("sets:MLP", "all numbers of a set in one row: the one that knows no symmetry", "nothing"),
+        "deepsets": ("sets:DeepSets", "ρ(Σφ(x)), or layers that see each thing and the pool of all", "permutations"),
+        "pointnet": ("sets:PointNet", "points turned as the cloud decides, then seen one by one", "permutations"),
+        "settransformer": ("sets:SetTransformer", "things attend to each other; then seeds ask them all", "permutations"),
         "decoder": ("sequences:Decoder", "predicts the next token: GPT and Llama by parts; causal", "shifts"),
         "encoder": ("sequences:Encoder", "reads both ways: fills in masked tokens, or classifies (BERT)", "shifts"),
     })),

@@ -1,0 +1,100 @@
+"""Layers of sets, each b n d -> b n d' and permutation-equivariant; `real` (bool b n) says which things are no padding."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from regard.nn.attention import Attention
+from regard.nn.mlp import make_mlp
+from regard.nn.norm import NORMS
+from regard.nn.padding import cleared
+from regard.nn.pool import MaxPool, MeanPool, SumPool
+from regard.shapes import expect
+from regard.symmetry.groups import EVERYTHING
+
+POOLS: dict[str, type[nn.Module]] = {"sum": SumPool, "mean": MeanPool, "max": MaxPool}
+
+
+class SetLinear(nn.Module):
+    """y_i = Λx_i + Γ pool(x) + b: with a sum, all there is of linear maps of sets, λI + γ11ᵀ in every pair of channels.
+
+    The pooled term has weights of its own, so it may be added or subtracted (Zaheer et al. subtract the maximum).
+    """
+
+    keeps = EVERYTHING
+
+    def __init__(self, dim: int, out: int, *, pool: str = "mean") -> None:
+        super().__init__()
+        if pool not in POOLS:
+            raise ValueError(f"pool must be one of {', '.join(POOLS)}, got {pool!r}")
+        self.dim = dim
+        self.own = nn.Linear(dim, out)
+        self.others = nn.Linear(dim, out, bias=False)
+        self.pool = POOLS[pool]()
+
+    def forward(self, x: Tensor, real: Tensor | None = None) -> Tensor:
+        expect(x, "b n d", name="x", d=self.dim)
+        x = cleared(x, real)
+        return self.own(x) + self.others(self.pool(x, real))[:, None]
+
+
+class Towards(nn.Module):
+    """h = norm(x + attend(x, y));  out = norm(h + mlp(h)): each x asks all of y.   b n d, b m d -> b n d
+
+    The multihead attention block of the Set Transformer: equivariant in x, invariant in y. With y = x, a set asks itself (SAB).
+    """
+
+    keeps = EVERYTHING
+
+    def __init__(self, dim: int, heads: int, *, mlp: str = "relu", hidden: int | None = None, norm: str = "layernorm") -> None:
+        super().__init__()
+        self.attention = Attention(dim, heads)
+        self.mlp = make_mlp(mlp, dim, hidden)
+        self.norm_attention, self.norm_mlp = NORMS[norm](dim), NORMS[norm](dim)
+
+    def forward(self, x: Tensor, y: Tensor, real: Tensor | None = None) -> Tensor:
+        """real: which of y are no padding, bool b m"""
+        h = self.norm_attention(x + self.attention(x, y, real=real))
+        return self.norm_mlp(h + self.mlp(h))
+
+
+class Induced(nn.Module):
+    """towards(x, towards(points, x)): things ask a few learned points that have asked them all.   b n d -> b n d
+
+    ISAB: its cost is linear in n, so sets may be large.
+    """
+
+    keeps = EVERYTHING
+
+    def __init__(self, dim: int, heads: int, points: int, **how: Any) -> None:
+        super().__init__()
+        if points < 1:
+            raise ValueError(f"points must be at least 1, got {points}")
+        self.points = nn.Parameter(torch.randn(points, dim) * dim**-0.5)
+        self.ask, self.tell = Towards(dim, heads, **how), Towards(dim, heads, **how)
+
+    def forward(self, x: Tensor, real: Tensor | None = None) -> Tensor:
+        told = self.ask(self.points.to(x.dtype).expand(len(x), -1, -1), x, real)
+        return self.tell(x, told)
+
+
+class Seeds(nn.Module):
+    """towards(seeds, mlp(x)): a few learned seeds ask the whole set.   b n d -> b s d, invariant
+
+    PMA, the pool of the Set Transformer. A set of nothing gives what the seeds are by themselves.
+    """
+
+    keeps = EVERYTHING
+
+    def __init__(self, dim: int, heads: int, seeds: int = 1, **how: Any) -> None:
+        super().__init__()
+        if seeds < 1:
+            raise ValueError(f"seeds must be at least 1, got {seeds}")
+        self.seeds = nn.Parameter(torch.randn(seeds, dim) * dim**-0.5)
+        self.before, self.ask = make_mlp(how.get("mlp", "relu"), dim), Towards(dim, heads, **how)
+
+    def forward(self, x: Tensor, real: Tensor | None = None) -> Tensor:
+        return self.ask(self.seeds.to(x.dtype).expand(len(x), -1, -1), self.before(cleared(x, real)), real)
