@@ -31,7 +31,7 @@ class Edges(Mask):
         if edges.dim() != 2 or edges.shape[0] != 2 or edges.dtype.is_floating_point or edges.dtype == torch.bool:
             hint = "; use .T" if edges.dim() == 2 and edges.shape[1] == 2 else ""
             raise ValueError(f"{takes}, got {edges.dtype} {tuple(edges.shape)}{hint}")
-        if edges.numel() and int(edges.min()) < 0:
+        if edges.numel() and not torch.compiler.is_compiling() and int(edges.min()) < 0:
             raise ValueError(f"{takes}, counted from 0, got {int(edges.min())}")
         self.edges = edges.long()
         self.known: dict[tuple[Any, ...], Links] = {}
@@ -51,10 +51,10 @@ class Edges(Mask):
         """Dense, for a part of all pairs: rows and columns are looked up by where their slots are in it."""
         source, target = self.edges.to(here.device)
         row, column = (position(side, slots) for side, slots in ((here, target), (there, source)))
-        inside = (row >= 0) & (column >= 0)
-        allowed = torch.zeros(here.size * there.size, dtype=torch.bool, device=here.device)
-        allowed[row[inside] * there.size + column[inside]] = True
-        return allowed.view(1, 1, here.size, there.size)
+        size = here.size * there.size
+        cell = torch.where((row >= 0) & (column >= 0), row * there.size + column, size)  # what is outside goes behind the end
+        linked = torch.zeros(size + 1, dtype=torch.bool, device=here.device).index_fill(0, cell, True)
+        return linked[:size].view(1, 1, here.size, there.size)
 
     def blocks(self, here: Bounds, there: Bounds) -> Blocks:
         rows, columns = here.low.shape[1], there.low.shape[1]
@@ -74,8 +74,7 @@ class Edges(Mask):
                 raise ValueError(f"an edge has the {name} {largest}, but there are {count} {what}, 0 … {count - 1}")
 
     def unseen(self, m: int, device: torch.device) -> Tensor | None:
-        seen = torch.zeros(m, dtype=torch.bool, device=device)
-        seen[self.edges[0].to(device)] = True
+        seen = torch.zeros(m, dtype=torch.bool, device=device).index_fill(0, self.edges[0].to(device), True)
         return ~seen[None, None]
 
     def take(self, order: Tensor) -> Mask:

@@ -7,7 +7,7 @@ matrix product, a sum is a sparse one, and each is what the other needs for its 
 from __future__ import annotations
 
 import warnings
-from functools import cache, cached_property
+from functools import cache
 from typing import Any
 
 import torch
@@ -20,30 +20,43 @@ CHUNK = 2**22  # numbers that are gathered at once where there is no sampled pro
 class Links:
     """Edges from m sources to n targets, sorted by target: those of target i are slots starts[i] … starts[i + 1].
 
-    `order` says which of the edges as they were given each slot holds.
+    `order` says which of the edges as they were given each slot holds. A tracer cannot sort and count, so while a function is
+    compiled edges stay in the order in which they were given, and products and sums are plain ones.
     """
 
     def __init__(self, source: Tensor, target: Tensor, n: int, m: int) -> None:
         self.n, self.m = n, m
+        if torch.compiler.is_compiling():
+            self.order, self.source, self.target = torch.arange(source.shape[0], device=source.device), source, target
+            return
         self.order = torch.argsort(target, stable=True)
         self.source, self.target = source[self.order], target[self.order]
         self.starts = F.pad(torch.bincount(self.target, minlength=n).cumsum(0), (1, 0))
+        self.reversed: Links | None = None
+        self.short: tuple[Tensor, Tensor] | None = None
 
     @property
     def count(self) -> int:
         return self.source.shape[0]
 
-    @cached_property
+    @property
     def turned(self) -> Links:
         """The same edges the other way round; its `order` counts the slots of these."""
-        return Links(self.target, self.source, self.m, self.n)
+        if self.reversed is None:
+            self.reversed = Links(self.target, self.source, self.m, self.n)
+        return self.reversed
 
-    @cached_property
+    @property
     def pattern(self) -> tuple[Tensor, Tensor]:
         """Starts and sources as short integers, which sparse products read faster."""
-        small = max(self.count, self.n, self.m) < 2**31
-        dtype = torch.int32 if small else torch.int64
-        return self.starts.to(dtype), self.source.to(dtype)
+        if self.short is None:
+            dtype = torch.int32 if max(self.count, self.n, self.m) < 2**31 else torch.int64
+            self.short = self.starts.to(dtype), self.source.to(dtype)
+        return self.short
+
+    def total(self, x: Tensor) -> Tensor:
+        """The sum over the edges that lead to each target.   e -> n"""
+        return torch.zeros(self.n, dtype=x.dtype, device=x.device).index_add(0, self.target, x)
 
 
 class Products(torch.autograd.Function):
@@ -107,18 +120,28 @@ class Portions(torch.autograd.Function):
 
 def products(x: Tensor, y: Tensor, links: Links) -> Tensor:
     """s_e = x_target(e) · y_source(e).   p n c, p m c -> p e"""
+    if torch.compiler.is_compiling():
+        return (x[:, links.target] * y[:, links.source]).sum(-1)
     found: Tensor = Products.apply(x, y, links)
     return found
 
 
 def sums(weights: Tensor, y: Tensor, links: Links) -> Tensor:
     """o_i = Σ_e w_e y_source(e) over the edges that lead to i.   p e, p m c -> p n c"""
+    if torch.compiler.is_compiling():
+        empty = torch.zeros(y.shape[0], links.n, y.shape[-1], dtype=y.dtype, device=y.device)
+        return empty.index_add(1, links.target, weights[..., None] * y[:, links.source])
     found: Tensor = Sums.apply(weights, y, links)
     return found
 
 
 def portions(scores: Tensor, links: Links) -> Tensor:
     """The softmax of scores among the edges with the same target.   p e -> p e"""
+    if torch.compiler.is_compiling():
+        lowest = torch.full((scores.shape[0], links.n), -torch.inf, dtype=scores.dtype, device=scores.device)
+        most = lowest.scatter_reduce(1, links.target.expand_as(scores), scores.detach(), "amax")
+        risen = (scores - most[:, links.target]).exp()
+        return risen / torch.zeros_like(lowest).index_add(1, links.target, risen)[:, links.target]
     found: Tensor = Portions.apply(scores, links)
     return found
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cached_property
-
 import torch
 from torch import Tensor
 
@@ -14,42 +12,48 @@ from regard.attention.links import Links
 class Graph:
     """`count` nodes and edges 2 e, source → target. Several graphs are one, side by side.
 
-    Edges stay as they are given: one that is there twice counts twice, and loops are loops.
+    An edge that is there twice counts twice. `live` (bool e) says which edges count at all; None: all of them.
     """
 
-    def __init__(self, edges: Tensor, count: int) -> None:
-        self.mask = Edges(edges)
+    def __init__(self, edges: Tensor, count: int, live: Tensor | None = None) -> None:
+        self.mask, self.count, self.live = Edges(edges), count, live
         self.mask.fits(1, 1, count, count)
-        self.count = count
+        self.with_loops: Graph | None = None
+        self.evened: dict[torch.dtype, Tensor] = {}
 
     @property
     def edges(self) -> Tensor:
         return self.mask.edges
 
-    @cached_property
+    @property
     def links(self) -> Links:
         """The edges in the order of their targets."""
         return self.mask.links(self.count, self.count, self.edges.device, once=False)
 
-    @cached_property
+    @property
     def looped(self) -> Graph:
-        """The same graph with one loop at every node, in the place of those it may have."""
-        ends = torch.arange(self.count, device=self.edges.device)
-        others = self.edges[:, self.edges[0] != self.edges[1]]
-        return Graph(torch.cat((others, ends.expand(2, -1)), 1), self.count)
+        """The same graph with one loop at every node. Loops that were there no longer count, as they would count twice."""
+        if self.with_loops is None:
+            ends = torch.arange(self.count, device=self.edges.device)
+            live = torch.cat((self.edges[0] != self.edges[1], torch.ones_like(ends, dtype=torch.bool)))
+            self.with_loops = Graph(torch.cat((self.edges, ends.expand(2, -1)), 1), self.count, live)
+        return self.with_loops
 
-    @cached_property
-    def degree(self) -> Tensor:
-        """How many edges lead to each node.   n"""
-        return self.links.starts.diff()
+    def counted(self, dtype: torch.dtype) -> Tensor:
+        """1 for each edge that counts, in the order of `links`.   e"""
+        if self.live is None:
+            return torch.ones(self.links.count, dtype=dtype, device=self.edges.device)
+        return self.live[self.links.order].to(dtype)
 
-    @cached_property
-    def even(self) -> Tensor:
+    def even(self, dtype: torch.dtype) -> Tensor:
         """1 / √(degree of source · degree of target) for each edge, in the order of `links`.   e"""
-        root = self.degree.clamp_min(1).rsqrt()
-        return root[self.links.source] * root[self.links.target] * (self.degree[self.links.source] > 0)
+        if dtype not in self.evened:
+            links, counted = self.links, self.counted(dtype)
+            root = links.total(counted).clamp_min(1).rsqrt()
+            self.evened[dtype] = root[links.source] * root[links.target] * counted
+        return self.evened[dtype]
 
-    @cached_property
-    def mean(self) -> Tensor:
+    def mean(self, dtype: torch.dtype) -> Tensor:
         """1 / degree of target for each edge, in the order of `links`.   e"""
-        return self.degree.reciprocal()[self.links.target]
+        links, counted = self.links, self.counted(dtype)
+        return counted / links.total(counted)[links.target].clamp_min(1)

@@ -26,14 +26,17 @@ def gathered(x: Tensor, graph: Graph, how: Gather) -> Tensor:
     """What the neighbours of each node hold, together; 0 for a node that no edge leads to.   n d -> n d"""
     if how == "max":
         return most(x, graph.links)
-    weights = torch.ones(graph.links.count, device=x.device) if how == "sum" else graph.mean
-    return sums(weights.to(x.dtype)[None], x[None], graph.links)[0]
+    weights = graph.counted(x.dtype) if how == "sum" else graph.mean(x.dtype)
+    return sums(weights[None], x[None], graph.links)[0]
 
 
 def most(x: Tensor, links: Links) -> Tensor:
     """The largest of each channel among the neighbours.   n d -> n d"""
     if not links.count or not x.shape[-1]:
         return x.new_zeros(links.n, x.shape[-1])
+    if torch.compiler.is_compiling():
+        index = links.target[:, None].expand(-1, x.shape[-1])
+        return x.new_zeros(links.n, x.shape[-1]).scatter_reduce(0, index, x[links.source], "amax", include_self=False)
     starts, source = links.pattern
     return F.embedding_bag(source, x, starts, mode="max", include_last_offset=True)
 
@@ -73,7 +76,7 @@ class GCN(nn.Module):
     def forward(self, x: Tensor, graph: Graph) -> Tensor:
         expect(x, "n d", name="x", n=graph.count, d=self.dim)
         looped = graph.looped
-        weights = looped.even.to(x.dtype)[None]
+        weights = looped.even(x.dtype)[None]
         if self.project.out_features <= self.dim:
             y = sums(weights, self.project(x)[None], looped.links)[0]
         else:
@@ -130,6 +133,7 @@ class GAT(nn.Module):
         else:
             q = self.query(x).unflatten(-1, (self.heads, -1))
             scores = (F.leaky_relu(v[source] + q[target], self.slope) * self.from_there).sum(-1)
+        scores = scores.masked_fill(~looped.live[:, None], -torch.inf) if looped.live is not None else scores
         dropout = self.dropout if self.training else 0.0
         out = mix(scores.T[None], v.transpose(0, 1)[None], looped.mask, dropout=dropout)[0]  # h n c
         return (out.transpose(0, 1).flatten(1) if self.join else out.mean(0)) + self.offset
