@@ -33,6 +33,8 @@ def basis(group: Group, into: Action, out: Action, size: Size) -> Basis:
 
     size: how many things are permuted or shifted, the sides of a grid, or the width of vectors.
     """
+    if not isinstance(group, Group):
+        raise ValueError(f"a group is an object like Permutations() or Shifts(), got {group!r}")
     first, last = Layout.of(into, size), Layout.of(out, size)
     inputs, outputs = axes_permuted(into), axes_permuted(out)
     if isinstance(group, Permutations) and inputs is not None and outputs is not None:

@@ -75,7 +75,9 @@ def check_doubly_stochastic(matrix: Tensor, tolerance: float | None = None) -> N
 
 
 def _square(matrix: Tensor) -> Tensor:
-    expect(matrix, "... n n", name="matrix")
+    n, _ = expect(matrix, "... n n", name="matrix")
+    if not n:
+        raise ValueError("a matrix of 0 × 0 has nothing to permute")
     if not matrix.is_floating_point():
         raise ValueError(f"a matrix must be of real numbers, got {matrix.dtype}; use matrix.float()")
     return matrix

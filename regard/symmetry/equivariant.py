@@ -43,10 +43,10 @@ class EquivariantLinear(nn.Module):
         for name, value in (("channels_in", channels_in), ("channels_out", channels_out)):
             if type(value) is not int or value < 1:
                 raise ValueError(f"{name} must be a whole number above zero, got {value!r}")
+        self.maps = basis(group, into, out, size)
         self.group, self.into, self.out, self.size = group, into, out, as_sizes(size)
         self.channels_in, self.channels_out = channels_in, channels_out
         self.first, self.last = Layout.of(into, size), Layout.of(out, size)
-        self.maps = basis(group, into, out, size)
         if not len(self.maps):
             raise ValueError(f"no linear map but 0 from {into} to {out} commutes with {group}; choose another output")
         self.vectors = basis(group, Fixed(), out, size) if bias else None
