@@ -73,6 +73,13 @@ def test_list_of_one_kind(capsys, kind):
         assert row.endswith(entry.sentence)
 
 
+def test_the_list_of_models_says_what_each_keeps(capsys):
+    rows = run(capsys, "list", "models")[1].splitlines()[2:]
+    for row, entry in zip(rows, names.entries("models").values(), strict=True):
+        assert entry.symmetry and f"  keeps {entry.symmetry}  " in row
+    assert "keeps nothing" in next(row for row in rows if row.split()[0] == "mlp")
+
+
 @pytest.mark.parametrize("words, said", [
     (["lsit"], "there is no command 'lsit'; did you mean 'list'? see: regard --help"),
     (["qqq"], "there is no command 'qqq'; see: regard --help"),

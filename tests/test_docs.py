@@ -74,8 +74,9 @@ def test_a_block_runs_on_its_own(block, tmp_path, monkeypatch, capsys):
 
 
 def test_the_pages_are_there():
-    assert {"attention.md", "tour.md"} <= {page.name for page in PAGES}
-    assert len([block for block in ALL if block.page == "attention.md"]) >= 10
+    assert {"attention.md", "symmetry.md", "tour.md"} <= {page.name for page in PAGES}
+    for page in ("attention.md", "symmetry.md"):
+        assert len([block for block in ALL if block.page == page]) >= 10
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -33,6 +33,8 @@ def basis(group: Group, into: Action, out: Action, size: Size) -> Basis:
 
     size: how many things are permuted or shifted, the sides of a grid, or the width of vectors.
     """
+    if not isinstance(group, Group):
+        raise ValueError(f"a group is an object like Permutations() or Shifts(), got {group!r}")
     first, last = Layout.of(into, size), Layout.of(out, size)
     inputs, outputs = axes_permuted(into), axes_permuted(out)
     if isinstance(group, Permutations) and inputs is not None and outputs is not None:
@@ -104,29 +106,32 @@ class Orbits(Basis):
         return self.labels.flatten().bincount() / touched.bincount()
 
     def mix(self, x: Tensor, weight: Tensor, n: int | None = None) -> Tensor:
-        spread_out = F.embedding(self.labels, weight.flatten(1)).unflatten(-1, weight.shape[1:])
-        return torch.einsum("oiec,bic->boe", spread_out, x)
+        whole = F.embedding(self.labels, weight.flatten(1)).unflatten(-1, weight.shape[1:])
+        return torch.einsum("oiec,bic->boe", whole, x)
 
 
 def components(count: int, moves: Sequence[Tensor]) -> Tensor:
     """Which of `count` nodes hang together, if node j is joined to move[j] by every move: a number from 0 for each node.
 
-    Every node points to the least of its neighbours and itself; what points to one node becomes one node; and again, until no
-    edges are left. Each round at least halves the nodes of a component.
+    Every node points to the least of its neighbours; the lesser of two that point to each other is a root; whatever leads to
+    one root becomes one node; and again, until no edges are left. Each round at least halves the nodes that have edges.
     """
     names, nodes = torch.arange(count), count
     one, other = names.repeat(len(moves)), torch.cat([*moves, names[:0]])
-    while len(one):
-        least = torch.arange(nodes)
-        least.scatter_reduce_(0, one, other, "amin").scatter_reduce_(0, other, one, "amin")
-        while not torch.equal(further := least[least], least):
-            least = further
-        kept = least == torch.arange(nodes)
-        merged = (kept.cumsum(0) - 1)[least]
-        names, one, other, nodes = merged[names], merged[one], merged[other], int(kept.sum())
+    while True:
         apart = one != other
         one, other = one[apart], other[apart]
-    return names
+        if not len(one):
+            return names
+        each = torch.arange(nodes)
+        least = torch.full_like(each, nodes).scatter_reduce_(0, one, other, "amin").scatter_reduce_(0, other, one, "amin")
+        least = torch.where(least == nodes, each, least)
+        roots = (least == each) | ((least[least] == each) & (each < least))
+        least = torch.where(roots, each, least)
+        while not torch.equal(further := least[least], least):
+            least = further
+        merged = (roots.cumsum(0) - 1)[least]
+        names, one, other, nodes = merged[names], merged[one], merged[other], int(roots.sum())
 
 
 class Convolution(Basis):
@@ -188,7 +193,6 @@ class NullSpace(Basis):
     """
 
     how = "matrices"
-    maps: Tensor
 
     def __init__(self, into: Sequence[Tensor], out: Sequence[Tensor]) -> None:
         if not into or len(into) != len(out):
@@ -209,7 +213,7 @@ class NullSpace(Basis):
             maps.append(left[:, column] / left[column, column].sqrt())
             left = left - torch.outer(maps[-1], maps[-1])
         found = torch.stack(maps) if maps else torch.zeros(0, unknowns, dtype=torch.float64)
-        self.register_buffer("maps", n_out**0.5 * found.view(-1, n_out, n_in), persistent=False)
+        self.maps = n_out**0.5 * found.view(-1, n_out, n_in)  # no buffer: a layer that was in half precision gets them back
 
     def __len__(self) -> int:
         return len(self.maps)
@@ -218,10 +222,10 @@ class NullSpace(Basis):
         return self.maps[k]
 
     def spread(self) -> Tensor:
-        return torch.ones(len(self), device=self.maps.device)
+        return torch.ones(len(self))
 
     def mix(self, x: Tensor, weight: Tensor, n: int | None = None) -> Tensor:
-        return torch.einsum("koi,kec,bic->boe", self.maps.to(x.dtype), weight, x)
+        return torch.einsum("koi,kec,bic->boe", self.maps.to(x.dtype).to(x.device), weight, x)
 
 
 def invertible(matrices: Sequence[Tensor]) -> int:

@@ -12,10 +12,13 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from regard.shapes import expect
+
+BALANCING = 20  # rounds, before a matrix is taken apart
 
 
 class Balanced(NamedTuple):
@@ -75,7 +78,9 @@ def check_doubly_stochastic(matrix: Tensor, tolerance: float | None = None) -> N
 
 
 def _square(matrix: Tensor) -> Tensor:
-    expect(matrix, "... n n", name="matrix")
+    n, _ = expect(matrix, "... n n", name="matrix")
+    if not n:
+        raise ValueError("a matrix of 0 × 0 has nothing to permute")
     if not matrix.is_floating_point():
         raise ValueError(f"a matrix must be of real numbers, got {matrix.dtype}; use matrix.float()")
     return matrix
@@ -105,7 +110,8 @@ def sinkhorn(scores: Tensor, *, temperature: float = 1.0, iterations: int = 1000
         raise ValueError("scores must be numbers, or −inf where a pair is forbidden, with one allowed in every row and column")
     x, done = scores / temperature, 0
     largest = max(1.0, x.detach().abs().nan_to_num(posinf=0.0).max().item()) if x.numel() else 1.0
-    allowed = 8 * torch.finfo(scores.dtype).eps * largest if tolerance is None else tolerance
+    eps = torch.finfo(scores.dtype).eps
+    allowed = min(8 * eps * largest, eps**0.5) if tolerance is None else tolerance
     rows, columns = torch.zeros_like(x[..., :1]), torch.zeros_like(x[..., :1, :])
     for _ in range(iterations):
         done += 1
@@ -178,8 +184,8 @@ def decompose(matrix: Tensor, tolerance: float | None = None) -> Decomposition:
     n, whole = matrix.shape[-1], matrix.detach().double().cpu().reshape(-1, *matrix.shape[-2:])
     found = [_taken_apart(each) for each in whole]
     most = max((len(weights) for weights, _ in found), default=1)
-    weights, orders = torch.zeros(len(found), most), torch.arange(n).repeat(len(found), most, 1)
-    weights = weights.to(matrix.dtype)
+    weights = torch.zeros(len(found), most, dtype=matrix.dtype)
+    orders = torch.arange(n).repeat(len(found), most, 1)
     for k, (some, taken) in enumerate(found):
         weights[k, : len(some)], orders[k, : len(some)] = some.to(matrix.dtype), taken
     ahead = matrix.shape[:-2]
@@ -188,8 +194,6 @@ def decompose(matrix: Tensor, tolerance: float | None = None) -> Decomposition:
 
 def _taken_apart(matrix: Tensor) -> tuple[Tensor, Tensor]:
     """Weights k and orders k n of one matrix."""
-    import numpy as np
-
     solve, n = _linear_sum_assignment(), len(matrix)
     rest = matrix.clamp(min=0).numpy().copy()
     for _ in range(BALANCING):  # what another dtype rounded is put right, or the last permutations would not be found
@@ -208,9 +212,6 @@ def _taken_apart(matrix: Tensor) -> tuple[Tensor, Tensor]:
     by_weight = np.argsort(weights, kind="stable")[::-1]
     found = torch.from_numpy(np.array(weights)[by_weight])
     return found / found.sum(), torch.from_numpy(np.stack(orders)[by_weight])
-
-
-BALANCING = 20
 
 
 def project(matrix: Tensor, *, iterations: int = 100, tolerance: float | None = None) -> Balanced:

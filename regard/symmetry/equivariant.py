@@ -43,10 +43,15 @@ class EquivariantLinear(nn.Module):
         for name, value in (("channels_in", channels_in), ("channels_out", channels_out)):
             if type(value) is not int or value < 1:
                 raise ValueError(f"{name} must be a whole number above zero, got {value!r}")
+        self.maps = basis(group, into, out, size)
         self.group, self.into, self.out, self.size = group, into, out, as_sizes(size)
         self.channels_in, self.channels_out = channels_in, channels_out
         self.first, self.last = Layout.of(into, size), Layout.of(out, size)
-        self.maps = basis(group, into, out, size)
+        self.any_number = isinstance(self.maps, Diagrams) and self.maps.inputs > 0
+        self.pattern = self.first.pattern(alike=self.any_number)
+        letters = [letter for letter in self.pattern.split() if letter not in "bc"]
+        fixed = {} if self.any_number else dict(zip(letters, self.first.sizes, strict=True))
+        self.expected = {"c": channels_in, **fixed}
         if not len(self.maps):
             raise ValueError(f"no linear map but 0 from {into} to {out} commutes with {group}; choose another output")
         self.vectors = basis(group, Fixed(), out, size) if bias else None
@@ -68,12 +73,9 @@ class EquivariantLinear(nn.Module):
         return tuple(Symmetry(part, self.into, self.out) for part in self.group.parts())
 
     def forward(self, x: Tensor) -> Tensor:
-        any_number = isinstance(self.maps, Diagrams) and self.maps.inputs > 0
-        pattern = self.first.pattern(alike=any_number)
-        fixed = {} if any_number else dict(zip((a for a in pattern.split() if a not in "bc"), self.first.sizes, strict=True))
-        expect(x, pattern, name="x", c=self.channels_in, **fixed)
-        n = x.shape[self.first.axes[0]] if any_number else self.size[0]
-        sizes = (n,) * len(self.last.axes) if any_number else self.last.sizes
+        expect(x, self.pattern, name="x", **self.expected)
+        n = x.shape[self.first.axes[0]] if self.any_number else self.size[0]
+        sizes = (n,) * len(self.last.axes) if self.any_number else self.last.sizes
         y = self.maps.mix(self.first.flat(x), self.weight, n)
         if self.vectors is not None and self.bias is not None:
             y = y + self.vectors.mix(y.new_ones(1, 1, 1), self.bias[..., None], n)
@@ -88,7 +90,8 @@ class EquivariantLinear(nn.Module):
         inputs, outputs = shape_in.numel(), self.last.count * self.channels_out
         if inputs * outputs > MOST_ENTRIES:
             raise ValueError(f"a plain Linear from {inputs} to {outputs} numbers has too large a matrix; take a smaller size")
-        linear = nn.Linear(inputs, outputs, bias=self.bias is not None).to(self.weight)
+        here = {"device": self.weight.device, "dtype": self.weight.dtype}
+        linear = nn.utils.skip_init(nn.Linear, inputs, outputs, bias=self.bias is not None, **here)
         nothing = self(self.weight.new_zeros(1, *shape_in)).flatten(1)
         each = torch.eye(inputs).to(self.weight).view(inputs, *shape_in)
         linear.weight.copy_((self(each).flatten(1) - nothing).T)

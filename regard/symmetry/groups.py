@@ -50,7 +50,7 @@ class Group:
         return None
 
     def elements(self, sizes: tuple[int, ...]) -> Iterator[Element]:
-        """All of them, the identity too. A product may give some more than once, but then all of them equally often."""
+        """All of them, the identity too. What is in two factors of a product comes more than once, all of it equally often."""
         raise ValueError(f"{self} are infinitely many; draw some of them")
 
     def sample(self, sizes: tuple[int, ...], random: Random) -> Element:
@@ -101,6 +101,8 @@ class Permutations(Group):
 
     def generators(self, sizes: tuple[int, ...]) -> list[Element]:
         """A swap of two neighbours, and all one place on."""
+        if len(sizes) != 1:
+            raise ValueError(f"permutations act on one number of things, got {sizes}; choose another action, or another group")
         (n,) = sizes
         swap, cycle = (1, 0, *range(2, n)), (*range(1, n), 0)
         return [Permutation(order) for order in dict.fromkeys((swap, cycle))] if n > 1 else []
@@ -250,6 +252,17 @@ class Reflections(Group):
 
 
 @dataclass(frozen=True)
+class OneMirror(Reflections):
+    """The last axis runs backwards, or does not."""
+
+    def order(self, sizes: tuple[int, ...]) -> int:
+        return 2
+
+    def elements(self, sizes: tuple[int, ...]) -> Iterator[Element]:
+        return iter((IDENTITY, Mirror(len(sizes) - 1)))
+
+
+@dataclass(frozen=True)
 class Scalings(Group):
     """Values times a positive number."""
 
@@ -274,12 +287,16 @@ class Product(Group):
         return [element for factor in self.factors for element in factor.generators(sizes)]
 
     def order(self, sizes: tuple[int, ...]) -> int | None:
-        """How many `elements` gives: turns and mirrors share some, so that this may be more than there are."""
-        orders = [factor.order(sizes) for factor in self.factors]
+        orders = [factor.order(sizes) for factor in self._apart(sizes)]
         return None if None in orders else math.prod(order for order in orders if order is not None)
 
     def elements(self, sizes: tuple[int, ...]) -> Iterator[Element]:
-        return map(Composed, itertools.product(*(factor.elements(sizes) for factor in self.factors)))
+        return map(Composed, itertools.product(*(factor.elements(sizes) for factor in self._apart(sizes))))
+
+    def _apart(self, sizes: tuple[int, ...]) -> list[Group]:
+        """Factors that share less: both mirrors of the plane are half a turn, so beside turns one mirror is enough."""
+        turns = Rotations("quarter") in self.factors and len(sizes) == 2
+        return [OneMirror() if turns and factor == Reflections() else factor for factor in self.factors]
 
     def sample(self, sizes: tuple[int, ...], random: Random) -> Element:
         return Composed(tuple(factor.sample(sizes, random) for factor in self.factors))

@@ -37,6 +37,8 @@ class Layout:
 
     @classmethod
     def of(cls, action: Action, size: Size) -> Layout:
+        if not isinstance(action, Action):
+            raise ValueError(f"an action is an object like OnAxis(1) or Fixed(), got {action!r}")
         along, lengths = action.along(), action.shape(as_sizes(size))
         rank = len(along) + 2
         if len(lengths) != len(along):

@@ -49,6 +49,13 @@ class Symmetrized(nn.Module):
         """What it keeps, for `check`: one law for each part of the group."""
         return tuple(Symmetry(part, self.into, self.out) for part in self.group.parts())
 
+    def sizes(self, x: Tensor) -> tuple[int, ...]:
+        """What the group's elements are drawn for."""
+        try:
+            return self.into.sizes(x)
+        except IndexError:
+            raise ValueError(f"acting {self.into} needs an axis that shape {tuple(x.shape)} does not have") from None
+
     def runs(self, x: Tensor) -> int:
         """How often the function is run for such an input."""
         raise NotImplementedError(f"{type(self).__name__} must define runs()")
@@ -56,7 +63,7 @@ class Symmetrized(nn.Module):
     @torch.no_grad()
     def left(self, x: Tensor, *more: Any, seed: int = 0, trials: int = 8, **named: Any) -> Left:
         """Its error on x before and after, over the same seeded elements of the group."""
-        sizes, random = self.into.sizes(x), Random(seed)
+        sizes, random = self.sizes(x), Random(seed)
         elements = [g for part in self.group.parts() for g in part.draw(sizes, random, trials)]
         errors = []
         for f in (self.function, self):
@@ -82,14 +89,13 @@ class Averaged(Symmetrized):
     """f̄(x) = 1/|G| Σ_g g⁻¹ f(g x): exact, and f̄ = f where f is symmetric already. For small groups."""
 
     def elements(self, x: Tensor) -> list[Element]:
-        """Each element once: turns and mirrors share some, which do the same to every input."""
-        sizes = self.into.sizes(x)
+        """All of them, for inputs like x."""
+        sizes = self.sizes(x)
         order = self.group.order(sizes)
         if order is None or order > MOST_RUNS:
             many = "infinitely many" if order is None else order
             raise ValueError(f"{self.group} on {sizes} are {many}, and an exact average takes {MOST_RUNS} at most; use Sampled")
-        probe = torch.rand(x.shape, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-        return list({self.into.act(g, probe).numpy().tobytes(): g for g in self.group.elements(sizes)}.values())
+        return list(self.group.elements(sizes))
 
     def runs(self, x: Tensor) -> int:
         return len(self.elements(x))
@@ -118,7 +124,7 @@ class Sampled(Symmetrized):
         return self.samples
 
     def forward(self, x: Tensor, *more: Any, **named: Any) -> Tensor:
-        random, sizes = Random(self.seed), self.into.sizes(x)
+        random, sizes = Random(self.seed), self.sizes(x)
         return self.mean((self.group.sample(sizes, random) for _ in range(self.samples)), x, *more, **named)
 
     def extra_repr(self) -> str:

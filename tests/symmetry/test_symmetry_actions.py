@@ -5,9 +5,9 @@ from random import Random
 import pytest
 import torch
 
-from regard.symmetry.actions import Fixed, OnAxis, OnBoth, OnEdges, OnGrid, OnVectors, OnWhere
-from regard.symmetry.elements import Mirror, Permutation, Scale, Shift, Turn, quarter
-from regard.symmetry.groups import Permutations, Reflections, Rotations, Scalings, Shifts, Trivial
+from regard.symmetry.actions import Fixed, OnAxis, OnBoth, OnEdges, OnGrid, OnPoses, OnVectors, OnWhere, Together
+from regard.symmetry.elements import IDENTITY, Composed, Mirror, Permutation, Scale, Shift, Turn, quarter
+from regard.symmetry.groups import Permutations, Reflections, Rotations, Scalings, Shifts, Trivial, product
 
 DRAW = torch.Generator().manual_seed(0)
 SEQUENCE = torch.randn(2, 7, 3, generator=DRAW, dtype=torch.float64)
@@ -25,6 +25,10 @@ CASES = [
     (Reflections(), OnVectors(), SEQUENCE),
     (Scalings(), OnVectors(), SEQUENCE),
     (Shifts(), OnWhere(), torch.arange(7).double()),
+    (Rotations(), OnPoses(1), SEQUENCE[:, :4]),
+    (Reflections(), OnPoses(0, 8), torch.arange(8.0)),
+    (Reflections(), Together((OnPoses(0, 8), OnGrid())), torch.rand(8, 6, 6, generator=DRAW, dtype=torch.float64)),
+    (Permutations(), Together((OnAxis(1), OnAxis(2))), SQUARE),
 ]
 
 
@@ -50,6 +54,27 @@ def test_what_the_words_say():
     turned = OnVectors().act(quarter(1), torch.tensor([[[1.0, 0.0]]]))
     torch.testing.assert_close(turned, torch.tensor([[[0.0, 1.0]]]))
     assert OnWhere().act(Shift((3,)), torch.tensor([0, 5])).tolist() == [3, 8]
+
+
+def test_composed_elements_act_one_after_another_and_are_undone_the_other_way_round():
+    both = Composed((quarter(1), Mirror(1), Shift((1, 2))))
+    moved = OnGrid().act(both, PICTURE)
+    assert torch.equal(moved, PICTURE.rot90(1, (-2, -1)).flip(-1).roll((1, 2), (-2, -1)))
+    assert torch.equal(OnGrid().act(both.inverse(), moved), PICTURE)
+    assert OnGrid().act(IDENTITY, PICTURE) is PICTURE and IDENTITY.inverse() == IDENTITY
+    assert (str(both), str(IDENTITY)) == ("turn by 90°, then mirror axis 1, then shift by +1, +2", "nothing at all")
+    assert torch.equal(OnBoth().act(Composed((Permutation((1, 2, 3, 4, 5, 6, 0)),)), SQUARE), SQUARE.roll((-1, -1), (1, 2)))
+
+
+def test_poses_move_as_the_group_multiplies():
+    """A kernel in all its poses, and the picture of it turned: the poses of the turned kernel are the poses, moved."""
+    kernel = torch.rand(3, 3, generator=DRAW)
+    group = product(Rotations(), Reflections())
+    poses = torch.stack([k.rot90(r, (0, 1)) for k in (kernel, kernel.flip(1)) for r in range(4)])  # 8 3 3: pose h is h·kernel
+    for g in group.elements((3, 3)):
+        there = torch.stack([OnGrid().act(g, pose) for pose in poses])  # g h·kernel is pose gh
+        assert torch.equal(OnPoses(0, 8).act(g, there), poses)
+    assert len({OnPoses(0, 8).act(g, torch.arange(8)).numpy().tobytes() for g in group.elements((3, 3))}) == 8
 
 
 def test_edges_are_renamed_as_nodes_move():
@@ -93,6 +118,9 @@ def test_words_of_elements():
         (lambda: OnAxis(1).act(Scale(2.0), SEQUENCE), "times 2 has no meaning on axis 1"),
         (lambda: OnGrid(stride=2).act(Shift((1, 0)), PICTURE), "no whole number of steps on a grid 2 times coarser"),
         (lambda: OnVectors().act(quarter(1), SEQUENCE), "a turn of 2 dimensions acts on no vectors of 3"),
+        (lambda: OnPoses(1).act(quarter(1), SEQUENCE), "4 poses are on no axis of 7"),
+        (lambda: OnPoses(1).act(Mirror(1), SEQUENCE), "mirror axis 1 has no meaning on the 4 poses along axis 1"),
+        (lambda: OnEdges().along(), "on the ends of edges, values do not move along axes"),
         (lambda: Rotations("round"), "rotations are of 'quarter', 'plane' or 'space', got 'round'"),
     ],
 )

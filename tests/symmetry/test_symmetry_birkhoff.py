@@ -258,6 +258,7 @@ def test_projection_has_the_gradient_of_its_face():
     (lambda: sinkhorn(torch.tensor([[0.0, -math.inf], [0.0, -math.inf]])), "with one allowed in every row and column"),
     (lambda: sinkhorn(torch.zeros(2, 2), temperature=0.0), "temperature must be above zero, got 0.0"),
     (lambda: sinkhorn(torch.zeros(2, 2), iterations=0), "iterations must be above zero, got 0"),
+    (lambda: sinkhorn(torch.zeros(0, 0)), "a matrix of 0 × 0 has nothing to permute"),
     (lambda: gumbel_sinkhorn(torch.zeros(2)), "matrix must be '... n n'"),
     (lambda: assign(torch.tensor([[0.0, -math.inf], [0.0, -math.inf]])), "no permutation is allowed: too many scores are −inf"),
     (lambda: assign(torch.tensor([[math.inf]])), "scores must be numbers"),

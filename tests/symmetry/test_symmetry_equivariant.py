@@ -134,6 +134,8 @@ def test_one_state_for_training_and_use():
         other.load_state_dict(layer.state_dict())
         assert torch.equal(other(x), layer(x)) and torch.equal(copy.deepcopy(layer)(x), layer(x))
         assert "bias" not in made(*case, bias=False).state_dict()
+        there_and_back = copy.deepcopy(layer).to(torch.bfloat16).to(torch.float64)  # only the parameters are rounded
+        assert torch.equal(there_and_back.maps.matrices(), layer.maps.matrices())
 
 
 @pytest.mark.parametrize("case", [0, 7, 12, 18, 24, 36], ids=lambda k: NAMES[k])

@@ -139,6 +139,7 @@ def test_other_inputs_and_gradients_pass_through():
     (lambda: Averaged(Flat(), Rotations("plane"), OnVectors(), Fixed())(SETS), "rotations .* are infinitely many"),
     (lambda: Sampled(Flat(), Scalings(), OnVectors(), Fixed(), samples=3)(SETS), "no element of the scalings is as likely"),
     (lambda: Sampled(Flat(), Permutations(), OnAxis(1), Fixed(), samples=0), "samples must be a whole number .* got 0"),
+    (lambda: Averaged(Flat(), Permutations(), OnAxis(5), Fixed())(SETS), "acting on axis 5 needs an axis that shape"),
     (lambda: Averaged(3, Permutations(), OnAxis(1), Fixed()), "only a function or a module can be made symmetric, got int"),
     (lambda: Sorted(Flat(), OnBoth(), Fixed()), "tokens are sorted along one axis"),
     (lambda: Sorted(Flat(), OnAxis(1), Fixed())(PICTURES), r"tokens to be sorted are b n d or b n, got shape \(2, 3, 6, 6\)"),
