@@ -157,7 +157,7 @@ class Checking:
         if not torch.isfinite(out).all():
             return "the output is not finite"
         draw = torch.Generator().manual_seed(self.seed)
-        other, out = dict(subject.short), subject.run(subject.short)
+        other, out = dict(subject.short), subject.plain(subject.short)
         for name in subject.values(other):
             other[name] = subject.other_values(other[name], draw)
         try:
@@ -172,10 +172,13 @@ class Checking:
 
     def shaky(self) -> str | None:
         """Why two runs cannot be compared, if so."""
-        once, again = (self.subject.run(self.subject.short) for _ in range(2))
+        once, again = self.twice()
         if not relative(once, again) > TOLERANCE.get(again.dtype, 0.0):
             return None
         return "the model gives something else each time, so that nothing can be compared (see determinism)"
+
+    def twice(self) -> tuple[Tensor, Tensor]:
+        return self.subject.plain(self.subject.short), self.subject.run(self.subject.short)
 
     def untold(self, law: Law, declared: str | None, reason: str, suffix: str = "") -> Finding:
         implied = law.kind == "hygiene" and law.name not in self.subject.roles.promises
@@ -183,7 +186,7 @@ class Checking:
 
     def finding(self, law: Law, declared: str | None, empty: str | None, suffix: str = "") -> Finding:
         began = time.perf_counter()
-        dtype = self.subject.output.dtype
+        dtype = self.subject.plain(self.subject.short).dtype
         dtype = dtype if dtype.is_floating_point else torch.float32
         tolerance = TOLERANCE[dtype] if law.tolerance is None else law.tolerance
         found = Finding(law.name + suffix, declared, "unknown", tolerance=tolerance, dtype=short(dtype))
@@ -239,7 +242,7 @@ class Checking:
         """A copy in float64, or None where the model cannot be copied or does not run in it."""
         try:
             wide = self.subject.in_dtype(torch.float64)
-            wide.run(wide.inputs)
+            wide.plain(wide.short)
         except Exception:
             return None
         return wide
@@ -247,9 +250,9 @@ class Checking:
     def in_training(self, laws: list[tuple[Law, str | None]]) -> list[Finding]:
         """Measured once more as the model is in training: batch norm then mixes rows, by its nature."""
         self.__dict__.pop("widest", None)
-        self.subject = replace(self.subject)  # forgets what it found out in eval mode
+        self.subject = self.subject.anew()
         try:
-            twice = [self.subject.run(self.subject.short) for _ in range(2)]
+            once, again = self.twice()
         except Exception as error:
             return [Finding(f"{law.name} in training", None, "unknown", reason=first_line(error)) for law, _ in laws]
         mixes = any(isinstance(m, nn.modules.batchnorm._BatchNorm) for m in self.subject.model.modules())
@@ -259,7 +262,7 @@ class Checking:
             said = self.subject.roles.promises.get(name)
             if said is None:
                 said = "not promised" if mixes and law.name == "neighbours" else declared
-            if not torch.equal(*twice):
+            if not torch.equal(once, again):
                 reason = "the model draws random numbers in training, also with dropout at 0"
                 found.append(Finding(name, None, "unknown", reason=reason))
             else:
