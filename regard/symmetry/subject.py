@@ -294,7 +294,7 @@ class Subject:
     def anew(self, **changes: Any) -> Subject:
         """The same with other weights, or in another mode: outputs are forgotten, and what is known of their shapes is not."""
         fresh = replace(self, **changes)
-        shapes = {name: self.__dict__[name] for name in ("lengths", "follows") if name in self.__dict__}
+        shapes: dict[str, Any] = {name: self.__dict__[name] for name in ("lengths", "follows") if name in self.__dict__}
         fresh.__dict__.update(shapes)
         return fresh
 
