@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.symmetry.roles import Inputs, Roles, Stream, signature
+from regard.symmetry.widen import widened
 
 REMEMBERED = 2**28  # bytes of outputs that are kept, lest the same be computed again
 
@@ -289,7 +290,7 @@ class Subject:
         except Exception as error:  # a model may hold anything
             raise CannotTell(f"the model cannot be copied in {short(dtype)}: {first_line(error)}") from error
         inputs = {n: x.to(dtype) if isinstance(x, Tensor) and x.is_floating_point() else x for n, x in self.inputs.items()}
-        return self.anew(model=model, inputs=inputs)
+        return self.anew(model=widened(model) if dtype == torch.float64 else model, inputs=inputs)
 
     def anew(self, **changes: Any) -> Subject:
         """The same with other weights, or in another mode: outputs are forgotten, and what is known of their shapes is not."""
