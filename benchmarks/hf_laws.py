@@ -114,8 +114,8 @@ def wake(model: nn.Module, inputs: dict[str, Any]) -> None:
     model.eval()
 
 
-def examine_all(names: list[str], jobs: int, seconds: float, minutes: float, trials: int) -> list[Found]:
-    """A few at a time."""
+def examine_all(names: list[str], jobs: int, seconds: float, minutes: float, trials: int, log: Path | None) -> list[Found]:
+    """A few at a time. What is found goes to the log at once."""
     context, began, found = multiprocessing.get_context("fork"), time.monotonic(), []
     waiting, running = list(names), {}
     with tempfile.TemporaryDirectory() as folder:
@@ -140,6 +140,9 @@ def examine_all(names: list[str], jobs: int, seconds: float, minutes: float, tri
                     lost = {"name": name, "stage": "late" if late else "crashed"}
                     found.append(json.loads(ended.read_text()) if ended.exists() else lost)
                     print(line(found[-1]), flush=True)
+                    if log is not None:
+                        with open(log, "a") as file:
+                            file.write(json.dumps(found[-1]) + "\n")
     return found
 
 
@@ -209,11 +212,7 @@ def main() -> None:
     known = {each["name"] for each in before}
     names = options.only.split(",") if options.only else [name for name in CONFIG_MAPPING.keys() if buildable(name)]  # noqa: SIM118
     left = [name for name in names if name not in known]
-    found = examine_all(left, options.jobs, options.seconds, options.minutes, options.trials)
-    if options.log:
-        with open(options.log, "a") as file:
-            file.writelines(json.dumps(each) + "\n" for each in found)
-    found = before + found
+    found = before + examine_all(left, options.jobs, options.seconds, options.minutes, options.trials, options.log)
     if options.only:
         return
     if len(found) < len(names):
