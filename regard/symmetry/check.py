@@ -34,7 +34,7 @@ TOLERANCE = {
     torch.bfloat16: 5e-2,  # 2⁻⁸ a rounding
     torch.float16: 1e-2,  # 2⁻¹¹ a rounding
 }
-FEW = 3  # trials, and modules put right while locating, of a law that is not promised
+FEW = 3  # trials, and modules put right while locating, of a law that is neither promised nor asked for
 NEAR = 30.0  # within this factor of float32's tolerance, float64 decides
 LAWS: tuple[Law, ...] = (*NAMED, *HYGIENE, PRECISION, REACH)
 ALSO_IN_TRAINING = ("padding", "neighbours")
@@ -104,6 +104,7 @@ class Checking:
         self.explicit: list[Symmetry] = explicit
 
     def findings(self, laws: Iterable[str | Law] | None) -> list[Finding]:
+        self.named = laws is not None
         with settled(self.subject.model, seed=self.seed):
             try:
                 _ = self.subject.output
@@ -193,7 +194,7 @@ class Checking:
         if empty:
             return replace(found, measured="vacuous", reason=empty, tolerance=None)
         implied = law.kind == "hygiene" and law.name not in self.subject.roles.promises
-        idle = declared == "not promised"  # of interest, but nobody relies on it
+        idle = declared == "not promised" or (declared is None and not self.named)  # of interest, but nobody relies on it
         trials = min(self.trials, FEW) if idle else self.trials
         try:
             measured, tolerance, dtype = self.measured(law, tolerance, dtype, trials)

@@ -42,9 +42,7 @@ class Subject:
 
     def call(self, inputs: Inputs) -> Any:
         """model(...), by name, or by place for what its forward has no name for."""
-        parameters = signature(self.model)
-        names = {p.name for p in parameters if p.kind is not inspect.Parameter.POSITIONAL_ONLY}
-        anything = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters)
+        names, anything = self.keywords
         by_place = [
             value for name, value in inputs.items() if name not in names and (not anything or name.startswith("input "))
         ]
@@ -52,6 +50,13 @@ class Subject:
             name: value for name, value in inputs.items() if name in names or (anything and not name.startswith("input "))
         }
         return self.model(*by_place, **by_name)
+
+    @cached_property
+    def keywords(self) -> tuple[set[str], bool]:
+        """What its forward takes by name, and whether it takes any other name, too."""
+        parameters = signature(self.model)
+        names = {p.name for p in parameters if p.kind is not inspect.Parameter.POSITIONAL_ONLY}
+        return names, any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters)
 
     def read(self, output: Any) -> Tensor:
         if self.roles.read is not None:
