@@ -37,41 +37,40 @@ HEADERS = ["library", "models", "checks", "hold", "broken, as said", "unknown", 
 Seen = dict[str, Any]
 
 
-def checked(name: str, seeds: int) -> Seen:
-    """What was measured of one model, and what is wrong with it."""
+def checked(name: str, seed: int) -> Seen:
+    """What was measured of one model with one seed, and what is wrong with it."""
     from tests.symmetry.correct import everything
 
     warnings.simplefilter("ignore")  # other people's, about their own
-    correct, alarms, findings = everything()[name], [], []
+    correct = everything()[name]
     began = time.perf_counter()
-    for seed in range(seeds):
-        model, inputs, options = correct.made(seed)
-        report = check(model, inputs, seed=seed, **options)
-        findings += list(report)
-        wrong = {finding.law: finding.sentence() for finding in report.wrong}
-        held = {finding.law for finding in report if finding.measured == "holds"}
-        wrong |= {law: f"{law} was not seen to hold" for law in sorted(correct.holds - held - set(wrong))}
-        alarms += [f"{name}, seed {seed}: {words}" for words in wrong.values()]
-    nearest = max(findings, key=share)
+    model, inputs, options = correct.made(seed)
+    report = check(model, inputs, seed=seed, **options)
+    wrong = {finding.law: finding.sentence() for finding in report.wrong}
+    held = {finding.law for finding in report if finding.measured == "holds"}
+    wrong |= {law: f"{law} was not seen to hold" for law in sorted(correct.holds - held - set(wrong))}
+    nearest = max(report, key=share)
     return {
         "name": name,
-        "seeds": seeds,
-        "measured": Counter(finding.measured for finding in findings),
-        "nearest": (share(nearest), nearest.law),
+        "seed": seed,
+        "measured": Counter(finding.measured for finding in report),
+        "nearest": [share(nearest), nearest.law],
         "seconds": time.perf_counter() - began,
-        "alarms": alarms,
+        "alarms": [f"{name}, seed {seed}: {words}" for words in wrong.values()],
     }
 
 
 def all_checked(names: list[str], seeds: int, jobs: int, log: Path | None) -> Iterator[Seen]:
-    """Those of the log with as many seeds, then all others."""
+    """What the log has, then all others: every model with the first seed, then every one with the next."""
     lines = log.read_text().splitlines() if log is not None and log.exists() else []
-    before = {seen["name"]: seen for seen in map(json.loads, lines) if seen["seeds"] == seeds and seen["name"] in names}
-    yield from before.values()
+    wanted = [(name, seed) for seed in range(seeds) for name in names]
+    before = {(seen["name"], seen["seed"]): seen for seen in map(json.loads, lines)}
+    yield from (before[each] for each in wanted if each in before)
     with ProcessPoolExecutor(jobs) as pool:
-        left = [name for name in names if name not in before]
-        for seen in pool.map(checked, left, [seeds] * len(left)):
-            print(f"{seen['name']}: {seeds} checks, {len(seen['alarms'])} false alarms, {seen['seconds']:.1f} s", flush=True)
+        left = [each for each in wanted if each not in before]
+        for seen in pool.map(checked, *zip(*left, strict=True)) if left else ():
+            alarms = "; ".join(seen["alarms"]) or "no false alarm"
+            print(f"{seen['name']}, seed {seen['seed']}: {alarms} ({seen['seconds']:.1f} s)", flush=True)
             if log is not None:
                 with open(log, "a") as file:
                     file.write(json.dumps(seen) + "\n")
@@ -84,19 +83,19 @@ def share(finding: Finding) -> float:
     return finding.error / finding.tolerance if promised and finding.error and finding.tolerance else 0.0
 
 
-def row(library: str, models: list[Seen]) -> list[str]:
-    measured = sum((Counter(seen["measured"]) for seen in models), Counter())
-    nearest, law = max(seen["nearest"] for seen in models)
+def row(library: str, checks: list[Seen]) -> list[str]:
+    measured = sum((Counter(seen["measured"]) for seen in checks), Counter())
+    nearest, law = max(seen["nearest"] for seen in checks)
     return [
         library,
-        str(len(models)),
-        str(sum(seen["seeds"] for seen in models)),
+        str(len({seen["name"] for seen in checks})),
+        str(len(checks)),
         str(measured["holds"]),
         str(measured["broken"]),
         str(measured["unknown"] + measured["vacuous"]),
         f"{number(nearest)} ({law})",
-        f"{sum(seen['seconds'] for seen in models):.0f}",
-        str(sum(len(seen["alarms"]) for seen in models)),
+        f"{sum(seen['seconds'] for seen in checks):.0f}",
+        str(sum(len(seen["alarms"]) for seen in checks)),
     ]
 
 
@@ -113,8 +112,8 @@ def main() -> None:
     names = [name for name in everything() if given.only in name]
     for seen in all_checked(names, given.seeds, given.jobs, given.log):
         by_library[seen["name"].partition(":")[0]].append(seen)
-    text = table(HEADERS, [row(library, models) for library, models in by_library.items()])
-    alarms = [alarm for models in by_library.values() for seen in models for alarm in seen["alarms"]]
+    text = table(HEADERS, [row(library, checks) for library, checks in by_library.items()])
+    alarms = [alarm for checks in by_library.values() for seen in checks for alarm in seen["alarms"]]
     text += "".join(f"\n{'' if i else chr(10)}- {alarm}" for i, alarm in enumerate(alarms))
     print(text)
     if not given.only:

@@ -170,7 +170,7 @@ def where(law: Found) -> str:
     return f"{law['law']} ({'' if law['exact'] else 'in '}`{law['layer'] or 'the model'}`)"
 
 
-def shown(found: list[Found]) -> str:
+def shown(found: list[Found], known: int) -> str:
     done = sorted((each for each in found if each["stage"] == "done"), key=lambda each: each["name"])
     rows = []
     for each in done:
@@ -189,10 +189,10 @@ def shown(found: list[Found]) -> str:
     stages = Counter(each["stage"] for each in found if each["stage"] != "done")
     left = ", ".join(f"{count} {WORDS[stage]}" for stage, count in stages.most_common())
     versions = f"transformers {transformers.__version__}, torch {torch.__version__.split('+')[0]}"
+    tried = f"{len(found)} of {known} architectures were tried and {len(done)} checked{f' ({left})' if left else ''}"
     return (
-        f"`python benchmarks/hf_laws.py`, {versions}, float32, random weights.\n\n{len(done)} architectures were checked; "
-        f"{broken} of them break a law that they promise{f' ({left})' if left else ''}. Laws that an architecture does not "
-        f"promise are left out.\n\n" + table(headers, rows)
+        f"`python benchmarks/hf_laws.py`, {versions}, float32, random weights.\n\n{tried}; {broken} of them break a law that "
+        f"they promise. Laws that an architecture does not promise are left out.\n\n" + table(headers, rows)
     )
 
 
@@ -217,8 +217,7 @@ def main() -> None:
         return
     if len(found) < len(names):
         print(f"{len(found)} of {len(names)}; go on with the same command")
-        return
-    keep(HERE / "results.md", TITLE, shown(found))
+    keep(HERE / "results.md", TITLE, shown(found, len(names)))
 
 
 def buildable(name: str) -> bool:

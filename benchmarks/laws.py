@@ -34,7 +34,7 @@ def main() -> None:
     size = sum(p.numel() for p in target.model.parameters()) / 1e6
     words = (
         f"`python benchmarks/laws.py --tokens {arguments.tokens}`: GPT-2, {size:.0f} M random weights,"
-        f" batches of three, {torch.get_num_threads()} threads: {seconds:.0f} s in all, {work:.0f} s of work of the processor's."
+        f" batches of three, {torch.get_num_threads()} threads: {seconds:.0f} s in all, {work:.0f} s of the processor."
     )
     keep(Path(__file__).parent / "results.md", "Laws of GPT-2", f"{words}\n\n{shown}\n")
 

@@ -46,7 +46,7 @@ def open_directory(path: Path, seed: int = 0) -> nn.Module:
             f"a directory with config.json alone to check random weights"
         )
     try:
-        with torch.random.fork_rng(devices=[]):
+        with torch.random.fork_rng(devices=[]), without_bars(transformers):
             torch.manual_seed(seed)
             if safe:
                 options: dict[str, Any] = {"use_safetensors": True, "trust_remote_code": False, "local_files_only": True}
@@ -54,6 +54,19 @@ def open_directory(path: Path, seed: int = 0) -> nn.Module:
             return loaded(cls.from_config(config) if cls is transformers.AutoModel else cls(config))
     except Exception as error:
         raise ValueError(f"{path}: {cls.__name__} cannot be made from it: {first_line(error)}") from error
+
+
+@contextmanager
+def without_bars(transformers: Any) -> Iterator[None]:
+    """No bars of progress beside a report."""
+    logging = transformers.utils.logging
+    shown = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if shown:
+            logging.enable_progress_bar()
 
 
 def loaded(model: nn.Module) -> nn.Module:
