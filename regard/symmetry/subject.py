@@ -77,7 +77,7 @@ class Subject:
         if known is not None:
             return known
         copies = {name: x.clone() if isinstance(x, Tensor) else x for name, x in inputs.items()}  # a model may write into x
-        found = self.run(inputs)
+        found = self.run(inputs).clone()  # which it may write into again, the next time
         self.ran.append((copies, found))
         while len(self.ran) > 1 and sum(out.nbytes for _, out in self.ran) > REMEMBERED:
             del self.ran[0]
