@@ -1,15 +1,17 @@
 """False alarms: correct models of five libraries, twenty of each with other weights, inputs and trials.
 
-    python benchmarks/alarms.py [--seeds 20] [--only NAME] [--jobs 2]
+    python benchmarks/alarms.py [--seeds 20] [--only NAME] [--jobs 2] [--log FILE]
 
 Each model keeps what it promises, so every law that is not measured as declared is a defect of the checker. The table says for
 each library how many models were checked, how many laws were measured, and how near the largest error came to its tolerance.
-Needs x-transformers, torch-geometric and transformers. About ten minutes on two cores; writes results.md.
+Needs x-transformers, torch-geometric and transformers. About ten minutes on two cores; writes results.md. With --log, what was
+seen is kept in a file, and a later run goes on from there.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import sys
 import time
@@ -18,42 +20,61 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
+from typing import Any
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # small models: two processes are faster than two threads
 
 from alternate import keep, table
 
 from regard.symmetry.check import check
-from regard.symmetry.report import Finding, Report, number
+from regard.symmetry.report import Finding, number
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent))  # the models are those of the tests
 HEADERS = ["library", "models", "checks", "hold", "broken, as said", "unknown", "nearest to tolerance", "seconds", "alarms"]
 
 
-def checked(name: str, seeds: int) -> tuple[list[Report], list[str], float]:
-    """The reports of one model, what is wrong with them, and the seconds they took."""
+Seen = dict[str, Any]
+
+
+def checked(name: str, seed: int) -> Seen:
+    """What was measured of one model with one seed, and what is wrong with it."""
     from tests.symmetry.correct import everything
 
     warnings.simplefilter("ignore")  # other people's, about their own
-    correct, reports, alarms = everything()[name], [], []
+    correct = everything()[name]
     began = time.perf_counter()
-    for seed in range(seeds):
-        model, inputs, options = correct.made(seed)
-        report = check(model, inputs, seed=seed, **options)
-        reports.append(report)
-        wrong = {finding.law: finding.sentence() for finding in report.wrong}
-        held = {finding.law for finding in report if finding.measured == "holds"}
-        wrong |= {law: f"{law} was not seen to hold" for law in sorted(correct.holds - held - set(wrong))}
-        alarms += [f"{name}, seed {seed}: {words}" for words in wrong.values()]
-    return reports, alarms, time.perf_counter() - began
+    model, inputs, options = correct.made(seed)
+    report = check(model, inputs, seed=seed, **options)
+    wrong = {finding.law: finding.sentence() for finding in report.wrong}
+    held = {finding.law for finding in report if finding.measured == "holds"}
+    wrong |= {law: f"{law} was not seen to hold" for law in sorted(correct.holds - held - set(wrong))}
+    nearest = max(report, key=share)
+    return {
+        "name": name,
+        "seed": seed,
+        "measured": Counter(finding.measured for finding in report),
+        "nearest": [share(nearest), nearest.law],
+        "seconds": time.perf_counter() - began,
+        "alarms": [f"{name}, seed {seed}: {words}" for words in wrong.values()],
+    }
 
 
-def all_checked(names: list[str], seeds: int, jobs: int) -> Iterator[tuple[str, list[Report], list[str], float]]:
+def all_checked(names: list[str], seeds: int, jobs: int, log: Path | None) -> Iterator[Seen]:
+    """What the log has, then all others: every model with the first seed, then every one with the next."""
+    lines = log.read_text().splitlines() if log is not None and log.exists() else []
+    wanted = [(name, seed) for seed in range(seeds) for name in names]
+    before = {(seen["name"], seen["seed"]): seen for seen in map(json.loads, lines)}
+    yield from (before[each] for each in wanted if each in before)
     with ProcessPoolExecutor(jobs) as pool:
-        for name, (reports, alarms, seconds) in zip(names, pool.map(checked, names, [seeds] * len(names)), strict=True):
-            print(f"{name}: {len(reports)} checks, {len(alarms)} false alarms, {seconds:.1f} s", flush=True)
-            yield name, reports, alarms, seconds
+        left = [each for each in wanted if each not in before]
+        for seen in pool.map(checked, *zip(*left, strict=True)) if left else ():
+            alarms = "; ".join(seen["alarms"]) or "no false alarm"
+            print(f"{seen['name']}, seed {seen['seed']}: {alarms} ({seen['seconds']:.1f} s)", flush=True)
+            if log is not None:
+                with open(log, "a") as file:
+                    file.write(json.dumps(seen) + "\n")
+            yield seen
 
 
 def share(finding: Finding) -> float:
@@ -62,20 +83,19 @@ def share(finding: Finding) -> float:
     return finding.error / finding.tolerance if promised and finding.error and finding.tolerance else 0.0
 
 
-def row(library: str, results: list[tuple[list[Report], list[str], float]]) -> list[str]:
-    findings = [finding for reports, _, _ in results for report in reports for finding in report]
-    measured = Counter(finding.measured for finding in findings)
-    nearest = max(findings, key=share)
+def row(library: str, checks: list[Seen]) -> list[str]:
+    measured = sum((Counter(seen["measured"]) for seen in checks), Counter())
+    nearest, law = max(seen["nearest"] for seen in checks)
     return [
         library,
-        str(len(results)),
-        str(sum(len(reports) for reports, _, _ in results)),
+        str(len({seen["name"] for seen in checks})),
+        str(len(checks)),
         str(measured["holds"]),
         str(measured["broken"]),
         str(measured["unknown"] + measured["vacuous"]),
-        f"{number(share(nearest))} ({nearest.law})",
-        f"{sum(seconds for _, _, seconds in results):.0f}",
-        str(sum(len(alarms) for _, alarms, _ in results)),
+        f"{number(nearest)} ({law})",
+        f"{sum(seen['seconds'] for seen in checks):.0f}",
+        str(sum(len(seen["alarms"]) for seen in checks)),
     ]
 
 
@@ -84,15 +104,16 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--only", default="", help="only models whose name contains this; the table is then not kept")
     parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--log", type=Path, help="a file that what was seen is kept in, and gone on from")
     given = parser.parse_args()
     from tests.symmetry.correct import everything
 
     by_library = defaultdict(list)
     names = [name for name in everything() if given.only in name]
-    for name, *result in all_checked(names, given.seeds, given.jobs):
-        by_library[name.partition(":")[0]].append(result)
-    text = table(HEADERS, [row(library, results) for library, results in by_library.items()])
-    alarms = [alarm for results in by_library.values() for _, each, _ in results for alarm in each]
+    for seen in all_checked(names, given.seeds, given.jobs, given.log):
+        by_library[seen["name"].partition(":")[0]].append(seen)
+    text = table(HEADERS, [row(library, checks) for library, checks in by_library.items()])
+    alarms = [alarm for checks in by_library.values() for seen in checks for alarm in seen["alarms"]]
     text += "".join(f"\n{'' if i else chr(10)}- {alarm}" for i, alarm in enumerate(alarms))
     print(text)
     if not given.only:

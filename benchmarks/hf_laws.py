@@ -114,8 +114,8 @@ def wake(model: nn.Module, inputs: dict[str, Any]) -> None:
     model.eval()
 
 
-def examine_all(names: list[str], jobs: int, seconds: float, minutes: float, trials: int) -> list[Found]:
-    """A few at a time."""
+def examine_all(names: list[str], jobs: int, seconds: float, minutes: float, trials: int, log: Path | None) -> list[Found]:
+    """A few at a time. What is found goes to the log at once."""
     context, began, found = multiprocessing.get_context("fork"), time.monotonic(), []
     waiting, running = list(names), {}
     with tempfile.TemporaryDirectory() as folder:
@@ -140,6 +140,9 @@ def examine_all(names: list[str], jobs: int, seconds: float, minutes: float, tri
                     lost = {"name": name, "stage": "late" if late else "crashed"}
                     found.append(json.loads(ended.read_text()) if ended.exists() else lost)
                     print(line(found[-1]), flush=True)
+                    if log is not None:
+                        with open(log, "a") as file:
+                            file.write(json.dumps(found[-1]) + "\n")
     return found
 
 
@@ -167,7 +170,7 @@ def where(law: Found) -> str:
     return f"{law['law']} ({'' if law['exact'] else 'in '}`{law['layer'] or 'the model'}`)"
 
 
-def shown(found: list[Found]) -> str:
+def shown(found: list[Found], known: int) -> str:
     done = sorted((each for each in found if each["stage"] == "done"), key=lambda each: each["name"])
     rows = []
     for each in done:
@@ -186,10 +189,10 @@ def shown(found: list[Found]) -> str:
     stages = Counter(each["stage"] for each in found if each["stage"] != "done")
     left = ", ".join(f"{count} {WORDS[stage]}" for stage, count in stages.most_common())
     versions = f"transformers {transformers.__version__}, torch {torch.__version__.split('+')[0]}"
+    tried = f"{len(found)} of {known} architectures were tried and {len(done)} checked{f' ({left})' if left else ''}"
     return (
-        f"`python benchmarks/hf_laws.py`, {versions}, float32, random weights.\n\n{len(done)} architectures were checked; "
-        f"{broken} of them break a law that they promise{f' ({left})' if left else ''}. Laws that an architecture does not "
-        f"promise are left out.\n\n" + table(headers, rows)
+        f"`python benchmarks/hf_laws.py`, {versions}, float32, random weights.\n\n{tried}; {broken} of them break a law that "
+        f"they promise. Laws that an architecture does not promise are left out.\n\n" + table(headers, rows)
     )
 
 
@@ -209,17 +212,12 @@ def main() -> None:
     known = {each["name"] for each in before}
     names = options.only.split(",") if options.only else [name for name in CONFIG_MAPPING.keys() if buildable(name)]  # noqa: SIM118
     left = [name for name in names if name not in known]
-    found = examine_all(left, options.jobs, options.seconds, options.minutes, options.trials)
-    if options.log:
-        with open(options.log, "a") as file:
-            file.writelines(json.dumps(each) + "\n" for each in found)
-    found = before + found
+    found = before + examine_all(left, options.jobs, options.seconds, options.minutes, options.trials, options.log)
     if options.only:
         return
     if len(found) < len(names):
         print(f"{len(found)} of {len(names)}; go on with the same command")
-        return
-    keep(HERE / "results.md", TITLE, shown(found))
+    keep(HERE / "results.md", TITLE, shown(found, len(names)))
 
 
 def buildable(name: str) -> bool:

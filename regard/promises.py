@@ -18,6 +18,7 @@ CAPACITY = ("expert_capacity", "capacity_factor", "moe_eval_capacity_token_fract
 RANDOM = ("noise", "noise_sequence", "noise_scale")  # it draws numbers, also in eval mode, unless it is given them
 EXCEPTIONS: dict[str, tuple[str, ...]] = {
     "canine": ("padding",),  # pools characters by fours, whatever the mask
+    "convbert": ("padding",),  # convolves over neighbouring tokens, whatever the mask
     "cpmant": ("causality", "cache", "padding", "precision"),  # reads a prompt both ways, and takes the id 0 for padding
     "fastspeech2_conformer": ("neighbours", "padding"),  # how much it says follows from values, so rows have no common length
     "funnel": ("padding",),  # pools tokens by twos, whatever the mask

@@ -334,6 +334,14 @@ def test_a_pooled_output_has_no_cache_and_no_padding_at_the_left():
     assert target.roles.promises["padding"] == "not promised"  # it looks for the last id that is not padding
 
 
+def test_a_leak_that_an_architecture_does_not_deny_is_shown_and_not_counted():
+    """ConvBERT convolves over neighbouring tokens, padding among them."""
+    target = hugging_face(built("ConvBertForMaskedLM", "ConvBertConfig", max_position_embeddings=64, embedding_size=32, **TEXT))
+    report = check(target.model, target.inputs, roles=target.roles, trials=2)
+    assert report.ok and report["neighbours"].measured == "holds"
+    assert (report["padding"].declared, report["padding"].measured) == ("not promised", "broken")
+
+
 def test_sound_has_no_tokens():
     config = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 4, "intermediate_size": 48, "vocab_size": 30}
     config |= {"conv_dim": (16, 16), "conv_stride": (5, 4), "conv_kernel": (10, 8), "num_feat_extract_layers": 2}

@@ -4,7 +4,7 @@
     assert report.ok
 
 Errors are relative, of seeded trials, and held against a tolerance by dtype. Where float32 comes near its tolerance the same
-trials are run again in float64, which decides: rounding shrinks there, and a break does not.
+trials are run again in float64, all the way (see `widen.py`), which decides: rounding shrinks there, and a break does not.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ TOLERANCE = {
     torch.bfloat16: 5e-2,  # 2⁻⁸ a rounding
     torch.float16: 1e-2,  # 2⁻¹¹ a rounding
 }
-FEW = 3  # trials, and modules put right while locating, of a law that is not promised
+FEW = 3  # trials, and modules put right while locating, of a law that is neither promised nor asked for
 NEAR = 30.0  # within this factor of float32's tolerance, float64 decides
 LAWS: tuple[Law, ...] = (*NAMED, *HYGIENE, PRECISION, REACH)
 ALSO_IN_TRAINING = ("padding", "neighbours")
@@ -104,6 +104,7 @@ class Checking:
         self.explicit: list[Symmetry] = explicit
 
     def findings(self, laws: Iterable[str | Law] | None) -> list[Finding]:
+        self.named = laws is not None
         with settled(self.subject.model, seed=self.seed):
             try:
                 _ = self.subject.output
@@ -157,7 +158,7 @@ class Checking:
         if not torch.isfinite(out).all():
             return "the output is not finite"
         draw = torch.Generator().manual_seed(self.seed)
-        other, out = dict(subject.short), subject.run(subject.short)
+        other, out = dict(subject.short), subject.plain(subject.short)
         for name in subject.values(other):
             other[name] = subject.other_values(other[name], draw)
         try:
@@ -172,10 +173,13 @@ class Checking:
 
     def shaky(self) -> str | None:
         """Why two runs cannot be compared, if so."""
-        once, again = (self.subject.run(self.subject.short) for _ in range(2))
+        once, again = self.twice()
         if not relative(once, again) > TOLERANCE.get(again.dtype, 0.0):
             return None
         return "the model gives something else each time, so that nothing can be compared (see determinism)"
+
+    def twice(self) -> tuple[Tensor, Tensor]:
+        return self.subject.plain(self.subject.short), self.subject.run(self.subject.short)
 
     def untold(self, law: Law, declared: str | None, reason: str, suffix: str = "") -> Finding:
         implied = law.kind == "hygiene" and law.name not in self.subject.roles.promises
@@ -183,14 +187,14 @@ class Checking:
 
     def finding(self, law: Law, declared: str | None, empty: str | None, suffix: str = "") -> Finding:
         began = time.perf_counter()
-        dtype = self.subject.output.dtype
+        dtype = self.subject.plain(self.subject.short).dtype
         dtype = dtype if dtype.is_floating_point else torch.float32
         tolerance = TOLERANCE[dtype] if law.tolerance is None else law.tolerance
         found = Finding(law.name + suffix, declared, "unknown", tolerance=tolerance, dtype=short(dtype))
         if empty:
             return replace(found, measured="vacuous", reason=empty, tolerance=None)
         implied = law.kind == "hygiene" and law.name not in self.subject.roles.promises
-        idle = declared == "not promised"  # of interest, but nobody relies on it
+        idle = declared == "not promised" or (declared is None and not self.named)  # of interest, but nobody relies on it
         trials = min(self.trials, FEW) if idle else self.trials
         try:
             measured, tolerance, dtype = self.measured(law, tolerance, dtype, trials)
@@ -226,7 +230,9 @@ class Checking:
         law = self.law(law)
         measure = law.measure(self.subject, Random(self.seed), trials)
         near = tolerance / NEAR < measure.error < tolerance * NEAR
-        if law.tolerance is None and dtype == torch.float32 and near and self.widest is not None:
+        if dtype == torch.float64:  # which a model may have left on its way for float32
+            near = tolerance < measure.error < TOLERANCE[torch.float32] * NEAR
+        if law.tolerance is None and dtype in (torch.float32, torch.float64) and near and self.widest is not None:
             try:
                 again = law.measure(self.widest, Random(self.seed), trials)
             except Exception:  # not every model runs in float64; then float32 has the last word
@@ -239,7 +245,7 @@ class Checking:
         """A copy in float64, or None where the model cannot be copied or does not run in it."""
         try:
             wide = self.subject.in_dtype(torch.float64)
-            wide.run(wide.inputs)
+            wide.plain(wide.short)
         except Exception:
             return None
         return wide
@@ -247,9 +253,9 @@ class Checking:
     def in_training(self, laws: list[tuple[Law, str | None]]) -> list[Finding]:
         """Measured once more as the model is in training: batch norm then mixes rows, by its nature."""
         self.__dict__.pop("widest", None)
-        self.subject = replace(self.subject)  # forgets what it found out in eval mode
+        self.subject = self.subject.anew()
         try:
-            twice = [self.subject.run(self.subject.short) for _ in range(2)]
+            once, again = self.twice()
         except Exception as error:
             return [Finding(f"{law.name} in training", None, "unknown", reason=first_line(error)) for law, _ in laws]
         mixes = any(isinstance(m, nn.modules.batchnorm._BatchNorm) for m in self.subject.model.modules())
@@ -259,7 +265,7 @@ class Checking:
             said = self.subject.roles.promises.get(name)
             if said is None:
                 said = "not promised" if mixes and law.name == "neighbours" else declared
-            if not torch.equal(*twice):
+            if not torch.equal(once, again):
                 reason = "the model draws random numbers in training, also with dropout at 0"
                 found.append(Finding(name, None, "unknown", reason=reason))
             else:

@@ -21,8 +21,9 @@ from regard.symmetry.align import Alignment, Indexed, Match, Moved, OnMaps
 from regard.symmetry.elements import Element, Permutation, Shift
 from regard.symmetry.groups import Group, Permutations, Reflections, Rotations, Scalings, Shifts
 from regard.symmetry.roles import Inputs
-from regard.symmetry.subject import CannotTell, Subject, Vacuous
+from regard.symmetry.subject import CannotTell, Subject, Vacuous, first_line
 
+PIECE = 2**18  # numbers compared at once
 Outputs = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 
 
@@ -50,6 +51,7 @@ class Trial:
     align: Alignment
     outputs: Outputs = as_they_are  # the parts of both outputs that must be equal
     earlier: tuple[Earlier, ...] = ()
+    refusable: bool = False  # the second run may be more than a model takes; then this is no trial of it
 
     def state(self) -> Any:
         """What the earlier steps leave behind."""
@@ -57,6 +59,10 @@ class Trial:
         for step in self.earlier:
             state = step.run(state)
         return state
+
+
+class Refused(Exception):
+    """The second run of a trial is more than the model takes."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,41 +74,45 @@ class Measure:
     trial: Trial | None
 
 
-class Known:
-    """Runs of a model, each of the same inputs only once."""
-
-    def __init__(self, subject: Subject) -> None:
-        self.subject = subject
-        self.inputs: Inputs | None = None
-        self.output: Tensor | None = None
-
-    def first(self, trial: Trial) -> Tensor:
-        if self.output is None or self.inputs is not trial.first:
-            self.inputs, self.output = trial.first, self.subject.run(trial.first)
-        return self.output
-
-    def error(self, trial: Trial) -> float:
-        """max |second − first| / max |first|; NaN where the first run gives no finite numbers to compare with."""
-        return relative(*trial.outputs(self.first(trial), second_run(self.subject, trial)))
+def error_of(trial: Trial, subject: Subject) -> float:
+    """max |second − first| / max |first|; NaN where the first run gives no finite numbers to compare with."""
+    first = subject.plain(trial.first)
+    try:
+        second = second_run(subject, trial)
+    except Exception as error:
+        if not trial.refusable:
+            raise
+        raise Refused(first_line(error)) from error
+    return relative(*trial.outputs(first, second))
 
 
 def second_run(subject: Subject, trial: Trial) -> Tensor:
-    if not callable(trial.second):
-        return subject.run(trial.second)
-    with torch.no_grad():
-        return subject.read(trial.second(trial.state()))
+    if callable(trial.second):
+        with torch.no_grad():
+            return subject.read(trial.second(trial.state()))
+    known = None if trial.second is trial.first else subject.recalled(trial.second)
+    return subject.run(trial.second) if known is None else known
 
 
 def relative(first: Tensor, second: Tensor) -> float:
     if first.shape != second.shape:
         return math.inf
-    if first.numel() == 0 or not torch.isfinite(first).all():
+    if first.numel() == 0:
         return math.nan
-    difference = (second - first).abs().max().item()
-    scale = first.abs().max().item()
+    scale, difference = largest(first), largest(first, second)
+    if not math.isfinite(scale):
+        return math.nan
     if math.isnan(difference):
         return math.inf
     return difference / scale if scale else (math.inf if difference else 0.0)
+
+
+def largest(first: Tensor, second: Tensor | None = None) -> float:
+    """max |first|, or max |second − first|, in pieces that fit a cache: outputs over a vocabulary are long."""
+    pieces = first.flatten().split(PIECE)
+    if second is not None:
+        pieces = (y - x for x, y in zip(pieces, second.flatten().split(PIECE), strict=True))
+    return float(torch.stack([piece.abs().max() for piece in pieces]).max().item())
 
 
 class Law:
@@ -132,16 +142,20 @@ class Law:
 
     def measure(self, subject: Subject, random: Random, count: int) -> Measure:
         """The largest error of all trials."""
-        worst, known, hollow = Measure(-1.0, "", None), Known(subject), False
+        worst, hollow, refused = Measure(-1.0, "", None), False, None
         for trial in self.trials(subject, random, count):
-            error = known.error(trial)
+            try:
+                error = error_of(trial, subject)
+            except Refused as reason:
+                refused = reason
+                continue
             hollow = hollow or math.isnan(error)
             if error > worst.error:
                 worst = Measure(error, trial.what, trial)
         if hollow and worst.error < math.inf:
             raise Vacuous("the output is not finite")
         if worst.trial is None:
-            raise CannotTell("no trial could be made")
+            raise CannotTell(f"the model takes nothing of that kind: {refused}" if refused else "no trial could be made")
         return worst
 
     def __str__(self) -> str:
@@ -346,22 +360,14 @@ class PlacesShift(Symmetry):
     def trials(self, subject: Subject, random: Random, count: int) -> Iterator[Trial]:
         stream = subject.stream
         assert stream.places is not None and isinstance(self.group, Shifts)
-        step, done, problem = self.group.step, 0, None
+        step = self.group.step
         for n in subject.lengths:
             inputs = subject.placed(subject.sized(subject.inputs, n), stream)
             more = [11, 3, *(random.randrange(1, 33) for _ in range(max(0, count - 4)))] if n == subject.lengths[-1] else []
             for by in [step, *(step * steps for steps in more)]:
                 moved = {**inputs, stream.places: inputs[stream.places] + by}
-                try:
-                    subject.run(moved)
-                except Exception as error:  # a table of places ends somewhere
-                    problem = error
-                    continue
-                done += 1
                 align = Moved(((inputs[stream.places], moved[stream.places]),))
-                yield Trial(f"places {by:+d}", inputs, moved, align)
-        if not done:
-            raise CannotTell(f"the model takes no shifted places: {problem}")
+                yield Trial(f"places {by:+d}", inputs, moved, align, refusable=True)  # a table of places ends somewhere
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ class Reach(Law):
             n = subject.lengths_of(stream)[-1]
             inputs = subject.sized(subject.inputs, n, stream)
             inputs = inputs if subject.rows(inputs) is None else subject.picked(inputs, [0])
-            before = subject.run(inputs)
+            before = subject.plain(inputs)
             dead, trial = [], None
             tokens = list(range(n)) if n <= 32 else sorted({0, 1, n - 2, n - 1, *random.sample(range(n), 16)})
             for i in tokens:

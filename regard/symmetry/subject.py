@@ -14,6 +14,9 @@ import torch
 from torch import Tensor, nn
 
 from regard.symmetry.roles import Inputs, Roles, Stream, signature
+from regard.symmetry.widen import widened
+
+REMEMBERED = 2**28  # bytes of outputs that are kept, lest the same be computed again
 
 
 class CannotTell(Exception):
@@ -39,9 +42,7 @@ class Subject:
 
     def call(self, inputs: Inputs) -> Any:
         """model(...), by name, or by place for what its forward has no name for."""
-        parameters = signature(self.model)
-        names = {p.name for p in parameters if p.kind is not inspect.Parameter.POSITIONAL_ONLY}
-        anything = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters)
+        names, anything = self.keywords
         by_place = [
             value for name, value in inputs.items() if name not in names and (not anything or name.startswith("input "))
         ]
@@ -49,6 +50,13 @@ class Subject:
             name: value for name, value in inputs.items() if name in names or (anything and not name.startswith("input "))
         }
         return self.model(*by_place, **by_name)
+
+    @cached_property
+    def keywords(self) -> tuple[set[str], bool]:
+        """What its forward takes by name, and whether it takes any other name, too."""
+        parameters = signature(self.model)
+        names = {p.name for p in parameters if p.kind is not inspect.Parameter.POSITIONAL_ONLY}
+        return names, any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters)
 
     def read(self, output: Any) -> Tensor:
         if self.roles.read is not None:
@@ -63,10 +71,34 @@ class Subject:
 
     # ---- what is found out by running it
 
+    def plain(self, inputs: Inputs) -> Tensor:
+        """What these inputs give, or gave before: most laws begin with the same ones. Not for a model that draws lots."""
+        known = self.recalled(inputs)
+        if known is not None:
+            return known
+        copies = {name: x.clone() if isinstance(x, Tensor) else x for name, x in inputs.items()}  # a model may write into x
+        found = self.run(inputs).clone()  # which it may write into again, the next time
+        self.ran.append((copies, found))
+        while len(self.ran) > 1 and sum(out.nbytes for _, out in self.ran) > REMEMBERED:
+            del self.ran[0]
+        return found
+
+    def recalled(self, inputs: Inputs) -> Tensor | None:
+        """What these inputs gave before, if that is still known; what is asked for is kept the longest."""
+        for k, (before, found) in enumerate(self.ran):
+            if alike(before, inputs):
+                self.ran.append(self.ran.pop(k))
+                return found
+        return None
+
+    @cached_property
+    def ran(self) -> list[tuple[Inputs, Tensor]]:
+        return []
+
     @cached_property
     def output(self) -> Tensor:
         """What it gives for the inputs as they are."""
-        return self.run(self.inputs)
+        return self.plain(self.inputs)
 
     @cached_property
     def lengths(self) -> list[int]:
@@ -83,7 +115,7 @@ class Subject:
         for n in telling:
             if n <= given or stream.places is None or self.inputs.get(stream.places) is None:
                 try:
-                    self.run(self.sized(self.inputs, n, stream))
+                    self.plain(self.sized(self.inputs, n, stream))
                 except Exception:  # a model of one fixed size, say; then that is what is tried
                     continue
                 return [given, n]
@@ -95,7 +127,7 @@ class Subject:
         if self.roles.stream is None:
             return False
         axis, given = self.roles.stream.axis, self.length(self.inputs)
-        outs = {n: self.output if n == given else self.run(self.sized(self.inputs, n)) for n in self.lengths}
+        outs = {n: self.output if n == given else self.plain(self.sized(self.inputs, n)) for n in self.lengths}
         return all(out.dim() > axis and out.shape[axis] == n for n, out in outs.items())
 
     @property
@@ -253,12 +285,35 @@ class Subject:
 
     def in_dtype(self, dtype: torch.dtype) -> Subject:
         """A copy whose weights and real-valued inputs have another dtype."""
+        weights = {
+            id(p): nn.Parameter(p.detach().to(dtype, copy=True), p.requires_grad)
+            for p in self.model.parameters()
+            if type(p) is nn.Parameter and p.is_floating_point()
+        }  # made at once in their dtype, so that large ones are not copied twice
         try:
-            model = copy.deepcopy(self.model).to(dtype)
+            model = copy.deepcopy(self.model, weights).to(dtype)
         except Exception as error:  # a model may hold anything
             raise CannotTell(f"the model cannot be copied in {short(dtype)}: {first_line(error)}") from error
         inputs = {n: x.to(dtype) if isinstance(x, Tensor) and x.is_floating_point() else x for n, x in self.inputs.items()}
-        return replace(self, model=model, inputs=inputs)
+        return self.anew(model=widened(model) if dtype == torch.float64 else model, inputs=inputs)
+
+    def anew(self, **changes: Any) -> Subject:
+        """The same with other weights, or in another mode: outputs are forgotten, and what is known of their shapes is not."""
+        fresh = replace(self, **changes)
+        shapes: dict[str, Any] = {name: self.__dict__[name] for name in ("lengths", "follows") if name in self.__dict__}
+        fresh.__dict__.update(shapes)
+        return fresh
+
+
+def alike(first: Inputs, second: Inputs) -> bool:
+    """The same inputs, number by number."""
+    if first.keys() != second.keys():
+        return False
+    return all(x is second[name] or same_numbers(x, second[name]) for name, x in first.items())
+
+
+def same_numbers(x: Any, y: Any) -> bool:
+    return isinstance(x, Tensor) and isinstance(y, Tensor) and x.dtype == y.dtype and torch.equal(x, y)
 
 
 def main_tensor(output: Any) -> Tensor | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, is_dataclass
@@ -42,7 +43,7 @@ class Calls(dict[Key, Call]):
 @contextmanager
 def watched(model: nn.Module, patches: Mapping[Key, Patch] | None = None) -> Iterator[Calls]:
     """Note every call inside the block; where there is a patch, the module's output is replaced by it."""
-    calls = Calls()
+    calls, copies = Calls(), Copies()
     stack: list[Call] = []
     counts: dict[str, int] = {}
     names = {module: name for name, module in model.named_modules()}
@@ -51,7 +52,7 @@ def watched(model: nn.Module, patches: Mapping[Key, Patch] | None = None) -> Ite
     def begins(module: nn.Module, args: Any, kwargs: Any) -> None:
         name = names[module]
         counts[name] = counts.get(name, -1) + 1
-        call = Call((name, counts[name]), stack[-1].key if stack else None, held((args, kwargs)))
+        call = Call((name, counts[name]), stack[-1].key if stack else None, held((args, kwargs), copies))
         if stack:
             stack[-1].children.append(call)
         calls[call.key] = call
@@ -59,13 +60,12 @@ def watched(model: nn.Module, patches: Mapping[Key, Patch] | None = None) -> Ite
 
     def ends(module: nn.Module, args: Any, kwargs: Any, output: Any) -> Any:
         call = stack.pop()
-        call.outputs = held(output)
+        call.outputs = held(output, copies)
         patch = (patches or {}).get(call.key)
         if patch is None or call.outputs is None:
             return None
-        fresh = patch(call.outputs)
-        call.outputs = {path: x.clone() for path, x in fresh.items()}
-        return rebuilt(output, iter(fresh.values()))
+        call.outputs = patch(call.outputs)
+        return rebuilt(output, iter([x.clone() for x in call.outputs.values()]))
 
     try:
         for module in names:
@@ -79,29 +79,45 @@ def watched(model: nn.Module, patches: Mapping[Key, Patch] | None = None) -> Ite
             handle.remove()
 
 
-def held(value: Any) -> Held:
+class Copies:
+    """Copies of tensors, one for each state of each: what one module gives the next one gets, and a cache goes to all."""
+
+    def __init__(self) -> None:
+        self.made: dict[int, tuple[weakref.ref[Tensor], int, Tensor]] = {}
+
+    def of(self, x: Tensor) -> Tensor:
+        if x.is_inference():  # its changes are not counted
+            return x.detach().clone()
+        whose, version, copy = self.made.get(id(x), (None, 0, x))
+        if whose is None or whose() is not x or version != x._version:
+            copy = x.detach().clone()
+            self.made[id(x)] = (weakref.ref(x), x._version, copy)
+        return copy
+
+
+def held(value: Any, copies: Copies) -> Held:
     """Copies of all tensors in a nest of containers, by where they are; None if something in it cannot be looked into."""
     found: dict[str, Tensor] = {}
-    return found if _hold(value, found, "") else None
+    return found if _hold(value, copies, found, "") else None
 
 
 PLAIN = (str, bytes, int, float, complex, slice, type, torch.dtype, torch.device)
 DEEPEST = 4  # objects inside objects that are looked into
 
 
-def _hold(value: Any, found: dict[str, Tensor], path: str, depth: int = 0) -> bool:
+def _hold(value: Any, copies: Copies, found: dict[str, Tensor], path: str, depth: int = 0) -> bool:
     if isinstance(value, Tensor):
-        found[path] = value.detach().clone()
+        found[path] = copies.of(value)
         return True
     if isinstance(value, Mapping):
-        return _all((_hold(each, found, f"{path}.{key}", depth) for key, each in value.items()))
+        return _all((_hold(each, copies, found, f"{path}.{key}", depth) for key, each in value.items()))
     if isinstance(value, list | tuple | set):
-        return _all((_hold(each, found, f"{path}.{i}", depth) for i, each in enumerate(value)))
+        return _all((_hold(each, copies, found, f"{path}.{i}", depth) for i, each in enumerate(value)))
     if is_dataclass(value) and not isinstance(value, type):
-        return _all(_hold(getattr(value, f.name), found, f"{path}.{f.name}", depth) for f in fields(value))
+        return _all(_hold(getattr(value, f.name), copies, found, f"{path}.{f.name}", depth) for f in fields(value))
     if value is None or isinstance(value, PLAIN) or callable(value):
         return True
-    return hasattr(value, "__dict__") and depth < DEEPEST and _hold(vars(value), found, path, depth + 1)  # a cache, say
+    return hasattr(value, "__dict__") and depth < DEEPEST and _hold(vars(value), copies, found, path, depth + 1)  # a cache, say
 
 
 def _all(answers: Iterator[bool]) -> bool:
@@ -122,6 +138,6 @@ def rebuilt(value: Any, fresh: Iterator[Tensor]) -> Any:
         return type(value)(rebuilt(each, fresh) for each in value)
     if is_dataclass(value) and not isinstance(value, type):
         return type(value)(**{f.name: rebuilt(getattr(value, f.name), fresh) for f in fields(value)})
-    for _ in held(value) or ():  # an object that is only looked into stays as it is
+    for _ in held(value, Copies()) or ():  # an object that is only looked into stays as it is
         next(fresh)
     return value

@@ -279,3 +279,40 @@ def test_a_model_that_does_not_run_is_an_error_of_one_line():
         check(3, X)
     with pytest.raises(ValueError, match=r"the model returned dict, and none of it is the tensor that counts"):
         check(lambda x: {"a": 1}, X)
+
+
+class Rounds(nn.Module):
+    """A sum that loses digits, taken in float32 whatever is given, as norms of most language models are."""
+
+    def __init__(self, by_place=0.0):
+        super().__init__()
+        self.by_place = by_place
+
+    def forward(self, x):
+        places = self.by_place * torch.arange(x.shape[1], dtype=x.dtype)[:, None]
+        return (((1 + places) * x + 300).float().mean(1) - 300).to(x.dtype)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_what_a_model_casts_to_float32_on_its_way_is_measured_in_float64_too(dtype):
+    for copy in (None, torch.float64):
+        found = check(Rounds(), X.to(dtype), symmetry=Permutations(), laws=["permutation"], dtype=copy)["permutation"]
+        assert (found.measured, found.dtype) == ("holds", "float64"), found
+        found = check(Rounds(1e-6), X.to(dtype), symmetry=Permutations(), laws=["permutation"], dtype=copy)["permutation"]
+        assert (found.measured, found.dtype) == ("broken", "float64"), found
+
+
+class Reuses(nn.Module):
+    """Gives the same tensor every time, with other numbers in it, as a captured graph does."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("out", torch.zeros(64, 13, 6))
+
+    def forward(self, x):
+        return self.out[: len(x), : x.shape[1]].copy_(2 * x)
+
+
+def test_a_model_may_write_into_what_it_gave_before():
+    found = check(Reuses(), X, symmetry=Permutations(), laws=["permutation"])["permutation"]
+    assert (found.declared, found.measured, found.error) == ("equivariant", "holds", 0.0)
