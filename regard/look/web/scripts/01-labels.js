@@ -18,7 +18,7 @@ function tamed(character) {
 
 // A token in a sentence; its own direction of writing does not reach beyond it.
 function token(label, place = null) {
-  return make("bdi", { class: "token" }, shown(label), place === null ? null : make("sub", {}, String(place)));
+  return make("bdi", { class: "token" }, shown(label), place === null ? null : make("sub", {}, `\u2009${place}`));
 }
 
 function clipped(text, most) {

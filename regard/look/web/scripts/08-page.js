@@ -70,7 +70,7 @@ class Page {
       if (open) tab.scrollIntoView({ block: "nearest", inline: "nearest" });
     }
     this.panel.setAttribute("aria-labelledby", `tab-${name}`);
-    this.panel.className = `panel ${name}`;
+    this.panel.className = `panel view-${name}`;
     refill(this.panel);
     views.get(name).draw(this.part, this.panel, this.here);
   }

@@ -83,7 +83,7 @@ async function enlarge(here, layer, head, place) {
   const readout = make("output", { class: "readout", "aria-live": "polite" });
   const name = `attention of layer ${layer.layer}, head ${number}: ${layer.n} queries by ${layer.m} keys`;
   const [matrixPlace, linesPlace] = [make("div", { class: "as-matrix" }), make("div", { class: "as-lines" })];
-  const figures = make("div", { class: "figures" }, matrixPlace, linesPlace);
+  const figures = make("div", { class: layer.m > LONG ? "figures long" : "figures" }, matrixPlace, linesPlace);
   const legend = make("div", { class: "legend" });
   const narrow = matchMedia("(max-width: 900px)").matches;
   attentionShown.as ??= narrow ? "matrix" : "both";
@@ -158,7 +158,7 @@ function labelsOf(stream, count) {
 }
 
 async function weightsOf(page, data, layer, head) {
-  if (data.live) {
+  if (data.live && served) {
     try {
       return await Weights.served(data.record, layer, head);
     } catch {

@@ -1,5 +1,7 @@
 // With a server behind the page: other inputs, heads that are silenced, tokens that change places.
 
+const served = /^https?:$/.test(location.protocol);  // a page that was saved is served no more
+
 function liveInput(page) {
   const { live } = page.data;
   const text = make("textarea", { rows: 2, "aria-label": "text", spellcheck: "false", maxlength: live.longest ?? null, placeholder: "Type something to look at" });
@@ -25,6 +27,7 @@ function liveInput(page) {
     const question = { text: live.text ? text.value : null, target: live.target ? target.value : null, image: picture, order, silence };
     const began = performance.now();
     try {
+      if (!served) throw new TypeError("a page that was saved has no server");
       const answer = await fetch("/api/look", { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(question) });
       const data = await answer.json();
       if (!answer.ok || data.error) throw new Error(data.error ?? `the server answered with ${answer.status}`);

@@ -76,7 +76,7 @@ function linePlot(here, { series, x, y, name, height = 300, logarithmic = false,
     const step = { ArrowLeft: -1, ArrowRight: 1, Home: -Infinity, End: Infinity }[event.key];
     if (!step) return;
     event.preventDefault();
-    const next = at === null ? 0 : placeOf(places, at) + step * (event.shiftKey ? 10 : 1);
+    const next = (at === null ? -1 : placeOf(places, at)) + step * (event.shiftKey ? 10 : 1);
     point(places[Math.min(places.length - 1, Math.max(0, next))]);
   });
   here.sized(element, (next) => {

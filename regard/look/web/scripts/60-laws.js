@@ -13,7 +13,7 @@ view("laws", "Laws", (part, place, here) => {
 
 function lawTable(rows) {
   const heads = ["law", "declared", "measured", "error", "tolerance"];
-  return make("table", { class: "laws" }, make("thead", {}, make("tr", {}, heads.map((head) => make("th", { scope: "col" }, head)))),
+  return make("table", { class: "law-table" }, make("thead", {}, make("tr", {}, heads.map((head) => make("th", { scope: "col" }, head)))),
     make("tbody", {}, rows.map((row) => {
       const more = make("tr", { class: "more", hidden: true }, make("td", { colspan: heads.length }, lawDetails(row)));
       const open = make("button", { type: "button", class: "law", "aria-expanded": "false" }, row.law);

@@ -1,0 +1,112 @@
+"""A real browser for tests: Debian's Chromium, driven by Playwright, that tells of every complaint and every request."""
+
+from __future__ import annotations
+
+import math
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+
+COMMAND = "sudo apt-get install chromium"
+QUIET = [
+    "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update", "--disable-sync",
+    "--no-first-run", "--disable-quic",
+]  # fmt: skip
+SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+DESK, PHONE = {"width": 1280, "height": 900}, {"width": 360, "height": 740}
+
+
+@contextmanager
+def chromium() -> Iterator[Browser]:
+    """One browser. Without it the tests are skipped, unless REGARD_BROWSER=required says that it has to be there."""
+    where = shutil.which("chromium")
+    if where is None:
+        words = f"no chromium to open pages with; {COMMAND}"
+        if os.environ.get("REGARD_BROWSER") == "required":
+            pytest.fail(words)
+        pytest.skip(words)
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=where, args=QUIET)
+        yield browser
+        browser.close()
+
+
+class Watched:
+    """A page and what it did that it should not: complaints in its console, and requests for anything but itself."""
+
+    def __init__(self, context: BrowserContext, allowed: str, expected: str) -> None:
+        self.page: Page = context.new_page()
+        self.complaints: list[str] = []
+        self.expected = expected
+        self.page.on("console", lambda said: self.said(said.type, said.text))
+        self.page.on("pageerror", lambda error: self.complaints.append(f"thrown: {error}"))
+        self.page.on("dialog", lambda dialog: (self.complaints.append(f"dialog: {dialog.message}"), dialog.dismiss()))
+        self.page.on("request", lambda request: self.requested(request.url, allowed))
+
+    def said(self, kind: str, words: str) -> None:
+        if kind in ("error", "warning") and not (self.expected and self.expected in words):
+            self.complaints.append(f"{kind}: {words}")
+
+    def requested(self, address: str, allowed: str) -> None:
+        if not address.startswith((allowed, "data:")):
+            self.complaints.append(f"request: {address}")
+
+
+@contextmanager
+def watched(
+    browser: Browser, *, allowed: str = "file:", expected: str = "", viewport: dict[str, int] = DESK, **options: Any
+) -> Iterator[Page]:
+    """A fresh page, which must have given no cause for complaint when the test is over, but for what was `expected`."""
+    with browser.new_context(viewport=viewport, **options) as context:
+        context.set_default_timeout(30_000)  # of a machine that is busy with something else
+        watching = Watched(context, allowed, expected)
+        yield watching.page
+        assert watching.complaints == []
+
+
+@contextmanager
+def opened(browser: Browser, where: Path, view: str = "", **options: Any) -> Iterator[Page]:
+    """A page that was written to a file."""
+    with watched(browser, **options) as shown:
+        shown.goto(where.as_uri() + (f"#view={view}" if view else ""))
+        yield shown
+
+
+def ready(shown: Page, mark: str = "regard:interactive") -> None:
+    shown.wait_for_function("name => performance.getEntriesByName(name).length > 0", arg=mark)
+
+
+def readout(shown: Page, within: str = "") -> str:
+    return plain(shown.locator(f"{within} .readout").first.inner_text())
+
+
+def point(shown: Page, n: int, m: int, i: int, j: int, within: str = "") -> str:
+    """The pointer goes to the middle of a cell of a matrix; what is then said."""
+    field = shown.locator(f"{within} .field").first
+    field.scroll_into_view_if_needed()
+    box = field.bounding_box()
+    assert box is not None
+    shown.mouse.move(box["x"] + (j + 0.5) * box["width"] / m, box["y"] + (i + 0.5) * box["height"] / n)
+    return readout(shown, within)
+
+
+def plain(text: str) -> str:
+    """What a reader sees, in one line."""
+    return " ".join(text.replace("\u2009", " ").split())
+
+
+def three(x: float) -> str:
+    """Three digits, as the page writes them."""
+    if x == 0:
+        return "0"
+    if abs(x) >= 0.001:
+        digits = max(0, 2 - math.floor(math.log10(abs(x))))
+        return f"{x:.{digits}f}".replace("-", "−")
+    first, power = f"{x:.1e}".split("e")
+    return f"{first}·10{str(int(power)).translate(SUPERSCRIPTS)}".replace("-", "−")
