@@ -22,7 +22,7 @@ class Stub:
     """A server that answers like `regard look`, and remembers what it was asked."""
 
     def __init__(self):
-        self.asked, self.weights = [], {}
+        self.asked, self.weights = [], {}  # questions; record -> layers of weights, h n n
         stub = self
 
         class Handler(BaseHTTPRequestHandler):

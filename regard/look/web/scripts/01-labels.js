@@ -1,6 +1,7 @@
 // Tokens are arbitrary text. Shown, each character is visible and none can change how the page around it reads.
 
-const VISIBLE = new Map([[" ", "·"], ["\n", "↵"], ["\t", "⇥"], ["\u00a0", "⍽"], ["\u200d", "\u200d"]]);  // the last joins emoji
+const VISIBLE = new Map([[" ", "·"], ["\n", "↵"], ["\t", "⇥"], ["\u00a0", "⍽"], ["\u200d", "\u200d"]]);  // the last one joins emoji
+const UNSEEN = /[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Zl}\p{Zp}]/u;
 
 function shown(label) {
   if (label === "") return "∅";
@@ -12,8 +13,7 @@ function shown(label) {
 function tamed(character) {
   const code = character.codePointAt(0);
   if (code < 32) return String.fromCodePoint(0x2400 + code);  // ␀ … ␟
-  if (/[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Zl}\p{Zp}]/u.test(character)) return `‹${code.toString(16).toUpperCase().padStart(4, "0")}›`;
-  return character;
+  return UNSEEN.test(character) ? `‹${code.toString(16).toUpperCase().padStart(4, "0")}›` : character;
 }
 
 // A token in a sentence; its own direction of writing does not reach beyond it.

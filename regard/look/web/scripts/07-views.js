@@ -23,6 +23,14 @@ class Here {
 
   repaint() {
     for (const painter of this.painters) painter();
+    this.inner?.repaint();
+  }
+
+  // for what is drawn anew while the view stays open; what was there before is over
+  afresh() {
+    this.inner?.close();
+    this.inner = new Here(this.page);
+    return this.inner;
   }
 
   // whenever the width of an element changes, and once at the beginning
@@ -42,6 +50,7 @@ class Here {
   }
 
   close() {
+    this.inner?.close();
     this.over.abort();
     this.painters = [];
   }

@@ -47,7 +47,8 @@ class Page {
     this.title.textContent = this.data.title;
     this.subtitle.textContent = this.data.subtitle ?? "";
     const notes = this.data.notes ?? [];
-    refill(this.notes, notes.length ? [make("h2", {}, "Notes"), make("ul", {}, notes.map((note) => make("li", {}, note)))] : null);
+    const list = make("ul", {}, notes.map((note) => make("li", {}, note)));
+    refill(this.notes, notes.length ? [make("h2", {}, "Notes"), list] : null);
     refill(this.tabs, this.parts.map((part) => make("button", {
       type: "button", role: "tab", id: `tab-${part.view}`, "aria-controls": "panel", onclick: () => this.open(part.view),
     }, views.get(part.view).title)));

@@ -94,7 +94,8 @@ function lines(here, { n, m, rows, columns, name, told, highest = 620 }) {
       context.fillRect(left ? 2 : width - room, y(k, of) - STEP / 2 + 1, room - 2, STEP - 2);
     };
     const first = Math.max(0, Math.floor(box.scrollTop / STEP) - 1);
-    const seen = other && listed ? listed : Array.from({ length: Math.min(count - first, Math.ceil(height / STEP) + 2) }, (_, k) => first + k);
+    const fit = Math.min(count - first, Math.ceil(height / STEP) + 2);
+    const seen = other && listed ? listed : Array.from({ length: fit }, (_, k) => first + k);
     for (const k of seen) {
       const strong = side === of && k === place;
       const weight = received?.get(k) ?? 0;

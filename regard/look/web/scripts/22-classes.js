@@ -1,7 +1,8 @@
 // What it is taken for.
 
 view("classes", "Classes", (part, place, here) => {
+  const { page } = here;
   refill(place, make("div", { class: "measured" }, make("h2", {}, "What the model takes it for"),
-    make("div", { class: "controls" }, here.page.before ? here.page.asked.compareButton() : null),
-    bars(part.likely, { named: words, before: here.page.partBefore?.likely ?? null, marked: part.likely[0]?.[0] })));
+    make("div", { class: "controls" }, page.before ? page.asked.compareButton() : null),
+    bars(part.likely, { named: words, before: page.partBefore?.likely ?? null, marked: part.likely[0]?.[0] })));
 });
