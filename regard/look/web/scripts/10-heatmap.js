@@ -3,7 +3,8 @@
 const TEXT = 12;          // a label takes so many pixels; those that do not fit are left out
 const LARGEST_CELL = 40;
 
-// n × m bytes, each the number of a colour. told(i, j) hears where the reader points, told(null) that she left.
+// n × m bytes, each the number of a colour; rows and columns: labels as they are shown.
+// told(i, j) hears where the reader points, told(null) that she left.
 // In a `square` map cells are as high as they are wide. `highest`: the map is not higher than so many pixels.
 function heatmap(here, { n, m, name, told, rows = null, columns = null, rowName, columnName, square = true, highest = 620 }) {
   const canvas = make("canvas", { class: "cells" });
@@ -40,7 +41,7 @@ function heatmap(here, { n, m, name, told, rows = null, columns = null, rowName,
   }
 
   function placed(label, side, k, node = make("bdi", { class: `label ${side}` })) {
-    node.textContent = clipped(shown(label), 40);
+    node.textContent = clipped(label, 40);
     const [top, left] = [`${size.top + (k + 0.5) * size.down}px`, `${size.left + (k + 0.5) * size.across}px`];
     Object.assign(node.style, side === "row" ? { top, width: `${size.left - 6}px` } : { left, height: `${size.top - 6}px` });
     return node;
@@ -133,7 +134,7 @@ function gutter(labels, most) {
   measuring.font = tokenFont(11.5);
   let widest = 12;
   for (const label of labels) {
-    widest = Math.max(widest, measuring.measureText(clipped(shown(label), 40)).width);
+    widest = Math.max(widest, measuring.measureText(clipped(label, 40)).width);
     if (widest >= most) return most;
   }
   return Math.ceil(widest) + 10;

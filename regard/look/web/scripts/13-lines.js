@@ -104,7 +104,7 @@ function lines(here, { n, m, rows, columns, name, told, highest = 620 }) {
       const figure = weight >= 0.005 ? weight.toFixed(2).replace(/^0/, "") : "";
       context.fillStyle = side === null || strong || weight >= FAINTEST ? ink : muted;
       context.textAlign = left ? "right" : "left";
-      const text = clipped(shown(labels[k]), 22);
+      const text = clipped(labels[k], 22);
       context.fillText(fitted(context, text, room - 12 - (figure ? 28 : 0)), left ? room - 4 : width - room + 4, y(k, of));
       context.textAlign = left ? "left" : "right";
       if (figure) context.fillText(figure, left ? 6 : width - 4, y(k, of));

@@ -124,7 +124,8 @@ class Enlarged {
 }
 
 function labelsOf(stream, count) {
-  return Array.from({ length: count }, (_, k) => stream.labels[k] ?? String(k));
+  const labels = shownLabels(stream);
+  return Array.from({ length: count }, (_, k) => labels[k] ?? String(k));
 }
 
 async function weightsOf(data, layer, head) {

@@ -77,7 +77,7 @@ function liveInput(page) {
       if (document.activeElement !== text) text.value = now?.text ?? "";
       if (document.activeElement !== target) target.value = now?.target ?? "";
       requestAnimationFrame(() => [text, target].forEach(grow));  // when it is known how wide they are
-      tokenChips(chips, live.move ? streams[0]?.labels ?? [] : [], move);
+      tokenChips(chips, live.move && streams.length ? shownLabels(streams[0]) : [], move);
     },
     silenceButton(layer, head) {
       const same = ([a, b]) => a === layer && b === head;

@@ -1,12 +1,12 @@
 // A text whose tokens are shaded and can be pointed at.
 
-// shade(k) -> colour or null; told(k) hears which token, or the one that was clicked when the pointer leaves
+// labels: as they are shown. shade(k) -> colour or null; told(k) hears which token, or the one that was clicked when the pointer leaves
 function shadedText(here, labels, { shade, told, name, now = null }) {
   let pinned = now;
   const pieces = labels.map((label, k) => (
-    make("span", { class: "piece", role: "option", id: freshName("piece"), "data-place": k }, shown(label))));
+    make("span", { class: "piece", role: "option", id: freshName("piece"), "data-place": k }, label)));
   const element = make("div", { class: "shaded-text", role: "listbox", tabindex: "0", "aria-label": name },
-    pieces.map((piece, k) => [piece, labels[k].includes("\n") ? make("br") : null]));
+    pieces.map((piece, k) => [piece, labels[k].includes("↵") ? make("br") : null]));
 
   function mark(k) {
     for (const [other, piece] of pieces.entries()) piece.setAttribute("aria-selected", String(other === k));

@@ -2,7 +2,7 @@
 
 view("next", "Next token", (part, place, here) => {
   const { page } = here;
-  const { labels } = page.data.streams[part.stream];
+  const labels = shownLabels(page.data.streams[part.stream]);
   const follows = part.what === "next";
   const before = sameLength(page.partBefore, part);
   const list = make("div", { class: "at-token", "aria-live": "polite" });
@@ -14,10 +14,10 @@ view("next", "Next token", (part, place, here) => {
     const then = before?.at[k];
     const known = at.actual !== null && at.actual !== undefined;
     const actual = known ? make("p", { class: "facts" }, follows ? "What really follows: " : "What is really there: ",
-      token(at.actual), " ", make("strong", {}, percent(at.p ?? 0)), at.rank ? `, rank ${whole(at.rank)}` : null,
+      token(shownToken(at.actual)), " ", make("strong", {}, percent(at.p ?? 0)), at.rank ? `, rank ${whole(at.rank)}` : null,
       then && then.p !== null ? `, before ${percent(then.p)}` : null) : null;
     refill(list, make("h2", {}, follows ? "After " : "In place of ", token(labels[k], k)), actual,
-      bars(at.likely, { named: (label) => token(label), before: then?.likely ?? null, marked: at.actual }));
+      bars(at.likely, { named: (label) => token(shownToken(label)), before: then?.likely ?? null, marked: at.actual }));
   }
 
   // how likely the token was where it is

@@ -4,5 +4,5 @@ view("classes", "Classes", (part, place, here) => {
   const { page } = here;
   refill(place, make("div", { class: "measured" }, make("h2", {}, "What the model takes it for"),
     make("div", { class: "controls" }, page.before ? page.asked.compareButton() : null),
-    bars(part.likely, { named: words, before: page.partBefore?.likely ?? null, marked: part.likely[0]?.[0] })));
+    bars(part.likely, { named: (label) => make("bdi", {}, shown(label)), before: page.partBefore?.likely ?? null, marked: part.likely[0]?.[0] })));
 });

@@ -4,6 +4,7 @@ const contributionShown = { as: null };
 
 view("contribution", "Contribution", (part, place, here) => {
   const stream = here.page.data.streams[part.stream];
+  const labels = shownLabels(stream);
   const figures = make("div");
   const readout = make("output", { class: "readout", "aria-live": "polite" });
   const ways = { ...(stream.grid ? { map: contributionMap } : {}), text: contributionText, bars: contributionBars };
@@ -14,13 +15,13 @@ view("contribution", "Contribution", (part, place, here) => {
       refill(readout, make("span", { class: "quiet" }, "Point at a token to read its numbers."));
       return;
     }
-    refill(readout, token(stream.labels[k], k), " ", part.columns.map((column) => make("span", { class: "item" },
+    refill(readout, token(labels[k], k), " ", part.columns.map((column) => make("span", { class: "item" },
       make("span", { class: "quiet" }, `${column.name} `), make("strong", {}, valueWords(column, k)), " ")));
   }
 
   function show() {
     figures.className = `contribution-figures as-${contributionShown.as}`;
-    refill(figures, ways[contributionShown.as](here.afresh(), part.columns, stream, say));
+    refill(figures, ways[contributionShown.as](here.afresh(), part.columns, labels, say, stream.grid));
     say(null);
   }
 
@@ -28,7 +29,7 @@ view("contribution", "Contribution", (part, place, here) => {
     contributionShown.as = way;
     show();
   });
-  const title = make("h2", {}, "What contributes to ", words(part.answer));
+  const title = make("h2", {}, "What contributes to ", make("bdi", {}, shown(part.answer)));
   refill(place, title, make("div", { class: "controls" }, wayChoice), readout, figures);
   show();
 });
@@ -37,10 +38,12 @@ function valueWords(column, k) {
   return column.signed ? signed(column.values[k]) : three(column.values[k]);
 }
 
-// from −1 to 1, or from 0 to 1
-function relative(column) {
-  const most = Math.max(1e-30, ...column.values.map((value) => Math.abs(value ?? 0)));
-  return column.values.map((value) => (value ?? 0) / most);
+// from −1 to 1, or from 0 to 1. What is spread evenly is to look so: 1 is at least three times the mean.
+function relative({ values, signed: hasSign }) {
+  const sizes = values.map((value) => Math.abs(value ?? 0));
+  const mean = sizes.reduce((sum, size) => sum + size, 0) / Math.max(1, sizes.length);
+  const most = Math.max(1e-30, hasSign ? 0 : 3 * mean, ...sizes);
+  return values.map((value) => (value ?? 0) / most);
 }
 
 function columnFigure(column, element) {
@@ -51,16 +54,15 @@ function columnHead(column) {
   return [make("h3", {}, column.name), make("p", { class: "sentence" }, column.sentence)];
 }
 
-function contributionText(inner, columns, stream, say) {
+function contributionText(inner, columns, labels, say) {
   return columns.map((column) => {
     const parts = relative(column);
     const shade = (k) => (column.signed ? diverging(0.75 * parts[k]) : underText(Math.max(0, parts[k])));
-    return columnFigure(column, shadedText(inner, stream.labels, { name: column.name, told: say, shade }));
+    return columnFigure(column, shadedText(inner, labels, { name: column.name, told: say, shade }));
   });
 }
 
-function contributionMap(inner, columns, stream, say) {
-  const { rows, columns: across, before } = stream.grid;
+function contributionMap(inner, columns, labels, say, { rows, columns: across, before }) {
   return columns.map((column) => {
     const parts = relative(column).slice(before);
     const told = (i, j) => say(i === null ? null : before + i * across + j);
@@ -71,7 +73,7 @@ function contributionMap(inner, columns, stream, say) {
   });
 }
 
-function contributionBars(inner, columns, stream, say) {
+function contributionBars(inner, columns, labels, say) {
   const fills = [];  // [element, its colour]
   const scaled = columns.map((column) => [column, relative(column)]);
   const cell = ([column, parts], k) => {
@@ -82,7 +84,7 @@ function contributionBars(inner, columns, stream, say) {
     return make("td", {}, make("span", { class: column.signed ? "track signed" : "track" }, fill),
       make("span", { class: "number" }, valueWords(column, k)));
   };
-  const rows = stream.labels.map((label, k) => make("tr", { onpointerenter: () => say(k) },
+  const rows = labels.map((label, k) => make("tr", { onpointerenter: () => say(k) },
     make("th", { scope: "row" }, token(label, k)), scaled.map((each) => cell(each, k))));
   inner.paint(() => fills.forEach(([fill, colour]) => {
     fill.style.background = css(colour());

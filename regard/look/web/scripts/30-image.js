@@ -64,13 +64,9 @@ class PictureFigure {
     return imageShown.way === "alone" ? k === imageShown.alone : !imageShown.off.has(this.layer.heads[k]);
   }
 
-  // how much head number k of the layer looks at a patch, and as a part of where it looks most
+  // how much head number k of the layer looks at a patch
   value(k, patch) {
     return this.maps.at(k * this.size + patch);
-  }
-
-  share(k, patch) {
-    return this.value(k, patch) / this.largest[k];
   }
 
   async load() {
@@ -80,14 +76,15 @@ class PictureFigure {
     Object.assign(this, { maps, rollout });
     imageShown.alone = Math.min(imageShown.alone, layer.heads.length - 1);
     const patches = Array.from({ length: this.size }, (_, patch) => patch);
-    this.largest = layer.heads.map((_, k) => Math.max(1e-12, ...patches.map((patch) => this.value(k, patch))));
+    this.strengths = layer.heads.map((_, k) => strengths(patches.map((patch) => this.value(k, patch))));
+    this.rolled = rollout ? strengths(patches.map((patch) => rollout.at(patch))) : null;
     refill(this.thumbs, layer.heads.map((head, k) => this.thumb(head, k)));
     this.paint();
   }
 
   thumb(head, k) {
     const canvas = make("canvas", { width: this.columns, height: this.rows });
-    paintPatches(canvas, this.rows, this.columns, (patch) => [ofHead(head), this.share(k, patch)]);
+    paintPatches(canvas, this.rows, this.columns, (patch) => [ofHead(head), this.strengths[k][patch]]);
     const touched = () => {
       if (imageShown.way === "alone") imageShown.alone = k;
       else if (!imageShown.off.delete(head)) imageShown.off.add(head);
@@ -98,29 +95,24 @@ class PictureFigure {
     }, make("span", { class: "map" }, canvas), make("span", { class: "caption" }, make("span", { class: "dot" }), `head ${head}`));
   }
 
-  // a patch takes the colour of the head that looks at it most, compared with where that head looks most
+  // a patch takes the colour of the head that looks at it most
   strongest(patch) {
     let [found, most] = [0, 0];
     this.layer.heads.forEach((head, k) => {
-      const now = this.lit(k) ? this.share(k, patch) : 0;
+      const now = this.lit(k) ? this.strengths[k][patch] : 0;
       if (now > most) [found, most] = [head, now];
     });
     return [ofHead(found), most];
   }
 
-  rolled(patch) {
-    const { low, high } = this.rollout;
-    return [ROLLOUT, (this.rollout.at(patch) - low) / Math.max(1e-12, high - low)];
-  }
-
   paint() {
     if (!this.maps) return;
-    paintPatches(this.canvas, this.rows, this.columns, (patch) => (this.areHeads ? this.strongest(patch) : this.rolled(patch)));
+    paintPatches(this.canvas, this.rows, this.columns, (patch) => (this.areHeads ? this.strongest(patch) : [ROLLOUT, this.rolled[patch]]));
     this.canvas.style.opacity = imageShown.strength;
     for (const [k, thumb] of [...this.thumbs.children].entries()) thumb.setAttribute("aria-pressed", String(this.lit(k)));
     this.thumbs.hidden = !this.areHeads;
     this.sentence.textContent = {
-      together: "Each patch has the colour of the head that looks at it most, as strong as it looks there.",
+      together: "Each patch has the colour of the head that looks at it most; the more than at others, the stronger.",
       alone: `Where head ${this.layer.heads[imageShown.alone]} looks.`,
       rollout: "Attention of all layers multiplied, with the residual connections: how much of each patch can reach the end.",
     }[imageShown.way];
@@ -152,6 +144,14 @@ class PictureFigure {
     return values.sort((a, b) => b[1] - a[1]).slice(0, 4).map(([head, value]) => (
       make("span", { class: "item" }, dot(head), `head ${head} `, make("strong", {}, three(value)), " ")));
   }
+}
+
+// How strongly patches are coloured, from 0 to 1: by how much more than the mean they get. A head that looks everywhere
+// alike, nowhere at more than three times the mean, stays faint.
+function strengths(values) {
+  const mean = values.reduce((sum, value) => sum + value, 0) / values.length;
+  const full = Math.max(3 * mean, ...values, 1e-12) - mean;
+  return values.map((value) => Math.max(0, value - mean) / full);
 }
 
 // painted(patch) -> [colour, how strong from 0 to 1]

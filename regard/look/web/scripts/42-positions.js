@@ -38,13 +38,14 @@ function levelsFigure(inner, levels, { title, axes, said, square }) {
   const [n, m] = levels.shape;
   const readout = make("output", { class: "readout short", "aria-live": "polite" });
   const around = levels.low < 0 && levels.high > 0;
-  const most = Math.max(Math.abs(levels.low), Math.abs(levels.high)) || 1;
+  const most = reach(Float32Array.from(levels.bytes, (_, k) => levels.at(k)));
   const quiet = () => refill(readout, make("span", { class: "quiet" }, axes));
   const told = (i, j) => (i === null ? quiet() : refill(readout, said(i, j), make("strong", {}, three(levels.at(i * m + j)))));
   const map = heatmap(inner, { n, m, name: title, square, highest: 420, told });
   const bar = around ? changeBar(most, "") : colourBar(sequential, [[0, three(levels.low)], [1, three(levels.high)]], "");
   inner.paint(() => {
-    const signedLevels = () => levels.bytes.map((_, k) => 128 + Math.round((127 * levels.at(k)) / most));
+    const part = (k) => Math.max(-1, Math.min(1, levels.at(k) / most));
+    const signedLevels = () => levels.bytes.map((_, k) => 128 + Math.round(127 * part(k)));
     map.show(around ? signedLevels() : levels.bytes, around ? divergingPalette() : sequentialPalette());
     bar.paint();
   });

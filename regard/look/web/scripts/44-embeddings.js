@@ -31,6 +31,7 @@ view("embeddings", "Embeddings", (part, place, here) => {
 
 function scatter(here, item, way) {
   const points = item[way];
+  const labels = shownLabels({ labels: item.labels, kind: here.page.data.input?.kind });
   const count = points.length;
   const groups = item.groups ? [...new Set(item.groups)].sort((a, b) => a - b) : null;
   const canvas = make("canvas");
@@ -91,7 +92,7 @@ function scatter(here, item, way) {
     const taken = Array.from({ length: count }, (_, k) => seen(k)).map(([x, y]) => [x - 4, y - 4, x + 4, y + 4]);
     for (let k = 0; k < count; k++) {
       const [x, y] = seen(k);
-      const text = clipped(shown(item.labels[k]), 18);
+      const text = clipped(labels[k], 18);
       const wide = context.measureText(text).width;
       const area = [x + 8, y - 7, x + 10 + wide, y + 7];
       if (area[2] > width || taken.some(([a, b, c, d]) => a < area[2] && c > area[0] && b < area[3] && d > area[1])) continue;
@@ -106,7 +107,7 @@ function scatter(here, item, way) {
     at = k;
     paint();
     if (k === null) refill(readout, make("span", { class: "quiet" }, planeWords(item, way)));
-    else refill(readout, token(item.labels[k], k), groups ? ` group ${item.groups[k]}` : "",
+    else refill(readout, token(labels[k], k), groups ? ` group ${item.groups[k]}` : "",
       make("span", { class: "quiet" }, `  (${three(xs[k])}, ${three(ys[k])})`));
   }
 

@@ -3,7 +3,7 @@
 view("laws", "Laws", (part, place, here) => {
   const verdicts = { true: ["good", "Every declared law holds."], false: ["bad", "A declared law is broken."] };
   const verdict = part.error ? ["bad", part.error] : verdicts[part.ok];
-  refill(place, make("h2", {}, "What the model promises, and what it does"),
+  refill(place, verdict || part.rows?.length ? make("h2", {}, "What the model promises, and what it does") : null,
     verdict ? make("p", { class: `verdict ${verdict[0]}` }, verdict[1]) : null,
     part.rows?.length ? make("div", { class: "scroll" }, lawTable(part.rows)) : null,
     part.actions?.length ? actionFigure(part.actions, here) : null);

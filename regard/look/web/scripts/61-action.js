@@ -44,9 +44,9 @@ async function showElement(inner, { order, left, right, n, c, error, holds }, [l
   const [a, b] = await Promise.all([unpackedOnce(left), unpackedOnce(right)]);
   if (inner.closed) return;
   const readout = make("output", { class: "readout short", "aria-live": "polite" });
-  const most = Math.max(Math.abs(low), Math.abs(high)) || 1;
-  const rows = order?.length === n ? order : null;
+  const rows = order?.length === n ? shownLabels({ labels: order, kind: inner.page.data.input?.kind }) : null;
   const value = (bytes, k) => low + (bytes[k] / 255) * (high - low);
+  const most = reach(Float32Array.from(b, (_, k) => value(b, k)));
   const outputs = [
     ["f(g x)", "first the change, then the model", (k) => value(a, k)],
     ["g f(x)", "first the model, then the change", (k) => value(b, k)],
