@@ -56,6 +56,7 @@ def test_next_token(browser, example):
 def test_what_is_filled_in(browser, tmp_path):
     view = {**pages.next_token(), "what": "filled"}
     with opened(browser, page.write(pages.page_of([view]), tmp_path / "filled.html")) as shown:
+        assert shown.get_by_role("tab").all_inner_texts() == ["Filled in"]
         shown.locator(".piece").nth(3).click()
         assert plain(shown.locator(".at-token h2").inner_text()) == "In place of ·on 3"
 

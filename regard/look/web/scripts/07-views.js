@@ -2,7 +2,7 @@
 
 const views = new Map();
 
-// draw(part, place, here) fills `place` with what `part` says. `here` lasts as long as the view is open.
+// title: words, or a function of the part. draw(part, place, here) fills `place` with what `part` says. `here` lasts as long as the view is open.
 function view(name, title, draw) {
   views.set(name, { title, draw });
 }

@@ -51,7 +51,7 @@ class Page {
     refill(this.notes, notes.length ? [make("h2", {}, "Notes"), list] : null);
     refill(this.tabs, this.parts.map((part) => make("button", {
       type: "button", role: "tab", id: `tab-${part.view}`, "aria-controls": "panel", onclick: () => this.open(part.view),
-    }, views.get(part.view).title)));
+    }, titleOf(part))));
     this.asked.show(this.data);
     this.open(this.part?.view ?? null);
   }
@@ -96,6 +96,11 @@ class Page {
     printing = now;
     this.here.repaint();
   }
+}
+
+function titleOf(part) {
+  const { title } = views.get(part.view);
+  return typeof title === "function" ? title(part) : title;
 }
 
 // What was looked at, when it cannot be changed.

@@ -35,7 +35,7 @@ async function enlarge(here, layer, head, place) {
 }
 
 function whereabouts({ name, kind, call, operator }) {
-  const words = [`${kind}-attention`, call ? `call ${call}` : null, operator].filter(Boolean);
+  const words = [kind === "edges" ? "attention along edges" : `${kind}-attention`, call ? `call ${call}` : null, operator].filter(Boolean);
   return make("p", { class: "facts" }, make("bdi", { class: "name" }, name || "the model"), ` · ${words.join(" · ")}`);
 }
 

@@ -19,12 +19,12 @@ function liveInput(page) {
     live.image ? make("label", { class: "picture-file" }, "Picture ", file) : null,
     make("div", { class: "controls" }, run, make("span", { class: "hint" }, "Ctrl + Enter"), state), error, chips);
   // what is shown was asked so; the next question differs from it in what was changed
-  const { input } = page.data;
-  let last = { text: input?.text ?? null, target: input?.target ?? null, image: null, order: null, silence: [] };
+  const written = ({ text: a, target: b }) => ({ text: live.text ? a ?? "" : null, target: live.target ? b ?? "" : null });
+  let last = { ...written(page.data.input ?? {}), image: null, order: null, silence: [] };
 
   async function ask(changes = {}) {
     if (run.disabled) return;
-    const typed = { text: live.text ? text.value : last.text, target: live.target ? target.value : last.target };
+    const typed = written({ text: text.value, target: target.value });
     const other = typed.text !== last.text || typed.target !== last.target;
     const question = { ...last, ...changes, ...typed, ...(other ? { order: null } : {}) };  // an order is one of the same tokens
     const began = performance.now();
@@ -35,7 +35,7 @@ function liveInput(page) {
     try {
       const data = await answered(question);
       last = question;
-      state.textContent = `done in ${((performance.now() - began) / 1000).toFixed(1)} s`;
+      state.textContent = `done in ${((performance.now() - began) / 1000).toFixed(2)} s`;
       page.replace(data);
     } catch (problem) {
       state.textContent = "";
@@ -73,9 +73,9 @@ function liveInput(page) {
 
   return {
     element,
-    show({ input: now, streams }) {
-      if (document.activeElement !== text) text.value = now?.text ?? "";
-      if (document.activeElement !== target) target.value = now?.target ?? "";
+    show({ input, streams }) {
+      if (document.activeElement !== text) text.value = input?.text ?? "";
+      if (document.activeElement !== target) target.value = input?.target ?? "";
       requestAnimationFrame(() => [text, target].forEach(grow));  // when it is known how wide they are
       tokenChips(chips, live.move && streams.length ? shownLabels(streams[0]) : [], move);
     },

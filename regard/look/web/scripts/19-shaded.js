@@ -1,6 +1,7 @@
 // A text whose tokens are shaded and can be pointed at.
 
-// labels: as they are shown. shade(k) -> colour or null; told(k) hears which token, or the one that was clicked when the pointer leaves
+// labels: as they are shown. shade(k) -> colour or null.
+// told(k) hears which token is pointed at, and when the pointer leaves the one that was clicked, or null.
 function shadedText(here, labels, { shade, told, name, now = null }) {
   let pinned = now;
   const pieces = labels.map((label, k) => (

@@ -1,6 +1,6 @@
 // What comes next, or what belongs there, at each token. The text is shaded by how likely the model found it.
 
-view("next", "Next token", (part, place, here) => {
+view("next", ({ what }) => (what === "next" ? "Next token" : "Filled in"), (part, place, here) => {
   const { page } = here;
   const labels = shownLabels(page.data.streams[part.stream]);
   const follows = part.what === "next";

@@ -107,7 +107,8 @@ class PictureFigure {
 
   paint() {
     if (!this.maps) return;
-    paintPatches(this.canvas, this.rows, this.columns, (patch) => (this.areHeads ? this.strongest(patch) : [ROLLOUT, this.rolled[patch]]));
+    const painted = this.areHeads ? (patch) => this.strongest(patch) : (patch) => [ROLLOUT, this.rolled[patch]];
+    paintPatches(this.canvas, this.rows, this.columns, painted);
     this.canvas.style.opacity = imageShown.strength;
     for (const [k, thumb] of [...this.thumbs.children].entries()) thumb.setAttribute("aria-pressed", String(this.lit(k)));
     this.thumbs.hidden = !this.areHeads;
