@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Dialog, Page, Request, sync_playwright
 
 COMMAND = "sudo apt-get install chromium"
 QUIET = [
@@ -33,41 +33,60 @@ def chromium() -> Iterator[Browser]:
         pytest.skip(words)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=where, args=QUIET)
+        browser.new_context(viewport=DESK).new_page()
         yield browser
         browser.close()
 
 
-class Watched:
-    """A page and what it did that it should not: complaints in its console, and requests for anything but itself."""
+class Watcher:
+    """What a page did that it should not: complaints in its console, and requests for anything but itself."""
 
-    def __init__(self, context: BrowserContext, allowed: str, expected: str) -> None:
-        self.page: Page = context.new_page()
+    def __init__(self, allowed: str, expected: str) -> None:
+        self.allowed, self.expected = allowed, expected
         self.complaints: list[str] = []
-        self.expected = expected
-        self.page.on("console", lambda said: self.said(said.type, said.text))
-        self.page.on("pageerror", lambda error: self.complaints.append(f"thrown: {error}"))
-        self.page.on("dialog", lambda dialog: (self.complaints.append(f"dialog: {dialog.message}"), dialog.dismiss()))
-        self.page.on("request", lambda request: self.requested(request.url, allowed))
+        self.heard = {"console": self.said, "pageerror": self.thrown, "dialog": self.asked, "request": self.requested}
 
-    def said(self, kind: str, words: str) -> None:
-        if kind in ("error", "warning") and not (self.expected and self.expected in words):
-            self.complaints.append(f"{kind}: {words}")
+    def said(self, message: ConsoleMessage) -> None:
+        if message.type in ("error", "warning") and not (self.expected and self.expected in message.text):
+            self.complaints.append(f"{message.type}: {message.text}")
 
-    def requested(self, address: str, allowed: str) -> None:
-        if not address.startswith((allowed, "data:")):
-            self.complaints.append(f"request: {address}")
+    def thrown(self, error: Exception) -> None:
+        self.complaints.append(f"thrown: {error}")
+
+    def asked(self, dialog: Dialog) -> None:
+        self.complaints.append(f"dialog: {dialog.message}")
+        dialog.dismiss()
+
+    def requested(self, request: Request) -> None:
+        if not request.url.startswith((self.allowed, "data:", "about:")):
+            self.complaints.append(f"request: {request.url}")
 
 
 @contextmanager
 def watched(
-    browser: Browser, *, allowed: str = "file:", expected: str = "", viewport: dict[str, int] = DESK, **options: Any
+    browser: Browser, *, allowed: str = "file:", expected: str = "", color_scheme: str = "light", **options: Any
 ) -> Iterator[Page]:
-    """A fresh page, which must have given no cause for complaint when the test is over, but for what was `expected`."""
-    with browser.new_context(viewport=viewport, **options) as context:
-        context.set_default_timeout(30_000)  # of a machine that is busy with something else
-        watching = Watched(context, allowed, expected)
-        yield watching.page
-        assert watching.complaints == []
+    """A page that must have given no cause for complaint when the test is over, but for what was `expected`.
+
+    Without options it is always the same one, emptied: a window of its own takes longer than most tests.
+    """
+    context = browser.new_context(**{"viewport": DESK, **options}) if options else browser.contexts[0]
+    page = context.new_page() if options else context.pages[0]
+    page.goto("about:blank")
+    page.emulate_media(media="screen", color_scheme=color_scheme)
+    page.set_default_timeout(30_000)  # of a machine that is busy with something else
+    watcher = Watcher(allowed, expected)
+    for event, heard in watcher.heard.items():
+        page.on(event, heard)
+    try:
+        yield page
+        page.evaluate("localStorage.clear()")
+    finally:
+        for event, heard in watcher.heard.items():
+            page.remove_listener(event, heard)
+        if options:
+            context.close()
+    assert watcher.complaints == []
 
 
 @contextmanager

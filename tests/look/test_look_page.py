@@ -13,12 +13,6 @@ VIEWS = ["attention", "next", "classes", "contribution", "image", "positions", "
 VIEWS += ["laws", "about"]
 
 
-@pytest.fixture(scope="module")
-def example(tmp_path_factory):
-    """The page with every view, written once."""
-    return page.write(pages.example(), tmp_path_factory.mktemp("page") / "example.html")
-
-
 # ---- the frame
 
 

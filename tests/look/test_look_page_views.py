@@ -9,11 +9,6 @@ from tests.look import pages
 from tests.look.browser import opened, plain, point, readout, ready, three
 
 
-@pytest.fixture(scope="module")
-def example(tmp_path_factory):
-    return page.write(pages.example(), tmp_path_factory.mktemp("page") / "example.html")
-
-
 def level(levels, *place):
     """A number as the page knows it: in 8 bits."""
     return levels["low"] + pack.unpacked(levels["data"], "u1", *levels["shape"])[place] / 255 * (levels["high"] - levels["low"])
