@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -101,6 +101,15 @@ def ready(shown: Page, mark: str = "regard:interactive") -> None:
     shown.wait_for_function("name => performance.getEntriesByName(name).length > 0", arg=mark)
 
 
+def eventually(shown: Page, asked: Callable[[], Any], wanted: Any) -> None:
+    """What is unpacked first is drawn a little later."""
+    for _ in range(200):
+        if asked() == wanted:
+            return
+        shown.wait_for_timeout(50)
+    assert asked() == wanted
+
+
 def readout(shown: Page, within: str = "") -> str:
     return plain(shown.locator(f"{within} .readout").first.inner_text())
 
@@ -108,6 +117,7 @@ def readout(shown: Page, within: str = "") -> str:
 def point(shown: Page, n: int, m: int, i: int, j: int, within: str = "") -> str:
     """The pointer goes to the middle of a cell of a matrix; what is then said."""
     field = shown.locator(f"{within} .field").first
+    field.wait_for()
     field.scroll_into_view_if_needed()
     box = field.bounding_box()
     assert box is not None

@@ -7,7 +7,7 @@ import torch
 
 from regard.look import page
 from tests.look import pages
-from tests.look.browser import PHONE, opened, plain, point, readout, ready, three
+from tests.look.browser import PHONE, eventually, opened, plain, point, readout, ready, three
 
 VIEWS = ["attention", "next", "classes", "contribution", "image", "positions", "filters", "embeddings", "curves", "samples"]
 VIEWS += ["laws", "about"]
@@ -119,8 +119,12 @@ def test_touch(browser, example):
 
 
 def test_printing_leaves_out_what_is_for_the_screen(browser, example):
-    with opened(browser, example, color_scheme="dark") as shown:
+    corner = "node => [...node.getContext('2d').getImageData(node.width - 2, 2, 1, 1).data.slice(0, 3)]"
+    with opened(browser, example, color_scheme="dark", expected="willReadFrequently") as shown:
+        ready(shown)
+        assert max(shown.locator(".cells").evaluate(corner)) < 60               # hidden by the mask: as dark as the paper
         shown.emulate_media(media="print")
+        eventually(shown, lambda: min(shown.locator(".cells").evaluate(corner)) > 240, True)
         assert not shown.get_by_role("tablist").is_visible() and not shown.locator(".controls").first.is_visible()
         assert shown.locator(".matrix").is_visible()
         assert shown.evaluate("getComputedStyle(document.body).color") == "rgb(26, 29, 34)"
@@ -205,8 +209,6 @@ def test_a_weight_that_is_not_listed_is_below_those_that_are(browser, tmp_path):
         assert point(shown, 4, 4, 3, 1).endswith(" 0")                        # fewer are listed than there is room for
         assert "2 largest weights of each row" in shown.locator(".legend").inner_text()
         shown.get_by_role("button", name="layer 0, head 1").click()
-        shown.get_by_role("heading", name="Layer 0, head 1").wait_for()
-        shown.wait_for_timeout(50)
         assert point(shown, 4, 4, 3, 3).endswith(" 1.00")
 
 

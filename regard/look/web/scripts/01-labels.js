@@ -29,7 +29,7 @@ function tamed(character) {
 
 // A label in a sentence, as it is shown; its own direction of writing does not reach beyond it.
 function token(text, place = null) {
-  return make("bdi", { class: "token" }, text, place === null ? null : make("sub", {}, `\u2009${place}`));
+  return make("bdi", { class: "token" }, clipped(text, 40), place === null ? null : make("sub", {}, `\u2009${place}`));
 }
 
 function clipped(text, most) {

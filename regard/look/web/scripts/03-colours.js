@@ -13,11 +13,11 @@ const HEADS = [
   [0.44, 0.13, 310],
 ];
 
-function dark() {
-  return document.documentElement.dataset.theme === "dark" && !printing;
-}
+const onPaper = matchMedia("print");  // what is printed is light
 
-let printing = false;
+function dark() {
+  return document.documentElement.dataset.theme === "dark" && !onPaper.matches;
+}
 
 function oklch(lightness, chroma, hue) {
   const a = chroma * Math.cos((hue * Math.PI) / 180);

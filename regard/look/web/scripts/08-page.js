@@ -18,8 +18,7 @@ class Page {
     place.append(head, this.asked.element, this.tabs, make("main", {}, this.panel), this.notes);
     this.tabs.addEventListener("keydown", (event) => this.stepped(event));
     addEventListener("hashchange", () => this.followed());
-    addEventListener("beforeprint", () => this.printed(true));
-    addEventListener("afterprint", () => this.printed(false));
+    onPaper.addEventListener("change", () => this.here.repaint());
     this.show();
   }
 
@@ -90,11 +89,6 @@ class Page {
   followed() {
     Object.assign(chosen, fromAddress());
     this.open(this.part?.view ?? null);
-  }
-
-  printed(now) {
-    printing = now;
-    this.here.repaint();
   }
 }
 

@@ -19,9 +19,10 @@ function linePlot(here, { series, x, y, name, height = 300, logarithmic = false,
   const [bottom, top] = rangeOf(known, logarithmic);
   let [width, at] = [0, null];
 
-  const across = (value) => MARGIN.left + ((width - MARGIN.left - MARGIN.right) * (value - left)) / (right - left || 1);
-  const part = (value) => ((logarithmic ? Math.log10(value) : value) - bottom) / (top - bottom);
-  const up = (value) => MARGIN.top + (height - MARGIN.top - MARGIN.bottom) * (1 - part(value));
+  const along = (value) => (right > left ? (value - left) / (right - left) : 0.5);
+  const across = (value) => MARGIN.left + (width - MARGIN.left - MARGIN.right) * along(value);
+  const high = (value) => ((logarithmic ? Math.log10(value) : value) - bottom) / (top - bottom);
+  const up = (value) => MARGIN.top + (height - MARGIN.top - MARGIN.bottom) * (1 - high(value));
 
   function paint() {
     if (!width) return;
@@ -76,8 +77,8 @@ function linePlot(here, { series, x, y, name, height = 300, logarithmic = false,
     say();
   };
   const under = (event) => {
-    const along = (event.clientX - frame.getBoundingClientRect().left - MARGIN.left) / (width - MARGIN.left - MARGIN.right);
-    return places[placeOf(places, left + along * (right - left))];
+    const part = (event.clientX - frame.getBoundingClientRect().left - MARGIN.left) / (width - MARGIN.left - MARGIN.right);
+    return places[placeOf(places, left + part * (right - left))];
   };
   frame.addEventListener("pointermove", (event) => event.pointerType === "mouse" && point(under(event)));
   frame.addEventListener("pointerleave", (event) => event.pointerType === "mouse" && point(null));
@@ -106,7 +107,7 @@ function rangeOf(series, logarithmic) {
       [low, high] = [Math.min(low, seen), Math.max(high, seen)];
     }
   }
-  const air = high > low ? 0.06 * (high - low) : 0.5;
+  const air = high > low ? 0.06 * (high - low) : 0.1 * Math.abs(high) || 0.5;
   return [low - air, high + air];
 }
 

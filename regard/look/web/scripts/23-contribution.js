@@ -38,12 +38,12 @@ function valueWords(column, k) {
   return column.signed ? signed(column.values[k]) : three(column.values[k]);
 }
 
-// from −1 to 1, or from 0 to 1. What is spread evenly is to look so: 1 is at least three times the mean.
-function relative({ values, signed: hasSign }) {
-  const sizes = values.map((value) => Math.abs(value ?? 0));
-  const mean = sizes.reduce((sum, size) => sum + size, 0) / Math.max(1, sizes.length);
-  const most = Math.max(1e-30, hasSign ? 0 : 3 * mean, ...sizes);
-  return values.map((value) => (value ?? 0) / most);
+// As colours: from −1 to 1, or from 0 to 1. What is spread evenly is to look so: full is at least three times the mean.
+function shades({ values, signed: hasSign }) {
+  const known = values.map((value) => value ?? 0);
+  const mean = known.reduce((sum, value) => sum + value, 0) / Math.max(1, known.length);
+  const full = hasSign ? reach(known) : Math.max(3 * mean, reach(known));
+  return known.map((value) => Math.max(hasSign ? -1 : 0, Math.min(1, value / full)));
 }
 
 function columnFigure(column, element) {
@@ -56,18 +56,18 @@ function columnHead(column) {
 
 function contributionText(inner, columns, labels, say) {
   return columns.map((column) => {
-    const parts = relative(column);
-    const shade = (k) => (column.signed ? diverging(0.75 * parts[k]) : underText(Math.max(0, parts[k])));
+    const parts = shades(column);
+    const shade = (k) => (column.signed ? diverging(0.75 * parts[k]) : underText(parts[k]));
     return columnFigure(column, shadedText(inner, labels, { name: column.name, told: say, shade }));
   });
 }
 
 function contributionMap(inner, columns, labels, say, { rows, columns: across, before }) {
   return columns.map((column) => {
-    const parts = relative(column).slice(before);
+    const parts = shades(column).slice(before);
     const told = (i, j) => say(i === null ? null : before + i * across + j);
     const map = heatmap(inner, { n: rows, m: across, name: column.name, highest: 300, told });
-    inner.paint(() => map.show(Uint8Array.from(parts, (part) => (column.signed ? 128 + 127 * part : 255 * Math.max(0, part))),
+    inner.paint(() => map.show(Uint8Array.from(parts, (part) => (column.signed ? 128 + 127 * part : 255 * part)),
       column.signed ? divergingPalette() : sequentialPalette()));
     return columnFigure(column, map.element);
   });
@@ -75,12 +75,13 @@ function contributionMap(inner, columns, labels, say, { rows, columns: across, b
 
 function contributionBars(inner, columns, labels, say) {
   const fills = [];  // [element, its colour]
-  const scaled = columns.map((column) => [column, relative(column)]);
-  const cell = ([column, parts], k) => {
-    const size = Math.abs(parts[k]);
-    const [left, width] = column.signed ? [parts[k] < 0 ? 50 - 50 * size : 50, 50 * size] : [0, 100 * size];
+  const scaled = columns.map((column) => [column, Math.max(1e-30, ...column.values.map((value) => Math.abs(value ?? 0)))]);
+  const cell = ([column, most], k) => {
+    const value = column.values[k] ?? 0;
+    const size = Math.abs(value) / most;
+    const [left, width] = column.signed ? [value < 0 ? 50 - 50 * size : 50, 50 * size] : [0, 100 * size];
     const fill = make("span", { class: "fill", style: `left: ${left}%; width: ${width}%` });
-    fills.push([fill, () => (column.signed ? diverging(parts[k] < 0 ? -0.8 : 0.8) : sequential(0.6))]);
+    fills.push([fill, () => (column.signed ? diverging(value < 0 ? -0.8 : 0.8) : sequential(0.6))]);
     return make("td", {}, make("span", { class: column.signed ? "track signed" : "track" }, fill),
       make("span", { class: "number" }, valueWords(column, k)));
   };
