@@ -269,8 +269,8 @@ def translation() -> View:
 
 
 def large(layers: int = 12, heads: int = 12, n: int = 512) -> View:
-    """As large as a page should ever have to be: random causal weights."""
+    """As large as a page should ever have to be: random causal weights, the same in each layer so that they are soon made."""
     random = torch.Generator().manual_seed(0)
+    one = layer_of(attended(3 * torch.randn(heads, n, n, generator=random)), 0, count=24)
     labels = [f" token{k}" for k in range(n)]
-    made = [layer_of(attended(3 * torch.randn(heads, n, n, generator=random)), k, count=pack.TOP) for k in range(layers)]
-    return page_of([{"view": "attention", "layers": made}], labels)
+    return page_of([{"view": "attention", "layers": [{**one, "layer": k} for k in range(layers)]}], labels)

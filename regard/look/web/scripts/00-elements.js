@@ -65,6 +65,7 @@ function picker(words, options, now, changed) {
 }
 
 function slider(words, { low, high, step, now }, changed) {
-  const input = make("input", { type: "range", min: low, max: high, step, value: now, oninput: () => changed(Number(input.value)) });
+  const heard = () => changed(Number(input.value));
+  const input = make("input", { type: "range", min: low, max: high, step, value: now, oninput: heard });
   return make("label", { class: "slider" }, make("span", {}, words), input);
 }

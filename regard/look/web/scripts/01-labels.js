@@ -1,7 +1,9 @@
-// Tokens are arbitrary text. Shown, each character is visible and none can change how the page around it reads.
+// Labels are arbitrary text. Shown, each character is visible and none can change how the page around it reads.
 
-const VISIBLE = new Map([[" ", "·"], ["\n", "↵"], ["\t", "⇥"], ["\u00a0", "⍽"], ["\u200d", "\u200d"]]);  // the last joins emoji
+const VISIBLE = new Map([["\n", "↵"], ["\t", "⇥"], ["\u00a0", "⍽"], ["\u200d", "\u200d"]]);  // the last one joins emoji
+const UNSEEN = /[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Zl}\p{Zp}]/u;
 
+// A label in words, such as the name of a class.
 function shown(label) {
   if (label === "") return "∅";
   let text = "";
@@ -9,24 +11,28 @@ function shown(label) {
   return text === "\u200d" ? "‹200D›" : text;
 }
 
+// A token of a text, in which spaces count.
+function shownToken(label) {
+  return shown(label).replaceAll(" ", "·");
+}
+
+// All labels of a stream, as they are shown.
+function shownLabels({ labels, kind }) {
+  return labels.map(kind === "text" ? shownToken : shown);
+}
+
 function tamed(character) {
   const code = character.codePointAt(0);
   if (code < 32) return String.fromCodePoint(0x2400 + code);  // ␀ … ␟
-  if (/[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Zl}\p{Zp}]/u.test(character)) return `‹${code.toString(16).toUpperCase().padStart(4, "0")}›`;
-  return character;
+  return UNSEEN.test(character) ? `‹${code.toString(16).toUpperCase().padStart(4, "0")}›` : character;
 }
 
-// A token in a sentence; its own direction of writing does not reach beyond it.
-function token(label, place = null) {
-  return make("bdi", { class: "token" }, shown(label), place === null ? null : make("sub", {}, String(place)));
+// A label in a sentence, as it is shown; its own direction of writing does not reach beyond it.
+function token(text, place = null) {
+  return make("bdi", { class: "token" }, clipped(text, 40), place === null ? null : make("sub", {}, `\u2009${place}`));
 }
 
 function clipped(text, most) {
   const characters = [...text];
   return characters.length <= most ? text : characters.slice(0, most - 1).join("") + "…";
-}
-
-// A label that names something in words, such as a class: spaces stay spaces.
-function words(label) {
-  return make("bdi", {}, [...label].map((character) => (character === " " ? " " : shown(character))).join(""));
 }

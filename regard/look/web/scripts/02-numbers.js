@@ -12,7 +12,8 @@ function three(x) {
 function tens(x) {
   if (!Number.isFinite(x)) return "∞";
   const [digits, power] = x.toExponential(1).split("e");
-  return `${digits}·10${[...String(Number(power))].map((c) => "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"["-0123456789".indexOf(c)]).join("")}`;
+  const raised = [...String(Number(power))].map((character) => "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"["-0123456789".indexOf(character)]);
+  return `${digits}·10${raised.join("")}`;
 }
 
 function signed(x) {
@@ -22,7 +23,7 @@ function signed(x) {
 function percent(p) {
   const hundred = 100 * p;
   if (hundred > 0 && hundred < 0.01) return "<0.01 %";
-  return `${hundred >= 99.95 ? hundred.toFixed(0) : hundred >= 10 ? hundred.toFixed(1) : hundred >= 1 ? hundred.toFixed(1) : hundred.toFixed(2)} %`;
+  return `${hundred.toFixed(hundred >= 99.95 ? 0 : hundred >= 1 ? 1 : 2)} %`;
 }
 
 function whole(x) {

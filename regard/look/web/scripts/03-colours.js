@@ -1,17 +1,23 @@
 // Colours, made in OKLCH (lightness, chroma, hue), where equal steps look equal. Zero is always close to the paper.
 
 // hue and chroma belong to a lightness; a light page uses the ramp from its light end, a dark page from its dark end
-const RAMP = [[0.20, 0.008, 285], [0.34, 0.100, 284], [0.50, 0.130, 262], [0.66, 0.115, 222], [0.80, 0.090, 190], [0.92, 0.045, 170], [0.99, 0.002, 160]];
+const RAMP = [
+  [0.20, 0.008, 285], [0.34, 0.100, 284], [0.50, 0.130, 262], [0.66, 0.115, 222], [0.80, 0.090, 190],
+  [0.92, 0.045, 170], [0.99, 0.002, 160],
+];
 const ENDS = { light: [0.99, 0.26], dark: [0.225, 0.95] };
 
 // far apart in hue and in lightness, so that they are told apart without colour vision, too
-const HEADS = [[0.52, 0.16, 258], [0.70, 0.15, 60], [0.60, 0.12, 168], [0.62, 0.19, 350], [0.76, 0.10, 222], [0.50, 0.16, 32], [0.82, 0.15, 98], [0.44, 0.13, 310]];
+const HEADS = [
+  [0.52, 0.16, 258], [0.70, 0.15, 60], [0.60, 0.12, 168], [0.62, 0.19, 350], [0.76, 0.10, 222], [0.50, 0.16, 32], [0.82, 0.15, 98],
+  [0.44, 0.13, 310],
+];
+
+const onPaper = matchMedia("print");  // what is printed is light
 
 function dark() {
-  return document.documentElement.dataset.theme === "dark" && !printing;
+  return document.documentElement.dataset.theme === "dark" && !onPaper.matches;
 }
-
-let printing = false;
 
 function oklch(lightness, chroma, hue) {
   const a = chroma * Math.cos((hue * Math.PI) / 180);
@@ -84,6 +90,21 @@ function legible(rgb) {
   return luminance(rgb) > 0.18 ? "#14161a" : "#fff";
 }
 
+// Weights and probabilities are drawn as their roots, or small ones would be invisible.
+const ROOTS = [0, 0.01, 0.1, 0.25, 0.5, 1].map((p) => [Math.sqrt(p), String(p).replace(/^0\./, ".")]);
+
+// A size that all but a few numbers stay below: one that stands out must not hide the others.
+function reach(values) {
+  const sizes = Float32Array.from(values, Math.abs).sort();
+  const nearly = sizes[Math.floor(0.99 * (sizes.length - 1))];
+  const largest = sizes[sizes.length - 1];
+  return (largest > 2 * nearly && nearly > 0 ? nearly : largest) || 1;
+}
+
+function changeBar(most, title) {
+  return colourBar((t) => diverging(2 * t - 1), [[0, three(-most)], [0.5, "0"], [1, three(most)]], title);
+}
+
 // A bar that says what the colours mean. stops: [[place from 0 to 1, words], …]
 function colourBar(colour, stops, title) {
   const bar = make("span", { class: "bar" });
@@ -92,5 +113,7 @@ function colourBar(colour, stops, title) {
     bar.style.background = `linear-gradient(to right, ${colours.join(", ")})`;
   };
   const marks = stops.map(([place, text]) => make("span", { class: "mark", style: `left: ${100 * place}%` }, text));
-  return { element: make("div", { class: "colour-bar", role: "img", "aria-label": title }, make("span", { class: "what" }, title), make("span", { class: "scale" }, bar, marks)), paint };
+  const element = make("div", { class: "colour-bar", role: "img", "aria-label": title || "what the colours mean" },
+    make("span", { class: "what" }, title), make("span", { class: "scale" }, bar, marks));
+  return { element, paint };
 }

@@ -2,7 +2,7 @@
 
 const views = new Map();
 
-// draw(part, place, here) fills `place` with what `part` says. `here` lasts as long as the view is open.
+// title: words, or a function of the part. draw(part, place, here) fills `place` with what `part` says. `here` lasts as long as the view is open.
 function view(name, title, draw) {
   views.set(name, { title, draw });
 }
@@ -23,6 +23,14 @@ class Here {
 
   repaint() {
     for (const painter of this.painters) painter();
+    this.inner?.repaint();
+  }
+
+  // for what is drawn anew while the view stays open; what was there before is over
+  afresh() {
+    this.inner?.close();
+    this.inner = new Here(this.page);
+    return this.inner;
   }
 
   // whenever the width of an element changes, and once at the beginning
@@ -42,6 +50,7 @@ class Here {
   }
 
   close() {
+    this.inner?.close();
     this.over.abort();
     this.painters = [];
   }

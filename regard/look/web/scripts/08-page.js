@@ -18,8 +18,7 @@ class Page {
     place.append(head, this.asked.element, this.tabs, make("main", {}, this.panel), this.notes);
     this.tabs.addEventListener("keydown", (event) => this.stepped(event));
     addEventListener("hashchange", () => this.followed());
-    addEventListener("beforeprint", () => this.printed(true));
-    addEventListener("afterprint", () => this.printed(false));
+    onPaper.addEventListener("change", () => this.here.repaint());
     this.show();
   }
 
@@ -47,10 +46,11 @@ class Page {
     this.title.textContent = this.data.title;
     this.subtitle.textContent = this.data.subtitle ?? "";
     const notes = this.data.notes ?? [];
-    refill(this.notes, notes.length ? [make("h2", {}, "Notes"), make("ul", {}, notes.map((note) => make("li", {}, note)))] : null);
+    const list = make("ul", {}, notes.map((note) => make("li", {}, note)));
+    refill(this.notes, notes.length ? [make("h2", {}, "Notes"), list] : null);
     refill(this.tabs, this.parts.map((part) => make("button", {
       type: "button", role: "tab", id: `tab-${part.view}`, "aria-controls": "panel", onclick: () => this.open(part.view),
-    }, views.get(part.view).title)));
+    }, titleOf(part))));
     this.asked.show(this.data);
     this.open(this.part?.view ?? null);
   }
@@ -70,7 +70,7 @@ class Page {
       if (open) tab.scrollIntoView({ block: "nearest", inline: "nearest" });
     }
     this.panel.setAttribute("aria-labelledby", `tab-${name}`);
-    this.panel.className = `panel ${name}`;
+    this.panel.className = `panel view-${name}`;
     refill(this.panel);
     views.get(name).draw(this.part, this.panel, this.here);
   }
@@ -90,11 +90,11 @@ class Page {
     Object.assign(chosen, fromAddress());
     this.open(this.part?.view ?? null);
   }
+}
 
-  printed(now) {
-    printing = now;
-    this.here.repaint();
-  }
+function titleOf(part) {
+  const { title } = views.get(part.view);
+  return typeof title === "function" ? title(part) : title;
 }
 
 // What was looked at, when it cannot be changed.

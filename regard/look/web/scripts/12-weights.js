@@ -1,12 +1,14 @@
 // The weights of one head: those that the page lists, or all of them when a server has them.
 
+const NOTHING = 4e-6;  // a small map has no byte for less: there, as under a mask, nothing is drawn
+
 const lists = new WeakMap();  // layer -> promise of its lists
 
 function listsOf(layer) {
   if (!lists.has(layer)) {
     const { columns, weights } = layer.largest;
-    lists.set(layer, Promise.all([unpacked(columns), unpacked(weights), smallOf(layer)]).then(([where, what, small]) => (
-      { columns: sixteens(where), weights: fromHalves(what), small })));
+    const parts = Promise.all([unpacked(columns), unpacked(weights), smallOf(layer)]);
+    lists.set(layer, parts.then(([where, what, small]) => ({ columns: sixteens(where), weights: fromHalves(what), small })));
   }
   return lists.get(layer);
 }
@@ -41,7 +43,8 @@ class Weights {
       smallest[i] = found < count ? 0 : least;
     }
     // a small map says what the largest weight of a block is, which is often a closer bound
-    const block = (i, j) => small[(place * height + Math.floor((i * height) / n)) * width + Math.floor((j * width) / m)];
+    const row = (i) => place * height + Math.floor((i * height) / n);
+    const block = (i, j) => small[row(i) * width + Math.floor((j * width) / m)];
     return new Weights(n, m, values, (i, j) => Math.min(smallest[i], ((block(i, j) + 0.5) / 255) ** 2));
   }
 
@@ -70,7 +73,7 @@ class Weights {
 
   fill() {
     const { n, m, values } = this;
-    const filled = new Float32Array(n * m);
+    const filled = Float32Array.from(values);
     const bounds = new Float32Array(m);
     for (let i = 0; i < n; i++) {
       let [left, free] = [1, 0];
@@ -79,10 +82,10 @@ class Weights {
         const known = !Number.isNaN(value);
         bounds[j] = known ? -1 : this.bound(i, j);
         if (known) left -= value;
-        else if (bounds[j] > 4e-6) free += 1;
+        else if (bounds[j] > NOTHING) free += 1;
       }
       const share = Math.max(0, left) / Math.max(1, free);
-      for (let j = 0; j < m; j++) filled[i * m + j] = bounds[j] < 0 ? values[i * m + j] : bounds[j] > 4e-6 ? Math.min(share, bounds[j]) : 0;
+      for (let j = 0; j < m; j++) if (bounds[j] >= 0) filled[i * m + j] = bounds[j] > NOTHING ? Math.min(share, bounds[j]) : 0;
     }
     return filled;
   }

@@ -1,10 +1,10 @@
 // What comes next, or what belongs there, at each token. The text is shaded by how likely the model found it.
 
-view("next", "Next token", (part, place, here) => {
-  const labels = here.page.data.streams[part.stream].labels;
+view("next", ({ what }) => (what === "next" ? "Next token" : "Filled in"), (part, place, here) => {
+  const { page } = here;
+  const labels = shownLabels(page.data.streams[part.stream]);
   const follows = part.what === "next";
-  const before = sameLength(here.page.partBefore, part);
-  const given = (k) => (follows ? part.at[k - 1] : part.at[k]);  // what was expected where token k is
+  const before = sameLength(page.partBefore, part);
   const list = make("div", { class: "at-token", "aria-live": "polite" });
   const last = Math.min(labels.length, part.at.length) - 1;
 
@@ -12,27 +12,29 @@ view("next", "Next token", (part, place, here) => {
     const at = part.at[k];
     if (!at) return;
     const then = before?.at[k];
-    const actual = at.actual === null || at.actual === undefined ? null : make("p", { class: "facts" },
-      follows ? "What really follows: " : "What is really there: ", token(at.actual), " ", make("strong", {}, percent(at.p)), at.rank ? `, rank ${whole(at.rank)}` : null,
-      then && then.p !== null ? make("span", { class: "quiet" }, `, before ${percent(then.p)}`) : null);
+    const known = at.actual !== null && at.actual !== undefined;
+    const actual = known ? make("p", { class: "facts" }, follows ? "What really follows: " : "What is really there: ",
+      token(shownToken(at.actual)), " ", make("strong", {}, percent(at.p ?? 0)), at.rank ? `, rank ${whole(at.rank)}` : null,
+      then && then.p !== null ? `, before ${percent(then.p)}` : null) : null;
     refill(list, make("h2", {}, follows ? "After " : "In place of ", token(labels[k], k)), actual,
-      bars(at.likely, { named: (label) => token(label), before: then?.likely ?? null, marked: at.actual }));
+      bars(at.likely, { named: (label) => token(shownToken(label)), before: then?.likely ?? null, marked: at.actual }));
   }
 
-  const text = shadedText(here, labels, {
-    name: follows ? "tokens; choose one to see what follows it" : "tokens; choose one to see what belongs there",
-    shade: (k) => {
-      const p = given(k)?.p;
-      return p === null || p === undefined ? null : sequential(0.62 * Math.sqrt(p));
-    },
-    told: (k) => show(k ?? last), now: last,
-  });
-  const bar = colourBar((t) => sequential(0.62 * t), [0, 0.01, 0.1, 0.25, 0.5, 1].map((p) => [Math.sqrt(p), String(p).replace(/^0\./, ".")]), "probability");
+  // how likely the token was where it is
+  function shade(k) {
+    const p = (follows ? part.at[k - 1] : part.at[k])?.p;
+    return p === null || p === undefined ? null : underText(Math.sqrt(p));
+  }
+
+  const name = follows ? "tokens; choose one to see what follows it" : "tokens; choose one to see what belongs there";
+  const text = shadedText(here, labels, { name, shade, told: (k) => show(k ?? last), now: last });
+  const bar = colourBar(underText, ROOTS, "probability");
   here.paint(bar.paint);
-  refill(place, make("div", { class: "side-by-side" },
-    make("div", {}, make("div", { class: "title-line" }, make("h2", {}, "The text"), make("p", { class: "facts" }, "shaded by how likely the model found each token")),
-      make("div", { class: "controls" }, here.page.before ? here.page.asked.compareButton() : null), text.element, make("div", { class: "legend" }, bar.element)),
-    list));
+  const title = make("div", { class: "title-line" }, make("h2", {}, "The text"),
+    make("p", { class: "facts" }, "shaded by how likely the model found each token"));
+  const controls = make("div", { class: "controls" }, page.before ? page.asked.compareButton() : null);
+  const legend = make("div", { class: "legend" }, bar.element);
+  refill(place, make("div", { class: "side-by-side" }, make("div", {}, title, controls, text, legend), list));
   show(last);
 });
 

@@ -1,7 +1,9 @@
 // What it is taken for.
 
 view("classes", "Classes", (part, place, here) => {
+  const { page } = here;
+  const named = (label) => make("bdi", {}, shown(label));
   refill(place, make("div", { class: "measured" }, make("h2", {}, "What the model takes it for"),
-    make("div", { class: "controls" }, here.page.before ? here.page.asked.compareButton() : null),
-    bars(part.likely, { named: words, before: here.page.partBefore?.likely ?? null, marked: part.likely[0]?.[0] })));
+    make("div", { class: "controls" }, page.before ? page.asked.compareButton() : null),
+    bars(part.likely, { named, before: page.partBefore?.likely ?? null, marked: part.likely[0]?.[0] })));
 });

@@ -1,32 +1,36 @@
 // How a training went: loss at each step, smoothed and on the validation split, and what else was measured.
 
-const curvesShown = { logarithmic: false };
+const curvesShown = { scale: "linear" };
 
 view("curves", "Curves", (part, place, here) => {
   const figures = make("div", { class: "curves-figures" });
-  const best = (part.validation ?? []).reduce((a, b) => (a === null || b[1] < a[1] ? b : a), null);
-  let inner = null;
+  const { training = [], smoothed = [], validation = [], measures = {} } = part;
+  const best = validation.reduce((found, point) => (found === null || point[1] < found[1] ? point : found), null);
   const ink = (number) => () => css(ofHead(number));
-  const losses = () => [
-    { name: "each step", points: part.training ?? [], colour: ink(0), width: 1, faint: true },
-    { name: "smoothed", points: part.smoothed ?? [], colour: ink(0), width: 2.2 },
-    { name: "validation", points: part.validation ?? [], colour: ink(5), width: 1.8, dots: (part.validation ?? []).length <= 60, ringed: best },
-  ].filter(({ points }) => points.length);
+  const few = (points) => points.length <= 60;
+  const losses = [
+    { name: "each step", points: training, colour: ink(0), width: 1, faint: true },
+    { name: "smoothed", points: smoothed, colour: ink(0), width: 2.2 },
+    { name: "validation", points: validation, colour: ink(5), dots: few(validation), ringed: best },
+  ];
 
   function show() {
-    inner?.close();
-    inner = new Here(here.page);
-    const main = linePlot(inner, { series: losses(), x: "step", y: "loss", name: "loss by step", height: 360, logarithmic: curvesShown.logarithmic, wholeSteps: true });
-    const others = Object.entries(part.measures ?? {}).map(([name, points], k) => linePlot(inner, { series: [{ name, points, colour: ink(k + 2), width: 2, dots: points.length <= 60 }], x: "step", y: name, name: `${name} by step`, height: 220, wholeSteps: true }).element);
-    refill(figures, main.element, others.length ? make("div", { class: "small-plots" }, others) : null);
+    const inner = here.afresh();
+    const logarithmic = curvesShown.scale === "logarithmic";
+    const main = linePlot(inner, { series: losses, x: "step", y: "loss", name: "loss by step", height: 360, logarithmic });
+    const others = Object.entries(measures).map(([name, points], k) => linePlot(inner, {
+      series: [{ name, points, colour: ink(k + 2), width: 2, dots: few(points) }],
+      x: "step", y: name, name: `${name} by step`, height: 220, hint: false,
+    }));
+    refill(figures, main, others.length ? make("div", { class: "small-plots" }, others) : null);
   }
 
-  here.painters.push(() => inner.repaint());
-  here.over.signal.addEventListener("abort", () => inner.close());
-  refill(place, make("div", { class: "title-line" }, make("h2", {}, "Training"), best ? make("p", { class: "facts" }, `best validation loss ${three(best[1])} at step ${whole(best[0])}`) : null),
-    make("div", { class: "controls" }, choice("scale of the loss", [["plain", "linear"], ["logarithmic", "logarithmic"]], curvesShown.logarithmic ? "logarithmic" : "plain", (scale) => {
-      curvesShown.logarithmic = scale === "logarithmic";
-      show();
-    })), figures);
+  const scale = choice("scale of the loss", ["linear", "logarithmic"].map((name) => [name, name]), curvesShown.scale, (name) => {
+    curvesShown.scale = name;
+    show();
+  });
+  const found = best ? make("p", { class: "facts" }, `best validation loss ${three(best[1])} at step ${whole(best[0])}`) : null;
+  const title = make("div", { class: "title-line" }, make("h2", {}, "Training"), found);
+  refill(place, title, make("div", { class: "controls" }, scale), figures);
   show();
 });

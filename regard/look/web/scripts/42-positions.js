@@ -6,46 +6,57 @@ view("positions", "Positions", (part, place, here) => {
   const figures = make("div", { class: "positions-figures" });
   const sentence = make("p", { class: "sentence" });
   if (positionsShown.item >= part.items.length) positionsShown.item = 0;
-  let inner = null;
 
   async function show() {
-    inner?.close();
-    const mine = (inner = new Here(here.page));
+    const inner = here.afresh();
     const item = part.items[positionsShown.item];
     sentence.textContent = item.sentence;
-    const [codes, similarity] = await Promise.all([item.codes, item.similarity].map((each) => (each ? unpackedLevels(each) : null)));
-    if (mine.closed || here.closed) return;
+    const known = [item.codes, item.similarity].map((each) => (each ? unpackedLevels(each) : null));
+    const [codes, similarity] = await Promise.all(known);
+    if (inner.closed) return;
     refill(figures,
-      codes ? levelsFigure(mine, codes, "Codes", "place ↓ · dimension →", (i, j, value) => `place ${i}, dimension ${j} `, { square: false, highest: 420 }) : null,
-      similarity ? levelsFigure(mine, similarity, "Similarity of two places", "place ↓ · place →", (i, j) => `places ${i} and ${j} `, { highest: 420 }) : null,
-      item.by_distance?.length ? make("figure", { class: "plain wide" }, make("h3", {}, "Similarity by distance"), linePlot(mine, {
-        series: [{ name: "mean similarity", points: item.by_distance.map((value, k) => [k, value]), colour: () => css(ofHead(0)), width: 2, dots: item.by_distance.length <= 40 }],
-        x: "distance", y: "similarity", name: "similarity by distance", height: 260, wholeSteps: true }).element) : null);
+      codes ? levelsFigure(inner, codes, {
+        title: "Codes", axes: "place ↓ · dimension →", said: (i, j) => `place ${i}, dimension ${j} `, square: false,
+      }) : null,
+      similarity ? levelsFigure(inner, similarity, {
+        title: "Similarity of two places", axes: "place ↓ · place →", said: (i, j) => `places ${i} and ${j} `, square: true,
+      }) : null,
+      item.by_distance?.length ? distanceFigure(inner, item.by_distance) : null);
   }
 
-  here.painters.push(() => inner.repaint());
-  here.over.signal.addEventListener("abort", () => inner.close());
-  refill(place, make("h2", {}, "How places are told apart"),
-    make("div", { class: "controls" }, part.items.length > 1 ? picker("code", part.items.map((item, k) => [k, item.name]), positionsShown.item, (k) => {
-      positionsShown.item = Number(k);
-      show();
-    }) : make("bdi", { class: "name" }, part.items[0].name)), sentence, figures);
-  show();
+  const names = part.items.map((item, k) => [k, item.name]);
+  const which = names.length > 1 ? picker("code", names, positionsShown.item, (k) => {
+    positionsShown.item = Number(k);
+    show();
+  }) : make("bdi", { class: "name" }, part.items[0]?.name ?? "");
+  refill(place, make("h2", {}, "How places are told apart"), make("div", { class: "controls" }, which), sentence, figures);
+  if (part.items.length) show();
 });
 
 // A matrix of levels with its scale and a read-out: around zero in two colours, else in one.
-function levelsFigure(inner, levels, title, axes, said, options) {
+function levelsFigure(inner, levels, { title, axes, said, square }) {
   const [n, m] = levels.shape;
   const readout = make("output", { class: "readout short", "aria-live": "polite" });
   const around = levels.low < 0 && levels.high > 0;
-  const most = Math.max(Math.abs(levels.low), Math.abs(levels.high)) || 1;
+  const most = reach(Float32Array.from(levels.bytes, (_, k) => levels.at(k)));
   const quiet = () => refill(readout, make("span", { class: "quiet" }, axes));
-  const map = heatmap(inner, { n, m, name: title, ...options, told: (i, j) => (i === null ? quiet() : refill(readout, said(i, j), make("strong", {}, three(levels.at(i * m + j))))) });
-  const bar = around ? colourBar((t) => diverging(2 * t - 1), [[0, three(-most)], [0.5, "0"], [1, three(most)]], "") : colourBar(sequential, [[0, three(levels.low)], [1, three(levels.high)]], "");
+  const told = (i, j) => (i === null ? quiet() : refill(readout, said(i, j), make("strong", {}, three(levels.at(i * m + j)))));
+  const map = heatmap(inner, { n, m, name: title, square, highest: 420, told });
+  const bar = around ? changeBar(most, "") : colourBar(sequential, [[0, three(levels.low)], [1, three(levels.high)]], "");
   inner.paint(() => {
-    map.show(around ? levels.bytes.map((_, k) => 128 + Math.round((127 * levels.at(k)) / most)) : levels.bytes, around ? divergingPalette() : sequentialPalette());
+    const part = (k) => Math.max(-1, Math.min(1, levels.at(k) / most));
+    const signedLevels = () => levels.bytes.map((_, k) => 128 + Math.round(127 * part(k)));
+    map.show(around ? signedLevels() : levels.bytes, around ? divergingPalette() : sequentialPalette());
     bar.paint();
   });
   quiet();
-  return make("figure", { class: "plain" }, make("h3", {}, title), readout, map.element, make("div", { class: "legend" }, bar.element));
+  const legend = make("div", { class: "legend" }, bar.element);
+  return make("figure", { class: "plain" }, make("h3", {}, title), readout, map.element, legend);
+}
+
+function distanceFigure(inner, similarities) {
+  const points = similarities.map((value, distance) => [distance, value]);
+  const series = [{ name: "mean similarity", points, colour: () => css(ofHead(0)), width: 2, dots: points.length <= 40 }];
+  return make("figure", { class: "plain wide" }, make("h3", {}, "Similarity by distance"),
+    linePlot(inner, { series, x: "distance", y: "mean similarity", name: "similarity by distance", height: 260 }));
 }

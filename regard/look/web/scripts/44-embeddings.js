@@ -1,42 +1,44 @@
 // Embeddings in the plane: principal components or t-SNE, coloured by group or by place.
 
 const embeddingsShown = { item: 0, way: "pca" };
+const GROUPS = 24;   // as many are named below the points
+const NAMED = 400;   // more points have no names beside them
 
 view("embeddings", "Embeddings", (part, place, here) => {
   const figure = make("div");
   const controls = make("div", { class: "controls" });
   if (embeddingsShown.item >= part.items.length) embeddingsShown.item = 0;
-  let inner = null;
 
   function show() {
-    inner?.close();
-    inner = new Here(here.page);
     const item = part.items[embeddingsShown.item];
     const way = item.tsne ? embeddingsShown.way : "pca";
-    refill(controls,
-      item.tsne ? choice("projection", [["pca", "principal components"], ["tsne", "t-SNE"]], way, (next) => {
-        embeddingsShown.way = next;
-        show();
-      }) : null,
-      part.items.length > 1 ? picker("embeddings", part.items.map((each, k) => [k, each.name]), embeddingsShown.item, (k) => {
-        embeddingsShown.item = Number(k);
-        show();
-      }) : make("bdi", { class: "name" }, item.name));
-    refill(figure, scatter(inner, item, way).element);
+    const wayChoice = choice("projection", [["pca", "principal components"], ["tsne", "t-SNE"]], way, (next) => {
+      embeddingsShown.way = next;
+      show();
+    });
+    const names = part.items.map((each, k) => [k, each.name]);
+    const which = names.length > 1 ? picker("embeddings", names, embeddingsShown.item, (k) => {
+      embeddingsShown.item = Number(k);
+      show();
+    }) : make("bdi", { class: "name" }, item.name);
+    refill(controls, item.tsne ? wayChoice : null, which);
+    refill(figure, scatter(here.afresh(), item, way));
   }
 
-  here.painters.push(() => inner.repaint());
-  here.over.signal.addEventListener("abort", () => inner.close());
   refill(place, make("h2", {}, "Embeddings in the plane"), controls, figure);
-  show();
+  if (part.items.length) show();
 });
 
 function scatter(here, item, way) {
   const points = item[way];
+  const labels = shownLabels({ labels: item.labels, kind: here.page.data.input?.kind });
   const count = points.length;
   const groups = item.groups ? [...new Set(item.groups)].sort((a, b) => a - b) : null;
   const canvas = make("canvas");
-  const frame = make("div", { class: "scatter", tabindex: "0", role: "application", "aria-roledescription": "scatter plot", "aria-label": `${count} embeddings of ${item.name}` }, canvas);
+  const frame = make("div", {
+    class: "scatter", tabindex: "0", role: "application", "aria-roledescription": "scatter plot",
+    "aria-label": `${count} points of ${item.name}`,
+  }, canvas);
   const readout = make("output", { class: "readout short", "aria-live": "polite" });
   const legend = make("div", { class: "legend" });
   const element = make("div", { class: "scatter-figure" }, readout, frame, legend);
@@ -53,12 +55,10 @@ function scatter(here, item, way) {
 
   function paint() {
     if (!width) return;
-    const context = canvas.getContext("2d");
-    const ratio = devicePixelRatio || 1;
-    context.setTransform(ratio, 0, 0, ratio, 0, 0);
+    const context = sharpened(canvas);
     context.clearRect(0, 0, width, height);
     const style = getComputedStyle(frame);
-    if (!groups && count > 1 && count <= 400) {
+    if (!groups && count <= NAMED) {
       context.strokeStyle = style.borderTopColor;
       context.lineWidth = 1;
       context.beginPath();
@@ -74,7 +74,7 @@ function scatter(here, item, way) {
       context.fill();
     }
     context.globalAlpha = 1;
-    drawNames(context, style.color);
+    if (count <= NAMED) drawNames(context, style.color);
     if (at !== null) {
       context.strokeStyle = style.color;
       context.lineWidth = 2;
@@ -90,10 +90,9 @@ function scatter(here, item, way) {
     context.fillStyle = ink;
     context.textBaseline = "middle";
     const taken = Array.from({ length: count }, (_, k) => seen(k)).map(([x, y]) => [x - 4, y - 4, x + 4, y + 4]);
-    if (count > 400) return;
     for (let k = 0; k < count; k++) {
       const [x, y] = seen(k);
-      const text = clipped(shown(item.labels[k]), 18);
+      const text = clipped(labels[k], 18);
       const wide = context.measureText(text).width;
       const area = [x + 8, y - 7, x + 10 + wide, y + 7];
       if (area[2] > width || taken.some(([a, b, c, d]) => a < area[2] && c > area[0] && b < area[3] && d > area[1])) continue;
@@ -107,9 +106,9 @@ function scatter(here, item, way) {
   function point(k) {
     at = k;
     paint();
-    const explained = way === "pca" && item.explained ? `The plane shows ${percent(item.explained.reduce((a, b) => a + b, 0))} of the variance: ${item.explained.map(percent).join(" across, ")} up.` : "Near points are similar; far distances mean little.";
-    refill(readout, k === null ? make("span", { class: "quiet" }, explained)
-      : [token(item.labels[k], k), groups ? ` group ${item.groups[k]}` : "", make("span", { class: "quiet" }, `  (${three(xs[k])}, ${three(ys[k])})`)]);
+    if (k === null) refill(readout, make("span", { class: "quiet" }, planeWords(item, way)));
+    else refill(readout, token(labels[k], k), groups ? ` group ${item.groups[k]}` : "",
+      make("span", { class: "quiet" }, `  (${three(xs[k])}, ${three(ys[k])})`));
   }
 
   function under(event) {
@@ -127,28 +126,41 @@ function scatter(here, item, way) {
   frame.addEventListener("pointerleave", (event) => event.pointerType === "mouse" && point(null));
   frame.addEventListener("click", (event) => point(under(event)));
   frame.addEventListener("keydown", (event) => {
-    const step = { ArrowLeft: -1, ArrowUp: -1, ArrowRight: 1, ArrowDown: 1 }[event.key];
+    const step = steps(event);
     if (!step) return;
     event.preventDefault();
-    point(((at ?? (step > 0 ? -1 : count)) + step + count) % count);
+    point(Math.min(count - 1, Math.max(0, (at ?? -1) + step[0] + step[1])));
   });
+
+  // one group alone, or all again
+  function groupKey(group, k) {
+    const touched = () => {
+      lit = lit === group ? null : group;
+      paint();
+    };
+    const dot = make("span", { class: "dot", style: `--colour: ${css(ofHead(k))}` });
+    return make("button", { type: "button", class: "key", onclick: touched }, dot, `group ${group}`);
+  }
+
   here.sized(element, (next) => {
     width = Math.min(next - 2, 980);  // 2: the frame
     height = Math.min(560, Math.max(300, width * 0.62));
-    const ratio = devicePixelRatio || 1;
-    [canvas.width, canvas.height] = [Math.round(width * ratio), Math.round(height * ratio)];
-    Object.assign(canvas.style, { width: `${width}px`, height: `${height}px` });
+    sharpen(canvas, width, height);
     paint();
   });
   const bar = colourBar((t) => sequential(0.25 + 0.7 * t), [[0, "first"], [1, "last"]], "place");
   here.paint(() => {
     bar.paint();
-    refill(legend, groups ? groups.slice(0, 24).map((group) => make("button", { type: "button", class: "key", onclick: () => {
-      lit = lit === group ? null : group;
-      paint();
-    } }, make("span", { class: "dot", style: `--colour: ${css(ofHead(groups.indexOf(group)))}` }), `group ${group}`)) : bar.element);
+    refill(legend, groups ? groups.slice(0, GROUPS).map(groupKey) : bar.element);
     paint();
   });
   point(null);
-  return { element };
+  return element;
+}
+
+function planeWords({ explained }, way) {
+  if (way === "tsne") return "Near points are similar; far distances mean little.";
+  if (!explained) return "";
+  const [across, up] = explained;
+  return `The plane shows ${percent(across + up)} of the variance: ${percent(across)} across, ${percent(up)} up.`;
 }

@@ -3,18 +3,22 @@
 const TEXT = 12;          // a label takes so many pixels; those that do not fit are left out
 const LARGEST_CELL = 40;
 
-// n × m bytes, each the number of a colour. told(i, j) hears where the reader points, told(null) that she left.
+// n × m bytes, each the number of a colour; rows and columns: labels as they are shown.
+// told(i, j) hears where the reader points, told(null) that she left.
 // In a `square` map cells are as high as they are wide. `highest`: the map is not higher than so many pixels.
-function heatmap(here, { n, m, rows = null, columns = null, name, told, square = true, highest = 620, rowName = "", columnName = "" }) {
+function heatmap(here, { n, m, name, told, rows = null, columns = null, rowName, columnName, square = true, highest = 620 }) {
   const canvas = make("canvas", { class: "cells" });
-  const bands = { row: make("div", { class: "band" }), column: make("div", { class: "band" }) };
+  const bands = { row: make("div", { class: "band across" }), column: make("div", { class: "band down" }) };
   const marks = { row: make("bdi", { class: "label marked row" }), column: make("bdi", { class: "label marked column" }) };
   const field = make("div", { class: "field" }, canvas, bands.row, bands.column);
   const labels = make("div", { class: "labels", "aria-hidden": "true" });
-  const titles = [make("span", { class: "axis column" }, columnName), make("span", { class: "axis row" }, rowName)];
-  const frame = make("div", { class: "matrix", tabindex: "0", role: "application", "aria-roledescription": "matrix", "aria-label": name }, labels, field, marks.row, marks.column);
-  const element = make("div", { class: "heatmap" }, columnName || rowName ? make("div", { class: "axes" }, titles) : null, frame);
-  let [levels, table, size, at, pinned] = [null, null, null, null, null];
+  const frame = make("div", {
+    class: "matrix", tabindex: "0", role: "application", "aria-roledescription": "matrix", "aria-label": name,
+  }, labels, field, marks.row, marks.column);
+  const axes = rowName ? make("div", { class: "axes" }, make("span", {}, columnName), make("span", {}, rowName)) : null;
+  const element = make("div", { class: "heatmap" }, axes, frame);
+  let [levels, table, size] = [null, null, null];
+  let [at, pinned] = [null, null];  // what is pointed at, and where a click has left it
 
   function arrange(width) {
     const left = rows ? gutter(rows, Math.min(130, width * 0.28)) : 0;
@@ -26,38 +30,35 @@ function heatmap(here, { n, m, rows = null, columns = null, name, told, square =
     const ratio = devicePixelRatio || 1;
     const snap = (cell) => (cell * ratio >= 2 ? Math.floor(cell * ratio) / ratio : cell);
     [across, down] = [snap(across), snap(down)];
-    size = { left, top, across, down, width: Math.max(1, across * m), height: Math.max(1, down * n), ratio };
+    size = { left, top, across, down, width: Math.max(1, across * m), height: Math.max(1, down * n) };
     Object.assign(frame.style, { width: `${left + size.width}px`, height: `${top + size.height}px` });
     Object.assign(field.style, { left: `${left}px`, top: `${top}px`, width: `${size.width}px`, height: `${size.height}px` });
-    canvas.width = Math.max(1, Math.round(size.width * ratio));
-    canvas.height = Math.max(1, Math.round(size.height * ratio));
-    refill(labels, rows ? thinned(n, down).map((i) => placed(rows[i], "row", i)) : null, columns ? thinned(m, across).map((j) => placed(columns[j], "column", j)) : null);
+    [canvas.width, canvas.height] = [size.width, size.height].map((length) => Math.max(1, Math.round(length * ratio)));
+    refill(labels, rows ? thinned(n, down).map((i) => placed(rows[i], "row", i)) : null,
+      columns ? thinned(m, across).map((j) => placed(columns[j], "column", j)) : null);
     paint();
     mark();
   }
 
   function placed(label, side, k, node = make("bdi", { class: `label ${side}` })) {
-    node.textContent = clipped(shown(label), 40);
-    if (side === "row") Object.assign(node.style, { top: `${size.top + (k + 0.5) * size.down}px`, width: `${size.left - 6}px` });
-    else Object.assign(node.style, { left: `${size.left + (k + 0.5) * size.across}px`, height: `${size.top - 6}px` });
+    node.textContent = clipped(label, 40);
+    const [top, left] = [`${size.top + (k + 0.5) * size.down}px`, `${size.left + (k + 0.5) * size.across}px`];
+    Object.assign(node.style, side === "row" ? { top, width: `${size.left - 6}px` } : { left, height: `${size.top - 6}px` });
     return node;
   }
 
   function paint() {
-    if (!size || !levels) return;
-    paintCells(canvas, levels, n, m, table);
+    if (size && levels) paintCells(canvas, levels, n, m, table);
   }
 
   function mark() {
-    const hidden = at === null || !size;
-    for (const each of [bands.row, bands.column, marks.row, marks.column]) each.hidden = hidden;
-    if (hidden) return;
-    const [i, j] = at;
-    for (const [band, k] of [[bands.row, i], [bands.column, j]]) band.hidden = k === null;
+    const [i, j] = size && at ? at : [null, null];
+    bands.row.hidden = i === null;
+    bands.column.hidden = j === null;
     marks.row.hidden = i === null || !rows;
     marks.column.hidden = j === null || !columns;
-    if (i !== null) Object.assign(bands.row.style, { top: `${i * size.down}px`, height: `${size.down}px`, left: 0, right: 0 });
-    if (j !== null) Object.assign(bands.column.style, { left: `${j * size.across}px`, width: `${size.across}px`, top: 0, bottom: 0 });
+    if (i !== null) Object.assign(bands.row.style, { top: `${i * size.down}px`, height: `${size.down}px` });
+    if (j !== null) Object.assign(bands.column.style, { left: `${j * size.across}px`, width: `${size.across}px` });
     if (!marks.row.hidden) placed(rows[i], "row", i, marks.row);
     if (!marks.column.hidden) placed(columns[j], "column", j, marks.column);
   }
@@ -68,32 +69,17 @@ function heatmap(here, { n, m, rows = null, columns = null, name, told, square =
     told(...(next ?? [null]));
   }
 
-  function under(event) {
-    const box = field.getBoundingClientRect();
-    const inside = (x, count) => Math.min(count - 1, Math.max(0, Math.floor(x * count)));
-    return [inside((event.clientY - box.top) / box.height, n), inside((event.clientX - box.left) / box.width, m)];
-  }
-
-  field.addEventListener("pointermove", (event) => event.pointerType === "mouse" && point(under(event)));
+  field.addEventListener("pointermove", (event) => event.pointerType === "mouse" && point(cellUnder(event, field, n, m)));
   field.addEventListener("pointerleave", (event) => event.pointerType === "mouse" && point(pinned));
   field.addEventListener("click", (event) => {
-    const next = under(event);
+    const next = cellUnder(event, field, n, m);
     pinned = pinned && pinned[0] === next[0] && pinned[1] === next[1] ? null : next;
     point(next);
   });
   frame.addEventListener("keydown", (event) => {
-    if (event.key === "Escape") {
-      pinned = null;
-      point(null);
-      return;
-    }
-    const far = event.shiftKey ? 10 : 1;
-    const step = { ArrowUp: [-far, 0], ArrowDown: [far, 0], ArrowLeft: [0, -far], ArrowRight: [0, far], Home: [0, -m], End: [0, m] }[event.key];
-    if (!step) return;
+    if (event.key !== "Escape" && !steps(event)) return;
     event.preventDefault();
-    const [i, j] = at ? [at[0] ?? 0, at[1] ?? 0] : [0, 0];
-    const within = (k, count) => Math.min(count - 1, Math.max(0, k));
-    pinned = at ? [within(i + step[0], n), within(j + step[1], m)] : [0, 0];
+    pinned = event.key === "Escape" ? null : stepped(event, at && [at[0] ?? 0, at[1] ?? 0], n, m);
     point(pinned);
   });
   here.sized(element, arrange);
@@ -112,6 +98,29 @@ function heatmap(here, { n, m, rows = null, columns = null, name, told, square =
   };
 }
 
+// Row and column of the cell under the pointer.
+function cellUnder(event, field, rows, columns) {
+  const box = field.getBoundingClientRect();
+  const inside = (part, count) => Math.min(count - 1, Math.max(0, Math.floor(part * count)));
+  return [inside((event.clientY - box.top) / box.height, rows), inside((event.clientX - box.left) / box.width, columns)];
+}
+
+// By how many rows and columns a key moves, or undefined.
+function steps(event) {
+  const far = event.shiftKey ? 10 : 1;
+  return {
+    ArrowUp: [-far, 0], ArrowDown: [far, 0], ArrowLeft: [0, -far], ArrowRight: [0, far], Home: [0, -Infinity], End: [0, Infinity],
+  }[event.key];
+}
+
+// The cell that a key leads to; the first key leads to the first cell.
+function stepped(event, at, rows, columns) {
+  if (!at) return [0, 0];
+  const inside = (k, count) => Math.min(count - 1, Math.max(0, k));
+  const [down, across] = steps(event);
+  return [inside(at[0] + down, rows), inside(at[1] + across, columns)];
+}
+
 // Every k-th, so that labels do not touch.
 function thinned(count, cell) {
   const step = Math.max(1, Math.ceil(TEXT / cell));
@@ -125,7 +134,7 @@ function gutter(labels, most) {
   measuring.font = tokenFont(11.5);
   let widest = 12;
   for (const label of labels) {
-    widest = Math.max(widest, measuring.measureText(clipped(shown(label), 40)).width);
+    widest = Math.max(widest, measuring.measureText(clipped(label, 40)).width);
     if (widest >= most) return most;
   }
   return Math.ceil(widest) + 10;
@@ -142,12 +151,12 @@ function paintCells(canvas, levels, n, m, table) {
   const image = context.createImageData(width, height);
   const pixels = new Uint32Array(image.data.buffer);
   const line = new Uint32Array(width);
-  let lastFrom = -1;
+  let painted = -1;
   for (let y = 0; y < height; y++) {
     const from = Math.floor((y * n) / height);
     const to = Math.max(from + 1, Math.floor(((y + 1) * n) / height));
-    if (from !== lastFrom || to > from + 1) paintLine(line, levels, from, to, m, table);
-    lastFrom = from;
+    if (from !== painted) paintLine(line, levels, from, to, m, table);
+    painted = from;
     pixels.set(line, y * width);
   }
   context.putImageData(image, 0, 0);

@@ -1,0 +1,147 @@
+// One head, enlarged: as a matrix, as lines, and in figures.
+
+const enlargedShown = { as: null };  // matrix, lines or both; stays so for the next head
+
+async function enlarge(here, layer, head, place) {
+  const inner = here.afresh();
+  const { page } = here;
+  const title = layer.proved ? `Layer ${layer.layer}, head ${layer.heads[head]}` : `Layer ${layer.layer}`;
+  const heading = make("div", { class: "title-line" }, make("h2", {}, title), whereabouts(layer));
+  if (!layer.proved) {
+    const words = make("strong", {}, "These weights are not shown, because they are not proved. ");
+    refill(place, heading, make("p", { class: "reason" }, words, layer.reason ?? ""));
+    return;
+  }
+  enlargedShown.as ??= matchMedia("(max-width: 900px)").matches ? "matrix" : "both";
+  const readout = make("output", { class: "readout", "aria-live": "polite" });
+  const [matrixPlace, linesPlace] = [make("div", { class: "as-matrix" }), make("div", { class: "as-lines" })];
+  const figures = make("div", { class: layer.m > LONG ? "figures long" : "figures" }, matrixPlace, linesPlace);
+  const legend = make("div", { class: "legend" });
+  figures.dataset.as = enlargedShown.as;
+  const ways = choice("how the head is shown", ["matrix", "lines", "both"].map((way) => [way, way]), enlargedShown.as, (way) => {
+    enlargedShown.as = way;
+    figures.dataset.as = way;
+  });
+  const silence = page.data.live?.silence ? page.asked.silenceButton(layer.layer, layer.heads[head]) : null;
+  const compare = page.before ? page.asked.compareButton() : null;
+  refill(place, heading, figuresOf(layer, head), layer.note ? make("p", { class: "note" }, layer.note) : null,
+    make("div", { class: "controls" }, ways, silence, compare), readout, figures, legend);
+
+  const [weights, earlier] = await Promise.all([weightsOf(page.data, layer, head), weightsBefore(page, layer, head)]);
+  if (inner.closed) return;
+  const streams = [page.data.streams[layer.rows], page.data.streams[layer.columns]];
+  new Enlarged(layer, streams, weights, earlier, readout).draw(inner, matrixPlace, linesPlace, legend);
+  performance.mark("regard:interactive");
+}
+
+function whereabouts({ name, kind, call, operator }) {
+  const words = [kind === "edges" ? "attention along edges" : `${kind}-attention`, call ? `call ${call}` : null, operator].filter(Boolean);
+  return make("p", { class: "facts" }, make("bdi", { class: "name" }, name || "the model"), ` · ${words.join(" · ")}`);
+}
+
+function figuresOf(layer, head) {
+  const facts = [
+    ["entropy", layer.entropy?.[head], "mean over the queries, in nats: 0 if each looks at one key"],
+    ["distance", layer.distance?.[head], "mean number of places between a query and what it looks at"],
+    ["proved to", layer.error, "how far the weighted values are from what the model computed"],
+  ].filter(([, value]) => value !== null && value !== undefined);
+  return make("p", { class: "figures-of" }, facts.map(([name, value, said]) => (
+    make("span", { title: said }, make("span", { class: "what" }, `${name} `), three(value)))));
+}
+
+class Enlarged {
+  // earlier: the weights before the last run, if they are compared
+  constructor(layer, [rows, columns], weights, earlier, readout) {
+    Object.assign(this, { layer, rows, columns, weights, earlier, readout });
+    this.queries = labelsOf(rows, layer.n);
+    this.keys = labelsOf(columns, layer.m);
+  }
+
+  draw(inner, matrixPlace, linesPlace, legend) {
+    const { layer: { layer, n, m } } = this;
+    const tokens = { n, m, rows: this.queries, columns: this.keys, name: `attention of layer ${layer}: ${n} queries by ${m} keys` };
+    const [rowName, columnName] = [`queries: ${this.rows.name} ↓`, `keys: ${this.columns.name} →`];
+    this.matrix = heatmap(inner, { ...tokens, rowName, columnName, told: (i, j = null) => {
+      this.links.mark(i === null ? null : "query", i);
+      this.say(i, j);
+    } });
+    this.links = lines(inner, { ...tokens, told: (side, k) => {
+      const [i, j] = [side === "query" ? k : null, side === "key" ? k : null];
+      this.matrix.mark(i, j);
+      this.say(i, j);
+    } });
+    refill(matrixPlace, this.matrix.element);
+    refill(linesPlace, this.links.element);
+    inner.paint(() => (this.earlier ? this.paintChange(legend) : this.paintWeights(legend)));
+    this.links.show(this.weights, this.earlier ? (i, j) => this.change(i, j) : null);
+    this.say(null, null);
+  }
+
+  change(i, j) {
+    const k = i * this.layer.m + j;
+    return this.weights.drawn[k] - this.earlier.drawn[k];
+  }
+
+  paintWeights(legend) {
+    const levels = Uint8Array.from(this.weights.drawn, (weight) => Math.round(255 * Math.sqrt(Math.min(1, Math.max(0, weight)))));
+    this.matrix.show(levels, sequentialPalette());
+    const bar = colourBar(sequential, ROOTS, "weight");
+    bar.paint();
+    const { count, all } = this.layer.largest;
+    refill(legend, bar.element, this.weights.bound && !all ? make("p", { class: "quiet" },
+      `Listed are the ${count} largest weights of each row; others are drawn as an even share of the rest.`) : null);
+  }
+
+  paintChange(legend) {
+    const [now, then] = [this.weights.drawn, this.earlier.drawn];
+    const most = now.reduce((largest, weight, k) => Math.max(largest, Math.abs(weight - then[k])), 1e-6);
+    this.matrix.show(Uint8Array.from(now, (weight, k) => 128 + Math.round((127 * (weight - then[k])) / most)), divergingPalette());
+    const bar = changeBar(most, "change");
+    bar.paint();
+    refill(legend, bar.element);
+  }
+
+  // about a cell, a query, a key, or nothing
+  say(i, j) {
+    if (i !== null && j !== null) refill(this.readout, this.cellWords(i, j));
+    else if (i !== null) refill(this.readout, this.tokenWords("query", i));
+    else if (j !== null) refill(this.readout, this.tokenWords("key", j));
+    else refill(this.readout, make("span", { class: "quiet" }, "Point at a cell or a token, or use the arrow keys."));
+  }
+
+  cellWords(i, j) {
+    const then = this.earlier ? ` before ${weightWords(this.earlier.at(i, j))}, change ${signed(this.change(i, j))}` : "";
+    const figures = [make("strong", {}, weightWords(this.weights.at(i, j))), make("span", { class: "before" }, then)];
+    return ["query ", token(this.queries[i], i), " → key ", token(this.keys[j], j), " ", figures];
+  }
+
+  tokenWords(side, k) {
+    const [mine, others] = side === "query" ? [this.queries, this.keys] : [this.keys, this.queries];
+    const best = this.weights.of(side, k, 5);
+    return [`${side} `, token(mine[k], k), side === "query" ? " looks at " : " is looked at by ", best.map(([other, weight]) => (
+      make("span", { class: "item" }, token(others[other], other), " ", make("strong", {}, three(weight)), " ")))];
+  }
+}
+
+function labelsOf(stream, count) {
+  const labels = shownLabels(stream);
+  return Array.from({ length: count }, (_, k) => labels[k] ?? String(k));
+}
+
+async function weightsOf(data, layer, head) {
+  if (data.live && served) {
+    try {
+      return await Weights.served(data.record, layer, head);
+    } catch {
+      // a server that has ended, or has forgotten this record: what the page itself lists is still true
+    }
+  }
+  return Weights.listed(layer, head);
+}
+
+// the same head before the last run, if its map has the same shape
+async function weightsBefore(page, layer, head) {
+  const same = page.partBefore?.layers.find((each) => each.layer === layer.layer && each.call === layer.call);
+  if (!same?.proved || same.n !== layer.n || same.m !== layer.m || same.heads[head] !== layer.heads[head]) return null;
+  return weightsOf(page.before, same, head);
+}

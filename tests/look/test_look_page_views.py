@@ -1,0 +1,266 @@
+"""The other views of a page in a real browser: what they say is compared with the data."""
+
+import re
+
+import pytest
+
+from regard.look import pack, page
+from tests.look import pages
+from tests.look.browser import eventually, opened, plain, point, readout, ready, three
+
+
+def level(levels, *place):
+    """A number as the page knows it: in 8 bits."""
+    return levels["low"] + pack.unpacked(levels["data"], "u1", *levels["shape"])[place] / 255 * (levels["high"] - levels["low"])
+
+
+def hover(shown, selector, x, y):
+    """The pointer goes to a part of an element, measured in its width and height."""
+    box = shown.locator(selector).first.bounding_box()
+    shown.mouse.move(box["x"] + x * box["width"], box["y"] + y * box["height"])
+
+
+def percent(p):
+    return f"{100 * p:.1f} %" if p >= 0.01 else f"{100 * p:.2f} %"
+
+
+def test_next_token(browser, example):
+    at = pages.next_token()["at"]
+    with opened(browser, example, "next") as shown:
+        pieces = shown.locator(".piece")
+        assert pieces.count() == 17
+        pieces.nth(1).hover()
+        assert plain(shown.locator(".at-token h2").inner_text()) == "After ·cat 1"
+        assert shown.locator(".bar-figure").all_inner_texts() == [percent(p) for _, p in at[1]["likely"]]
+        assert shown.locator(".bar-label").all_inner_texts() == [name.replace(" ", "·") for name, _ in at[1]["likely"]]
+        said = plain(shown.locator(".at-token .facts").inner_text())
+        assert said == f"What really follows: ·sat {percent(at[1]['p'])}, rank 2"
+        widths = [each.bounding_box()["width"] for each in shown.locator(".fill").all()]
+        first = at[1]["likely"][0][1]
+        assert [w / widths[0] for w in widths] == pytest.approx([p / first for _, p in at[1]["likely"]], abs=0.02)
+        shown.mouse.move(5, 5)
+        shown.locator(".shaded-text").focus()
+        shown.keyboard.press("Home")
+        shown.keyboard.press("ArrowRight")
+        shown.keyboard.press("ArrowRight")
+        assert plain(shown.locator(".at-token h2").inner_text()) == "After ·sat 2"
+        grounds = [piece.evaluate("node => node.style.background") for piece in pieces.all()]
+        assert grounds[0] == "none" and len(set(grounds)) > 6                 # nothing comes before the first token
+
+
+def test_what_is_filled_in(browser, tmp_path):
+    view = {**pages.next_token(), "what": "filled"}
+    with opened(browser, page.write(pages.page_of([view]), tmp_path / "filled.html")) as shown:
+        assert shown.get_by_role("tab").all_inner_texts() == ["Filled in"]
+        shown.locator(".piece").nth(3).click()
+        assert plain(shown.locator(".at-token h2").inner_text()) == "In place of ·on 3"
+
+
+def test_classes(browser, example):
+    with opened(browser, example, "classes") as shown:
+        assert shown.locator(".bar-label").all_inner_texts() == ["golden retriever", "labrador", "<b>cat</b>", "teapot"]
+        assert shown.locator(".bar-figure").all_inner_texts() == ["81.3 %", "12.5 %", "3.0 %", "<0.01 %"]
+
+
+def test_contribution_as_text_and_as_bars(browser, example):
+    columns = pages.contribution()["columns"]
+    with opened(browser, example, "contribution") as shown:
+        assert shown.locator("h3").all_inner_texts() == [column["name"] for column in columns]
+        shown.locator(".shaded-text").nth(1).locator(".piece").nth(4).hover()
+        said = readout(shown)
+        for column in columns:
+            value = column["values"][4]
+            assert f"{column['name']} {'+' if column['signed'] and value > 0 else ''}{three(value)}" in said
+        shown.locator("label", has_text="bars").click()
+        cells = shown.locator("tbody tr").nth(4).locator(".number").all_inner_texts()
+        assert [cell.replace("+", "") for cell in cells] == [three(column["values"][4]) for column in columns]
+        boxes = [shown.locator("tbody tr").nth(4).locator(part).first.bounding_box() for part in (".fill", ".track")]
+        middle = boxes[1]["x"] + boxes[1]["width"] / 2
+        assert columns[0]["values"][4] > 0 and boxes[0]["x"] == pytest.approx(middle, abs=1)   # what is positive goes right
+
+
+def test_contribution_of_patches_is_a_map(browser, tmp_path):
+    labels = ["class", *(f"{i},{j}" for i in range(3) for j in range(4))]
+    stream = {"name": "patches", "kind": "patches", "labels": labels, "grid": {"rows": 3, "columns": 4, "before": 1}}
+    view = pages.contribution(labels)
+    with opened(browser, page.write(pages.page_of([view], labels, streams=[stream]), tmp_path / "map.html")) as shown:
+        assert shown.locator(".matrix").count() == 3
+        hover(shown, ".field", 0.6, 0.5)
+        assert readout(shown).startswith("1,2 7 ")
+        assert three(view["columns"][2]["values"][7]) in readout(shown)
+
+
+def test_heads_over_the_picture(browser, example):
+    view = pages.image()
+    maps = view["layers"][2]["maps"]
+    with opened(browser, example, "image") as shown:
+        shown.get_by_role("button", name="head 5").wait_for()
+        hover(shown, ".picture", 9.5 / 14, 8.5 / 14)
+        values = sorted(((level(maps, head, 8, 9), head) for head in range(6)), key=lambda pair: -pair[0])[:4]
+        assert readout(shown) == "row 8, column 9 " + " ".join(f"head {head} {three(value)}" for value, head in values)
+        shown.get_by_role("button", name=f"head {values[0][1]}").click()       # that head is not looked at any more
+        hover(shown, ".picture", 9.5 / 14, 8.5 / 14)
+        assert readout(shown).startswith(f"row 8, column 9 head {values[1][1]} ")
+        shown.locator("label", has_text="one head").click()
+        shown.get_by_role("button", name="head 2").click()
+        assert shown.locator(".head-map[aria-pressed=true]").all_inner_texts() == ["head 2"]
+        hover(shown, ".picture", 9.5 / 14, 8.5 / 14)
+        assert readout(shown) == f"row 8, column 9 head 2 {three(level(maps, 2, 8, 9))}"
+        shown.locator("label", has_text="rollout").click()
+        hover(shown, ".picture", 3.5 / 14, 2.5 / 14)
+        assert readout(shown) == f"row 2, column 3 {three(level(view['rollout'], 2, 3))}"
+        shown.locator(".slider input").fill("0.3")
+        assert shown.locator(".over").evaluate("node => node.style.opacity") == "0.3"
+        shown.locator("label", has_text="heads together").click()
+        shown.locator(".picker select").select_option("0")
+        shown.locator(".picture").focus()
+        shown.mouse.move(5, 5)
+        shown.keyboard.press("ArrowDown")
+        assert readout(shown).startswith("row 0, column 0 head ")
+
+
+def test_positions(browser, example):
+    sinusoidal, learned = pages.positions()["items"]
+    with opened(browser, example, "positions") as shown:
+        shown.locator(".plot svg").wait_for()
+        assert point(shown, 64, 48, 7, 3) == f"place 7, dimension 3 {three(level(sinusoidal['codes'], 7, 3))}"
+        second = "figure:nth-of-type(2)"
+        assert point(shown, 64, 64, 60, 2, second) == f"places 60 and 2 {three(level(sinusoidal['similarity'], 60, 2))}"
+        shown.locator(".plot").focus()
+        shown.keyboard.press("ArrowRight")
+        shown.keyboard.press("ArrowRight")
+        assert readout(shown, ".plot-figure") == f"distance 1 mean similarity {three(sinusoidal['by_distance'][1])}"
+        shown.locator(".picker select").select_option("1")
+        shown.get_by_text("found in training").wait_for()
+        wanted = f"place 7, dimension 3 {three(level(learned['codes'], 7, 3))}"
+        eventually(shown, lambda: point(shown, 64, 48, 7, 3), wanted)
+
+
+def test_filters(browser, example):
+    layers = pages.filters()["layers"]
+    with opened(browser, example, "filters") as shown:
+        shown.locator(".filter").nth(47).wait_for()
+        for number, (figure, layer) in enumerate(zip(shown.locator("figure").all(), layers, strict=True)):
+            figure.locator(".filter").nth(5).hover()
+            low, high = level(layer["filters"], 5).min(), level(layer["filters"], 5).max()
+            assert readout(shown, f"figure:nth-of-type({number + 1})") == f"filter 5: from {three(low)} to {three(high)}"
+        pick = "node => [...node.getContext('2d').getImageData(3, 2, 1, 1).data]"
+        pixel = shown.locator(".filter canvas").first.evaluate(pick)
+        assert pixel == [*pack.unpacked(layers[0]["filters"]["data"], "u1", 24, 7, 7, 3)[0, 2, 3].tolist(), 255]
+
+
+def test_embeddings(browser, example):
+    walk, cloud = pages.embeddings()["items"]
+    with opened(browser, example, "embeddings") as shown:
+        assert "60.0 % of the variance" in readout(shown)
+        shown.locator(".scatter").focus()
+        shown.keyboard.press("ArrowRight")
+        shown.keyboard.press("ArrowRight")
+        assert readout(shown) == f"·cat 1 ({three(walk['pca'][1][0])}, {three(walk['pca'][1][1])})"
+        shown.locator("label", has_text="t-SNE").click()
+        assert "far distances mean little" in readout(shown)
+        shown.locator(".picker select").select_option("1")
+        xs, ys = zip(*cloud["pca"], strict=True)
+        box = shown.locator(".scatter canvas").bounding_box()
+        middle = [(min(each) + max(each)) / 2 for each in (xs, ys)]
+        reach = [(max(each) - min(each)) / 2 for each in (xs, ys)]
+        scale = min((box["width"] / 2 - 56) / reach[0], (box["height"] / 2 - 28) / reach[1])
+        x, y = cloud["pca"][10]
+        centre = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+        shown.mouse.move(centre[0] + (x - middle[0]) * scale, centre[1] - (y - middle[1]) * scale)
+        assert readout(shown) == f"item·10 10 group 2 ({three(x)}, {three(y)})"
+        assert shown.locator(".legend .key").all_inner_texts() == [f"group {k}" for k in range(4)]
+        shown.locator(".legend .key").first.click()
+
+
+def test_curves(browser, example):
+    view = pages.curves()
+    with opened(browser, example, "curves") as shown:
+        assert "best validation loss 1.54 at step 540" in shown.locator(".facts").inner_text()
+        shown.locator(".plot").first.focus()
+        shown.keyboard.press("End")
+        said = readout(shown)
+        last = [view[name][-1][1] for name in ("training", "smoothed", "validation")]
+        assert said == "step 600 each step {} smoothed {} validation {}".format(*map(three, last))
+        hover(shown, ".plot", 0.5, 0.5)
+        step = int(re.match(r"step (\d+) ", readout(shown))[1])
+        assert f"each step {three(view['training'][step - 1][1])}" in readout(shown)
+        shown.locator("label", has_text="logarithmic").click()
+        assert [each.split()[0] for each in shown.locator(".keys .axis-name").all_inner_texts()] == ["loss", "accuracy", "bits"]
+
+
+def test_curves_with_few_numbers(browser, tmp_path):
+    one = {"view": "curves", "training": [[1, 2.5]], "smoothed": [], "validation": [], "measures": {"nothing": []}}
+    with opened(browser, page.write(pages.page_of([one]), tmp_path / "one.html")) as shown:
+        shown.locator(".plot").first.focus()
+        shown.keyboard.press("ArrowRight")
+        assert readout(shown) == "step 1 each step 2.50"
+        assert "no numbers yet" in shown.locator(".small-plots").inner_text()
+
+
+def test_samples(browser, example):
+    items = pages.samples()["items"]
+    with opened(browser, example, "samples") as shown:
+        assert shown.locator(".samples .text").all_text_contents() == [item["text"] for item in items]
+        assert plain(shown.locator(".samples .step").nth(1).inner_text()).replace("\u202f", "") in ("step 6000", "step 6 000")
+
+
+def test_laws(browser, example):
+    with opened(browser, example, "laws") as shown:
+        assert shown.locator(".verdict").inner_text() == "A declared law is broken."
+        rows = [plain(row.inner_text()) for row in shown.locator(".law-table tbody tr:not(.more)").all()]
+        assert rows == [
+            "permutation equivariant holds 1.1·10⁻⁷ 1.0·10⁻⁵", "causality holds broken blocks.1.attention 0.310 1.0·10⁻⁵",
+            "shift nothing broken in embed 0.0200 1.0·10⁻⁵", "padding nothing unknown – –",
+        ]  # fmt: skip
+        assert [each.get_attribute("class") for each in shown.locator(".law-table .badge").all()] == [
+            "badge good", "badge bad", "badge plain", "badge unsure",
+        ]  # fmt: skip
+        shown.get_by_role("button", name="causality").click()
+        assert "its mask lets a token see the next one" in shown.locator(".more:visible").inner_text()
+        shown.get_by_role("button", name="causality").click()
+        assert shown.locator(".more:visible").count() == 0
+
+
+def test_an_element_of_the_group(browser, example):
+    swaps, shifts = pages.laws()["actions"]
+    with opened(browser, example, "laws", expected="willReadFrequently") as shown:
+        shown.locator(".three .field").nth(2).wait_for()
+        assert shown.locator(".element-name").inner_text() == "swap 0 and 1"
+        assert readout(shown, ".action") == "equal largest relative difference 1.0·10⁻⁷"
+        shown.get_by_role("button", name="next element").click()
+        shown.get_by_role("button", name="next element").click()
+        assert shown.locator(".element-name").inner_text() == "swap 0 and 3"
+        element, first = swaps["elements"][2], shown.locator(".three figure").first
+        eventually(shown, lambda: first.locator(".labels .label.row").all_text_contents(), element["order"])
+        left = pack.unpacked(element["left"], "u1", 9, 16)[3, 4] / 255 * 2 - 1
+        said = point(shown, 9, 16, 3, 4, ".action")
+        assert said == f"token0 3, component 4: f(g x) {three(left)}, g f(x) {three(left)}"
+        colours = """node => {
+            const all = node.getContext("2d").getImageData(0, 0, node.width, node.height).data;
+            return new Set(new Uint32Array(all.buffer)).size > 1;
+        }"""
+        difference = shown.locator(".three .cells").nth(2)
+        assert not difference.evaluate(colours)                                 # no difference is one colour
+        shown.locator(".picker select").select_option("1")
+        shown.get_by_text("not equal").wait_for()
+        shown.locator(".action-section input[type=range]").fill("2")
+        assert shown.locator(".element-name").inner_text() == "shift by 3"
+        assert shifts["elements"][2]["holds"] is False
+        eventually(shown, lambda: difference.evaluate(colours), True)
+
+
+def test_about(browser, example):
+    with opened(browser, example, "about") as shown:
+        rows = [[cell.inner_text() for cell in row.locator("th, td").all()] for row in shown.locator(".about-table tr").all()]
+        assert rows == pages.about()["rows"]
+
+
+def test_views_in_the_dark(browser, example):
+    """Turning the light off paints the open view again, whatever it is."""
+    with opened(browser, example) as shown:
+        ready(shown)
+        for name in [view["view"] for view in pages.example()["views"]]:
+            shown.locator(f"#tab-{name}").click()
+            shown.locator(".theme").click()
+            assert shown.locator(".panel h2").first.is_visible()
