@@ -9,6 +9,7 @@ answers to pointer and keys. Complete: all 144 small maps are painted, too. The 
 from __future__ import annotations
 
 import argparse
+import os
 import platform
 import shutil
 import statistics
@@ -79,7 +80,10 @@ def main() -> None:
         version = browser.version
         browser.close()
     lines = table(["layers × heads × tokens", "page", *MARKS], rows)
-    note = f"Chromium {version}, {platform.machine()}, median of {arguments.times}, from the beginning of the navigation.\n\n"
+    note = (
+        f"Chromium {version}, {platform.machine()}, median of {arguments.times}, from the beginning of the navigation, while "
+        f"{os.getloadavg()[0]:.0f} processes wanted the {os.cpu_count()} cores.\n\n"
+    )
     keep(HERE / "results.md", "Pages of look", note + lines)
 
 

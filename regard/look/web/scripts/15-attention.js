@@ -18,9 +18,9 @@ view("attention", "Attention", (part, place, here) => {
     const seen = layers.map((layer, k) => [k, layer]).filter(([, layer]) => kind === "all" || layer.kind === kind);
     sheet = headSheet(here, seen, silenced, select);
     refill(sheetPlace, sheet.element);
-    sheet.paint(measure);
     const [at, head] = fromChosen();
-    select(...(seen.some(([k]) => k === at) ? [at, head] : [seen[0][0], 0]));
+    const first = select(...(seen.some(([k]) => k === at) ? [at, head] : [seen[0][0], 0]));
+    first.then(() => here.closed || sheet.paint(measure));  // the one that is looked at comes first
   }
 
   // place of the layer in the list, place of the head in the layer
@@ -33,7 +33,7 @@ view("attention", "Attention", (part, place, here) => {
   function select(at, head) {
     choose({ layer: layers[at].layer, call: layers[at].call, head: layers[at].heads[head] ?? null });
     sheet.mark(at, head);
-    enlarge(here, layers[at], head, detail);
+    return enlarge(here, layers[at], head, detail);
   }
 
   const measureChoice = choice("what the sheet shows", measures.map((name) => [name, name]), attentionShown.measure, (name) => {
