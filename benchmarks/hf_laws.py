@@ -164,6 +164,10 @@ def line(found: Found) -> str:
     return f"{found['name']}: {', '.join(words)} ({found['seconds']} s)"
 
 
+def reason(law: Found) -> str:
+    return str(law["reason"]).replace("|", "/")[:90]
+
+
 def where(law: Found) -> str:
     if law["layer"] is None:
         return law["law"]
@@ -174,7 +178,7 @@ def shown(found: list[Found], known: int) -> str:
     done = sorted((each for each in found if each["stage"] == "done"), key=lambda each: each["name"])
     rows = []
     for each in done:
-        unknown = "; ".join(f"{law['law']}: {law['reason'].replace('|', '/')[:90]}" for law in named(each, "unknown"))
+        unknown = "; ".join(f"{law['law']}: {reason(law)}" for law in named(each, "unknown"))
         rows.append([
             each["name"],
             each["class"],
@@ -190,9 +194,12 @@ def shown(found: list[Found], known: int) -> str:
     left = ", ".join(f"{count} {WORDS[stage]}" for stage, count in stages.most_common())
     versions = f"transformers {transformers.__version__}, torch {torch.__version__.split('+')[0]}"
     tried = f"{len(found)} of {known} architectures were tried and {len(done)} checked{f' ({left})' if left else ''}"
+    reasons = Counter(reason(law) for each in done for law in named(each, "unknown"))
+    why = "\n".join(f"- {count} times: {words}" for words, count in reasons.most_common())
     return (
         f"`python benchmarks/hf_laws.py`, {versions}, float32, random weights.\n\n{tried}; {broken} of them break a law that "
-        f"they promise. Laws that an architecture does not promise are left out.\n\n" + table(headers, rows)
+        f"they promise. Laws that an architecture does not promise are left out.\n\n{table(headers, rows)}\n\n"
+        f"Why a law is unknown:\n\n{why or '- none is'}"
     )
 
 
