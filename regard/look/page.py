@@ -44,5 +44,5 @@ def html(data: Mapping[str, Any]) -> str:
 
 def write(data: Mapping[str, Any], path: str | os.PathLike[str]) -> Path:
     """Write the page, whole or not at all."""
-    files.write_bytes(Path(path), html(data).encode("utf-8"))
+    files.write_bytes(Path(path), html(data).encode("utf-8", "replace"))  # half a character of a label is shown as ?
     return Path(path)

@@ -30,14 +30,19 @@ def wide(value: Any) -> Any:
     return torch.float64 if value is torch.float32 else value
 
 
-def widened(model: nn.Module) -> nn.Module:
-    """The same module, which now runs inside such a block. For a copy: its forward is another one from now on."""
-    forward = model.forward
+class Inside:
+    """A forward that runs inside such a block. Copied along with its module, it belongs to the copy, as a closure would not."""
 
-    @functools.wraps(forward)
-    def run(*args: Any, **kwargs: Any) -> Any:
+    def __init__(self, forward: Callable[..., Any]) -> None:
+        functools.update_wrapper(self, forward)  # its signature is read by others
+        self.forward = forward
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
         with Widened():
-            return forward(*args, **kwargs)
+            return self.forward(*args, **kwargs)
 
-    model.forward = run
+
+def widened(model: nn.Module) -> nn.Module:
+    """The same module, with another forward from now on: for a copy."""
+    model.forward = Inside(model.forward)
     return model

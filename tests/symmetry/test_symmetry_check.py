@@ -316,3 +316,8 @@ class Reuses(nn.Module):
 def test_a_model_may_write_into_what_it_gave_before():
     found = check(Reuses(), X, symmetry=Permutations(), laws=["permutation"])["permutation"]
     assert (found.declared, found.measured, found.error) == ("equivariant", "holds", 0.0)
+
+
+def test_a_copy_of_a_copy_in_float64_runs_its_own_layers():
+    found = check(Model(Places(0.3)), X, symmetry=Permutations(), laws=["permutation"], dtype=torch.float64)["permutation"]
+    assert (found.measured, found.dtype, found.layer, found.exact) == ("broken", "float64", "middle", True)
