@@ -28,6 +28,7 @@ VOCAB, CONTEXT, DIM, DEPTH, HEADS, BATCH = 65, 256, 384, 6, 6, 8
 PEAK = 2048  # side of the square matrices whose product is the peak
 SIZES = {"vocab": VOCAB, "context": CONTEXT, "dim": DIM, "depth": DEPTH, "heads": HEADS}
 AS_GPT2 = {"position": "learned", "norm": "layernorm", "mlp": "gelu", "offset": True, "qk_norm": False, "tied": True}
+AS_TORCH = AS_GPT2 | {"mlp": "relu", "tied": False}
 AS_LLAMA = {"mlp": "swiglu", "qk_norm": False}
 
 
@@ -62,6 +63,7 @@ def contestants() -> dict[str, Callable[[], nn.Module]]:
     """Ours first; the others where they are installed."""
     found: dict[str, Callable[[], nn.Module]] = {
         "regard": lambda: Decoder(DecoderConfig(**SIZES)),
+        "regard as torch.nn": lambda: Decoder(DecoderConfig(**SIZES, **AS_TORCH)),
         "regard as GPT-2": lambda: Decoder(DecoderConfig(**SIZES, **AS_GPT2)),
         "regard as Llama": lambda: Decoder(DecoderConfig(**SIZES, **AS_LLAMA)),
         "torch.nn.TransformerEncoder": TorchDecoder,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-NAMES = ("reference", "plain", "fused", "tiled")
+NAMES = ("reference", "plain", "fused", "stairs", "tiled")
 wanted: str | None = None
 
 
