@@ -296,7 +296,8 @@ def draw(found: dict[str, Decoded], steps: int, path: Path) -> None:
         axes[i].minorticks_off()
         axes[i].grid(alpha=0.3)
     axes[0].set_ylabel("validation loss, nats a character")
-    axes[0].legend(fontsize=9)
+    lines, labels = axes[0].get_legend_handles_labels()
+    figure.legend(lines, labels, loc="outside lower center", ncols=len(labels), frameon=False, fontsize=9)
     figure.suptitle(f"Trained on rows of {TRAINED} for {steps} steps, tested on longer ones")
     figure.savefig(path, dpi=110)
 

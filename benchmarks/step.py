@@ -28,7 +28,13 @@ VOCAB, CONTEXT, DIM, DEPTH, HEADS, BATCH = 65, 256, 384, 6, 6, 8
 PEAK = 2048  # side of the square matrices whose product is the peak
 SIZES = {"vocab": VOCAB, "context": CONTEXT, "dim": DIM, "depth": DEPTH, "heads": HEADS}
 AS_GPT2 = {"position": "learned", "norm": "layernorm", "mlp": "gelu", "offset": True, "qk_norm": False, "tied": True}
+AS_TORCH = AS_GPT2 | {"mlp": "relu", "tied": False}
 AS_LLAMA = {"mlp": "swiglu", "qk_norm": False}
+LIKE = {  # who computes the same
+    "regard as torch.nn": "torch.nn.TransformerEncoder",
+    "regard as GPT-2": "Hugging Face GPT-2",
+    "regard as Llama": "Hugging Face Llama",
+}
 
 
 class Logits(nn.Module):
@@ -58,10 +64,12 @@ class TorchDecoder(nn.Module):
         return self.head(self.blocks(x, mask=self.mask, is_causal=True))
 
 
-def contestants() -> dict[str, Callable[[], nn.Module]]:
-    """Ours first; the others where they are installed."""
+def contestants() -> tuple[dict[str, Callable[[], nn.Module]], list[str]]:
+    """Ours first, the others where they are installed; and who is not, and why."""
+    left_out: list[str] = []
     found: dict[str, Callable[[], nn.Module]] = {
         "regard": lambda: Decoder(DecoderConfig(**SIZES)),
+        "regard as torch.nn": lambda: Decoder(DecoderConfig(**SIZES, **AS_TORCH)),
         "regard as GPT-2": lambda: Decoder(DecoderConfig(**SIZES, **AS_GPT2)),
         "regard as Llama": lambda: Decoder(DecoderConfig(**SIZES, **AS_LLAMA)),
         "torch.nn.TransformerEncoder": TorchDecoder,
@@ -75,8 +83,8 @@ def contestants() -> dict[str, Callable[[], nn.Module]]:
                                num_attention_heads=HEADS, max_position_embeddings=CONTEXT)
         found["Hugging Face GPT-2"] = lambda: Logits(hf.GPT2LMHeadModel(gpt2))
         found["Hugging Face Llama"] = lambda: Logits(hf.LlamaForCausalLM(llama))
-    except ImportError:
-        print("transformers is not installed: Hugging Face is left out")
+    except ImportError as error:
+        left_out.append(f"Hugging Face ({error})")
     try:
         import x_transformers as xt
 
@@ -84,9 +92,9 @@ def contestants() -> dict[str, Callable[[], nn.Module]]:
         found["x-transformers"] = lambda: xt.TransformerWrapper(
             num_tokens=VOCAB, max_seq_len=CONTEXT, attn_layers=xt.Decoder(**layers)
         )
-    except ImportError:
-        print("x-transformers is not installed: it is left out")
-    return found
+    except ImportError as error:
+        left_out.append(f"x-transformers ({error})")
+    return found, left_out
 
 
 def step(model: nn.Module, half: bool, compiled: bool) -> Work:
@@ -116,7 +124,7 @@ def flops(model: nn.Module) -> int:
 def measure(dtype: torch.dtype, compiled: bool, seconds: float) -> list[list[str]]:
     """A row of the table for each contestant, the fastest first."""
     torch.manual_seed(0)
-    models = {name: make() for name, make in contestants().items()}
+    models = {name: make() for name, make in contestants()[0].items()}
     a = torch.randn(PEAK, PEAK, dtype=dtype)
     work: dict[str, Work] = {"peak": lambda: a @ a}
     work |= {name: step(model, dtype == torch.bfloat16, compiled) for name, model in models.items()}
@@ -131,6 +139,7 @@ def measure(dtype: torch.dtype, compiled: bool, seconds: float) -> list[list[str
             f"{sum(p.numel() for p in models[name].parameters()) / 1e6:.1f} M",
             f"{BATCH * CONTEXT / time:,.0f}",
             f"{best / time:.2f}",
+            f"{times[LIKE[name]] / time:.2f}" if LIKE.get(name) in times else "",
             f"{flops(models[name]) / time / peak:.0%} of {peak / 1e9:.0f} GFLOP/s",
         ]
         for name, time in sorted(times.items(), key=lambda each: each[1])
@@ -160,15 +169,16 @@ def main() -> None:
     for compiled in (False, True) if arguments.compile else (False,):
         for dtype in (torch.float32, torch.bfloat16) if half else (torch.float32,):
             rows += measure(dtype, compiled, arguments.seconds)
-    headers = ["how", "dtype", "who", "parameters", "tokens/s", "of the best other", "of the matmul peak"]
+    headers = ["how", "dtype", "who", "parameters", "tokens/s", "of the best other", "of its like", "of the matmul peak"]
     shown = table(headers, rows)
     print(shown)
     missing = "" if half else " This processor has no units for bfloat16, so it is not measured."
+    missing += "".join(f" Left out: {who}." for who in contestants()[1])
     words = (
         f"`python benchmarks/step.py{' --compile' if arguments.compile else ''}` on {platform.machine()}, "
         f"{torch.backends.cpu.get_cpu_capability()}, {torch.get_num_threads()} threads, torch {torch.__version__}. Medians of "
         f"alternating steps; {DEPTH} blocks, width {DIM}, {HEADS} heads, vocabulary {VOCAB}, batch {BATCH} × {CONTEXT}, loss, "
-        f"gradients and fused AdamW.{missing}"
+        f"gradients and fused AdamW. *Its like* computes the same; our default also has QK-norm and relu².{missing}"
     )
     keep(HERE / "results.md", "Training step", f"{words}\n\n{shown}\n")
 

@@ -93,6 +93,7 @@ _KINDS: dict[str, Kind] = {
         "reference": ("reference:reference", "the definition: dense, and easy to read"),
         "plain": ("plain:plain", "two matrix products around a softmax, for short bfloat16 sequences"),
         "fused": ("fused:fused", "PyTorch's own fused attention, where that is exact"),
+        "stairs": ("stairs:stairs", "strip by strip with all weights kept, for training on short causal sequences"),
         "tiled": ("tiled:tiled", "block by block, memory linear in length, empty blocks skipped"),
         "edges": ("edges:edges", "along the edges of a graph alone, memory linear in the edges"),
     })),

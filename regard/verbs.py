@@ -255,15 +255,24 @@ def load(path: str | os.PathLike[str]) -> nn.Module:
 
 def generate(model: nn.Module, prompt: str = "", **how: Any) -> Iterator[str]:
     """Pieces of text as they are written: generate(load("runs/mine"), "Once upon", max_new=50, seed=0)."""
+    check_writes(model)
     return decode.generate(model, prompt, **how)
 
 
 def samples(model: nn.Module, prompt: str = "", **how: Any) -> list[str]:
     """Several texts at once: samples(model, "Once upon", samples=3, seed=0)."""
+    check_writes(model)
     texts = [""] * int(how.get("samples", 1))
     for number, piece in decode.generate_samples(model, prompt, **how):
         texts[number] += piece
     return texts
+
+
+def check_writes(model: nn.Module) -> None:
+    """A ValueError for a model that reads a whole text and has no next token."""
+    if isinstance(model, Encoder):
+        does = "fills in hidden tokens" if model.config.classes is None else "classifies (use regard predict)"
+        raise ValueError(f"this model is an encoder, which {does} and cannot write on; train a decoder on text to generate")
 
 
 @torch.no_grad()

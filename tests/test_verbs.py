@@ -176,6 +176,10 @@ def test_labelled_text_from_nothing_and_from_a_run_without_labels():
     assert run.config["model"]["dim"] == 32 and run.config["model"]["classes"] == 2
     with pytest.raises(ValueError, match=r"masked is no classifier; train one on labelled text"):
         verbs.predict("masked", ["x"])
+    for run, does in (("masked", r"fills in hidden tokens"), ("classifier", r"classifies \(use regard predict\)")):
+        for write in (verbs.generate, verbs.samples):
+            with pytest.raises(ValueError, match=f"this model is an encoder, which {does} and cannot write on"):
+                write(verbs.load(run), "a")
 
 
 def test_any_module_and_any_tensors(everything):
@@ -231,7 +235,7 @@ def test_runs_are_numbered_and_the_last_one_is_resumed(capsys):
         assert regard_command(capsys, "train", "text", "--data", "text.txt", "--train.steps", "2", *TINY_WORDS)[0] == 0
     assert Run.exists("runs/text") and Run.exists("runs/text-2")
     code, out, _ = regard_command(capsys, "train", "text", "--resume")
-    assert code == 0 and "runs/text-2" in out
+    assert code == 0 and "all 2 steps of runs/text-2 were done before; to train on, start a run with --from runs/text-2" in out
 
 
 def test_help_explains_every_option(capsys):
@@ -297,7 +301,7 @@ def test_resuming_as_something_else_is_one_line(capsys):
         assert (code, out) == (2, "") and said in error and error.count("\n") == 1
     words = ["--model", "decoder", "--data", "text.txt", "--train.steps", "2", *TINY_WORDS]
     code, out, _ = regard_command(capsys, "train", "text", "--resume", "--out", "mine", *words)
-    assert code == 0 and "going on from step 2" in out  # the same command again is fine
+    assert code == 0 and "all 2 steps of mine were done before" in out  # the same command again is fine
 
 
 def test_a_prompt_with_unknown_characters_is_one_line(capsys):

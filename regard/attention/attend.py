@@ -13,6 +13,7 @@ from regard.attention.biases import Bias
 from regard.attention.kernels.choose import Choice, choose
 from regard.attention.kernels.fused import widens
 from regard.attention.kernels.precision import HALF, native
+from regard.attention.kernels.stairs import suits
 from regard.attention.mask import Mask
 from regard.attention.masks import Causal, Full
 from regard.attention.places import Where, sides
@@ -77,6 +78,7 @@ def plainest(q: Tensor, k: Tensor, v: Tensor, mask: Mask | None, scale: float | 
         and kernels.wanted is None
         and not tap.listeners
         and not torch.is_autocast_enabled(q.device.type)
+        and (mask is None or not suits(q, k, v))
     )
 
 

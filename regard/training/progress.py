@@ -39,6 +39,12 @@ class Result:
         return f"{self.step:,} steps in {say_time(self.seconds)}{why}{best}"
 
 
+def where_it_goes_on(run: Run, steps: int | None, first_step: int) -> str:
+    if first_step == steps:
+        return f"all {steps:,} steps of {run.path} were done before; to train on, start a run with --from {run.path}"
+    return f"going on from step {first_step} in {run.path}"
+
+
 class Observer:
     """Told what happens; each method may be left as it is. Steps are counted as done: the first to be told of is 1."""
 
@@ -123,7 +129,7 @@ class Lines(Observer):
         self.steps = steps
         self.speed.start(steps, first_step)
         if first_step:
-            self._say(f"going on from step {first_step} in {run.path}")
+            self._say(where_it_goes_on(run, steps, first_step))
 
     def decided(self, steps: int) -> None:
         self.steps = self.speed.steps = steps
@@ -174,7 +180,7 @@ class Bar(Observer):
         self.task = self.progress.add_task("training", total=steps, completed=first_step, numbers="")
         self.progress.start()
         if first_step:
-            self._say(f"going on from step {first_step} in {run.path}")
+            self._say(where_it_goes_on(run, steps, first_step))
 
     def decided(self, steps: int) -> None:
         self.speed.steps = steps

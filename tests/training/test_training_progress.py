@@ -1,8 +1,10 @@
 """What is told to whom: lines, the bar, the file of metrics, TensorBoard."""
 
 import io
+import itertools
 import math
 import sys
+import time
 
 import pytest
 import torch
@@ -14,7 +16,14 @@ from regard.training.progress import Bar, Board, Lines, Metrics, Observer, Resul
 from tests.training.cases import losses, says, train
 
 
-def test_lines(tmp_path):
+@pytest.fixture
+def steady(monkeypatch):
+    """A clock that goes on by a millisecond whenever it is read: what is shown, and when, does not depend on the machine."""
+    ticks = itertools.count(10**6)
+    monkeypatch.setattr(time, "perf_counter", lambda: next(ticks) / 1000)
+
+
+def test_lines(tmp_path, steady):
     stream = io.StringIO()
     train(tmp_path / "run", observers=[Lines(stream, every=0)], sample=lambda model: "a sample")
     lines = stream.getvalue().splitlines()
@@ -24,14 +33,14 @@ def test_lines(tmp_path):
     assert lines[-1].startswith("12 steps in 0:0") and "; best validation " in lines[-1]
 
 
-def test_lines_are_rare_by_default(tmp_path):
+def test_lines_are_rare_by_default(tmp_path, steady):
     stream = io.StringIO()
     train(tmp_path / "run", observers=[Lines(stream)], evaluate_every=12)
     assert [line.split()[0] for line in stream.getvalue().splitlines()] == ["step", "step", "12"]
 
 
 @pytest.mark.parametrize("terminal", [True, False])
-def test_the_bar(tmp_path, terminal):
+def test_the_bar(tmp_path, terminal, steady):
     stream = io.StringIO()
     bar = Bar(Console(file=stream, force_terminal=terminal, width=160))
     train(tmp_path / "run", observers=[bar], sample=lambda model: "[b]a sample[/b]")

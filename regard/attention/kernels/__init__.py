@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-NAMES = ("reference", "plain", "fused", "tiled", "edges")
+NAMES = ("reference", "plain", "fused", "stairs", "tiled", "edges")
 wanted: str | None = None
 
 

@@ -20,6 +20,7 @@ from regard.attention.kernels.fused import fused, needs_no_matrix, refuses, wide
 from regard.attention.kernels.plain import plain
 from regard.attention.kernels.precision import HALF, native
 from regard.attention.kernels.reference import reference
+from regard.attention.kernels.stairs import LONGEST, stairs, suits
 from regard.attention.kernels.strips import constant, plan
 from regard.attention.kernels.tiled import BLOCK, tiled
 from regard.attention.terms import Terms
@@ -48,12 +49,14 @@ KERNELS: dict[str, Callable[..., Tensor]] = {
     "reference": reference,
     "plain": plain,
     "fused": fused,
+    "stairs": stairs,
     "tiled": tiled,
     "edges": edges,
 }
 SDPA_ALONE = Choice("fused", fused, "SDPA does this without a matrix of masks")
 SDPA_IN_FLOAT32 = Choice("fused", fused, "SDPA does this, in float32 since the processor does not multiply this dtype itself")
 SHORT_HALF = Choice("plain", plain, f"plain products beat SDPA in bfloat16 up to {SHORT} tokens")
+SHORT_CAUSAL = Choice("stairs", stairs, f"up to {LONGEST} tokens it pays to keep causal weights for the gradient")
 NO_KEYS = Choice("reference", reference, "there is nothing to compute")
 
 
@@ -69,6 +72,8 @@ def choose(q: Tensor, k: Tensor, v: Tensor, terms: Terms) -> Choice:
     if half and n > 1 and max(n, m) <= SHORT and q.dtype is torch.bfloat16 and native(q) and q.device.type == "cpu":
         return SHORT_HALF
     if not terms.dropout and needs_no_matrix(terms):
+        if terms.mask is not None and suits(q, k, v):
+            return SHORT_CAUSAL
         return SDPA_IN_FLOAT32 if half and widens(q, k, v) else SDPA_ALONE
     tracing = torch.compiler.is_compiling()
     pairs = "n × m" if tracing else f"{n} × {m}"  # writing a length down would make a compiled function one for it alone
