@@ -314,6 +314,7 @@ class Encoder(SequenceModel):
     """
 
     Config = EncoderConfig
+    config: EncoderConfig
 
     def __init__(self, config: EncoderConfig) -> None:
         super().__init__(config)
