@@ -53,7 +53,7 @@ def made_run(path):
 
 @pytest.fixture
 def here(tmp_path, monkeypatch):
-    (tmp_path / "my_models.py").write_text(MODELS)
+    (tmp_path / "look_models.py").write_text(MODELS)
     monkeypatch.chdir(tmp_path)
     made_run(tmp_path / "run")
     return tmp_path
@@ -90,7 +90,7 @@ def test_nothing_is_loaded_from_elsewhere(here, capsys):
 
 
 def test_a_page_of_a_function(here, capsys):
-    assert look(capsys, "my_models:reads", "--out", "page.html")[0] == 0
+    assert look(capsys, "look_models:reads", "--out", "page.html")[0] == 0
     data = data_of(here / "page.html")
     (layer,) = data["views"][0]["layers"]
     assert (layer["n"], layer["m"], layer["heads"], layer["proved"]) == (5, 5, [0, 1], True)
@@ -99,13 +99,13 @@ def test_a_page_of_a_function(here, capsys):
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
 def test_a_still(here, capsys, suffix):
-    assert look(capsys, "my_models:reads", "--out", f"heads{suffix}") == (0, f"heads{suffix}\n", "")
+    assert look(capsys, "look_models:reads", "--out", f"heads{suffix}") == (0, f"heads{suffix}\n", "")
     start = {".png": b"\x89PNG", ".svg": b"<?xml", ".pdf": b"%PDF"}[suffix]
     assert (here / f"heads{suffix}").read_bytes().startswith(start)
 
 
 def test_laws_are_measured_when_asked_for(here, capsys):
-    assert look(capsys, "my_models:reads", "--laws", "--out", "page.html")[0] == 0
+    assert look(capsys, "look_models:reads", "--laws", "--out", "page.html")[0] == 0
     (laws,) = (view for view in data_of(here / "page.html")["views"] if view["view"] == "laws")
     assert {row["law"] for row in laws["rows"]} >= {"permutation", "neighbours", "determinism"}
 
@@ -114,8 +114,8 @@ def test_laws_are_measured_when_asked_for(here, capsys):
     ((), "regard look takes one target, got none"),
     (("a", "b"), "regard look takes one target, got a b"),
     (("nothing-here",), "there is no directory 'nothing-here'; give a run directory"),
-    (("my_models:blind",), "no attention was heard in my_models:blind, a Linear"),
-    (("my_models:reads", "--input", "words"), "this model brings its own inputs"),
+    (("look_models:blind",), "no attention was heard in look_models:blind, a Linear"),
+    (("look_models:reads", "--input", "words"), "this model brings its own inputs"),
     (("run", "--input", "a" * 33), "the text has 33 tokens, and the model reads at most 32; shorten it"),
     (("run", "--input", "xyz"), "unknown character 'x' (U+0078) at place 0"),
     (("run", "--input", ""), "there is nothing to look at: the text is empty"),
