@@ -87,9 +87,10 @@ def train(words: list[str]) -> int:
         options=settings,
         note=options.note(),
     )
-    writes = run.config["kind"] == "decoder"
-    print(f"\n{run.path}: model.safetensors, report.html, curves.png, {'samples/, ' if writes else ''}metrics.jsonl")
+    samples = "samples/, " if (run.path / "samples").is_dir() else ""
+    print(f"\n{run.path}: model.safetensors, report.html, curves.png, {samples}metrics.jsonl")
     classifier = run.config["model"].get("classes") is not None
+    writes = run.config["kind"] == "decoder"
     if writes:
         print(f'next: regard generate {run.path} --prompt "..."')
     elif classifier:

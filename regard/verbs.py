@@ -271,7 +271,7 @@ def samples(model: nn.Module, prompt: str = "", **how: Any) -> list[str]:
 def check_writes(model: nn.Module) -> None:
     """A ValueError for a model that reads a whole text and has no next token."""
     if isinstance(model, Encoder):
-        does = "fills in hidden tokens" if model.config.classes is None else "classifies (use regard predict)"
+        does = "fills in hidden tokens" if model.pool is None else "classifies (use regard predict)"
         raise ValueError(f"this model is an encoder, which {does} and cannot write on; train a decoder on text to generate")
 
 

@@ -252,6 +252,8 @@ def test_our_own_models_with_every_kernel(options, kernel):
     ids = torch.randint(17, (2, 12))
     if kernel == "fused" and options.get("bias") == "relative":
         return  # adds to the values, which that kernel refuses
+    if kernel == "stairs" and options:
+        return  # it takes a plain causal mask and nothing else
     heard = []
     with torch.no_grad(), kernels.only(kernel):
         before = model(ids)
