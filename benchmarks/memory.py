@@ -25,6 +25,7 @@ from typing import NamedTuple
 from alternate import keep, table
 
 LIMIT = 1.5e9  # bytes
+STEPS = ["--train.steps", "5", "--train.evaluate-every", "5"]  # one look at the validation split, which is 27 MB of text
 EVERY = 0.1  # seconds between two samples
 NEW = 0.2  # share of lines that get a word that was never there before: real texts never stop having new ones
 KINDS = {"auto": "bpe (the default)", "characters": "characters", "words": "words"}
@@ -123,7 +124,7 @@ def main() -> None:
         folder = Path(name)
         make(folder / "text.txt", options.size, options.text)
         for kind, said in KINDS.items():
-            words = [sys.executable, "-m", "regard", "train", "text", "--data", str(folder / "text.txt"), "--train.steps", "5"]
+            words = [sys.executable, "-m", "regard", "train", "text", "--data", str(folder / "text.txt"), *STEPS]
             words += ["--out", str(folder / kind), *(["--data.tokens", kind] if kind != "auto" else [])]
             seen = watched(words, folder / f"{kind}.log", os.environ | {"REGARD_CACHE": str(folder / "cache")})
             over = over or seen.peak > LIMIT
@@ -133,8 +134,9 @@ def main() -> None:
         size = (folder / "text.txt").stat().st_size
     heads = ["tokens", "peak of RssAnon", "in the command itself", "processes", "while", "under 1.5 GB"]
     text = "\n\n".join([
-        f"`python benchmarks/memory.py{' TEXT' if options.text else ''}`: `regard train text --data text.txt --train.steps 5` "
-        f"on {size / 1e6:,.0f} MB of text, {os.cpu_count()} processors. Sampled every {EVERY} s, all children included.",
+        f"`python benchmarks/memory.py{' TEXT' if options.text else ''}`: `regard train text --data text.txt "
+        f"{' '.join(STEPS)}` on {size / 1e6:,.0f} MB of text, {os.cpu_count()} processors. "
+        f"Sampled every {EVERY} s, all children included.",
         table(heads, rows),
     ])
     print(text)
