@@ -70,7 +70,9 @@ def text(path: str | None = None, kind: str | None = None) -> Recipe:
     data = TextConfig(path=path, context=64 if small else 256, validation=share)
     # (two blocks that see runs of letters learn more in minutes than four that have to find them)
     size: dict[str, Any] = {"dim": 128, "depth": 2, "heads": 4} if small else {"dim": 256, "depth": 6, "heads": 8}
-    train = TrainConfig(minutes=2.0, batch=32, adam_lr=0.012, warmup=10) if small else TrainConfig(minutes=10.0, batch=16)
+    # (16 rows a step; half of them at a time, because the logits of thousands of pieces of words are most of the memory)
+    large = TrainConfig(minutes=10.0, batch=8, accumulate=2)
+    train = TrainConfig(minutes=2.0, batch=32, adam_lr=0.012, warmup=10) if small else large
     if kind == "encoder":
         return EncoderRecipe(data=data, model=EncoderConfig(zero_start=True, **size, **SIZES), train=train)
     decoder = DecoderConfig(ngrams=5 if small else 2, zero_start=True, **size, **SIZES)

@@ -18,7 +18,7 @@ from regard.attention.terms import Terms
 
 ROWS = 64  # of a strip; measured, as are the lengths below
 SHORTEST, LONGEST = 128, 512  # tokens between which it beats SDPA, forward and backward together
-MOST = 2**24  # scores, of all rows and heads, up to which weights are kept
+MOST = 2**22  # scores, of all rows and heads, up to which the weights kept are small beside what else a block keeps
 
 
 def suits(q: Tensor, k: Tensor, v: Tensor) -> bool:
