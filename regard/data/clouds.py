@@ -115,7 +115,7 @@ def _csv(path: str, count: int | None, random: np.random.Generator) -> Cloud:
             continue
         if delimiter is None:
             delimiter = max(",;\t ", key=line.count)
-        words = [word for word in next(csv.reader([line.strip()], delimiter=delimiter, skipinitialspace=True))]
+        words = next(csv.reader([line.strip()], delimiter=delimiter, skipinitialspace=True))
         try:
             row = [float(word) for word in words]
         except ValueError:

@@ -144,7 +144,8 @@ class _Text:
         try:
             return [float(word) for word in words]
         except ValueError:
-            raise ValueError(f"line {number} of {self.path} is not made of numbers: {b' '.join(words)[:60].decode('utf-8', 'replace')!r}") from None
+            said = b" ".join(words)[:60].decode("utf-8", "replace")
+            raise ValueError(f"line {number} of {self.path} is not made of numbers: {said!r}") from None
 
 
 class _Bytes:

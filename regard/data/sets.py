@@ -74,7 +74,8 @@ class SetsForm:
     def read(self, points: Ids) -> Ids:
         """The things of one set as a model takes them.   n features -> n features"""
         if points.shape[1:] != (len(self.features),):
-            raise ValueError(f"a thing has {len(self.features)} numbers here ({', '.join(self.features)}), got {points.shape[1]}")
+            wanted = f"{len(self.features)} numbers ({', '.join(self.features)})"
+            raise ValueError(f"each thing must have {wanted}, got {points.shape[1]}")
         return self.scaled(in_ball(points) if self.fitted else points)
 
     def scaled(self, points: Ids) -> Ids:
@@ -273,8 +274,8 @@ def _of_table(config: SetsConfig, seed: int) -> SetsCorpus:
     few = numbers is not None and len(set(asked)) <= FEW and bool((numbers == np.round(numbers)).all())
     if config.asks == "numbers" and numbers is None:
         wrong = next(i for i, word in enumerate(words) if _as_numbers([word]) is None)
-        raise ValueError(f"line {table.lines[wrong]} of {path} has {words[wrong]!r} in column '{config.target}', where a number "
-                         "should be; with --data.asks classes it may be text")
+        raise ValueError(f"line {table.lines[wrong]} of {path} has {words[wrong]!r} in column '{config.target}', where a "
+                         "number should be; with --data.asks classes it may be text")
     sets = len(starts) - 1
     shared: dict[str, Any] = {"features": table.names, "each": each,
                               "size": config.points or int(np.diff(starts).max())}

@@ -17,22 +17,24 @@ ROUND = 48  # steps around the axis that pass for a circle
 NOISE = 0.01  # by how much a point may be off the surface of a solid of size 1
 STRETCH = 0.1  # by how much each axis of a solid may be longer or shorter
 
+Line = tuple[tuple[float, float], ...]
+
 
 class Shape(NamedTuple):
     """A line of (distance from the axis, height), the steps around the axis, and how it is squeezed after."""
 
-    line: tuple[tuple[float, float], ...]
+    line: Line
     steps: int = ROUND
     squeeze: tuple[float, float, float] = (1.0, 1.0, 1.0)
 
 
-def arc(start: float, stop: float, *, radius: float = 1.0, out: float = 0.0, up: float = 0.0) -> tuple[tuple[float, float], ...]:
+def arc(start: float, stop: float, *, radius: float = 1.0, out: float = 0.0, up: float = 0.0) -> Line:
     """A part of a circle, angles in shares of a whole turn from the level."""
     angles = 2 * np.pi * np.linspace(start, stop, 1 + round(ROUND * abs(stop - start)))
     return tuple((out + radius * float(np.cos(a)), up + radius * float(np.sin(a))) for a in angles)
 
 
-ROOT2, ROOT3 = 2**0.5, 3**0.5
+ROOT2 = 2**0.5
 SOLIDS: dict[str, Shape] = {
     "sphere": Shape(arc(-0.25, 0.25)),
     "ellipsoid": Shape(arc(-0.25, 0.25), squeeze=(1.0, 0.65, 0.4)),
