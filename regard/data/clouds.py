@@ -15,7 +15,7 @@ from regard.data.batch import Ids
 from regard.data.off import read_off
 from regard.data.pieces import read_lines
 from regard.data.ply import read_ply
-from regard.data.surface import sample_surface
+from regard.data.surface import Surface
 
 
 class Cloud(NamedTuple):
@@ -161,7 +161,7 @@ def _surface(points: Ids, faces: Ids, count: int | None, random: np.random.Gener
     if not np.isfinite(points).all():
         raise ValueError(f"{path} has a vertex that is no number (NaN or infinite)")
     try:
-        return sample_surface(points, faces, 1024 if count is None else count, random)
+        return Surface(points, faces).sample(1024 if count is None else count, random)
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from error
 

@@ -70,7 +70,7 @@ MODELS: dict[str, Any] = {
 
 def recipe(data: Any = None, kind: str | None = None) -> Any:
     """A Set Transformer with inducing points, whose cost is linear in the set, unless another kind is asked for."""
-    path, kind = path_of(data, "sets"), kind or "settransformer"
+    path, kind = path_of(data, "sets"), kind or "pointnet"
     choose("kind of model for sets", kind, tuple(KINDS))
     made = {} if path is not None else {"points": 256}  # of a solid: enough to know it, and a quarter of the work
     train = TrainConfig(minutes=1.0, batch=32)

@@ -172,7 +172,8 @@ def test_a_folder_of_clouds(folder):
 
 
 def test_clouds_are_turned_when_asked(folder):
-    still, turned, upright = (prepared(str(folder), turn=turn, points=100).source(12, 0).batch(1) for turn in ("none", "any", "upright"))
+    still, turned, upright = (prepared(str(folder), turn=turn, points=100).source(12, 0).batch(1)
+                              for turn in ("none", "any", "upright"))
     def lengths(batch):
         return batch.tokens.norm(dim=-1)
     torch.testing.assert_close(lengths(still), lengths(turned))
