@@ -268,7 +268,7 @@ def solids(arguments: argparse.Namespace) -> None:
     rows = [[f"{count:,}", f"{share:.1%}"] for count, share in by_points.items()]
     said = (
         f"`python benchmarks/sets.py solids --steps {arguments.steps} --hidden {arguments.hidden} --depth {arguments.depth} "
-        f"--seed {arguments.seed}`: points on twelve shapes, stretched by up to a tenth, 0.01 of noise, turned any way (SO(3)). "
+        f"--seed {arguments.seed}`: points on twelve shapes, stretched by a tenth at most, 0.01 of noise, turned (SO(3)). "
         f"PointNet, learned from 512 points, {models['any'].steps} steps of 16 clouds, {models['any'].minutes:.0f} minutes of "
         "one thread. "
         f"**{reached:.1%}** of 2,048 new clouds of 1,024 points are named rightly. By number of points (512 clouds each):\n\n"

@@ -8,6 +8,8 @@ import pytest
 import torch
 
 from regard import cli, verbs
+from regard.recipes.find import find_recipe
+from regard.recipes.sets import KINDS
 from regard.run import Run, load_model
 from regard.training.progress import Observer
 
@@ -78,7 +80,7 @@ def test_a_run_ends_with_the_measure_the_laws_and_the_report(everything, capsys)
                                            ("solids", "accuracy")])
 def test_every_kind_learns_every_task(kind, task, measure):
     points = {} if task in ("max", "statistics") else {"data__points": 12}
-    run = trained(model=kind, data__task=task, steps=2, **points)
+    run = trained(model=kind, data=task, steps=2, **points)
     looks = [event for event in run.metrics() if "accuracy" in str(event) or "MAE" in str(event) or "log-" in str(event)]
     assert measure in str(looks[-1])
 
@@ -91,7 +93,7 @@ def test_a_run_that_stopped_goes_on_to_the_same_losses():
             if step == 3:
                 signal.raise_signal(signal.SIGINT)
 
-    how = {"steps": 6, "options": SMALL | {"data.task": "sum"}, "model": "deepsets"}
+    how = {"steps": 6, "options": SMALL, "data": "sum"}
     whole = verbs.train("sets", out="whole", observers=QUIET, **how)
     verbs.train("sets", out="half", observers=[Stops()], **how)
     assert len(losses(Run.open("half"))) == 3
@@ -161,6 +163,17 @@ def test_an_empty_cloud_has_an_answer():
     np.save("nothing.npy", np.zeros((0, 3)))
     (answer,) = verbs.predict(run.path, ["nothing.npy"])
     assert sum(answer.labels.values()) == pytest.approx(1, abs=1e-5)
+
+
+@pytest.mark.parametrize("data, kind", [
+    (None, "pointnet"), ("solids", "pointnet"), ("clusters", "settransformer"), ("max", "deepsets"), ("t.csv", "deepsets"),
+    (".", "pointnet"),
+])
+def test_what_is_learned_with_what(data, kind):
+    found = find_recipe("sets", data)
+    assert type(found) is KINDS[kind]
+    assert found.data.path == (data if data in ("t.csv", ".") else None)
+    assert found.data.task == (data if data in ("clusters", "max") else "solids")
 
 
 @pytest.mark.parametrize("options, words", [

@@ -7,7 +7,7 @@ import os
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -68,12 +68,18 @@ def _hidden(path: Path, root: Path) -> bool:
 # ── each kind of file ────────────────────────────────────────────────────────────────────────────────────────────────
 
 def _npy(path: str, count: int | None, random: np.random.Generator) -> Cloud:
-    return Cloud(_points(_numpy(path), path))
+    found = _numpy(path)
+    if not isinstance(found, np.ndarray):
+        raise ValueError(f"{path} holds several arrays; rename it to end in .npz")
+    return Cloud(_points(found, path))
 
 
 def _npz(path: str, count: int | None, random: np.random.Generator) -> Cloud:
     """Arrays `points` n d and, for a label of each point, `labels` n. A single array may have any name."""
-    with _numpy(path) as arrays:
+    arrays = _numpy(path)
+    if isinstance(arrays, np.ndarray):
+        raise ValueError(f"{path} holds one array; rename it to end in .npy")
+    with arrays:
         try:
             held = {name: arrays[name] for name in arrays.files}
         except (ValueError, zipfile.BadZipFile, EOFError, OSError) as error:
@@ -87,7 +93,7 @@ def _npz(path: str, count: int | None, random: np.random.Generator) -> Cloud:
     return Cloud(points, labels)
 
 
-def _numpy(path: str) -> np.lib.npyio.NpzFile | Ids:
+def _numpy(path: str) -> Any:
     try:
         return np.load(path, allow_pickle=False)
     except (ValueError, EOFError, zipfile.BadZipFile) as error:

@@ -16,7 +16,7 @@ from regard.data.batch import IGNORE, Batch, Epochs, Ids, Source, generator, hel
 from regard.data.clouds import CloudFile, find_clouds, read_cloud
 from regard.data.labelled import sort_labels, stratified
 from regard.data.long_tables import looks_long, read_long
-from regard.data.made_sets import MADE, SOLID_POINTS, Drawn, Turn, Wish
+from regard.data.made_sets import MADE, Drawn, Turn, Wish
 from regard.data.solids import fitted
 from regard.data.surface import random_turns
 
@@ -24,6 +24,7 @@ Made = Literal["max", "sum", "statistics", "clusters", "solids"]
 Note = Callable[[str, float | None], None]
 FEW = 10  # whole numbers with no more different values than this are classes
 JUDGED, TOGETHER = 512, 32  # sets that a made task is judged by, and of these as many as are made at once
+CLOUD_POINTS = 1024  # of a cloud from a file that are read at once, if nothing is said
 SPARE = 4  # times as many points are kept of a large cloud as are read at once, so that each step can draw others
 
 
@@ -33,7 +34,7 @@ class SetsConfig:
 
     path: str | None = None  # a folder of point clouds, one folder a class, or a table in long form; None: sets that are made
     task: Made = "solids"  # what is made and asked when there is no path
-    points: int | None = None  # things of a set that are read at once, drawn anew each time; None: all (clouds: 1,024)
+    points: int | None = None  # things of a set that are read at once, drawn anew each time; None: all (of a cloud 1,024)
     turn: Turn | None = None  # turn clouds at random: any way, upright about z, none; None: solids any way, files not
     sets: int | None = None  # of a made task, how many sets there are to learn from; None: new ones at every step
     id: str = "set"  # of a table: the column that says which set a line belongs to
@@ -220,7 +221,7 @@ def _made(config: SetsConfig, seed: int) -> SetsCorpus:
 
 def _of_clouds(config: SetsConfig, seed: int, note: Note) -> SetsCorpus:
     files = find_clouds(str(config.path))
-    limit = config.points or SOLID_POINTS
+    limit = config.points or CLOUD_POINTS
     clouds = []
     for number, file in enumerate(files):
         clouds.append(read_cloud(file.path, SPARE * limit, generator(seed, 6, number)))

@@ -92,17 +92,18 @@ def answer(model: nn.Module, form: SetsForm, points: Ids, name: str) -> Answer:
     if form.asks == "clusters":
         return Answer(given=name, each=tuple(clusters(out, points.shape[1])))
     if not form.each:
-        return Answer(given=name, **say(out, form))
-    return Answer(given=name, each=tuple(Answer(given=f"thing {i + 1}", **say(row, form)) for i, row in enumerate(out)))
+        return say(name, out, form)
+    return Answer(given=name, each=tuple(say(f"thing {i + 1}", row, form) for i, row in enumerate(out)))
 
 
-def say(out: Tensor, form: SetsForm) -> dict[str, dict[str, float]]:
+def say(name: str, out: Tensor, form: SetsForm) -> Answer:
     """Probabilities of classes, the likeliest first, or numbers in their own units."""
     if form.asks == "classes":
         shares = out.softmax(-1)
-        return {"labels": {form.answers[i]: shares[i].item() for i in shares.argsort(descending=True).tolist()}}
+        order = shares.argsort(descending=True).tolist()
+        return Answer(given=name, labels={form.answers[i]: shares[i].item() for i in order})
     numbers = out.double().numpy() * np.array(form.target_scale) + np.array(form.target_centre)
-    return {"values": dict(zip(form.answers, numbers.tolist(), strict=True))}
+    return Answer(given=name, values=dict(zip(form.answers, numbers.tolist(), strict=True)))
 
 
 def clusters(out: Tensor, d: int) -> Iterator[Answer]:
