@@ -178,7 +178,8 @@ def test_what_is_learned_with_what(data, kind):
 
 @pytest.mark.parametrize("options, words", [
     ({"model": "forest"}, "there is no kind of model for sets called 'forest'; known: deepsets"),
-    ({"data": "nowhere"}, "there is no nowhere; give a folder of point clouds, or a table"),
+    ({"data": "nowhere"}, "there is no nowhere; give a folder of point clouds, a table"),
+    ({"data": "clustres"}, "there is no clustres .is it clusters.."),
     ({"model": "settransformer", "model__seeds": 3}, "a classifier or a regression has one seed, got --model.seeds 3"),
 ])
 def test_what_cannot_be_trained(options, words):

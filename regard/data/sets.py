@@ -24,6 +24,7 @@ Made = Literal["max", "sum", "statistics", "clusters", "solids"]
 Note = Callable[[str, float | None], None]
 FEW = 10  # whole numbers with no more different values than this are classes
 JUDGED, TOGETHER = 512, 32  # sets that a made task is judged by, and of these as many as are made at once
+USUAL = 4096  # sets that say how large the numbers of a made task usually are
 CLOUD_POINTS = 1024  # of a cloud from a file that are read at once, if nothing is said
 SPARE = 4  # times as many points are kept of a large cloud as are read at once, so that each step can draw others
 
@@ -39,7 +40,7 @@ class SetsConfig:
     sets: int | None = None  # of a made task, how many sets there are to learn from; None: new ones at every step
     id: str = "set"  # of a table: the column that says which set a line belongs to
     target: str = "target"  # of a table: the column that is to be predicted
-    columns: tuple[str, ...] | None = None  # of a table: the columns with numbers; None: all others
+    columns: str | None = None  # of a table: the columns with numbers, as a,b,c; None: all others
     asks: Literal["auto", "classes", "numbers"] = "auto"  # auto: classes if the target is text or a few whole numbers
     validation: float = 0.1  # share of the sets (of each class), drawn by the seed, that training never sees
 
@@ -92,7 +93,10 @@ def prepare_sets(config: SetsConfig, *, seed: int, note: Note | None = None) -> 
         return _made(config, seed)
     path = os.path.expanduser(config.path)
     if not os.path.exists(path):
-        raise FileNotFoundError(f"there is no {config.path}; give a folder of point clouds, or a table (.csv, .tsv, .parquet)")
+        near = nearest(config.path, MADE)
+        hint = f" (is it {near}?)" if near else ""
+        raise FileNotFoundError(f"there is no {config.path}{hint}; give a folder of point clouds, a table (.csv, .tsv, "
+                                f".parquet), or a made task: {', '.join(MADE)}")
     if os.path.isdir(path):
         return _of_clouds(config, seed, tell)
     if looks_long(path):
@@ -206,8 +210,12 @@ def _made(config: SetsConfig, seed: int) -> SetsCorpus:
     points, target = np.concatenate([part.points for part in parts]), np.concatenate([part.target for part in parts])
     starts = np.concatenate(([0], np.cumsum(np.concatenate([np.diff(part.starts) for part in parts]))))
     numbers = task.numbers is not None
-    centre, scale = standard(points) if numbers else ((0.0,) * points.shape[1], (1.0,) * points.shape[1])
-    middle, wide = standard(target) if numbers else ((), ())
+    centre, scale = (0.0,) * points.shape[1], (1.0,) * points.shape[1]
+    middle: tuple[float, ...] = ()
+    wide: tuple[float, ...] = ()
+    if numbers:  # by the task, not by the seed: a model of one seed can be judged by the sets of another
+        usual = draw(config, USUAL, generator(0, 7))
+        (centre, scale), (middle, wide) = standard(usual.points), standard(usual.target)
     form = SetsForm(
         features=task.features, centre=centre, scale=scale, fitted=config.task == "solids",
         asks="classes" if task.classes else "numbers" if numbers else "clusters",
@@ -266,7 +274,8 @@ def _class_of(file: CloudFile, folder: str) -> str:
 
 def _of_table(config: SetsConfig, seed: int) -> SetsCorpus:
     path = str(config.path)
-    table = read_long(path, config.id, config.target, config.columns)
+    columns = None if config.columns is None else [name.strip() for name in config.columns.split(",")]
+    table = read_long(path, config.id, config.target, columns)
     words = table.target or ()
     starts = table.starts
     each = any(len(set(words[a:b])) > 1 for a, b in pairwise(starts))

@@ -14,8 +14,7 @@ from regard.recipes.find import choose, path_of
 from regard.run import TrainConfig
 
 HELP = {
-    "--data PATH": "a folder of point clouds, one folder a class; a table in long form; or a made task: solids (which is what "
-    "comes without it), max, sum, statistics, clusters",
+    "--data PATH": "point clouds, one folder a class; a table in long form; or max, sum, statistics, clusters, solids (made)",
     "--model KIND": "deepsets, pointnet, settransformer, or mlp (the one that does not know that they are sets)",
 }
 OWN = frozenset({"features", "outputs", "size", "each", "seeds"})

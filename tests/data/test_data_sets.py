@@ -92,7 +92,7 @@ def test_a_target_that_differs_within_a_set_is_asked_of_each_thing(tmp_path, tar
 
 def test_columns_are_chosen_by_name(tmp_path):
     path = table(tmp_path, lambda name, k: name)
-    corpus = prepared(path, id="price", target="amount", columns=("price",), asks="numbers")
+    corpus = prepared(path, id="price", target="amount", columns="price", asks="numbers")
     assert corpus.form.features == ("price",) and len(corpus.starts) == 6
     assert from_dict(SetsForm, to_dict(corpus.form)) == corpus.form
     assert from_dict(SetsConfig, to_dict(corpus.config)) == corpus.config
@@ -192,7 +192,7 @@ def test_labels_of_points(tmp_path):
 
 
 def test_what_is_wrong_with_a_folder(folder):
-    with pytest.raises(FileNotFoundError, match="there is no .*nowhere; give a folder of point clouds, or a table"):
+    with pytest.raises(FileNotFoundError, match="there is no .*nowhere; give a folder of .*, a .* or a made task: max"):
         prepared(str(folder / "nowhere"))
     np.save(folder / "stray.npy", np.zeros((3, 3)))
     with pytest.raises(ValueError, match="stray.npy is in no folder of a class"):
