@@ -62,8 +62,9 @@ class MLPRecipe:
 KINDS: dict[str, type[Any]] = {
     "deepsets": DeepSetsRecipe, "pointnet": PointNetRecipe, "settransformer": SetTransformerRecipe, "mlp": MLPRecipe,
 }
-# What each kind of set is learned with. Sums know how many things there are; the largest of all is what outlines a cloud.
+# What each kind of set is learned with. Sums know how many things there are, means do not have to; the largest outlines a cloud.
 COUNTS = DeepSetsConfig(layers="alone", pool="sum", depth=3, **SIZES)
+SHARES = DeepSetsConfig(layers="together", pool="mean", depth=3, **SIZES)
 OUTLINES = DeepSetsConfig(layers="together", pool="max", depth=3, **SIZES)
 INDUCED = SetTransformerConfig(hidden=64, points=16, **SIZES)
 DEFAULTS: dict[str, str] = {"clouds": "pointnet", "solids": "pointnet", "clusters": "settransformer"}  # others: deepsets
@@ -78,7 +79,7 @@ def recipe(data: Any = None, kind: str | None = None) -> Any:
     kind = kind or DEFAULTS.get(what, "deepsets")
     choose("kind of model for sets", kind, tuple(KINDS))
     models = {
-        "deepsets": OUTLINES if what in ("clouds", "solids", "max") else COUNTS,
+        "deepsets": OUTLINES if what in ("clouds", "solids", "max") else SHARES if what in ("statistics", "clusters") else COUNTS,
         "pointnet": PointNetConfig(**SIZES),
         "settransformer": INDUCED if what in ("clouds", "solids", "clusters") else replace(INDUCED, points=None),
         "mlp": MLPConfig(size=UNKNOWN, hidden=256, **SIZES),
