@@ -62,11 +62,12 @@ class MLPRecipe:
 KINDS: dict[str, type[Any]] = {
     "deepsets": DeepSetsRecipe, "pointnet": PointNetRecipe, "settransformer": SetTransformerRecipe, "mlp": MLPRecipe,
 }
-# What each kind of set is learned with. Sums know how many things there are, means do not have to; the largest outlines a cloud.
+# What each kind of set is learned with. Sums know how many things there are, means need not; the largest outlines a cloud.
 COUNTS = DeepSetsConfig(layers="alone", pool="sum", depth=3, **SIZES)
 SHARES = DeepSetsConfig(layers="together", pool="mean", depth=3, **SIZES)
 OUTLINES = DeepSetsConfig(layers="together", pool="max", depth=3, **SIZES)
 INDUCED = SetTransformerConfig(hidden=64, points=16, **SIZES)
+POOLED = {"clouds": OUTLINES, "solids": OUTLINES, "max": OUTLINES, "statistics": SHARES, "clusters": SHARES}
 DEFAULTS: dict[str, str] = {"clouds": "pointnet", "solids": "pointnet", "clusters": "settransformer"}  # others: deepsets
 
 
@@ -79,7 +80,7 @@ def recipe(data: Any = None, kind: str | None = None) -> Any:
     kind = kind or DEFAULTS.get(what, "deepsets")
     choose("kind of model for sets", kind, tuple(KINDS))
     models = {
-        "deepsets": OUTLINES if what in ("clouds", "solids", "max") else SHARES if what in ("statistics", "clusters") else COUNTS,
+        "deepsets": POOLED.get(what, COUNTS),
         "pointnet": PointNetConfig(**SIZES),
         "settransformer": INDUCED if what in ("clouds", "solids", "clusters") else replace(INDUCED, points=None),
         "mlp": MLPConfig(size=UNKNOWN, hidden=256, **SIZES),
