@@ -20,8 +20,8 @@ QUIET = [Observer()]
 @pytest.fixture(autouse=True)
 def in_a_folder_of_its_own(tmp_path, monkeypatch, request):
     if "everything" not in request.fixturenames:
-        for name in ("curves", "write_laws", "write_report"):
-            monkeypatch.setattr(verbs, name, lambda run: None)
+        for name in ("curves", "write_laws", "write_report", "write_confusion"):
+            monkeypatch.setattr(verbs, name, lambda *what: None)
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("REGARD_BUDGET", raising=False)
 
@@ -68,7 +68,7 @@ def test_a_run_ends_with_the_measure_the_laws_and_the_report(everything, capsys)
     told = capsys.readouterr().out
     assert "accuracy" in told and "next: regard predict run cloud.npy" in told
     run = Run.open("run")
-    assert run.config["kind"] == "pointnet" and (run.path / "report.html").exists()
+    assert run.config["kind"] == "pointnet" and all((run.path / name).exists() for name in ("report.html", "confusion.png"))
     laws = json.loads((run.path / "laws.json").read_text())
     assert laws["ok"], laws
     permutation = next(law for law in laws["laws"] if law["law"] == "permutation")

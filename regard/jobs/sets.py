@@ -32,9 +32,10 @@ def prepared(recipe: Any, reading: Reading) -> Job:
     corpus = prepare_sets(recipe.data, seed=seed, note=reading.note)
     kind = next(name for name in names.entries("models") if names.find("models", name).Config is type(recipe.model))
     model = names.find("models", kind)(measured(recipe.model, corpus.form))
+    labels = {"labels": list(corpus.form.answers)} if corpus.form.asks == "classes" else {}
     return Job(
         kind=kind, model=model, task=task_of(corpus.form), source=corpus.source(batch, seed),
-        about=corpus.describe() | {"form": to_dict(corpus.form)},
+        about=corpus.describe() | labels | {"form": to_dict(corpus.form)},
     )
 
 
