@@ -105,16 +105,16 @@ class Live:
             found.append((names[layer], head))
         return found
 
-    def weights(self, record: int, layer: int, head: int) -> bytes:
-        """All weights of one head as float32 bytes, n × m."""
+    def weights(self, record: int, layer: int, call: int, head: int) -> bytes:
+        """All weights of one head in one call of its layer, as float32 bytes, n × m."""
         with self.lock:
             scene = self.scenes.get(record)
             if scene is None:
                 raise ValueError(f"recording {record} is no longer kept; run it again")
             for entry in scene.seen:
-                if entry.layer == layer and entry.proved and head in entry.heads:
+                if (entry.layer, entry.call) == (layer, call) and entry.proved and head in entry.heads:
                     return matrix(entry)[entry.heads.index(head)].float().cpu().contiguous().numpy().astype("<f4").tobytes()
-        raise ValueError(f"there is no proved head {head} in layer {layer} of recording {record}")
+        raise ValueError(f"there is no proved head {head} in call {call} of layer {layer} of recording {record}")
 
 
 def words(asked: Mapping[str, Any], name: str) -> str | None:

@@ -181,7 +181,7 @@ def embeddings(labels: list[str] = SENTENCE) -> View:
     return {"view": "embeddings", "items": [
         {"name": "after blocks.0", "labels": labels, "groups": None, "pca": walk.round(3).tolist(), "explained": [0.41, 0.19],
          "tsne": (walk[:, ::-1] * 7).round(3).tolist()},
-        {"name": "pooled", "labels": digits, "groups": groups, "pca": cloud.round(3).tolist(), "explained": [0.7, 0.2],
+        {"name": "pooled", "labels": digits, "groups": [f"kind {k}" for k in groups], "pca": cloud.round(3).tolist(), "explained": [0.7, 0.2],
          "tsne": None},
     ]}  # fmt: skip
 

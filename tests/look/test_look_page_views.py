@@ -168,8 +168,8 @@ def test_embeddings(browser, example):
         x, y = cloud["pca"][10]
         centre = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
         shown.mouse.move(centre[0] + (x - middle[0]) * scale, centre[1] - (y - middle[1]) * scale)
-        assert readout(shown) == f"item·10 10 group 2 ({three(x)}, {three(y)})"
-        assert shown.locator(".legend .key").all_inner_texts() == [f"group {k}" for k in range(4)]
+        assert readout(shown) == f"item·10 10 kind 2 ({three(x)}, {three(y)})"
+        assert shown.locator(".legend .key").all_inner_texts() == [f"kind {k}" for k in range(4)]
         shown.locator(".legend .key").first.click()
 
 

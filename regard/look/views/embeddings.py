@@ -15,6 +15,7 @@ from regard.look.streams import Streams
 
 FEW, MANY = 4, 1024  # points that are worth drawing
 TABLE = 400  # tokens of a vocabulary that is drawn whole
+KINDS = {"small letters": str.islower, "capitals": str.isupper, "digits": str.isdigit, "spaces": str.isspace}
 
 
 def embeddings(
@@ -42,10 +43,9 @@ def table(model: nn.Module, given: Given, tsne: bool) -> dict[str, Any] | None:
     return None
 
 
-def kind_of(label: str) -> int:
-    """Which tokens belong together at a glance: small letters, capitals, digits, spaces, all else."""
-    tests = (str.islower, str.isupper, str.isdigit, str.isspace)
-    return next((number for number, test in enumerate(tests) if test(label)), len(tests))
+def kind_of(label: str) -> str:
+    """Which tokens belong together at a glance."""
+    return next((kind for kind, test in KINDS.items() if test(label)), "other")
 
 
 def item(name: str, points: Tensor, labels: list[str], *, tsne: bool) -> dict[str, Any]:
