@@ -28,6 +28,7 @@ class Cloud:
 
     input: str  # vectors 1 n d
     columns: tuple[str, ...]  # of the d numbers
+    mask: str | None = None  # 1 n beside them; all are real
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,6 +85,12 @@ class Given:
         if not 0 <= node < count:
             raise ValueError(f"nodes are numbered 0 … {count - 1}, got {node}")
         return replace(self, network=replace(self.network, centre=node))
+
+    def with_things(self, x: Tensor) -> dict[str, Any]:
+        """The inputs with other things of the set, perhaps more or fewer.   1 n d"""
+        assert self.cloud is not None
+        mask = {} if self.cloud.mask is None else {self.cloud.mask: fitted(self.inputs[self.cloud.mask], *x.shape[:2])}
+        return self.inputs | mask | {self.cloud.input: x}
 
     def with_ids(self, ids: Tensor) -> dict[str, Any]:
         """The inputs with other ids of the first stream, perhaps more or fewer; what goes along with them fits itself."""

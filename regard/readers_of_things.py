@@ -6,13 +6,13 @@ import csv
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from regard.given import Called, Cloud, Given, Network, Tokens
+from regard.given import Cloud, Given, Network, Tokens
 from regard.readers import Reader
 from regard.symmetry.roles import Roles, guess
 
@@ -25,8 +25,10 @@ NAMED = 16_384  # things that have a name each; more are only numbered
 ENDINGS = {b"\x93NUMPY": ".npy", b"PK\x03\x04": ".npz"}  # how a file begins, when only its bytes are known
 
 
-def reader_of_things(model: nn.Module, inputs: Mapping[str, Any], roles: Roles | None) -> Reader | None:
-    """What reads for a model of graphs or of sets; None for any other.
+def reader_of_things(
+    model: nn.Module, inputs: Mapping[str, Any], roles: Roles | None, classes: Sequence[str] | None = None
+) -> Reader | None:
+    """What reads for a model of graphs or of sets; None for any other. `classes` are the names of what it tells apart.
 
     It is one of sets if it says that its tokens are vectors without places, or if nothing is said and they have two or three
     numbers each.
@@ -34,14 +36,14 @@ def reader_of_things(model: nn.Module, inputs: Mapping[str, Any], roles: Roles |
     declared = roles or getattr(model, "roles", None)
     known = declared if isinstance(declared, Roles) else guess(model, dict(inputs))
     if known.nodes is not None and known.edges is not None and isinstance(inputs.get(known.nodes), Tensor):
-        return Nodes(known, lambda: inputs)
+        return Nodes(known, lambda: inputs, classes=classes)
     stream = known.stream
     x = None if stream is None else inputs.get(stream.tokens)
     if stream is None or not isinstance(x, Tensor) or x.dim() != 3 or not x.is_floating_point():
         return None
     if stream.axis != 1 or (known.points is None if known is not declared else stream.places is not None):
         return None
-    return Points(known, lambda: inputs)
+    return Points(known, lambda: inputs, classes=classes)
 
 
 class Points(Reader):
@@ -50,6 +52,7 @@ class Points(Reader):
     example  gives inputs of the model; the first row of them is shown
     read     gives the things of a file
     columns  what the numbers are called; without it, what the first line of a .csv says
+    classes  names of what the model tells apart, if it does
     """
 
     kind = "points"
@@ -61,13 +64,11 @@ class Points(Reader):
         *,
         read: ReadPoints | None = None,
         columns: Sequence[str] = (),
-        answers: Literal["classes"] | None = None,
-        called: Called | None = None,
+        classes: Sequence[str] | None = None,
     ) -> None:
         assert roles.stream is not None
         self.stream, self.example, self.opened, self.columns = roles.stream, example, read or array_of, tuple(columns)
-        self.answers: Literal["classes"] | None = answers
-        self.called = called
+        self.classes = classes
 
     def read(self, given: str | bytes | None = None, target: str | None = None) -> Given:
         example = {name: x[:1] if isinstance(x, Tensor) and x.dim() else x for name, x in self.example().items()}
@@ -94,10 +95,10 @@ class Points(Reader):
             inputs=inputs,
             streams=(Tokens("points", tuple(map(str, range(n))), "items"),) if n <= NAMED else (),
             kind="points",
-            cloud=Cloud(input=self.stream.tokens, columns=columns),
+            cloud=Cloud(input=self.stream.tokens, columns=columns, mask=None if mask is None else self.stream.mask),
             text=Path(given).name if isinstance(given, str) else None,
-            answers=self.answers,
-            called=self.called,
+            answers=None if self.classes is None else "classes",
+            called=None if self.classes is None else self.classes.__getitem__,
         )
 
 
@@ -117,14 +118,12 @@ class Nodes(Reader):
         read: ReadGraph | None = None,
         labels: Sequence[str] | None = None,
         truth: Sequence[str | None] | None = None,
-        answers: Literal["classes"] | None = None,
-        called: Called | None = None,
+        classes: Sequence[str] | None = None,
     ) -> None:
         assert roles.nodes is not None and roles.edges is not None
         self.nodes, self.edges, self.example, self.opened = roles.nodes, roles.edges, example, read or graph_of
         self.labels, self.truth = labels, truth
-        self.answers: Literal["classes"] | None = answers
-        self.called = called
+        self.classes = classes
 
     def read(self, given: str | bytes | None = None, target: str | None = None) -> Given:
         inputs, centre = dict(self.example()), None
@@ -154,8 +153,8 @@ class Nodes(Reader):
             network=Network(
                 nodes=self.nodes, edges=among, labels=called, truth=None if truth is None else tuple(truth), centre=centre
             ),
-            answers=self.answers,
-            called=self.called,
+            answers=None if self.classes is None else "classes",
+            called=None if self.classes is None else self.classes.__getitem__,
         )
 
 

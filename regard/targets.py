@@ -117,7 +117,8 @@ def of_run(path: Path, seed: int, tokens: int | None, rows: int | None) -> Targe
         ids = torch.randint(vocab, (rows or foreign.ROWS, n), generator=draw)
         inputs = {key: ids if is_ids(x) else x for key, x in inputs.items()}
     text = OwnText(run, model) if run.tokenizer_file.exists() else None
-    reader = text or reader_of_things(model, inputs, None) or Fixed(inputs)
+    classes = run.config.get("corpus", {}).get("labels")
+    reader = text or reader_of_things(model, inputs, None, classes) or Fixed(inputs)
     known = getattr(model, "symmetry", None), getattr(model, "roles", None)
     return Target(model, inputs, *known, path.resolve().name, reader, run)
 

@@ -54,7 +54,7 @@ def app(live: Live) -> Any:
         try:
             asked = json.loads(await body(request))
             if not isinstance(asked, dict):
-                raise ValueError("send an object with text, target, image, order or silence")
+                raise ValueError("send an object with text, target, image, file, node, order or silence")
             data = await run_in_threadpool(live.show, asked)
         except (ValueError, RecursionError) as error:
             return refused(" ".join(str(error).split()), 400)
