@@ -25,6 +25,7 @@ MOST_NUMBERS = 3 * 2**20  # of all weights of a page
 COLUMNS = 8  # numbers of a point that are told besides its place
 SAME = 1e-5  # relative; what two sums in float32 may be apart
 
+PLURALS = {"query": "queries"}
 AMONG = "how much of all attention each point gets; choose a point to see what it looks at"
 ASKED = "what each {} looks at, in its own colour"
 ASKS = "which {} each point looks at"
@@ -87,6 +88,12 @@ class Role(NamedTuple):
     few: int  # how many there are
 
     @property
+    def title(self) -> str:
+        few = f"one {self.what}" if self.few == 1 else f"{self.few} {PLURALS.get(self.what, self.what + 's')}"
+        looking = f"{few} look{'s' * (self.few == 1)} at the points"
+        return {"among": "points look at points", "asked": looking, "asks": f"points look at {few}"}[self.kind]
+
+    @property
     def sentence(self) -> str:
         return {"among": AMONG, "asked": ASKED.format(self.what), "asks": ASKS.format(self.what)}[self.kind]
 
@@ -117,6 +124,7 @@ def layer(entry: Entry, role: Role, shown: Tensor) -> dict[str, Any]:
         "name": entry.name,
         "kind": role.kind,
         "what": role.what,
+        "title": role.title,
         "sentence": role.sentence,
         "heads": list(entry.heads),
         "count": role.few,

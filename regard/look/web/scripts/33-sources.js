@@ -10,10 +10,7 @@ function pointSources(part) {
 class LayerSource {
   constructor(layer) {
     this.layer = layer;
-    const one = layer.count === 1;
-    const few = one ? `one ${layer.what}` : `${layer.count} ${layer.what.replace(/y$/, "ie")}s`.replace("keies", "keys");
-    const words = { among: "points look at points", asked: `${few} look${one ? "s" : ""} at the points`, asks: `points look at ${few}` };
-    this.title = `${layer.layer} · ${words[layer.kind]}`;
+    this.title = `${layer.layer} · ${layer.title}`;
     this.sentence = layer.sentence;
     this.proved = layer.proved;
     this.heads = layer.heads;
