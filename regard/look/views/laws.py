@@ -90,7 +90,7 @@ def families(model: nn.Module, given: Given) -> Iterator[tuple[str, str, list[El
     elif given.kind == "image" and given.grid is not None:
         pixels = given.inputs["pixel_values"]
         step = pixels.shape[-1] // given.grid[1]
-        rolled = {f"{k} patches to the right": pixels.roll(k * step, -1) for k in range(1, min(4, given.grid[1]))}
+        rolled = {f"{k} patch{'es' * (k > 1)} to the right": pixels.roll(k * step, -1) for k in range(1, min(4, given.grid[1]))}
         yield "roll the picture", ROLLED, of_pictures(given, rolled)
         if pixels.shape[-1] == pixels.shape[-2]:
             yield "turn the picture", TURNED, of_pictures(given, {f"{90 * k}°": pixels.rot90(k, (-2, -1)) for k in (1, 2, 3)})
