@@ -259,11 +259,11 @@ def table_of(path: Path) -> Array:
 
 
 def header_of(path: Path) -> tuple[str, ...]:
-    """What the first line of a .csv calls the columns; nothing if it has numbers."""
+    """What the first line of a .csv calls the columns; nothing if there is a number in it."""
     if path.suffix.lower() != ".csv":
         return ()
     first = next(iter(rows_of(path)), [])
-    return tuple(cell.strip() for cell in first) if not all(map(is_number, first)) else ()
+    return () if any(map(is_number, first)) else tuple(cell.strip() for cell in first)
 
 
 def rows_of(path: Path) -> list[list[str]]:

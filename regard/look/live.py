@@ -62,7 +62,7 @@ class Live:
         with self.lock:
             given = self.read(next((each for each in (picture, file, text) if each is not None), None), target)
             if asked.get("node") is not None:
-                given = given.centred(*numbers([asked["node"]], "node"))
+                given = given.centred(*numbers(asked["node"], "node", one=True))
             if asked.get("order") is not None:
                 given = given.moved(numbers(asked["order"], "order"))
             return self.gathered(given, self.heads(asked.get("silence") or [])).data
@@ -137,10 +137,11 @@ def words(asked: Mapping[str, Any], name: str) -> str | None:
     return value
 
 
-def numbers(value: Any, name: str) -> list[int]:
-    if not isinstance(value, list) or not all(type(each) is int for each in value):
-        raise ValueError(f"{name} must be a list of whole numbers")
-    return value
+def numbers(value: Any, name: str, *, one: bool = False) -> list[int]:
+    found = [value] if one else value
+    if not isinstance(found, list) or not all(type(each) is int for each in found):
+        raise ValueError(f"{name} must be {'a whole number' if one else 'a list of whole numbers'}")
+    return found
 
 
 def bytes_of(asked: Mapping[str, Any], name: str, start: str) -> bytes | None:

@@ -40,7 +40,8 @@ def test_another_text_is_another_recording(live):
     first, second = live.show({}), live.show({"text": "hello"})
     assert (first["record"], second["record"]) == (0, 1)
     assert second["streams"][0]["labels"] == list("hello") and second["input"]["text"] == "hello"
-    assert second["live"] == {"text": True, "target": False, "image": False, "silence": True, "move": True, "longest": 20_000}
+    can = {"text": True, "target": False, "image": False, "file": False, "node": False, "silence": True, "move": True}
+    assert second["live"] == {**can, "longest": 20_000}
 
 
 def test_a_silenced_head_adds_nothing(live):
@@ -113,7 +114,7 @@ def test_full_weights_are_those_of_the_call_that_is_asked_for():
 
 
 @pytest.mark.parametrize("asked, words", [
-    ({"words": "x"}, "there is no 'words' to ask for; known: image, order, silence, target, text"),
+    ({"words": "x"}, "there is no 'words' to ask for; known: file, image, node, order, silence, target, text"),
     ({"text": 5}, "text must be a text, got int"),
     ({"text": "a" * 20_001}, "text has 20,001 characters; at most 20,000 are read"),
     ({"text": "Ä"}, "only a to z"),
@@ -124,6 +125,10 @@ def test_full_weights_are_those_of_the_call_that_is_asked_for():
     ({"silence": "all"}, "silence is a list of [layer, head]"),
     ({"image": "data:image/png;base64,AAAA"}, "letters does not read a picture"),
     ({"image": "http://x"}, "image must be a data URL"),
+    ({"file": "data:text/csv;base64,AAAA"}, "letters does not read a file"),
+    ({"file": "x.csv"}, "file must be a data URL such as data:text/csv;base64,…"),
+    ({"node": 0}, "only a graph can be drawn around a node"),
+    ({"node": [0]}, "node must be a whole number"),
     ({"image": "data:image/png;base64,%%"}, "image is no valid base64"),
 ])
 def test_what_makes_no_sense_is_told(live, asked, words):
