@@ -268,7 +268,7 @@ class PointsFigure {
       refill(this.readout, make("span", { class: "quiet" }, `${how}, scroll to zoom. Point at a point to read it, click to keep it.`));
       return;
     }
-    refill(this.readout, make("span", { class: "item" }, "point ", make("strong", {}, whole(this.names[k]))),
+    refill(this.readout, make("span", { class: "item" }, "point ", make("strong", {}, whole(this.names[k]))), " ",
       make("span", { class: "quiet" }, `(${this.numberWords(k)}) `), this.sourceWords(k), this.rowWords(k));
   }
 
