@@ -56,6 +56,14 @@ def test_what_is_filled_in(browser, tmp_path):
         assert plain(shown.locator(".at-token h2").inner_text()) == "In place of ·on 3"
 
 
+def test_a_picture_without_maps_is_shown_as_it_is(browser, tmp_path):
+    nothing = {"grid": {"rows": 0, "columns": 0}, "query": None, "layers": [], "rollout": None}
+    view = {"view": "image", "picture": pages.picture(), **nothing}
+    with opened(browser, page.write(pages.page_of([view]), tmp_path / "alone.html")) as shown:
+        assert shown.locator("h2").first.inner_text() == "The picture"
+        assert shown.locator(".picture img").bounding_box()["width"] > 200 and shown.locator(".readout").count() == 0
+
+
 def test_classes(browser, example):
     with opened(browser, example, "classes") as shown:
         assert shown.locator(".bar-label").all_inner_texts() == ["golden retriever", "labrador", "<b>cat</b>", "teapot"]
