@@ -75,6 +75,9 @@ class ClassifyPictures(Classify):
     def measure(self, model: nn.Module, batches: Iterable[Batch]) -> dict[str, float]:
         return super().measure(_Seen(model, self), batches)
 
+    def confusion(self, model: nn.Module, batches: Iterable[Batch], classes: int) -> Tensor:
+        return super().confusion(_Seen(model, self), batches, classes)
+
     def answers(self, model: nn.Module, pixels: Tensor) -> Tensor:
         """Log-probabilities of the classes, of all views together.   uint8 b c h w -> b classes"""
         seen = [model(view).float().log_softmax(-1) for view in VIEWS[self.views](self.scaled(pixels))]

@@ -67,6 +67,16 @@ class Classify:
             sums.add(count, loss=total, accuracy=((logits.argmax(-1) == target) & (target != IGNORE)).sum())
         return sums.means()
 
+    def confusion(self, model: nn.Module, batches: Iterable[Batch], classes: int) -> Tensor:
+        """How often each class was taken for each; a row for each true one.   classes classes"""
+        counts = torch.zeros(classes * classes, dtype=torch.long)
+        for number, batch in enumerate(batches):
+            logits, target = self._ask(model, self._fixed(batch, number))
+            asked = target != IGNORE
+            pairs = target[asked] * classes + logits.argmax(-1)[asked]
+            counts += torch.bincount(pairs.cpu(), minlength=classes * classes)
+        return counts.view(classes, classes)
+
     def _ask(self, model: nn.Module, batch: Batch) -> tuple[Tensor, Tensor]:
         logits, target = call(model, batch), batch.target
         if batch.real is not None and target.shape == batch.real.shape:
