@@ -39,7 +39,7 @@ class Network:
     edges: Tensor  # 2 e
     labels: tuple[str, ...]  # what each node is called
     truth: tuple[str | None, ...] | None = None  # the class of each node, as far as it is known
-    centre: int | None = None  # the node around which a large graph is drawn; None: the one with most neighbours
+    centre: int | None = None  # the node around which a large graph is drawn; None: one with a dozen neighbours
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -109,7 +109,7 @@ def projected(places: Array) -> tuple[Array, Array]:
 
 def by_few(weights: Array, even: float) -> tuple[Array, Array]:
     """Each point in the colour of the one with most weight on it, the more than an even share the stronger.   k n -> n 3, n"""
-    full = np.maximum(3 * even, weights.max(1, keepdims=True)) - even
+    full = max(3 * even, float(weights.max())) - even
     strength = np.clip((weights - even) / full, 0, 1)
     most, which = strength.max(0), strength.argmax(0)
     colours = np.array([rgb(colour) for colour in COLOURS])[which % len(COLOURS)]

@@ -19,6 +19,7 @@ from regard.look.views.points import scaled
 WHOLE = 400  # nodes of a graph that is drawn whole
 NEAR = 300  # nodes that are drawn of a larger one
 HOPS = 2
+READABLE = 12  # neighbours of the node that is shown first
 LARGEST = 4  # of each row, where every node attends to every node
 CLASSES = 24  # that have a colour each
 
@@ -32,7 +33,7 @@ def graph(seen: Sequence[Entry], out: Any, given: Given) -> dict[str, Any] | Non
         return None
     n = len(network.labels)
     edges = network.edges.detach().cpu()
-    centre = most_linked(edges, n) if network.centre is None else network.centre
+    centre = typical(edges, n) if network.centre is None else network.centre
     shown = torch.arange(n) if n <= WHOLE else around(edges, n, centre, HOPS, NEAR)
     inside = Inside(shown, n)
     drawn = inside.joined(edges)[0]
@@ -58,8 +59,13 @@ def graph(seen: Sequence[Entry], out: Any, given: Given) -> dict[str, Any] | Non
     }
 
 
-def most_linked(edges: Tensor, n: int) -> int:
-    return int(torch.bincount(edges.flatten(), minlength=n).argmax())
+def typical(edges: Tensor, n: int) -> int:
+    """The node with most neighbours, but for those with more than can be read: a picture of a hub says little."""
+    both = torch.cat((edges, edges.flip(0)), 1)
+    pairs = (both[0] * n + both[1])[both[0] != both[1]].unique()
+    neighbours = torch.bincount(pairs // n, minlength=n)
+    modest = neighbours.where(neighbours <= READABLE, -1)
+    return int((modest if bool((modest > 0).any()) else neighbours).argmax())
 
 
 class Inside:

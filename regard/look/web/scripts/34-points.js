@@ -189,11 +189,11 @@ class PointsFigure {
     for (let k = 0; k < count; k++) this.colours.set(nothing, 3 * k);
     this.strengths.fill(0);
     const even = layer.kind === "asks" ? 1 / layer.count : 1 / this.part.count;
-    let most = 0;
-    for (const each of lit) {
-      const [values, colour] = [source.of(each, pointsShown.head), ofHead(each)];
-      for (const value of values) most = Math.max(most, value);
-      const full = Math.max(3 * even, reach(values)) - even;
+    const weights = lit.map((each) => [each, source.of(each, pointsShown.head)]);
+    const most = weights.reduce((largest, [, values]) => values.reduce((a, b) => Math.max(a, b), largest), 0);
+    const full = Math.max(3 * even, ...weights.map(([, values]) => reach(values))) - even;
+    for (const [each, values] of weights) {
+      const colour = ofHead(each);
       for (let k = 0; k < count; k++) {
         const strength = Math.min(1, Math.max(0, values[k] - even) / full);
         if (strength <= this.strengths[k]) continue;
@@ -213,7 +213,7 @@ class PointsFigure {
     });
     const focus = [...this.legend.querySelectorAll("button")].indexOf(document.activeElement);
     refill(this.legend, keys, make("p", { class: "quiet" },
-      `A point has the colour of the one with most weight on it; grey up to an even share (${three(even)}). Largest: ${three(most)}.`));
+      `A point has the colour of the one with most weight on it, and is grey up to an even share (${three(even)}). Largest: ${three(most)}.`));
     if (focus >= 0) this.legend.querySelectorAll("button")[focus]?.focus();
   }
 
