@@ -88,6 +88,7 @@ _KINDS: dict[str, Kind] = {
         "alibi": ("biases:ALiBi", "minus slope times distance, one slope for each head"),
         "relative": ("biases:Relative", "a learned vector for each clipped difference, in keys and values (Shaw)"),
         "buckets": ("biases:Buckets", "a learned number for each bucket of differences, wider far away (T5)"),
+        "distance": ("biases:Distance", "a learned number for each distance, in space or along edges"),
     })),
     "kernels": Kind("how attention is computed; all give the same numbers", _at("regard.attention.kernels", {
         "reference": ("reference:reference", "the definition: dense, and easy to read"),

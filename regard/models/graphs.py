@@ -19,6 +19,7 @@ from regard.nn.graph import Graph
 from regard.nn.message import GAT, GCN, GraphConv, most
 from regard.nn.mlp import ACTIVATIONS
 from regard.nn.norm import NORMS
+from regard.nn.sparse import Sparse, dropped
 from regard.shapes import expect
 from regard.symmetry.groups import Group, Permutations
 from regard.symmetry.roles import Roles
@@ -84,7 +85,6 @@ class GraphNet(nn.Module):
         )
         inner = config.depth if whole else config.depth - 1
         self.norms = nn.ModuleList(NORMS_OR_NONE[config.norm](config.hidden) for _ in range(inner))
-        self.dropout = nn.Dropout(config.dropout)
         self.head = nn.Linear(config.hidden, config.outputs) if whole else None
 
     @property
@@ -97,13 +97,13 @@ class GraphNet(nn.Module):
         """What each input is, for `check`."""
         return Roles(nodes="x", edges="edges")
 
-    def forward(self, x: Tensor, edges: Tensor | Graph, *, of: Tensor | None = None) -> Tensor:
+    def forward(self, x: Tensor | Sparse, edges: Tensor | Graph, *, of: Tensor | None = None) -> Tensor:
         """edges: 2 e, or a Graph, found out once for many calls; of: the graph of each node, from 0 (None: one graph)"""
         n, _ = expect(x, "n d", name="x", d=self.config.features)
         graph = edges if isinstance(edges, Graph) else Graph(edges, n)
-        h = x
+        h: Any = x
         for i, layer in enumerate(self.layers):
-            y = layer(self.dropout(h), graph)
+            y = layer(dropped(h, self.config.dropout, self.training), graph)
             if i < len(self.norms):
                 y = BETWEEN[self.config.activation](self.norms[i](y))
                 y = h + y if self.config.residual and y.shape == h.shape else y
