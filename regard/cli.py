@@ -65,12 +65,15 @@ def list_parts(words: list[str]) -> int:
 )
 def train(words: list[str]) -> int:
     if not words or words[0].startswith("-"):
-        raise ValueError("regard train needs the name of a recipe; there is: text")
+        from regard import names
+
+        raise ValueError(f"regard train needs the name of a recipe: {', '.join(names.entries('recipes'))}")
     recipe, rest = words[0], words[1:]
     given, rest = _take_out(rest, ("--data", "--model", "--from", "--out"))
     resume, rest = "--resume" in rest, [word for word in rest if word != "--resume"]
 
     from regard import options, verbs
+    from regard.jobs.job import work
 
     if "-h" in rest or "--help" in rest:
         print(options.help_text(recipe, given.get("--data"), given.get("--model")))
@@ -89,14 +92,7 @@ def train(words: list[str]) -> int:
     )
     samples = "samples/, " if (run.path / "samples").is_dir() else ""
     print(f"\n{run.path}: model.safetensors, report.html, curves.png, {samples}metrics.jsonl")
-    classifier = run.config["model"].get("classes") is not None
-    writes = run.config["kind"] == "decoder"
-    if writes:
-        print(f'next: regard generate {run.path} --prompt "..."')
-    elif classifier:
-        print(f'next: regard predict {run.path} "..."')
-    else:
-        print(f"next: regard train text --data labelled.csv --from {run.path}")
+    print(f"next: {work(recipe).then(run)}")
     return 0
 
 
@@ -130,22 +126,21 @@ def generate(words: list[str]) -> int:
     return 0
 
 
-@command("predict RUN TEXT... [--json]", "the label of each text, by a classifier", 'regard predict runs/text "what a film"')
+@command(
+    "predict RUN INPUT... [--json]",
+    "what a trained model says of texts, or of files",
+    'regard predict runs/text "what a film"',
+)
 def predict(words: list[str]) -> int:
     as_json, words = "--json" in words, [word for word in words if word != "--json"]
     if len(words) < 2:
-        raise ValueError("regard predict takes a run and one text at least")
+        raise ValueError("regard predict takes a run and one input at least: a text, or a file")
     import json
 
     from regard import verbs
 
-    answers = verbs.predict(words[0], words[1:])
-    for text, answer in zip(words[1:], answers, strict=True):
-        if as_json:
-            print(json.dumps({"text": text, "labels": answer}, ensure_ascii=False))
-        else:
-            shares = "  ".join(f"{label} {share:.1%}" for label, share in list(answer.items())[:5])
-            print(f"{shares}   {text}")
+    for answer in verbs.predict(words[0], words[1:]):
+        print(json.dumps(answer.to_json(), ensure_ascii=False) if as_json else answer.say())
     return 0
 
 

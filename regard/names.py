@@ -137,6 +137,9 @@ _KINDS: dict[str, Kind] = {
         "decoder": ("sequences:Decoder", "predicts the next token: GPT and Llama by parts; causal", "shifts"),
         "encoder": ("sequences:Encoder", "reads both ways: fills in masked tokens, or classifies (BERT)", "shifts"),
     })),
+    "recipes": Kind("what regard train takes: a kind of data, with good defaults for it", _at("regard.recipes", {
+        "text": ("text:recipe", "a language model of your text, or a classifier of texts with labels"),
+    })),
     "laws": Kind("what a model may promise; regard check measures it", _at("regard.symmetry", {
         "permutation": ("laws:PERMUTATION", "values move among the tokens, places stay: the output moves along, or stays"),
         "shift": ("laws:SHIFT", "places grow by a constant, or a picture rolls: the output stays, or rolls along"),

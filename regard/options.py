@@ -18,14 +18,11 @@ import tyro
 from regard import config as configs
 from regard.config import nearest
 from regard.decode import Sampling
-from regard.recipes import Recipe, find_recipe
+from regard.recipes.find import FOLLOWS, Recipe, family, find_recipe
 
 PATIENCE = 3.0  # seconds without a word that a log can bear
-FOLLOWS = ("model.vocab", "model.context", "model.classes")  # what the data decides
-FIRST = {  # what `regard train` takes before the options of the recipe
-    "--data PATH": "a text file, a folder, a glob, or rows with labels (.csv, .jsonl); without it: Python's own source",
-    "--model KIND": "decoder (writes on) or encoder (fills in); rows with labels train an encoder",
-    "--out DIR": "where the run is kept; without it: runs/text, runs/text-2, ...",
+FIRST = {  # what `regard train` takes before the options of the recipe, besides --data and --model
+    "--out DIR": "where the run is kept; without it: runs/{recipe}, runs/{recipe}-2, ...",
     "--resume": "go on with the run of --out, exactly where it stopped; without --out: the last one",
     "--from RUN": "start with the weights of an earlier run",
     "--debug": "the whole traceback when something goes wrong",
@@ -34,7 +31,7 @@ FIRST = {  # what `regard train` takes before the options of the recipe
 
 def read(default: Recipe, words: list[str], program: str) -> dict[str, Any]:
     """The settings that differ from those of a recipe, by dotted name."""
-    chosen = parse(type(default), words, default, program, tuple(each.split()[0] for each in FIRST))
+    chosen = parse(type(default), words, default, program, ("--data", "--model", *(each.split()[0] for each in FIRST)))
     changed = {key: value for key, _, value in configs.differences(default, chosen)}
     for key in FOLLOWS:
         if key in changed:
@@ -49,7 +46,8 @@ def help_text(recipe: str, path: str | None, kind: str | None) -> str:
     shown = io.StringIO()
     with contextlib.suppress(SystemExit), contextlib.redirect_stdout(shown):
         tyro.cli(type(default), args=["--help"], default=default, prog=f"regard train {recipe}")
-    first = "\n".join(f"  {name:<14}{what}" for name, what in FIRST.items())
+    known = {**family(recipe).HELP, **{name: what.format(recipe=recipe) for name, what in FIRST.items()}}
+    first = "\n".join(f"  {name:<14}{what}" for name, what in known.items())
     return (
         f"usage: regard train {recipe} [--data PATH] [OPTIONS]\n\n{type(default).__doc__}\n\n{first}\n\n"
         f"--data and --model choose the defaults of all that follows.\n\n{without_what_cannot_be_set(shown.getvalue())}"

@@ -100,14 +100,16 @@ def of_directory(path: Path, seed: int, tokens: int | None, rows: int | None) ->
 
 
 def of_run(path: Path, seed: int, tokens: int | None, rows: int | None) -> Target:
-    """The run's model with its best weights. Inputs are those of the model's tiny(), with ids of its own vocabulary."""
+    """The run's model with its best weights. Inputs are those of the model's tiny(), to the measure of this one."""
     run = Run.open(path)
     try:
         model = load_model(run)
     except FileNotFoundError as error:
         raise ValueError(str(error)) from error
-    _, inputs = names.find("models", run.config["kind"]).tiny()
+    small, inputs = names.find("models", run.config["kind"]).tiny()
     draw = torch.Generator().manual_seed(seed)
+    if hasattr(model.config, "features"):
+        inputs = {key: fitting(x, small.config, model.config, draw) for key, x in inputs.items()}
     vocab, context = (getattr(model.config, name, None) for name in ("vocab", "context"))
     if vocab is not None:
         n = min(tokens or foreign.TOKENS, context or foreign.TOKENS)
@@ -116,6 +118,13 @@ def of_run(path: Path, seed: int, tokens: int | None, rows: int | None) -> Targe
     reader = OwnText(run, model) if run.tokenizer_file.exists() else Fixed(inputs)
     known = getattr(model, "symmetry", None), getattr(model, "roles", None)
     return Target(model, inputs, *known, path.resolve().name, reader, run)
+
+
+def fitting(x: Any, small: Any, config: Any, draw: torch.Generator) -> Any:
+    """Real-valued things of a small model, as many numbers each as this one takes, and no more of them than it takes."""
+    if not isinstance(x, Tensor) or not x.is_floating_point() or x.shape[-1] != small.features:
+        return x
+    return torch.randn(*x[..., : getattr(config, "size", None), :].shape[:-1], config.features, generator=draw)
 
 
 def is_ids(x: Any) -> bool:

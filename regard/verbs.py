@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,25 +15,21 @@ from regard import config as configs
 from regard import decode, files
 from regard.data import tokens as tokenizers
 from regard.data.batch import Source, TensorSource
-from regard.data.labelled import LabelledConfig, prepare_labelled
-from regard.data.text import TextConfig, prepare
+from regard.folders import cache_folder, fresh, latest
 from regard.given import Given
+from regard.jobs.job import Answer, Job, Note, Reading, work
 from regard.look import page, plot, report
 from regard.look.live import Live
 from regard.look.plot import curves
-from regard.models.sequences import Decoder, Encoder, SequenceConfig
-from regard.recipes import RECIPES, ClassifierRecipe, DecoderRecipe, EncoderRecipe, Recipe, choose, find_recipe
+from regard.models.sequences import Encoder
+from regard.recipes.find import Recipe, family, find_recipe, of_run
 from regard.run import Run, TrainConfig, check_free, load_model
 from regard.symmetry import check as measure
 from regard.symmetry.report import Report
 from regard.training import loop
 from regard.training.progress import Observer, watch
 from regard.training.step import pick_device
-from regard.training.task import Classify, MaskedToken, NextToken, Task, as_task
-
-Note = Callable[[str, float | None], None]
-OPENING, SAMPLE = 24, 160  # tokens of the validation text that a sample goes on from, and of the sample
-
+from regard.training.task import as_task
 
 # ── train ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -79,48 +75,73 @@ def train(
     settings = {**(options or {}), **{f"train.{name}": value for name, value in budget.items()}}
     if not resume and not {"train.steps", "train.minutes"} & set(settings) and os.environ.get("REGARD_BUDGET"):
         settings["train.minutes"] = seconds_of(os.environ["REGARD_BUDGET"]) / 60
+    path = os.fspath(data) if isinstance(data, str | os.PathLike) else None
+    given = data if path is None else None  # an object: only some recipes take one, and say so
     if resume:
         run = Run.open(latest(recipe) if out is None else out)
-        asked = changed(of_run(run), settings)
-        if data is not None:
-            asked = changed(asked, {"data.path": os.fspath(data)})
-        for name, then, now in (("model", run.config["kind"], model), ("from", run.config.get("from"), start)):
-            if now is not None and os.fspath(now) != then:
-                raise ValueError(f"{run.path} was started with another --{name}: {then or 'none'}, not {now}; leave it out")
-        run.agree("data", asked.data)
-        run.agree("model", asked.model)
-        run.agree("train", asked.train, but=loop.MAY_CHANGE)
-        job = prepared(asked, note, tokenizer=tokenizers.load(run.tokenizer_file) if run.tokenizer_file.exists() else None)
+        asked = changed(of_run(run), settings | ({} if path is None else {"data.path": path}))
+        before = {"model": run.config["kind"], "from": run.config.get("from")}
+        for name, now in (("model", model), ("from", start)):
+            if now is not None and os.fspath(now) != before[name]:
+                raise ValueError(
+                    f"{run.path} was started with another --{name}: {before[name] or 'none'}, not {now}; leave it out"
+                )
+        if (was := run.config.get("given")) != (None if given is None else type(given).__name__):
+            raise ValueError(f"{run.path} was started with data={was or 'a path'}; give the same again to go on")
+        for section, but in (("data", ()), ("model", ()), ("train", loop.MAY_CHANGE)):
+            run.agree(section, getattr(asked, section), but=but)
         origin = run.config.get("from")
+        job = prepared(recipe, asked, Reading(cache=cache_folder(), note=note, old=run, given=given))
     else:
         place = fresh(recipe) if out is None else out
         check_free(place)  # before any work on data
-        asked = changed(find_recipe(recipe, None if data is None else os.fspath(data), model), settings)
+        asked = changed(find_recipe(recipe, data if path is None else path, model), settings)
         old = None if start is None else Run.open(start)
         if old is not None:
-            asked = replace(asked, model=like(asked.model, old))
-        job = prepared(asked, note, tokenizer=None if old is None else tokenizers.load(old.tokenizer_file))
+            asked = replace(asked, model=like(asked.model, old, family(recipe).OWN))
         origin = None if start is None else os.fspath(start)
+        job = prepared(recipe, asked, Reading(cache=cache_folder(), note=note, old=old, given=given))
+        more = {"from": origin, "given": None if given is None else type(given).__name__}
         run = Run.create(
             place,
             {"recipe": recipe, "kind": job.kind, "model": job.model.config, "data": asked.data, "train": asked.train}
             | {"corpus": job.about}
-            | ({} if origin is None else {"from": origin}),
+            | {name: value for name, value in more.items() if value is not None},
         )
-    if not run.tokenizer_file.exists():  # also after a kill at the very start
-        tokenizers.save(job.tokenizer, run.tokenizer_file)
+    job.keep(run)
     if origin is not None and not (run.state / "latest.json").exists():
         adopt(job.model, Run.open(origin))
-    loop.fit(run, job.model, job.task, job.source, asked.train, resume=resume, observers=watching, sample=job.sample)
+    ended = loop.fit(run, job.model, job.task, job.source, asked.train, resume=resume, observers=watching, sample=job.sample)
+    if job.test is not None and ended.reason != "stopped":
+        tested(run, job, watching)
     curves(run)
     write_laws(run)
     write_report(run)
     return run
 
 
+def prepared(name: str, recipe: Recipe, reading: Reading) -> Job:
+    """A recipe with its data read. What is random in it follows from the seed."""
+    pick_device(recipe.train.device)  # an error before long work, not after
+    torch.manual_seed(recipe.train.seed)
+    return work(name).prepared(recipe, reading)
+
+
+def tested(run: Run, job: Job, observers: Sequence[Observer]) -> None:
+    """Measure the split that was kept for the end, with the weights that are published."""
+    assert job.test is not None
+    model = load_model(run)
+    with torch.no_grad():
+        measures = job.task.measure(model, job.test())
+    run.update(test=measures)
+    for observer in observers:
+        if (heard := getattr(observer, "tested", None)) is not None:
+            heard(measures)
+
+
 def asked_for(recipe: str, data: str | None, kind: str | None, out: str | None, resume: bool) -> Recipe:
     """The settings that options change: the recipe's own for this data, or those of the run that goes on."""
-    choose("recipe", recipe, tuple(RECIPES))
+    family(recipe)  # or say which there are
     return of_run(Run.open(out or latest(recipe))) if resume else find_recipe(recipe, data, kind)
 
 
@@ -139,72 +160,7 @@ def train_module(
     return run
 
 
-# ── what a recipe needs ──────────────────────────────────────────────────────────────────────────────────────────────
-
-
-@dataclass(frozen=True, eq=False)
-class Job:
-    """A recipe with its data read: all that the trainer needs."""
-
-    kind: str
-    model: Any
-    task: Task
-    source: Source
-    tokenizer: tokenizers.Tokenizer
-    about: dict[str, Any]
-    sample: Callable[[nn.Module], str] | None = None
-
-
-def prepared(recipe: Recipe, note: Note | None = None, tokenizer: tokenizers.Tokenizer | None = None) -> Job:
-    """Read the data, then make model, task and source to its measure."""
-    pick_device(recipe.train.device)  # an error before long work, not after
-    seed, batch = recipe.train.seed, recipe.train.batch
-    reading: dict[str, Any] = {"seed": seed, "note": note, "tokenizer": tokenizer}
-    torch.manual_seed(seed)
-    if isinstance(recipe, ClassifierRecipe):
-        rows = prepare_labelled(recipe.data, **reading)
-        config = replace(recipe.model, vocab=rows.tokenizer.size + 1, context=recipe.data.context, classes=len(rows.labels))
-        source = rows.source(batch, recipe.data.context, seed)
-        about = rows.describe() | {"labels": list(rows.labels)}
-        return Job("encoder", Encoder(config), Classify(), source, rows.tokenizer, about)
-    corpus = prepare(recipe.data, cache=cache_folder(), **reading)
-    source = corpus.source(batch, recipe.data.context, seed)
-    size, context = corpus.tokenizer.size, recipe.data.context
-    if isinstance(recipe, EncoderRecipe):  # one id more than the tokenizer has: the mask
-        encoder = Encoder(replace(recipe.model, vocab=size + 1, context=context))
-        task = MaskedToken(mask=size, vocab=size, seed=seed)
-        return Job("encoder", encoder, task, source, corpus.tokenizer, corpus.describe())
-    decoder = Decoder(replace(recipe.model, vocab=size, context=context))
-    unseen = corpus.validation if len(corpus.validation) else corpus.train
-    opening = corpus.tokenizer.decode(unseen[:OPENING])
-
-    def sample(model: nn.Module) -> str:
-        """What it writes by now, after a few words it has never seen."""
-        pieces = decode.generate(model, opening, tokenizer=corpus.tokenizer, max_new=SAMPLE, seed=seed)
-        return opening + "".join(pieces)
-
-    return Job("decoder", decoder, NextToken(), source, corpus.tokenizer, corpus.describe(), sample)
-
-
-SECTIONS: dict[tuple[str, bool], type[Any]] = {
-    ("decoder", False): DecoderRecipe,
-    ("encoder", False): EncoderRecipe,
-    ("encoder", True): ClassifierRecipe,
-}
-
-
-def of_run(run: Run) -> Recipe:
-    """The recipe that a run was made with."""
-    labelled = run.config.get("model", {}).get("classes") is not None
-    kind = str(run.config.get("kind"))
-    if (kind, labelled) not in SECTIONS:
-        raise ValueError(f"{run.path} was not made by a recipe, so it cannot be resumed as one")
-    cls = SECTIONS[kind, labelled]
-    hints = {field.name: field for field in fields(cls)}
-    data = LabelledConfig if labelled else TextConfig
-    parts = {"data": run.section(data, "data"), "train": run.section(TrainConfig, "train")}
-    parts["model"] = run.section((Encoder if kind == "encoder" else Decoder).Config, "model")
-    return cls(**{name: parts[name] for name in hints})
+# ── settings and starts ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def changed(recipe: Recipe, settings: Mapping[str, Any]) -> Recipe:
@@ -221,9 +177,8 @@ def changed(recipe: Recipe, settings: Mapping[str, Any]) -> Recipe:
     return made
 
 
-def like(model: SequenceConfig, old: Run) -> Any:
-    """The body of an earlier run's model, with the head of the new one."""
-    own = {"vocab", "context", "classes", "pool", "dropout"}
+def like(model: Any, old: Run, own: frozenset[str]) -> Any:
+    """The body of an earlier run's model, with the head of the new one; `own` is what is not taken over."""
     body = old.config.get("model")
     if not isinstance(body, dict):
         raise ValueError(f"{old.path} holds no model of ours to start from")
@@ -246,10 +201,11 @@ def adopt(model: nn.Module, old: Run) -> None:
 
 
 def load(path: str | os.PathLike[str]) -> nn.Module:
-    """The model of a run, in eval mode, with its tokenizer as `model.tokenizer`."""
+    """The model of a run, in eval mode; if it reads text, with its tokenizer as `model.tokenizer`."""
     run = Run.open(path)
     model = load_model(run)
-    model.tokenizer = tokenizers.load(run.tokenizer_file)  # type: ignore[assignment]
+    if run.tokenizer_file.exists():
+        model.tokenizer = tokenizers.load(run.tokenizer_file)  # type: ignore[assignment]
     return model
 
 
@@ -269,30 +225,18 @@ def samples(model: nn.Module, prompt: str = "", **how: Any) -> list[str]:
 
 
 def check_writes(model: nn.Module) -> None:
-    """A ValueError for a model that reads a whole text and has no next token."""
+    """A ValueError for a model that has no next token."""
     if isinstance(model, Encoder):
         does = "fills in hidden tokens" if model.pool is None else "classifies (use regard predict)"
         raise ValueError(f"this model is an encoder, which {does} and cannot write on; train a decoder on text to generate")
 
 
-@torch.no_grad()
-def predict(path: str | os.PathLike[str], texts: Sequence[str]) -> list[dict[str, float]]:
-    """For each text, the labels of a classifier with their probabilities, the likeliest first."""
+def predict(path: str | os.PathLike[str], given: Sequence[str]) -> list[Answer]:
+    """What a run says of each input: texts for a classifier of texts, files for other kinds of data."""
     run = Run.open(path)
-    labels = run.config.get("corpus", {}).get("labels")
-    if labels is None:
-        raise ValueError(f"{run.path} is no classifier; train one on labelled text (.csv or .jsonl), or use regard generate")
-    model, context = load(path), run.config["data"]["context"]
-    tokenizer: Any = model.tokenizer
-    answers = []
-    for text in texts:
-        ids = torch.as_tensor(tokenizer.encode(text)[:context].astype("int64"))
-        if not len(ids):
-            raise ValueError("there is nothing to predict from: the text is empty")
-        shares: Tensor = model(ids[None]).softmax(-1)[0]
-        order = shares.argsort(descending=True).tolist()
-        answers.append({labels[i]: shares[i].item() for i in order})
-    return answers
+    if run.config.get("recipe") is None:
+        raise ValueError(f"{run.path} was not made by a recipe, so regard does not know how its inputs are read")
+    return work(run.config["recipe"]).predict(run, given)
 
 
 # ── check ────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -402,35 +346,7 @@ def write_report(run: Run) -> None:
         report.instead(run, " ".join(str(error).split()))
 
 
-# ── places ───────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def cache_folder() -> Path:
-    """Where tokenised texts are kept: REGARD_CACHE, or the user's cache folder."""
-    given = os.environ.get("REGARD_CACHE")
-    base = Path(given) if given else Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "regard"
-    base.mkdir(parents=True, exist_ok=True)
-    return base
-
-
-def fresh(name: str) -> Path:
-    """runs/text, or the first of runs/text-2, runs/text-3, ... that is not there yet."""
-    number = 1
-    while (path := numbered(name, number)).exists():
-        number += 1
-    return path
-
-
-def latest(name: str) -> Path:
-    """The last of those that `fresh` gave."""
-    number = 1
-    while numbered(name, number + 1).exists():
-        number += 1
-    return numbered(name, number)
-
-
-def numbered(name: str, number: int) -> Path:
-    return Path("runs") / (name if number == 1 else f"{name}-{number}")
+# ── budgets ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def seconds_of(budget: str) -> float:

@@ -35,9 +35,11 @@ MAY_IMPORT: dict[str, set[str]] = {
     "targets": TO_RUN | {"foreign", "foreign_readers", "readers"},
     "foreign": {"promises", "symmetry"},                # what targets know of Hugging Face: opening and inputs,
     "promises": {"symmetry"},                           # and what an architecture promises
-    "verbs": TO_LOOK,
+    "folders": set(),
+    "jobs": TO_RUN | {"training", "recipes"},           # a recipe with its data read
+    "verbs": TO_LOOK | {"jobs", "folders"},
     "options": {"recipes", "decode", "config"},         # the command line's words as settings, beside verbs
-    "cli": {"verbs", "options", "regard"} | TO_LOOK,
+    "cli": {"verbs", "options", "jobs", "regard"} | TO_LOOK,
     "__main__": {"cli"},
     "__init__": {"attention", "look", "verbs"},                  # for editors only: see test_lazy_names_only_at_the_top
 }

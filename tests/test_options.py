@@ -8,7 +8,7 @@ import pytest
 
 from regard import options
 from regard.decode import Sampling
-from regard.recipes import DecoderRecipe
+from regard.recipes.text import DecoderRecipe
 
 
 @dataclass(frozen=True, kw_only=True)

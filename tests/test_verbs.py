@@ -9,6 +9,7 @@ import torch
 
 import regard
 from regard import cli, verbs
+from regard.jobs import text as jobs
 from regard.run import Run
 from regard.training.progress import Observer
 
@@ -36,7 +37,7 @@ def in_a_folder_of_its_own(tmp_path, monkeypatch, request):
         monkeypatch.setattr(verbs, "curves", lambda run: None)
         monkeypatch.setattr(verbs, "write_laws", lambda run: None)
         monkeypatch.setattr(verbs, "write_report", lambda run: None)
-        monkeypatch.setattr(verbs, "SAMPLE", 4)
+        monkeypatch.setattr(jobs, "SAMPLE", 4)
         monkeypatch.setattr(os, "fsync", lambda handle: None)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("REGARD_CACHE", str(tmp_path / "cache"))
@@ -70,7 +71,7 @@ def test_a_run_has_everything_and_the_model_can_be_used(everything):
     names = {path.name for path in run.path.iterdir()}
     files = {"config.json", "model.safetensors", "tokenizer.json", "metrics.jsonl", "curves.png", "laws.json", "report.html"}
     assert files | {"state", "samples"} <= names and json.loads((run.path / "laws.json").read_text())["ok"] is True
-    assert len((run.path / "samples" / "8.txt").read_text()) >= verbs.SAMPLE
+    assert len((run.path / "samples" / "8.txt").read_text()) >= jobs.SAMPLE
     assert (run.path / "curves.png").read_bytes().startswith(b"\x89PNG")
     assert run.config["model"]["vocab"] == len(set(SENTENCES)) and run.config["model"]["context"] == 16
     model = regard.load(run.path)
@@ -166,7 +167,8 @@ def test_fine_tuning_starts_from_an_earlier_run():
 def test_labelled_text_from_nothing_and_from_a_run_without_labels():
     small = {"model.dim": 32, "model.depth": 1, "model.heads": 2, "train.batch": 8}
     verbs.train("text", data="rows.jsonl", out="classifier", steps=30, options=small, observers=[])
-    good, bad = verbs.predict("classifier", ["a great film number 3", "a dull film number 99"])
+    texts = ["a great film number 3", "a dull film number 99"]
+    good, bad = (answer.labels for answer in verbs.predict("classifier", texts))
     assert next(iter(good)) == "good" and next(iter(bad)) == "bad"
     assert sum(good.values()) == pytest.approx(1, abs=1e-5)
     verbs.train(
@@ -250,7 +252,7 @@ def test_help_explains_every_option(capsys):
 
 
 WRONG = [
-    (["train"], "regard train needs the name of a recipe; there is: text"),
+    (["train"], "regard train needs the name of a recipe: text"),
     (["train", "texts"], "there is no recipe called 'texts'; did you mean 'text'?"),
     (["train", "text", "--data", "nowhere.txt"], "there is no nowhere.txt"),
     (["train", "text", "--data"], "--data needs a value after it"),
@@ -275,7 +277,7 @@ WRONG = [
     (["generate"], "regard generate takes one run, got none"),
     (["generate", "nowhere"], "nowhere does not exist"),
     (["generate", "x", "--temperature", "hot"], "--temperature"),
-    (["predict", "x"], "regard predict takes a run and one text at least"),
+    (["predict", "x"], "regard predict takes a run and one input at least: a text, or a file"),
 ]
 
 

@@ -5,7 +5,7 @@ before, in this process or another, so going on after a stop needs nothing but t
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -24,13 +24,17 @@ Ids = np.ndarray[Any, np.dtype[Any]]
 class Batch:
     """What a model is given, and what the task wants of it."""
 
-    tokens: Tensor                                      # b n ids, or b n d real values
+    tokens: Tensor                                      # b n ids, b n d real values, or n d nodes of graphs
     target: Tensor                                      # b n ids (IGNORE where nothing is asked), b classes, b values
     real: Tensor | None = None                          # bool b n, True = real; None: all are
     where: Tensor | None = None                         # n, b n or b n s places; None: consecutive
+    edges: Any = None                                   # 2 e from source to target, or a graph made of them; None: no graph
+    of: Tensor | None = None                            # n, the graph of each node; None: all are of one
+    pairs: Tensor | None = None                         # 2 p, pairs of nodes that are asked about
 
     def __post_init__(self) -> None:
-        if self.tokens.dim() < 1 or self.target.shape[:1] != self.tokens.shape[:1]:
+        # (targets of a graph may be those of its nodes, of whole graphs or of pairs)
+        if self.tokens.dim() < 1 or (self.edges is None and self.target.shape[:1] != self.tokens.shape[:1]):
             raise ValueError(f"tokens and target must have as many rows, got shapes {tuple(self.tokens.shape)} and "
                              f"{tuple(self.target.shape)}")
         if self.real is not None:
@@ -40,14 +44,14 @@ class Batch:
 
     def to(self, device: torch.device | str) -> Batch:
         """The same batch on another device."""
-        real, where = (each if each is None else each.to(device) for each in (self.real, self.where))
-        return replace(self, tokens=self.tokens.to(device), target=self.target.to(device), real=real, where=where)
+        parts: dict[str, Any] = {field.name: getattr(self, field.name) for field in fields(self)}
+        return replace(self, **{name: part.to(device) for name, part in parts.items() if part is not None})
 
     @property
     def size(self) -> int:
-        """How much work it is: b · n for ids b n or steps b n d, padding included; b for anything else."""
+        """How much work it is: b · n for ids b n or steps b n d, padding included; nodes of graphs; b for anything else."""
         sequences = self.tokens.dim() == 3 or (self.tokens.dim() == 2 and not self.tokens.is_floating_point())
-        return self.tokens.shape[0] * (self.tokens.shape[1] if sequences else 1)
+        return self.tokens.shape[0] * (self.tokens.shape[1] if sequences and self.edges is None else 1)
 
 
 @runtime_checkable

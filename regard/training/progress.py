@@ -69,6 +69,9 @@ class Observer:
     def failed(self, error: BaseException) -> None:
         """It ended with an error instead."""
 
+    def tested(self, measures: Mapping[str, float]) -> None:
+        """The split that was kept for the end, by the weights that are published."""
+
 
 class Metrics(Observer):
     """metrics.jsonl: a line for each step, each look at the validation split and each note.
@@ -152,6 +155,9 @@ class Lines(Observer):
     def ended(self, result: Result) -> None:
         self._say(result.say())
 
+    def tested(self, measures: Mapping[str, float]) -> None:
+        self._say(f"test {say_measures(measures)}")
+
     def _of(self) -> str:
         return f"/{self.steps:,}" if self.steps else ""
 
@@ -206,6 +212,9 @@ class Bar(Observer):
         self._show()
         self.progress.stop()
         self._say(result.say())
+
+    def tested(self, measures: Mapping[str, float]) -> None:
+        self._say(f"test {say_measures(measures)}")
 
     def failed(self, error: BaseException) -> None:
         self.progress.stop()

@@ -20,6 +20,7 @@ from regard.config import nearest
 from regard.data.batch import IGNORE, Batch
 
 Count = Tensor | int
+EXTRAS = ("real", "where", "edges", "of", "pairs")  # of a batch, by the names of a model's forward
 
 
 class Task(Protocol):
@@ -33,7 +34,7 @@ class Task(Protocol):
 
 
 def call(model: nn.Module, batch: Batch) -> Tensor:
-    """The model's output for a batch. `real` and `where` are passed to models that take them, when the batch has them."""
+    """The model's output for a batch. What else a batch has (`real`, `edges`, ...) is passed to models that take it."""
     inner: nn.Module = getattr(model, "_orig_mod", model)  # what torch.compile wraps has the signature
     known = _accepted(type(inner).forward)
     more = {name: getattr(batch, name) for name in known if getattr(batch, name) is not None}
@@ -45,7 +46,7 @@ def call(model: nn.Module, batch: Batch) -> Tensor:
 def _accepted(forward: Callable[..., Any]) -> tuple[str, ...]:
     """Which of a batch's extras a forward method takes, looked up once."""
     parameters = inspect.signature(forward).parameters
-    return tuple(name for name in ("real", "where") if name in parameters)
+    return tuple(name for name in EXTRAS if name in parameters)
 
 
 # ── tasks ────────────────────────────────────────────────────────────────────────────────────────────────────────────

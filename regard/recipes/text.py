@@ -1,4 +1,4 @@
-"""Recipes: named functions that return a whole configuration with good defaults, chosen by the data at hand.
+"""Text: a decoder (or encoder) for plain text, a classifier for labelled text.
 
 A recipe is one frozen dataclass with the sections of a run's config.json. What only the data can tell (how many tokens
 there are) is filled in once it is read.
@@ -6,16 +6,22 @@ there are) is filled in once it is read.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from regard.config import nearest
 from regard.data.labelled import LabelledConfig, looks_labelled
 from regard.data.pieces import find
 from regard.data.text import CHARACTERS_UP_TO, TextConfig
 from regard.models.sequences import DecoderConfig, EncoderConfig
+from regard.recipes.find import choose, path_of
 from regard.run import TrainConfig
+
+HELP = {
+    "--data PATH": "a text file, a folder, a glob, or rows with labels (.csv, .jsonl); without it: Python's own source",
+    "--model KIND": "decoder (writes on) or encoder (fills in); rows with labels train an encoder",
+}
+OWN = frozenset({"vocab", "context", "classes", "pool", "dropout"})
 
 UNKNOWN = 1  # stands for a size that follows from the data
 JUDGED = 120_000  # bytes of text that are enough to judge a small model by; a tenth of the text at most
@@ -48,12 +54,12 @@ class ClassifierRecipe:
     train: TrainConfig
 
 
-Recipe = DecoderRecipe | EncoderRecipe | ClassifierRecipe
 SIZES: dict[str, Any] = {"vocab": UNKNOWN, "context": UNKNOWN}
 
 
-def text(path: str | None = None, kind: str | None = None) -> Recipe:
-    """Text: a decoder (or encoder) for plain text, a classifier for labelled text (.csv, .jsonl)."""
+def recipe(data: Any = None, kind: str | None = None) -> DecoderRecipe | EncoderRecipe | ClassifierRecipe:
+    """A decoder (or encoder) for plain text, a classifier for labelled text (.csv, .jsonl)."""
+    path = path_of(data, "text")
     if path is not None and looks_labelled(path):
         choose("kind of model for labelled text", kind or "encoder", ("encoder",))
         return ClassifierRecipe(
@@ -67,30 +73,20 @@ def text(path: str | None = None, kind: str | None = None) -> Recipe:
     small = total <= CHARACTERS_UP_TO
     # characters: short windows, and many of them; pieces of words: a wider model that sees further
     share = min(0.1, round(JUDGED / total, 4))
-    data = TextConfig(path=path, context=64 if small else 256, validation=share)
+    texts = TextConfig(path=path, context=64 if small else 256, validation=share)
     # (two blocks that see runs of letters learn more in minutes than four that have to find them)
     size: dict[str, Any] = {"dim": 128, "depth": 2, "heads": 4} if small else {"dim": 256, "depth": 6, "heads": 8}
     # (16 rows a step; half of them at a time, because the logits of thousands of pieces of words are most of the memory)
     large = TrainConfig(minutes=10.0, batch=8, accumulate=2)
     train = TrainConfig(minutes=2.0, batch=32, adam_lr=0.012, warmup=10) if small else large
     if kind == "encoder":
-        return EncoderRecipe(data=data, model=EncoderConfig(zero_start=True, **size, **SIZES), train=train)
+        return EncoderRecipe(data=texts, model=EncoderConfig(zero_start=True, **size, **SIZES), train=train)
     decoder = DecoderConfig(ngrams=5 if small else 2, zero_start=True, **size, **SIZES)
-    return DecoderRecipe(data=data, model=decoder, train=train)
+    return DecoderRecipe(data=texts, model=decoder, train=train)
 
 
-RECIPES: dict[str, Callable[[str | None, str | None], Recipe]] = {"text": text}
-
-
-def find_recipe(name: str, path: str | None = None, kind: str | None = None) -> Recipe:
-    """The recipe of this name, with defaults for this data and kind of model."""
-    choose("recipe", name, tuple(RECIPES))
-    return RECIPES[name](path, kind)
-
-
-def choose(what: str, name: str, known: tuple[str, ...]) -> None:
-    """Raise a ValueError with the nearest known name unless this is one."""
-    if name not in known:
-        near = nearest(name, known)
-        hint = f"did you mean '{near}'? " if near else ""
-        raise ValueError(f"there is no {what} called '{name}'; {hint}known: {', '.join(known)}")
+def class_of(config: Mapping[str, Any]) -> type[Any]:
+    """The recipe of a run with this config.json."""
+    if config.get("kind") == "decoder":
+        return DecoderRecipe
+    return EncoderRecipe if config["model"].get("classes") is None else ClassifierRecipe

@@ -1,0 +1,86 @@
+"""What a recipe becomes once its data is read, and what a trained one answers. `Work` says what each module here offers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Protocol, cast
+
+from torch import nn
+
+from regard.data.batch import Batch, Source
+from regard.recipes.find import Recipe
+from regard.run import Run
+from regard.training.task import Task
+
+Note = Callable[[str, float | None], None]
+SHOWN = 5  # labels of an answer that are printed
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """What the data is read with."""
+
+    cache: Path  # where what was made of large data is kept
+    note: Note | None = None  # told what is being prepared, and the share that is done
+    old: Run | None = None  # whose tokenizer and labels are taken: the run that goes on, or the one started from
+    given: Any = None  # data that is no path, as it came
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Job:
+    """A recipe with its data read: all that the trainer needs."""
+
+    kind: str  # the model's name in the registry
+    model: Any
+    task: Task
+    source: Source
+    about: dict[str, Any]  # what the data is, for people and for later commands; `corpus` in config.json
+    keep: Callable[[Run], None] = field(default=lambda run: None)  # writes what later commands need beside the weights
+    sample: Callable[[nn.Module], str] | None = None  # what the model does by now, in words
+    test: Callable[[], Iterable[Batch]] | None = None  # a split that is looked at once, by the best weights, at the end
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """What a model says of one input."""
+
+    given: str  # a text, or the name of a file or of a part of it
+    labels: dict[str, float] = field(default_factory=dict)  # of a classifier: probabilities, the likeliest first
+    values: dict[str, float] = field(default_factory=dict)  # of a regression, in the units of the data
+    each: tuple[Answer, ...] = ()  # of its parts: points, nodes, edges
+
+    def to_json(self) -> dict[str, Any]:
+        """For machines; what is empty is left out."""
+        found = {"labels": self.labels, "values": self.values, "each": [part.to_json() for part in self.each]}
+        return {"input": self.given} | {name: value for name, value in found.items() if value}
+
+    def say(self) -> str:
+        """One line, and one more for each part."""
+        shares = [f"{label} {share:.1%}" for label, share in list(self.labels.items())[:SHOWN]]
+        numbers = [f"{name} {value:.6g}" for name, value in self.values.items()]
+        line = "   ".join(part for part in ("  ".join([*shares, *numbers]), self.given) if part)
+        return "\n".join([line, *(f"  {part.say()}" for part in self.each)])
+
+
+class Work(Protocol):
+    """What a module of jobs offers."""
+
+    def prepared(self, recipe: Recipe, reading: Reading) -> Job:
+        """Read the data, then make model, task and source to its measure."""
+        ...
+
+    def predict(self, run: Run, given: Sequence[str]) -> list[Answer]:
+        """What the model of a run says of each input."""
+        ...
+
+    def then(self, run: Run) -> str:
+        """What to type after a training."""
+        ...
+
+
+def work(name: str) -> Work:
+    """The module that does the work of a recipe."""
+    return cast(Work, import_module(f"{__package__}.{name}"))

@@ -1,0 +1,68 @@
+"""The recipe of a name. Each is a module of this folder, imported when it is asked for; `Family` says what one offers."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any, Protocol, cast, get_type_hints
+
+from regard import names
+from regard.config import nearest
+from regard.run import Run
+
+Recipe = Any  # a frozen dataclass with the sections data, model and train; each kind of model has one of its own
+
+# What only the data can tell, so that no option sets it.
+FOLLOWS = ("model.vocab", "model.context", "model.classes", "model.features", "model.outputs", "model.size", "model.each",
+           "model.level")
+
+
+class Family(Protocol):
+    """What a module of recipes offers."""
+
+    HELP: Mapping[str, str]  # what --data PATH and --model KIND may be
+    OWN: frozenset[str]  # of a model's config: what a run that starts from another does not take over
+
+    def recipe(self, data: Any, kind: str | None) -> Recipe:
+        """The whole configuration, with defaults for this data (a path, None, or an object) and kind of model."""
+        ...
+
+    def class_of(self, config: Mapping[str, Any]) -> type[Any]:
+        """The dataclass that a run with this config.json was made with."""
+        ...
+
+
+def family(name: str) -> Family:
+    """The module of this name."""
+    choose("recipe", name, tuple(names.entries("recipes")))
+    return cast(Family, import_module(f"{__package__}.{name}"))
+
+
+def find_recipe(name: str, data: Any = None, kind: str | None = None) -> Recipe:
+    """The recipe of this name, with defaults for this data and kind of model."""
+    return family(name).recipe(data, kind)
+
+
+def of_run(run: Run) -> Recipe:
+    """The recipe that a run was made with."""
+    name = run.config.get("recipe")
+    if name not in names.entries("recipes"):
+        raise ValueError(f"{run.path} was not made by a recipe, so it cannot be resumed as one")
+    cls = family(name).class_of(run.config)
+    return cls(**{section: run.section(kind, section) for section, kind in get_type_hints(cls).items()})
+
+
+def choose(what: str, name: str, known: tuple[str, ...]) -> None:
+    """Raise a ValueError with the nearest known name unless this is one."""
+    if name not in known:
+        near = nearest(name, known)
+        hint = f"did you mean '{near}'? " if near else ""
+        raise ValueError(f"there is no {what} called '{name}'; {hint}known: {', '.join(known)}")
+
+
+def path_of(data: Any, recipe: str) -> str | None:
+    """The path that was given as data, for recipes that take nothing else."""
+    if data is None or isinstance(data, str | os.PathLike):
+        return None if data is None else os.fspath(data)
+    raise ValueError(f"the recipe {recipe} reads a file or a folder, got {type(data).__name__} as data; give a path")
