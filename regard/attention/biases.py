@@ -232,7 +232,7 @@ class Distance(Bias):
         """Distances -> what is added for each.   b|1 n m -> b|1 h n m"""
         at = (apart * (self.steps / self.farthest)).clamp(0, self.steps).to(self.table.dtype)
         knots = torch.arange(self.steps + 1, dtype=at.dtype, device=at.device)
-        share = (1 - (at[..., None] - knots).abs()).clamp_min(0)  # of each knot; a product sums gradients more exactly than a lookup
+        share = (1 - (at[..., None] - knots).abs()).clamp_min(0)  # of each knot, 0 for all but two
         return (share @ self.table).permute(0, 3, 1, 2)
 
     def over(self, apart: Tensor) -> Held:

@@ -176,6 +176,6 @@ def summed(weights: Tensor, y: Tensor, links: Links) -> Tensor:
     if not links.count or not len(y) or not y.shape[-1]:
         return y.new_zeros(len(y), links.n, y.shape[-1])
     starts, source = links.pattern
-    pairs = zip(weights, y, strict=True)
+    pairs = zip(weights.detach(), y.detach(), strict=True)  # a gradient is no business of embedding_bag, and would cost it time
     how: dict[str, Any] = {"mode": "sum", "include_last_offset": True}
     return torch.stack([F.embedding_bag(source, of, starts, per_sample_weights=w.contiguous(), **how) for w, of in pairs])

@@ -63,6 +63,19 @@ class GraphConv(nn.Module):
         return own + self.others(gathered(x if isinstance(x, Tensor) else x.dense(), graph, self.gather))
 
 
+class Alone(nn.Module):
+    """y_j = θᵀx_j + b: a node by itself, for models whose answers spread along edges afterwards."""
+
+    keeps = EVERYTHING
+
+    def __init__(self, dim: int, out: int) -> None:
+        super().__init__()
+        self.own = nn.Linear(dim, out)
+
+    def forward(self, x: Tensor | Sparse, graph: Graph) -> Tensor:
+        return through(self.own, x)
+
+
 class GCN(nn.Module):
     """Y = D^(−½) (A + I) D^(−½) X θ + b: neighbours and the node itself, evened out by their degrees (Kipf and Welling)."""
 

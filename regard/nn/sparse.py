@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
+from torch.utils.weak import WeakTensorKeyDictionary
 
 from regard.attention.links import Links, sums
 
@@ -24,9 +25,14 @@ class Sparse:
 
     @classmethod
     def of(cls, x: Tensor) -> Sparse:
-        """What a dense tensor n d holds."""
-        rows, columns = x.nonzero(as_tuple=True)
-        return cls(rows, columns, x[rows, columns], (x.shape[0], x.shape[1]))
+        """What a tensor n d holds, dense or in a sparse layout of PyTorch. The same tensor again gives the same object."""
+        known = seen.get(x)
+        if known is None:
+            parts = x.to_sparse_coo().coalesce()
+            known = cls(*parts.indices(), parts.values(), (x.shape[0], x.shape[1]))
+            if x.layout is not torch.strided:  # which cannot be changed in place
+                seen[x] = known
+        return known
 
     def holding(self, values: Tensor) -> Sparse:
         """Other values at the same places; what was found out about the places is shared."""
@@ -84,3 +90,6 @@ def dropped(x: Tensor | Sparse, share: float, training: bool) -> Tensor | Sparse
     if isinstance(x, Tensor):
         return torch.dropout(x, share, training)
     return x.holding(torch.dropout(x.values, share, training))
+
+
+seen = WeakTensorKeyDictionary()  # a sparse tensor -> what it holds
