@@ -134,6 +134,8 @@ _KINDS: dict[str, Kind] = {
         "pointnet": ("sets:PointNet", "points turned as the cloud decides, then seen one by one", "permutations"),
         "settransformer": ("sets:SetTransformer", "things attend to each other; then seeds ask them all", "permutations"),
         "graphnet": ("graphs:GraphNet", "nodes hear from neighbours: graph convolution, GCN, GAT, GATv2", "permutations"),
+        "graphtransformer": ("graph_transformer:GraphTransformer", "nodes attend along edges, or to all with distances and "
+                             "spectral places", "permutations"),
         "decoder": ("sequences:Decoder", "predicts the next token: GPT and Llama by parts; causal", "shifts"),
         "encoder": ("sequences:Encoder", "reads both ways: fills in masked tokens, or classifies (BERT)", "shifts"),
     })),

@@ -39,6 +39,10 @@ class Bias(nn.Module):
         """An upper bound of the scores in each block (b|1 h|1 row-blocks column-blocks), or None if it says nothing."""
         return None
 
+    def learned(self) -> list[nn.Parameter]:
+        """Its parameters that want a gradient. (A tracer does not ask `parameters` of a module that is made while it traces.)"""
+        return [p for p in self.parameters() if p.requires_grad]
+
     def fits(self, h: int, c: int, e: int, axes: int) -> None:
         """Raise a ValueError if it cannot serve h heads of c channels with values of width e and places of some axes."""
 
@@ -261,6 +265,9 @@ class Held(Bias):
         if apart.dim() not in (2, 3) or apart.is_complex() or apart.dtype == torch.bool:
             raise ValueError(f"distances must be numbers n m or b n m, got {apart.dtype} {tuple(apart.shape)}")
         self.by, self.apart = by, apart if apart.dim() == 3 else apart[None]
+
+    def learned(self) -> list[nn.Parameter]:
+        return self.by.learned()
 
     def take(self, order: Tensor) -> Held:
         """The same bias after tokens moved: slot i now holds what slot order[i] held.   order: n, as many queries as keys"""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 from torch.utils.weak import WeakTensorKeyDictionary
@@ -21,6 +23,7 @@ class Graph:
         self.mask.fits(1, 1, count, count)
         self.with_loops: Graph | None = None
         self.evened: dict[torch.dtype, Tensor] = {}
+        self.kept: dict[Any, Any] = {}  # what models find out about it
 
     @classmethod
     def of(cls, edges: Tensor | Graph, count: int) -> Graph:
