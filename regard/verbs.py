@@ -29,7 +29,7 @@ from regard.symmetry.report import Report
 from regard.training import loop
 from regard.training.progress import Observer, watch
 from regard.training.step import pick_device
-from regard.training.task import as_task
+from regard.training.task import Classify, as_task
 
 # ── train ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -111,10 +111,12 @@ def train(
     job.keep(run)
     if origin is not None and not (run.state / "latest.json").exists():
         adopt(job.model, Run.open(origin))
-    ended = loop.fit(run, job.model, job.task, job.source, asked.train, resume=resume, observers=watching, sample=job.sample)
+    how: dict[str, Any] = {"resume": resume, "observers": watching, "sample": job.sample, "notes": job.notes}
+    ended = loop.fit(run, job.model, job.task, job.source, asked.train, **how)
     if job.test is not None and ended.reason != "stopped":
         tested(run, job, watching)
     curves(run)
+    write_confusion(run, job)
     write_laws(run)
     write_report(run)
     return run
@@ -137,6 +139,19 @@ def tested(run: Run, job: Job, observers: Sequence[Observer]) -> None:
     for observer in observers:
         if (heard := getattr(observer, "tested", None)) is not None:
             heard(measures)
+
+
+def write_confusion(run: Run, job: Job) -> None:
+    """confusion.png of a classifier: what it takes for what, on the test split, or on the validation split without one."""
+    labels = job.about.get("labels")
+    if not isinstance(labels, list) or not isinstance(job.task, Classify) or not run.model_file.exists():
+        return
+    split, batches = ("test", job.test()) if job.test is not None else ("validation", job.source.validation())
+    with torch.no_grad():
+        counts = job.task.confusion(load_model(run), batches, len(labels))
+    if counts.sum():
+        files.write_json(run.path / "confusion.json", {"split": split, "labels": labels, "counts": counts.tolist()})
+        plot.save(plot.confusion(counts, labels, title=f"{run.path.name}, {split} split"), run.path / "confusion.png")
 
 
 def asked_for(recipe: str, data: str | None, kind: str | None, out: str | None, resume: bool) -> Recipe:

@@ -29,7 +29,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     **dict.fromkeys(("training", "recipes"), TO_RUN),                           # these know nothing of each other,
     "look": TO_RUN | {"given"},                                                 # and neither does look
     "given": set(),                                     # an input, as given and as taken: what readers make and look shows
-    "pictures": set(),
+    "pictures": {"data"},
     "readers": {"data", "given", "run"},                # text for runs of ours, and
     "foreign_readers": {"foreign", "promises", "given", "pictures", "readers", "symmetry"},     # for models of Hugging Face
     "targets": TO_RUN | {"foreign", "foreign_readers", "readers"},
