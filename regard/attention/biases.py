@@ -40,7 +40,7 @@ class Bias(nn.Module):
         return None
 
     def learned(self) -> list[nn.Parameter]:
-        """Its parameters that want a gradient. (A tracer does not ask `parameters` of a module that is made while it traces.)"""
+        """Its parameters that want a gradient. (A tracer asks no `parameters` of a module made while it traces.)"""
         return [p for p in self.parameters() if p.requires_grad]
 
     def fits(self, h: int, c: int, e: int, axes: int) -> None:

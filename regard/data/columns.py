@@ -69,7 +69,8 @@ def read_columns(path: str, *, header: bool | None = None) -> Columns:
 
     header: does the first line hold names? None: it does if nothing in it is a number and some line after it has one.
     """
-    rows, lines = [], []
+    rows: list[list[str]] = []
+    lines: list[int] = []
     mark: str | None = None
     for line, text in enumerate(read_lines(path), start=1):
         text = text.strip("\r\n")

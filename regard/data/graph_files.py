@@ -1,4 +1,4 @@
-"""Graphs from files: an edge list with a table of nodes, one .npz with everything, a folder of edge lists, the TU text format."""
+"""Graphs from files: an edge list with a table of nodes, one .npz with everything, a folder of edge lists, the TU format."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from regard.data.graph_parts import SPLITS, Parts, Rows, check_edges, check_fini
 
 ENDS = (("source", "target"), ("from", "to"), ("src", "dst"), ("u", "v"), ("node1", "node2"))
 IDS = ("id", "node", "name")
-SPLIT_WORDS = {"train": "train", "val": "validation", "valid": "validation", "validation": "validation", "test": "test", "": None}
+SPLIT_WORDS = {"train": "train", "val": "validation", "validation": "validation", "test": "test", "": None}
 ARRAYS = {
     "edges": ("edges", "edge_index"),
     "x": ("x", "features", "feat"),
@@ -25,7 +25,7 @@ ARRAYS = {
     "validation": ("val_idx", "validation_idx", "val_mask", "validation_mask", "validation"),
     "test": ("test_idx", "test_mask", "test"),
 }
-KNOWN = "an edge list (.csv, .tsv, .txt), a .npz, a folder with edges.csv and nodes.csv, a folder of edge lists, or TU text files"
+KNOWN = "an edge list (.csv, .tsv, .txt), a .npz, a folder with edges.csv and nodes.csv, one of edge lists, or one of TU files"
 
 
 def read_graphs(path: str, *, nodes: str | None = None, label: str = "label") -> Parts:
@@ -102,8 +102,8 @@ def named(texts: Sequence[Sequence[str]], names: Sequence[str] | None, count: in
     for number, (source, target) in enumerate(zip(*texts, strict=True)):
         for end in (source, target):
             if end not in place:
-                raise ValueError(f"line {table.lines[number]} of {table.path} has an edge to '{end}', but no node is called so; "
-                                 f"there are {len(names)}, such as '{names[0] if names else ''}'")
+                raise ValueError(f"line {table.lines[number]} of {table.path} has the end '{end}', but no node is called so; "
+                                 f"there are {len(names)}, such as '{names[0]}'")
     return np.array([[place[text] for text in side] for side in texts], dtype=np.int64).reshape(2, -1)
 
 
@@ -119,7 +119,7 @@ def of_node_table(table: Columns, label: str) -> dict[str, Any]:
     ids = None if at_id is None else table.texts(at_id)
     if ids is not None and len(set(ids)) < len(ids):
         twice = next(i for i, name in enumerate(ids) if name in ids[:i])
-        raise ValueError(f"line {table.lines[twice]} of {table.path} is a second node called '{ids[twice]}'; names must differ")
+        raise ValueError(f"line {table.lines[twice]} of {table.path} is a second node called '{ids[twice]}'; they must differ")
     split: dict[str, Array] = {}
     if at_split is not None:
         words = [word.lower() for word in table.texts(at_split)]
@@ -140,7 +140,7 @@ def of_node_table(table: Columns, label: str) -> dict[str, Any]:
 
 
 def of_arrays(arrays: Mapping[str, Array], what: str) -> Parts:
-    """edges (2 e or e 2), x (n d) or its sparse rows (feat_indptr, feat_indices, feat_shape[, feat_values]), labels, of, splits.
+    """edges (2 e or e 2), x (n d) or sparse rows (feat_indptr, feat_indices, feat_shape[, feat_values]), labels, of, splits.
 
     With `of` (the graph of each node) labels are those of graphs if there are as many as graphs.
     """
@@ -172,7 +172,7 @@ def apart(what: str, edges: Array, of: Array, x: Any, labels: Any, split: dict[s
     """Many graphs from one that falls apart: `of` says the graph of each node, in order."""
     graphs = max(graphs, int(of.max(initial=-1)) + 1)
     if len(of) and ((np.diff(of) < 0).any() or of[0] < 0):
-        raise ValueError(f"the graph of each node must not fall from node to node in {what}: keep the nodes of a graph together")
+        raise ValueError(f"the graph of each node must not fall from node to node in {what}: keep a graph's nodes together")
     across = np.flatnonzero(of[edges[0]] != of[edges[1]])
     if len(across):
         number = across[0]
@@ -220,7 +220,7 @@ def places(mask: Array, name: str, what: str) -> Array:
 
 
 def of_folder(folder: Path, nodes: str | None, label: str) -> Parts:
-    edges = next((folder / f"edges{suffix}" for suffix in (".csv", ".tsv", ".txt") if (folder / f"edges{suffix}").exists()), None)
+    edges = next((folder / name for name in ("edges.csv", "edges.tsv", "edges.txt") if (folder / name).exists()), None)
     if edges is not None:
         table = next((folder / name for name in ("nodes.csv", "nodes.tsv", "nodes.npz") if (folder / name).exists()), None)
         return of_edge_list(str(edges), nodes or (None if table is None else str(table)), label)
@@ -274,7 +274,8 @@ def of_tu(folder: Path, name: str) -> Parts:
     wrong = np.flatnonzero(((edges < 0) | (edges >= len(graph_of))).any(0))
     if len(wrong):
         given = ", ".join(ends.rows[wrong[0]])
-        raise ValueError(f"line {ends.lines[wrong[0]]} of {ends.path} is the edge {given}, but the nodes are 1 … {len(graph_of)}")
+        line = ends.lines[wrong[0]]
+        raise ValueError(f"line {line} of {ends.path} is the edge {given}, but the nodes are 1 … {len(graph_of)}")
     features: list[Array] = []
     if (numbers := table("node_attributes")) is not None:
         features.append(numbers.numbers(range(len(numbers.rows[0]))))

@@ -17,7 +17,8 @@ def of_object(given: Any) -> Parts:
     if hasattr(given, "edge_index"):
         return of_data(given, "the graph")
     if isinstance(given, str | bytes) or not hasattr(given, "__len__") or not hasattr(given, "__getitem__"):
-        raise ValueError(f"data must be a path, an object with edge_index, x and y, or a list of them, got {type(given).__name__}")
+        kind = type(given).__name__
+        raise ValueError(f"data must be a path, an object with edge_index, x and y, or a list of them, got {kind}")
     objects = [given[i] for i in range(len(given))]
     if not objects or not hasattr(objects[0], "edge_index"):
         what = type(objects[0]).__name__ if objects else "nothing"
@@ -56,7 +57,7 @@ def of_data(data: Any, what: str) -> Parts:
     elif y is not None and len(y) == edges.shape[1]:
         more["edge_labels"] = y
     elif y is not None:
-        raise ValueError(f"y of {what} has {len(y)} values, which is neither one for each of {count} nodes nor one for the graph")
+        raise ValueError(f"y of {what} has {len(y)} values: neither one for each of {count} nodes nor one for the graph")
     return one(what, edges, count, x=x, split=split, **more)
 
 

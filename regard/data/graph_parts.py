@@ -1,4 +1,4 @@
-"""Graphs as they are read, before anything is made of them: edges, features and labels of one graph or of many, side by side."""
+"""Graphs as they are read, before anything is made of them: edges, features and labels of one or of many, side by side."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Graphs to learn from: what was read becomes features, edges in both directions, targets and splits, and those become batches."""
+"""Graphs to learn from: what was read becomes features, edges in both directions, targets and splits; those become batches."""
 
 from __future__ import annotations
 

@@ -1,12 +1,13 @@
 """Graphs too large to be taken whole: mapped from files, and some neighbours of some nodes drawn for each step.
 
-A folder holds starts.npy (n + 1) and sources.npy (e): edges lead to node i from sources[starts[i]:starts[i + 1]]. Beside them lie
-features.npy (n d), labels.npy (n whole numbers, −1: unknown), and, where a split is given, train.npy, validation.npy and test.npy
-with numbers of nodes. Only what a step touches is read.
+A folder holds starts.npy (n + 1) and sources.npy (e): edges lead to node i from sources[starts[i]:starts[i + 1]]. Beside them
+lie features.npy (n d), labels.npy (n whole numbers, −1: unknown), and, where a split is given, train.npy, validation.npy and
+test.npy with numbers of nodes. Only what a step touches is read.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +21,7 @@ from regard.data.graph_parts import SPLITS, Array
 from regard.data.splits import drawn
 
 NEEDED = ("starts", "sources", "features", "labels")
-LOOK = 20_000  # nodes of the validation and the test split that are looked at; more would not tell more
+MOST = {"validation": 5_000, "test": 20_000}  # nodes of a split that are looked at, drawn by the seed: enough to tell
 
 
 def looks_mapped(path: str | None) -> bool:
@@ -155,9 +156,9 @@ class SampledSource(Source):
         return self.of("validation")
 
     def of(self, split: str) -> Iterator[Batch]:
-        rows = self.graph.split[split]
-        if len(rows) > LOOK:
-            rows = np.sort(generator(self.seed, 5).choice(rows, LOOK, replace=False))
+        rows, most = self.graph.split[split], MOST.get(split, sys.maxsize)
+        if len(rows) > most:
+            rows = np.sort(generator(self.seed, 5).choice(rows, most, replace=False))
         for number, start in enumerate(range(0, len(rows), self._epochs.batch)):
             yield self.some(rows[start:start + self._epochs.batch], generator(self.seed, 6, number))
 

@@ -12,7 +12,7 @@ NEAREST = 5  # digits that each one is linked to
 def digits() -> Parts:
     """1,797 pictures of 8 × 8 pixels, the digit as label."""
     try:
-        from sklearn.datasets import load_digits
+        from sklearn.datasets import load_digits  # type: ignore[import-untyped]
     except ImportError as error:
         raise ValueError('the graph of digits needs scikit-learn: pip install "regard[look]"; or give --data PATH') from error
     pictures = load_digits()

@@ -1,4 +1,4 @@
-"""A transformer of graphs: nodes attend to their neighbours, or to all nodes of their graph with a bias for how far apart they are."""
+"""A transformer of graphs: nodes attend to their neighbours, or to all nodes of their graph with a bias for their distance."""
 
 from __future__ import annotations
 
@@ -195,7 +195,7 @@ class GraphTransformer(nn.Module):
         key = (config.attention, config.bias, config.farthest, config.position, config.places)
         held = graph.kept.get(key)
         if held is not None and held.graphs == count and torch.equal(held.of, member):
-            return held  # type: ignore[no-any-return]
+            return held
         layout = laid_out(member, count, of is None)
         apart = walks = spectral = None
         if config.bias != "none" or config.position != "none":

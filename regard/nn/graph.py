@@ -37,8 +37,7 @@ class Graph:
         version, known = seen.get(edges, (-1, None))
         if known is None or version != edges._version or known.count != count:
             known = cls(edges, count)
-            if known.mask.edges is edges:  # or the memory would hold what is to forget
-                known.mask.edges = edges.view_as(edges)
+            known.mask.edges = known.mask.edges.detach()  # the same numbers in another tensor, lest `seen` keep its keys
             seen[edges] = edges._version, known
         return known
 

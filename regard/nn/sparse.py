@@ -29,7 +29,8 @@ class Sparse:
         known = seen.get(x)
         if known is None:
             parts = x.to_sparse_coo().coalesce()
-            known = cls(*parts.indices(), parts.values(), (x.shape[0], x.shape[1]))
+            rows, columns = parts.indices()
+            known = cls(rows, columns, parts.values(), (x.shape[0], x.shape[1]))
             if x.layout is not torch.strided:  # which cannot be changed in place
                 seen[x] = known
         return known
