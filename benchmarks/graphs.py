@@ -256,9 +256,9 @@ def layers(options: argparse.Namespace) -> None:
     heads = ["layer", "regard, ms", *PEERS[1:], *(f"{who}, MB" for who in PEERS)]
     text = "\n\n".join([
         f"`python benchmarks/graphs.py layers --threads {options.threads}`: forward and backward, features with gradients, "
-        f"{options.nodes:,} nodes, {options.edges:,} edges, width {WIDTH}, {HEADS} heads of GAT; medians of alternating runs, "
-        "how many times as long PyTorch Geometric (2.8.1) takes, and what each needs at its peak beyond what it holds before (in "
-        "a process of its own, one thread).",
+        f"{options.nodes:,} nodes, {options.edges:,} edges, width {WIDTH}, {HEADS} heads of GAT; medians of alternating "
+        "runs, how many times as long PyTorch Geometric (2.8.1) takes, and what each needs at its peak beyond what it holds "
+        "before (in a process of its own, one thread).",
         table(heads, lines),
     ])
     print(text)
@@ -316,9 +316,9 @@ def large(options: argparse.Namespace) -> None:
         test = next(line for line in said.splitlines() if line.startswith("test"))
     text = "\n\n".join([
         f"`python benchmarks/graphs.py large`: `regard train graphs --data FOLDER --train.steps {options.steps}` on "
-        f"{options.nodes:,} nodes with {LARGE_WIDTH} features each and {options.edges:,} edges in {size / 1e9:.1f} GB of files; "
-        "batches of 1,024 nodes with ten neighbours each, and ten of each of those. RssAnon of the command, sampled ten times a "
-        "second.",
+        f"{options.nodes:,} nodes with {LARGE_WIDTH} features each and {options.edges:,} edges in {size / 1e9:.1f} GB of "
+        "files; batches of 1,024 nodes with ten neighbours each, and ten of each of those. RssAnon of the command, sampled ten "
+        "times a second.",
         table(["peak of RssAnon", "under 2 GB", "seconds of the command", "at the end", "seconds to make the files"],
               [[f"{seen.peak / 1e6:,.0f} MB", "yes" if seen.peak < LIMIT else "no", f"{took:.0f}", test, f"{made:.0f}"]]),
     ])

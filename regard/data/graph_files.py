@@ -39,7 +39,13 @@ def read_graphs(path: str, *, nodes: str | None = None, label: str = "label") ->
         return of_arrays(files.read_arrays(path), path)
     if where.suffix.lower() not in (".csv", ".tsv", ".txt", ".edges"):
         raise ValueError(f"--data takes {KNOWN}; got {path}")
-    return of_edge_list(path, nodes, label)
+    return of_edge_list(path, nodes or beside(where), label)
+
+
+def beside(file: Path) -> str | None:
+    """NAME.nodes.csv, where the features of the edge list NAME.csv may lie."""
+    table = file.with_name(f"{file.stem}.nodes.csv")
+    return str(table) if table.exists() else None
 
 
 # ── one graph as text ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -236,10 +242,7 @@ def of_edge_lists(folder: Path, label: str) -> Parts:
     found = [f for f in found if f.name not in ("labels.csv", "README.txt") and not f.stem.endswith(".nodes")]
     if not found:
         raise ValueError(f"{folder} holds no edge lists; --data takes {KNOWN}")
-    graphs = []
-    for file in found:
-        beside = file.with_name(f"{file.stem}.nodes.csv")
-        graphs.append(of_edge_list(str(file), str(beside) if beside.exists() else None, label))
+    graphs = [of_edge_list(str(file), beside(file), label) for file in found]
     names = [str(file.relative_to(folder).with_suffix("")) for file in found]
     labels = labels_of(folder, names, label)
     return side_by_side(str(folder), graphs, graph_names=names, graph_labels=labels)

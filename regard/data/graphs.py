@@ -197,8 +197,8 @@ def split_of(
         counts = np.bincount(classes[classes >= 0], minlength=len(names))
         if (config.validation or config.test) and counts.min() < 2:
             few, place = names[int(counts.argmin())], int(np.flatnonzero(classes == counts.argmin())[0])
-            raise ValueError(f"the class '{few}' of {parts.what} has one example, {level} {parts.called(level, place)}, so none "
-                             "can be held out; give more of it, leave it out, or use --data.validation 0 --data.test 0")
+            raise ValueError(f"the class '{few}' of {parts.what} has one example, {level} {parts.called(level, place)}, so "
+                             "none can be held out; give more of it, leave it out, or use --data.validation 0 --data.test 0")
     return drawn(classes, validation=config.validation, test=config.test, seed=seed, train=config.train)
 
 

@@ -60,8 +60,8 @@ def check_large(config: Any) -> None:
     """A transformer of a large graph must not lay out all pairs of nodes."""
     linear = ("edges", "none", "none")
     if isinstance(config, GraphTransformerConfig) and (config.attention, config.bias, config.position) != linear:
-        raise ValueError("a large graph needs --model.attention edges --model.bias none --model.position none: all else is laid "
-                         "out over all pairs of nodes")
+        raise ValueError("a large graph needs --model.attention edges --model.bias none --model.position none: all else is "
+                         "laid out over all pairs of nodes")
 
 
 # ── answers ──────────────────────────────────────────────────────────────────────────────────────────────────────────

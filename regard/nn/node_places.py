@@ -3,8 +3,8 @@
 Eigenvectors are known up to their sign, and where an eigenvalue is repeated up to a rotation among them, so no single one of
 them is ever used as a feature. What is used are sums Σ_r f(λ_r) v_ir v_jr, which are the same for every choice of the
 eigenvectors: f gives all vectors of one eigenvalue the same factor, and those sums are then entries of a projection onto its
-space. If only the first k eigenvectors are kept, f must not cut through such a space; so there is a factor that falls to zero at
-the first eigenvalue left out.
+space. If only the first k eigenvectors are kept, f must not cut through such a space; so there is a factor that falls to zero
+at the first eigenvalue left out.
 
 All take adjacency matrices b n n, and cost n² memory or more: they are for graphs of up to some thousands of nodes.
 """

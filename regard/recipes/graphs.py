@@ -53,7 +53,9 @@ def recipe(data: Any = None, kind: str | None = None) -> Any:
     large = looks_mapped(path)
     graphs = GraphsConfig(path=path) if data is not None else GraphsConfig(train=20, validation=0.2, test=0.5)
     # (a whole graph is one batch, whose labels are few: much dropout and weight decay)
-    how: dict[str, Any] = {"minutes": 2.0, "batch": 1024, "weight_decay": 0.05} if large else {"minutes": 0.5, "weight_decay": 0.5}
+    how: dict[str, Any] = {"minutes": 0.5, "weight_decay": 0.5}
+    if large:
+        how = {"minutes": 2.0, "batch": 1024, "weight_decay": 0.05}
     train = TrainConfig(optimiser="adamw", lr=0.01, warmup=10, precision="float32", **how)
     if kind == "graphtransformer":
         along: dict[str, Any] = {"attention": "edges", "bias": "none", "position": "none"} if large else {}
