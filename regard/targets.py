@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from regard import foreign, names
 from regard.foreign_readers import reader_of
 from regard.readers import Fixed, OwnText, Reader
+from regard.readers_of_pictures import OwnPicture
 from regard.readers_of_things import reader_of_things
 from regard.run import Run, load_model
 from regard.symmetry.roles import Roles, named
@@ -111,14 +112,18 @@ def of_run(path: Path, seed: int, tokens: int | None, rows: int | None) -> Targe
     draw = torch.Generator().manual_seed(seed)
     if hasattr(model.config, "features"):
         inputs = {key: fitting(x, small.config, model.config, draw) for key, x in inputs.items()}
+    elif hasattr(model.config, "colours"):
+        side = model.config.size
+        inputs = {key: torch.randn(len(x), model.config.colours, side, side, generator=draw) for key, x in inputs.items()}
     vocab, context = (getattr(model.config, name, None) for name in ("vocab", "context"))
     if vocab is not None:
         n = min(tokens or foreign.TOKENS, context or foreign.TOKENS)
         ids = torch.randint(vocab, (rows or foreign.ROWS, n), generator=draw)
         inputs = {key: ids if is_ids(x) else x for key, x in inputs.items()}
     text = OwnText(run, model) if run.tokenizer_file.exists() else None
+    picture = OwnPicture(run, model) if run.config.get("recipe") == "images" else None
     classes = run.config.get("corpus", {}).get("labels")
-    reader = text or reader_of_things(model, inputs, None, classes) or Fixed(inputs)
+    reader = text or picture or reader_of_things(model, inputs, None, classes) or Fixed(inputs)
     known = getattr(model, "symmetry", None), getattr(model, "roles", None)
     return Target(model, inputs, *known, path.resolve().name, reader, run)
 
