@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from regard import foreign, names
 from regard.foreign_readers import reader_of
 from regard.readers import Fixed, OwnText, Reader
+from regard.readers_of_things import reader_of_things
 from regard.run import Run, load_model
 from regard.symmetry.roles import Roles, named
 from regard.symmetry.subject import first_line
@@ -115,7 +116,9 @@ def of_run(path: Path, seed: int, tokens: int | None, rows: int | None) -> Targe
         n = min(tokens or foreign.TOKENS, context or foreign.TOKENS)
         ids = torch.randint(vocab, (rows or foreign.ROWS, n), generator=draw)
         inputs = {key: ids if is_ids(x) else x for key, x in inputs.items()}
-    reader = OwnText(run, model) if run.tokenizer_file.exists() else Fixed(inputs)
+    text = OwnText(run, model) if run.tokenizer_file.exists() else None
+    classes = run.config.get("corpus", {}).get("labels")
+    reader = text or reader_of_things(model, inputs, None, classes) or Fixed(inputs)
     known = getattr(model, "symmetry", None), getattr(model, "roles", None)
     return Target(model, inputs, *known, path.resolve().name, reader, run)
 
@@ -152,7 +155,8 @@ def of_function(package: str, name: str) -> Target:
     if roles is not None and not isinstance(roles, Roles):
         raise ValueError(f"{whole} returned {type(roles).__name__} as roles; they should be regard.symmetry.roles.Roles")
     by_name = named(model, inputs)
-    return Target(model, by_name, symmetry, roles, whole, Fixed(by_name))
+    reader = reader_of_things(model, by_name, roles) or Fixed(by_name)
+    return Target(model, by_name, symmetry, roles, whole, reader)
 
 
 def found(package: str, name: str) -> Callable[[], Any]:

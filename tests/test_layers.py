@@ -32,7 +32,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "pictures": {"data"},
     "readers": {"data", "given", "run"},                # text for runs of ours, and
     "foreign_readers": {"foreign", "promises", "given", "pictures", "readers", "symmetry"},     # for models of Hugging Face
-    "targets": TO_RUN | {"foreign", "foreign_readers", "readers"},
+    "readers_of_things": {"given", "readers", "symmetry"},      # sets and graphs, for both
+    "targets": TO_RUN | {"foreign", "foreign_readers", "readers", "readers_of_things"},
     "foreign": {"promises", "symmetry"},                # what targets know of Hugging Face: opening and inputs,
     "promises": {"symmetry"},                           # and what an architecture promises
     "folders": set(),

@@ -20,6 +20,18 @@ class OfTokens(nn.Module):
         return self.model(**self.given.with_ids(ids))
 
 
+class OfThings(nn.Module):
+    """Things b n d -> what the model returns for the set of them."""
+
+    def __init__(self, model: nn.Module, given: Given) -> None:
+        super().__init__()
+        self.model, self.given = model, given
+
+    def forward(self, x: Tensor) -> Any:
+        assert self.given.cloud is not None
+        return self.model(**self.given.with_things(x))
+
+
 class OfPatches(nn.Module):
     """Patches b n (c·p·q) -> what the model returns for the picture that they make."""
 

@@ -20,7 +20,7 @@ from regard.config import nearest
 from regard.data.batch import IGNORE, Batch
 
 Count = Tensor | int
-EXTRAS = ("real", "where", "edges", "of", "pairs")  # of a batch, by the names of a model's forward
+EXTRAS = ("real", "where", "edges", "of", "graphs", "pairs")  # of a batch, by the names of a model's forward
 
 
 class Task(Protocol):

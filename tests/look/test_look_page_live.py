@@ -39,7 +39,8 @@ class Stub:
             def do_GET(self):
                 if self.path == "/":
                     return self.answer(page.html(stub.look()).encode(), "text/html; charset=utf-8")
-                record, layer, head = map(int, self.path.removeprefix("/api/weights/").split("/"))
+                record, layer, call, head = map(int, self.path.removeprefix("/api/weights/").split("/"))
+                assert call == 0
                 weights = stub.weights[record][layer][head].numpy().astype("<f4")
                 return self.answer(weights.tobytes(), "application/octet-stream")
 

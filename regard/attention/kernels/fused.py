@@ -24,7 +24,7 @@ def refuses(terms: Terms) -> str | None:
         return None
     if bias.gives_values:
         return f"{type(bias).__name__} adds to the values, which SDPA cannot"
-    if torch.is_grad_enabled() and (bias.reads_queries or any(p.requires_grad for p in bias.parameters())):
+    if torch.is_grad_enabled() and (bias.reads_queries or bias.learned()):
         what = "reads the queries" if bias.reads_queries else "is learned"
         return f"{type(bias).__name__} {what}, and SDPA has no fused gradient for what is added to the scores"
     return None
@@ -52,8 +52,11 @@ def fused(q: Tensor, k: Tensor, v: Tensor, terms: Terms) -> Tensor:
         out = F.scaled_dot_product_attention(q, k, v, is_causal=causal, **how)
     else:
         matrix = added(q, terms)
-        empty = (matrix == -torch.inf).all(-1, keepdim=True)  # not every device's kernel gives zeros there
-        out = F.scaled_dot_product_attention(q, k, v, attn_mask=matrix.masked_fill(empty, 0), **how).masked_fill(empty, 0)
+        if terms.mask is None or terms.mask.leaves:
+            out = F.scaled_dot_product_attention(q, k, v, attn_mask=matrix, **how)
+        else:
+            empty = (matrix == -torch.inf).all(-1, keepdim=True)  # not every device's kernel gives zeros there
+            out = F.scaled_dot_product_attention(q, k, v, attn_mask=matrix.masked_fill(empty, 0), **how).masked_fill(empty, 0)
     if width < channels:
         out = out[..., :width]
     return out if out.dtype == given else out.to(given)
