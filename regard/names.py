@@ -88,6 +88,7 @@ _KINDS: dict[str, Kind] = {
         "alibi": ("biases:ALiBi", "minus slope times distance, one slope for each head"),
         "relative": ("biases:Relative", "a learned vector for each clipped difference, in keys and values (Shaw)"),
         "buckets": ("biases:Buckets", "a learned number for each bucket of differences, wider far away (T5)"),
+        "distance": ("biases:Distance", "a learned number for each distance, in space or along edges"),
     })),
     "kernels": Kind("how attention is computed; all give the same numbers", _at("regard.attention.kernels", {
         "reference": ("reference:reference", "the definition: dense, and easy to read"),
@@ -133,11 +134,15 @@ _KINDS: dict[str, Kind] = {
         "pointnet": ("sets:PointNet", "points turned as the cloud decides, then seen one by one", "permutations"),
         "settransformer": ("sets:SetTransformer", "things attend to each other; then seeds ask them all", "permutations"),
         "graphnet": ("graphs:GraphNet", "nodes hear from neighbours: graph convolution, GCN, GAT, GATv2", "permutations"),
+        "graphtransformer": ("graph_transformer:GraphTransformer", "nodes attend along edges, or to all with distances and "
+                             "spectral places", "permutations"),
         "decoder": ("sequences:Decoder", "predicts the next token: GPT and Llama by parts; causal", "shifts"),
         "encoder": ("sequences:Encoder", "reads both ways: fills in masked tokens, or classifies (BERT)", "shifts"),
     })),
     "recipes": Kind("what regard train takes: a kind of data, with good defaults for it", _at("regard.recipes", {
         "text": ("text:recipe", "a language model of your text, or a classifier of texts with labels"),
+        "sets": ("sets:recipe", "a model of point clouds, of tables in long form, or of sets that are made"),
+        "graphs": ("graphs:recipe", "answers for nodes, edges or whole graphs, from edge lists and other files"),
     })),
     "laws": Kind("what a model may promise; regard check measures it", _at("regard.symmetry", {
         "permutation": ("laws:PERMUTATION", "values move among the tokens, places stay: the output moves along, or stays"),

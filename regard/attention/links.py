@@ -119,7 +119,8 @@ class Portions(torch.autograd.Function):
 
 
 def products(x: Tensor, y: Tensor, links: Links) -> Tensor:
-    """s_e = x_target(e) · y_source(e).   p n c, p m c -> p e"""
+    """s_e = x_target(e) · y_source(e).   p n c, p m c -> p e, in float32 at least"""
+    x, y = wide(x, y)
     if torch.compiler.is_compiling():
         return (x[:, links.target] * y[:, links.source]).sum(-1)
     found: Tensor = Products.apply(x, y, links)
@@ -127,12 +128,19 @@ def products(x: Tensor, y: Tensor, links: Links) -> Tensor:
 
 
 def sums(weights: Tensor, y: Tensor, links: Links) -> Tensor:
-    """o_i = Σ_e w_e y_source(e) over the edges that lead to i.   p e, p m c -> p n c"""
+    """o_i = Σ_e w_e y_source(e) over the edges that lead to i.   p e, p m c -> p n c, in float32 at least"""
+    weights, y = wide(weights, y)
     if torch.compiler.is_compiling():
         empty = torch.zeros(y.shape[0], links.n, y.shape[-1], dtype=y.dtype, device=y.device)
         return empty.index_add(1, links.target, weights[..., None] * y[:, links.source])
     found: Tensor = Sums.apply(weights, y, links)
     return found
+
+
+def wide(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+    """Both in one dtype, float32 at least: long sums in half precision would lose what they add."""
+    dtype = torch.promote_types(torch.promote_types(x.dtype, y.dtype), torch.float32)
+    return x.to(dtype), y.to(dtype)
 
 
 def portions(scores: Tensor, links: Links) -> Tensor:
@@ -176,6 +184,6 @@ def summed(weights: Tensor, y: Tensor, links: Links) -> Tensor:
     if not links.count or not len(y) or not y.shape[-1]:
         return y.new_zeros(len(y), links.n, y.shape[-1])
     starts, source = links.pattern
-    pairs = zip(weights, y, strict=True)
+    pairs = zip(weights.detach(), y.detach(), strict=True)  # a gradient is no business of embedding_bag, and would cost it time
     how: dict[str, Any] = {"mode": "sum", "include_last_offset": True}
     return torch.stack([F.embedding_bag(source, of, starts, per_sample_weights=w.contiguous(), **how) for w, of in pairs])
