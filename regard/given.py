@@ -27,6 +27,7 @@ class Cloud:
     """The things of a set: which input holds them, and what their numbers are called."""
 
     input: str  # vectors 1 n d
+    rows: Tensor  # n d: their numbers as they came, perhaps before they were scaled
     columns: tuple[str, ...]  # of the d numbers
     mask: str | None = None  # 1 n beside them; all are real
 

@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from regard import foreign, names
 from regard.foreign_readers import reader_of
 from regard.readers import Fixed, OwnText, Reader
+from regard.readers_of_runs import reader_of_run
 from regard.readers_of_things import reader_of_things
 from regard.run import Run, load_model
 from regard.symmetry.roles import Roles, named
@@ -117,8 +118,7 @@ def of_run(path: Path, seed: int, tokens: int | None, rows: int | None) -> Targe
         ids = torch.randint(vocab, (rows or foreign.ROWS, n), generator=draw)
         inputs = {key: ids if is_ids(x) else x for key, x in inputs.items()}
     text = OwnText(run, model) if run.tokenizer_file.exists() else None
-    classes = run.config.get("corpus", {}).get("labels")
-    reader = text or reader_of_things(model, inputs, None, classes) or Fixed(inputs)
+    reader = text or reader_of_run(run, model, inputs) or reader_of_things(model, inputs, None) or Fixed(inputs)
     known = getattr(model, "symmetry", None), getattr(model, "roles", None)
     return Target(model, inputs, *known, path.resolve().name, reader, run)
 

@@ -8,7 +8,6 @@ import pytest
 import torch
 from torch import nn
 
-from regard.given import Cloud
 from regard.look import page
 from regard.look.layout import around, laid_out
 from regard.look.live import Live
@@ -112,11 +111,11 @@ def test_what_is_not_proved_is_not_shown():
 
 def test_where_points_are_drawn():
     x = torch.arange(24.0).view(4, 6)
-    places, axes, note = placed(x, Cloud(input="x", columns=("r", "z", "x", "g", "y", "b")))
+    places, axes, note = placed(x, ("r", "z", "x", "g", "y", "b"))
     assert axes == ["x", "y", "z"] and note is None and places[1].tolist() == [8, 10, 7]
-    places, axes, note = placed(torch.randn(30, 6), Cloud(input="x", columns=tuple("abcdef")))
+    places, axes, note = placed(torch.randn(30, 6), tuple("abcdef"))
     assert places.shape == (30, 3) and axes == ["PC1", "PC2", "PC3"] and "first three principal components" in note
-    places, axes, note = placed(torch.ones(3, 1), Cloud(input="x", columns=("x",)))
+    places, axes, note = placed(torch.ones(3, 1), ("x",))
     assert places.tolist() == [[1, 0]] * 3 and note is None
 
 
@@ -309,7 +308,7 @@ def test_another_file_and_another_node():
     assert [name for name, can in live.show({})["live"].items() if can is True] == ["file", "silence"]
     data = live.show({"file": data_url(b"x,y,z\n1,2,3\n4,5,6\n"), "silence": [[0, 1]]})
     assert data["views"][0]["count"] == 2 and data["silenced"] == [[0, 1]]
-    for file, words in ((b"1,2\n", "takes rows of 3 numbers, got an array"), (b"1,2,x", "line 1: 'x' is no number")):
+    for file, words in ((b"1,2\n", "takes things of 3 numbers, got 2"), (b"1,2,x", "line 1 of the file has 'x' where")):
         with pytest.raises(ValueError, match=words):
             live.show({"file": data_url(file)})
     with pytest.raises(ValueError, match="only a graph can be drawn around a node"):

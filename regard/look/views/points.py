@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from regard.given import Cloud, Given
+from regard.given import Given
 from regard.look import pack
 from regard.look.closed import OfThings
 from regard.look.contribution import tensor_of
@@ -39,14 +39,14 @@ def points(model: nn.Module, seen: Sequence[Entry], out: Any, given: Given) -> d
     """The view, or None for what is no set of things."""
     if given.cloud is None:
         return None
-    x: Tensor = given.inputs[given.cloud.input][0].detach().float().cpu()
+    x = given.cloud.rows.float()
     n = len(x)
     heard = [(entry, role) for entry in seen if (role := role_of(model, entry, n)) is not None]
     measures, doubt = ([], None) if heard else without_attention(model, out, given)
     each = sum(len(entry.heads) * role.few for entry, role in heard if entry.proved)
     count = min(n, MOST_POINTS, max(1, MOST_NUMBERS // max(1, each)))
     shown = torch.linspace(0, n - 1, count).round().long()
-    places, axes, drawn = placed(x, given.cloud)
+    places, axes, drawn = placed(x, given.cloud.columns)
     few = f"{count:,} of {n:,} points are drawn, evenly taken; weights are those among all of them." if count < n else None
     return {
         "view": "points",
@@ -62,16 +62,16 @@ def points(model: nn.Module, seen: Sequence[Entry], out: Any, given: Given) -> d
     }
 
 
-def placed(x: Tensor, cloud: Cloud) -> tuple[Tensor, list[str], str | None]:
+def placed(x: Tensor, columns: Sequence[str]) -> tuple[Tensor, list[str], str | None]:
     """Where points are drawn, what the axes are called, and what to say about it.   n d -> n 2 or n 3"""
-    names = [column.lower() for column in cloud.columns]
+    names = [column.lower() for column in columns]
     chosen = [names.index(axis) for axis in "xyz" if axis in names]
     if len(chosen) >= 2:
-        return x[:, chosen], [cloud.columns[i] for i in chosen], None
+        return x[:, chosen], [columns[i] for i in chosen], None
     if x.shape[1] == 1:
-        return torch.cat((x, torch.zeros_like(x)), 1), [cloud.columns[0], ""], None
+        return torch.cat((x, torch.zeros_like(x)), 1), [columns[0], ""], None
     if x.shape[1] <= 3:
-        return x, list(cloud.columns), None
+        return x, list(columns), None
     flat, shares = principal(x, 3)
     said = f"A point has {x.shape[1]} numbers; it is drawn by the first three principal components of all points"
     return flat, [f"PC{i}" for i in (1, 2, 3)], f"{said}, which hold {float(shares.sum()):.0%} of their variance."
