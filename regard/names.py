@@ -81,6 +81,7 @@ _KINDS: dict[str, Kind] = {
         "none": ("positions:Nothing", "no position: tokens stay a set"),
         "sinusoidal": ("positions:Sinusoidal", "adds sines on even and cosines on odd channels"),
         "learned": ("positions:Learned", "adds one learned vector for each place"),
+        "grid": ("positions:LearnedGrid", "adds a learned vector for row and column, and for places between"),
         "concatenated": ("positions:Concatenated", "appends another position's vector instead of adding it"),
         "rotary": ("positions:Rotary", "turns q and k by where · frequency: scores know differences only"),
     })),
@@ -89,6 +90,7 @@ _KINDS: dict[str, Kind] = {
         "relative": ("biases:Relative", "a learned vector for each clipped difference, in keys and values (Shaw)"),
         "buckets": ("biases:Buckets", "a learned number for each bucket of differences, wider far away (T5)"),
         "distance": ("biases:Distance", "a learned number for each distance, in space or along edges"),
+        "offsets": ("biases:Offsets", "a learned number for each difference in row and column (Swin)"),
     })),
     "kernels": Kind("how attention is computed; all give the same numbers", _at("regard.attention.kernels", {
         "reference": ("reference:reference", "the definition: dense, and easy to read"),
@@ -120,6 +122,7 @@ _KINDS: dict[str, Kind] = {
     "embeddings": Kind("what comes in -> b n d", _at("regard.nn", {
         "tokens": ("embed:TokenEmbedding", "one learned vector for each token id"),
         "steps": ("embed:StepEmbedding", "a linear map of each real-valued step"),
+        "patches": ("patches:PatchEmbedding", "a linear map of each square of a picture"),
     })),
     "memories": Kind("the road to attention: a sequence summed up in one vector", _at("regard.nn", {
         "composite": ("memory:Composite", "Σ θᵀx̄_i: everything counts the same"),
@@ -136,6 +139,14 @@ _KINDS: dict[str, Kind] = {
         "graphnet": ("graphs:GraphNet", "nodes hear from neighbours: graph convolution, GCN, GAT, GATv2", "permutations"),
         "graphtransformer": ("graph_transformer:GraphTransformer", "nodes attend along edges, or to all with distances and "
                              "spectral places", "permutations"),
+        "lenet": ("convnets:LeNet", "two convolutions, then linear layers that know every place", "nothing"),
+        "resnet": ("convnets:ResNet", "residual convolutions; around the border they keep shifts", "shifts by multiples of 2"),
+        "densenet": ("convnets:DenseNet", "each layer sees all before it; keeps what ResNet keeps", "shifts by multiples of 2"),
+        "groupcnn": ("groupcnn:GroupCNN", "filters in all their poses, p4 or p4m",
+                     "quarter turns and reflections and shifts by multiples of 2"),
+        "vit": ("images:ViT", "patches attend to each other; without positions a bag of them",
+                "permutations and shifts by multiples of 4"),
+        "swin": ("windows:Swin", "attention in windows that shift; cost linear in the picture", "nothing"),
         "decoder": ("sequences:Decoder", "predicts the next token: GPT and Llama by parts; causal", "shifts"),
         "encoder": ("sequences:Encoder", "reads both ways: fills in masked tokens, or classifies (BERT)", "shifts"),
     })),
