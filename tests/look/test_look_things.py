@@ -79,6 +79,13 @@ def test_seeds_and_inducing_points_look_as_they_did():
         assert layer["proved"] and layer["error"] < 1e-5
 
 
+def test_what_looks_at_points_has_a_name_in_the_matrices_too():
+    scene = scene_of(set_transformer(points=5, seeds=3), {"x": points_of(12)})
+    names = [stream["name"] for stream in scene.data["streams"]]
+    called = [(names[layer["rows"]], names[layer["columns"]]) for layer in view(scene, "attention")["layers"]]
+    assert called == [("inducing points", "points"), ("points", "inducing points"), ("seeds", "points")]
+
+
 def test_as_many_inducing_points_as_points_are_still_told_apart():
     layers = view(scene_of(set_transformer(points=6, seeds=6), {"x": points_of(6)}), "points")["layers"]
     assert [(layer["kind"], layer["what"]) for layer in layers] == [

@@ -88,8 +88,12 @@ class Role(NamedTuple):
     few: int  # how many there are
 
     @property
+    def called(self) -> str:
+        return PLURALS.get(self.what, f"{self.what}s")
+
+    @property
     def title(self) -> str:
-        few = f"one {self.what}" if self.few == 1 else f"{self.few} {PLURALS.get(self.what, self.what + 's')}"
+        few = f"one {self.what}" if self.few == 1 else f"{self.few} {self.called}"
         looking = f"{few} look{'s' * (self.few == 1)} at the points"
         return {"among": "points look at points", "asked": looking, "asks": f"points look at {few}"}[self.kind]
 
@@ -117,6 +121,14 @@ def role_of(model: nn.Module, entry: Entry, n: int) -> Role | None:
     return None
 
 
+def names_of_few(model: nn.Module, seen: Sequence[Entry], given: Given) -> dict[tuple[int, int], str]:
+    """What those are called that look at points or are looked at by them, by layer and call."""
+    if given.cloud is None:
+        return {}
+    roles = {(entry.layer, entry.call): role_of(model, entry, len(given.cloud.rows)) for entry in seen}
+    return {place: role.called for place, role in roles.items() if role is not None and role.kind != "among"}
+
+
 def layer(entry: Entry, role: Role, shown: Tensor) -> dict[str, Any]:
     found: dict[str, Any] = {
         "layer": entry.layer,
@@ -135,13 +147,8 @@ def layer(entry: Entry, role: Role, shown: Tensor) -> dict[str, Any]:
         "weights": None,
     }
     if entry.proved:
-        found |= scaled(weights_of(entry, role)[..., shown.to(entry_device(entry))])
+        found |= scaled(weights_of(entry, role).cpu()[..., shown])
     return found
-
-
-def entry_device(entry: Entry) -> torch.device:
-    assert entry.out is not None
-    return entry.out.device
 
 
 def weights_of(entry: Entry, role: Role) -> Tensor:
@@ -156,7 +163,7 @@ def scaled(weights: Tensor) -> dict[str, Any]:
     """In half precision, as parts of the largest: the weights of many points are all small."""
     scale = float(weights.max()) / 60_000 if weights.numel() else 0.0
     scale = scale or 1.0
-    return {"scale": scale, "weights": pack.packed((weights.float() / scale).cpu().numpy().astype(np.float16))}
+    return {"scale": scale, "weights": pack.packed((weights.float() / scale).numpy().astype(np.float16))}
 
 
 # ---- models without attention
