@@ -41,6 +41,7 @@ class OwnPicture(Reader):
         return Given(
             inputs={"x": ((picture - self.mean) / self.deviation)[None]},
             kind="image",
+            pixels="x",
             picture=picture.expand(3, -1, -1),
             grid=self.grid,
             answers="classes",

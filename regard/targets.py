@@ -20,6 +20,7 @@ from regard import foreign, names
 from regard.foreign_readers import reader_of
 from regard.readers import Fixed, OwnText, Reader
 from regard.readers_of_pictures import OwnPicture
+from regard.readers_of_runs import reader_of_run
 from regard.readers_of_things import reader_of_things
 from regard.run import Run, load_model
 from regard.symmetry.roles import Roles, named
@@ -113,8 +114,8 @@ def of_run(path: Path, seed: int, tokens: int | None, rows: int | None) -> Targe
     if hasattr(model.config, "features"):
         inputs = {key: fitting(x, small.config, model.config, draw) for key, x in inputs.items()}
     elif hasattr(model.config, "colours"):
-        side = model.config.size
-        inputs = {key: torch.randn(len(x), model.config.colours, side, side, generator=draw) for key, x in inputs.items()}
+        side = int(model.config.size)
+        inputs = {key: torch.randn(len(x), int(model.config.colours), side, side, generator=draw) for key, x in inputs.items()}
     vocab, context = (getattr(model.config, name, None) for name in ("vocab", "context"))
     if vocab is not None:
         n = min(tokens or foreign.TOKENS, context or foreign.TOKENS)
@@ -122,8 +123,8 @@ def of_run(path: Path, seed: int, tokens: int | None, rows: int | None) -> Targe
         inputs = {key: ids if is_ids(x) else x for key, x in inputs.items()}
     text = OwnText(run, model) if run.tokenizer_file.exists() else None
     picture = OwnPicture(run, model) if run.config.get("recipe") == "images" else None
-    classes = run.config.get("corpus", {}).get("labels")
-    reader = text or picture or reader_of_things(model, inputs, None, classes) or Fixed(inputs)
+    things = reader_of_run(run, model, inputs) or reader_of_things(model, inputs, None)
+    reader = text or picture or things or Fixed(inputs)
     known = getattr(model, "symmetry", None), getattr(model, "roles", None)
     return Target(model, inputs, *known, path.resolve().name, reader, run)
 
