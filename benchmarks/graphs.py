@@ -116,8 +116,8 @@ def cora(options: argparse.Namespace) -> None:
     rows = []
     for name, setting in SETTINGS.items():
         test, held = ([100 * each[which] for each in done if each["model"] == name] for which in ("test", "validation"))
-        error = statistics.stdev(test) / len(test) ** 0.5
-        rows.append([name, f"{statistics.mean(test):.2f} ± {statistics.stdev(test):.2f}", f"{error:.2f}", setting.published,
+        error = statistics.stdev(test) / len(test) ** 0.5 if len(test) > 1 else float("nan")
+        rows.append([name, f"{statistics.mean(test):.2f} ± {error * len(test) ** 0.5:.2f}", f"{error:.2f}", setting.published,
                      f"{statistics.mean(held):.2f}", f"{min(test):.1f} … {max(test):.1f}", str(len(test))])
     heads = ["model", "test accuracy, %", "standard error", "published", "validation", "range", "seeds"]
     text = "\n\n".join([

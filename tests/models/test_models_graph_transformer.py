@@ -72,9 +72,11 @@ def test_a_single_eigenvector_as_a_feature_would_break_it():
 @pytest.mark.parametrize("name", VARIANTS)
 def test_graphs_side_by_side_do_not_see_each_other(name):
     model = made(name)
-    parts = [(features(5, 1), ring(5)), (features(0), NONE), (features(8, 2), star(8)), (features(1, 3), NONE), (features(0), NONE)]
+    nothing = (features(0), NONE)
+    parts = [(features(5, 1), ring(5)), nothing, (features(8, 2), star(8)), (features(1), NONE), nothing]
     starts = torch.tensor([0, 5, 5, 13, 14])
-    x, edges = torch.cat([part[0] for part in parts]), torch.cat([part[1] + s for part, s in zip(parts, starts, strict=True)], 1)
+    x = torch.cat([part[0] for part in parts])
+    edges = torch.cat([part[1] + start for part, start in zip(parts, starts, strict=True)], 1)
     of = torch.repeat_interleave(torch.arange(5), torch.tensor([len(part[0]) for part in parts]))
     together = model(x, edges, of=of, graphs=5)
     torch.testing.assert_close(together, torch.cat([model(*part) for part in parts]))

@@ -1,4 +1,4 @@
-"""Parts of graph models: features that are mostly zero, graphs that are known again, pools and pairs; and a bias held by slot."""
+"""Parts of graph models: features that are mostly zero, graphs that are known again, pools, pairs, a bias held by slot."""
 
 import gc
 
