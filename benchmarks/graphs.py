@@ -274,7 +274,7 @@ def alone(layer: str, who: str, options: argparse.Namespace) -> str:
 
 # ── large ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-CLASSES, LARGE_WIDTH, STEPS, LIMIT = 16, 32, 200, 2e9
+CLASSES, LARGE_WIDTH, STEPS, LIMIT = 16, 32, 100, 2e9
 
 
 def make_large(folder: Path, nodes: int, edges: int) -> None:

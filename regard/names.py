@@ -142,7 +142,7 @@ _KINDS: dict[str, Kind] = {
     "recipes": Kind("what regard train takes: a kind of data, with good defaults for it", _at("regard.recipes", {
         "text": ("text:recipe", "a language model of your text, or a classifier of texts with labels"),
         "sets": ("sets:recipe", "a model of point clouds, of tables of things that belong together, or of a made task"),
-        "graphs": ("graphs:recipe", "answers for nodes, edges or graphs of your edge lists, or of digits linked by likeness"),
+        "graphs": ("graphs:recipe", "answers for nodes, edges or graphs of your edge lists, or of linked digits"),
     })),
     "laws": Kind("what a model may promise; regard check measures it", _at("regard.symmetry", {
         "permutation": ("laws:PERMUTATION", "values move among the tokens, places stay: the output moves along, or stays"),
