@@ -35,7 +35,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "readers_of_things": {"data", "given", "readers", "symmetry"},      # sets and graphs, for both,
     "readers_of_runs": {"config", "data", "readers", "readers_of_things", "run", "symmetry"},   # and for runs as their data was
     "readers_of_pictures": {"data", "given", "pictures", "readers", "run"},
-    "targets": TO_RUN | {"foreign", "foreign_readers", "readers", "readers_of_pictures", "readers_of_runs", "readers_of_things"},
+    "targets": TO_RUN | {"foreign", "foreign_readers", "readers", *(f"readers_of_{x}" for x in ("pictures", "runs", "things"))},
     "foreign": {"promises", "symmetry"},                # what targets know of Hugging Face: opening and inputs,
     "promises": {"symmetry"},                           # and what an architecture promises
     "folders": set(),
