@@ -132,7 +132,7 @@ def main() -> None:
                          seen.doing, "no" if seen.peak > LIMIT else "yes"])
             print(" | ".join(rows[-1]), flush=True)
         size = (folder / "text.txt").stat().st_size
-    heads = ["tokens", "peak of RssAnon", "in the command itself", "processes", "while", "under 1.5 GB"]
+    heads = ["tokens", "peak of RssAnon", "in the command itself", "processes", "it said last", "under 1.5 GB"]
     text = "\n\n".join([
         f"`python benchmarks/memory.py{' TEXT' if options.text else ''}`: `regard train text --data text.txt "
         f"{' '.join(STEPS)}` on {size / 1e6:,.0f} MB of text, {os.cpu_count()} processors. "

@@ -89,6 +89,7 @@ _KINDS: dict[str, Kind] = {
         "alibi": ("biases:ALiBi", "minus slope times distance, one slope for each head"),
         "relative": ("biases:Relative", "a learned vector for each clipped difference, in keys and values (Shaw)"),
         "buckets": ("biases:Buckets", "a learned number for each bucket of differences, wider far away (T5)"),
+        "distance": ("biases:Distance", "a learned number for each distance, in space or along edges"),
         "offsets": ("biases:Offsets", "a learned number for each difference in row and column (Swin)"),
     })),
     "kernels": Kind("how attention is computed; all give the same numbers", _at("regard.attention.kernels", {
@@ -136,6 +137,8 @@ _KINDS: dict[str, Kind] = {
         "pointnet": ("sets:PointNet", "points turned as the cloud decides, then seen one by one", "permutations"),
         "settransformer": ("sets:SetTransformer", "things attend to each other; then seeds ask them all", "permutations"),
         "graphnet": ("graphs:GraphNet", "nodes hear from neighbours: graph convolution, GCN, GAT, GATv2", "permutations"),
+        "graphtransformer": ("graph_transformer:GraphTransformer", "nodes attend along edges, or to all with distances and "
+                             "spectral places", "permutations"),
         "lenet": ("convnets:LeNet", "two convolutions, then linear layers that know every place", "nothing"),
         "resnet": ("convnets:ResNet", "residual convolutions; around the border they keep shifts", "shifts by multiples of 2"),
         "densenet": ("convnets:DenseNet", "each layer sees all before it; keeps what ResNet keeps", "shifts by multiples of 2"),
@@ -149,6 +152,9 @@ _KINDS: dict[str, Kind] = {
     })),
     "recipes": Kind("what regard train takes: a kind of data, with good defaults for it", _at("regard.recipes", {
         "text": ("text:recipe", "a language model of your text, or a classifier of texts with labels"),
+        "sets": ("sets:recipe", "a model of point clouds, of tables in long form, or of sets that are made"),
+        "images": ("images:recipe", "a classifier of your pictures: ViT, Swin, or convolutions that know about turns"),
+        "graphs": ("graphs:recipe", "answers for nodes, edges or whole graphs, from edge lists and other files"),
     })),
     "laws": Kind("what a model may promise; regard check measures it", _at("regard.symmetry", {
         "permutation": ("laws:PERMUTATION", "values move among the tokens, places stay: the output moves along, or stays"),

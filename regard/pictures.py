@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import io
 import os
 from pathlib import Path
 from typing import Any
 
+from regard.data import pictures as files
+
 LARGEST_FILE = 20 * 2**20  # bytes
-MOST_PIXELS = 64_000_000  # a small file can hold a picture too large for memory
 
 
 def opened(given: str | bytes) -> Any:
-    """A picture from a file, or from its bytes."""
-    try:
-        from PIL import Image
-    except ImportError as error:
-        raise ValueError("pictures need pillow; install it with: pip install 'regard[look]'") from error
+    """A picture from a file, or from its bytes: upright, opaque, RGB."""
     name = given if isinstance(given, str) else "the picture"
     if isinstance(given, str):
         if not os.path.isfile(given):
@@ -24,13 +20,9 @@ def opened(given: str | bytes) -> Any:
         given = Path(given).read_bytes()
     if len(given) > LARGEST_FILE:
         raise ValueError(f"{name} has {len(given):,} bytes; a picture may have {LARGEST_FILE:,}")
-    try:
-        picture = Image.open(io.BytesIO(given))
-        if picture.width * picture.height > MOST_PIXELS:
-            raise ValueError(f"{name} has {picture.width} × {picture.height} pixels; make it smaller")
-        return picture.convert("RGB")
-    except (OSError, SyntaxError, Image.DecompressionBombError) as error:
-        raise ValueError(f"{name} is no image that can be read; give a PNG, JPEG or WebP file") from error
+    with files.opened(given, name) as picture, files.readable(name):
+        files.small_enough(picture, name)
+        return files.plain(picture, 3, name)
 
 
 def drawn() -> Any:

@@ -21,6 +21,7 @@ from regard.jobs.job import Answer, Job, Note, Reading, work
 from regard.look import page, plot, report
 from regard.look.live import Live
 from regard.look.plot import curves
+from regard.look.stills import still
 from regard.models.sequences import Encoder
 from regard.recipes.find import Recipe, family, find_recipe, of_run
 from regard.run import Run, TrainConfig, check_free, load_model
@@ -29,7 +30,7 @@ from regard.symmetry.report import Report
 from regard.training import loop
 from regard.training.progress import Observer, watch
 from regard.training.step import pick_device
-from regard.training.task import as_task
+from regard.training.task import Classify, as_task
 
 # ── train ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -105,16 +106,18 @@ def train(
         run = Run.create(
             place,
             {"recipe": recipe, "kind": job.kind, "model": job.model.config, "data": asked.data, "train": asked.train}
-            | {"corpus": job.about}
+            | {"corpus": job.about, "unit": job.unit}
             | {name: value for name, value in more.items() if value is not None},
         )
     job.keep(run)
     if origin is not None and not (run.state / "latest.json").exists():
         adopt(job.model, Run.open(origin))
-    ended = loop.fit(run, job.model, job.task, job.source, asked.train, resume=resume, observers=watching, sample=job.sample)
+    how: dict[str, Any] = {"resume": resume, "observers": watching, "sample": job.sample, "notes": job.notes}
+    ended = loop.fit(run, job.model, job.task, job.source, asked.train, **how)
     if job.test is not None and ended.reason != "stopped":
         tested(run, job, watching)
     curves(run)
+    write_confusion(run, job)
     write_laws(run)
     write_report(run)
     return run
@@ -137,6 +140,19 @@ def tested(run: Run, job: Job, observers: Sequence[Observer]) -> None:
     for observer in observers:
         if (heard := getattr(observer, "tested", None)) is not None:
             heard(measures)
+
+
+def write_confusion(run: Run, job: Job) -> None:
+    """confusion.png of a classifier: what it takes for what, on the test split, or on the validation split without one."""
+    labels = job.about.get("labels")
+    if not isinstance(labels, list) or not isinstance(job.task, Classify) or not run.model_file.exists():
+        return
+    split, batches = ("test", job.test()) if job.test is not None else ("validation", job.source.validation())
+    with torch.no_grad():
+        counts = job.task.confusion(load_model(run), batches, len(labels))
+    if counts.sum():
+        files.write_json(run.path / "confusion.json", {"split": split, "labels": labels, "counts": counts.tolist()})
+        plot.save(plot.confusion(counts, labels, title=f"{run.path.name}, {split} split"), run.path / "confusion.png")
 
 
 def asked_for(recipe: str, data: str | None, kind: str | None, out: str | None, resume: bool) -> Recipe:
@@ -169,10 +185,13 @@ def changed(recipe: Recipe, settings: Mapping[str, Any]) -> Recipe:
         return recipe
     sections = configs.to_dict(recipe)
     for key, value in settings.items():
-        section, _, name = key.partition(".")
-        if section not in sections or not name:
+        section, *names = key.split(".")
+        if section not in sections or not names:
             raise ValueError(f"options are named section.name with a section among {', '.join(sections)}, got '{key}'")
-        sections[section][name] = value
+        place = sections[section]
+        for part in names[:-1]:  # of a section in a section: data.augment.flip
+            place = place[part] if isinstance(place.get(part), dict) else {}
+        place[names[-1]] = value
     made: Recipe = configs.from_dict(type(recipe), sections)
     return made
 
@@ -288,12 +307,12 @@ def look(
     out: str | os.PathLike[str],
     laws: bool = False,
 ) -> Path:
-    """What a model attends to, as a file: .html is a whole page, .png, .svg and .pdf are a still of all heads.
+    """What a model attends to, as a file: .html is a whole page, .png, .svg and .pdf are a still of all layers and heads.
 
         look("runs/mine", "Once upon a time", out="page.html")
         look("path/to/huggingface-vit", "cat.png", out="heads.svg")
 
-    given   a text, or the path of a text or an image file; None: an example
+    given   a text, the path of a file (text, image, points, graph), or of a graph the name of a node; None: an example
     answer  what the decoder of an encoder-decoder has written; None: what it writes itself
     laws    measure the laws of a model that is no run, too, which takes a while
     """
@@ -304,7 +323,7 @@ def look(
     data = live.show({}) | {"live": None}
     if suffix == ".html":
         return page.write(data, out)
-    return plot.save(plot.heads(live.latest().seen, title=str(data["title"])), out)
+    return plot.save(still(live.latest(), title=str(data["title"])), out)
 
 
 def living(

@@ -123,8 +123,8 @@ def test_its_own_preprocessing_is_used(vit, tmp_path):
     torch.testing.assert_close(given.picture[:, 3, 4], torch.tensor([1.0, 0.0, 0.2]))
 
 
-@pytest.mark.parametrize("content, words", [(b"no picture", "is no image that can be read; give a PNG, JPEG or WebP file"),
-                                            (b"\x89PNG\r\n\x1a\n", "is no image that can be read")])
+@pytest.mark.parametrize("content, words", [(b"no picture", "is no picture that can be read; PNG, JPEG and WebP files are"),
+                                            (b"\x89PNG\r\n\x1a\n", "is no picture that can be read")])
 def test_what_is_no_picture(tmp_path, content, words):
     (tmp_path / "x.png").write_bytes(content)
     with pytest.raises(ValueError, match=words):
@@ -135,7 +135,7 @@ def test_pictures_that_are_not_there_or_too_large(tmp_path, monkeypatch):
     with pytest.raises(ValueError, match="there is no picture 'cat.png'; give the path of an image file"):
         opened("cat.png")
     drawn().save(tmp_path / "x.png")
-    monkeypatch.setattr("regard.pictures.MOST_PIXELS", 1000)
+    monkeypatch.setattr("regard.data.pictures.MOST_PIXELS", 1000)
     with pytest.raises(ValueError, match="has 256 × 256 pixels; make it smaller"):
         opened(str(tmp_path / "x.png"))
     monkeypatch.setattr("regard.pictures.LARGEST_FILE", 10)

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+from pathlib import Path
 
 import pytest
 import torch
@@ -35,6 +36,7 @@ def everything():
 def in_a_folder_of_its_own(tmp_path, monkeypatch, request):
     if "everything" not in request.fixturenames:
         monkeypatch.setattr(verbs, "curves", lambda run: None)
+        monkeypatch.setattr(verbs, "write_confusion", lambda run, job: None)
         monkeypatch.setattr(verbs, "write_laws", lambda run: None)
         monkeypatch.setattr(verbs, "write_report", lambda run: None)
         monkeypatch.setattr(jobs, "SAMPLE", 4)
@@ -228,6 +230,9 @@ def test_train_generate_and_predict_as_commands(capsys, everything):
     words = ["--model.dim", "32", "--model.depth", "1", "--model.heads", "2", "--train.steps", "5"]
     code, out, _ = regard_command(capsys, "train", "text", "--data=rows.jsonl", "--out", "labels", *words)
     assert code == 0 and out.splitlines()[-1] == 'next: regard predict labels "..."'
+    confused = json.loads(Path("labels/confusion.json").read_text())
+    assert confused["split"] == "validation" and confused["labels"] == ["bad", "good"]
+    assert [sum(row) for row in confused["counts"]] == [3, 3] and os.path.getsize("labels/confusion.png") > 1000
     code, out, _ = regard_command(capsys, "predict", "labels", "a great film", "--json")
     assert code == 0 and set(json.loads(out)["labels"]) == {"good", "bad"}
 

@@ -12,19 +12,20 @@ import torch
 from torch import Tensor, nn
 
 from regard.attention.places import Bounds, Side, lost
-from regard.symmetry.groups import Group, Shifts, Trivial
+from regard.symmetry.groups import EVERYTHING, Group, Reflections, Rotations, Shifts, Trivial, product
 
 
 class Bias(nn.Module):
     """Base of all biases. Its parameters are the module's, so that a kernel can return their gradients.
 
     `keeps` is the symmetry that survives it; `reads_queries` says that scores depend on q; `gives_values` says that it
-    also adds to the values, out_i += Σ_j w_ij r_ij.
+    also adds to the values, out_i += Σ_j w_ij r_ij; `by_slot` says that it looks pairs up by their slots, not their places.
     """
 
     keeps: Group = Trivial()
     reads_queries = False
     gives_values = False
+    by_slot = False
 
     def scores(self, q: Tensor, here: Side, there: Side) -> Tensor:
         """What is added to scale·q_i·k_j.  q: b h n c -> broadcasts to b h n m"""
@@ -37,6 +38,10 @@ class Bias(nn.Module):
     def upper(self, here: Bounds, there: Bounds) -> np.ndarray | None:
         """An upper bound of the scores in each block (b|1 h|1 row-blocks column-blocks), or None if it says nothing."""
         return None
+
+    def learned(self) -> list[nn.Parameter]:
+        """Its parameters that want a gradient. (A tracer asks no `parameters` of a module made while it traces.)"""
+        return [p for p in self.parameters() if p.requires_grad]
 
     def fits(self, h: int, c: int, e: int, axes: int) -> None:
         """Raise a ValueError if it cannot serve h heads of c channels with values of width e and places of some axes."""
@@ -208,6 +213,74 @@ class Buckets(Bias):
         one_axis(self, axes)
         if h != self.heads:
             raise ValueError(f"Buckets was made for {self.heads} heads, got queries with {h}; use Buckets(heads={h})")
+
+
+class Distance(Bias):
+    """A learned number a head for each distance ‖there − here‖ over all axes: straight lines between `steps` + 1 knots.
+
+    Knots lie at 0, farthest/steps, …, farthest; what is farther counts as `farthest`. Points that are shifted, turned or
+    mirrored together are as far apart as before. `over(apart)` reads distances that are no differences of places.
+    """
+
+    keeps = product(Shifts(), Rotations("space"), Reflections())
+
+    def __init__(self, heads: int, *, farthest: float = 8.0, steps: int = 8) -> None:
+        super().__init__()
+        if heads < 1 or steps < 1 or not 0 < farthest < math.inf:
+            given = f"heads={heads}, steps={steps} and farthest={farthest}"
+            raise ValueError(f"heads and steps must be at least 1 and farthest above 0, got {given}")
+        self.heads, self.farthest, self.steps = heads, farthest, steps
+        self.table = nn.Parameter(torch.randn(steps + 1, heads) * 0.1)
+
+    def read(self, apart: Tensor) -> Tensor:
+        """Distances -> what is added for each.   b|1 n m -> b|1 h n m"""
+        at = (apart * (self.steps / self.farthest)).clamp(0, self.steps).to(self.table.dtype)
+        knots = torch.arange(self.steps + 1, dtype=at.dtype, device=at.device)
+        share = (1 - (at[..., None] - knots).abs()).clamp_min(0)  # of each knot, 0 for all but two
+        return (share @ self.table).permute(0, 3, 1, 2)
+
+    def over(self, apart: Tensor) -> Held:
+        """The same bias for distances known beforehand, such as steps along edges.   n m or b n m"""
+        return Held(self, apart)
+
+    def scores(self, q: Tensor, here: Side, there: Side) -> Tensor:
+        wide = torch.float64 if q.dtype == torch.float64 else torch.float32
+        squares = [(there.axis(i).to(wide) - here.axis(i).to(wide)).square()[:, 0] for i in range(here.axes)]
+        apart = torch.stack(squares).sum(0).sqrt()  # b|1 n m, NaN where one has no place
+        return self.read(torch.nan_to_num(apart)).masked_fill(apart.isnan()[:, None], 0)
+
+    def fits(self, h: int, c: int, e: int, axes: int) -> None:
+        if h != self.heads:
+            raise ValueError(f"Distance was made for {self.heads} heads, got queries with {h}; use Distance(heads={h})")
+
+
+class Held(Bias):
+    """A Distance whose distances belong to the tokens, n m or b n m by slot, and move with them: order does not matter."""
+
+    keeps = EVERYTHING
+    by_slot = True
+
+    def __init__(self, by: Distance, apart: Tensor) -> None:
+        super().__init__()
+        if apart.dim() not in (2, 3) or apart.is_complex() or apart.dtype == torch.bool:
+            raise ValueError(f"distances must be numbers n m or b n m, got {apart.dtype} {tuple(apart.shape)}")
+        self.by, self.apart = by, apart if apart.dim() == 3 else apart[None]
+
+    def learned(self) -> list[nn.Parameter]:
+        return self.by.learned()
+
+    def take(self, order: Tensor) -> Held:
+        """The same bias after tokens moved: slot i now holds what slot order[i] held.   order: n, as many queries as keys"""
+        return Held(self.by, self.apart[:, order][:, :, order])
+
+    def scores(self, q: Tensor, here: Side, there: Side) -> Tensor:
+        if (here.count, there.count) != tuple(self.apart.shape[1:]):
+            sizes = f"{here.count} queries and {there.count} keys"
+            raise ValueError(f"the distances are for {tuple(self.apart.shape[1:])} queries and keys, got {sizes}")
+        return self.by.read(self.apart[:, here.slots][:, :, there.slots].to(q.device))
+
+    def fits(self, h: int, c: int, e: int, axes: int) -> None:
+        self.by.fits(h, c, e, axes)
 
 
 class Offsets(Bias):

@@ -31,6 +31,7 @@ class Batch:
     edges: Any = None                                   # 2 e from source to target, or a graph made of them; None: no graph
     of: Tensor | None = None                            # n, the graph of each node; None: all are of one
     pairs: Tensor | None = None                         # 2 p, pairs of nodes that are asked about
+    graphs: int | None = None                           # how many graphs there are; the last ones may have no nodes
 
     def __post_init__(self) -> None:
         # (targets of a graph may be those of its nodes, of whole graphs or of pairs)
@@ -45,7 +46,7 @@ class Batch:
     def to(self, device: torch.device | str) -> Batch:
         """The same batch on another device."""
         parts: dict[str, Any] = {field.name: getattr(self, field.name) for field in fields(self)}
-        return replace(self, **{name: part.to(device) for name, part in parts.items() if part is not None})
+        return replace(self, **{name: part.to(device) for name, part in parts.items() if hasattr(part, "to")})
 
     @property
     def size(self) -> int:

@@ -1,4 +1,4 @@
-"""Tokenizers and ids that were made before, by key. An entry is there whole or not at all: it is written in a folder of
+"""Ids and pixels that were made before, by key. An entry is there whole or not at all: it is written in a folder of
 its own beside the others, synced, and gets its name last. What a killed process left behind is never used.
 """
 
@@ -31,12 +31,15 @@ def key(**parts: Any) -> str:
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode("ascii")).hexdigest()[:40]
 
 
-def ids(cache: Path, name: str, dtype: np.dtype[Any], write: Write) -> tuple[Mapped, dict[str, Any]]:
+def ids(
+    cache: Path, name: str, dtype: np.dtype[Any], write: Write, what: str = "tokens"
+) -> tuple[Mapped, dict[str, Any]]:
     """The ids of this name, mapped from their file, and what is known about them; written first if they are not there.
 
-    `write` gets a file for the ids, and returns what is to be known: at least their number, as "tokens".
+    `write` gets a file for the ids, and returns what is to be known: at least their number, as "tokens". `what` they are (or
+    pixels) is the name of the folder they are kept in.
     """
-    folder = cache / "tokens" / name
+    folder = cache / what / name
     about = _about(folder, dtype)
     if about is None:
         about = _build(folder, dtype, write)
@@ -71,7 +74,7 @@ def _build(folder: Path, dtype: np.dtype[Any], write: Write) -> dict[str, Any]:
             raise
         full = error.errno in (errno.ENOSPC, errno.EDQUOT)
         reason = "the disk is full; free some space and try again" if full else error.strerror
-        told = type(error)(f"cannot write tokens to {folder.parent}: {reason}")
+        told = type(error)(f"cannot write {folder.parent.name} to {folder.parent}: {reason}")
         told.errno = error.errno
         raise told from error
     finally:

@@ -69,7 +69,7 @@ def prepare_labelled(
                          "there must be two to tell apart")
     number = {label: i for i, label in enumerate(labels)}
     classes = np.array([number[row.label] for row in rows])
-    held = _stratified(classes, config.validation, seed)
+    held = stratified(classes, config.validation, seed)
     if config.validation and not held.any():
         raise ValueError(f"{config.path} has one row for each label, too few to hold some out; give more, or "
                          "--data.validation 0")
@@ -256,7 +256,7 @@ def _any_length() -> Iterator[None]:
 
 # ── split and tokens ─────────────────────────────────────────────────────────────────────────────────────────────────
 
-def _stratified(classes: Ids, share: float, seed: int) -> Ids:
+def stratified(classes: Ids, share: float, seed: int) -> Ids:
     """Which rows are held out: of each class its share, rounded so that all together are right too.   bool rows
 
     Every class keeps at least one row for training.

@@ -37,9 +37,11 @@ class Job:
     model: Any
     task: Task
     source: Source
+    unit: str = "tokens"  # what is counted when speed is told
     about: dict[str, Any]  # what the data is, for people and for later commands; `corpus` in config.json
     keep: Callable[[Run], None] = field(default=lambda run: None)  # writes what later commands need beside the weights
     sample: Callable[[nn.Module], str] | None = None  # what the model does by now, in words
+    notes: tuple[str, ...] = ()  # what the user should know about the data
     test: Callable[[], Iterable[Batch]] | None = None  # a split that is looked at once, by the best weights, at the end
 
 

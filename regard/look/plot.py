@@ -22,6 +22,7 @@ TRAINING, SMOOTHED, VALIDATION = "#c6dbef", "#2171b5", "#d55e00"  # told apart w
 SUFFIXES = (".png", ".svg", ".pdf")
 MAP = "magma_r"  # light where nothing is attended to, so that it prints
 MOST_LABELS = 60
+WRITTEN = 25  # classes up to which counts can be read in a confusion matrix
 REACH = 0.02  # share of all steps that a smoothed loss is the mean of, to either side
 
 
@@ -56,6 +57,28 @@ def drawn_curves(events: Sequence[Mapping[str, Any]], title: str) -> bytes:
     if steps or looks:
         axis.legend(frameon=False)
     return rendered(figure, "png")
+
+
+def confusion(counts: Tensor, labels: Sequence[str], *, title: str = "") -> Any:
+    """What is taken for what: a row for each true class, in shares of it, with the counts written in.   classes classes"""
+    pyplot = plotter()
+    n, total = len(labels), counts.sum(1, keepdim=True)
+    shares = (counts / total.clamp_min(1)).numpy()
+    side = min(12.0, 2.2 + 0.42 * n)
+    figure, axis = pyplot.subplots(figsize=(side, side), layout="constrained")
+    axis.imshow(shares, cmap="Blues", vmin=0, vmax=1)
+    names = [label if len(label) <= 16 else label[:15] + "…" for label in labels]
+    if n <= MOST_LABELS:
+        axis.set_xticks(range(n), names, rotation=90 if max(map(len, names)) > 2 else 0)
+        axis.set_yticks(range(n), names)
+    if n <= WRITTEN:
+        for i, j in counts.nonzero().tolist():
+            colour = "white" if shares[i, j] > 0.5 else "black"
+            axis.text(j, i, f"{int(counts[i, j]):,}", ha="center", va="center", fontsize=7, color=colour)
+    right = float(counts.diagonal().sum() / counts.sum().clamp_min(1))
+    axis.set(xlabel="taken for", ylabel="is")
+    axis.set_title(f"{title}: {right:.1%} right" if title else f"{right:.1%} right", loc="left")
+    return figure
 
 
 def columns(events: Sequence[Mapping[str, Any]]) -> tuple[list[int], list[float]]:

@@ -1,7 +1,7 @@
-"""Models of graphs: layers that pass messages, and an answer for each node or for each graph.
+"""Models of graphs: layers that pass messages, and an answer for each node, each pair of nodes or each graph.
 
 Nodes are n features, edges 2 e from source to target; several graphs are one, side by side, with `of` saying which graph a node
-belongs to. An undirected edge is there in both directions.
+belongs to. An undirected edge is there in both directions. Features that are mostly zero may come in a sparse layout.
 """
 
 from __future__ import annotations
@@ -13,12 +13,14 @@ from typing import Any, Literal, Self
 import torch
 from torch import Tensor, nn
 
-from regard.attention.links import Links, sums
+from regard.attention.links import sums
 from regard.models.sequences import check_names, check_whole, seeded
 from regard.nn.graph import Graph
-from regard.nn.message import GAT, GCN, GraphConv, most
+from regard.nn.graph_pool import GraphPool, Pairs
+from regard.nn.message import GAT, GCN, Alone, GraphConv
 from regard.nn.mlp import ACTIVATIONS
 from regard.nn.norm import NORMS
+from regard.nn.sparse import Sparse, dropped
 from regard.shapes import expect
 from regard.symmetry.groups import Group, Permutations
 from regard.symmetry.roles import Roles
@@ -32,7 +34,7 @@ class GraphNetConfig:
     outputs: int  # numbers that come out
     hidden: int = 64  # channels inside
     depth: int = 2  # layers
-    layer: Literal["conv", "gcn", "gat", "gatv2"] = "gcn"  # θ₁x + Σθ₂x, GCN, or attention along edges
+    layer: Literal["conv", "gcn", "gat", "gatv2", "alone"] = "gcn"  # θ₁x + Σθ₂x, GCN, attention along edges, or θx alone
     gather: Literal["sum", "mean", "max"] = "mean"  # over the neighbours, of conv
     heads: int = 8  # of attention, in all layers but the last, where there is one
     activation: Literal["relu", "leaky", "gelu", "elu"] = "relu"  # between layers
@@ -41,8 +43,9 @@ class GraphNetConfig:
     dropout: float = 0.0  # share of channels, and of attention, dropped in training
     spread: int = 0  # steps of personalised PageRank after the layers (APPNP); 0: none
     stay: float = 0.1  # share of a node's own answer in each of them
-    level: Literal["node", "graph"] = "node"  # an answer for each node, or for each graph
-    pool: Literal["sum", "mean", "max"] = "mean"  # of the nodes of a graph
+    level: Literal["node", "edge", "graph"] = "node"  # an answer for each node, each pair of nodes, or each graph
+    pool: Literal["sum", "mean", "max", "attention"] = "mean"  # of the nodes of a graph
+    ordered: bool = False  # of pairs: (i, j) may be answered otherwise than (j, i)
 
     def __post_init__(self) -> None:
         check_names(self)
@@ -51,7 +54,8 @@ class GraphNetConfig:
             raise ValueError(f"spread must be a whole number, 0 or more, got {self.spread!r}")
         if not 0.0 <= self.dropout < 1.0 or not 0.0 <= self.stay <= 1.0:
             raise ValueError(f"dropout and stay are shares, 0 to 1, got {self.dropout} and {self.stay}")
-        if self.layer in ("gat", "gatv2") and self.depth > 1 and self.hidden % self.heads:
+        asks = self.level == "graph" and self.pool == "attention"
+        if (asks or (self.layer in ("gat", "gatv2") and (self.depth > 1 or self.level != "node"))) and self.hidden % self.heads:
             raise ValueError(f"hidden must be a multiple of heads, got hidden={self.hidden} and heads={self.heads}")
 
 
@@ -60,15 +64,16 @@ LAYERS: dict[str, Callable[[GraphNetConfig, int, int, bool], nn.Module]] = {
     "gcn": lambda c, a, b, last: GCN(a, b),
     "gat": lambda c, a, b, last: GAT(a, b, 1 if last else c.heads, join=not last, dropout=c.dropout),
     "gatv2": lambda c, a, b, last: GAT(a, b, 1 if last else c.heads, join=not last, later=True, dropout=c.dropout),
+    "alone": lambda c, a, b, last: Alone(a, b),
 }
 NORMS_OR_NONE: dict[str, Callable[[int], nn.Module]] = {"none": lambda dim: nn.Identity(), **NORMS}
 BETWEEN: dict[str, Callable[[Tensor], Tensor]] = {**ACTIVATIONS, "elu": nn.functional.elu}
 
 
 class GraphNet(nn.Module):
-    """Nodes hear from their neighbours, layer by layer.   n features, 2 e -> n outputs, or graphs outputs
+    """Nodes hear from their neighbours, layer by layer.   n features, 2 e -> n outputs, p outputs or graphs outputs
 
-    Relabelling nodes, in the edges too, moves the answers of nodes along, and changes no answer of a graph.
+    Relabelling nodes, in the edges too, moves the answers of nodes along, and changes no answer of a pair or of a graph.
     """
 
     Config = GraphNetConfig
@@ -76,16 +81,20 @@ class GraphNet(nn.Module):
     def __init__(self, config: GraphNetConfig) -> None:
         super().__init__()
         self.config = config
-        whole = config.level == "graph"
-        widths = [config.features, *[config.hidden] * (config.depth - 1), config.hidden if whole else config.outputs]
+        last = config.outputs if config.level == "node" else config.hidden
+        widths = [config.features, *[config.hidden] * (config.depth - 1), last]
         self.layers = nn.ModuleList(
-            LAYERS[config.layer](config, widths[i], widths[i + 1], i == config.depth - 1 and not whole)
+            LAYERS[config.layer](config, widths[i], widths[i + 1], i == config.depth - 1 and config.level == "node")
             for i in range(config.depth)
         )
-        inner = config.depth if whole else config.depth - 1
+        inner = config.depth - 1 if config.level == "node" else config.depth
         self.norms = nn.ModuleList(NORMS_OR_NONE[config.norm](config.hidden) for _ in range(inner))
-        self.dropout = nn.Dropout(config.dropout)
-        self.head = nn.Linear(config.hidden, config.outputs) if whole else None
+        self.pool = GraphPool(config.pool, config.hidden, config.heads) if config.level == "graph" else None
+        self.head: nn.Module | None = None
+        if config.level == "graph":
+            self.head = nn.Linear(config.hidden, config.outputs)
+        elif config.level == "edge":
+            self.head = Pairs(config.hidden, config.outputs, ordered=config.ordered)
 
     @property
     def symmetry(self) -> Group:
@@ -97,19 +106,29 @@ class GraphNet(nn.Module):
         """What each input is, for `check`."""
         return Roles(nodes="x", edges="edges")
 
-    def forward(self, x: Tensor, edges: Tensor | Graph, *, of: Tensor | None = None) -> Tensor:
-        """edges: 2 e, or a Graph, found out once for many calls; of: the graph of each node, from 0 (None: one graph)"""
+    def forward(
+        self,
+        x: Tensor,
+        edges: Tensor | Graph,
+        *,
+        of: Tensor | None = None,
+        graphs: int | None = None,
+        pairs: Tensor | None = None,
+    ) -> Tensor:
+        """edges: 2 e, or a Graph   of: the graph of each node, from 0 (None: one graph)   graphs: how many there are (None: as
+        many as nodes name)   pairs: 2 p, whom an answer is for at the level of edges (None: for each edge)
+        """
         n, _ = expect(x, "n d", name="x", d=self.config.features)
-        graph = edges if isinstance(edges, Graph) else Graph(edges, n)
-        h = x
+        graph = Graph.of(edges, n)
+        h: Any = x if x.layout is torch.strided else Sparse.of(x)
         for i, layer in enumerate(self.layers):
-            y = layer(self.dropout(h), graph)
+            y = layer(dropped(h, self.config.dropout, self.training), graph)
             if i < len(self.norms):
                 y = BETWEEN[self.config.activation](self.norms[i](y))
                 y = h + y if self.config.residual and y.shape == h.shape else y
             h = y
         h = spread(h, graph, self.config.spread, self.config.stay)
-        return h if self.head is None else self.head(pooled(h, of, self.config.pool))
+        return answered(h, self.pool, self.head, graph, of, graphs, pairs)
 
     @classmethod
     def tiny(cls) -> tuple[Self, dict[str, Any]]:
@@ -131,15 +150,20 @@ def spread(h: Tensor, graph: Graph, steps: int, stay: float) -> Tensor:
     return z
 
 
-def pooled(h: Tensor, of: Tensor | None, how: str) -> Tensor:
-    """The nodes of each graph together; a graph without nodes has zeros.   n d -> graphs d"""
-    n = h.shape[0]
-    if of is None:
-        of = torch.zeros(n, dtype=torch.long, device=h.device)
-    expect(of, "n", name="of", n=n)
-    graphs = int(of.max()) + 1 if n else 1
-    members = Links(torch.arange(n, device=h.device), of, graphs, n)
-    if how == "max":
-        return most(h, members)
-    total = sums(torch.ones(1, n, dtype=h.dtype, device=h.device), h[None], members)[0]
-    return total if how == "sum" else total / members.starts.diff().clamp_min(1)[:, None]
+def answered(
+    h: Tensor,
+    pool: nn.Module | None,
+    head: nn.Module | None,
+    graph: Graph,
+    of: Tensor | None,
+    graphs: int | None,
+    pairs: Tensor | None,
+) -> Tensor:
+    """What a model says once nodes have heard all they hear.   n d -> n outputs, p outputs or graphs outputs"""
+    if head is None:
+        return h
+    if isinstance(head, Pairs):
+        out: Tensor = head(h, graph.edges if pairs is None else pairs)
+        return out
+    out = head(h if pool is None else pool(h, of, graphs))
+    return out

@@ -7,7 +7,9 @@ b outputs for the whole set, or with `each=True` b n outputs, one row for each t
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import reduce
 from itertools import pairwise
+from operator import and_
 from typing import Any, Literal, Self
 
 import torch
@@ -109,7 +111,8 @@ class DeepSetsConfig(SetConfig):
     """DeepSets: invariant ρ(pool φ(x_i)), or a stack of equivariant layers σ(xΛ + 11ᵀxΓ) before the pool."""
 
     layers: Literal["alone", "together"] = "alone"  # each thing by itself (φ), or each with the pool of all
-    pool: Literal["sum", "mean", "max"] = "sum"  # over the things, also inside layers that work together
+    # over the things, also inside layers that work together; the last one is for things in order, and knows it
+    pool: Literal["sum", "mean", "max", "composite", "gated", "softmax", "fading"] = "sum"
     activation: Literal["relu", "leaky", "gelu", "relu2"] = "gelu"
 
 
@@ -178,8 +181,14 @@ class DeepSets(SetModel):
         widths = list(pairwise([config.features, *[config.hidden] * config.depth]))
         together = config.layers == "together"
         self.layers = nn.ModuleList(SetLinear(a, b, pool=config.pool) if together else nn.Linear(a, b) for a, b in widths)
-        self.pool = None if config.each else POOLS[config.pool]()
+        self.pool = None if config.each else POOLS[config.pool](config.hidden)
         self.head = perceptron(config.hidden, config.hidden, config.outputs)
+
+    @property
+    def symmetry(self) -> Group:
+        """Any order of the things, unless a pool knows it: what all parts keep."""
+        parts = [*self.layers, *([] if self.pool is None else [self.pool])]
+        return reduce(and_, (part.keeps for part in parts if hasattr(part, "keeps")), Permutations())
 
     def forward(self, x: Tensor, *, real: Tensor | None = None) -> Tensor:
         h = self.things(x, real)
@@ -203,7 +212,7 @@ class Turn(nn.Module):
     def __init__(self, dim: int, hidden: int) -> None:
         super().__init__()
         self.see = nn.Sequential(nn.Linear(dim, hidden), nn.LayerNorm(hidden), nn.ReLU(), nn.Linear(hidden, hidden))
-        self.pool = POOLS["max"]()
+        self.pool = POOLS["max"](hidden)
         self.decide = nn.Linear(hidden, dim * dim)
         nn.init.zeros_(self.decide.weight)
         nn.init.zeros_(self.decide.bias)
@@ -229,7 +238,7 @@ class PointNet(SetModel):
         self.turn_points, self.turn_features = Turn(config.features, hidden), Turn(turned, hidden)
         self.first = perceptron(config.features, turned, turned)
         self.second = nn.Sequential(*[layer for a, b in pairwise([turned, *[hidden] * config.depth]) for layer in seeing(a, b)])
-        self.pool = POOLS["max"]()
+        self.pool = POOLS["max"](hidden)
         self.head = perceptron(hidden + turned if config.each else hidden, hidden, config.outputs)
 
     def forward(self, x: Tensor, *, real: Tensor | None = None) -> Tensor:

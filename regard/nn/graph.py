@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
+from torch.utils.weak import WeakTensorKeyDictionary
 
 from regard.attention.edges import Edges
 from regard.attention.links import Links
@@ -20,6 +23,29 @@ class Graph:
         self.mask.fits(1, 1, count, count)
         self.with_loops: Graph | None = None
         self.evened: dict[torch.dtype, Tensor] = {}
+        self.kept: dict[Any, Any] = {}  # what models find out about it
+
+    @classmethod
+    def of(cls, edges: Tensor | Graph, count: int) -> Graph:
+        """The graph of these edges. The same tensor again, unchanged, gives the same graph, so nothing is found out twice."""
+        if isinstance(edges, Graph):
+            if edges.count != count:
+                raise ValueError(f"the graph has {edges.count} nodes, but there are features of {count}")
+            return edges
+        if torch.compiler.is_compiling() or not isinstance(edges, Tensor) or edges.is_inference():
+            return cls(edges, count)
+        version, known = seen.get(edges, (-1, None))
+        if known is None or version != edges._version or known.count != count:
+            known = cls(edges, count)
+            known.mask.edges = known.mask.edges.detach()  # the same numbers in another tensor, lest `seen` keep its keys
+            seen[edges] = edges._version, known
+        return known
+
+    def to(self, device: torch.device | str) -> Graph:
+        """The same graph on another device."""
+        if torch.device(device) == self.edges.device:
+            return self
+        return Graph(self.edges.to(device), self.count, None if self.live is None else self.live.to(device))
 
     @property
     def edges(self) -> Tensor:
@@ -57,3 +83,6 @@ class Graph:
         """1 / degree of target for each edge, in the order of `links`.   e"""
         links, counted = self.links, self.counted(dtype)
         return counted / links.total(counted)[links.target].clamp_min(1)
+
+
+seen = WeakTensorKeyDictionary()  # edges -> their version, and the graph

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from regard.attention.links import Links, sums
 from regard.attention.mix import mix
 from regard.nn.graph import Graph
+from regard.nn.sparse import Sparse, through
 from regard.shapes import expect
 from regard.symmetry.groups import EVERYTHING
 
@@ -26,6 +27,8 @@ def gathered(x: Tensor, graph: Graph, how: Gather) -> Tensor:
     """What the neighbours of each node hold, together; 0 for a node that no edge leads to.   n d -> n d"""
     if how == "max":
         return most(x, graph.links)
+    if how == "sum" and graph.live is None:
+        return sums(None, x[None], graph.links)[0]
     weights = graph.counted(x.dtype) if how == "sum" else graph.mean(x.dtype)
     return sums(weights[None], x[None], graph.links)[0]
 
@@ -54,11 +57,25 @@ class GraphConv(nn.Module):
         self.own = nn.Linear(dim, out, bias=offset)
         self.others = nn.Linear(dim, out, bias=False)
 
-    def forward(self, x: Tensor, graph: Graph) -> Tensor:
+    def forward(self, x: Tensor | Sparse, graph: Graph) -> Tensor:
         expect(x, "n d", name="x", n=graph.count, d=self.dim)
-        if self.gather != "max" and self.others.out_features < self.dim:  # a sum of projections is the projection of a sum
-            return self.own(x) + gathered(self.others(x), graph, self.gather)
-        return self.own(x) + self.others(gathered(x, graph, self.gather))
+        own, narrows = through(self.own, x), self.others.out_features < self.dim or isinstance(x, Sparse)
+        if self.gather != "max" and narrows:  # a sum of projections is the projection of a sum
+            return own + gathered(through(self.others, x), graph, self.gather)
+        return own + self.others(gathered(x if isinstance(x, Tensor) else x.dense(), graph, self.gather))
+
+
+class Alone(nn.Module):
+    """y_j = θᵀx_j + b: a node by itself, for models whose answers spread along edges afterwards."""
+
+    keeps = EVERYTHING
+
+    def __init__(self, dim: int, out: int) -> None:
+        super().__init__()
+        self.own = nn.Linear(dim, out)
+
+    def forward(self, x: Tensor | Sparse, graph: Graph) -> Tensor:
+        return through(self.own, x)
 
 
 class GCN(nn.Module):
@@ -73,12 +90,12 @@ class GCN(nn.Module):
         self.offset = nn.Parameter(torch.zeros(out)) if offset else None
         nn.init.xavier_uniform_(self.project.weight)
 
-    def forward(self, x: Tensor, graph: Graph) -> Tensor:
+    def forward(self, x: Tensor | Sparse, graph: Graph) -> Tensor:
         expect(x, "n d", name="x", n=graph.count, d=self.dim)
         looped = graph.looped
         weights = looped.even(x.dtype)[None]
-        if self.project.out_features <= self.dim:
-            y = sums(weights, self.project(x)[None], looped.links)[0]
+        if isinstance(x, Sparse) or self.project.out_features <= self.dim:
+            y = sums(weights, through(self.project, x)[None], looped.links)[0]
         else:
             y = self.project(sums(weights, x[None], looped.links)[0])
         return y if self.offset is None else y + self.offset
@@ -121,17 +138,17 @@ class GAT(nn.Module):
             if vector is not None:
                 nn.init.uniform_(vector, -math.sqrt(6 / (self.channels + 1)), math.sqrt(6 / (self.channels + 1)))
 
-    def forward(self, x: Tensor, graph: Graph) -> Tensor:
+    def forward(self, x: Tensor | Sparse, graph: Graph) -> Tensor:
         expect(x, "n d", name="x", n=graph.count, d=self.dim)
         looped = graph.looped
         source, target = looped.edges
-        v = self.value(x).unflatten(-1, (self.heads, -1))  # n h c
+        v = through(self.value, x).unflatten(-1, (self.heads, -1))  # n h c
         if self.query is None:
             assert self.from_here is not None
             there, here = (v * self.from_there).sum(-1), (v * self.from_here).sum(-1)  # n h
             scores = F.leaky_relu(there[source] + here[target], self.slope)
         else:
-            q = self.query(x).unflatten(-1, (self.heads, -1))
+            q = through(self.query, x).unflatten(-1, (self.heads, -1))
             scores = (F.leaky_relu(v[source] + q[target], self.slope) * self.from_there).sum(-1)
         scores = scores.masked_fill(~looped.live[:, None], -torch.inf) if looped.live is not None else scores
         dropout = self.dropout if self.training else 0.0

@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from regard.nn.attention import Attention
+from regard.nn.memory import Composite, Fading, Gated, Softmax
 from regard.nn.mlp import make_mlp
 from regard.nn.norm import NORMS
 from regard.nn.padding import cleared
 from regard.nn.pool import MaxPool, MeanPool, SumPool
 from regard.shapes import expect
-from regard.symmetry.groups import EVERYTHING
+from regard.symmetry.groups import EVERYTHING, Group
 
-POOLS: dict[str, type[nn.Module]] = {"sum": SumPool, "mean": MeanPool, "max": MaxPool}
+# What becomes of many things, b n d -> b d. The memories have weights of their own; all but fading are blind to order.
+POOLS: dict[str, Callable[[int], nn.Module]] = {
+    "sum": lambda dim: SumPool(),
+    "mean": lambda dim: MeanPool(),
+    "max": lambda dim: MaxPool(),
+    "composite": lambda dim: Composite(dim, dim),
+    "gated": lambda dim: Gated(dim, dim),
+    "softmax": lambda dim: Softmax(dim, dim),
+    "fading": lambda dim: Fading(dim, dim, learned=True),
+}
 
 
 class SetLinear(nn.Module):
@@ -24,8 +35,6 @@ class SetLinear(nn.Module):
     The pooled term has weights of its own, so it may be added or subtracted (Zaheer et al. subtract the maximum).
     """
 
-    keeps = EVERYTHING
-
     def __init__(self, dim: int, out: int, *, pool: str = "mean") -> None:
         super().__init__()
         if pool not in POOLS:
@@ -33,7 +42,13 @@ class SetLinear(nn.Module):
         self.dim = dim
         self.own = nn.Linear(dim, out)
         self.others = nn.Linear(dim, out, bias=False)
-        self.pool = POOLS[pool]()
+        self.pool = POOLS[pool](dim)
+
+    @property
+    def keeps(self) -> Group:
+        """What its pool keeps."""
+        found: Group = self.pool.keeps  # type: ignore[assignment]
+        return found
 
     def forward(self, x: Tensor, real: Tensor | None = None) -> Tensor:
         expect(x, "b n d", name="x", d=self.dim)

@@ -62,17 +62,19 @@ def fit(
     resume: bool = False,
     observers: Sequence[Any] = (),
     sample: Callable[[nn.Module], str] | None = None,
+    notes: Sequence[str] = (),
 ) -> Result:
     """Train a model in a run directory: to the end of its budget, until it is asked to stop, or until patience runs out.
 
     task: a Task, its name, or a function (model, batch) -> mean loss. sample: model -> text, shown and kept after each look
-    at the validation split. The best weights are in the run's model.safetensors; the model itself ends with the last ones.
+    at the validation split. notes: what the user should know about the data. The best weights are in the run's
+    model.safetensors; the model itself ends with the last ones.
     To resume, give a model made as the first time (with the same seed), which is what a run without checkpoint starts from.
     """
     with alone(run.state), Stop() as stop, ExitStack() as after:
         training = Training(run, Stepper(model, as_task(task), source, config), config, observers, sample, stop)
         try:
-            training.prepare(resume)
+            training.prepare(resume, notes)
             if config.recompute:
                 after.enter_context(recomputing(model))
             if config.compile:
@@ -107,9 +109,10 @@ class Training:
 
     # ── before ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def prepare(self, resume: bool) -> None:
+    def prepare(self, resume: bool, notes: Sequence[str] = ()) -> None:
         """Everything up to the first step."""
         found = self._find(resume)
+        self.notes += notes
         if found is not None:
             self.stepper.load(found)
             self.facts = Facts(**found.facts)

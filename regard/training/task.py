@@ -7,7 +7,7 @@ Any function (model, batch) -> mean loss will do, too; `as_task` makes a task of
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any, Protocol
@@ -20,7 +20,7 @@ from regard.config import nearest
 from regard.data.batch import IGNORE, Batch
 
 Count = Tensor | int
-EXTRAS = ("real", "where", "edges", "of", "pairs")  # of a batch, by the names of a model's forward
+EXTRAS = ("real", "where", "edges", "of", "graphs", "pairs")  # of a batch, by the names of a model's forward
 
 
 class Task(Protocol):
@@ -66,6 +66,16 @@ class Classify:
             total, count = _cross_entropy(logits, target)
             sums.add(count, loss=total, accuracy=((logits.argmax(-1) == target) & (target != IGNORE)).sum())
         return sums.means()
+
+    def confusion(self, model: nn.Module, batches: Iterable[Batch], classes: int) -> Tensor:
+        """How often each class was taken for each; a row for each true one.   classes classes"""
+        counts = torch.zeros(classes * classes, dtype=torch.long)
+        for number, batch in enumerate(batches):
+            logits, target = self._ask(model, self._fixed(batch, number))
+            asked = target != IGNORE
+            pairs = target[asked] * classes + logits.argmax(-1)[asked]
+            counts += torch.bincount(pairs.cpu(), minlength=classes * classes)
+        return counts.view(classes, classes)
 
     def _ask(self, model: nn.Module, batch: Batch) -> tuple[Tensor, Tensor]:
         logits, target = call(model, batch), batch.target
@@ -121,26 +131,40 @@ class MaskedToken(Classify):
 
 
 class Regress:
-    """(output − target)², the mean over all numbers.   output b or b ..., target the same"""
+    """(output − target)², the mean over all numbers that are no padding.   output b or b ..., target the same
+
+    Targets may be standardised: `scale` is what they were divided by, so that mean absolute errors (MAE) are told in the units
+    of the data; `names` are those of the numbers, if there are several.
+    """
+
+    def __init__(self, scale: Sequence[float] = (1.0,), names: Sequence[str] = ()) -> None:
+        self.scale, self.names = tuple(scale), tuple(names)
 
     def loss(self, model: nn.Module, batch: Batch) -> tuple[Tensor, Count]:
-        total, count = self._total(model, batch)
-        return total / max(count, 1), count
+        apart = self._apart(model, batch)
+        return apart.square().sum() / max(apart.numel(), 1), apart.numel()
 
     def measure(self, model: nn.Module, batches: Iterable[Batch]) -> dict[str, float]:
         sums = _Sums()
         for batch in batches:
-            total, count = self._total(model, batch)
-            sums.add(count, loss=total)
+            apart = self._apart(model, batch)
+            off = apart.abs() * apart.new_tensor(self.scale)
+            if len(self.names) > 1:  # each is the mean of its own share of all numbers
+                named = {f"MAE {name}": off[..., i].sum() * len(self.names) for i, name in enumerate(self.names)}
+            else:
+                named = {"MAE": off.sum()}
+            sums.add(apart.numel(), loss=apart.square().sum(), **named)
         return sums.means()
 
-    def _total(self, model: nn.Module, batch: Batch) -> tuple[Tensor, int]:
+    def _apart(self, model: nn.Module, batch: Batch) -> Tensor:
+        """Output minus target, where they are no padding."""
         out, target = call(model, batch).float(), batch.target.float()
+        each = out.dim() == 3 and batch.real is not None and out.shape[:2] == batch.real.shape  # of every thing of a set
         if out.shape == (*target.shape, 1):
             out = out.squeeze(-1)
         if out.shape != target.shape:  # torch would broadcast b 1 against b to b b, and learn nonsense
             raise ValueError(f"output and target must have one shape, got {tuple(out.shape)} and {tuple(target.shape)}")
-        return F.mse_loss(out, target, reduction="sum"), target.numel()
+        return (out - target)[batch.real] if each else out - target
 
 
 class Custom:

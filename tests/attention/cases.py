@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from regard.attention.attend import attend
-from regard.attention.biases import ALiBi, Bias, Buckets, Relative
+from regard.attention.biases import ALiBi, Bias, Buckets, Distance, Relative
 from regard.attention.mask import Mask
 from regard.attention.masks import BigBird, Causal, Dense, Documents, Full, Order, Padding, Prefix, Window
 
@@ -48,6 +48,7 @@ BIASES: dict[str, Callable[[int], Bias | None]] = {
     "relative keys": lambda h: Relative(CHANNELS, reach=6, values=False),
     "buckets": lambda h: Buckets(h, buckets=8, farthest=20),
     "buckets of the past": lambda h: Buckets(h, buckets=8, farthest=20, both_directions=False),
+    "distance": lambda h: Distance(h, farthest=64.0, steps=4),
 }
 
 

@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard import config as configs
-from regard.data.labelled import LabelledConfig, looks_labelled, prepare_labelled, read_rows, sort_labels
-from regard.data.labelled import _stratified as stratified
+from regard.data.labelled import LabelledConfig, looks_labelled, prepare_labelled, read_rows, sort_labels, stratified
 from regard.data.tokens import Bytes, learn, save
 
 REVIEWS = [(f"a {'good' if i % 3 else 'bad'} film, number {i}" + " and so on" * (i % 5), "yes" if i % 3 else "no")

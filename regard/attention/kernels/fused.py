@@ -24,7 +24,7 @@ def refuses(terms: Terms) -> str | None:
         return None
     if bias.gives_values:
         return f"{type(bias).__name__} adds to the values, which SDPA cannot"
-    if torch.is_grad_enabled() and (bias.reads_queries or any(p.requires_grad for p in bias.parameters())):
+    if torch.is_grad_enabled() and (bias.reads_queries or bias.learned()):
         what = "reads the queries" if bias.reads_queries else "is learned"
         return f"{type(bias).__name__} {what}, and SDPA has no fused gradient for what is added to the scores"
     return None

@@ -21,7 +21,7 @@ from regard.attention.terms import Terms
 
 def learned(terms: Terms) -> list[Tensor]:
     """The bias' parameters that want a gradient."""
-    return [] if terms.bias is None else [p for p in terms.bias.parameters() if p.requires_grad]
+    return [] if terms.bias is None else list(terms.bias.learned())
 
 
 class ReplayedStrips(torch.autograd.Function):

@@ -65,7 +65,7 @@ def alike_everywhere(terms: Terms) -> bool:
     mask, bias, shifts = terms.mask, terms.bias, Shifts()
     if mask is not None and not (mask.static and shifts <= mask.keeps):
         return False
-    return terms.here.consecutive and (bias is None or shifts <= bias.keeps)
+    return terms.here.consecutive and (bias is None or (shifts <= bias.keeps and not bias.by_slot))
 
 
 def block_structure(mask: Mask | None, here: Side, there: Side, block: int) -> Blocks:

@@ -1,0 +1,109 @@
+"""Pictures a little changed, a whole batch at once, on the device that learns: what a label survives.
+
+All is drawn from torch's generator, which the trainer seeds by (seed, step).   b c h w
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+
+@dataclass(frozen=True, kw_only=True)
+class AugmentConfig:
+    """How pictures are changed in training; 0 is not at all."""
+
+    crop: float = 0.0  # moved by up to this share of the side, and cut at the edge
+    zoom: float = 0.0  # made larger or smaller by up to this share
+    flip: bool = False  # half of them mirrored, left and right
+    turn: float = 0.0  # turned by up to so many degrees, either way
+    colour: float = 0.0  # brightness, contrast and saturation changed by up to this share
+    erase: float = 0.0  # share of pictures that lose a rectangle
+    mixup: float = 0.0  # of Beta(a, a): two pictures, and their labels, blended
+    cutmix: float = 0.0  # of Beta(a, a): a rectangle of another picture, with its share of the label
+
+    def __post_init__(self) -> None:
+        for name in ("crop", "zoom", "colour", "erase"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise ValueError(f"{name} must be a share from 0 to 1, got {getattr(self, name)}")
+        for name in ("turn", "mixup", "cutmix"):
+            if not 0 <= getattr(self, name) <= (180 if name == "turn" else 100):
+                raise ValueError(f"{name} must be from 0 to {180 if name == 'turn' else 100}, got {getattr(self, name)}")
+
+
+def changed(x: Tensor, config: AugmentConfig) -> Tensor:
+    """Each picture in its own way."""
+    if config.flip:
+        x = torch.where(drawn(x, 1) < 0.5, x.flip(-1), x)
+    if config.crop or config.turn or config.zoom:
+        x = moved(x, config)
+    if config.colour:
+        x = recoloured(x, config.colour)
+    return erased(x, config.erase) if config.erase else x
+
+
+def mixed(x: Tensor, shares: Tensor, config: AugmentConfig) -> tuple[Tensor, Tensor]:
+    """Pictures with another of their batch in them, and labels with its share.   b c h w, b classes"""
+    kinds = [kind for kind in ("mixup", "cutmix") if getattr(config, kind)]
+    if not kinds:
+        return x, shares
+    kind = kinds[int(torch.rand(()) * len(kinds))]
+    strength = torch.tensor(getattr(config, kind))
+    share = float(torch.distributions.Beta(strength, strength).sample())
+    order = torch.randperm(len(x)).to(x.device)
+    if kind == "mixup":
+        x = share * x + (1 - share) * x[order]
+    else:
+        inside = rectangles(x[:1], torch.tensor([1 - share]))
+        x = torch.where(inside, x[order], x)
+        share = 1 - float(inside.float().mean())
+    return x, share * shares + (1 - share) * shares[order]
+
+
+def moved(x: Tensor, config: AugmentConfig) -> Tensor:
+    """Turned, moved and made larger or smaller, in one reading of the pixels. What comes in from beyond the edge mirrors it."""
+    b = len(x)
+    angle = (2 * torch.rand(b) - 1) * torch.pi * config.turn / 180
+    scale = torch.exp((2 * torch.rand(b) - 1) * torch.log1p(torch.tensor(config.zoom)))
+    shift = (2 * torch.rand(b, 2) - 1) * 2 * config.crop
+    ratio = x.shape[-1] / x.shape[-2]  # places are counted from −1 to 1 along both sides
+    cos, sin = scale * angle.cos(), scale * angle.sin()
+    rows = [torch.stack((cos, -sin / ratio, shift[:, 0]), 1), torch.stack((sin * ratio, cos, shift[:, 1]), 1)]
+    grid = F.affine_grid(torch.stack(rows, 1).to(x.device, x.dtype), list(x.shape), align_corners=False)
+    return F.grid_sample(x, grid, padding_mode="reflection", align_corners=False)
+
+
+def recoloured(x: Tensor, strength: float) -> Tensor:
+    light, contrast, colour = (1 + (2 * drawn(x, 1) - 1) * strength for _ in range(3))
+    x = x * light
+    middle = x.mean((1, 2, 3), keepdim=True)
+    x = middle + (x - middle) * contrast
+    grey = x.mean(1, keepdim=True)
+    return grey + (x - grey) * colour if x.shape[1] == 3 else x
+
+
+def erased(x: Tensor, share: float) -> Tensor:
+    """Some lose a rectangle of a tenth to a third of them: it becomes the mean of the picture."""
+    inside = rectangles(x, 0.1 + 0.23 * torch.rand(len(x))) & (drawn(x, 1) < share)
+    return torch.where(inside, x.mean((2, 3), keepdim=True), x)
+
+
+def rectangles(x: Tensor, areas: Tensor) -> Tensor:
+    """Where a rectangle of this share of the picture is, somewhere in it.   bool b 1 h w"""
+    b, (h, w) = len(areas), x.shape[-2:]
+    side = areas.sqrt()
+    stretch = torch.exp(torch.rand(b) - 0.5).clamp(side, 1 / side)  # so that neither side is longer than the picture
+    sides = torch.stack((side * stretch, side / stretch), 1) * torch.tensor([h, w])
+    start = torch.rand(b, 2) * (torch.tensor([h, w]) - sides)
+    low, high = start[:, :, None, None], (start + sides)[:, :, None, None]
+    rows, columns = (torch.arange(n, dtype=torch.float32) + 0.5 for n in (h, w))
+    inside = (rows[:, None] >= low[:, 0]) & (rows[:, None] < high[:, 0]) & (columns >= low[:, 1]) & (columns < high[:, 1])
+    return inside[:, None].to(x.device)
+
+
+def drawn(x: Tensor, channels: int) -> Tensor:
+    """One number for each picture, from 0 to 1.   b c 1 1"""
+    return torch.rand(len(x), channels, 1, 1).to(x.device)

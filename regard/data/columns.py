@@ -1,0 +1,99 @@
+"""Columns of a text table (CSV, TSV, or values with spaces between), each value with the line it came from."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from regard.config import nearest
+from regard.data.pieces import read_lines
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+@dataclass(frozen=True, eq=False)
+class Columns:
+    """The rows of a file by column. `names` are those of its first line, or None if that line holds values already."""
+
+    path: str
+    names: tuple[str, ...] | None
+    rows: list[list[str]]
+    lines: list[int]  # of each row
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def place(self, name: str, advice: str) -> int:
+        """Which column has this name."""
+        names = self.names or ()
+        if name not in names:
+            near = nearest(name, names)
+            hint = f" (is it '{near}'?)" if near else ""
+            raise ValueError(f"{self.path} has no column '{name}', it has: {', '.join(names) or 'no names'}; {advice}{hint}")
+        return names.index(name)
+
+    def texts(self, column: int) -> list[str]:
+        return [row[column].strip() for row in self.rows]
+
+    def numbers(self, columns: Sequence[int]) -> Array:
+        """Some columns as numbers; what is none, or is not finite, is an error with its line.   rows columns, float32"""
+        cells = [[row[column] for column in columns] for row in self.rows]
+        try:
+            found = np.array(cells, dtype=np.float64).reshape(len(cells), len(columns))
+        except ValueError:
+            found = np.array([[self._number(row, column) for column in columns] for row in range(len(self.rows))])
+        wrong = np.argwhere(~np.isfinite(found))
+        if len(wrong):
+            row, column = wrong[0]
+            raise ValueError(f"line {self.lines[row]} of {self.path} has '{cells[row][column].strip()}' in "
+                             f"{self._called(columns[column])}; fill it in, or take the row out")
+        return found.astype(np.float32)
+
+    def _number(self, row: int, column: int) -> float:
+        try:
+            return float(self.rows[row][column])
+        except ValueError:
+            raise ValueError(f"line {self.lines[row]} of {self.path} has '{self.rows[row][column].strip()}' in "
+                             f"{self._called(column)}, which must be a number") from None
+
+    def _called(self, column: int) -> str:
+        return f"column '{self.names[column]}'" if self.names else f"column {column + 1}"
+
+
+def read_columns(path: str, *, header: bool | None = None) -> Columns:
+    """A table of one row a line. Values are separated by the mark that the first line has: , ; tab or spaces.
+
+    header: does the first line hold names? None: it does if nothing in it is a number and some line after it has one.
+    """
+    rows: list[list[str]] = []
+    lines: list[int] = []
+    mark: str | None = None
+    for line, text in enumerate(read_lines(path), start=1):
+        text = text.strip("\r\n")
+        if not text.strip() or text.lstrip().startswith("#"):
+            continue
+        if mark is None:
+            mark = next((each for each in ",;\t" if each in text), " ")
+        row = text.split() if mark == " " else next(csv.reader([text], delimiter=mark, skipinitialspace=True))
+        if rows and len(row) != len(rows[0]):
+            raise ValueError(f"line {line} of {path} has {len(row)} values, but line {lines[0]} has {len(rows[0])}; "
+                             "every row needs as many")
+        rows.append(row)
+        lines.append(line)
+    if header is None:
+        header = bool(rows) and not any(map(is_number, rows[0])) and any(is_number(v) for row in rows[1:3] for v in row)
+    if header and rows:
+        return Columns(path, tuple(name.strip() for name in rows[0]), rows[1:], lines[1:])
+    return Columns(path, None, rows, lines)
+
+
+def is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,115 @@
+"""Graphs as they are read, before anything is made of them: edges, features and labels of one or of many, side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray[Any, np.dtype[Any]]
+SPLITS = ("train", "validation", "test")
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Features that are mostly zero, row by row: those of row i are columns[starts[i]:starts[i + 1]] and their values."""
+
+    starts: Array
+    columns: Array
+    values: Array
+    width: int
+
+    def __len__(self) -> int:
+        return len(self.starts) - 1
+
+
+@dataclass(eq=False, kw_only=True)
+class Parts:
+    """Graph g has the nodes starts[g] … starts[g + 1] and the edges edge_starts[g] … of `edges` (2 e, nodes of all graphs).
+
+    Labels are texts or numbers, as they came; None or NaN: not known. `split` holds numbers of the things that are labelled.
+    """
+
+    what: str  # where it came from, for messages
+    edges: Array
+    starts: Array
+    edge_starts: Array
+    x: Array | Rows | None = None
+    names: Sequence[str] | None = None  # of nodes; None: their numbers
+    graph_names: Sequence[str] | None = None
+    node_labels: Sequence[Any] | Array | None = None
+    edge_labels: Sequence[Any] | Array | None = None
+    graph_labels: Sequence[Any] | Array | None = None
+    split: dict[str, Array] = field(default_factory=dict)
+
+    @property
+    def nodes(self) -> int:
+        return int(self.starts[-1])
+
+    @property
+    def graphs(self) -> int:
+        return len(self.starts) - 1
+
+    def called(self, level: str, number: int) -> str:
+        """What a node, an edge or a graph is called."""
+        if level == "edge":
+            return "–".join(self.called("node", int(end)) for end in self.edges[:, number])
+        names = self.names if level == "node" else self.graph_names
+        return str(number) if names is None else names[number]
+
+
+def one(what: str, edges: Array, nodes: int, **more: Any) -> Parts:
+    """A single graph."""
+    return Parts(what=what, edges=edges, starts=np.array([0, nodes]), edge_starts=np.array([0, edges.shape[1]]), **more)
+
+
+def side_by_side(what: str, graphs: Sequence[Parts], **more: Any) -> Parts:
+    """Many graphs as one that falls apart into them. All of them have features of one width, or none has any."""
+    widths = {None if g.x is None else int(g.x.shape[1]) for g in graphs if g.nodes and not isinstance(g.x, Rows)}
+    if len(widths) > 1:
+        raise ValueError(f"all graphs of {what} must have as many numbers a node, got {sorted(widths, key=str)}")
+    starts = np.cumsum([0, *(g.nodes for g in graphs)])
+    edges = [g.edges + start for g, start in zip(graphs, starts, strict=False)]
+    width = widths.pop() if widths else None
+    empty = None if width is None else np.zeros((0, width), dtype=np.float32)
+    return Parts(
+        what=what,
+        edges=np.concatenate([np.zeros((2, 0), dtype=np.int64), *edges], 1),
+        starts=starts,
+        edge_starts=np.cumsum([0, *(g.edges.shape[1] for g in graphs)]),
+        x=None if empty is None else np.concatenate([empty, *(g.x for g in graphs if g.nodes)]),
+        **more,
+    )
+
+
+def check_edges(edges: Array, nodes: int, what: str, lines: Sequence[int] | None = None) -> None:
+    """Each end is a node, or an error that says which edge is wrong, with its line if it has one."""
+    wrong = np.argwhere((edges < 0) | (edges >= nodes))
+    if len(wrong):
+        end, number = wrong[np.argmin(wrong[:, 1])]
+        where = f"edge {number} of {what}" if lines is None else f"line {lines[number]} of {what}"
+        there = f"0 … {nodes - 1}" if nodes else "none"
+        raise ValueError(f"{where} has the {('source', 'target')[end]} {edges[end, number]}, but the nodes are {there}")
+
+
+def check_finite(x: Array, what: str) -> None:
+    """No feature is NaN or infinite."""
+    wrong = np.argwhere(~np.isfinite(x))
+    if len(wrong):
+        row, column = wrong[0]
+        raise ValueError(f"{what} has {x[row, column]} in row {row}, column {column}; fill it in, or take the node out")
+
+
+def symmetric(edges: Array, edge_starts: Array, nodes: int) -> tuple[Array, Array]:
+    """Every edge in both directions, each once; a loop is there once.   2 e, graphs + 1 -> the same"""
+    low, high = edges.min(0), edges.max(0)
+    of = np.repeat(np.arange(len(edge_starts) - 1), np.diff(edge_starts))
+    _, kept = np.unique(low * np.int64(max(nodes, 1)) + high, return_index=True)
+    kept = np.sort(kept)
+    low, high, of = low[kept], high[kept], of[kept]
+    both = np.flatnonzero(low != high)
+    ends, of = np.concatenate([np.stack([low, high]), np.stack([high[both], low[both]])], 1), np.concatenate([of, of[both]])
+    order = np.argsort(of, kind="stable")
+    return ends[:, order], np.concatenate([[0], np.cumsum(np.bincount(of, minlength=len(edge_starts) - 1))])

@@ -1,0 +1,112 @@
+"""One picture of any size and mode as pixels of one size: uint8 c s s.
+
+What cameras and programs do to pictures is undone: turned by EXIF, transparent (laid on white), palettes, 16 bits a channel.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Literal
+
+import numpy as np
+
+Fit = Literal["crop", "pad", "stretch"]
+Pixels = np.ndarray[Any, np.dtype[np.uint8]]
+
+MOST_PIXELS = 64_000_000  # a small file can hold a picture too large for memory
+SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".ppm", ".pgm", ".pbm")
+
+
+class Damaged(ValueError):
+    """A file that cannot be read as a picture."""
+
+
+def pillow() -> Any:
+    try:
+        from PIL import Image
+    except ImportError as error:
+        raise ValueError("pictures need pillow; install it with: pip install 'regard[look]'") from error
+    return Image
+
+
+def header(path: str | os.PathLike[str]) -> tuple[int, int, bool]:
+    """Width and height as they are shown, and whether it is grey, without reading the pixels."""
+    with opened(path, name := os.fspath(path)) as picture, readable(name):
+        width, height = picture.size
+        turned = picture.getexif().get(0x0112, 1) in (5, 6, 7, 8)
+        return (height, width, is_grey(picture)) if turned else (width, height, is_grey(picture))
+
+
+def read(path: str | os.PathLike[str] | bytes, size: int, channels: int, fit: Fit) -> Pixels:
+    """The pixels of a file.   c s s"""
+    name = "the picture" if isinstance(path, bytes) else os.fspath(path)
+    with opened(path, name) as picture, readable(name):
+        if picture.format == "JPEG":
+            picture.draft("RGB" if channels == 3 else "L", (2 * size, 2 * size))  # it can be read small at once
+        small_enough(picture, name)
+        return fitted(plain(picture, channels, name), size, fit)
+
+
+@contextmanager
+def readable(name: str) -> Iterator[None]:
+    """What pillow raises for a file that ends too soon, or holds nonsense, in our words."""
+    try:
+        yield
+    except (OSError, SyntaxError, EOFError, IndexError) as error:
+        raise Damaged(f"{name} is damaged: {' '.join(str(error).split()) or type(error).__name__}") from error
+
+
+def small_enough(picture: Any, name: str) -> None:
+    if picture.width * picture.height > MOST_PIXELS:
+        size = f"{picture.width:,} × {picture.height:,}"
+        raise Damaged(f"{name} has {size} pixels; make it smaller ({MOST_PIXELS:,} at most)")
+
+
+def opened(path: str | os.PathLike[str] | bytes, name: str) -> Any:
+    image = pillow()
+    try:
+        return image.open(io.BytesIO(path) if isinstance(path, bytes) else path)
+    except image.DecompressionBombError as error:
+        raise Damaged(f"{name} has too many pixels; make it smaller ({MOST_PIXELS:,} at most)") from error
+    except FileNotFoundError as error:
+        raise Damaged(f"there is no picture {name}") from error
+    except (OSError, SyntaxError, ValueError) as error:
+        raise Damaged(f"{name} is no picture that can be read; PNG, JPEG and WebP files are") from error
+
+
+def is_grey(picture: Any) -> bool:
+    return picture.mode in ("1", "L", "LA", "I", "F") or picture.mode.startswith("I;16")
+
+
+def plain(picture: Any, channels: int, name: str) -> Any:
+    """Upright, opaque, eight bits a channel; grey or RGB."""
+    from PIL import Image, ImageOps
+
+    picture = ImageOps.exif_transpose(picture)
+    if picture.mode == "I" or picture.mode.startswith("I;16"):
+        values = np.asarray(picture).astype(np.int64)
+        high = 65535 if values.max(initial=0) > 255 else 255
+        picture = Image.fromarray((values.clip(0, high) * 255 // high).astype(np.uint8))
+    elif picture.mode == "F":
+        raise Damaged(f"{name} holds real numbers, and nothing says which are black and white; save it with 8 or 16 bits")
+    if "A" in picture.mode or "transparency" in picture.info:
+        picture = picture.convert("RGBA")
+        picture = Image.alpha_composite(Image.new("RGBA", picture.size, "white"), picture)
+    return picture.convert("L" if channels == 1 else "RGB")
+
+
+def fitted(picture: Any, size: int, fit: Fit) -> Pixels:
+    """To s × s: the middle of it (crop), all of it with black beside (pad), or all of it out of shape (stretch).   c s s"""
+    from PIL import Image, ImageOps
+
+    if picture.size != (size, size):
+        how = Image.Resampling.BILINEAR
+        if fit == "stretch":
+            picture = picture.resize((size, size), how, reducing_gap=2.0)
+        else:
+            picture = (ImageOps.fit if fit == "crop" else ImageOps.pad)(picture, (size, size), how)
+    pixels = np.array(picture)  # a copy: what pillow holds may not be written to, and torch warns
+    return np.ascontiguousarray(pixels[None] if pixels.ndim == 2 else pixels.transpose(2, 0, 1))

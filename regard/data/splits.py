@@ -1,0 +1,31 @@
+"""Who is learned from, who is looked at now and then, and who only at the end: shares of each class, drawn by the seed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from regard.data.batch import generator
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+def drawn(
+    classes: Array, *, validation: float, test: float, seed: int, train: int | None = None
+) -> dict[str, Array]:
+    """Numbers of the rows of each split. `classes` holds the class of each row, −1: not to be used.
+
+    Every class keeps one row at least for training. `train` is how many of each class are learned from (None: all that are not
+    held out). Rows that are left over by it go to nobody.
+    """
+    found: dict[str, list[Array]] = {"train": [], "validation": [], "test": []}
+    for each in np.unique(classes[classes >= 0]):
+        rows = generator(seed, 3, int(each)).permutation(np.flatnonzero(classes == each))
+        held = [round(len(rows) * share) for share in (validation, test)]
+        while sum(held) >= len(rows):
+            held[int(np.argmax(held))] -= 1
+        stops = np.cumsum([*held, len(rows) if train is None else train])
+        for name, start, stop in zip(("validation", "test", "train"), [0, *stops], stops, strict=False):
+            found[name].append(rows[start:stop])
+    return {name: np.sort(np.concatenate([np.zeros(0, dtype=np.int64), *parts])) for name, parts in found.items()}

@@ -1,0 +1,133 @@
+"""Graphs: edge lists, arrays and folders in; answers for nodes, edges or whole graphs out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from regard import names
+from regard.data.batch import Batch, generator
+from regard.data.graph_parts import Array, Parts
+from regard.data.graphs import Graphs, GraphsConfig, Scaling, both_ways, features, prepare_graphs, read_parts
+from regard.data.neighbours import MappedGraph, SampledSource, looks_mapped
+from regard.jobs.job import Answer, Job, Reading
+from regard.models.graph_transformer import GraphTransformerConfig
+from regard.run import Run, load_model
+from regard.training.task import Classify, Regress, Task, call
+
+AT_ONCE = 1024  # nodes of a large graph that are answered at once
+
+
+class RegressKnown(Regress):
+    """(output − target)² where the target is known, that is, no NaN: of the nodes of a graph only some are asked."""
+
+    def _apart(self, model: nn.Module, batch: Batch) -> Tensor:
+        apart = super()._apart(model, batch)
+        return apart[~apart.isnan()]
+
+
+def prepared(recipe: Any, reading: Reading) -> Job:
+    """Read the graphs, then make model, task and source to their measure."""
+    seed, batch, config = recipe.train.seed, recipe.train.batch, recipe.data
+    graphs: Graphs | MappedGraph
+    if reading.given is None and looks_mapped(config.path):
+        graphs = opened(config, config.path, seed)
+        source: Any = graphs.source(batch, seed, recipe.model.depth)
+        check_large(recipe.model)
+    else:
+        graphs = prepare_graphs(config, seed=seed, given=reading.given, note=reading.note)
+        source = graphs.source(batch, seed)
+    about = graphs.describe()
+    found = {"features": about["features"], "outputs": graphs.outputs, "level": graphs.level}
+    kind = next(name for name in names.entries("models") if names.find("models", name).Config is type(recipe.model))
+    model = names.find("models", kind)(replace(recipe.model, ordered=config.directed, **found))
+    task: Task = Classify() if graphs.labels is not None else RegressKnown((graphs.size[1],))
+    test = (lambda: source.of("test")) if len(graphs.split["test"]) else None
+    return Job(kind=kind, model=model, task=task, source=source, about=about, test=test)
+
+
+def opened(config: GraphsConfig, path: str, seed: int) -> MappedGraph:
+    return MappedGraph.open(
+        path, neighbours=config.neighbours, validation=config.validation, test=config.test, seed=seed
+    )
+
+
+def check_large(config: Any) -> None:
+    """A transformer of a large graph must not lay out all pairs of nodes."""
+    linear = ("edges", "none", "none")
+    if isinstance(config, GraphTransformerConfig) and (config.attention, config.bias, config.position) != linear:
+        raise ValueError("a large graph needs --model.attention edges --model.bias none --model.position none: all else is "
+                         "laid out over all pairs of nodes")
+
+
+# ── answers ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@torch.no_grad()
+def predict(run: Run, given: Sequence[str]) -> list[Answer]:
+    """For each file what the model says of its nodes, its edges or its graphs."""
+    model, config, about = load_model(run), run.section(GraphsConfig, "data"), run.config["corpus"]
+    answers = []
+    for path in given:
+        if looks_mapped(path):
+            answers.append(of_large(model, opened(config, path, 0), about))
+            continue
+        parts = read_parts(replace(config, path=path, nodes=config.nodes if path == config.path else None))
+        answers += of_parts(model, parts, config, about)
+    return answers
+
+
+def of_parts(model: Any, parts: Parts, config: GraphsConfig, about: dict[str, Any]) -> list[Answer]:
+    edges, _ = both_ways(parts, config)
+    x, _ = features(parts, edges, config, Scaling(**about["scaling"]))
+    if x.shape[1] != model.config.features:
+        raise ValueError(f"{parts.what} has {x.shape[1]} numbers a node, but the model learned from {model.config.features}")
+    of = torch.repeat_interleave(torch.arange(parts.graphs), torch.from_numpy(parts.starts).diff())
+    level = about["level"]
+    pairs = torch.from_numpy(parts.edges) if level == "edge" else None
+    batch = Batch(x, torch.zeros(0), edges=torch.from_numpy(edges), of=of, graphs=parts.graphs, pairs=pairs)
+    each = say(call(model, batch), about, [parts.called(level, i) for i in range(count(parts, level))])
+    if level != "graph":
+        return [Answer(given=parts.what, each=tuple(each))]
+    several = parts.graphs > 1
+    return [replace(answer, given=f"{parts.what}: {answer.given}" if several else parts.what) for answer in each]
+
+
+def count(parts: Parts, level: str) -> int:
+    return {"node": parts.nodes, "edge": int(parts.edges.shape[1]), "graph": parts.graphs}[level]
+
+
+def of_large(model: Any, graph: MappedGraph, about: dict[str, Any]) -> Answer:
+    """All nodes of a large graph, each with neighbours that are drawn."""
+    source = SampledSource(graph, AT_ONCE, 0, model.config.depth)
+    found: list[Answer] = []
+    for rows in torch.arange(len(graph.starts) - 1).split(AT_ONCE):
+        asked: Array = rows.numpy()
+        out = call(model, source.some(asked, generator(0, 7, int(asked[0]))))[: len(asked)]
+        found += say(out, about, map(str, asked.tolist()))
+    return Answer(given=graph.path, each=tuple(found))
+
+
+def say(out: Tensor, about: dict[str, Any], called: Iterable[str]) -> list[Answer]:
+    """Probabilities of classes, the likeliest first, or numbers in their own units."""
+    labels = about["labels"]
+    if labels is None:
+        mean, deviation = about["size"]
+        numbers = (out[:, 0].double() * deviation + mean).tolist()
+        return [Answer(given=name, values={"value": number}) for name, number in zip(called, numbers, strict=True)]
+    shares = out.softmax(-1)
+    orders = shares.argsort(-1, descending=True).tolist()
+    return [
+        Answer(given=name, labels={labels[i]: row[i] for i in order})
+        for name, row, order in zip(called, shares.tolist(), orders, strict=True)
+    ]
+
+
+def then(run: Run) -> str:
+    """What to type after a training."""
+    path = run.config["data"].get("path")
+    return f"regard predict {run.path} {path or 'graph.npz'}"

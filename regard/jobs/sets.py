@@ -1,0 +1,123 @@
+"""Sets: clouds, tables and made tasks in, classifiers, regressions and clusterings out."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from regard import names
+from regard.config import from_dict, to_dict
+from regard.data.batch import Ids, generator
+from regard.data.clouds import read_cloud
+from regard.data.long_tables import read_long
+from regard.data.made_sets import CLUSTERS
+from regard.data.sets import SetsConfig, SetsForm, prepare_sets
+from regard.jobs.job import Answer, Job, Reading
+from regard.models.sets import MLPConfig, SetTransformerConfig
+from regard.recipes.sets import KINDS
+from regard.run import Run, load_model
+from regard.training.mixture import Mixture, read_mixture
+from regard.training.task import Classify, Regress, Task
+
+
+def prepared(recipe: Any, reading: Reading) -> Job:
+    """Read the sets, then make model, task and source to their measure."""
+    seed, batch = recipe.train.seed, recipe.train.batch
+    corpus = prepare_sets(recipe.data, seed=seed, note=reading.note)
+    kind = next(name for name, cls in KINDS.items() if cls is type(recipe))
+    model = names.find("models", kind)(measured(recipe.model, corpus.form))
+    labels = {"labels": list(corpus.form.answers)} if corpus.form.asks == "classes" else {}
+    return Job(
+        kind=kind, model=model, task=task_of(corpus.form), source=corpus.source(batch, seed),
+        about=corpus.describe() | labels | {"form": to_dict(corpus.form)},
+    )
+
+
+def measured(config: Any, form: SetsForm) -> Any:
+    """A model's config with what the data decides."""
+    outputs = {"classes": len(form.answers), "numbers": len(form.answers), "clusters": CLUSTERS * 5}[form.asks]
+    found: dict[str, Any] = {"features": len(form.features), "outputs": outputs}
+    if isinstance(config, MLPConfig):
+        if form.each:
+            raise ValueError("an mlp answers for a whole set, and here every thing has a target; choose another --model")
+        return replace(config, size=form.size, **found)
+    if isinstance(config, SetTransformerConfig):
+        if form.asks == "clusters":  # a seed for each of them, which have to agree who takes which
+            found |= {"outputs": 5, "seeds": CLUSTERS, "after": max(1, config.after)}
+        elif config.seeds > 1 and not form.each:
+            raise ValueError(f"a classifier or a regression has one seed, got --model.seeds {config.seeds}")
+    return replace(config, each=form.each, **found)
+
+
+def task_of(form: SetsForm) -> Task:
+    if form.asks == "clusters":
+        return Mixture(CLUSTERS)
+    return Classify() if form.asks == "classes" else Regress(form.target_scale, form.answers)
+
+
+# ── answers ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+@torch.no_grad()
+def predict(run: Run, given: Sequence[str]) -> list[Answer]:
+    """For each cloud, or each set of each table, what the model says of it."""
+    form = from_dict(SetsForm, run.config["corpus"]["form"])
+    config, model = run.section(SetsConfig, "data"), load_model(run)
+    return [answer(model, form, points, name) for path in given for name, points in sets_of(path, config, form)]
+
+
+def sets_of(path: str, config: SetsConfig, form: SetsForm) -> Iterator[tuple[str, Ids]]:
+    """The sets of a file: those of a table if the model learned from one, else the one cloud that it holds."""
+    if not os.path.isfile(path):
+        raise FileNotFoundError(f"there is no file {path}; give files of sets such as the model learned from")
+    if config.path is not None and not os.path.isdir(os.path.expanduser(config.path)) and not form.fitted:
+        table = read_long(path, config.id, None, form.features)
+        for number, name in enumerate(table.sets):
+            yield f"{path}: {name}", table.points[table.starts[number] : table.starts[number + 1]]
+    else:
+        cloud = read_cloud(path, form.size if form.fitted else None, generator(0))
+        yield path, cloud.points
+
+
+def answer(model: nn.Module, form: SetsForm, points: Ids, name: str) -> Answer:
+    try:
+        x = torch.from_numpy(form.read(points))[None]
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from error
+    out: Tensor = model(x)[0]
+    if form.asks == "clusters":
+        return Answer(given=name, each=tuple(clusters(out, points.shape[1])))
+    if not form.each:
+        return say(name, out, form)
+    return Answer(given=name, each=tuple(say(f"thing {i + 1}", row, form) for i, row in enumerate(out)))
+
+
+def say(name: str, out: Tensor, form: SetsForm) -> Answer:
+    """Probabilities of classes, the likeliest first, or numbers in their own units."""
+    if form.asks == "classes":
+        shares = out.softmax(-1)
+        order = shares.argsort(descending=True).tolist()
+        return Answer(given=name, labels={form.answers[i]: shares[i].item() for i in order})
+    numbers = out.double().numpy() * np.array(form.target_scale) + np.array(form.target_centre)
+    return Answer(given=name, values=dict(zip(form.answers, numbers.tolist(), strict=True)))
+
+
+def clusters(out: Tensor, d: int) -> Iterator[Answer]:
+    found = read_mixture(out[None], CLUSTERS, d)
+    for i in found.share[0].argsort(descending=True).tolist():
+        places = {f"middle {axis + 1}": found.middle[0, i, axis].item() for axis in range(d)}
+        widths = {f"deviation {axis + 1}": found.deviation[0, i, axis].item() for axis in range(d)}
+        yield Answer(given=f"cluster {i + 1}", values={"share": found.share[0, i].exp().item(), **places, **widths})
+
+
+def then(run: Run) -> str:
+    """What to type after a training."""
+    config = run.section(SetsConfig, "data")
+    table = config.path is not None and not Path(config.path).expanduser().is_dir()
+    return f"regard predict {run.path} {'more.csv' if table else 'cloud.npy'}"

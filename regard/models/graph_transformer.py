@@ -1,0 +1,235 @@
+"""A transformer of graphs: nodes attend to their neighbours, or to all nodes of their graph with a bias for their distance."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, Self
+
+import torch
+from torch import Tensor, nn
+
+from regard.attention.biases import Bias, Distance
+from regard.attention.mask import Mask
+from regard.attention.masks import Padding
+from regard.models.graphs import answered
+from regard.models.sequences import check_names, check_whole, seeded
+from regard.nn.block import Pre
+from regard.nn.graph import Graph
+from regard.nn.graph_pool import GraphPool, Pairs, membership
+from regard.nn.mlp import make_mlp
+from regard.nn.node_attention import Kernels, NodeAttention
+from regard.nn.node_places import adjacency, returns, spectrum, steps_apart
+from regard.nn.norm import NORMS
+from regard.nn.sparse import Sparse, through
+from regard.shapes import expect
+from regard.symmetry.groups import Group, Permutations
+from regard.symmetry.roles import Roles
+
+
+@dataclass(frozen=True, kw_only=True)
+class GraphTransformerConfig:
+    """A transformer whose tokens are the nodes of graphs."""
+
+    features: int  # numbers of each node
+    outputs: int  # numbers that come out
+    dim: int = 64  # width of the stream
+    depth: int = 3  # blocks
+    heads: int = 4  # of attention, in each block
+    attention: Literal["edges", "full"] = "full"  # nodes see their neighbours and themselves, or all nodes of their graph
+    bias: Literal["none", "distance"] = "distance"  # a learned number for each number of steps apart; for full attention
+    farthest: int = 5  # steps that are told apart; beyond, all is equally far
+    position: Literal["none", "laplacian", "walk"] = "laplacian"  # where a node is: spectral kernels, or walks that return
+    places: int = 8  # eigenvectors, or lengths of walks
+    norm: Literal["layernorm", "rmsnorm"] = "layernorm"  # which norm, before each part of a block
+    mlp: Literal["relu", "leaky", "gelu", "relu2", "swiglu"] = "gelu"  # which activation, inside the MLP
+    dropout: float = 0.0  # share of weights, hidden channels and branches dropped in training
+    level: Literal["node", "edge", "graph"] = "node"  # an answer for each node, each pair of nodes, or each graph
+    pool: Literal["sum", "mean", "max", "attention"] = "mean"  # of the nodes of a graph
+    ordered: bool = False  # of pairs: (i, j) may be answered otherwise than (j, i)
+
+    def __post_init__(self) -> None:
+        check_names(self)
+        check_whole(self, "features", "outputs", "dim", "depth", "heads", "farthest", "places")
+        if self.dim % self.heads:
+            raise ValueError(f"dim must be a multiple of heads, got dim={self.dim} and heads={self.heads}")
+        if not 0.0 <= self.dropout < 1.0:
+            raise ValueError(f"dropout must be at least 0 and less than 1, got {self.dropout}")
+        if self.attention == "edges" and self.bias != "none":
+            raise ValueError("a bias of distance is for attention='full': along edges every distance is 1; use bias='none'")
+
+
+class Layout(NamedTuple):
+    """Graphs as rows of a batch: where each node of the disjoint graph goes, and which slots are real."""
+
+    of: Tensor  # n
+    place: Tensor  # n
+    real: Tensor  # bool b m
+
+    def rows(self, h: Tensor) -> Tensor:
+        """n … -> b m …, zeros where nothing is"""
+        return h.new_zeros(*self.real.shape, *h.shape[1:]).index_put((self.of, self.place), h)
+
+
+class Known(NamedTuple):
+    """What follows from edges and graphs alone; found out once for a graph that is given again."""
+
+    of: Tensor
+    graphs: int
+    layout: Layout
+    apart: Tensor | None  # b m m: steps from one node to another
+    returns: Tensor | None  # n places: walks that come back
+    spectrum: tuple[Tensor, Tensor, Tensor] | None  # n k, b k, b k: see `spectrum`
+
+
+class Places(nn.Module):
+    """Where a node is, added to what it holds; and, from the Laplacian, kernels for the scores of each block.   n d -> n d
+
+    A node's own number is Σ_r g_l(λ_r) v_ir², the diagonal of a kernel, or how likely walks return to it.
+    """
+
+    def __init__(self, config: GraphTransformerConfig) -> None:
+        super().__init__()
+        self.heads, self.depth, self.count = config.heads, config.depth, config.places
+        self.read = nn.Linear(config.places, config.dim)
+        self.filter: nn.Module | None = None
+        if config.position == "laplacian":
+            outs = config.places + config.depth * config.heads
+            self.filter = nn.Sequential(nn.Linear(1, 32), nn.GELU(), nn.Linear(32, outs))
+
+    def forward(self, h: Tensor, known: Known) -> tuple[Tensor, list[Kernels] | None]:
+        """What nodes hold, and the kernels of each block as n h k and n k."""
+        if self.filter is None:
+            assert known.returns is not None
+            return h + self.read(known.returns.to(h.dtype)), None
+        assert known.spectrum is not None
+        vectors, values, cut = (each.to(h.dtype) for each in known.spectrum)
+        factors = (self.filter(values[..., None]) * cut[..., None])[known.of]  # n k outs, zero where a space may be cut through
+        own = torch.einsum("nk,nkl->nl", vectors.square(), factors[..., : self.count])
+        each = factors[..., self.count :].unflatten(-1, (self.depth, self.heads))
+        kernels = [Kernels(torch.einsum("nk,nkh->nhk", vectors, each[:, :, i]), vectors) for i in range(self.depth)]
+        return h + self.read(own), kernels
+
+
+class Block(nn.Module):
+    """x + attend(norm x), then x + mlp(norm x).   b n d -> b n d"""
+
+    def __init__(self, config: GraphTransformerConfig) -> None:
+        super().__init__()
+        attention = NodeAttention(config.dim, config.heads, dropout=config.dropout)
+        self.attention = Pre(NORMS[config.norm](config.dim), attention, config.dropout)
+        self.mlp = Pre(NORMS[config.norm](config.dim), make_mlp(config.mlp, config.dim, None, config.dropout), config.dropout)
+
+    def forward(self, x: Tensor, mask: Mask | None, bias: Bias | None, kernels: Kernels | None) -> Tensor:
+        out: Tensor = self.mlp(self.attention(x, mask=mask, bias=bias, kernels=kernels))
+        return out
+
+
+class GraphTransformer(nn.Module):
+    """Nodes attend to nodes.   n features, 2 e -> n outputs, p outputs or graphs outputs
+
+    Relabelling nodes, in the edges too, moves the answers of nodes along, and changes no answer of a pair or of a graph. That
+    holds for repeated eigenvalues of the Laplacian, too: see `nn/node_places.py`. With full attention, a distance bias or a
+    position, memory grows with the square of the largest graph; attention='edges' and position='none' is linear.
+    """
+
+    Config = GraphTransformerConfig
+
+    def __init__(self, config: GraphTransformerConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.embed = nn.Linear(config.features, config.dim)
+        self.places = None if config.position == "none" else Places(config)
+        self.blocks = nn.ModuleList(Block(config) for _ in range(config.depth))
+        steps = config.farthest + 1
+        biases = config.depth if config.bias == "distance" else 0
+        self.biases = nn.ModuleList(Distance(config.heads, farthest=steps, steps=steps) for _ in range(biases))
+        self.norm = NORMS[config.norm](config.dim)
+        self.pool = GraphPool(config.pool, config.dim, config.heads) if config.level == "graph" else None
+        if config.level == "edge":
+            self.head: nn.Module = Pairs(config.dim, config.outputs, ordered=config.ordered)
+        else:
+            self.head = nn.Linear(config.dim, config.outputs)
+
+    @property
+    def symmetry(self) -> Group:
+        """Any other names of the nodes."""
+        return Permutations()
+
+    @property
+    def roles(self) -> Roles:
+        """What each input is, for `check`."""
+        return Roles(nodes="x", edges="edges")
+
+    def forward(
+        self,
+        x: Tensor,
+        edges: Tensor | Graph,
+        *,
+        of: Tensor | None = None,
+        graphs: int | None = None,
+        pairs: Tensor | None = None,
+    ) -> Tensor:
+        """As GraphNet: edges 2 e or a Graph, of: the graph of each node, graphs: how many, pairs 2 p: whom an answer is for."""
+        n, _ = expect(x, "n d", name="x", d=self.config.features)
+        graph = Graph.of(edges, n)
+        h = through(self.embed, x if x.layout is torch.strided else Sparse.of(x))
+        known = self.known(graph, h, of, graphs)
+        h, kernels = (h, None) if self.places is None else self.places(h, known)
+        layout, full = known.layout, self.config.attention == "full"
+        mask: Mask | None = graph.looped.mask
+        if full:
+            mask = None if of is None else Padding(layout.real)
+        rows = layout.rows if full else lambda each: each[None]
+        y = rows(h)
+        for i, block in enumerate(self.blocks):
+            bias = self.biases[i].over(known.apart) if known.apart is not None else None  # type: ignore[operator]
+            laid = None if kernels is None else Kernels(rows(kernels[i].here).transpose(1, 2), rows(kernels[i].there))
+            y = block(y, mask, bias, laid)
+        h = self.norm(y[layout.of, layout.place] if full else y[0])
+        return answered(h, self.pool, self.head, graph, of, graphs, pairs)
+
+    def known(self, graph: Graph, h: Tensor, of: Tensor | None, graphs: int | None) -> Known:
+        """Everything that needs no weights, from the graph's own memory if it is there."""
+        member, count = membership(h, of, graphs)
+        config = self.config
+        key = (config.attention, config.bias, config.farthest, config.position, config.places)
+        held = graph.kept.get(key)
+        if held is not None and held.graphs == count and torch.equal(held.of, member):
+            return held
+        layout = laid_out(member, count, of is None)
+        apart = walks = spectral = None
+        if config.bias != "none" or config.position != "none":
+            linked = adjacency(graph.edges, layout.of, layout.place, (layout.real.shape[0], layout.real.shape[1]))
+            exact = torch.float64 if h.device.type != "mps" else torch.float32
+            if config.bias != "none":
+                apart = steps_apart(linked, config.farthest)
+            if config.position == "walk":
+                walks = returns(linked, config.places, exact)[layout.of, layout.place]
+            elif config.position == "laplacian":
+                vectors, values, cut = spectrum(linked, layout.real, config.places, exact)
+                spectral = vectors[layout.of, layout.place], values, cut
+        found = Known(member, count, layout, apart, walks, spectral)
+        if not torch.compiler.is_compiling():
+            graph.kept[key] = found
+        return found
+
+    @classmethod
+    def tiny(cls) -> tuple[Self, dict[str, Any]]:
+        """A small one, and inputs for it: model(**inputs)."""
+        draw = torch.Generator().manual_seed(0)
+        config = GraphTransformerConfig(features=3, outputs=5, dim=16, depth=2, heads=2, places=4, farthest=3)
+        x, edges = torch.randn(11, 3, generator=draw), torch.randint(11, (2, 26), generator=draw)
+        return seeded(cls, config), {"x": x, "edges": edges}
+
+
+def laid_out(of: Tensor, graphs: int, single: bool) -> Layout:
+    """A row for each graph, as long as the largest."""
+    n = of.shape[0]
+    if single:
+        return Layout(of, torch.arange(n, device=of.device), torch.ones(graphs, n, dtype=torch.bool, device=of.device))
+    order = torch.argsort(of, stable=True)
+    counts = torch.bincount(of, minlength=graphs)
+    place = torch.empty_like(of)
+    place[order] = torch.arange(n, device=of.device) - (counts.cumsum(0) - counts)[of[order]]
+    longest = int(counts.max()) if graphs and n else 0
+    return Layout(of, place, torch.arange(longest, device=of.device) < counts[:, None])

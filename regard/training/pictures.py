@@ -1,0 +1,95 @@
+"""Classes of pictures: bytes become numbers on the device, changed a little in training, seen in several ways when judged."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from regard.data.augment import AugmentConfig, changed, mixed
+from regard.data.batch import Batch
+from regard.training.task import Classify, Count, call
+
+Views = Literal["one", "flip", "shifts", "turns"]
+SHIFT = 16  # of the side: how far a shifted view is moved
+
+
+def shifted(x: Tensor) -> list[Tensor]:
+    far = max(1, x.shape[-1] // SHIFT)
+    padded = F.pad(x, (far, far, far, far), mode="replicate")
+    h, w = x.shape[-2:]
+    return [padded[..., i : i + h, j : j + w] for i, j in ((far, far), (0, far), (2 * far, far), (far, 0), (far, 2 * far))]
+
+
+VIEWS: dict[str, Callable[[Tensor], Sequence[Tensor]]] = {
+    "one": lambda x: (x,),
+    "flip": lambda x: (x, x.flip(-1)),
+    "shifts": shifted,
+    "turns": lambda x: [torch.rot90(x, k, (-2, -1)) for k in range(4)],
+}
+
+
+class ClassifyPictures(Classify):
+    """−Σ_c w_c t_c log softmax(logits)_c, where t is the label, smoothed, or that of two pictures that were mixed.
+
+    mean, deviation  of each channel, where 1 is white: what bytes are scaled by
+    weights          of the classes, 1 on average over the training pictures; None: all 1
+    """
+
+    def __init__(
+        self,
+        classes: int,
+        mean: Sequence[float],
+        deviation: Sequence[float],
+        *,
+        augment: AugmentConfig | None = None,
+        smoothing: float = 0.0,
+        weights: Sequence[float] | None = None,
+        views: Views = "one",
+    ) -> None:
+        self.classes = classes
+        self.mean, self.deviation = (torch.tensor(each).view(1, -1, 1, 1) for each in (mean, deviation))
+        self.augment, self.smoothing, self.views = augment or AugmentConfig(), smoothing, views
+        self.weights = None if weights is None else torch.tensor(weights)
+
+    def scaled(self, pixels: Tensor) -> Tensor:
+        """Bytes as numbers around 0.   uint8 b c h w -> b c h w"""
+        return (pixels.float() / 255 - self.mean.to(pixels.device)) / self.deviation.to(pixels.device)
+
+    def loss(self, model: nn.Module, batch: Batch) -> tuple[Tensor, Count]:
+        x = changed(self.scaled(batch.tokens), self.augment)
+        if not (self.augment.mixup or self.augment.cutmix):
+            return self.against(call(model, replace(batch, tokens=x)), batch.target), len(x)
+        x, shares = mixed(x, F.one_hot(batch.target, self.classes).to(x.dtype), self.augment)
+        return self.against(call(model, replace(batch, tokens=x)), shares), len(x)
+
+    def against(self, logits: Tensor, target: Tensor) -> Tensor:
+        weights = None if self.weights is None else self.weights.to(logits.device)
+        total = F.cross_entropy(logits.float(), target, weights, label_smoothing=self.smoothing, reduction="sum")
+        return total / len(logits)
+
+    def measure(self, model: nn.Module, batches: Iterable[Batch]) -> dict[str, float]:
+        return super().measure(_Seen(model, self), batches)
+
+    def confusion(self, model: nn.Module, batches: Iterable[Batch], classes: int) -> Tensor:
+        return super().confusion(_Seen(model, self), batches, classes)
+
+    def answers(self, model: nn.Module, pixels: Tensor) -> Tensor:
+        """Log-probabilities of the classes, of all views together.   uint8 b c h w -> b classes"""
+        seen = [model(view).float().log_softmax(-1) for view in VIEWS[self.views](self.scaled(pixels))]
+        return torch.stack(seen).logsumexp(0).log_softmax(-1) if len(seen) > 1 else seen[0]
+
+
+class _Seen(nn.Module):
+    """A model that is given bytes, and looks in several ways."""
+
+    def __init__(self, model: nn.Module, task: ClassifyPictures) -> None:
+        super().__init__()
+        self.model, self.task = model, task
+
+    def forward(self, pixels: Tensor) -> Tensor:
+        return self.task.answers(self.model, pixels)

@@ -1,0 +1,106 @@
+"""Pictures as batches: decoded once, the same by number, damaged ones named, splits that do not touch."""
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from regard.data import images as module
+from regard.data.albums import TEST, TRAIN, VALIDATION
+from regard.data.images import Files, Held, ImagesConfig, prepare
+from regard.data.pictures import read
+
+
+@pytest.fixture
+def pictures(tmp_path):
+    """Forty pictures of two classes, each with a colour of its own; two of them damaged."""
+    draw = np.random.default_rng(0)
+    for i in range(40):
+        place = tmp_path / "data" / ("cats" if i % 2 else "dogs")
+        place.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(draw.integers(0, 256, (20 + i % 3, 24, 3)).astype(np.uint8)).save(place / f"{i:02}.png")
+    (tmp_path / "data" / "cats" / "bad.png").write_text("no picture")
+    (tmp_path / "data" / "dogs" / "bad.png").write_bytes((tmp_path / "data" / "dogs" / "00.png").read_bytes()[:400])
+    return tmp_path
+
+
+def prepared(folder, **how):
+    how.setdefault("path", str(folder / "data"))
+    return prepare(ImagesConfig(**how), seed=0, cache=folder)
+
+
+def test_batches_hold_the_files_and_their_classes(pictures):
+    found = prepared(pictures, size=16)
+    assert isinstance(found.store, Held) and found.channels == 3 and len(found.album) == 40
+    batch = found.source(8, 0).batch(3)
+    assert batch.tokens.dtype == torch.uint8 and batch.tokens.shape == (8, 3, 16, 16)
+    pairs = zip(found.album.files, found.album.classes, strict=True)
+    where = {read(path, 16, 3, "crop").tobytes(): number for path, number in pairs}
+    assert [where[each.numpy().tobytes()] for each in batch.tokens] == batch.target.tolist()
+
+
+def test_the_same_step_is_the_same_batch_and_decoding_each_time_changes_nothing(pictures):
+    one, other = prepared(pictures, size=16).source(8, 5), prepared(pictures, size=16, decoded="never").source(8, 5)
+    assert isinstance(other._images.store, Files)
+    for step in (7, 0, 1, 7, 2):
+        a, b = one.batch(step), other.batch(step)
+        assert torch.equal(a.tokens, b.tokens) and torch.equal(a.target, b.target)
+    assert sum(len(each.target) for each in other.validation()) == 4
+
+
+def test_pictures_are_decoded_once(pictures, monkeypatch):
+    first = prepared(pictures, size=16)
+    monkeypatch.setattr(module, "read", None)
+    again = prepared(pictures, size=16)
+    assert np.array_equal(first.store.pixels, again.store.pixels) and first.skipped == again.skipped
+    changed = pictures / "data" / "cats" / "01.png"
+    Image.new("RGB", (20, 20), "red").save(changed)
+    with pytest.raises(TypeError):  # it would have to be read anew
+        prepared(pictures, size=16)
+
+
+def test_damaged_files_are_named_and_skipped_or_stop_the_run(pictures):
+    skipped = prepared(pictures, size=16).skipped
+    assert len(skipped) == 2 and all("bad.png" in each for each in skipped)
+    with pytest.raises(ValueError, match=r"bad\.png is (no picture|damaged).*take it away, or use --data\.damaged skip"):
+        prepared(pictures, size=16, damaged="stop")
+
+
+def test_splits_do_not_touch_and_every_class_is_in_each(pictures):
+    found = prepared(pictures, size=16, validation=0.25)
+    rows = [set(found.rows(split).tolist()) for split in (TRAIN, VALIDATION, TEST)]
+    assert not rows[0] & rows[1] and len(rows[1]) == 10 and not rows[2]
+    for each in rows[:2]:
+        assert set(found.album.classes[sorted(each)].tolist()) == {0, 1}
+
+
+def test_size_and_colour_follow_the_pictures(pictures):
+    found = prepared(pictures)
+    assert (found.size, found.channels) == (16, 3)  # the shorter side is 20 to 22
+    assert prepared(pictures, channels="grey").channels == 1
+    digits = prepared(pictures, path=None)
+    assert (digits.size, digits.channels) == (8, 1)
+    large = prepared(pictures, path=None, size=12, channels="colour")
+    assert large.store.take(np.arange(3)).shape == (3, 3, 12, 12)
+
+
+def test_mean_and_deviation_are_those_of_the_training_pictures(pictures):
+    found = prepared(pictures, size=16)
+    x = found.store.take(found.rows(TRAIN)) / 255
+    assert np.allclose(found.mean, x.mean((0, 2, 3))) and np.allclose(found.deviation, x.std((0, 2, 3)))
+
+
+def test_nothing_readable_is_said(tmp_path):
+    for name in ("a", "b"):
+        (tmp_path / "data" / name).mkdir(parents=True)
+        (tmp_path / "data" / name / "x.png").write_text("no")
+    with pytest.raises(ValueError, match="none of the 2 pictures of .* can be read; the first: .* is no picture"):
+        prepared(tmp_path, size=8)
+
+
+@pytest.mark.parametrize("how, words", [
+    ({"size": 0}, "size of ImagesConfig must be a number above zero"), ({"validation": 1.0}, "from 0 to below 1"),
+    ({"picture": "label"}, "must be two columns")])
+def test_options_that_cannot_be(how, words):
+    with pytest.raises(ValueError, match=words):
+        ImagesConfig(**how)
