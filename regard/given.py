@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 Called = Callable[[int], str]  # a token id, or the number of a class -> what it is called
+Kind = Literal["text", "image", "points", "graph", "fixed"]
 
 
 @dataclass(frozen=True)
@@ -22,8 +23,29 @@ class Tokens:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Cloud:
+    """The things of a set: which input holds them, and what their numbers are called."""
+
+    input: str  # vectors 1 n d
+    rows: Tensor  # n d: their numbers as they came, perhaps before they were scaled
+    columns: tuple[str, ...]  # of the d numbers
+    mask: str | None = None  # 1 n beside them; all are real
+
+
+@dataclass(frozen=True, kw_only=True)
+class Network:
+    """The nodes of a graph and the edges between them, source → target."""
+
+    nodes: str  # the input that holds the nodes, n d
+    edges: Tensor  # 2 e
+    labels: tuple[str, ...]  # what each node is called
+    truth: tuple[str | None, ...] | None = None  # the class of each node, as far as it is known
+    centre: int | None = None  # the node around which a large graph is drawn; None: one with a dozen neighbours
+
+
+@dataclass(frozen=True, kw_only=True)
 class Given:
-    """One row of input.
+    """One row of input: a text, a picture, a set of things (`cloud`), or a graph (`network`), which has no rows.
 
     The first of the streams is what the output follows; of an encoder and a decoder that is what the decoder reads.
     `answers` says what the output is: logits of the next token, of the token itself (filled in), or of classes.
@@ -31,12 +53,15 @@ class Given:
 
     inputs: dict[str, Any]
     streams: tuple[Tokens, ...] = ()
-    kind: Literal["text", "image", "fixed"] = "fixed"
+    kind: Kind = "fixed"
     ids: str | None = None  # the input that holds the ids of the first stream
     text: str | None = None
     target: str | None = None
+    pixels: str = "pixel_values"  # the input that holds a picture
     picture: Tensor | None = None  # what the model sees, as 3 h w in 0 … 1
     grid: tuple[int, int] | None = None  # rows and columns of patches
+    cloud: Cloud | None = None
+    network: Network | None = None
     answers: Literal["next", "filled", "classes"] | None = None
     called: Called | None = None
     notes: tuple[str, ...] = ()
@@ -53,6 +78,21 @@ class Given:
         labels = tuple(first.labels[i] for i in order)
         inputs = self.inputs | {self.ids: self.inputs[self.ids][:, list(order)]}
         return replace(self, inputs=inputs, streams=(replace(first, labels=labels), *others))
+
+    def centred(self, node: int) -> Given:
+        """The same graph, drawn around another node."""
+        if self.network is None:
+            raise ValueError("only a graph can be drawn around a node")
+        count = len(self.network.labels)
+        if not 0 <= node < count:
+            raise ValueError(f"nodes are numbered 0 … {count - 1}, got {node}")
+        return replace(self, network=replace(self.network, centre=node))
+
+    def with_things(self, x: Tensor) -> dict[str, Any]:
+        """The inputs with other things of the set, perhaps more or fewer.   1 n d"""
+        assert self.cloud is not None
+        mask = {} if self.cloud.mask is None else {self.cloud.mask: fitted(self.inputs[self.cloud.mask], *x.shape[:2])}
+        return self.inputs | mask | {self.cloud.input: x}
 
     def with_ids(self, ids: Tensor) -> dict[str, Any]:
         """The inputs with other ids of the first stream, perhaps more or fewer; what goes along with them fits itself."""

@@ -81,6 +81,7 @@ _KINDS: dict[str, Kind] = {
         "none": ("positions:Nothing", "no position: tokens stay a set"),
         "sinusoidal": ("positions:Sinusoidal", "adds sines on even and cosines on odd channels"),
         "learned": ("positions:Learned", "adds one learned vector for each place"),
+        "grid": ("positions:LearnedGrid", "adds a learned vector for row and column, and for places between"),
         "concatenated": ("positions:Concatenated", "appends another position's vector instead of adding it"),
         "rotary": ("positions:Rotary", "turns q and k by where · frequency: scores know differences only"),
     })),
@@ -89,6 +90,7 @@ _KINDS: dict[str, Kind] = {
         "relative": ("biases:Relative", "a learned vector for each clipped difference, in keys and values (Shaw)"),
         "buckets": ("biases:Buckets", "a learned number for each bucket of differences, wider far away (T5)"),
         "distance": ("biases:Distance", "a learned number for each distance, in space or along edges"),
+        "offsets": ("biases:Offsets", "a learned number for each difference in row and column (Swin)"),
     })),
     "kernels": Kind("how attention is computed; all give the same numbers", _at("regard.attention.kernels", {
         "reference": ("reference:reference", "the definition: dense, and easy to read"),
@@ -120,6 +122,7 @@ _KINDS: dict[str, Kind] = {
     "embeddings": Kind("what comes in -> b n d", _at("regard.nn", {
         "tokens": ("embed:TokenEmbedding", "one learned vector for each token id"),
         "steps": ("embed:StepEmbedding", "a linear map of each real-valued step"),
+        "patches": ("patches:PatchEmbedding", "a linear map of each square of a picture"),
     })),
     "memories": Kind("the road to attention: a sequence summed up in one vector", _at("regard.nn", {
         "composite": ("memory:Composite", "Σ θᵀx̄_i: everything counts the same"),
@@ -136,13 +139,22 @@ _KINDS: dict[str, Kind] = {
         "graphnet": ("graphs:GraphNet", "nodes hear from neighbours: graph convolution, GCN, GAT, GATv2", "permutations"),
         "graphtransformer": ("graph_transformer:GraphTransformer", "nodes attend along edges, or to all with distances and "
                              "spectral places", "permutations"),
+        "lenet": ("convnets:LeNet", "two convolutions, then linear layers that know every place", "nothing"),
+        "resnet": ("convnets:ResNet", "residual convolutions; around the border they keep shifts", "shifts by multiples of 2"),
+        "densenet": ("convnets:DenseNet", "each layer sees all before it; keeps what ResNet keeps", "shifts by multiples of 2"),
+        "groupcnn": ("groupcnn:GroupCNN", "filters in all their poses, p4 or p4m",
+                     "quarter turns and reflections and shifts by multiples of 2"),
+        "vit": ("images:ViT", "patches attend to each other; without positions a bag of them",
+                "permutations and shifts by multiples of 4"),
+        "swin": ("windows:Swin", "attention in windows that shift; cost linear in the picture", "nothing"),
         "decoder": ("sequences:Decoder", "predicts the next token: GPT and Llama by parts; causal", "shifts"),
         "encoder": ("sequences:Encoder", "reads both ways: fills in masked tokens, or classifies (BERT)", "shifts"),
     })),
     "recipes": Kind("what regard train takes: a kind of data, with good defaults for it", _at("regard.recipes", {
         "text": ("text:recipe", "a language model of your text, or a classifier of texts with labels"),
-        "sets": ("sets:recipe", "a model of point clouds, of tables of things that belong together, or of a made task"),
-        "graphs": ("graphs:recipe", "answers for nodes, edges or graphs of your edge lists, or of linked digits"),
+        "sets": ("sets:recipe", "a model of point clouds, of tables in long form, or of sets that are made"),
+        "images": ("images:recipe", "a classifier of your pictures: ViT, Swin, or convolutions that know about turns"),
+        "graphs": ("graphs:recipe", "answers for nodes, edges or whole graphs, from edge lists and other files"),
     })),
     "laws": Kind("what a model may promise; regard check measures it", _at("regard.symmetry", {
         "permutation": ("laws:PERMUTATION", "values move among the tokens, places stay: the output moves along, or stays"),

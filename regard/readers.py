@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import nn
 
 from regard.data import tokens as tokenizers
-from regard.given import Given, Tokens, numbered
+from regard.given import Given, Kind, Tokens, numbered
 from regard.run import Run
 
 FIRST_WORDS = "The animal didn't cross the street because it was too tired."
@@ -21,13 +21,13 @@ MASK = "[mask]"  # how a hidden token is written for models of ours
 class Reader(ABC):
     """Makes inputs for one model."""
 
-    kind: Literal["text", "image", "fixed"]
+    kind: Kind
     takes_target = False  # a second text: what a decoder has written
     longest: int | None = None  # tokens that the model takes at most
 
     @abstractmethod
     def read(self, given: str | bytes | None = None, target: str | None = None) -> Given:
-        """The input for this text, or this picture; None: an example."""
+        """The input for this text, or this file or its bytes; None: an example."""
 
     def fits(self, count: int, what: str) -> None:
         if not count:

@@ -19,6 +19,9 @@ from torch import Tensor, nn
 from regard import foreign, names
 from regard.foreign_readers import reader_of
 from regard.readers import Fixed, OwnText, Reader
+from regard.readers_of_pictures import OwnPicture
+from regard.readers_of_runs import reader_of_run
+from regard.readers_of_things import reader_of_things
 from regard.run import Run, load_model
 from regard.symmetry.roles import Roles, named
 from regard.symmetry.subject import first_line
@@ -110,12 +113,18 @@ def of_run(path: Path, seed: int, tokens: int | None, rows: int | None) -> Targe
     draw = torch.Generator().manual_seed(seed)
     if hasattr(model.config, "features"):
         inputs = {key: fitting(x, small.config, model.config, draw) for key, x in inputs.items()}
+    elif hasattr(model.config, "colours"):
+        side = int(model.config.size)
+        inputs = {key: torch.randn(len(x), int(model.config.colours), side, side, generator=draw) for key, x in inputs.items()}
     vocab, context = (getattr(model.config, name, None) for name in ("vocab", "context"))
     if vocab is not None:
         n = min(tokens or foreign.TOKENS, context or foreign.TOKENS)
         ids = torch.randint(vocab, (rows or foreign.ROWS, n), generator=draw)
         inputs = {key: ids if is_ids(x) else x for key, x in inputs.items()}
-    reader = OwnText(run, model) if run.tokenizer_file.exists() else Fixed(inputs)
+    text = OwnText(run, model) if run.tokenizer_file.exists() else None
+    picture = OwnPicture(run, model) if run.config.get("recipe") == "images" else None
+    things = reader_of_run(run, model, inputs) or reader_of_things(model, inputs, None)
+    reader = text or picture or things or Fixed(inputs)
     known = getattr(model, "symmetry", None), getattr(model, "roles", None)
     return Target(model, inputs, *known, path.resolve().name, reader, run)
 
@@ -152,7 +161,8 @@ def of_function(package: str, name: str) -> Target:
     if roles is not None and not isinstance(roles, Roles):
         raise ValueError(f"{whole} returned {type(roles).__name__} as roles; they should be regard.symmetry.roles.Roles")
     by_name = named(model, inputs)
-    return Target(model, by_name, symmetry, roles, whole, Fixed(by_name))
+    reader = reader_of_things(model, by_name, roles) or Fixed(by_name)
+    return Target(model, by_name, symmetry, roles, whole, reader)
 
 
 def found(package: str, name: str) -> Callable[[], Any]:

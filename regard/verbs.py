@@ -21,6 +21,7 @@ from regard.jobs.job import Answer, Job, Note, Reading, work
 from regard.look import page, plot, report
 from regard.look.live import Live
 from regard.look.plot import curves
+from regard.look.stills import still
 from regard.models.sequences import Encoder
 from regard.recipes.find import Recipe, family, find_recipe, of_run
 from regard.run import Run, TrainConfig, check_free, load_model
@@ -105,7 +106,7 @@ def train(
         run = Run.create(
             place,
             {"recipe": recipe, "kind": job.kind, "model": job.model.config, "data": asked.data, "train": asked.train}
-            | {"corpus": job.about}
+            | {"corpus": job.about, "unit": job.unit}
             | {name: value for name, value in more.items() if value is not None},
         )
     job.keep(run)
@@ -184,10 +185,13 @@ def changed(recipe: Recipe, settings: Mapping[str, Any]) -> Recipe:
         return recipe
     sections = configs.to_dict(recipe)
     for key, value in settings.items():
-        section, _, name = key.partition(".")
-        if section not in sections or not name:
+        section, *names = key.split(".")
+        if section not in sections or not names:
             raise ValueError(f"options are named section.name with a section among {', '.join(sections)}, got '{key}'")
-        sections[section][name] = value
+        place = sections[section]
+        for part in names[:-1]:  # of a section in a section: data.augment.flip
+            place = place[part] if isinstance(place.get(part), dict) else {}
+        place[names[-1]] = value
     made: Recipe = configs.from_dict(type(recipe), sections)
     return made
 
@@ -303,12 +307,12 @@ def look(
     out: str | os.PathLike[str],
     laws: bool = False,
 ) -> Path:
-    """What a model attends to, as a file: .html is a whole page, .png, .svg and .pdf are a still of all heads.
+    """What a model attends to, as a file: .html is a whole page, .png, .svg and .pdf are a still of all layers and heads.
 
         look("runs/mine", "Once upon a time", out="page.html")
         look("path/to/huggingface-vit", "cat.png", out="heads.svg")
 
-    given   a text, or the path of a text or an image file; None: an example
+    given   a text, the path of a file (text, image, points, graph), or of a graph the name of a node; None: an example
     answer  what the decoder of an encoder-decoder has written; None: what it writes itself
     laws    measure the laws of a model that is no run, too, which takes a while
     """
@@ -319,7 +323,7 @@ def look(
     data = live.show({}) | {"live": None}
     if suffix == ".html":
         return page.write(data, out)
-    return plot.save(plot.heads(live.latest().seen, title=str(data["title"])), out)
+    return plot.save(still(live.latest(), title=str(data["title"])), out)
 
 
 def living(

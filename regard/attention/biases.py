@@ -281,3 +281,36 @@ class Held(Bias):
 
     def fits(self, h: int, c: int, e: int, axes: int) -> None:
         self.by.fits(h, c, e, axes)
+
+
+class Offsets(Bias):
+    """A learned number a head for each difference in row and column, there − here, each clipped to ±reach (Swin).
+
+    Places have two axes, row and column. The table runs through the differences row by row, both from −reach on.
+    """
+
+    keeps = Shifts()
+
+    def __init__(self, heads: int, *, reach: int) -> None:
+        super().__init__()
+        if reach < 0:
+            raise ValueError(f"reach must be 0 or more, got {reach}")
+        self.heads, self.reach = heads, reach
+        self.table = nn.Parameter(torch.randn((2 * reach + 1) ** 2, heads) * 0.02)
+
+    def scores(self, q: Tensor, here: Side, there: Side) -> Tensor:
+        apart = [there.axis(i) - here.axis(i) for i in range(2)]
+        lost = None
+        if apart[0].is_floating_point():
+            lost = apart[0].isnan() | apart[1].isnan()
+            apart = [torch.nan_to_num(each).round().long() for each in apart]
+        rows, columns = (each.clamp(-self.reach, self.reach) + self.reach for each in apart)
+        index = (rows * (2 * self.reach + 1) + columns)[:, 0]  # b|1 n m
+        scores = self.table.index_select(0, index.flatten()).view(*index.shape, -1).permute(0, 3, 1, 2)
+        return scores if lost is None else scores.masked_fill(lost, 0)
+
+    def fits(self, h: int, c: int, e: int, axes: int) -> None:
+        if axes != 2:
+            raise ValueError(f"Offsets reads places on two axes, row and column, got where with {axes}")
+        if h != self.heads:
+            raise ValueError(f"Offsets was made for {self.heads} heads, got queries with {h}; use Offsets({h}, reach=...)")

@@ -43,11 +43,13 @@ class Mask:
     """Base of all masks. **True means may attend.**
 
     `keeps` is the symmetry that survives it. `static` says that it is a frozen dataclass of numbers: equal ones are the same
-    mask, so what is found out about its blocks can be kept.
+    mask, so what is found out about its blocks can be kept. `leaves` says that every query surely sees some key, so that no
+    kernel has to look for those that see none.
     """
 
     keeps: Group = Trivial()
     static: bool = False
+    leaves: bool = False
     kinds: ClassVar[dict[str, type[Mask]]] = {}
 
     def __init_subclass__(cls) -> None:

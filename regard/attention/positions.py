@@ -11,6 +11,7 @@ from functools import lru_cache
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.attention.kernels.precision import HALF
@@ -21,17 +22,22 @@ from regard.symmetry.groups import EVERYTHING, Group, Shifts, Trivial
 class Position(nn.Module):
     """Base of all positions.
 
-    `keeps`: the symmetry that survives it. `widens`: the channels it adds to a token. `turns`: it acts on queries and keys, so
-    that a query itself says where it is.
+    `keeps`: the symmetry that survives it. `axes`: how many numbers a place has. `widens`: the channels it adds to a token.
+    `turns`: it acts on queries and keys, so that a query itself says where it is.
     """
 
     keeps: Group = Trivial()
+    axes = 1
     widens = 0
     turns = False
 
     def place(self, x: Tensor, where: Tensor | None = None, first: int = 0) -> Tensor:
         """Act on tokens.  b n d -> b n (d + widens)"""
         return x
+
+    def forward(self, x: Tensor, where: Tensor | None = None, first: int = 0) -> Tensor:
+        """The same as `place`, as a call of the module, which is what hooks hear."""
+        return self.place(x, where, first)
 
     def turn(self, x: Tensor, where: Tensor | None = None, first: int = 0) -> Tensor:
         """Act on queries or keys.  b h n c -> b h n c"""
@@ -44,14 +50,27 @@ class Nothing(Position):
     keeps = EVERYTHING
 
 
-def coordinates(where: Tensor | None, first: int, n: int, b: int, device: torch.device, kind: str) -> Tensor:
-    """One coordinate a token.  b|1 n"""
+def coordinates(where: Tensor | None, first: int, n: int, b: int, device: torch.device, kind: str, axes: int = 1) -> Tensor:
+    """One coordinate a token, b|1 n, or one for each of several axes, b|1 n s"""
     if where is None:
+        if axes > 1:
+            raise ValueError(f"{kind} reads places on {axes} axes, and only those on one are known by themselves; give where")
         return torch.arange(first, first + n, device=device)[None]
     laid = spread(where, n, b, "where", device)
-    if laid.shape[-1] != 1:
-        raise ValueError(f"{kind} reads places on one axis, got where with {laid.shape[-1]}")
-    return laid[..., 0]
+    if laid.shape[-1] != axes:
+        on = "one axis" if axes == 1 else f"{axes} axes"
+        raise ValueError(f"{kind} reads places on {on}, got where with {laid.shape[-1]}")
+    return laid[..., 0] if axes == 1 else laid
+
+
+def check_axes(channels: int, axes: int, name: str) -> None:
+    """Each axis has an equal part of the channels, in pairs."""
+    if axes < 1:
+        raise ValueError(f"axes must be at least 1, got {axes}")
+    if channels % (2 * axes):
+        each = "" if axes == 1 else f" for each of {axes} axes"
+        fits = channels + 2 * axes - channels % (2 * axes)
+        raise ValueError(f"{name} must be even, two channels a pair{each}, got {channels}; the next one that fits is {fits}")
 
 
 def exact(device: torch.device) -> torch.dtype:
@@ -67,17 +86,17 @@ def frequencies(channels: int, base: float, device: torch.device) -> Tensor:
 class Code(Position):
     """A position that is a vector of `dim` numbers for each place, added to the token."""
 
-    def __init__(self, dim: int) -> None:
+    def __init__(self, dim: int, axes: int = 1) -> None:
         super().__init__()
-        self.dim = dim
+        self.dim, self.axes = dim, axes
 
     def code(self, where: Tensor) -> Tensor:
-        """b|1 n -> b|1 n dim, zeros where there is no place"""
+        """b|1 n -> b|1 n dim, zeros where there is no place; with several axes b|1 n s -> b|1 n dim"""
         raise TypeError(f"{type(self).__name__} must define code(where)")
 
     def codes(self, x: Tensor, where: Tensor | None, first: int) -> Tensor:
         b, n = x.shape[:2]
-        return self.code(coordinates(where, first, n, b, x.device, type(self).__name__)).to(x.dtype)
+        return self.code(coordinates(where, first, n, b, x.device, type(self).__name__, self.axes)).to(x.dtype)
 
     def place(self, x: Tensor, where: Tensor | None = None, first: int = 0) -> Tensor:
         if x.shape[-1] != self.dim:
@@ -86,17 +105,20 @@ class Code(Position):
 
 
 class Sinusoidal(Code):
-    """code_2i = sin(where·base^(−2i/d)), code_2i+1 = cos(the same): added to the token."""
+    """code_2i = sin(where·base^(−2i/d)), code_2i+1 = cos(the same): added to the token.
 
-    def __init__(self, dim: int, *, base: float = 10_000.0) -> None:
-        super().__init__(dim)
-        if dim % 2:
-            raise ValueError(f"dim must be even, a sine and a cosine each, got {dim}; the next one that fits is {dim + 1}")
+    With several axes each has an equal part of the channels, one after another, and is coded there by itself.
+    """
+
+    def __init__(self, dim: int, *, axes: int = 1, base: float = 10_000.0) -> None:
+        super().__init__(dim, axes)
+        check_axes(dim, axes, "dim")
         self.base = base
 
     def code(self, where: Tensor) -> Tensor:
-        angles = where[..., None].to(exact(where.device)) * frequencies(self.dim, self.base, where.device)
+        angles = where[..., None].to(exact(where.device)) * frequencies(self.dim // self.axes, self.base, where.device)
         code = torch.stack((angles.sin(), angles.cos()), -1).flatten(-2)
+        code = code if self.axes == 1 else code.flatten(-2)  # b n s d/s -> b n d
         return torch.nan_to_num(code, nan=0.0) if where.is_floating_point() else code
 
 
@@ -120,6 +142,37 @@ class Learned(Code):
         return code.masked_fill(where.isnan()[..., None], 0) if where.is_floating_point() else code
 
 
+class LearnedGrid(Code):
+    """A vector for each place of a grid, learned: added to the token. `where` is row and column, b n 2.
+
+    Whole numbers (an integer tensor) look vectors up. Places between, given as floats, get what a cubic curve through the
+    learned vectors has there: a picture of another resolution gives its places in units of the grid that was learned.
+    """
+
+    def __init__(self, sizes: tuple[int, int], dim: int) -> None:
+        super().__init__(dim, axes=2)
+        self.sizes = sizes
+        self.table = nn.Parameter(torch.randn(sizes[0] * sizes[1], dim) * 0.02)
+
+    def code(self, where: Tensor) -> Tensor:
+        height, width = self.sizes
+        if not where.is_floating_point():
+            rows, columns = where.long().unbind(-1)
+            looked = where.device.type == "cpu" and not torch.compiler.is_compiling() and where.numel() > 0
+            if looked and (int(where.min()) < 0 or int(rows.max()) >= height or int(columns.max()) >= width):
+                raise ValueError(
+                    f"a place is outside the grid of {height} × {width} that was learned; give places of a larger grid in its "
+                    f"units, as floats"
+                )
+            return self.table[rows * width + columns]
+        lost = where.isnan().any(-1, keepdim=True)
+        size = torch.tensor([height, width], dtype=where.dtype, device=where.device)
+        across = ((2 * where + 1) / size - 1).nan_to_num(0.0).flip(-1)  # x first, −1 to 1 from border to border
+        grid = self.table.T.view(1, self.dim, height, width).expand(len(where), -1, -1, -1)
+        found = F.grid_sample(grid, across[:, None].to(grid.dtype), "bicubic", "border", align_corners=False)  # b d 1 n
+        return found[:, :, 0].mT.masked_fill(lost, 0)
+
+
 class Concatenated(Position):
     """[x ; code]: the code of another position beside the token instead of on top of it.  b n d -> b n (d + code's width)"""
 
@@ -139,29 +192,30 @@ class Rotary(Position):
     """Pairs of channels of q and k turned by where·base^(−2i/c): scores then depend on where_i − where_j only.
 
     Pair i is (i, i + c/2), the two halves, or (2i, 2i + 1) with `interleaved=True`; other people's weights need the one
-    they were trained with.
+    they were trained with. With several axes each has an equal part of the channels, one after another, and turns it by itself.
     """
 
     keeps = Shifts()
     turns = True
 
-    def __init__(self, channels: int, *, base: float = 10_000.0, interleaved: bool = False) -> None:
+    def __init__(self, channels: int, *, axes: int = 1, base: float = 10_000.0, interleaved: bool = False) -> None:
         super().__init__()
-        if channels % 2:
-            raise ValueError(f"channels must be even to be turned in pairs, got {channels}")
-        self.channels, self.base, self.interleaved = channels, base, interleaved
+        check_axes(channels, axes, "channels")
+        self.channels, self.axes, self.base, self.interleaved = channels, axes, base, interleaved
 
     def turn(self, x: Tensor, where: Tensor | None = None, first: int = 0) -> Tensor:
         b, _, n, c = x.shape
         if c != self.channels:
             raise ValueError(f"Rotary was made for {self.channels} channels a head, got {c}")
         wide = torch.float32 if x.dtype in HALF else x.dtype
-        if where is None and not torch.compiler.is_compiling():
+        if where is None and self.axes == 1 and not torch.compiler.is_compiling():
             cos, sin = consecutive_turns(first, n, c, self.base, x.device, wide, self.interleaved)
         else:
-            places = coordinates(where, first, n, b, x.device, "Rotary")
-            cos, sin = turns(places, c, self.base, wide, self.interleaved)
-        return Turn.apply(x.to(wide), cos, sin, self.interleaved).to(x.dtype)
+            places = coordinates(where, first, n, b, x.device, "Rotary", self.axes)
+            each = [turns(places if self.axes == 1 else places[..., i], c // self.axes, self.base, wide, self.interleaved)
+                    for i in range(self.axes)]
+            cos, sin = each[0] if self.axes == 1 else (torch.cat(parts, -1) for parts in zip(*each, strict=True))
+        return Turn.apply(x.to(wide), cos, sin, self.interleaved, self.axes).to(x.dtype)
 
 
 class Turn(torch.autograd.Function):
@@ -173,22 +227,24 @@ class Turn(torch.autograd.Function):
     generate_vmap_rule = True
 
     @staticmethod
-    def forward(x: Tensor, cos: Tensor, sin: Tensor, interleaved: bool) -> Tensor:
-        return (x * cos).addcmul_(swapped(x, interleaved), sin)
+    def forward(x: Tensor, cos: Tensor, sin: Tensor, interleaved: bool, axes: int) -> Tensor:
+        return (x * cos).addcmul_(swapped(x, interleaved, axes), sin)
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor, Tensor, bool], output: Tensor) -> None:
-        _, cos, sin, ctx.interleaved = inputs
+    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor, Tensor, bool, int], output: Tensor) -> None:
+        _, cos, sin, ctx.interleaved, ctx.axes = inputs
         ctx.save_for_backward(cos, sin)
 
     @staticmethod
-    def backward(ctx: Any, dy: Tensor) -> tuple[Tensor, None, None, None]:
+    def backward(ctx: Any, dy: Tensor) -> tuple[Tensor, None, None, None, None]:
         cos, sin = ctx.saved_tensors
-        return (dy * cos).addcmul_(swapped(dy, ctx.interleaved), sin, value=-1), None, None, None
+        return (dy * cos).addcmul_(swapped(dy, ctx.interleaved, ctx.axes), sin, value=-1), None, None, None, None
 
 
-def swapped(x: Tensor, interleaved: bool) -> Tensor:
-    """The two channels of each pair exchanged.  ... c -> ... c"""
+def swapped(x: Tensor, interleaved: bool, axes: int = 1) -> Tensor:
+    """The two channels of each pair exchanged, in each of `axes` equal parts.  ... c -> ... c"""
+    if axes > 1 and not interleaved:
+        return swapped(x.unflatten(-1, (axes, -1)), interleaved).flatten(-2)
     return x.unflatten(-1, (-1, 2)).flip(-1).flatten(-2) if interleaved else x.roll(x.shape[-1] // 2, -1)
 
 

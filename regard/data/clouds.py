@@ -7,7 +7,7 @@ import os
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from regard.data.batch import Ids
 from regard.data.off import read_off
 from regard.data.pieces import read_lines
 from regard.data.ply import read_ply
-from regard.data.surface import sample_surface
+from regard.data.surface import Surface
 
 
 class Cloud(NamedTuple):
@@ -68,12 +68,18 @@ def _hidden(path: Path, root: Path) -> bool:
 # ── each kind of file ────────────────────────────────────────────────────────────────────────────────────────────────
 
 def _npy(path: str, count: int | None, random: np.random.Generator) -> Cloud:
-    return Cloud(_points(_numpy(path), path))
+    found = _numpy(path)
+    if not isinstance(found, np.ndarray):
+        raise ValueError(f"{path} holds several arrays; rename it to end in .npz")
+    return Cloud(_points(found, path))
 
 
 def _npz(path: str, count: int | None, random: np.random.Generator) -> Cloud:
     """Arrays `points` n d and, for a label of each point, `labels` n. A single array may have any name."""
-    with _numpy(path) as arrays:
+    arrays = _numpy(path)
+    if isinstance(arrays, np.ndarray):
+        raise ValueError(f"{path} holds one array; rename it to end in .npy")
+    with arrays:
         try:
             held = {name: arrays[name] for name in arrays.files}
         except (ValueError, zipfile.BadZipFile, EOFError, OSError) as error:
@@ -87,7 +93,7 @@ def _npz(path: str, count: int | None, random: np.random.Generator) -> Cloud:
     return Cloud(points, labels)
 
 
-def _numpy(path: str) -> np.lib.npyio.NpzFile | Ids:
+def _numpy(path: str) -> Any:
     try:
         return np.load(path, allow_pickle=False)
     except (ValueError, EOFError, zipfile.BadZipFile) as error:
@@ -161,7 +167,7 @@ def _surface(points: Ids, faces: Ids, count: int | None, random: np.random.Gener
     if not np.isfinite(points).all():
         raise ValueError(f"{path} has a vertex that is no number (NaN or infinite)")
     try:
-        return sample_surface(points, faces, 1024 if count is None else count, random)
+        return Surface(points, faces).sample(1024 if count is None else count, random)
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from error
 

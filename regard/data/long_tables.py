@@ -98,7 +98,7 @@ def _csv(path: str) -> tuple[list[str], list[list[Any]], list[int]]:
 
 def _parquet(path: str) -> tuple[list[str], list[list[Any]], list[int]]:
     try:
-        from pyarrow import ArrowException, parquet
+        from pyarrow import ArrowException, parquet  # type: ignore[import-untyped]
     except ImportError as error:
         raise ValueError(f"{path} is a Parquet file, which pyarrow reads, and it is not installed; "
                          "use pip install 'regard[tables]', or save it as CSV") from error

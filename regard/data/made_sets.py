@@ -15,7 +15,7 @@ MOST = 10  # numbers of max and sum
 SAMPLE = (10, 100)  # numbers of statistics, from and to
 CLUSTERS, SPREAD, REACH = 4, 0.3, 4.0  # Gaussians of clusters, their standard deviation, and how far out their middles are
 CLUSTER_POINTS = (100, 500)
-SOLID_POINTS = 1024
+SOLID_POINTS = 256  # enough to know a solid by
 
 Turn = Literal["any", "upright", "none"]
 
@@ -31,7 +31,7 @@ class Drawn(NamedTuple):
 class Wish(NamedTuple):
     """How sets are to be drawn."""
 
-    count: int  # how many
+    sets: int  # how many
     points: int | None = None  # things of a set; None: as the task has it
     turn: Turn = "any"  # how solids are turned
 
@@ -64,7 +64,7 @@ def draw_statistics(wish: Wish, random: np.random.Generator) -> Drawn:
     """Mean, variance and entropy (in nats) of 10 to 100 digits, each set with chances of its own."""
     sizes = _sizes(wish, random, *SAMPLE)
     starts = _starts(sizes)
-    chances = np.cumsum(random.dirichlet(np.full(10, 0.5), wish.count), axis=1)
+    chances = np.cumsum(random.dirichlet(np.full(10, 0.5), wish.sets), axis=1)
     own = np.repeat(chances, sizes, axis=0)  # the chances of each digit's set
     digits = np.minimum((random.random((len(own), 1)) >= own).sum(1), 9).astype(np.float64)
     mean = np.add.reduceat(digits, starts[:-1]) / sizes
@@ -81,19 +81,19 @@ def draw_clusters(wish: Wish, random: np.random.Generator) -> Drawn:
     As Lee et al. draw them: 100 to 500 points, as many in all sets of a batch; middles within 4, deviation 0.3, shares uniform.
     """
     n = wish.points or int(random.integers(CLUSTER_POINTS[0], CLUSTER_POINTS[1] + 1))
-    share = random.dirichlet(np.ones(CLUSTERS), wish.count)
-    middle = random.uniform(-REACH, REACH, (wish.count, CLUSTERS, 2))
-    which = (random.random((wish.count, n, 1)) >= np.cumsum(share, 1)[:, None]).sum(-1).clip(max=CLUSTERS - 1)
-    points = np.take_along_axis(middle, which[..., None], 1) + SPREAD * random.normal(size=(wish.count, n, 2))
+    share = random.dirichlet(np.ones(CLUSTERS), wish.sets)
+    middle = random.uniform(-REACH, REACH, (wish.sets, CLUSTERS, 2))
+    which = (random.random((wish.sets, n, 1)) >= np.cumsum(share, 1)[:, None]).sum(-1).clip(max=CLUSTERS - 1)
+    points = np.take_along_axis(middle, which[..., None], 1) + SPREAD * random.normal(size=(wish.sets, n, 2))
     made = np.concatenate((share[..., None], middle, np.full_like(middle, SPREAD)), -1)
-    return Drawn(points.reshape(-1, 2), n * np.arange(wish.count + 1), made.reshape(wish.count, -1))
+    return Drawn(points.reshape(-1, 2), n * np.arange(wish.sets + 1), made.reshape(wish.sets, -1))
 
 
 def draw_solid_clouds(wish: Wish, random: np.random.Generator) -> Drawn:
     """Points on the surface of one of twelve solids."""
-    kinds, n = random.integers(len(SOLIDS), size=wish.count), wish.points or SOLID_POINTS
+    kinds, n = random.integers(len(SOLIDS), size=wish.sets), wish.points or SOLID_POINTS
     clouds = draw_solids(kinds, n, random, wish.turn)
-    return Drawn(clouds.reshape(-1, 3), n * np.arange(wish.count + 1), kinds)
+    return Drawn(clouds.reshape(-1, 3), n * np.arange(wish.sets + 1), kinds)
 
 
 MADE: dict[str, MadeTask] = {
@@ -115,7 +115,7 @@ def _whole(wish: Wish, random: np.random.Generator, low: int, high: int) -> tupl
 
 
 def _sizes(wish: Wish, random: np.random.Generator, low: int, high: int) -> Ids:
-    return np.full(wish.count, wish.points) if wish.points else random.integers(low, high + 1, wish.count)
+    return np.full(wish.sets, wish.points) if wish.points else random.integers(low, high + 1, wish.sets)
 
 
 def _starts(sizes: Ids) -> Ids:

@@ -50,7 +50,8 @@ def read_ply(path: str) -> Ply:
     if not any(element.name == "vertex" for element in elements):
         raise ValueError(f"{path} has no element vertex, so there are no points in it")
     reader = _Text(data[start:], path, line) if order == "" else _Bytes(data[start:], path, order)
-    names, vertices, faces = (), np.zeros((0, 3)), np.zeros((0, 3), dtype=np.int64)
+    names: tuple[str, ...] = ()
+    vertices, faces = np.zeros((0, 3)), np.zeros((0, 3), dtype=np.int64)
     for element in elements:
         if element.name == "vertex":
             if any(column.length for column in element.columns):

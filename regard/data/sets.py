@@ -16,7 +16,7 @@ from regard.data.batch import IGNORE, Batch, Epochs, Ids, Source, generator, hel
 from regard.data.clouds import CloudFile, find_clouds, read_cloud
 from regard.data.labelled import sort_labels, stratified
 from regard.data.long_tables import looks_long, read_long
-from regard.data.made_sets import MADE, SOLID_POINTS, Drawn, Turn, Wish
+from regard.data.made_sets import MADE, Drawn, Turn, Wish
 from regard.data.solids import fitted
 from regard.data.surface import random_turns
 
@@ -24,6 +24,8 @@ Made = Literal["max", "sum", "statistics", "clusters", "solids"]
 Note = Callable[[str, float | None], None]
 FEW = 10  # whole numbers with no more different values than this are classes
 JUDGED, TOGETHER = 512, 32  # sets that a made task is judged by, and of these as many as are made at once
+USUAL = 4096  # sets that say how large the numbers of a made task usually are
+CLOUD_POINTS = 1024  # of a cloud from a file that are read at once, if nothing is said
 SPARE = 4  # times as many points are kept of a large cloud as are read at once, so that each step can draw others
 
 
@@ -33,12 +35,12 @@ class SetsConfig:
 
     path: str | None = None  # a folder of point clouds, one folder a class, or a table in long form; None: sets that are made
     task: Made = "solids"  # what is made and asked when there is no path
-    points: int | None = None  # things of a set that are read at once, drawn anew each time; None: all (clouds: 1,024)
+    points: int | None = None  # things of a set that are read at once, drawn anew each time; None: all (of a cloud 1,024)
     turn: Turn | None = None  # turn clouds at random: any way, upright about z, none; None: solids any way, files not
     sets: int | None = None  # of a made task, how many sets there are to learn from; None: new ones at every step
     id: str = "set"  # of a table: the column that says which set a line belongs to
     target: str = "target"  # of a table: the column that is to be predicted
-    columns: tuple[str, ...] | None = None  # of a table: the columns with numbers; None: all others
+    columns: str | None = None  # of a table: the columns with numbers, as a,b,c; None: all others
     asks: Literal["auto", "classes", "numbers"] = "auto"  # auto: classes if the target is text or a few whole numbers
     validation: float = 0.1  # share of the sets (of each class), drawn by the seed, that training never sees
 
@@ -50,6 +52,10 @@ class SetsConfig:
                              + (f"; did you mean '{near}'?" if near else ""))
         if self.turn not in (None, *get_args(Turn)):
             raise ValueError(f"turn must be one of {', '.join(get_args(Turn))}, got {self.turn!r}")
+        if self.turn is not None and self.path is None and self.task != "solids":
+            raise ValueError(f"only clouds of points can be turned, and {self.task} has none; leave turn out")
+        if self.sets is not None and self.path is not None:
+            raise ValueError(f"sets is for made tasks, and those of {self.path} are all there are; leave it out")
         if not 0 <= self.validation < 1:
             raise ValueError(f"validation is a share of the sets, from 0 to below 1, got {self.validation}")
         if self.id == self.target:
@@ -91,7 +97,10 @@ def prepare_sets(config: SetsConfig, *, seed: int, note: Note | None = None) -> 
         return _made(config, seed)
     path = os.path.expanduser(config.path)
     if not os.path.exists(path):
-        raise FileNotFoundError(f"there is no {config.path}; give a folder of point clouds, or a table (.csv, .tsv, .parquet)")
+        near = nearest(config.path, MADE)
+        hint = f" (is it {near}?)" if near else ""
+        raise FileNotFoundError(f"there is no {config.path}{hint}; give a folder of point clouds, a table (.csv, .tsv, "
+                                f".parquet), or a made task: {', '.join(MADE)}")
     if os.path.isdir(path):
         return _of_clouds(config, seed, tell)
     if looks_long(path):
@@ -157,7 +166,7 @@ class SetsSource(Source):
         if batch < 1:
             raise ValueError(f"batch must be at least 1, got {batch}")
         self._corpus, self._batch, self._seed = corpus, batch, seed
-        sizes = np.diff(corpus.starts)
+        sizes = np.minimum(np.diff(corpus.starts), corpus.form.size)
         held = np.flatnonzero(corpus.held)
         self._held = held[np.argsort(sizes[held], kind="stable")]
         self._epochs = None if corpus.endless else Epochs(np.flatnonzero(~corpus.held), batch, seed, sizes)
@@ -205,8 +214,12 @@ def _made(config: SetsConfig, seed: int) -> SetsCorpus:
     points, target = np.concatenate([part.points for part in parts]), np.concatenate([part.target for part in parts])
     starts = np.concatenate(([0], np.cumsum(np.concatenate([np.diff(part.starts) for part in parts]))))
     numbers = task.numbers is not None
-    centre, scale = standard(points) if numbers else ((0.0,) * points.shape[1], (1.0,) * points.shape[1])
-    middle, wide = standard(target) if numbers else ((), ())
+    centre, scale = (0.0,) * points.shape[1], (1.0,) * points.shape[1]
+    middle: tuple[float, ...] = ()
+    wide: tuple[float, ...] = ()
+    if numbers:  # by the task, not by the seed: a model of one seed can be judged by the sets of another
+        usual = draw(config, USUAL, generator(0, 7))
+        (centre, scale), (middle, wide) = standard(usual.points), standard(usual.target)
     form = SetsForm(
         features=task.features, centre=centre, scale=scale, fitted=config.task == "solids",
         asks="classes" if task.classes else "numbers" if numbers else "clusters",
@@ -220,7 +233,7 @@ def _made(config: SetsConfig, seed: int) -> SetsCorpus:
 
 def _of_clouds(config: SetsConfig, seed: int, note: Note) -> SetsCorpus:
     files = find_clouds(str(config.path))
-    limit = config.points or SOLID_POINTS
+    limit = config.points or CLOUD_POINTS
     clouds = []
     for number, file in enumerate(files):
         clouds.append(read_cloud(file.path, SPARE * limit, generator(seed, 6, number)))
@@ -265,7 +278,10 @@ def _class_of(file: CloudFile, folder: str) -> str:
 
 def _of_table(config: SetsConfig, seed: int) -> SetsCorpus:
     path = str(config.path)
-    table = read_long(path, config.id, config.target, config.columns)
+    if config.turn is not None:
+        raise ValueError(f"only clouds of points can be turned, and {path} is a table; leave turn out")
+    columns = None if config.columns is None else [name.strip() for name in config.columns.split(",")]
+    table = read_long(path, config.id, config.target, columns)
     words = table.target or ()
     starts = table.starts
     each = any(len(set(words[a:b])) > 1 for a, b in pairwise(starts))

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from regard.data.batch import Ids
-from regard.data.surface import random_turns, sample_surface
+from regard.data.surface import Surface, random_turns
 
 ROUND = 48  # steps around the axis that pass for a circle
 NOISE = 0.01  # by how much a point may be off the surface of a solid of size 1
@@ -51,12 +51,11 @@ SOLIDS: dict[str, Shape] = {
 }
 
 
-@lru_cache(maxsize=len(SOLIDS))
 def mesh(name: str) -> tuple[Ids, Ids]:
     """A solid as vertices v 3 and triangles f 3."""
     line, steps, squeeze = SOLIDS[name]
     out, up = np.array(line).T
-    angles = 2 * np.pi * np.arange(steps) / steps
+    angles = 2 * np.pi * (0.5 + np.arange(steps)) / steps  # (so that the sides of a box are along the axes)
     rings = (out * np.cos(angles)[:, None], out * np.sin(angles)[:, None], np.broadcast_to(up, (steps, len(up))))
     vertices = np.stack(rings, -1) * squeeze  # steps l 3
     here = np.arange(vertices[..., 0].size).reshape(vertices.shape[:2])
@@ -66,10 +65,15 @@ def mesh(name: str) -> tuple[Ids, Ids]:
     return vertices.reshape(-1, 3), np.concatenate((np.stack((a, b, c), -1), np.stack((a, c, d), -1)))
 
 
+@lru_cache(maxsize=len(SOLIDS))
+def surface(name: str) -> Surface:
+    return Surface(*mesh(name))
+
+
 def draw_solids(kinds: Ids, points: int, random: np.random.Generator, turn: str = "any") -> Ids:
     """Clouds of points on solids, each stretched a little, turned, and fitted into a ball.   kinds: b -> b points 3"""
     names = list(SOLIDS)
-    clouds = np.stack([sample_surface(*mesh(names[kind]), points, random) for kind in kinds])
+    clouds = np.stack([surface(names[kind]).sample(points, random) for kind in kinds])
     clouds *= 1 + STRETCH * random.uniform(-1, 1, (len(kinds), 1, 3))
     if turn != "none":
         clouds = clouds @ random_turns(len(kinds), random, upright=turn == "upright")

@@ -7,17 +7,24 @@ import numpy as np
 from regard.data.batch import Ids
 
 
-def sample_surface(vertices: Ids, faces: Ids, count: int, random: np.random.Generator) -> Ids:
-    """`count` points, uniform on the triangles.   vertices: v 3, faces: f 3 -> count 3"""
-    corners = vertices[faces]  # f 3 3
-    total = np.cumsum(areas(corners))
-    if not len(total) or not total[-1] > 0:
-        raise ValueError(f"a mesh needs a triangle that is larger than nothing to put points on, got {len(faces)} faces")
-    a, b, c = np.moveaxis(corners[np.searchsorted(total, random.random(count) * total[-1], side="right")], 1, 0)
-    # the root makes up for a triangle being narrow at its tip: without it points would crowd there
-    along, across = np.sqrt(random.random((count, 1))), random.random((count, 1))
-    points: Ids = (1 - along) * a + along * ((1 - across) * b + across * c)
-    return points
+class Surface:
+    """Triangles that points can be put on.   vertices: v 3, faces: f 3"""
+
+    def __init__(self, vertices: Ids, faces: Ids) -> None:
+        corners = vertices[faces]  # f 3 3
+        sizes = areas(corners)
+        if not sizes.sum() > 0:
+            raise ValueError(f"a mesh needs a triangle that is larger than nothing to put points on, got {len(faces)} faces")
+        self.corners, self.upto = corners[sizes > 0], np.cumsum(sizes[sizes > 0])
+
+    def sample(self, count: int, random: np.random.Generator) -> Ids:
+        """As many points, uniform over the whole.   count 3"""
+        which = np.searchsorted(self.upto, random.random(count) * self.upto[-1], side="right")
+        a, b, c = np.moveaxis(self.corners[which], 1, 0)
+        # the root makes up for a triangle being narrow at its tip: without it points would crowd there
+        along, across = np.sqrt(random.random((count, 1))), random.random((count, 1))
+        points: Ids = (1 - along) * a + along * ((1 - across) * b + across * c)
+        return points
 
 
 def areas(corners: Ids) -> Ids:

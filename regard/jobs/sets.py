@@ -21,6 +21,7 @@ from regard.data.made_sets import CLUSTERS
 from regard.data.sets import SetsConfig, SetsForm, prepare_sets
 from regard.jobs.job import Answer, Job, Reading
 from regard.models.sets import MLPConfig, SetTransformerConfig
+from regard.recipes.sets import KINDS
 from regard.run import Run, load_model
 from regard.training.mixture import Mixture, read_mixture
 from regard.training.task import Classify, Regress, Task
@@ -30,11 +31,12 @@ def prepared(recipe: Any, reading: Reading) -> Job:
     """Read the sets, then make model, task and source to their measure."""
     seed, batch = recipe.train.seed, recipe.train.batch
     corpus = prepare_sets(recipe.data, seed=seed, note=reading.note)
-    kind = next(name for name in names.entries("models") if names.find("models", name).Config is type(recipe.model))
+    kind = next(name for name, cls in KINDS.items() if cls is type(recipe))
     model = names.find("models", kind)(measured(recipe.model, corpus.form))
+    labels = {"labels": list(corpus.form.answers)} if corpus.form.asks == "classes" else {}
     return Job(
         kind=kind, model=model, task=task_of(corpus.form), source=corpus.source(batch, seed),
-        about=corpus.describe() | {"form": to_dict(corpus.form)},
+        about=corpus.describe() | labels | {"form": to_dict(corpus.form)},
     )
 
 
@@ -92,17 +94,18 @@ def answer(model: nn.Module, form: SetsForm, points: Ids, name: str) -> Answer:
     if form.asks == "clusters":
         return Answer(given=name, each=tuple(clusters(out, points.shape[1])))
     if not form.each:
-        return Answer(given=name, **say(out, form))
-    return Answer(given=name, each=tuple(Answer(given=f"thing {i + 1}", **say(row, form)) for i, row in enumerate(out)))
+        return say(name, out, form)
+    return Answer(given=name, each=tuple(say(f"thing {i + 1}", row, form) for i, row in enumerate(out)))
 
 
-def say(out: Tensor, form: SetsForm) -> dict[str, dict[str, float]]:
+def say(name: str, out: Tensor, form: SetsForm) -> Answer:
     """Probabilities of classes, the likeliest first, or numbers in their own units."""
     if form.asks == "classes":
         shares = out.softmax(-1)
-        return {"labels": {form.answers[i]: shares[i].item() for i in shares.argsort(descending=True).tolist()}}
+        order = shares.argsort(descending=True).tolist()
+        return Answer(given=name, labels={form.answers[i]: shares[i].item() for i in order})
     numbers = out.double().numpy() * np.array(form.target_scale) + np.array(form.target_centre)
-    return {"values": dict(zip(form.answers, numbers.tolist(), strict=True))}
+    return Answer(given=name, values=dict(zip(form.answers, numbers.tolist(), strict=True)))
 
 
 def clusters(out: Tensor, d: int) -> Iterator[Answer]:

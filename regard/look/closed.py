@@ -20,12 +20,24 @@ class OfTokens(nn.Module):
         return self.model(**self.given.with_ids(ids))
 
 
+class OfThings(nn.Module):
+    """Things b n d -> what the model returns for the set of them."""
+
+    def __init__(self, model: nn.Module, given: Given) -> None:
+        super().__init__()
+        self.model, self.given = model, given
+
+    def forward(self, x: Tensor) -> Any:
+        assert self.given.cloud is not None
+        return self.model(**self.given.with_things(x))
+
+
 class OfPatches(nn.Module):
     """Patches b n (c·p·q) -> what the model returns for the picture that they make."""
 
-    def __init__(self, model: nn.Module, grid: tuple[int, int], shape: tuple[int, int, int]) -> None:
+    def __init__(self, model: nn.Module, grid: tuple[int, int], shape: tuple[int, int, int], name: str) -> None:
         super().__init__()
-        self.model, self.grid, self.shape = model, grid, shape
+        self.model, self.grid, self.shape, self.name = model, grid, shape, name
 
     def cut(self, pixels: Tensor) -> Tensor:
         """b c h w -> b n (c·p·q)"""
@@ -36,4 +48,4 @@ class OfPatches(nn.Module):
     def forward(self, patches: Tensor) -> Any:
         (rows, columns), (c, h, w) = self.grid, self.shape
         parts = patches.reshape(-1, rows, columns, c, h // rows, w // columns)
-        return self.model(pixel_values=parts.permute(0, 3, 1, 4, 2, 5).reshape(-1, c, h, w))
+        return self.model(**{self.name: parts.permute(0, 3, 1, 4, 2, 5).reshape(-1, c, h, w)})

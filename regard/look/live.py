@@ -19,7 +19,8 @@ from regard.run import Run
 Read = Callable[[str | bytes | None, str | None], Given]  # what a person gave, and a target -> an input
 KEPT = 4  # recordings whose full weights can still be asked for
 LONGEST = 20_000  # characters
-FIELDS = {"text", "target", "image", "order", "silence"}
+FIELDS = {"text", "target", "image", "file", "node", "order", "silence"}
+SEEN_WITHOUT = ("filters", "embeddings", "points", "graph")  # views that show something of a model without attention
 
 
 class Live:
@@ -45,17 +46,23 @@ class Live:
         self.lock = threading.Lock()  # one run at a time: a recording is of one model
 
     def show(self, asked: Mapping[str, Any]) -> dict[str, Any]:
-        """The data of a page for what was asked: text, target, image, order, silence."""
+        """The data of a page for what was asked: text, target, image, file, node, order, silence."""
         unknown = set(asked) - FIELDS
         if unknown:
             raise ValueError(f"there is no {sorted(unknown)[0]!r} to ask for; known: {', '.join(sorted(FIELDS))}")
         text, target = words(asked, "text"), words(asked, "target")
-        picture = picture_of(asked.get("image"))
-        for what, kind, value in (("text", "text", text), ("a picture", "image", picture)):
-            if value is not None and self.kind != kind:
+        picture, file = bytes_of(asked, "image", "data:image/"), bytes_of(asked, "file", "data:")
+        for what, kinds, value in (
+            ("text", ("text",), text),
+            ("a picture", ("image",), picture),
+            ("a file", ("points", "graph"), file),
+        ):
+            if value is not None and self.kind not in kinds:
                 raise ValueError(f"{self.name} does not read {what}")
         with self.lock:
-            given = self.read(picture if picture is not None else text, target)
+            given = self.read(next((each for each in (picture, file, text) if each is not None), None), target)
+            if asked.get("node") is not None:
+                given = given.centred(*numbers(asked["node"], "node", one=True))
             if asked.get("order") is not None:
                 given = given.moved(numbers(asked["order"], "order"))
             return self.gathered(given, self.heads(asked.get("silence") or [])).data
@@ -72,7 +79,7 @@ class Live:
         except Exception as error:  # of the model itself, which can be anything
             words = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
             raise ValueError(f"{self.name} cannot read this input: {words}") from error
-        if not scene.seen and not any(view["view"] in ("filters", "embeddings") for view in scene.data["views"]):
+        if not scene.seen and not any(view["view"] in SEEN_WITHOUT for view in scene.data["views"]):
             raise ValueError(
                 f"no attention was heard in {self.name}, a {type(self.model).__name__}: neither fused attention nor a softmax "
                 f"whose weights are summed with values"
@@ -81,6 +88,8 @@ class Live:
             "text": self.kind == "text",
             "target": self.takes_target,
             "image": self.kind == "image",
+            "file": self.kind in ("points", "graph"),
+            "node": any(view["view"] == "graph" and len(view["numbers"]) < view["count"] for view in scene.data["views"]),
             "silence": can_silence(self.model),
             "move": given.ids is not None,
             "longest": LONGEST,
@@ -105,16 +114,16 @@ class Live:
             found.append((names[layer], head))
         return found
 
-    def weights(self, record: int, layer: int, head: int) -> bytes:
-        """All weights of one head as float32 bytes, n × m."""
+    def weights(self, record: int, layer: int, call: int, head: int) -> bytes:
+        """All weights of one head in one call of its layer, as float32 bytes, n × m."""
         with self.lock:
             scene = self.scenes.get(record)
             if scene is None:
                 raise ValueError(f"recording {record} is no longer kept; run it again")
             for entry in scene.seen:
-                if entry.layer == layer and entry.proved and head in entry.heads:
+                if (entry.layer, entry.call) == (layer, call) and entry.proved and head in entry.heads:
                     return matrix(entry)[entry.heads.index(head)].float().cpu().contiguous().numpy().astype("<f4").tobytes()
-        raise ValueError(f"there is no proved head {head} in layer {layer} of recording {record}")
+        raise ValueError(f"there is no proved head {head} in call {call} of layer {layer} of recording {record}")
 
 
 def words(asked: Mapping[str, Any], name: str) -> str | None:
@@ -128,19 +137,22 @@ def words(asked: Mapping[str, Any], name: str) -> str | None:
     return value
 
 
-def numbers(value: Any, name: str) -> list[int]:
-    if not isinstance(value, list) or not all(type(each) is int for each in value):
-        raise ValueError(f"{name} must be a list of whole numbers")
-    return value
+def numbers(value: Any, name: str, *, one: bool = False) -> list[int]:
+    found = [value] if one else value
+    if not isinstance(found, list) or not all(type(each) is int for each in found):
+        raise ValueError(f"{name} must be {'a whole number' if one else 'a list of whole numbers'}")
+    return found
 
 
-def picture_of(value: Any) -> bytes | None:
+def bytes_of(asked: Mapping[str, Any], name: str, start: str) -> bytes | None:
     """The bytes of a data URL."""
+    value = asked.get(name)
     if value is None:
         return None
-    if not isinstance(value, str) or not value.startswith("data:image/") or ";base64," not in value:
-        raise ValueError("image must be a data URL such as data:image/png;base64,…")
+    if not isinstance(value, str) or not value.startswith(start) or ";base64," not in value:
+        example = "data:image/png" if name == "image" else "data:text/csv"
+        raise ValueError(f"{name} must be a data URL such as {example};base64,…")
     try:
         return base64.b64decode(value.partition(";base64,")[2], validate=True)
     except binascii.Error as error:
-        raise ValueError("image is no valid base64") from error
+        raise ValueError(f"{name} is no valid base64") from error

@@ -21,8 +21,10 @@ from regard.look.views.attention import attention
 from regard.look.views.contribution import contribution
 from regard.look.views.embeddings import embeddings
 from regard.look.views.filters import filters
+from regard.look.views.graph import graph
 from regard.look.views.image import image
 from regard.look.views.laws import laws
+from regard.look.views.points import names_of_few, points
 from regard.look.views.positions import positions
 from regard.run import Run
 
@@ -31,10 +33,11 @@ FORMAT = 1
 
 @dataclass(frozen=True, eq=False)
 class Scene:
-    """The data of a page, and the recording it was made from."""
+    """The data of a page, and the input and the recording it was made from."""
 
     data: dict[str, Any]
     seen: Seen
+    given: Given
 
 
 def gather(
@@ -58,9 +61,11 @@ def gather(
     with at_rest(model), silenced(model, silence):
         with torch.no_grad(), record(model, states=True) as seen:
             out = model(**given.inputs)
-        streams = Streams(given)
+        streams = Streams(given, names_of_few(model, seen, given))
         views = [
             image(seen, given),
+            points(model, seen, out, given),
+            graph(seen, out, given),
             attention(seen, streams),
             answers(out, given),
             contribution(model, out, given, seen, streams),
@@ -81,7 +86,7 @@ def gather(
         "silenced": [[numbers[layer], head] for layer, head in silence],
         "views": [view for view in views if view is not None],
     }
-    return Scene(data, seen)
+    return Scene(data, seen, given)
 
 
 def frame(model: nn.Module, name: str, seen: Seen) -> dict[str, Any]:

@@ -54,16 +54,16 @@ def app(live: Live) -> Any:
         try:
             asked = json.loads(await body(request))
             if not isinstance(asked, dict):
-                raise ValueError("send an object with text, target, image, order or silence")
+                raise ValueError("send an object with text, target, image, file, node, order or silence")
             data = await run_in_threadpool(live.show, asked)
         except (ValueError, RecursionError) as error:
             return refused(" ".join(str(error).split()), 400)
         return JSONResponse(data, headers=HEADERS)
 
     async def weights(request: Request) -> Response:
-        record, layer, head = (request.path_params[name] for name in ("record", "layer", "head"))
+        asked = [request.path_params[name] for name in ("record", "layer", "call", "head")]
         try:
-            found = await run_in_threadpool(live.weights, record, layer, head)
+            found = await run_in_threadpool(live.weights, *asked)
         except ValueError as error:
             return refused(str(error), 404)
         return Response(found, media_type="application/octet-stream", headers=HEADERS)
@@ -71,7 +71,7 @@ def app(live: Live) -> Any:
     routes = [
         Route("/", start),
         Route("/api/look", look, methods=["POST"]),
-        Route("/api/weights/{record:int}/{layer:int}/{head:int}", weights),
+        Route("/api/weights/{record:int}/{layer:int}/{call:int}/{head:int}", weights),
     ]
     return guarded(Starlette(routes=routes))
 

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from regard.data.made_sets import MADE
 from regard.data.sets import SetsConfig
 from regard.models.sets import DeepSetsConfig, MLPConfig, PointNetConfig, SetTransformerConfig
 from regard.recipes.find import choose, path_of
 from regard.run import TrainConfig
 
 HELP = {
-    "--data PATH": "a folder of point clouds, one folder a class, or a table in long form; without it: sets that are made",
+    "--data PATH": "point clouds, one folder a class; a table in long form; or max, sum, statistics, clusters, solids (made)",
     "--model KIND": "deepsets, pointnet, settransformer, or mlp (the one that does not know that they are sets)",
 }
 OWN = frozenset({"features", "outputs", "size", "each", "seeds"})
@@ -60,21 +62,31 @@ class MLPRecipe:
 KINDS: dict[str, type[Any]] = {
     "deepsets": DeepSetsRecipe, "pointnet": PointNetRecipe, "settransformer": SetTransformerRecipe, "mlp": MLPRecipe,
 }
-MODELS: dict[str, Any] = {
-    "deepsets": DeepSetsConfig(layers="together", pool="max", depth=3, **SIZES),
-    "pointnet": PointNetConfig(**SIZES),
-    "settransformer": SetTransformerConfig(hidden=64, points=16, **SIZES),
-    "mlp": MLPConfig(size=UNKNOWN, hidden=256, **SIZES),
-}
+# What each kind of set is learned with. Sums know how many things there are, means need not; the largest outlines a cloud.
+COUNTS = DeepSetsConfig(layers="alone", pool="sum", depth=3, **SIZES)
+SHARES = DeepSetsConfig(layers="together", pool="mean", depth=3, **SIZES)
+OUTLINES = DeepSetsConfig(layers="together", pool="max", depth=3, **SIZES)
+INDUCED = SetTransformerConfig(hidden=64, points=16, **SIZES)
+POOLED = {"clouds": OUTLINES, "solids": OUTLINES, "max": OUTLINES, "statistics": SHARES, "clusters": SHARES}
+DEFAULTS: dict[str, str] = {"clouds": "pointnet", "solids": "pointnet", "clusters": "settransformer"}  # others: deepsets
 
 
 def recipe(data: Any = None, kind: str | None = None) -> Any:
-    """A Set Transformer with inducing points, whose cost is linear in the set, unless another kind is asked for."""
-    path, kind = path_of(data, "sets"), kind or "settransformer"
+    """A PointNet for clouds, DeepSets for tables and numbers, a Set Transformer for clusters; or the kind that is asked for."""
+    path = path_of(data, "sets")
+    made = path is None or (path in MADE and not os.path.exists(path))
+    sets = SetsConfig(task=path or "solids") if made else SetsConfig(path=path)  # type: ignore[arg-type]
+    what = sets.task if made else "clouds" if os.path.isdir(os.path.expanduser(str(path))) else "table"
+    kind = kind or DEFAULTS.get(what, "deepsets")
     choose("kind of model for sets", kind, tuple(KINDS))
-    made = {} if path is not None else {"points": 256}  # of a solid: enough to know it, and a quarter of the work
-    train = TrainConfig(minutes=1.0, batch=32)
-    return KINDS[kind](data=SetsConfig(path=path, **made), model=MODELS[kind], train=train)
+    models = {
+        "deepsets": POOLED.get(what, COUNTS),
+        "pointnet": PointNetConfig(**SIZES),
+        "settransformer": INDUCED if what in ("clouds", "solids", "clusters") else replace(INDUCED, points=None),
+        "mlp": MLPConfig(size=UNKNOWN, hidden=256, **SIZES),
+    }
+    train = TrainConfig(minutes=1.0, batch=32 if what in ("clouds", "solids", "clusters") else 64)
+    return KINDS[kind](data=sets, model=models[kind], train=train)
 
 
 def class_of(config: Mapping[str, Any]) -> type[Any]:

@@ -121,6 +121,27 @@ class OnGrid(Action):
 
 
 @dataclass(frozen=True)
+class OnPatches(Action):
+    """On the squares of `side` pixels that a picture b c h w is cut into, numbered row by row: permutations reorder them."""
+
+    side: int
+
+    def act(self, element: Element, x: Tensor) -> Tensor:
+        if not isinstance(element, Permutation):
+            return super().act(element, x)
+        rows, columns = x.shape[-2] // self.side, x.shape[-1] // self.side
+        apart = x.unflatten(-1, (columns, self.side)).unflatten(-3, (rows, self.side)).transpose(-2, -3)  # … rows columns p p
+        moved = OnAxis(-3).act(element, apart.flatten(-4, -3))
+        return moved.unflatten(-3, (rows, columns)).transpose(-2, -3).flatten(-4, -3).flatten(-2)
+
+    def sizes(self, x: Tensor) -> tuple[int, ...]:
+        return ((x.shape[-2] // self.side) * (x.shape[-1] // self.side),)
+
+    def __str__(self) -> str:
+        return f"on patches of {self.side} × {self.side}"
+
+
+@dataclass(frozen=True)
 class OnVectors(Action):
     """On vectors along one axis: turns multiply by their matrix, mirrors negate a coordinate, scalings multiply."""
 

@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from regard.symmetry.actions import Action, Fixed, OnAxis, OnBoth, OnEdges, OnGrid, OnVectors, OnWhere
+from regard.symmetry.actions import Action, Fixed, OnAxis, OnBoth, OnEdges, OnGrid, OnPatches, OnVectors, OnWhere
 from regard.symmetry.align import Alignment, Indexed, Match, Moved, OnMaps
 from regard.symmetry.elements import Element, Permutation, Shift
 from regard.symmetry.groups import Group, Permutations, Reflections, Rotations, Scalings, Shifts
@@ -287,12 +287,20 @@ class Named(Law):
 def permutation(subject: Subject, group: Group | None) -> Symmetry | None:
     stream = subject.roles.stream
     if stream is None:
-        return None
+        return of_patches(subject)
     belongs = [name for name in (stream.tokens, stream.mask, *stream.along) if name and name in subject.inputs]
     into: dict[str, Action] = {name: OnAxis(stream.axis if name == stream.tokens else 1) for name in belongs}
     if subject.roles.adjacency is not None:
         into[subject.roles.adjacency] = OnBoth()
     return Symmetry(Permutations(), into, OnAxis(stream.axis) if subject.follows else Fixed(), "permutation")
+
+
+def of_patches(subject: Subject) -> Symmetry | None:
+    """A model of patches takes them for tokens: they change places, and what it says of the picture stays."""
+    grid, patch = subject.roles.grid, subject.roles.patch
+    if grid is None or patch is None or any(side % patch for side in subject.inputs[grid].shape[-2:]):
+        return None
+    return Symmetry(Permutations(), {grid: OnPatches(patch)}, Fixed(), "permutation")
 
 
 def shift(subject: Subject, group: Group | None) -> Symmetry | None:

@@ -42,6 +42,7 @@ class Roles:
 
     streams: tuple[Stream, ...] = ()  # the first one is that which the output follows
     grid: str | None = None  # a picture b c h w
+    patch: int | None = None  # the sides of the squares that a model cuts it into, and takes for tokens
     points: str | None = None  # vectors of coordinates along the last axis
     nodes: str | None = None  # features of the nodes of one graph: n d, no batch
     edges: str | None = None  # 2 e, ends of the edges among those nodes

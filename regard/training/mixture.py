@@ -53,7 +53,7 @@ class Mixture:
         total, count = 0.0, 0
         for batch in batches:
             some, points = self._total(model, batch)
-            total, count = total + float(some.double()), count + points
+            total, count = total + some.detach().double().item(), count + points
         return {"loss": -total / count, "log-likelihood": total / count} if count else {}
 
     def _total(self, model: nn.Module, batch: Batch) -> tuple[Tensor, int]:

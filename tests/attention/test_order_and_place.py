@@ -165,7 +165,7 @@ def test_rotary_stays_exact_far_from_the_start():
 
 
 def test_words_of_errors():
-    with pytest.raises(ValueError, match=r"dim must be even, a sine and a cosine each, got 5; the next one that fits is 6"):
+    with pytest.raises(ValueError, match=r"dim must be even, two channels a pair, got 5; the next one that fits is 6"):
         Sinusoidal(5)
     with pytest.raises(
         ValueError, match=r"place 8 is outside the 8 that were learned \(0 to 7\); use a longer table, or Rotary"

@@ -90,9 +90,19 @@ def test_a_target_that_differs_within_a_set_is_asked_of_each_thing(tmp_path, tar
             assert ((batch.target == IGNORE) == ~batch.real).all() and (batch.target[:, 0] == 0).all()
 
 
+def test_options_that_do_not_go_with_the_data(tmp_path):
+    path = table(tmp_path, lambda name, k: name)
+    with pytest.raises(ValueError, match="only clouds of points can be turned, and .*table.csv is a table"):
+        prepared(path, turn="any")
+    with pytest.raises(ValueError, match="only clouds of points can be turned, and max has none"):
+        SetsConfig(task="max", turn="any")
+    with pytest.raises(ValueError, match="sets is for made tasks, and those of .* are all there are"):
+        SetsConfig(path=path, sets=5)
+
+
 def test_columns_are_chosen_by_name(tmp_path):
     path = table(tmp_path, lambda name, k: name)
-    corpus = prepared(path, id="price", target="amount", columns=("price",), asks="numbers")
+    corpus = prepared(path, id="price", target="amount", columns="price", asks="numbers")
     assert corpus.form.features == ("price",) and len(corpus.starts) == 6
     assert from_dict(SetsForm, to_dict(corpus.form)) == corpus.form
     assert from_dict(SetsConfig, to_dict(corpus.config)) == corpus.config
@@ -172,7 +182,8 @@ def test_a_folder_of_clouds(folder):
 
 
 def test_clouds_are_turned_when_asked(folder):
-    still, turned, upright = (prepared(str(folder), turn=turn, points=100).source(12, 0).batch(1) for turn in ("none", "any", "upright"))
+    still, turned, upright = (prepared(str(folder), turn=turn, points=100).source(12, 0).batch(1)
+                              for turn in ("none", "any", "upright"))
     def lengths(batch):
         return batch.tokens.norm(dim=-1)
     torch.testing.assert_close(lengths(still), lengths(turned))
@@ -191,7 +202,7 @@ def test_labels_of_points(tmp_path):
 
 
 def test_what_is_wrong_with_a_folder(folder):
-    with pytest.raises(FileNotFoundError, match="there is no .*nowhere; give a folder of point clouds, or a table"):
+    with pytest.raises(FileNotFoundError, match="there is no .*nowhere; give a folder of .*, a .* or a made task: max"):
         prepared(str(folder / "nowhere"))
     np.save(folder / "stray.npy", np.zeros((3, 3)))
     with pytest.raises(ValueError, match="stray.npy is in no folder of a class"):

@@ -175,13 +175,14 @@ def embeddings(labels: list[str] = SENTENCE) -> View:
     n = len(labels)
     walk = np.cumsum(random.normal(size=(n, 2)), 0)
     groups = [k % 4 for k in range(90)]
+    kinds = [f"kind {k}" for k in groups]
     centres = np.array([[3, 1], [-2, 2], [0, -3], [-3, -2]])
     cloud = centres[groups] + random.normal(size=(90, 2)) * 0.6
     digits = [f"item {k}" for k in range(90)]
     return {"view": "embeddings", "items": [
         {"name": "after blocks.0", "labels": labels, "groups": None, "pca": walk.round(3).tolist(), "explained": [0.41, 0.19],
          "tsne": (walk[:, ::-1] * 7).round(3).tolist()},
-        {"name": "pooled", "labels": digits, "groups": groups, "pca": cloud.round(3).tolist(), "explained": [0.7, 0.2],
+        {"name": "pooled", "labels": digits, "groups": kinds, "pca": cloud.round(3).tolist(), "explained": [0.7, 0.2],
          "tsne": None},
     ]}  # fmt: skip
 

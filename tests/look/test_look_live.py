@@ -12,6 +12,7 @@ from regard.look.live import KEPT, Live
 from regard.look.record import record
 from regard.look.silence import silenced
 from regard.models.sequences import Decoder, DecoderConfig
+from regard.nn.attention import Attention
 
 
 def read(text, target=None):
@@ -39,7 +40,8 @@ def test_another_text_is_another_recording(live):
     first, second = live.show({}), live.show({"text": "hello"})
     assert (first["record"], second["record"]) == (0, 1)
     assert second["streams"][0]["labels"] == list("hello") and second["input"]["text"] == "hello"
-    assert second["live"] == {"text": True, "target": False, "image": False, "silence": True, "move": True, "longest": 20_000}
+    can = {"text": True, "target": False, "image": False, "file": False, "node": False, "silence": True, "move": True}
+    assert second["live"] == {**can, "longest": 20_000}
 
 
 def test_a_silenced_head_adds_nothing(live):
@@ -78,18 +80,41 @@ def test_a_moved_token_is_another_text(live):
 
 def test_full_weights_of_the_last_recordings(live):
     data = live.show({"text": "hello"})
-    found = np.frombuffer(live.weights(data["record"], 1, 3), "<f4").reshape(5, 5)
+    found = np.frombuffer(live.weights(data["record"], 1, 0, 3), "<f4").reshape(5, 5)
     with torch.no_grad(), record(live.model) as seen:
         live.model(read("hello").inputs["tokens"])
     np.testing.assert_allclose(found, seen[1].weights[0, 3], atol=1e-6)
     for _ in range(KEPT):
         live.show({})
     with pytest.raises(ValueError, match="recording 0 is no longer kept"):
-        live.weights(0, 1, 3)
+        live.weights(0, 1, 0, 3)
+
+
+def test_full_weights_are_those_of_the_call_that_is_asked_for():
+    class Twice(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.attention = Attention(8, 2)
+
+        def forward(self, x):
+            return self.attention(self.attention(x))
+
+    torch.manual_seed(0)
+    model, x = Twice().eval(), torch.randn(1, 5, 8)
+    live = Live(model, lambda given, target: Given(inputs={"x": x}), "twice", kind="fixed", tsne=False)
+    layers = live.show({})["views"][0]["layers"]
+    with torch.no_grad(), record(model) as seen:
+        model(x)
+    assert [(layer["layer"], layer["call"]) for layer in layers] == [(0, 0), (0, 1)]
+    for call in (0, 1):
+        found = np.frombuffer(live.weights(0, 0, call, 1), "<f4").reshape(5, 5)
+        np.testing.assert_allclose(found, seen[call].weights[0, 1], atol=1e-6)
+    with pytest.raises(ValueError, match="no proved head 1 in call 2 of layer 0 of recording 0"):
+        live.weights(0, 0, 2, 1)
 
 
 @pytest.mark.parametrize("asked, words", [
-    ({"words": "x"}, "there is no 'words' to ask for; known: image, order, silence, target, text"),
+    ({"words": "x"}, "there is no 'words' to ask for; known: file, image, node, order, silence, target, text"),
     ({"text": 5}, "text must be a text, got int"),
     ({"text": "a" * 20_001}, "text has 20,001 characters; at most 20,000 are read"),
     ({"text": "Ä"}, "only a to z"),
@@ -100,6 +125,10 @@ def test_full_weights_of_the_last_recordings(live):
     ({"silence": "all"}, "silence is a list of [layer, head]"),
     ({"image": "data:image/png;base64,AAAA"}, "letters does not read a picture"),
     ({"image": "http://x"}, "image must be a data URL"),
+    ({"file": "data:text/csv;base64,AAAA"}, "letters does not read a file"),
+    ({"file": "x.csv"}, "file must be a data URL such as data:text/csv;base64,…"),
+    ({"node": 0}, "only a graph can be drawn around a node"),
+    ({"node": [0]}, "node must be a whole number"),
     ({"image": "data:image/png;base64,%%"}, "image is no valid base64"),
 ])
 def test_what_makes_no_sense_is_told(live, asked, words):

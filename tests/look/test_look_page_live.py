@@ -39,7 +39,8 @@ class Stub:
             def do_GET(self):
                 if self.path == "/":
                     return self.answer(page.html(stub.look()).encode(), "text/html; charset=utf-8")
-                record, layer, head = map(int, self.path.removeprefix("/api/weights/").split("/"))
+                record, layer, call, head = map(int, self.path.removeprefix("/api/weights/").split("/"))
+                assert call == 0
                 weights = stub.weights[record][layer][head].numpy().astype("<f4")
                 return self.answer(weights.tobytes(), "application/octet-stream")
 
@@ -107,7 +108,8 @@ def test_another_text(browser, stub):
     with served(browser, stub) as shown:
         assert all(exact(shown, stub.weights[0][0][0], 3, j) for j in range(4))   # two of them are not listed
         run(shown, "abcde")
-        assert stub.asked[-1] == {"text": "abcde", "target": None, "image": None, "order": None, "silence": []}
+        asked = {"text": "abcde", "target": None, "image": None, "file": None, "node": None, "order": None, "silence": []}
+        assert stub.asked[-1] == asked
         shown.locator(".readout", has_text="Point at").wait_for()
         assert exact(shown, stub.weights[1][0][0], 4, 1)
         assert shown.locator(".chip").all_inner_texts() == list("abcde")

@@ -56,6 +56,14 @@ def test_what_is_filled_in(browser, tmp_path):
         assert plain(shown.locator(".at-token h2").inner_text()) == "In place of ·on 3"
 
 
+def test_a_picture_without_maps_is_shown_as_it_is(browser, tmp_path):
+    nothing = {"grid": {"rows": 0, "columns": 0}, "query": None, "layers": [], "rollout": None}
+    view = {"view": "image", "picture": pages.picture(), **nothing}
+    with opened(browser, page.write(pages.page_of([view]), tmp_path / "alone.html")) as shown:
+        assert shown.locator("h2").first.inner_text() == "The picture"
+        assert shown.locator(".picture img").bounding_box()["width"] > 200 and shown.locator(".readout").count() == 0
+
+
 def test_classes(browser, example):
     with opened(browser, example, "classes") as shown:
         assert shown.locator(".bar-label").all_inner_texts() == ["golden retriever", "labrador", "<b>cat</b>", "teapot"]
@@ -168,8 +176,8 @@ def test_embeddings(browser, example):
         x, y = cloud["pca"][10]
         centre = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
         shown.mouse.move(centre[0] + (x - middle[0]) * scale, centre[1] - (y - middle[1]) * scale)
-        assert readout(shown) == f"item·10 10 group 2 ({three(x)}, {three(y)})"
-        assert shown.locator(".legend .key").all_inner_texts() == [f"group {k}" for k in range(4)]
+        assert readout(shown) == f"item·10 10 kind 2 ({three(x)}, {three(y)})"
+        assert shown.locator(".legend .key").all_inner_texts() == [f"kind {k}" for k in range(4)]
         shown.locator(".legend .key").first.click()
 
 

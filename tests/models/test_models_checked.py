@@ -5,7 +5,7 @@ import torch
 
 from regard import names
 from regard.symmetry.check import check
-from regard.symmetry.groups import Permutations, Shifts
+from regard.symmetry.groups import Permutations, Reflections, Rotations, Shifts
 
 REGISTERED = list(names.entries("models"))
 
@@ -19,6 +19,14 @@ def test_declared_is_measured(name, dtype):
     assert str(model.symmetry) == names.entries("models")[name].symmetry, "what regard list models prints"
     if model.roles.nodes is not None:
         assert report["relabelling"].measured == report["determinism"].measured == "holds", str(report)
+        return
+    if model.roles.grid is not None:
+        of_grids = {"permutation": Permutations, "shift": Shifts, "rotation": Rotations, "reflection": Reflections}
+        for law, group in of_grids.items():
+            kept = any(isinstance(part, group) for part in model.symmetry.parts())
+            if law in report or model.roles.patch is not None:
+                assert report[law].measured == ("holds" if kept else "broken"), str(report)
+        assert report["neighbours"].measured == report["determinism"].measured == "holds", str(report)
         return
     placed = model.roles.stream.places is not None  # a set has no places to shift or to move along
     for law, group in (("permutation", Permutations()), ("shift", Shifts()))[: 1 + placed]:

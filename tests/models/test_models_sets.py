@@ -16,6 +16,7 @@ from regard.models.sets import (
 )
 from regard.nn.sets import Induced, Seeds, SetLinear, Towards
 from regard.symmetry.check import check
+from regard.symmetry.groups import Permutations, Trivial
 
 SIZES = {"features": 3, "outputs": 2, "hidden": 16}
 VARIANTS = {
@@ -25,6 +26,8 @@ VARIANTS = {
         for pool in ("sum", "mean", "max")
         for each in (False, True)
     },
+    **{f"deepsets together {pool} ": (DeepSets, DeepSetsConfig(layers="together", pool=pool, **SIZES))
+       for pool in ("composite", "gated", "softmax")},
     **{f"pointnet {'each' * each}": (PointNet, PointNetConfig(each=each, turned=8, **SIZES)) for each in (False, True)},
     "settransformer": (SetTransformer, SetTransformerConfig(**SIZES)),
     "settransformer induced": (SetTransformer, SetTransformerConfig(points=3, seeds=2, after=1, **SIZES)),
@@ -65,6 +68,28 @@ def test_sets_of_several_sizes_in_one_batch(name):
         alone = model(x[row : row + 1, :size])
         assert alone.isfinite().all()
         torch.testing.assert_close(out[row : row + 1, :size] if "each" in name else out[row : row + 1], alone)
+
+
+@pytest.mark.parametrize("layers", ["alone", "together"])
+def test_a_pool_that_knows_order_says_so(layers):
+    torch.manual_seed(0)
+    model = DeepSets(DeepSetsConfig(pool="fading", layers=layers, **SIZES)).double()
+    assert model.symmetry == Trivial()
+    report = check(model, things(n=11), trials=3)
+    assert report.ok and report["permutation"].measured == "broken" and report["padding"].measured == "holds"
+    each = DeepSets(DeepSetsConfig(pool="fading", layers=layers, each=True, **SIZES))
+    assert each.symmetry == (Permutations() if layers == "alone" else Trivial())    # alone, nothing is pooled
+
+
+def test_a_composite_memory_is_a_sum_of_linear_maps():
+    """ρ(Σ θᵀφ̄(x)): with θ the identity it is the sum pool."""
+    torch.manual_seed(0)
+    ours, plain = (DeepSets(DeepSetsConfig(pool=pool, **SIZES)).double() for pool in ("composite", "sum"))
+    ours.load_state_dict(plain.state_dict(), strict=False)
+    with torch.no_grad():
+        ours.pool.value.weight.copy_(torch.eye(16))
+        ours.pool.value.bias.zero_()
+    torch.testing.assert_close(ours(things()), plain(things()))
 
 
 def test_each_attention_block_is_that_of_torch():
@@ -113,8 +138,8 @@ def test_what_the_seeds_look_at_is_recorded():
 @pytest.mark.parametrize("make, words", [
     (lambda: SetTransformerConfig(heads=3, **SIZES), "hidden must be a multiple of heads, got hidden=16 and heads=3"),
     (lambda: SetTransformerConfig(after=-1, **SIZES), "after must be a whole number, 0 or more, got -1"),
-    (lambda: DeepSetsConfig(pool="median", **SIZES), "pool must be one of sum, mean, max, got 'median'"),
-    (lambda: SetLinear(2, 2, pool="x"), "pool must be one of sum, mean, max, got 'x'"),
+    (lambda: DeepSetsConfig(pool="median", **SIZES), "pool must be one of sum, mean, max, composite, .*, got 'median'"),
+    (lambda: SetLinear(2, 2, pool="x"), "pool must be one of sum, mean, max, composite, gated, softmax, fading, got 'x'"),
     (lambda: Induced(8, 2, 0), "points must be at least 1"),
     (lambda: MLP.tiny()[0](torch.zeros(1, 99, 3)), "takes at most 24 things, got 99"),
     (lambda: made("settransformer")(torch.zeros(1, 4, 2, dtype=torch.float64)), "d"),

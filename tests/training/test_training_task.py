@@ -104,6 +104,29 @@ def test_regress_does_not_broadcast():
         Classify().loss(nn.Linear(4, 2), replace(batch, tokens=torch.randn(5, 3, 4)))
 
 
+def test_errors_are_told_in_the_units_of_the_data():
+    """Targets were divided by 10 and by 2; two batches of different size count by their rows."""
+    model, x = nn.Linear(4, 2), torch.randn(5, 4)
+    off = torch.tensor([[1.0, -3.0]]).expand(5, 2)
+    batches = [Batch(x[:2], model(x[:2]).detach() + off[:2]), Batch(x[2:], model(x[2:]).detach() + 2 * off[2:])]
+    measures = Regress(scale=(10, 2), names=("price", "amount")).measure(model, batches)
+    expected = {"MAE price": 10 * 8 / 5, "MAE amount": 2 * 24 / 5, "loss": (2 * (1 + 9) + 3 * 4 * (1 + 9)) / 10}
+    assert {name: pytest.approx(value) for name, value in expected.items()} == measures
+    one = Regress(scale=(10,)).measure(nn.Linear(4, 1), [Batch(x, torch.zeros(5))])
+    assert set(one) == {"loss", "MAE"}
+
+
+def test_numbers_of_each_thing_leave_padding_out():
+    model, x = nn.Linear(4, 1), torch.randn(2, 3, 4)
+    real = torch.tensor([[True, True, True], [True, False, False]])
+    target = torch.where(real, model(x)[..., 0].detach() + 1, 1e6)
+    loss, count = Regress().loss(model, Batch(x, target, real))
+    assert count == 4 and loss.item() == pytest.approx(1, rel=1e-5)
+    assert Regress((5,)).measure(model, [Batch(x, target, real)])["MAE"] == pytest.approx(5, rel=1e-5)
+    flat = nn.Sequential(nn.Flatten(), nn.Linear(12, 3))        # three numbers of sets of three things: nothing is padding
+    assert Regress().loss(flat, Batch(x, torch.zeros(2, 3), real))[1] == 6
+
+
 def test_extras_are_passed_to_models_that_take_them():
     batch = Pairs().batch(0)
     real, where = torch.ones_like(batch.tokens, dtype=torch.bool), torch.arange(9)

@@ -52,8 +52,11 @@ def fused(q: Tensor, k: Tensor, v: Tensor, terms: Terms) -> Tensor:
         out = F.scaled_dot_product_attention(q, k, v, is_causal=causal, **how)
     else:
         matrix = added(q, terms)
-        empty = (matrix == -torch.inf).all(-1, keepdim=True)  # not every device's kernel gives zeros there
-        out = F.scaled_dot_product_attention(q, k, v, attn_mask=matrix.masked_fill(empty, 0), **how).masked_fill(empty, 0)
+        if terms.mask is None or terms.mask.leaves:
+            out = F.scaled_dot_product_attention(q, k, v, attn_mask=matrix, **how)
+        else:
+            empty = (matrix == -torch.inf).all(-1, keepdim=True)  # not every device's kernel gives zeros there
+            out = F.scaled_dot_product_attention(q, k, v, attn_mask=matrix.masked_fill(empty, 0), **how).masked_fill(empty, 0)
     if width < channels:
         out = out[..., :width]
     return out if out.dtype == given else out.to(given)

@@ -13,15 +13,25 @@ from regard.look.entry import Entry
 from regard.look.streams import Streams, sizes
 
 MOST_NODES = 2048  # of a graph whose edges are drawn as a matrix
+LONGEST = 16_384  # queries or keys of a matrix, and
+LARGEST = 2**26  # weights of one head: more cannot be looked at
 
 
 def attention(seen: Iterable[Entry], streams: Streams) -> dict[str, Any] | None:
     """The view, or None if nothing was heard. Only proved weights are shown."""
-    entries = [entry for entry in seen if entry.kind != "edges" or sizes(entry)[0] <= MOST_NODES]
+    every = list(seen)
+    entries = [entry for entry in every if fits(entry)]
     if not entries:
         return None
     rows = sum(len(entry.heads) * sizes(entry)[0] for entry in entries if entry.proved)
-    return {"view": "attention", "layers": [layer(entry, streams, rows) for entry in entries]}
+    few = f"{len(every) - len(entries)} of {len(every)} attentions are too large to be drawn as a matrix."
+    note = few if len(entries) < len(every) else None
+    return {"view": "attention", "layers": [layer(entry, streams, rows) for entry in entries], "note": note}
+
+
+def fits(entry: Entry) -> bool:
+    n, m = sizes(entry)
+    return n <= MOST_NODES if entry.kind == "edges" else max(n, m) <= LONGEST and n * m <= LARGEST
 
 
 def layer(entry: Entry, streams: Streams, rows: int) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from regard.look.streams import Streams
 
 FEW, MANY = 4, 1024  # points that are worth drawing
 TABLE = 400  # tokens of a vocabulary that is drawn whole
+KINDS = {"small letters": str.islower, "capitals": str.isupper, "digits": str.isdigit, "spaces": str.isspace}
 
 
 def embeddings(
@@ -42,10 +43,9 @@ def table(model: nn.Module, given: Given, tsne: bool) -> dict[str, Any] | None:
     return None
 
 
-def kind_of(label: str) -> int:
-    """Which tokens belong together at a glance: small letters, capitals, digits, spaces, all else."""
-    tests = (str.islower, str.isupper, str.isdigit, str.isspace)
-    return next((number for number, test in enumerate(tests) if test(label)), len(tests))
+def kind_of(label: str) -> str:
+    """Which tokens belong together at a glance."""
+    return next((kind for kind, test in KINDS.items() if test(label)), "other")
 
 
 def item(name: str, points: Tensor, labels: list[str], *, tsne: bool) -> dict[str, Any]:
@@ -60,14 +60,14 @@ def item(name: str, points: Tensor, labels: list[str], *, tsne: bool) -> dict[st
     }
 
 
-def principal(points: Tensor) -> tuple[Tensor, Tensor]:
-    """The two directions in which points differ most, and the share of the variance that each explains.   n d -> n 2, 2"""
+def principal(points: Tensor, axes: int = 2) -> tuple[Tensor, Tensor]:
+    """The directions in which points differ most, and the share of the variance that each explains.   n d -> n axes, axes"""
     centred = points - points.mean(0)
     u, s, _ = torch.linalg.svd(centred.nan_to_num(), full_matrices=False)
-    flat = torch.zeros(len(points), 2)
-    count = min(2, len(s))
+    flat = torch.zeros(len(points), axes)
+    count = min(axes, len(s))
     flat[:, :count] = u[:, :count] * s[:count]
-    share = torch.zeros(2)
+    share = torch.zeros(axes)
     share[:count] = (s**2 / (s**2).sum().clamp_min(1e-30))[:count]
     return flat, share
 

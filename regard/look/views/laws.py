@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from regard.given import Given
+from regard.given import Given, Tokens
 from regard.look.contribution import tensor_of
 from regard.look.pack import packed
 
@@ -18,6 +18,8 @@ CHANNELS = 16  # of the output that are drawn: those that vary most
 LONGEST = 64  # tokens that are drawn
 MOVED = "tokens change places with each other; a model that does not know order moves its outputs along"
 SHIFTED = "every place grows by the same number; a model that knows only how far tokens are apart gives the same outputs"
+REORDERED = "the things of the set come in another order; what is said of the whole stays, what is said of each moves along"
+RENAMED = "nodes get other numbers, in the edges too; what is said of the graph stays, what is said of each node moves along"
 ROLLED = "the picture moves by whole patches and comes in again at the other side"
 TURNED = "the picture turns by quarter turns"
 HOLDS = 1e-4  # relative; float32 rounds to about 1e-6 a layer
@@ -51,7 +53,7 @@ def laws(model: nn.Module, given: Given, report: Mapping[str, Any] | None) -> di
 
 @torch.no_grad()
 def acted(model: nn.Module, given: Given) -> list[dict[str, Any]]:
-    """Group elements tried on the input, for models that read ids or a picture."""
+    """Group elements tried on the input, where it is known what may be moved."""
     plain = output(model, given)
     if plain is None:
         return []
@@ -86,12 +88,49 @@ def families(model: nn.Module, given: Given) -> Iterator[tuple[str, str, list[El
             elements = [Element(f"{k} places on", replace(given, inputs=inputs), None) for k, inputs in shifted]
             yield "shift the places", SHIFTED, elements
     elif given.kind == "image" and given.grid is not None:
-        pixels = given.inputs["pixel_values"]
+        pixels = given.inputs[given.pixels]
         step = pixels.shape[-1] // given.grid[1]
-        rolled = {f"{k} patches to the right": pixels.roll(k * step, -1) for k in range(1, min(4, given.grid[1]))}
+        rolled = {f"{k} patch{'es' * (k > 1)} to the right": pixels.roll(k * step, -1) for k in range(1, min(4, given.grid[1]))}
         yield "roll the picture", ROLLED, of_pictures(given, rolled)
         if pixels.shape[-1] == pixels.shape[-2]:
             yield "turn the picture", TURNED, of_pictures(given, {f"{90 * k}°": pixels.rot90(k, (-2, -1)) for k in (1, 2, 3)})
+
+
+    elif given.cloud is not None:
+        yield "another order", REORDERED, [Element(label, reordered(given, order), order) for label, order in orders_of(given)]
+    elif given.network is not None:
+        elements = [Element(label, renamed(given, order), order) for label, order in orders_of(given)]
+        yield "other names of the nodes", RENAMED, elements
+
+
+def orders_of(given: Given) -> list[tuple[str, list[int]]]:
+    """A few orders of the things of a set, or of the nodes of a graph."""
+    name = given.cloud.input if given.cloud is not None else given.network.nodes if given.network is not None else ""
+    n = given.inputs[name].shape[1 if given.cloud is not None else 0]
+    mixed = torch.randperm(n, generator=torch.Generator().manual_seed(0)).tolist()
+    return [("backwards", list(range(n))[::-1]), ("roll by 1", [(i - 1) % n for i in range(n)]), ("mixed", mixed)]
+
+
+def reordered(given: Given, order: list[int]) -> Given:
+    assert given.cloud is not None
+    things = given.with_things(given.inputs[given.cloud.input][:, order])
+    return replace(given, inputs=things, streams=labels_moved(given, order))
+
+
+def labels_moved(given: Given, order: list[int]) -> tuple[Tokens, ...]:
+    return tuple(replace(stream, labels=tuple(stream.labels[i] for i in order)) for stream in given.streams)
+
+
+def renamed(given: Given, order: list[int]) -> Given:
+    """Node i is now what node order[i] was, in the edges and in whatever else there is one of for each node."""
+    assert given.network is not None
+    n, now = len(order), torch.empty(len(order), dtype=torch.long)
+    now[order] = torch.arange(n)
+    of_nodes = {name: x[order] for name, x in given.inputs.items() if isinstance(x, Tensor) and x.dim() and len(x) == n}
+    network = given.network
+    (edges,) = (name for name, x in given.inputs.items() if getattr(x, "edges", x) is network.edges)
+    inputs = given.inputs | of_nodes | {edges: now[network.edges]}
+    return replace(given, inputs=inputs, streams=labels_moved(given, order))
 
 
 def swapped(n: int, i: int, j: int) -> tuple[str, list[int]]:
@@ -101,7 +140,7 @@ def swapped(n: int, i: int, j: int) -> tuple[str, list[int]]:
 
 
 def of_pictures(given: Given, moved: Mapping[str, Tensor]) -> list[Element]:
-    return [Element(label, replace(given, inputs=given.inputs | {"pixel_values": x}), None) for label, x in moved.items()]
+    return [Element(label, replace(given, inputs=given.inputs | {given.pixels: x}), None) for label, x in moved.items()]
 
 
 def output(model: nn.Module, given: Given) -> Tensor | None:
@@ -116,6 +155,8 @@ def output(model: nn.Module, given: Given) -> Tensor | None:
 def compared(model: nn.Module, plain: Tensor, element: Element) -> dict[str, Any] | None:
     """f(g x) beside g f(x)."""
     left, order = output(model, element.moved), element.order
+    if order is not None and len(plain) > LONGEST:
+        return None
     follows = order is not None and len(plain) == len(order)
     right = plain[order] if follows and order is not None else plain
     if left is None or left.shape != right.shape:

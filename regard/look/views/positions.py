@@ -43,7 +43,7 @@ def codes_of(model: nn.Module) -> Iterator[tuple[str, str, Tensor]]:
     """Name, sentence and vectors n d of every position: ours, a table that is called one, or frequencies of a rotary one."""
     ours = [(name, module) for name, module in model.named_modules() if isinstance(module, Position)]
     for name, module in ours:
-        if isinstance(module, Rotary | Code):
+        if isinstance(module, Rotary | Code) and module.axes == 1:  # places on a grid have no one order to show them in
             length = min(LENGTH, len(module.table)) if isinstance(module, Learned) else LENGTH
             yield name, TURNED if isinstance(module, Rotary) else ADDED, measure.position_codes(module, length)
     if ours:

@@ -3,7 +3,15 @@
 const imageShown = { layer: null, way: "together", alone: 0, off: new Set(), strength: 0.85 };
 const ROLLOUT = [255, 176, 32];
 
+const NO_MAPS = "No layer lets every patch look at every patch (they look within windows, or not at all), so no map is laid over it.";
+
 view("image", "Image", (part, place, here) => {
+  if (!part.layers.length) {
+    const picture = make("img", { src: safePicture(part.picture), alt: "what the model was shown" });
+    refill(place, make("h2", {}, "The picture"), make("p", { class: "sentence" }, NO_MAPS),
+      make("div", { class: "image-figure" }, make("div", { class: "picture alone" }, picture)));
+    return;
+  }
   const figure = new PictureFigure(part, here);
   const ways = [["together", "heads together"], ["alone", "one head"], ...(part.rollout ? [["rollout", "rollout"]] : [])];
   if (!ways.some(([way]) => way === imageShown.way)) imageShown.way = "together";

@@ -33,7 +33,7 @@ function scatter(here, item, way) {
   const points = item[way];
   const labels = shownLabels({ labels: item.labels, kind: here.page.data.input?.kind });
   const count = points.length;
-  const groups = item.groups ? [...new Set(item.groups)].sort((a, b) => a - b) : null;
+  const groups = item.groups ? [...new Set(item.groups)].sort() : null;
   const canvas = make("canvas");
   const frame = make("div", {
     class: "scatter", tabindex: "0", role: "application", "aria-roledescription": "scatter plot",
@@ -107,7 +107,7 @@ function scatter(here, item, way) {
     at = k;
     paint();
     if (k === null) refill(readout, make("span", { class: "quiet" }, planeWords(item, way)));
-    else refill(readout, token(labels[k], k), groups ? ` group ${item.groups[k]}` : "",
+    else refill(readout, token(labels[k], k), groups ? ` ${shown(item.groups[k])}` : "",
       make("span", { class: "quiet" }, `  (${three(xs[k])}, ${three(ys[k])})`));
   }
 
@@ -139,7 +139,7 @@ function scatter(here, item, way) {
       paint();
     };
     const dot = make("span", { class: "dot", style: `--colour: ${css(ofHead(k))}` });
-    return make("button", { type: "button", class: "key", onclick: touched }, dot, `group ${group}`);
+    return make("button", { type: "button", class: "key", onclick: touched }, dot, shown(group));
   }
 
   here.sized(element, (next) => {

@@ -1,0 +1,214 @@
+"""The things of a set as points in space, and how much each is attended to, by learned queries or by each other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from regard.given import Given
+from regard.look import pack
+from regard.look.closed import OfThings
+from regard.look.contribution import tensor_of
+from regard.look.entry import Entry
+from regard.look.maxima import Maximum, enough, maxima
+from regard.look.views.contribution import left_out
+from regard.look.views.embeddings import principal
+from regard.nn.pool import AttentionPool
+from regard.nn.sets import Induced, Seeds
+
+MOST_POINTS = 20_000  # that are drawn
+MOST_NUMBERS = 3 * 2**20  # of all weights of a page
+COLUMNS = 8  # numbers of a point that are told besides its place
+SAME = 1e-5  # relative; what two sums in float32 may be apart
+
+PLURALS = {"query": "queries"}
+AMONG = "how much of all attention each point gets; choose a point to see what it looks at"
+ASKED = "what each {} looks at, in its own colour"
+ASKS = "which {} each point looks at"
+DECIDES = "in how many of the {} channels of this pool a point alone has the largest value, and so decides it"
+ENOUGH = "; {} of all points are enough for every maximum: without the others the model answers the same"
+TOO_LONG = "The model has no attention, and leaving out one point after the other would take too long here, or cannot be done."
+LEFT_OUT = "what the largest output loses when the point is taken out"
+
+
+def points(model: nn.Module, seen: Sequence[Entry], out: Any, given: Given) -> dict[str, Any] | None:
+    """The view, or None for what is no set of things."""
+    if given.cloud is None:
+        return None
+    x = given.cloud.rows.float()
+    n = len(x)
+    heard = [(entry, role) for entry in seen if (role := role_of(model, entry, n)) is not None]
+    measures, doubt = ([], None) if heard else without_attention(model, out, given)
+    each = sum(len(entry.heads) * role.few for entry, role in heard if entry.proved)
+    count = min(n, MOST_POINTS, max(1, MOST_NUMBERS // max(1, each)))
+    shown = torch.linspace(0, n - 1, count).round().long()
+    places, axes, drawn = placed(x, given.cloud.columns)
+    few = f"{count:,} of {n:,} points are drawn, evenly taken; weights are those among all of them." if count < n else None
+    return {
+        "view": "points",
+        "count": n,
+        "shown": None if count == n else pack.packed(shown.numpy().astype(np.uint32)),
+        "axes": axes,
+        "places": pack.packed(places[shown].numpy()),
+        "columns": list(given.cloud.columns[:COLUMNS]),
+        "numbers": pack.packed(x[shown, :COLUMNS].numpy()),
+        "layers": [layer(entry, role, shown) for entry, role in heard],
+        "measures": [measure | {"values": pack.packed(measure["values"][shown].float().numpy())} for measure in measures],
+        "note": " ".join(each for each in (few, drawn, doubt) if each) or None,
+    }
+
+
+def placed(x: Tensor, columns: Sequence[str]) -> tuple[Tensor, list[str], str | None]:
+    """Where points are drawn, what the axes are called, and what to say about it.   n d -> n 2 or n 3"""
+    names = [column.lower() for column in columns]
+    chosen = [names.index(axis) for axis in "xyz" if axis in names]
+    if len(chosen) >= 2:
+        return x[:, chosen], [columns[i] for i in chosen], None
+    if x.shape[1] == 1:
+        return torch.cat((x, torch.zeros_like(x)), 1), [columns[0], ""], None
+    if x.shape[1] <= 3:
+        return x, list(columns), None
+    flat, shares = principal(x, 3)
+    said = f"A point has {x.shape[1]} numbers; it is drawn by the first three principal components of all points"
+    return flat, [f"PC{i}" for i in (1, 2, 3)], f"{said}, which hold {float(shares.sum()):.0%} of their variance."
+
+
+# ---- attention
+
+
+class Role(NamedTuple):
+    """What one attention has to do with the points."""
+
+    kind: Literal["among", "asked", "asks"]  # points look at points, a few learned vectors at points, or points at those
+    what: str  # what the few are
+    few: int  # how many there are
+
+    @property
+    def called(self) -> str:
+        return PLURALS.get(self.what, f"{self.what}s")
+
+    @property
+    def title(self) -> str:
+        few = f"one {self.what}" if self.few == 1 else f"{self.few} {self.called}"
+        looking = f"{few} look{'s' * (self.few == 1)} at the points"
+        return {"among": "points look at points", "asked": looking, "asks": f"points look at {few}"}[self.kind]
+
+    @property
+    def sentence(self) -> str:
+        return {"among": AMONG, "asked": ASKED.format(self.what), "asks": ASKS.format(self.what)}[self.kind]
+
+
+def role_of(model: nn.Module, entry: Entry, n: int) -> Role | None:
+    """None where the points have no part in it: among the seeds, say."""
+    if entry.kind == "edges" or entry.shape[0] != 1:
+        return None
+    queries, keys = entry.shape[2:]
+    around = [model.get_submodule(entry.name.rsplit(".", up)[0]) for up in range(entry.name.count(".") + 1)]
+    seeds = any(isinstance(module, Seeds | AttentionPool) for module in around)
+    induced = next((module for module in around if isinstance(module, Induced)), None)
+    telling = induced is not None and any(module is induced.tell for module in around)
+    few = "seed" if seeds else "inducing point" if induced is not None else None
+    if queries == n and keys == n and entry.kind == "self":
+        return Role("among", "point", 1)
+    if keys == n and not telling:
+        return Role("asked", few or "query", queries)
+    if queries == n:
+        return Role("asks", few or "key", keys)
+    return None
+
+
+def names_of_few(model: nn.Module, seen: Sequence[Entry], given: Given) -> dict[tuple[int, int], str]:
+    """What those are called that look at points or are looked at by them, by layer and call."""
+    if given.cloud is None:
+        return {}
+    roles = {(entry.layer, entry.call): role_of(model, entry, len(given.cloud.rows)) for entry in seen}
+    return {place: role.called for place, role in roles.items() if role is not None and role.kind != "among"}
+
+
+def layer(entry: Entry, role: Role, shown: Tensor) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "layer": entry.layer,
+        "call": entry.call,
+        "name": entry.name,
+        "kind": role.kind,
+        "what": role.what,
+        "title": role.title,
+        "sentence": role.sentence,
+        "heads": list(entry.heads),
+        "count": role.few,
+        "proved": entry.proved,
+        "reason": entry.reason,
+        "error": pack.rounded(float(entry.error), 2),
+        "scale": None,
+        "weights": None,
+    }
+    if entry.proved:
+        found |= scaled(weights_of(entry, role).cpu()[..., shown])
+    return found
+
+
+def weights_of(entry: Entry, role: Role) -> Tensor:
+    """What each point gets from each of the few, or gives to each.   h count n"""
+    if role.kind == "among":
+        return entry.summary.received[0][:, None]
+    weights = entry.weights[0]
+    return weights if role.kind == "asked" else weights.mT
+
+
+def scaled(weights: Tensor) -> dict[str, Any]:
+    """In half precision, as parts of the largest: the weights of many points are all small."""
+    scale = float(weights.max()) / 60_000 if weights.numel() else 0.0
+    scale = scale or 1.0
+    return {"scale": scale, "weights": pack.packed((weights.float() / scale).numpy().astype(np.float16))}
+
+
+# ---- models without attention
+
+
+def without_attention(model: nn.Module, out: Any, given: Given) -> tuple[list[dict[str, Any]], str | None]:
+    """What can be said of points that nobody attends to, and what cannot: measures, and a note."""
+    assert given.cloud is not None
+    x: Tensor = given.inputs[given.cloud.input]
+    with torch.no_grad(), maxima(model) as found:
+        model(**given.inputs)
+    found = [each for each in found if len(each.has) == x.shape[1] and x.shape[0] == 1]
+    if found:
+        return decided(model, out, given, x, found), None
+    closed = OfThings(model, given)
+    lost = left_out(closed, x, None) if out_of_whole(out) else None
+    if lost is None:
+        return [], TOO_LONG
+    return [{"name": "leave one out", "sentence": LEFT_OUT, "signed": True, "values": lost[0].cpu()}], None
+
+
+def out_of_whole(out: Any) -> bool:
+    """Is there one answer for the whole set?"""
+    try:
+        return tensor_of(out).dim() == 2
+    except ValueError:
+        return False
+
+
+def decided(model: nn.Module, out: Any, given: Given, x: Tensor, found: list[Maximum]) -> list[dict[str, Any]]:
+    """The points that decide each maximum. Whether a few of them are enough is not argued but tried."""
+    few = enough(found)
+    with torch.no_grad():
+        again = model(**given.with_things(x[:, few])) if out_of_whole(out) else None
+    more = ""
+    if again is not None:
+        whole, rest = tensor_of(out), tensor_of(again)
+        apart = float((whole - rest).abs().max() / whole.abs().max().clamp_min(1e-30))
+        more = ENOUGH.format(len(few)) if apart < SAME and len(few) < x.shape[1] else ""
+    return [
+        {
+            "name": f"maximum in {each.name}" + (f", call {each.call}" if each.call else ""),
+            "sentence": DECIDES.format(each.has.shape[1]) + more,
+            "signed": False,
+            "values": each.alone,
+        }
+        for each in reversed(found)
+    ]

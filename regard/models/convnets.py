@@ -1,0 +1,279 @@
+"""Convolutional networks for small pictures: LeNet, ResNet and DenseNet.
+
+ResNet and DenseNet have batch norms: in training a picture is normed together with its batch, in eval each stands alone. What
+they keep of shifts follows from padding and stride: around the end ("circular") they keep shifts by whole steps of the
+coarsest layer, and the mean over all places at the end makes of that an answer that stays. With zeros beyond the border they
+keep nothing exactly.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, Self
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from regard.models.sequences import check_names, check_whole, seeded
+from regard.nn.convolve import Convolution
+from regard.shapes import expect
+from regard.symmetry.groups import Group, Shifts, Trivial
+from regard.symmetry.roles import Roles
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConvNetConfig:
+    """What all of them have in common."""
+
+    classes: int
+    colours: int = 1  # channels of a picture
+    size: int = 28  # the sides of pictures in training
+
+
+class ConvNet(nn.Module):
+    """What all of them have in common.   b c h w -> b classes"""
+
+    config: ConvNetConfig
+
+    @property
+    def symmetry(self) -> Group:
+        """What may be done to a picture of the config's size so that the answer stays."""
+        return Trivial()
+
+    @property
+    def roles(self) -> Roles:
+        """What each input is, for `check`."""
+        return Roles(grid="x")
+
+
+def around(config: ResNetConfig | DenseNetConfig) -> Group:
+    """Shifts by whole steps of the coarsest layer, for pictures that go on around their end and have whole steps."""
+    step = 2 ** (len(config.blocks) - 1)
+    return Shifts(step) if config.padding == "circular" and config.size % step == 0 else Trivial()
+
+
+# ---- LeNet
+
+
+@dataclass(frozen=True, kw_only=True)
+class LeNetConfig(ConvNetConfig):
+    """LeNet, a little wider than it was in 1998."""
+
+    widths: tuple[int, int] = (32, 64)  # channels of the two convolutions
+    hidden: int = 128  # channels of the layer between
+    dropout: float = 0.25  # share of channels dropped in training, before both linear layers
+
+    def __post_init__(self) -> None:
+        check_whole(self, "classes", "colours", "size", "hidden")
+        if self.size < 4:
+            raise ValueError(f"size must be at least 4, got {self.size}: sides are halved twice")
+        if not 0.0 <= self.dropout < 1.0:
+            raise ValueError(f"dropout must be at least 0 and less than 1, got {self.dropout}")
+
+
+class LeNet(ConvNet):
+    """Twice a convolution, relu and the largest of each 2 × 2, then two linear layers.   b c h w -> b classes
+
+    The convolutions know shifts; the linear layers have a weight for each place, and forget them. Pictures of one size only.
+    """
+
+    Config = LeNetConfig
+
+    def __init__(self, config: LeNetConfig) -> None:
+        super().__init__()
+        self.config: LeNetConfig = config
+        first, second = config.widths
+        self.first = Convolution(config.colours, first, 5, padding="zeros")
+        self.second = Convolution(first, second, 5, padding="zeros")
+        side = config.size // 2 // 2
+        self.between = nn.Linear(second * side * side, config.hidden)
+        self.head = nn.Linear(config.hidden, config.classes)
+        self.dropout = nn.Dropout(config.dropout)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head(self.features(x))
+
+    def features(self, x: Tensor) -> Tensor:
+        """What the head reads.   b c h w -> b d"""
+        expect(x, "b c h w", name="x", c=self.config.colours, h=self.config.size, w=self.config.size)
+        x = F.max_pool2d(F.relu(self.first(x)), 2)
+        x = F.max_pool2d(F.relu(self.second(x)), 2)
+        return self.dropout(F.relu(self.between(self.dropout(x.flatten(1)))))
+
+    @classmethod
+    def tiny(cls) -> tuple[Self, dict[str, Tensor]]:
+        """A small one, and inputs for it: model(**inputs)."""
+        return seeded(cls, LeNetConfig(classes=5, colours=2, size=12, widths=(4, 8), hidden=16)), tiny_picture()
+
+
+# ---- ResNet
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResNetConfig(ConvNetConfig):
+    """A residual network for small pictures."""
+
+    width: int = 32  # channels of the first blocks; twice as many each time the sides are halved
+    blocks: tuple[int, ...] = (2, 2, 2)  # residual blocks; sides are halved between the groups
+    padding: Literal["circular", "zeros"] = "zeros"  # what a filter sees beyond the border
+
+    def __post_init__(self) -> None:
+        check_names(self)
+        check_whole(self, "classes", "colours", "size", "width")
+        check_blocks(self.blocks)
+
+
+def check_blocks(blocks: tuple[int, ...]) -> None:
+    if not blocks or any(type(count) is not int or count < 1 for count in blocks):
+        raise ValueError(f"blocks are whole numbers above zero, one for each group, got {blocks}")
+
+
+class Residual(nn.Module):
+    """z + f(z), f = conv ∘ relu ∘ norm twice over; where sides are halved, a 1 × 1 convolution of z.   b c h w -> b e h' w'"""
+
+    def __init__(self, inputs: int, outputs: int, stride: int, padding: Literal["circular", "zeros"]) -> None:
+        super().__init__()
+        self.norm1, self.norm2 = nn.BatchNorm2d(inputs), nn.BatchNorm2d(outputs)
+        self.conv1 = Convolution(inputs, outputs, stride=stride, padding=padding, bias=False)
+        self.conv2 = Convolution(outputs, outputs, padding=padding, bias=False)
+        same = inputs == outputs and stride == 1
+        self.short = None if same else Convolution(inputs, outputs, 1, stride=stride, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = F.relu(self.norm1(x))
+        short = x if self.short is None else self.short(y)
+        return short + self.conv2(F.relu(self.norm2(self.conv1(y))))
+
+
+class ResNet(ConvNet):
+    """Residual blocks, halving the sides between groups, then the mean over all places.   b c h w -> b classes"""
+
+    Config = ResNetConfig
+
+    def __init__(self, config: ResNetConfig) -> None:
+        super().__init__()
+        self.config: ResNetConfig = config
+        self.stem = Convolution(config.colours, config.width, padding=config.padding, bias=False)
+        blocks, width = [], config.width
+        for group, count in enumerate(config.blocks):
+            for i in range(count):
+                halves = group > 0 and i == 0
+                blocks.append(Residual(width, width * 2 if halves else width, 2 if halves else 1, config.padding))
+                width = width * 2 if halves else width
+        self.blocks = nn.ModuleList(blocks)
+        self.norm = nn.BatchNorm2d(width)
+        self.head = nn.Linear(width, config.classes)
+
+    @property
+    def symmetry(self) -> Group:
+        return around(self.config)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head(self.features(x))
+
+    def features(self, x: Tensor) -> Tensor:
+        """What the head reads.   b c h w -> b d"""
+        expect(x, "b c h w", name="x", c=self.config.colours)
+        x = self.stem(x)
+        for block in self.blocks:
+            x = block(x)
+        return F.relu(self.norm(x)).mean((-2, -1))
+
+    @classmethod
+    def tiny(cls) -> tuple[Self, dict[str, Tensor]]:
+        """A small one, and inputs for it: model(**inputs)."""
+        config = ResNetConfig(classes=5, colours=2, size=12, width=4, blocks=(1, 1), padding="circular")
+        return seeded(cls, config), tiny_picture()
+
+
+# ---- DenseNet
+
+
+@dataclass(frozen=True, kw_only=True)
+class DenseNetConfig(ConvNetConfig):
+    """A densely connected network for small pictures."""
+
+    growth: int = 12  # channels that each layer adds
+    blocks: tuple[int, ...] = (6, 6, 6)  # layers; channels and sides are halved between the groups
+    padding: Literal["circular", "zeros"] = "zeros"  # what a filter sees beyond the border
+
+    def __post_init__(self) -> None:
+        check_names(self)
+        check_whole(self, "classes", "colours", "size", "growth")
+        check_blocks(self.blocks)
+
+
+class Dense(nn.Module):
+    """[z, f(z)], f = conv ∘ relu ∘ norm: every later layer sees what all before it gave.   b c h w -> b (c + growth) h w"""
+
+    def __init__(self, inputs: int, growth: int, padding: Literal["circular", "zeros"]) -> None:
+        super().__init__()
+        self.norm = nn.BatchNorm2d(inputs)
+        self.conv = Convolution(inputs, growth, padding=padding, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.cat((x, self.conv(F.relu(self.norm(x)))), 1)
+
+
+class Halve(nn.Module):
+    """Half of the channels, by a 1 × 1 convolution, and the mean of each 2 × 2 places.   b c h w -> b c/2 h/2 w/2"""
+
+    def __init__(self, inputs: int) -> None:
+        super().__init__()
+        self.norm = nn.BatchNorm2d(inputs)
+        self.conv = Convolution(inputs, inputs // 2, 1, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.avg_pool2d(self.conv(F.relu(self.norm(x))), 2)
+
+
+class DenseNet(ConvNet):
+    """Layers that add channels to all before them, then the mean over all places.   b c h w -> b classes"""
+
+    Config = DenseNetConfig
+
+    def __init__(self, config: DenseNetConfig) -> None:
+        super().__init__()
+        self.config: DenseNetConfig = config
+        width = 2 * config.growth
+        self.stem = Convolution(config.colours, width, padding=config.padding, bias=False)
+        layers: list[nn.Module] = []
+        for group, count in enumerate(config.blocks):
+            if group:
+                layers.append(Halve(width))
+                width //= 2
+            for _ in range(count):
+                layers.append(Dense(width, config.growth, config.padding))
+                width += config.growth
+        self.layers = nn.ModuleList(layers)
+        self.norm = nn.BatchNorm2d(width)
+        self.head = nn.Linear(width, config.classes)
+
+    @property
+    def symmetry(self) -> Group:
+        return around(self.config)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head(self.features(x))
+
+    def features(self, x: Tensor) -> Tensor:
+        """What the head reads.   b c h w -> b d"""
+        _, _, height, width = expect(x, "b c h w", name="x", c=self.config.colours)
+        least = 2 ** (len(self.config.blocks) - 1)
+        if min(height, width) < least:
+            raise ValueError(f"pictures must have sides of at least {least}, got {height} × {width}: they are halved so often")
+        x = self.stem(x)
+        for layer in self.layers:
+            x = layer(x)
+        return F.relu(self.norm(x)).mean((-2, -1))
+
+    @classmethod
+    def tiny(cls) -> tuple[Self, dict[str, Tensor]]:
+        """A small one, and inputs for it: model(**inputs)."""
+        config = DenseNetConfig(classes=5, colours=2, size=12, growth=4, blocks=(2, 2), padding="circular")
+        return seeded(cls, config), tiny_picture()
+
+
+def tiny_picture() -> dict[str, Tensor]:
+    return {"x": torch.randn(2, 2, 12, 12, generator=torch.Generator().manual_seed(0))}

@@ -1,0 +1,159 @@
+"""The Vision Transformer: a picture cut into patches, which attend to each other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal, Self
+
+import torch
+from torch import Tensor, nn
+
+from regard.attention.positions import LearnedGrid, Nothing, Position, Rotary, Sinusoidal
+from regard.models.sequences import check_names, check_whole, seeded
+from regard.nn.block import Stack
+from regard.nn.patches import PatchEmbedding, grid_places
+from regard.nn.pool import ClassToken, MeanPool
+from regard.shapes import expect
+from regard.symmetry.groups import Group, Permutations, Shifts, Trivial, product
+from regard.symmetry.roles import Roles
+
+
+@dataclass(frozen=True, kw_only=True)
+class ViTConfig:
+    """A Vision Transformer. The defaults are ViT-Tiny at 224 × 224."""
+
+    classes: int
+    colours: int = 3  # channels of a picture
+    size: int = 224  # the sides of pictures in training; others are taken, too, with their places in between
+    patch: int = 16  # the sides of a patch, in pixels
+    dim: int = 192  # width of the stream
+    depth: int = 12  # blocks
+    heads: int = 3  # of attention, in each block
+    hidden: int | None = None  # channels inside the MLP (None: 4 dim)
+    position: Literal["none", "learned", "sinusoidal", "rotary"] = "learned"  # how row and column are known
+    base: float = 100.0  # of the angles of rotary and sinusoidal positions: a grid has fewer places than a text
+    pool: Literal["class", "mean"] = "class"  # a token that asks all patches, or the mean of them
+    registers: int = 0  # learned tokens without a place, for what belongs to no patch
+    mlp: Literal["relu", "gelu", "relu2", "swiglu"] = "gelu"
+    dropout: float = 0.0  # share of weights, hidden channels and branches dropped in training
+
+    def __post_init__(self) -> None:
+        check_names(self)
+        check_whole(self, "classes", "colours", "size", "patch", "dim", "depth", "heads")
+        check_whole(self, *(["hidden"] if self.hidden is not None else []))
+        if type(self.registers) is not int or self.registers < 0:
+            raise ValueError(f"registers must be a whole number, 0 or more, got {self.registers!r}")
+        if self.dim % self.heads:
+            fits = self.dim + self.heads - self.dim % self.heads
+            raise ValueError(
+                f"dim must be a multiple of heads, got dim={self.dim} and heads={self.heads}; the next one that fits is {fits}"
+            )
+        if not 0.0 <= self.dropout < 1.0:
+            raise ValueError(f"dropout must be at least 0 and less than 1, got {self.dropout}")
+        try:
+            with torch.device("meta"):
+                POSITIONS[self.position](self)
+        except ValueError as error:
+            sizes = f"dim={self.dim} and heads={self.heads}"
+            raise ValueError(f"position {self.position!r} does not go with {sizes}: {error}") from error
+
+    @property
+    def grid(self) -> tuple[int, int]:
+        """Patches in training: rows and columns."""
+        return (-(-self.size // self.patch),) * 2
+
+
+POSITIONS: dict[str, Callable[[ViTConfig], Position]] = {
+    "none": lambda c: Nothing(),
+    "learned": lambda c: LearnedGrid(c.grid, c.dim),
+    "sinusoidal": lambda c: Sinusoidal(c.dim, axes=2, base=c.base),
+    "rotary": lambda c: Rotary(c.dim // c.heads, axes=2, base=c.base),
+}
+
+
+class ViT(nn.Module):
+    """Patches attend to each other; a class token, or the mean of them, says what they are.   b c h w -> b classes
+
+    Without positions it knows a bag of patches: any order of them gives the same answer. Positions break that, and with it
+    everything that moves patches: no shift, turn or mirror is kept, neither by rotary ones, which know differences only, since
+    what rolls over the border of a picture comes to be far from its neighbours.
+    """
+
+    Config = ViTConfig
+
+    def __init__(self, config: ViTConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.embed = PatchEmbedding(config.colours, config.patch, config.dim)
+        self.position = POSITIONS[config.position](config)
+        self.dropout = nn.Dropout(config.dropout)
+        self.registers = nn.Parameter(torch.randn(config.registers, config.dim) * 0.02) if config.registers else None
+        self.pool = ClassToken(config.dim) if config.pool == "class" else MeanPool()
+        turning = self.position if self.position.turns else None  # what is added to patches is added once, before the blocks
+        self.stack = Stack(
+            config.depth, config.dim, config.heads,
+            position=turning, mlp=config.mlp, hidden=config.hidden, dropout=config.dropout,
+        )  # fmt: skip
+        self.head = nn.Linear(config.dim, config.classes)
+
+    @property
+    def symmetry(self) -> Group:
+        """What may be done to a picture of the config's size so that the answer stays."""
+        whole = self.config.size % self.config.patch == 0  # else the last patches have zeros where others have pixels
+        bag = isinstance(self.position, Nothing) and whole
+        return product(Permutations(), Shifts(self.config.patch)) if bag else Trivial()
+
+    @property
+    def roles(self) -> Roles:
+        """What each input is, for `check`."""
+        return Roles(grid="x", patch=self.config.patch)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Sides may differ from the config's: places are then told in units of its grid."""
+        return self.head(self.features(x))
+
+    def features(self, x: Tensor) -> Tensor:
+        """What the head reads.   b c h w -> b d"""
+        _, _, height, width = expect(x, "b c h w", name="x", c=self.config.colours)
+        where: Tensor | None = grid_places(self.embed.grid(height, width), self.config.grid, x.device)
+        tokens = self.embed(x)
+        if not self.position.turns:
+            tokens, where = self.position(tokens, where), None  # said and done; in the blocks nobody asks for places
+        tokens, where, front = self.joined(tokens, where)
+        tokens = self.dropout(tokens)
+        if not isinstance(self.pool, ClassToken):
+            return self.pool(self.stack(tokens, where=where)[:, front:])
+        *blocks, last = self.stack.blocks
+        for block in blocks:
+            tokens = block(tokens, position=self.stack.position, where=where)
+        return self.stack.norm(self.read(last, tokens, where))[:, 0]
+
+    def joined(self, tokens: Tensor, where: Tensor | None) -> tuple[Tensor, Tensor | None, int]:
+        """The tokens without a place in front, the class token first.   b n d -> b f+n d"""
+        extra: list[Tensor] = [self.registers] if self.registers is not None else []
+        if isinstance(self.pool, ClassToken):
+            extra = [self.pool.token[None], *extra]
+        if not extra:
+            return tokens, where, 0
+        first = torch.cat(extra).to(tokens.dtype)
+        if where is not None:
+            lost = torch.full((1, len(first), 2), torch.nan, dtype=torch.promote_types(where.dtype, torch.float32))
+            where = torch.cat((lost.to(where.device), where), 1)
+        return torch.cat((first.expand(len(tokens), -1, -1), tokens), 1), where, len(first)
+
+    def read(self, block: Any, x: Tensor, where: Tensor | None) -> Tensor:
+        """The last block, for the class token alone: nobody reads what it would give for the others.   b n d -> b 1 d"""
+        pair = None if where is None else (where[:, :1], where)
+        around = block.attention
+        normed = around.norm(x)
+        asked = around.f(normed[:, :1], normed, position=self.stack.position, where=pair)
+        return block.mlp(x[:, :1] + around.dropout(asked))
+
+    @classmethod
+    def tiny(cls) -> tuple[Self, dict[str, Tensor]]:
+        """A small one, and inputs for it: model(**inputs)."""
+        config = ViTConfig(
+            classes=5, colours=2, size=12, patch=4, dim=32, depth=2, heads=4, position="none", registers=1
+        )
+        return seeded(cls, config), {"x": torch.randn(2, 2, 12, 12, generator=torch.Generator().manual_seed(0))}

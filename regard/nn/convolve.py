@@ -1,0 +1,115 @@
+"""Convolution as what it is: one small filter, used at every place. As a matrix it is constant along its diagonals.
+
+`taps` says which place of the input each tap of the filter reads at each place of the output. Everything follows from this one
+table: the matrix of a filter (W, with conv x = W x) and the matrix of the data (X, with conv x = w X). Around the end the
+matrix is circulant, with zeros beyond it is Toeplitz.
+
+As in torch the filter is not turned round (that is correlation): the circulant matrix of a textbook is that of w backwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import product
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from regard.shapes import expect
+from regard.symmetry.groups import Group, Shifts, Trivial
+
+Padding = Literal["circular", "zeros", "valid"]
+PADDINGS = ("circular", "zeros", "valid")
+NOTHING = -1  # the place of what is beyond the border
+
+
+def taps(sizes: Sequence[int], kernel: Sequence[int], padding: Padding = "circular") -> Tensor:
+    """The number of the input's place that tap t reads at place o of the output, −1 for a zero beyond the border.   o t
+
+    Places are numbered row by row, and so are taps. The middle tap reads the place itself; with "valid" there is output only
+    where all taps find something, and the first tap reads the place itself.
+    """
+    check(padding, kernel)
+    inside = padding == "valid"
+    ends = [n - k + 1 if inside else n for n, k in zip(sizes, kernel, strict=True)]
+    if min(ends, default=1) < 1:
+        raise ValueError(f"a filter of {tuple(kernel)} does not fit into {tuple(sizes)}; take a smaller one")
+    places = torch.tensor(list(product(*map(range, ends))))[:, None]  # o 1 s
+    offsets = torch.tensor([[t - (0 if inside else k // 2) for t, k in zip(tap, kernel, strict=True)]
+                            for tap in product(*map(range, kernel))])  # t s
+    read, size = places + offsets, torch.tensor(list(sizes))
+    beyond = ((read < 0) | (read >= size)).any(-1)
+    strides = torch.tensor([int(torch.tensor(sizes[i + 1 :]).prod()) for i in range(len(sizes))])
+    numbers = (read % size * strides).sum(-1)
+    return numbers if padding == "circular" else numbers.masked_fill(beyond, NOTHING)
+
+
+def check(padding: str, kernel: Sequence[int]) -> None:
+    if padding not in PADDINGS:
+        raise ValueError(f"padding must be one of {', '.join(PADDINGS)}, got {padding!r}")
+    if padding != "valid" and not all(k % 2 for k in kernel):
+        raise ValueError(f"a filter with a middle has odd sides, got {tuple(kernel)}; take odd ones, or padding='valid'")
+
+
+def filter_matrix(weight: Tensor, sizes: Sequence[int], padding: Padding = "circular") -> Tensor:
+    """The matrix of a filter: conv x = W x, with x and the output written as one row of numbers.   e c k… -> (e o) (c n)
+
+    Around the end it commutes with shifts, W S = S W.
+    """
+    e, c, *kernel = weight.shape
+    read = taps(sizes, kernel, padding).to(weight.device)
+    n_out, n_in = len(read), int(torch.tensor(list(sizes)).prod())
+    matrix = weight.new_zeros(n_out, n_in + 1, e, c)  # one column more, for what is beyond the border
+    rows = torch.arange(n_out, device=weight.device)[:, None].expand_as(read)
+    each = weight.flatten(2).permute(2, 0, 1).expand(n_out, -1, -1, -1)  # o t e c
+    matrix = matrix.index_put((rows, read % (n_in + 1)), each, accumulate=True)  # a long filter comes around to itself
+    return matrix[:, :n_in].permute(2, 0, 3, 1).reshape(e * n_out, c * n_in)
+
+
+def data_matrix(x: Tensor, kernel: Sequence[int], padding: Padding = "circular") -> Tensor:
+    """The matrix of the data: conv x = w X, with w one row of numbers for each output channel.   b c n… -> b (c t) o"""
+    read = taps(x.shape[2:], kernel, padding).to(x.device)
+    flat = torch.nn.functional.pad(x.flatten(2), (0, 1))  # the last place is beyond the border
+    return flat[..., read.T % flat.shape[-1]].flatten(1, 2)
+
+
+def shift_matrix(sizes: Sequence[int], by: Sequence[int]) -> Tensor:
+    """S with (S x)_i = x_(i − by), around the end, for x written as one row of numbers.   n n"""
+    numbers = torch.arange(int(torch.tensor(list(sizes)).prod())).view(*sizes)
+    order = numbers.roll(tuple(by), tuple(range(len(sizes)))).flatten()
+    return torch.eye(len(order))[order]
+
+
+class Convolution(nn.Conv2d):
+    """out_o = Σ_t w_t x_(o+t) + bias, with the same w at every place.   b c h w -> b e h' w'
+
+    It commutes with every shift where the picture goes on around its end ("circular"). "zeros" breaks that at the border, where
+    the filter sees the zeros, and "valid" gives fewer places than came in. A stride looks only at every so many places, and
+    keeps the shifts by multiples of it, on sides that are multiples of it.
+    """
+
+    def __init__(
+        self,
+        inputs: int,
+        outputs: int,
+        kernel: int = 3,
+        *,
+        stride: int = 1,
+        padding: Padding = "circular",
+        bias: bool = True,
+    ) -> None:
+        check(padding, (kernel, kernel))
+        mode: Literal["circular", "zeros"] = "circular" if padding == "circular" else "zeros"
+        width = 0 if padding == "valid" else kernel // 2
+        super().__init__(inputs, outputs, kernel, stride=stride, padding=width, bias=bias, padding_mode=mode)
+        self.keeps: Group = kept(padding, stride, kernel)
+
+    def forward(self, x: Tensor) -> Tensor:
+        expect(x, "b c h w", name="x", c=self.in_channels)
+        return super().forward(x)
+
+
+def kept(padding: Padding, stride: int, kernel: int) -> Group:
+    """The shifts of a picture that a convolution commutes with; its output is coarser by the stride."""
+    return Shifts(stride) if padding == "circular" or kernel == 1 else Trivial()

@@ -1,0 +1,215 @@
+"""Sets and graphs in a real browser: turned, zoomed, chosen, by mouse and by keyboard, alone and with a server behind."""
+
+import threading
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+import torch
+
+from regard.look import page, server
+from regard.look.live import Live
+from regard.readers_of_things import reader_of_things
+from tests.look.browser import PHONE, eventually, opened, plain, readout, ready, three, watched
+from tests.look.test_look_things import SMALL, graph_net, heard, points_of, scene_of, set_transformer, view
+
+PICTURE = "[...document.querySelectorAll('.space canvas')].map((canvas) => canvas.toDataURL()).join()"
+FLAT = torch.tensor([[[-1.0, 0], [1, 0], [0, 0.5], [0.2, -0.5]]])
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("things")
+
+
+@pytest.fixture(scope="module")
+def cloud(folder):
+    model, x = set_transformer(points=3, seeds=4, heads=2), points_of(60)
+    return page.write(scene_of(model, {"x": x}).data, folder / "cloud.html"), heard(model, {"x": x}), x
+
+
+@pytest.fixture(scope="module")
+def network(folder):
+    model, inputs = graph_net(), {"x": torch.randn(5, 4, generator=torch.Generator().manual_seed(3)), "edges": SMALL}
+    scene = scene_of(model, inputs)
+    return page.write(scene.data, folder / "network.html"), heard(model, inputs), view(scene, "graph")
+
+
+def drawn(shown):
+    return shown.evaluate(PICTURE)
+
+
+def changed(shown, act):
+    """Does the picture change when something is done?"""
+    before = drawn(shown)
+    act()
+    shown.wait_for_timeout(40)
+    return drawn(shown) != before
+
+
+def spot(shown, x, y):
+    """Where a place is seen that lies x, y from the middle, as the page begins."""
+    box = shown.locator(".space").bounding_box()
+    scale = 0.46 * min(box["width"], box["height"])
+    return box["x"] + box["width"] / 2 + x * scale, box["y"] + box["height"] / 2 - y * scale
+
+
+def test_a_cloud_is_turned_and_its_seeds_are_switched(browser, cloud):
+    where, seen, x = cloud
+    with opened(browser, where) as shown:
+        ready(shown)
+        assert shown.locator(".picker select").first.locator("option").all_inner_texts() == [
+            "0 · 3 inducing points look at the points",
+            "1 · points look at 3 inducing points",
+            "2 · 4 seeds look at the points",
+        ]
+        space = shown.locator(".space")
+        assert changed(shown, lambda: space.press("ArrowLeft")) and changed(shown, lambda: space.press("+"))
+        left, top = spot(shown, 0.1, 0.1)
+        shown.mouse.move(left, top)
+        shown.mouse.down()
+        assert changed(shown, lambda: shown.mouse.move(left + 60, top + 10))
+        shown.mouse.up()
+        assert changed(shown, lambda: shown.mouse.wheel(0, -300))
+        seeds = shown.locator(".legend button")
+        assert seeds.all_inner_texts() == [f"seed {k}" for k in range(4)]
+        assert changed(shown, lambda: seeds.nth(2).click()) and seeds.nth(2).get_attribute("aria-pressed") == "false"
+        field = shown.locator("input[type=number]")
+        field.fill("17")
+        field.press("Enter")
+        weights = seen[2].weights[0, :, :, 17].mean(0)  # of the two heads together
+        best = weights.argsort(descending=True).tolist()
+        numbers = ", ".join(f"{axis} {three(value)}" for axis, value in zip("xyz", x[0, 17].tolist(), strict=True))
+        said = " ".join(f"seed {k} {three(float(weights[k]))}" for k in best)
+        eventually(shown, lambda: near(readout(shown), f"point 17 ({numbers}) {said}"), True)
+        space.press("PageDown")
+        assert field.input_value() == "18"
+        space.press("Escape")
+        assert field.input_value() == ""
+
+
+def near(said, wanted):
+    """The same words, and numbers that differ by the rounding of half precision."""
+    said, wanted = ([word.strip("(),").replace("−", "-") for word in text.split()] for text in (said, wanted))
+
+    def alike(a, b):
+        try:
+            return abs(float(a) - float(b)) <= 2e-3 * abs(float(b)) + 1e-9
+        except ValueError:
+            return a == b
+
+    return len(said) == len(wanted) and all(map(alike, said, wanted))
+
+
+def test_a_point_of_the_plane_is_pointed_at(browser, folder):
+    model = set_transformer(features=2)
+    where = page.write(scene_of(model, {"x": FLAT}).data, folder / "plane.html")
+    with opened(browser, where) as shown:
+        ready(shown)
+        shown.locator(".picker select").first.select_option(label="0 · points look at points")
+        shown.mouse.move(*spot(shown, 0.98, 0.01))
+        eventually(shown, lambda: readout(shown).startswith("point 1 (x 1.00, y 0) gets"), True)
+        shown.mouse.click(*spot(shown, 0.98, 0.01))
+        row = heard(model, {"x": FLAT})[0].weights[0].mean(0)[1]
+        first = int(row.argmax())
+        eventually(shown, lambda: f"and looks at {first} {three(float(row[first]))}" in readout(shown), True)
+        shown.mouse.move(*spot(shown, -0.98, 0.01))
+        eventually(shown, lambda: readout(shown).endswith(f"point 1 looks at it with {three(float(row[0]))}"), True)
+
+
+def test_edges_and_neighbours(browser, network):
+    where, seen, shown_graph = network
+    entry = seen[1]
+    with opened(browser, where, reduced_motion="reduce") as shown:
+        ready(shown)
+        assert "A ring is a node that looks at itself" in plain(shown.locator(".sentence").inner_text())
+        shown.mouse.move(*spot(shown, *shown_graph["places"][1]))
+        weight = {}
+        for (source, target), value in zip(entry.edges.T.tolist(), entry.weights[0].tolist(), strict=True):
+            if target == 1:
+                weight[source] = weight.get(source, 0) + value
+        order = sorted(weight, key=weight.get, reverse=True)
+        said = " ".join(f"{'itself' if k == 1 else k} {three(weight[k])}" for k in order)
+        wanted = f"node 1 largest output {shown_graph['colours'][0]['groups'][1]} looks at {said}"
+        eventually(shown, lambda: near(readout(shown).partition(" is looked")[0], wanted), True)
+        shown.mouse.click(*spot(shown, *shown_graph["places"][1]))  # it comes to the middle, at once
+        shown.mouse.move(*spot(shown, 0.01, 0.01))
+        eventually(shown, lambda: readout(shown).startswith("node 1 "), True)
+        space = shown.locator(".space")
+        space.press("Escape")
+        space.press("Home")
+        space.press("ArrowRight")
+        space.press("ArrowRight")
+        assert readout(shown).startswith("node ") and changed(shown, lambda: space.press("-"))
+
+
+@pytest.mark.parametrize("which, look", [("cloud", {"color_scheme": "dark"}), ("network", {"viewport": PHONE})])
+def test_in_the_dark_and_on_a_phone(request, browser, which, look):
+    where = request.getfixturevalue(which)[0]
+    with opened(browser, where, **look) as shown:
+        ready(shown)
+        corner = "document.querySelector('.space canvas').getContext('2d').getImageData(2, 2, 1, 1).data"
+        if which == "cloud":
+            assert max(list(shown.evaluate(f"[...{corner}]"))[:3]) < 60
+        wide = look.get("viewport", {"width": 1280})["width"]
+        assert shown.evaluate("document.documentElement.scrollWidth") <= wide
+        assert shown.locator(".space").bounding_box()["width"] > 0.5 * min(wide, 700)
+
+
+def test_a_layer_that_is_not_proved_says_why(browser, folder):
+    scene = scene_of(set_transformer(), {"x": points_of(5)})
+    for layer in view(scene, "points")["layers"]:
+        layer |= {"proved": False, "reason": "planted", "weights": None}
+    with opened(browser, page.write(scene.data, folder / "unproved.html"), "points") as shown:
+        words = "These weights are not shown, because they are not proved. planted"
+        eventually(shown, lambda: plain(shown.locator(".reason").inner_text()), words)
+        assert not shown.locator(".space").is_visible()
+
+
+@contextmanager
+def running(live):
+    uvicorn = pytest.importorskip("uvicorn")
+    process = uvicorn.Server(uvicorn.Config(server.app(live), host="127.0.0.1", port=0, log_level="error"))
+    thread = threading.Thread(target=process.run, daemon=True)
+    thread.start()
+    while not process.started:
+        thread.join(0.02)
+        assert thread.is_alive(), "the server did not start"
+    yield f"http://127.0.0.1:{process.servers[0].sockets[0].getsockname()[1]}/"
+    process.should_exit = True
+    thread.join(10)
+
+
+def live_of(model, inputs):
+    reader = reader_of_things(model, inputs, None)
+    return Live(model, reader.read, "things", kind=reader.kind, tsne=False)
+
+
+def test_another_file_and_a_silenced_head(browser, tmp_path):
+    np.save(tmp_path / "other.npy", points_of(9, seed=5)[0].numpy())
+    with running(live_of(set_transformer(seeds=2), {"x": points_of(6)})) as address, watched(browser, allowed=address) as shown:
+        shown.goto(address)
+        ready(shown)
+        assert plain(shown.locator(".title-line .facts").inner_text()) == "6 points"
+        shown.locator("input[type=file]").set_input_files(tmp_path / "other.npy")
+        eventually(shown, lambda: plain(shown.locator(".title-line .facts").inner_text()), "9 points")
+        shown.locator(".picker select").nth(1).select_option(label="head 1")
+        shown.get_by_role("button", name="silence this head").click()
+        eventually(shown, lambda: shown.get_by_role("button", name="silence this head").get_attribute("aria-pressed"), "true")
+        assert plain(shown.locator(".title-line .facts").inner_text()) == "9 points"
+
+
+def test_another_node_of_a_large_graph(browser):
+    draw = torch.Generator().manual_seed(0)
+    inputs = {"x": torch.randn(500, 4, generator=draw), "edges": torch.randint(500, (2, 900), generator=draw)}
+    with running(live_of(graph_net(), inputs)) as address, watched(browser, allowed=address) as shown:
+        shown.goto(address)
+        ready(shown)
+        first = readout(shown).split()[1]
+        shown.locator(".space").press("ArrowRight")
+        other = readout(shown).split()[1]
+        assert other != first
+        shown.locator(".space").press("Enter")
+        note = f"nearest to node '{other}' are drawn"
+        eventually(shown, lambda: note in plain(shown.locator(".notes").inner_text()), True)
+        eventually(shown, lambda: readout(shown).split()[:2], ["node", other])

@@ -1,0 +1,205 @@
+"""Models of pictures: what each choice keeps and breaks is as declared, and located; options do something; errors speak."""
+
+from dataclasses import fields, replace
+
+import pytest
+import torch
+
+from regard.config import from_json, to_json
+from regard.models.convnets import DenseNet, DenseNetConfig, LeNet, LeNetConfig, ResNet, ResNetConfig
+from regard.models.groupcnn import GroupCNN, GroupCNNConfig
+from regard.models.images import ViT, ViTConfig
+from regard.models.sequences import seeded
+from regard.models.windows import Swin, SwinConfig
+from regard.symmetry.check import check
+from regard.symmetry.groups import Permutations, Reflections, Rotations, Shifts, Trivial, product
+
+SMALL = {
+    LeNet: LeNetConfig(classes=3, size=8, widths=(4, 4), hidden=12),
+    ResNet: ResNetConfig(classes=3, size=8, width=3, blocks=(1, 1)),
+    DenseNet: DenseNetConfig(classes=3, size=8, growth=3, blocks=(1, 1)),
+    GroupCNN: GroupCNNConfig(classes=3, size=14, hidden=3, depth=3, last=2),
+    ViT: ViTConfig(classes=3, size=12, patch=4, dim=16, depth=2, heads=2),
+    Swin: SwinConfig(classes=3, size=12, patch=2, dim=8, depths=(2, 1), heads=(2, 2), window=3),
+}
+
+
+def pictures(config, rows=2, seed=0):
+    sides = (config.size, config.size)
+    return torch.randn(rows, config.colours, *sides, generator=torch.Generator().manual_seed(seed))
+
+
+def made(kind, **changes):
+    config = replace(SMALL[kind], **changes)
+    return seeded(kind, config), pictures(config)
+
+
+@pytest.mark.parametrize("kind, changes, keeps", [
+    (ResNet, {"padding": "circular"}, Shifts(2)),
+    (ResNet, {"padding": "circular", "blocks": (1, 1, 1)}, Shifts(4)),
+    (ResNet, {"padding": "circular", "size": 7}, Trivial()),  # 7 is no whole number of steps
+    (DenseNet, {"padding": "circular"}, Shifts(2)),
+    (DenseNet, {}, Trivial()),
+    (GroupCNN, {}, Rotations()),
+    (GroupCNN, {"size": 13}, Rotations()),  # an odd side is halved symmetrically
+    (GroupCNN, {"group": "p4m"}, product(Rotations(), Reflections())),
+    (GroupCNN, {"group": "p1"}, Trivial()),
+    (GroupCNN, {"padding": "zeros", "last": 1}, Rotations()),
+    (GroupCNN, {"padding": "circular", "last": 1}, product(Rotations(), Shifts(2))),
+    (GroupCNN, {"padding": "circular", "last": 3, "halve": ()}, product(Rotations(), Shifts())),
+    (ViT, {"position": "none"}, product(Permutations(), Shifts(4))),
+    (ViT, {"position": "none", "pool": "mean", "registers": 2}, product(Permutations(), Shifts(4))),
+    (ViT, {"position": "none", "size": 10}, Trivial()),  # the last patches are filled up with zeros
+    (ViT, {"position": "rotary", "pool": "mean"}, Trivial()),
+    (Swin, {"size": 10}, Trivial()),
+])  # fmt: skip
+def test_what_is_declared_is_measured(kind, changes, keeps):
+    model, x = made(kind, **changes)
+    assert model.symmetry == keeps
+    report = check(model, x, laws=["shift", "rotation", "reflection"], trials=4, dtype=torch.float64)
+    assert report.ok, str(report)
+    for law, group in (("shift", Shifts), ("rotation", Rotations), ("reflection", Reflections)):
+        kept = any(isinstance(part, group) for part in keeps.parts())
+        assert report[law].measured == ("holds" if kept else "broken"), str(report)
+
+
+@pytest.mark.parametrize("position", ["learned", "sinusoidal"])
+def test_a_position_breaks_the_order_of_patches_and_is_named(position):
+    model, x = made(ViT, position=position)
+    finding = check(model, x, laws=["permutation"])["permutation"]
+    assert (finding.declared, finding.measured, finding.layer, finding.exact) == ("broken", "broken", "position", True)
+
+
+def test_zeros_beyond_the_border_break_shifts_and_the_layer_is_named():
+    model, x = made(ResNet, blocks=(1,), size=12)
+    finding = check(model, x, laws=["shift"])["shift"]
+    assert (finding.declared, finding.measured) == ("broken", "broken")
+    assert finding.layer in ("stem", "blocks.0", "blocks.0.conv1", "blocks.0.conv2")
+
+
+@pytest.mark.parametrize("kind", [ResNet, DenseNet, GroupCNN])
+def test_batch_norm_mixes_rows_in_training_only_and_it_is_said(kind):
+    report = check(*made(kind), laws=["neighbours"])
+    assert report["neighbours"].measured == "holds"
+    assert (report["neighbours in training"].declared, report["neighbours in training"].measured) == ("not promised", "broken")
+
+
+@pytest.mark.parametrize("kind", [kind for kind in SMALL if kind is not LeNet])
+def test_other_sizes_are_taken(kind):
+    model, _ = made(kind)
+    for sides in ((16, 16), (13, 22)):
+        out = model(torch.randn(1, model.config.colours, *sides))
+        assert out.shape == (1, 3) and torch.isfinite(out).all()
+
+
+@pytest.mark.parametrize("position", ["none", "learned", "sinusoidal", "rotary"])
+@pytest.mark.parametrize("pool", ["class", "mean"])
+def test_the_shortcut_of_the_last_block_changes_nothing(position, pool):
+    """With a class token the last block works for it alone; the whole stack says the same."""
+    model, x = made(ViT, position=position, pool=pool, registers=2)
+    model, x = model.double(), x.double()
+    seen = []
+    def hear(module, given, kwargs, out):
+        seen.append((given[0], kwargs))
+    hook = model.stack.blocks[0].register_forward_hook(hear, with_kwargs=True)
+    found = model.features(x)
+    hook.remove()
+    ((tokens, how),) = seen
+    whole = model.stack(tokens, where=how["where"])
+    torch.testing.assert_close(found, whole[:, 0] if pool == "class" else whole[:, 2:].mean(1))
+    assert tokens.shape[1] == 9 + 2 + (pool == "class")
+
+
+OTHERS = {"classes": 4, "colours": 2, "size": 15, "hidden": 5, "dim": 32, "depth": 4, "heads": 4, "patch": 3, "widths": (3, 3),
+          "width": 4, "blocks": (2, 1), "growth": 4, "kernel": 5, "last": 3, "group": "p4m", "position": "rotary", "base": 7.0,
+          "pool": "mean", "registers": 1, "mlp": "swiglu", "depths": (1, 1), "window": 2, "ratio": 3, "halve": ()}
+
+
+@pytest.mark.parametrize("kind, option", [(kind, f.name) for kind, config in SMALL.items() for f in fields(config)])
+def test_every_option_does_something(kind, option):
+    config = SMALL[kind]
+    if option == "base":
+        config = replace(config, position="rotary")
+    changes = {option: OTHERS.get(option)}
+    if option == "padding":
+        config = replace(config, last=1) if kind is GroupCNN else config
+        changes = {option: "circular" if config.padding != "circular" else "zeros"}
+    if option == "dropout":
+        changes = {option: 0.5}
+    if option == "heads" and kind is Swin:
+        changes = {option: (4, 4)}
+    other = replace(config, **changes)
+    def fingerprint(config):
+        with torch.random.fork_rng():
+            torch.manual_seed(0)
+            model = kind(config).train()
+            torch.manual_seed(1)
+            out = model(pictures(config, rows=3))
+        return [tuple(p.shape) for p in model.parameters()], out
+    (shapes, out), (shapes_now, out_now) = fingerprint(config), fingerprint(other)
+    assert shapes != shapes_now or out.shape != out_now.shape or not torch.allclose(out, out_now)
+    assert from_json(type(other), to_json(other)) == other
+
+
+@pytest.mark.parametrize("kind", list(SMALL))
+def test_the_state_is_the_parameters_and_norms_and_every_parameter_learns(kind):
+    model, x = made(kind)
+    again = kind(model.config).eval()
+    again.load_state_dict(model.state_dict(), strict=True)
+    assert torch.equal(model(x), again(x))
+    assert not [name for name in model.state_dict() if name.endswith("table") and "norm" in name]
+    model(x).sin().sum().backward()
+    assert not [name for name, p in model.named_parameters() if p.grad is None or not p.grad.any()]
+
+
+@pytest.mark.parametrize("kind, changes, words", [
+    (ViT, {"heads": 3}, "dim must be a multiple of heads, got dim=16 and heads=3"),
+    (ViT, {"position": "rotary", "heads": 8}, "position 'rotary' does not go with dim=16 and heads=8: channels must be even"),
+    (ViT, {"position": "rotor"}, "position must be one of none, learned, sinusoidal, rotary, got 'rotor'; did you mean"),
+    (ViT, {"registers": -1}, "registers must be a whole number, 0 or more, got -1"),
+    (Swin, {"heads": (2,)}, "each stage has a depth and a number of heads"),
+    (Swin, {"heads": (2, 3)}, "stage 1 is 16 wide, which 3 heads must divide"),
+    (GroupCNN, {"size": 7}, "size=7 leaves nothing after 3 layers, 8 is the least"),
+    (GroupCNN, {"padding": "zeros"}, "filters need odd sides unless padding is 'valid', got kernel=3 and last=2"),
+    (GroupCNN, {"halve": (3,)}, r"halve names layers from 1 to 2, got \(3,\)"),
+    (ResNet, {"blocks": ()}, "blocks are whole numbers above zero"),
+    (LeNet, {"size": 3}, "size must be at least 4, got 3"),
+    (LeNet, {"dropout": 1.0}, "dropout must be at least 0 and less than 1, got 1.0"),
+])  # fmt: skip
+def test_bad_configs_are_refused_in_one_line(kind, changes, words):
+    with pytest.raises(ValueError, match=words) as caught:
+        replace(SMALL[kind], **changes)
+    assert "\n" not in str(caught.value)
+
+
+def test_bad_pictures_are_refused():
+    with pytest.raises(ValueError, match="x must be 'b c h w' with c=1, h=8, w=8, got shape"):
+        made(LeNet)[0](torch.zeros(1, 1, 9, 9))
+    with pytest.raises(ValueError, match="pictures must have sides of at least 8, got 7 × 12"):
+        made(GroupCNN)[0](torch.zeros(1, 1, 7, 12))
+    with pytest.raises(ValueError, match="pictures must have sides of at least 2, got 1 × 9"):
+        made(DenseNet)[0](torch.zeros(1, 1, 1, 9))
+
+
+def test_a_model_learns_digits():
+    """Sixty steps on four digits of 8 × 8: each kind gets most of them right."""
+    datasets = pytest.importorskip("sklearn.datasets")
+    x, y = datasets.load_digits(n_class=4, return_X_y=True)
+    x, y = torch.tensor(x, dtype=torch.float32).view(-1, 1, 8, 8) / 16, torch.tensor(y)
+    configs = {
+        LeNet: LeNetConfig(classes=4, size=8, widths=(4, 8), hidden=16),
+        GroupCNN: GroupCNNConfig(classes=4, size=8, hidden=4, depth=3, halve=(), last=4),
+        ViT: ViTConfig(classes=4, colours=1, size=8, patch=4, dim=16, depth=1, heads=2),
+        Swin: SwinConfig(classes=4, colours=1, size=8, patch=2, dim=16, depths=(2, 1), heads=(2, 2), window=2, ratio=2),
+    }
+    for kind, config in configs.items():
+        model = seeded(kind, config).train()
+        optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
+        for i in range(60):
+            rows = slice(32 * (i % 15), 32 * (i % 15) + 32)
+            loss = torch.nn.functional.cross_entropy(model(x[rows]), y[rows])
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        right = (model.eval()(x[480:]).argmax(1) == y[480:]).float().mean()
+        assert right > 0.8, (kind.__name__, right)

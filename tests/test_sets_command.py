@@ -1,0 +1,194 @@
+"""Sets in one command: train on made sets, clouds and tables, resume, check, predict."""
+
+import json
+import signal
+
+import numpy as np
+import pytest
+import torch
+
+from regard import cli, verbs
+from regard.data import sets as data
+from regard.recipes.find import find_recipe
+from regard.recipes.sets import KINDS
+from regard.run import Run, load_model
+from regard.training.progress import Observer
+
+SMALL = {"train.batch": 8, "train.evaluate_every": 1000, "model.hidden": 16}
+QUIET = [Observer()]
+
+
+@pytest.fixture(autouse=True)
+def in_a_folder_of_its_own(tmp_path, monkeypatch, request):
+    if "everything" not in request.fixturenames:
+        for name in ("curves", "write_laws", "write_report", "write_confusion"):
+            monkeypatch.setattr(verbs, name, lambda *what: None)
+    monkeypatch.setattr(data, "JUDGED", 64)                     # sets are enough to see that there is a measure
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("REGARD_BUDGET", raising=False)
+
+
+@pytest.fixture
+def everything():
+    """For the test of what a run ends with: the curves, the laws, the report."""
+
+
+def trained(out="run", steps=3, data=None, model=None, **options):
+    how = SMALL | {name.replace("__", "."): value for name, value in options.items()}
+    return verbs.train("sets", data=data, model=model, out=out, steps=steps, options=how, observers=QUIET)
+
+
+@pytest.fixture
+def clouds(tmp_path):
+    random = np.random.default_rng(0)
+    for kind, long in (("ball", 1.0), ("rod", 8.0)):
+        (tmp_path / "clouds" / kind).mkdir(parents=True)
+        for i in range(12):
+            np.save(tmp_path / "clouds" / kind / f"{i}.npy", random.normal(size=(20 + i, 3)) * [1, 1, long])
+    return str(tmp_path / "clouds")
+
+
+@pytest.fixture
+def baskets(tmp_path):
+    """The target is the sum of price × amount over a basket."""
+    random = np.random.default_rng(0)
+    lines = ["basket,price,amount,total"]
+    for i in range(120):
+        things = [(round(random.uniform(1, 5), 2), int(random.integers(1, 4))) for _ in range(random.integers(1, 6))]
+        total = sum(price * amount for price, amount in things)
+        lines += [f"{i},{price},{amount},{total:.2f}" for price, amount in things]
+    (tmp_path / "baskets.csv").write_text("\n".join(lines) + "\n")
+    return str(tmp_path / "baskets.csv")
+
+
+BASKET = {"data__id": "basket", "data__target": "total"}
+
+
+def test_a_run_ends_with_the_measure_the_laws_and_the_report(everything, capsys):
+    words = ["sets", "--out", "run", "--train.steps", "4", "--train.batch", "4", "--data.points", "24", "--model.hidden", "16"]
+    assert cli.COMMANDS["train"].run(words) == 0
+    told = capsys.readouterr().out
+    assert "accuracy" in told and "next: regard predict run cloud.npy" in told
+    run = Run.open("run")
+    assert run.config["kind"] == "pointnet" and all((run.path / name).exists() for name in ("report.html", "confusion.png"))
+    laws = json.loads((run.path / "laws.json").read_text())
+    assert laws["ok"], laws
+    permutation = next(law for law in laws["laws"] if law["law"] == "permutation")
+    assert (permutation["declared"], permutation["measured"]) == ("invariant", "holds")
+
+
+@pytest.mark.parametrize("kind", ["deepsets", "pointnet", "settransformer", "mlp"])
+@pytest.mark.parametrize("task, measure", [("max", "MAE"), ("statistics", "MAE entropy"), ("clusters", "log-likelihood"),
+                                           ("solids", "accuracy")])
+def test_every_kind_learns_every_task(kind, task, measure):
+    points = {} if task in ("max", "statistics") else {"data__points": 12}
+    run = trained(model=kind, data=task, steps=2, **points)
+    looks = [event for event in run.metrics() if "accuracy" in str(event) or "MAE" in str(event) or "log-" in str(event)]
+    assert measure in str(looks[-1])
+
+
+def test_a_run_that_stopped_goes_on_to_the_same_losses():
+    class Stops(Observer):
+        """Ctrl-C after three steps."""
+
+        def stepped(self, step, loss, tokens, seconds):
+            if step == 3:
+                signal.raise_signal(signal.SIGINT)
+
+    how = {"steps": 6, "options": SMALL, "data": "sum"}
+    whole = verbs.train("sets", out="whole", observers=QUIET, **how)
+    verbs.train("sets", out="half", observers=[Stops()], **how)
+    assert len(losses(Run.open("half"))) == 3
+    again = verbs.train("sets", out="half", resume=True, observers=QUIET)
+    assert len(losses(whole)) == 6 and losses(whole) == losses(again)
+
+
+def losses(run):
+    return [event["loss"] for event in run.metrics() if "tokens" in event]
+
+
+def test_clouds_of_your_own(clouds, capsys):
+    run = trained(data=clouds, steps=25, model="pointnet", data__validation=0.25, train__lr=0.01)
+    best = max(event["accuracy"] for event in run.metrics() if "accuracy" in event)
+    assert best >= 0.8
+    assert cli.COMMANDS["predict"].run([str(run.path), f"{clouds}/rod/0.npy", f"{clouds}/ball/3.npy", "--json"]) == 0
+    first, second = map(json.loads, capsys.readouterr().out.splitlines())
+    assert next(iter(first["labels"])) == "rod" and next(iter(second["labels"])) == "ball"
+    assert first["input"].endswith("rod/0.npy") and sum(first["labels"].values()) == pytest.approx(1, abs=1e-5)
+
+
+def test_a_table_of_your_own_is_predicted_in_its_own_units(baskets, tmp_path, capsys):
+    run = trained(data=baskets, model="deepsets", steps=150, model__pool="sum", model__layers="alone", train__lr=0.05,
+                  train__batch=16, model__hidden=32, **BASKET)
+    last = [event for event in run.metrics() if "MAE" in event][-1]
+    assert last["MAE"] < 2                                      # totals are 15 on average, and differ by 10
+    more = tmp_path / "more.csv"
+    more.write_text("price,basket,amount\n2,x,2\n2,y,2\n1,x,3\n")      # other columns in another order, and no target
+    assert cli.COMMANDS["predict"].run([str(run.path), str(more)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.rsplit(" ", 1)[1] for line in lines] == ["x", "y"] and all(line.startswith("total ") for line in lines)
+    assert abs(float(lines[0].split()[1]) - 7) < 2 and abs(float(lines[1].split()[1]) - 4) < 2
+
+
+def test_each_point_gets_an_answer(tmp_path, capsys):
+    lines = ["set,x,target"] + [f"{i},{k},{'end' if k == 3 else 'inside'}" for i in range(20) for k in range(4)]
+    (tmp_path / "t.csv").write_text("\n".join(lines) + "\n")
+    run = trained(data=str(tmp_path / "t.csv"), model="settransformer", steps=3)
+    assert load_model(run).config.each
+    (answer,) = verbs.predict(run.path, [str(tmp_path / "t.csv")])[:1]
+    assert len(answer.each) == 4 and set(answer.each[0].labels) == {"end", "inside"}
+    with pytest.raises(ValueError, match="an mlp answers for a whole set, and here every thing has a target"):
+        trained("other", data=str(tmp_path / "t.csv"), model="mlp")
+
+
+def test_clusters_are_told_with_their_shares(tmp_path):
+    run = trained(data__task="clusters", model="settransformer", data__points=20)
+    np.save(tmp_path / "points.npy", np.random.default_rng(0).normal(size=(30, 2)))
+    (answer,) = verbs.predict(run.path, ["points.npy"])
+    assert len(answer.each) == 4 and sum(each.values["share"] for each in answer.each) == pytest.approx(1, abs=1e-5)
+
+
+@pytest.mark.parametrize("name, content, words", [
+    ("few.npy", np.zeros((4, 2)), "few.npy: each thing must have 3 numbers .x, y, z., got 2"),
+    ("gone.npy", None, "there is no file gone.npy"),
+])
+def test_what_cannot_be_predicted(name, content, words):
+    run = trained(data__points=8, steps=1)
+    if content is not None:
+        np.save(name, content)
+    with pytest.raises((ValueError, FileNotFoundError), match=words):
+        verbs.predict(run.path, [name])
+
+
+def test_an_empty_cloud_has_an_answer():
+    run = trained(data__points=8, steps=1)
+    np.save("nothing.npy", np.zeros((0, 3)))
+    (answer,) = verbs.predict(run.path, ["nothing.npy"])
+    assert sum(answer.labels.values()) == pytest.approx(1, abs=1e-5)
+
+
+@pytest.mark.parametrize("data, kind", [
+    (None, "pointnet"), ("solids", "pointnet"), ("clusters", "settransformer"), ("max", "deepsets"), ("t.csv", "deepsets"),
+    (".", "pointnet"),
+])
+def test_what_is_learned_with_what(data, kind):
+    found = find_recipe("sets", data)
+    assert type(found) is KINDS[kind]
+    assert found.data.path == (data if data in ("t.csv", ".") else None)
+    assert found.data.task == (data if data in ("clusters", "max") else "solids")
+
+
+@pytest.mark.parametrize("options, words", [
+    ({"model": "forest"}, "there is no kind of model for sets called 'forest'; known: deepsets"),
+    ({"data": "nowhere"}, "there is no nowhere; give a folder of point clouds, a table"),
+    ({"data": "clustres"}, "there is no clustres .is it clusters.."),
+    ({"model": "settransformer", "model__seeds": 3}, "a classifier or a regression has one seed, got --model.seeds 3"),
+])
+def test_what_cannot_be_trained(options, words):
+    with pytest.raises((ValueError, FileNotFoundError), match=words):
+        trained(**options)
+
+
+def test_data_that_is_no_path():
+    with pytest.raises(ValueError, match="the recipe sets reads a file or a folder, got Tensor as data"):
+        verbs.train("sets", data=torch.zeros(3), observers=QUIET)
