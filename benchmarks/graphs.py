@@ -128,7 +128,7 @@ def cora(options: argparse.Namespace) -> None:
         table(heads, rows),
     ])
     print(text)
-    if options.seeds >= 100:
+    if options.seeds >= 10:
         keep(RESULTS, "Cora", text)
 
 
