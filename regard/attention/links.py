@@ -129,14 +129,18 @@ def products(x: Tensor, y: Tensor, links: Links) -> Tensor:
 
 
 def sums(weights: Tensor | None, y: Tensor, links: Links) -> Tensor:
-    """o_i = Σ_e w_e y_source(e) over the edges that lead to i.   p e, p m c -> p n c, in float32 at least; None: all are 1"""
+    """o_i = Σ_e w_e y_source(e) over the edges that lead to i.   p e, p m c -> p n c, as y is; weights None: all are 1
+
+    Half precision is summed in float32, and only the sums are rounded.
+    """
+    narrow = y.dtype
     y, weights = (wide(y, y)[0], None) if weights is None else wide(y, weights)
     if torch.compiler.is_compiling():
         empty = torch.zeros(y.shape[0], links.n, y.shape[-1], dtype=y.dtype, device=y.device)
         along = y[:, links.source] if weights is None else weights[..., None] * y[:, links.source]
-        return empty.index_add(1, links.target, along)
+        return empty.index_add(1, links.target, along).to(narrow)
     found: Tensor = Sums.apply(weights, y, links)
-    return found
+    return found.to(narrow)
 
 
 def wide(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:

@@ -41,6 +41,18 @@ def test_sparse_features_give_what_dense_ones_give(layer, gather):
         torch.testing.assert_close(one, other)
 
 
+@pytest.mark.parametrize("layer", ["conv", "gcn", "gat", "gatv2", "alone"])
+def test_half_precision_stays_near(layer):
+    """The whole model in bfloat16, and autocast around it."""
+    torch.manual_seed(0)
+    model = GraphNet(GraphNetConfig(features=12, outputs=3, hidden=16, layer=layer, heads=2, spread=1, level="graph"))
+    x = mostly_zero().float()
+    true = model(x, EDGES)
+    with torch.autocast("cpu", torch.bfloat16):
+        torch.testing.assert_close(model(x, EDGES).float(), true, atol=0.03, rtol=0.03)
+    torch.testing.assert_close(model.bfloat16()(x.bfloat16(), EDGES).float(), true, atol=0.03, rtol=0.03)
+
+
 def test_sparse_is_a_matrix():
     x, weight = mostly_zero(), torch.randn(12, 4, dtype=torch.float64, requires_grad=True)
     held = Sparse.of(x)
