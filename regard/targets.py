@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from regard import foreign, names
 from regard.foreign_readers import reader_of
 from regard.readers import Fixed, OwnText, Reader
+from regard.readers_of_sets import reader_of_sets
 from regard.readers_of_things import reader_of_things
 from regard.run import Run, load_model
 from regard.symmetry.roles import Roles, named
@@ -118,7 +119,8 @@ def of_run(path: Path, seed: int, tokens: int | None, rows: int | None) -> Targe
         inputs = {key: ids if is_ids(x) else x for key, x in inputs.items()}
     text = OwnText(run, model) if run.tokenizer_file.exists() else None
     classes = run.config.get("corpus", {}).get("labels")
-    reader = text or reader_of_things(model, inputs, None, classes) or Fixed(inputs)
+    sets = reader_of_sets(run, model, inputs) if run.config.get("recipe") == "sets" else None
+    reader = text or sets or reader_of_things(model, inputs, None, classes) or Fixed(inputs)
     known = getattr(model, "symmetry", None), getattr(model, "roles", None)
     return Target(model, inputs, *known, path.resolve().name, reader, run)
 

@@ -33,7 +33,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "readers": {"data", "given", "run"},                # text for runs of ours, and
     "foreign_readers": {"foreign", "promises", "given", "pictures", "readers", "symmetry"},     # for models of Hugging Face
     "readers_of_things": {"given", "readers", "symmetry"},      # sets and graphs, for both
-    "targets": TO_RUN | {"foreign", "foreign_readers", "readers", "readers_of_things"},
+    "readers_of_sets": {"config", "data", "readers_of_things", "run"},
+    "targets": TO_RUN | {"foreign", "foreign_readers", "readers", "readers_of_things", "readers_of_sets"},
     "foreign": {"promises", "symmetry"},                # what targets know of Hugging Face: opening and inputs,
     "promises": {"symmetry"},                           # and what an architecture promises
     "folders": set(),
