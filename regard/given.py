@@ -66,6 +66,11 @@ class Given:
     notes: tuple[str, ...] = ()
     along: tuple[str, ...] = field(default=())  # inputs 1 n beside the ids: masks, types
 
+    @property
+    def pixels(self) -> str:
+        """The input that holds the picture, 1 c h w."""
+        return next(name for name, x in self.inputs.items() if isinstance(x, Tensor) and x.dim() == 4)
+
     def moved(self, order: Sequence[int]) -> Given:
         """The tokens of the first stream in another order; places stay where they are."""
         if self.ids is None:

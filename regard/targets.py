@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from regard import foreign, names
 from regard.foreign_readers import reader_of
 from regard.readers import Fixed, OwnText, Reader
+from regard.readers_of_pictures import OwnPicture
 from regard.readers_of_runs import reader_of_run
 from regard.readers_of_things import reader_of_things
 from regard.run import Run, load_model
@@ -112,13 +113,19 @@ def of_run(path: Path, seed: int, tokens: int | None, rows: int | None) -> Targe
     draw = torch.Generator().manual_seed(seed)
     if hasattr(model.config, "features"):
         inputs = {key: fitting(x, small.config, model.config, draw) for key, x in inputs.items()}
+    elif hasattr(model.config, "colours"):
+        config: Any = model.config
+        size = (config.colours, config.size, config.size)
+        inputs = {key: torch.randn(len(x), *size, generator=draw) for key, x in inputs.items()}
     vocab, context = (getattr(model.config, name, None) for name in ("vocab", "context"))
     if vocab is not None:
         n = min(tokens or foreign.TOKENS, context or foreign.TOKENS)
         ids = torch.randint(vocab, (rows or foreign.ROWS, n), generator=draw)
         inputs = {key: ids if is_ids(x) else x for key, x in inputs.items()}
     text = OwnText(run, model) if run.tokenizer_file.exists() else None
-    reader = text or reader_of_run(run, model, inputs) or reader_of_things(model, inputs, None) or Fixed(inputs)
+    picture = OwnPicture(run, model) if run.config.get("recipe") == "images" else None
+    things = reader_of_run(run, model, inputs) or reader_of_things(model, inputs, None)
+    reader = text or picture or things or Fixed(inputs)
     known = getattr(model, "symmetry", None), getattr(model, "roles", None)
     return Target(model, inputs, *known, path.resolve().name, reader, run)
 

@@ -106,7 +106,7 @@ def train(
         run = Run.create(
             place,
             {"recipe": recipe, "kind": job.kind, "model": job.model.config, "data": asked.data, "train": asked.train}
-            | {"corpus": job.about}
+            | {"corpus": job.about, "unit": job.unit}
             | {name: value for name, value in more.items() if value is not None},
         )
     job.keep(run)

@@ -13,6 +13,7 @@ from regard.look import pack
 from regard.look.closed import OfPatches
 from regard.look.record import record
 from regard.look.scene import gather
+from regard.models.images import ViT
 from regard.models.sequences import Decoder, DecoderConfig, Encoder, EncoderConfig
 
 
@@ -198,8 +199,7 @@ def test_rollout_is_that_of_its_definition(vit):
 
 
 def test_patches_are_cut_and_put_together_again():
-    whole = OfPatches(nn.Identity(), (2, 3), (3, 8, 9))
-    whole.model = Called()
+    whole = OfPatches(Called(), "picture", (2, 3), (3, 8, 9))
     pixels = torch.randn(2, 3, 8, 9)
     patches = whole.cut(pixels)
     assert patches.shape == (2, 6, 3 * 4 * 3)
@@ -208,8 +208,17 @@ def test_patches_are_cut_and_put_together_again():
 
 
 class Called(nn.Module):
-    def forward(self, pixel_values):
-        return pixel_values
+    def forward(self, picture):
+        return picture
+
+
+def test_a_picture_for_a_model_of_ours():
+    model, inputs = ViT.tiny()
+    how = {"kind": "image", "picture": torch.rand(3, 12, 12), "grid": (3, 3), "answers": "classes", "called": str}
+    scene = gather(model.eval(), Given(inputs={"x": inputs["x"][:1]}, **how), name="a ViT", tsne=False)
+    assert len(view(scene, "contribution")["columns"][1]["values"]) == 9
+    assert [action["name"] for action in view(scene, "laws")["actions"]] == ["roll the picture", "turn the picture"]
+    assert len(view(scene, "image")["layers"]) == 2
 
 
 def test_the_format_names_every_view(scene, vit):
