@@ -218,7 +218,12 @@ def test_a_picture_for_a_model_of_ours():
     scene = gather(model.eval(), Given(inputs={"x": inputs["x"][:1]}, **how), name="a ViT", tsne=False)
     assert len(view(scene, "contribution")["columns"][1]["values"]) == 9
     assert [action["name"] for action in view(scene, "laws")["actions"]] == ["roll the picture", "turn the picture"]
-    assert len(view(scene, "image")["layers"]) == 2
+    shown, (first, last) = view(scene, "image"), (0.5 * entry.weights[0].mean(0) for entry in scene.seen)
+    assert len(shown["layers"]) == 2 and last.shape == (1, 11)  # in the last layer the class token alone attends
+    rolled = (last + 0.5 * torch.eye(11)[:1]) @ (first + 0.5 * torch.eye(11))
+    low, high = shown["rollout"]["low"], shown["rollout"]["high"]
+    found = pack.unpacked(shown["rollout"]["data"], "uint8", 3, 3) / 255 * (high - low) + low
+    np.testing.assert_allclose(found, rolled[0, 2:].view(3, 3), atol=(high - low) / 255)
 
 
 def test_the_format_names_every_view(scene, vit):
