@@ -351,9 +351,13 @@ def symmetry(arguments: argparse.Namespace) -> None:
     said = (
         f"`python benchmarks/sets.py symmetry --steps {arguments.steps} --seeds {arguments.seeds}`: which of twelve unturned "
         f"solids, from 64 points in no order; {arguments.steps} steps of 64, the best weights of six looks, 1,024 new sets to "
-        "judge by, accuracy in % with the standard deviation over seeds. Picture: `symmetry.png`.\n\n"
+        "judge by, accuracy in % with the standard deviation over seeds. Picture: `sets_symmetry.png`.\n\n"
     )
     keep(RESULTS, "Sets: why symmetry pays", said + table(["sets to learn from", *RIVALS], rows))
+    picture_symmetry(found)
+
+
+def picture_symmetry(found: Mapping[tuple[str, int], list[float]]) -> None:
     from matplotlib import pyplot
 
     figure, axis = pyplot.subplots(figsize=(7, 4.5), layout="constrained")
@@ -365,8 +369,8 @@ def symmetry(arguments: argparse.Namespace) -> None:
              title="twelve solids, 64 points in no order")
     axis.set_xticks(SETS, [f"{sets:,}" for sets in SETS])
     axis.minorticks_off()
-    axis.legend(frameon=False)
-    figure.savefig(Path(__file__).parent / "symmetry.png", dpi=110)
+    axis.legend(frameon=False, loc="center left")
+    figure.savefig(Path(__file__).parent / "sets_symmetry.png", dpi=110)
 
 
 def main() -> None:

@@ -57,6 +57,7 @@ class Given:
     ids: str | None = None  # the input that holds the ids of the first stream
     text: str | None = None
     target: str | None = None
+    pixels: str = "pixel_values"  # the input that holds a picture
     picture: Tensor | None = None  # what the model sees, as 3 h w in 0 … 1
     grid: tuple[int, int] | None = None  # rows and columns of patches
     cloud: Cloud | None = None
@@ -65,11 +66,6 @@ class Given:
     called: Called | None = None
     notes: tuple[str, ...] = ()
     along: tuple[str, ...] = field(default=())  # inputs 1 n beside the ids: masks, types
-
-    @property
-    def pixels(self) -> str:
-        """The input that holds the picture, 1 c h w."""
-        return next(name for name, x in self.inputs.items() if isinstance(x, Tensor) and x.dim() == 4)
 
     def moved(self, order: Sequence[int]) -> Given:
         """The tokens of the first stream in another order; places stay where they are."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -10,13 +11,14 @@ from torch import nn
 
 from regard.data.albums import TRAIN, album
 from regard.data.images import ImagesConfig, resized
-from regard.data.pictures import Pixels, fitted, plain, read
+from regard.data.pictures import Damaged, Pixels, fitted, plain, read
 from regard.given import Given
 from regard.pictures import drawn
 from regard.readers import Reader
 from regard.run import Run
 
 OF_THE_DATA = "This picture is one of the data, not of those for training if there are others; --input shows one of yours."
+TRIED = 20  # files, until one can be read
 DRAWN = "The data is not where it was, so this picture was drawn for the purpose; --input shows one of yours."
 
 
@@ -39,6 +41,7 @@ class OwnPicture(Reader):
         return Given(
             inputs={"x": ((picture - self.mean) / self.deviation)[None]},
             kind="image",
+            pixels="x",
             picture=picture.expand(3, -1, -1),
             grid=self.grid,
             answers="classes",
@@ -47,12 +50,13 @@ class OwnPicture(Reader):
         )
 
     def example(self) -> tuple[Pixels, tuple[str, ...]]:
-        """The last picture of the data that is not for training, or the last at all, if they are still there."""
-        try:
+        """A picture of the data, of those that are not for training if there are any, if they are still there."""
+        with suppress(ValueError, OSError):
             found = album(self.data.path, self.data.picture, self.data.label)
-            row = int((np.flatnonzero(found.splits != TRAIN) if (found.splits != TRAIN).any() else np.arange(len(found)))[-1])
-            if found.pixels is None:
-                return read(found.files[row], self.size, self.channels, self.data.fit), (OF_THE_DATA,)
-            return resized(found.pixels[row : row + 1], self.size, self.channels, self.data.fit)[0], (OF_THE_DATA,)
-        except (ValueError, OSError):
-            return fitted(plain(drawn(), self.channels, "the picture"), self.size, self.data.fit), (DRAWN,)
+            rows = np.argsort(found.splits != TRAIN, kind="stable")[::-1]
+            if found.pixels is not None:
+                return resized(found.pixels[rows[:1]], self.size, self.channels, self.data.fit)[0], (OF_THE_DATA,)
+            for row in rows[:TRIED]:
+                with suppress(Damaged):
+                    return read(found.files[row], self.size, self.channels, self.data.fit), (OF_THE_DATA,)
+        return fitted(plain(drawn(), self.channels, "the picture"), self.size, self.data.fit), (DRAWN,)

@@ -36,7 +36,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "readers_of_runs": {"config", "data", "readers", "readers_of_things", "run", "symmetry"},   # and for runs as their data was
     "readers_of_pictures": {"data", "given", "pictures", "readers", "run"},
     "targets": TO_RUN | {
-        "foreign", "foreign_readers", "readers", "readers_of_runs", "readers_of_things", "readers_of_pictures",
+        "foreign", "foreign_readers", "readers", "readers_of_pictures", "readers_of_runs", "readers_of_things",
     },
     "foreign": {"promises", "symmetry"},                # what targets know of Hugging Face: opening and inputs,
     "promises": {"symmetry"},                           # and what an architecture promises

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from regard import cli, verbs
+from regard.data import sets as data
 from regard.recipes.find import find_recipe
 from regard.recipes.sets import KINDS
 from regard.run import Run, load_model
@@ -22,6 +23,7 @@ def in_a_folder_of_its_own(tmp_path, monkeypatch, request):
     if "everything" not in request.fixturenames:
         for name in ("curves", "write_laws", "write_report", "write_confusion"):
             monkeypatch.setattr(verbs, name, lambda *what: None)
+    monkeypatch.setattr(data, "JUDGED", 64)                     # sets are enough to see that there is a measure
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("REGARD_BUDGET", raising=False)
 

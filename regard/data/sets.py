@@ -52,6 +52,10 @@ class SetsConfig:
                              + (f"; did you mean '{near}'?" if near else ""))
         if self.turn not in (None, *get_args(Turn)):
             raise ValueError(f"turn must be one of {', '.join(get_args(Turn))}, got {self.turn!r}")
+        if self.turn is not None and self.path is None and self.task != "solids":
+            raise ValueError(f"only clouds of points can be turned, and {self.task} has none; leave turn out")
+        if self.sets is not None and self.path is not None:
+            raise ValueError(f"sets is for made tasks, and those of {self.path} are all there are; leave it out")
         if not 0 <= self.validation < 1:
             raise ValueError(f"validation is a share of the sets, from 0 to below 1, got {self.validation}")
         if self.id == self.target:
@@ -162,7 +166,7 @@ class SetsSource(Source):
         if batch < 1:
             raise ValueError(f"batch must be at least 1, got {batch}")
         self._corpus, self._batch, self._seed = corpus, batch, seed
-        sizes = np.diff(corpus.starts)
+        sizes = np.minimum(np.diff(corpus.starts), corpus.form.size)
         held = np.flatnonzero(corpus.held)
         self._held = held[np.argsort(sizes[held], kind="stable")]
         self._epochs = None if corpus.endless else Epochs(np.flatnonzero(~corpus.held), batch, seed, sizes)
@@ -274,6 +278,8 @@ def _class_of(file: CloudFile, folder: str) -> str:
 
 def _of_table(config: SetsConfig, seed: int) -> SetsCorpus:
     path = str(config.path)
+    if config.turn is not None:
+        raise ValueError(f"only clouds of points can be turned, and {path} is a table; leave turn out")
     columns = None if config.columns is None else [name.strip() for name in config.columns.split(",")]
     table = read_long(path, config.id, config.target, columns)
     words = table.target or ()

@@ -21,6 +21,7 @@ from regard.data.made_sets import CLUSTERS
 from regard.data.sets import SetsConfig, SetsForm, prepare_sets
 from regard.jobs.job import Answer, Job, Reading
 from regard.models.sets import MLPConfig, SetTransformerConfig
+from regard.recipes.sets import KINDS
 from regard.run import Run, load_model
 from regard.training.mixture import Mixture, read_mixture
 from regard.training.task import Classify, Regress, Task
@@ -30,7 +31,7 @@ def prepared(recipe: Any, reading: Reading) -> Job:
     """Read the sets, then make model, task and source to their measure."""
     seed, batch = recipe.train.seed, recipe.train.batch
     corpus = prepare_sets(recipe.data, seed=seed, note=reading.note)
-    kind = next(name for name in names.entries("models") if names.find("models", name).Config is type(recipe.model))
+    kind = next(name for name, cls in KINDS.items() if cls is type(recipe))
     model = names.find("models", kind)(measured(recipe.model, corpus.form))
     labels = {"labels": list(corpus.form.answers)} if corpus.form.asks == "classes" else {}
     return Job(

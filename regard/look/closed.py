@@ -35,10 +35,9 @@ class OfThings(nn.Module):
 class OfPatches(nn.Module):
     """Patches b n (c·p·q) -> what the model returns for the picture that they make."""
 
-    def __init__(self, model: nn.Module, name: str, grid: tuple[int, int], shape: tuple[int, int, int]) -> None:
-        """name: of the input that holds the picture"""
+    def __init__(self, model: nn.Module, grid: tuple[int, int], shape: tuple[int, int, int], name: str) -> None:
         super().__init__()
-        self.model, self.name, self.grid, self.shape = model, name, grid, shape
+        self.model, self.grid, self.shape, self.name = model, grid, shape, name
 
     def cut(self, pixels: Tensor) -> Tensor:
         """b c h w -> b n (c·p·q)"""

@@ -122,6 +122,13 @@ def swin(side: int) -> SwinConfig:
     return SwinConfig(classes=UNKNOWN, size=side, patch=patch, dim=64, depths=(2,) * stages, heads=heads, window=window)
 
 
+def groupcnn(side: int) -> GroupCNNConfig:
+    """The network of the paper for digits of 28 × 28; smaller pictures have fewer layers, and keep their border."""
+    if side >= 28:
+        return GroupCNNConfig(classes=UNKNOWN, size=side)
+    return GroupCNNConfig(classes=UNKNOWN, size=side, depth=5, last=1, halve=(2,) if side >= 12 else (), padding="zeros")
+
+
 def patch_of(side: int) -> int:
     divisors = [each for each in range(side // 4, 0, -1) if side % each == 0] or [1]
     many = [each for each in divisors if each > 1 and side // each >= 7]
@@ -134,7 +141,7 @@ MODELS: dict[str, Callable[[int], Any]] = {
     "lenet": lambda side: LeNetConfig(classes=UNKNOWN, size=side),
     "resnet": lambda side: ResNetConfig(classes=UNKNOWN, size=side),
     "densenet": lambda side: DenseNetConfig(classes=UNKNOWN, size=side),
-    "groupcnn": lambda side: GroupCNNConfig(classes=UNKNOWN, size=side),
+    "groupcnn": groupcnn,
 }
 
 

@@ -90,6 +90,16 @@ def test_a_target_that_differs_within_a_set_is_asked_of_each_thing(tmp_path, tar
             assert ((batch.target == IGNORE) == ~batch.real).all() and (batch.target[:, 0] == 0).all()
 
 
+def test_options_that_do_not_go_with_the_data(tmp_path):
+    path = table(tmp_path, lambda name, k: name)
+    with pytest.raises(ValueError, match="only clouds of points can be turned, and .*table.csv is a table"):
+        prepared(path, turn="any")
+    with pytest.raises(ValueError, match="only clouds of points can be turned, and max has none"):
+        SetsConfig(task="max", turn="any")
+    with pytest.raises(ValueError, match="sets is for made tasks, and those of .* are all there are"):
+        SetsConfig(path=path, sets=5)
+
+
 def test_columns_are_chosen_by_name(tmp_path):
     path = table(tmp_path, lambda name, k: name)
     corpus = prepared(path, id="price", target="amount", columns="price", asks="numbers")

@@ -199,7 +199,8 @@ def test_rollout_is_that_of_its_definition(vit):
 
 
 def test_patches_are_cut_and_put_together_again():
-    whole = OfPatches(Called(), "picture", (2, 3), (3, 8, 9))
+    whole = OfPatches(nn.Identity(), (2, 3), (3, 8, 9), "pixel_values")
+    whole.model = Called()
     pixels = torch.randn(2, 3, 8, 9)
     patches = whole.cut(pixels)
     assert patches.shape == (2, 6, 3 * 4 * 3)
@@ -208,14 +209,15 @@ def test_patches_are_cut_and_put_together_again():
 
 
 class Called(nn.Module):
-    def forward(self, picture):
-        return picture
+    def forward(self, pixel_values):
+        return pixel_values
 
 
 def test_a_picture_for_a_model_of_ours():
     model, inputs = ViT.tiny()
     how = {"kind": "image", "picture": torch.rand(3, 12, 12), "grid": (3, 3), "answers": "classes", "called": str}
-    scene = gather(model.eval(), Given(inputs={"x": inputs["x"][:1]}, **how), name="a ViT", tsne=False)
+    given = Given(inputs={"x": inputs["x"][:1]}, pixels="x", **how)
+    scene = gather(model.eval(), given, name="a ViT", tsne=False)
     assert len(view(scene, "contribution")["columns"][1]["values"]) == 9
     assert [action["name"] for action in view(scene, "laws")["actions"]] == ["roll the picture", "turn the picture"]
     shown, (first, last) = view(scene, "image"), (0.5 * entry.weights[0].mean(0) for entry in scene.seen)
