@@ -43,8 +43,8 @@ def changed(shown, act):
     """Does the picture change when something is done?"""
     before = drawn(shown)
     act()
-    shown.wait_for_timeout(40)
-    return drawn(shown) != before
+    eventually(shown, lambda: drawn(shown) != before, True)  # a picture is painted when the browser next paints
+    return True
 
 
 def spot(shown, x, y):
