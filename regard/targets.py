@@ -17,11 +17,11 @@ import torch
 from torch import Tensor, nn
 
 from regard import foreign, names
-from regard.foreign_readers import reader_of
-from regard.readers import Fixed, OwnText, Reader
-from regard.readers_of_pictures import OwnPicture
-from regard.readers_of_runs import reader_of_run
-from regard.readers_of_things import reader_of_things
+from regard.reading.foreign import reader_of
+from regard.reading.pictures import OwnPicture
+from regard.reading.reader import Fixed, OwnText, Reader
+from regard.reading.sets_and_graphs import reader_of_run
+from regard.reading.things import reader_of_things
 from regard.run import Run, load_model
 from regard.symmetry.roles import Roles, named
 from regard.symmetry.subject import first_line
@@ -115,7 +115,8 @@ def of_run(path: Path, seed: int, tokens: int | None, rows: int | None) -> Targe
     if hasattr(config, "features"):
         inputs = {key: fitting(x, small.config, config, draw) for key, x in inputs.items()}
     elif hasattr(config, "colours"):
-        inputs = {key: torch.randn(len(x), config.colours, config.size, config.size, generator=draw) for key, x in inputs.items()}
+        size = (config.colours, config.size, config.size)
+        inputs = {key: torch.randn(len(x), *size, generator=draw) for key, x in inputs.items()}
     elif hasattr(config, "vocab"):
         n = min(tokens or foreign.TOKENS, config.context or foreign.TOKENS)
         ids = torch.randint(config.vocab, (rows or foreign.ROWS, n), generator=draw)

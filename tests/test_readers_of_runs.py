@@ -12,7 +12,7 @@ from regard.jobs import sets as sets_job
 from regard.jobs.job import Reading
 from regard.models.graphs import GraphNetConfig
 from regard.models.sets import DeepSetsConfig, SetTransformerConfig
-from regard.readers_of_runs import GONE
+from regard.reading.sets_and_graphs import GONE
 from regard.recipes.graphs import GraphNetRecipe
 from regard.recipes.sets import DeepSetsRecipe, SetTransformerRecipe
 from regard.run import Run, TrainConfig

@@ -32,7 +32,7 @@ def prepared(recipe: Any, reading: Reading) -> Job:
     model = names.find("models", kind)(measured(recipe.model, corpus.form))
     labels = {"labels": list(corpus.form.answers)} if corpus.form.asks == "classes" else {}
     return Job(
-        kind=kind, model=model, task=task_of(corpus.form), source=corpus.source(batch, seed),
+        kind=kind, model=model, task=task_of(corpus.form), source=corpus.source(batch, seed), unit="things",
         about=corpus.describe() | labels | {"form": to_dict(corpus.form)},
     )
 

@@ -9,7 +9,7 @@ import torch
 
 from regard.look import page, server
 from regard.look.live import Live
-from regard.readers_of_things import reader_of_things
+from regard.reading.things import reader_of_things
 from tests.look.browser import PHONE, eventually, opened, plain, readout, ready, three, watched
 from tests.look.test_look_things import SMALL, graph_net, heard, points_of, scene_of, set_transformer, view
 
