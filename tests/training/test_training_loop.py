@@ -486,6 +486,7 @@ def test_a_plan_with_looks_as_asked():
     plan = budget.by_time(110.0, 0, step=0.9, look=10.0, decay=0.6, evaluate_every=100)
     assert (plan.steps, plan.evaluate_every) == (100, 100)
     assert budget.by_steps(95, None) == budget.Plan(95, 10) and budget.by_steps(95, 7) == budget.Plan(95, 7)
+    assert [budget.by_steps(steps, None).evaluate_every for steps in (5, 30, 100, 101, 5000)] == [10, 10, 10, 11, 500]
 
 
 def test_the_clock():
