@@ -76,7 +76,7 @@ def test_stopped_and_resumed_is_the_same(tmp_path, options):
     _, result = train(tmp_path / "run", observers=[At(5, interrupt)], **options)
     assert (result.reason, result.step) == ("stopped", 5)
     assert result.say().startswith("stopped at step 5 of 12 and saved; best validation ")
-    assert result.say().endswith("at step 4; go on with --resume")
+    assert result.say().endswith(f"at step 4; go on with the same call and out={str(tmp_path / 'run')!r}, resume=True")
     again, result = train(tmp_path / "run", resume=True, **options)
     assert (result.reason, result.step) == ("done", 12)
     assert losses(again) == losses(whole)

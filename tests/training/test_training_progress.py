@@ -30,7 +30,7 @@ def test_lines(tmp_path, steady):
     lines = stream.getvalue().splitlines()
     assert lines[0].startswith("step 1/12  loss ") and " tokens/s  0:0" in lines[0] and lines[0].endswith(" left")
     assert lines[4].startswith("step 4/12  loss ") and "  validation " in lines[4] and lines[4].endswith("%")
-    assert lines[5] == "a sample"
+    assert lines[5:7] == ["── what it writes after step 4 ──", "a sample"]
     assert lines[-1].startswith("12 steps in 0:0") and "; best validation " in lines[-1]
 
 
