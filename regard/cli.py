@@ -9,6 +9,8 @@ import sys
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from regard import manual
+
 Run = Callable[[list[str]], int]
 
 
@@ -69,16 +71,20 @@ def train(words: list[str]) -> int:
 
         raise ValueError(f"regard train needs the name of a recipe: {', '.join(names.entries('recipes'))}")
     recipe, rest = words[0], words[1:]
+    _refuse_several(rest)
     given, rest = _take_out(rest, ("--data", "--model", "--from", "--out"))
     resume, rest = "--resume" in rest, [word for word in rest if word != "--resume"]
 
     from regard import options, verbs
     from regard.jobs.job import work
+    from regard.program import spoken
 
     if "-h" in rest or "--help" in rest:
         print(options.help_text(recipe, given.get("--data"), given.get("--model")))
         return 0
-    default = verbs.asked_for(recipe, given.get("--data"), given.get("--model"), given.get("--out"), resume)
+    default = verbs.asked_for(
+        recipe, given.get("--data"), given.get("--model"), given.get("--out"), resume, given.get("--from")
+    )
     settings = options.read(default, rest, f"regard train {recipe}")
     run = verbs.train(
         recipe,
@@ -92,7 +98,7 @@ def train(words: list[str]) -> int:
     )
     samples = "samples/, " if (run.path / "samples").is_dir() else ""
     print(f"\n{run.path}: model.safetensors, report.html, curves.png, {samples}metrics.jsonl")
-    print(f"next: {work(recipe).then(run)}")
+    print(f"next: {spoken(work(recipe).then(run))}")
     return 0
 
 
@@ -105,7 +111,7 @@ def generate(words: list[str]) -> int:
     from regard import options
 
     if "-h" in words or "--help" in words:
-        print(f"{_help_for(COMMANDS['generate'])}\n\n{options.sampling_help()}")
+        print(_help_for(COMMANDS["generate"]) + manual.GENERATE + options.sampling_help())
         return 0
     sampling, words = options.read_sampling(words)
     given, words = _take_out(words, ("--prompt",))
@@ -114,6 +120,8 @@ def generate(words: list[str]) -> int:
     from regard import verbs
 
     model, prompt = verbs.load(words[0]), given.get("--prompt", "")
+    if (unknown := verbs.unknown_to(model, prompt)) is not None:
+        print(f"regard: {unknown}", file=sys.stderr)
     if sampling.get("samples", 1) > 1:
         for number, text in enumerate(verbs.samples(model, prompt, **sampling), 1):
             print(f"── {number} ──\n{prompt}{text}")
@@ -130,9 +138,14 @@ def generate(words: list[str]) -> int:
     "predict RUN INPUT... [--json]",
     "what a trained model says of texts, or of files",
     'regard predict runs/text "what a film"',
+    "regard predict runs/text review.txt --json",
 )
 def predict(words: list[str]) -> int:
+    if "-h" in words or "--help" in words:
+        print(_help_for(COMMANDS["predict"]) + manual.PREDICT)
+        return 0
     as_json, words = "--json" in words, [word for word in words if word != "--json"]
+    _refuse_options(words, ("--json",), "regard predict")
     if len(words) < 2:
         raise ValueError("regard predict takes a run and one input at least: a text, or a file")
     import json
@@ -140,6 +153,8 @@ def predict(words: list[str]) -> int:
     from regard import verbs
 
     for answer in verbs.predict(words[0], words[1:]):
+        for note in answer.notes:
+            print(f"regard: {note}", file=sys.stderr)
         print(json.dumps(answer.to_json(), ensure_ascii=False) if as_json else answer.say())
     return 0
 
@@ -153,7 +168,7 @@ def predict(words: list[str]) -> int:
 )
 def check(words: list[str]) -> int:
     if "-h" in words or "--help" in words:
-        print(_help_for(COMMANDS["check"]) + CHECK_OPTIONS)
+        print(_help_for(COMMANDS["check"]) + manual.CHECK)
         return 0
     as_json, words = "--json" in words, [word for word in words if word != "--json"]
     given, words = _take_out(words, ("--laws", "--seed", "--trials", "--dtype", "--device"))
@@ -184,21 +199,6 @@ def check(words: list[str]) -> int:
     return 0 if report.ok else 1
 
 
-CHECK_OPTIONS = """
-
-TARGET is a run directory, a Hugging Face model directory (safetensors; random weights if there are none), or
-package.module:function that returns (model, inputs[, symmetry[, roles]]).
-
-exit code: 0 as declared, 1 a law is broken, 2 it could not be run
-
-  --laws A,B    only these (all of them, with a sentence each: regard list laws)
-  --json        for machines
-  --seed N      of the trials (0)
-  --trials N    for each law (8)
-  --dtype D     float64, float32, bfloat16 or float16 (as the model is)
-  --device D    cpu, cuda, mps (cpu)"""
-
-
 @command(
     "look TARGET [--input ...] ...",
     "what a model attends to: exact weights, in pictures",
@@ -208,19 +208,24 @@ exit code: 0 as declared, 1 a law is broken, 2 it could not be run
 )
 def look(words: list[str]) -> int:
     if "-h" in words or "--help" in words:
-        print(_help_for(COMMANDS["look"]) + LOOK_OPTIONS)
+        print(_help_for(COMMANDS["look"]) + manual.LOOK)
         return 0
     laws, words = "--laws" in words, [word for word in words if word != "--laws"]
     given, words = _take_out(words, ("--input", "--target", "--out", "--port"))
     if len(words) != 1:
         raise ValueError(f"regard look takes one target, got {' '.join(words) or 'none'}; see: regard look --help")
     port = _whole("--port", given["--port"]) if "--port" in given else None
+    if port is not None and port > 65535:
+        raise ValueError(f"--port must be a whole number from 0 to 65535, got {port}")
     if port is not None and "--out" in given:
         raise ValueError("--port is for a page that is served, and --out writes one; give one of them")
 
     from regard import options, verbs
 
-    how: dict[str, Any] = {"answer": given.get("--target"), "laws": laws}
+    def tell(note: str) -> None:
+        print(f"note: {note}", file=sys.stderr)
+
+    how: dict[str, Any] = {"answer": given.get("--target"), "laws": laws, "tell": tell}
     with options.waiting(f"looking at {words[0]}"):
         if "--out" in given:
             path = verbs.look(words[0], given.get("--input"), out=given["--out"], **how)
@@ -235,18 +240,22 @@ def look(words: list[str]) -> int:
     return 0
 
 
-LOOK_OPTIONS = """
+def _refuse_several(words: list[str]) -> None:
+    """A glob without quotes becomes many words."""
+    for number, word in enumerate(words):
+        after = words[number + 1 + (word == "--data") :][:1]
+        if word.partition("=")[0] == "--data" and after and not after[0].startswith("-") and os.path.exists(after[0]):
+            raise ValueError(f"--data takes one path, and after it comes another: {after[0]}; for several files give "
+                             f"their folder, or a glob in quotes: --data '*.txt'")
 
-TARGET is a run directory, a Hugging Face model directory (safetensors; random weights if there are none), or
-package.module:function that returns (model, inputs[, symmetry[, roles]]).
 
-  --input X     a text, the path of a file (text, image, points, graph), or the name of a node to draw a large graph
-                around (an example is shown without it)
-  --target X    what the decoder of an encoder-decoder has written (without it: what it writes itself)
-  --out FILE    write a self-contained page (.html), or a still of all heads (.png, .svg, .pdf); without it the page is
-                served on 127.0.0.1, and input, heads and the order of tokens can be changed there
-  --port N      of the served page (any free one)
-  --laws        measure the laws of a model that is no run, too; a run has them already"""
+def _refuse_options(words: list[str], known: tuple[str, ...], program: str) -> None:
+    """What is left and looks like an option is none that is known. A text may begin with one dash, or hold spaces."""
+    for word in words:
+        if word.startswith("--") and not any(each.isspace() for each in word):
+            from regard import options
+
+            raise options.unknown(word, list(known), program)
 
 
 def _whole(name: str, text: str) -> int:
@@ -328,7 +337,7 @@ def _run(words: list[str]) -> int:
         return 0
     if name not in COMMANDS:
         raise ValueError(_unknown(name))
-    more = name in ("generate", "check", "look") or (name == "train" and len(rest) > 1)  # these have a help of their own
+    more = name in ("generate", "predict", "check", "look") or (name == "train" and len(rest) > 1)  # have a help of their own
     if ("-h" in rest or "--help" in rest) and not more:
         print(_help_for(COMMANDS[name]))
         return 0

@@ -55,18 +55,31 @@ class Sampling:
             value = getattr(self, name)
             if not (name == "top_k" and value is None) and (type(value) is not int or value < 1):
                 raise ValueError(f"{name} must be a whole number above zero, got {value!r}")
-        if not self.temperature >= 0:
-            raise ValueError(f"temperature must be 0 or more, got {self.temperature}; 0 always takes the likeliest token")
+        if not is_number(self.temperature) or not self.temperature >= 0:
+            given = self.temperature
+            raise ValueError(f"temperature must be a number, 0 or more, got {given!r}; 0 always takes the likeliest token")
+        if self.seed is not None and type(self.seed) is not int:
+            raise ValueError(f"seed must be a whole number, got {self.seed!r}")
         for name in ("top_p", "min_p"):
             value = getattr(self, name)
-            if value is not None and not 0 < value <= 1:
-                raise ValueError(f"{name} must be above 0 and at most 1, got {value}; None leaves it out")
+            if value is not None and not (is_number(value) and 0 < value <= 1):
+                raise ValueError(f"{name} must be above 0 and at most 1, got {value!r}; None leaves it out")
         check_positive(self, "repetition")
-        given: Any = self.stop
-        if not isinstance(given, tuple | list) or not all(isinstance(text, str) and text for text in given):
+        stop: Any = (self.stop,) if isinstance(self.stop, str) else self.stop  # one text is as good as a list of one
+        object.__setattr__(self, "stop", tuple(stop) if isinstance(stop, list) else stop)
+        if not isinstance(stop, tuple | list) or not all(isinstance(text, str) and text for text in stop):
             raise ValueError(f"stop must be texts that are not empty, such as ('\\n\\n',), got {self.stop!r}")
         if self.beams > 1 and self.samples > self.beams:
             raise ValueError(f"{self.beams} beams cannot give {self.samples} samples; use beams={self.samples} or more")
+        if self.beams > 1:
+            for name in ("temperature", "top_k", "top_p", "min_p", "seed"):
+                if getattr(self, name) != getattr(type(self), name):
+                    raise ValueError(f"{name} is for drawing, and beams={self.beams} draws nothing: it searches for the "
+                                     f"likeliest text; leave out one of them")
+
+
+def is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def generate(
@@ -79,11 +92,11 @@ def generate(
     prompt     only its end counts where it is longer than the model's context; the text slides on from there without end.
     tokenizer  None: the model's own.
 
-    A beam search writes its text in one piece. Several samples at once: `generate_samples`.
+    A beam search writes its text in one piece. Several samples at once: `generate_samples`, here.
     """
     sampling = chosen(sampling, options)
     if sampling.samples != 1:
-        raise ValueError(f"generate gives one text, got samples={sampling.samples}; use generate_samples")
+        raise ValueError(f"generate gives one text, got samples={sampling.samples}; use regard.decode.generate_samples")
     return (piece for _, piece in generate_samples(model, prompt, tokenizer=tokenizer, sampling=sampling))
 
 
@@ -97,7 +110,15 @@ def generate_samples(
     if tokenizer is None:
         raise ValueError(f"{type(model).__name__} has no tokenizer; give one with tokenizer=")
     reader = Reader(network, beginning(tokenizer, prompt), sampling.max_new)
-    return searched(reader, sampling, tokenizer) if sampling.beams > 1 else sampled(reader, sampling, tokenizer)
+
+    def stream() -> Stream:
+        """Of what follows the prompt: between its last word and the next there may be a space."""
+        made = tokenizer.stream()
+        if prompt and hasattr(made, "follow"):
+            made.follow(reader.prompt[-1])
+        return made
+
+    return searched(reader, sampling, stream) if sampling.beams > 1 else sampled(reader, sampling, stream)
 
 
 def chosen(sampling: Sampling | None, options: dict[str, Any]) -> Sampling:
@@ -132,6 +153,7 @@ class Reader:
     def __init__(self, model: Any, prompt: Sequence[int], room: int) -> None:
         self.model, self.room = model, room
         self.limit: int | None = getattr(model, "limit", None)
+        self.prompt = list(prompt)
         self.rows = [list(prompt)]  # all ids of each row, however old
         self.begin = 0 if self.limit is None else max(0, len(prompt) - self.limit)  # the first one that is still read
         self.cached = hasattr(model, "caches")
@@ -269,12 +291,12 @@ def overlap(text: str, stop: str) -> int:
 
 # ── writing ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-def sampled(reader: Reader, sampling: Sampling, tokenizer: Tokenizer) -> Iterator[tuple[int, str]]:
+def sampled(reader: Reader, sampling: Sampling, stream: Callable[[], Stream]) -> Iterator[tuple[int, str]]:
     """Draw token after token, each sample with its own random numbers."""
     seed = secrets.randbits(63) if sampling.seed is None else sampling.seed
     rows = range(sampling.samples)
     random = [np.random.default_rng([abs(seed), int(seed < 0), row]) for row in rows]
-    streams, stops = [tokenizer.stream() for _ in rows], [Stops(sampling.stop) for _ in rows]
+    streams, stops = [stream() for _ in rows], [Stops(sampling.stop) for _ in rows]
     logits = reader.start(sampling.samples)
     seen = seen_tokens(reader.rows, logits.shape[-1]) if sampling.repetition != 1.0 else None
     for written in range(sampling.max_new):
@@ -294,15 +316,19 @@ def sampled(reader: Reader, sampling: Sampling, tokenizer: Tokenizer) -> Iterato
             yield row, piece
 
 
-def searched(reader: Reader, sampling: Sampling, tokenizer: Tokenizer) -> Iterator[tuple[int, str]]:
+def searched(reader: Reader, sampling: Sampling, stream: Callable[[], Stream]) -> Iterator[tuple[int, str]]:
     """The best texts of a beam search, the best first."""
 
+    def text(ids: list[int]) -> str:
+        made = stream()
+        return "".join(map(made.add, ids)) + made.rest()
+
     def ended(ids: list[int]) -> bool:
-        return bool(sampling.stop) and any(stop in tokenizer.decode(ids) for stop in sampling.stop)
+        return bool(sampling.stop) and any(stop in text(ids) for stop in sampling.stop)
 
     for number, (_, ids) in enumerate(beam_search(reader, sampling, ended)[: sampling.samples]):
         stops = Stops(sampling.stop)
-        yield number, stops.add(tokenizer.decode(ids)) + stops.rest()
+        yield number, stops.add(text(ids)) + stops.rest()
 
 
 def beam_search(reader: Reader, sampling: Sampling, ended: Callable[[list[int]], bool]) -> list[tuple[float, list[int]]]:

@@ -39,7 +39,7 @@ def open_directory(path: Path, seed: int = 0) -> nn.Module:
     name = (config.architectures or [None])[0]
     found = getattr(transformers, name, None) if isinstance(name, str) else None
     cls: Any = found if inspect.isclass(found) and issubclass(found, nn.Module) else transformers.AutoModel
-    safe = [each.name for each in path.glob("*.safetensors")]
+    safe = has_weights(path)
     pickled = sorted(each.name for pattern in ("*.bin", "*.pt", "*.pth", "*.ckpt") for each in path.glob(pattern))
     if pickled and not safe:
         raise ValueError(
@@ -55,6 +55,11 @@ def open_directory(path: Path, seed: int = 0) -> nn.Module:
             return loaded(cls.from_config(config) if cls is transformers.AutoModel else cls(config))
     except Exception as error:
         raise ValueError(f"{path}: {cls.__name__} cannot be made from it: {first_line(error)}") from error
+
+
+def has_weights(path: Path) -> bool:
+    """Does a directory hold weights that would be opened?"""
+    return any(path.glob("*.safetensors"))
 
 
 @contextmanager

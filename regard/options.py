@@ -18,12 +18,13 @@ import tyro
 from regard import config as configs
 from regard.config import nearest
 from regard.decode import Sampling
-from regard.recipes.find import FOLLOWS, Recipe, family, find_recipe
+from regard.recipes.find import FOLLOWS, Recipe, family, find_recipe, with_optimiser
 
 PATIENCE = 3.0  # seconds without a word that a log can bear
 FIRST = {  # what `regard train` takes before the options of the recipe, besides --data and --model
     "--out DIR": "where the run is kept; without it: runs/{recipe}, runs/{recipe}-2, ...",
-    "--resume": "go on with the run of --out, exactly where it stopped; without --out: the last one",
+    "--resume": "go on with the run of --out, exactly where it stopped; without --out: with the last that this recipe\n"
+                "                trained under runs/",
     "--from RUN": "start with the weights of an earlier run",
     "--debug": "the whole traceback when something goes wrong",
 }
@@ -31,6 +32,7 @@ FIRST = {  # what `regard train` takes before the options of the recipe, besides
 
 def read(default: Recipe, words: list[str], program: str) -> dict[str, Any]:
     """The settings that differ from those of a recipe, by dotted name."""
+    default = with_optimiser(default, asked_optimiser(words))
     chosen = parse(type(default), words, default, program, ("--data", "--model", *(each.split()[0] for each in FIRST)))
     changed = {key: value for key, _, value in configs.differences(default, chosen)}
     for key in FOLLOWS:
@@ -38,6 +40,16 @@ def read(default: Recipe, words: list[str], program: str) -> dict[str, Any]:
             instead = "; give --data.context" if key == "model.context" else ""
             raise ValueError(f"--{key} follows from the data, so it cannot be set{instead}")
     return changed
+
+
+def asked_optimiser(words: list[str]) -> str | None:
+    """The value of --train.optimiser, if there is one that can be right: the rates of the recipe go with its own."""
+    found = None
+    for number, word in enumerate(words):
+        name, equals, value = word.partition("=")
+        if name == "--train.optimiser":
+            found = value if equals else " ".join(words[number + 1 : number + 2])
+    return found
 
 
 def help_text(recipe: str, path: str | None, kind: str | None) -> str:

@@ -49,7 +49,7 @@ class TrainConfig:
     compile: bool = False  # torch.compile: slow to start, faster after
     recompute: bool = False  # recompute activations in the backward pass: less memory, a third more time
     average: float | None = None  # keep an exponential average of the weights (0.999, say), and judge and publish that
-    evaluate_every: int | None = None  # steps between looks at the validation split; None: ten in a run, or as time allows
+    evaluate_every: int | None = None  # steps between looks at the validation split; None: ten in a run, fewer in a short one
     patience: int | None = None  # stop after so many looks without a better validation loss; None: never
     save_minutes: float = 5.0  # minutes between checkpoints, besides those of a new best
     save_every: int | None = None  # steps between checkpoints instead
@@ -92,6 +92,11 @@ class Run:
 
     def __init__(self, path: files.PathLike, config: dict[str, Any]) -> None:
         self.path, self.config = Path(path), config
+
+    def __repr__(self) -> str:
+        """<Run runs/text: text, decoder>"""
+        what = ", ".join(str(self.config[name]) for name in ("recipe", "kind", "module") if self.config.get(name) is not None)
+        return f"<Run {self.path}{what and f': {what}'}>"
 
     # ── making and finding ───────────────────────────────────────────────────────────────────────────────────────────
 
@@ -235,7 +240,10 @@ class Run:
 def build(run: Run) -> nn.Module:
     """A new model of the run's kind and configuration, with weights as they start."""
     if run.config.get("kind") is None:
-        raise ValueError(f"{run.path} holds the weights of a module of your own; make it, then load_weights(run, module)")
+        raise ValueError(
+            f"{run.path} holds the weights of a module of your own ({run.config.get('module', 'unknown')}); make it, then "
+            f"regard.run.load_weights(regard.run.Run.open({str(run.path)!r}), module) puts them into it"
+        )
     cls = names.find("models", run.config["kind"])
     model: nn.Module = cls(run.section(cls.Config, "model"))
     return model

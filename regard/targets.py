@@ -9,7 +9,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,7 @@ from regard.symmetry.subject import first_line
 
 KINDS = "a run directory, a Hugging Face model directory, or package.module:function"
 RETURNS = "(model, inputs[, symmetry[, roles]])"
+RANDOM = "{} has no weights (*.safetensors) in it, so they are random (seed {}): what it learned cannot be seen here."
 FUNCTION = re.compile(r"([A-Za-z_][\w.]*):([A-Za-z_]\w*)")
 
 
@@ -42,6 +43,7 @@ class Target:
     name: str
     reader: Reader  # makes inputs of what a person writes
     run: Run | None = None
+    notes: tuple[str, ...] = ()  # what a reader should know of the model
 
 
 def open_target(text: str | os.PathLike[str], *, seed: int = 0, tokens: int | None = None, rows: int | None = None) -> Target:
@@ -55,6 +57,9 @@ def open_target(text: str | os.PathLike[str], *, seed: int = 0, tokens: int | No
         if value is not None and value < 1:
             raise ValueError(f"{name} must be at least 1, got {value}")
     path = Path(text)
+    if (file := re.fullmatch(r"(.+)\.py:(\w+)", str(text))) is not None:
+        module = ".".join(part for part in Path(file[1]).parts if part != ".")
+        raise ValueError(f"{text} names a file; name its module, as for python -m: did you mean {module}:{file[2]}?")
     if path.is_dir():
         return of_directory(path, seed, tokens, rows)
     if path.exists():
@@ -98,13 +103,19 @@ def of_directory(path: Path, seed: int, tokens: int | None, rows: int | None) ->
         return of_run(path, seed, tokens, rows)
     if isinstance(config, dict) and ("model_type" in config or "architectures" in config):
         model = foreign.open_directory(path, seed)
-        return hugging_face(model, seed=seed, tokens=tokens, rows=rows, name=path.resolve().name, path=path)
+        target = hugging_face(model, seed=seed, tokens=tokens, rows=rows, name=path.resolve().name, path=path)
+        return replace(target, notes=() if foreign.has_weights(path) else (RANDOM.format(path.resolve().name, seed),))
     raise ValueError(f"{file} is of no run (no 'regard' in it) and of no Hugging Face model (no 'model_type'); give {KINDS}")
 
 
 def of_run(path: Path, seed: int, tokens: int | None, rows: int | None) -> Target:
     """The run's model with its best weights. Inputs are those of the model's tiny(), to the measure of this one."""
     run = Run.open(path)
+    if run.config.get("kind") is None:
+        raise ValueError(
+            f"{path} holds the weights of a module of your own, which only you can make: write a function that makes it, puts "
+            f"the weights in (regard.run.load_weights) and returns (model, inputs), and give my_module:my_function instead"
+        )
     try:
         model = load_model(run)
     except FileNotFoundError as error:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import fields, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,9 @@ from regard.data import tokens as tokenizers
 from regard.data.batch import Source, TensorSource
 from regard.folders import cache_folder, fresh, latest
 from regard.given import Given
+from regard.jobs.describe import described
 from regard.jobs.job import Answer, Job, Note, Reading, work
+from regard.jobs.text import unknown_words
 from regard.look import page, plot, report
 from regard.look.live import Live
 from regard.look.plot import curves
@@ -25,9 +28,11 @@ from regard.look.stills import still
 from regard.models.sequences import Encoder
 from regard.recipes.find import Recipe, family, find_recipe, of_run
 from regard.run import Run, TrainConfig, check_free, load_model
+from regard.starts import adopt, changed, check_same_data, new_run, started_from
 from regard.symmetry import check as measure
 from regard.symmetry.report import Report
 from regard.training import loop
+from regard.training.labels import check_labels
 from regard.training.progress import Observer, watch
 from regard.training.step import pick_device
 from regard.training.task import Classify, as_task
@@ -79,6 +84,7 @@ def train(
     path = os.fspath(data) if isinstance(data, str | os.PathLike) else None
     given = data if path is None else None  # an object: only some recipes take one, and say so
     if resume:
+        family(recipe)  # or say which there are
         run = Run.open(latest(recipe) if out is None else out)
         asked = changed(of_run(run), settings | ({} if path is None else {"data.path": path}))
         before = {"model": run.config["kind"], "from": run.config.get("from")}
@@ -93,27 +99,34 @@ def train(
             run.agree(section, getattr(asked, section), but=but)
         origin = run.config.get("from")
         job = prepared(recipe, asked, Reading(cache=cache_folder(), note=note, old=run, given=given))
+        check_same_data(run, job.about)
+        if origin is not None and not (run.state / "latest.json").exists():
+            adopt(job.model, Run.open(origin))
+        beginning: AbstractContextManager[Run] = nullcontext(run)
     else:
         place = fresh(recipe) if out is None else out
         check_free(place)  # before any work on data
-        asked = changed(find_recipe(recipe, data if path is None else path, model), settings)
+        asked = find_recipe(recipe, data if path is None else path, model)
         old = None if start is None else Run.open(start)
-        if old is not None:
-            asked = replace(asked, model=like(asked.model, old, family(recipe).OWN))
+        asked = changed(asked if old is None else started_from(old, recipe, asked, settings), settings)
         origin = None if start is None else os.fspath(start)
         job = prepared(recipe, asked, Reading(cache=cache_folder(), note=note, old=old, given=given))
+        if old is not None:
+            adopt(job.model, old)
         more = {"from": origin, "given": None if given is None else type(given).__name__}
-        run = Run.create(
+        beginning = new_run(
             place,
             {"recipe": recipe, "kind": job.kind, "model": job.model.config, "data": asked.data, "train": asked.train}
             | {"corpus": job.about, "unit": job.unit}
             | {name: value for name, value in more.items() if value is not None},
         )
-    job.keep(run)
-    if origin is not None and not (run.state / "latest.json").exists():
-        adopt(job.model, Run.open(origin))
     how: dict[str, Any] = {"resume": resume, "observers": watching, "sample": job.sample, "notes": job.notes}
-    ended = loop.fit(run, job.model, job.task, job.source, asked.train, **how)
+    with beginning as run:
+        job.keep(run)
+        for observer in watching:
+            if (heard := getattr(observer, "described", None)) is not None:
+                heard(described(job))
+        ended = loop.fit(run, job.model, job.task, job.source, asked.train, **how)
     if job.test is not None and ended.reason != "stopped":
         tested(run, job, watching)
     curves(run)
@@ -155,10 +168,15 @@ def write_confusion(run: Run, job: Job) -> None:
         plot.save(plot.confusion(counts, labels, title=f"{run.path.name}, {split} split"), run.path / "confusion.png")
 
 
-def asked_for(recipe: str, data: str | None, kind: str | None, out: str | None, resume: bool) -> Recipe:
-    """The settings that options change: the recipe's own for this data, or those of the run that goes on."""
+def asked_for(
+    recipe: str, data: str | None, kind: str | None, out: str | None, resume: bool, start: str | None = None
+) -> Recipe:
+    """The settings that options change: the recipe's own for this data, or those of the run that goes on or is started from."""
     family(recipe)  # or say which there are
-    return of_run(Run.open(out or latest(recipe))) if resume else find_recipe(recipe, data, kind)
+    if resume:
+        return of_run(Run.open(out or latest(recipe)))
+    found = find_recipe(recipe, data, kind)
+    return found if start is None else started_from(Run.open(start), recipe, found, {})
 
 
 def train_module(
@@ -168,52 +186,19 @@ def train_module(
     if task is None or data is None:
         raise ValueError("a module needs a task ('classify', 'regress', 'next token' or a function) and data to learn from")
     source = data if isinstance(data, Source) else TensorSource(data, batch=config.batch, seed=config.seed)
-    path = out if out is not None else latest("module") if resume else fresh("module")
-    run = Run.open(path) if resume else Run.create(path, {"kind": None, "module": type(model).__qualname__, "train": config})
-    loop.fit(run, model, as_task(task), source, config, resume=resume, observers=observers)
+    wanted = as_task(task)
+    check_labels(model, wanted, source, data)
+    about = {"kind": None, "module": type(model).__qualname__, "train": config}
+    beginning: AbstractContextManager[Run]
+    if resume:
+        beginning = nullcontext(Run.open(latest(None) if out is None else out))
+    else:
+        beginning = new_run(fresh("module") if out is None else out, about)
+    with beginning as run:
+        loop.fit(run, model, wanted, source, config, resume=resume, observers=observers)
     curves(run)
     report.of_module(run, model)
     return run
-
-
-# ── settings and starts ─────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def changed(recipe: Recipe, settings: Mapping[str, Any]) -> Recipe:
-    """The recipe with dotted options set: {"model.dim": 256}. Unknown names are refused with the nearest known one."""
-    if not settings:
-        return recipe
-    sections = configs.to_dict(recipe)
-    for key, value in settings.items():
-        section, *names = key.split(".")
-        if section not in sections or not names:
-            raise ValueError(f"options are named section.name with a section among {', '.join(sections)}, got '{key}'")
-        place = sections[section]
-        for part in names[:-1]:  # of a section in a section: data.augment.flip
-            place = place[part] if isinstance(place.get(part), dict) else {}
-        place[names[-1]] = value
-    made: Recipe = configs.from_dict(type(recipe), sections)
-    return made
-
-
-def like(model: Any, old: Run, own: frozenset[str]) -> Any:
-    """The body of an earlier run's model, with the head of the new one; `own` is what is not taken over."""
-    body = old.config.get("model")
-    if not isinstance(body, dict):
-        raise ValueError(f"{old.path} holds no model of ours to start from")
-    shared = {field.name for field in fields(type(model))} & set(body) - own
-    return configs.from_dict(type(model), configs.to_dict(model) | {name: body[name] for name in shared})
-
-
-def adopt(model: nn.Module, old: Run) -> None:
-    """Start from the weights of an earlier run: all of the body must fit; a head may be new."""
-    theirs = load_model(old).state_dict()
-    mine = model.state_dict()
-    fitting = {name: theirs[name] for name in mine if name in theirs and theirs[name].shape == mine[name].shape}
-    missing = [name for name in mine if name not in fitting and not name.startswith(("head.", "pool."))]
-    if missing:
-        raise ValueError(f"{old.path} cannot be a start for this model: {missing[0]} and {len(missing) - 1} more do not fit")
-    model.load_state_dict(fitting, strict=False)
 
 
 # ── load, predict ────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -228,19 +213,38 @@ def load(path: str | os.PathLike[str]) -> nn.Module:
     return model
 
 
-def generate(model: nn.Module, prompt: str = "", **how: Any) -> Iterator[str]:
-    """Pieces of text as they are written: generate(load("runs/mine"), "Once upon", max_new=50, seed=0)."""
-    check_writes(model)
+def generate(model: nn.Module | str | os.PathLike[str], prompt: str = "", **how: Any) -> Iterator[str]:
+    """Pieces of text as they are written: generate("runs/mine", "Once upon", max_new=50, seed=0).
+
+    model  what `load` gave, or the path of a run; several texts at once: regard.verbs.samples
+    """
+    model = writer(model)
+    if how.get("samples", 1) != 1:
+        raise ValueError(f"generate gives one text, got samples={how['samples']}; use regard.verbs.samples")
     return decode.generate(model, prompt, **how)
 
 
-def samples(model: nn.Module, prompt: str = "", **how: Any) -> list[str]:
-    """Several texts at once: samples(model, "Once upon", samples=3, seed=0)."""
-    check_writes(model)
+def samples(model: nn.Module | str | os.PathLike[str], prompt: str = "", **how: Any) -> list[str]:
+    """Several texts at once: samples("runs/mine", "Once upon", samples=3, seed=0)."""
+    model = writer(model)
     texts = [""] * int(how.get("samples", 1))
     for number, piece in decode.generate_samples(model, prompt, **how):
         texts[number] += piece
     return texts
+
+
+def writer(model: nn.Module | str | os.PathLike[str]) -> nn.Module:
+    """The model of a run, if it is given by its path, and in any case one that writes."""
+    if isinstance(model, str | os.PathLike):
+        model = load(model)
+    check_writes(model)
+    return model
+
+
+def unknown_to(model: nn.Module, prompt: str) -> str | None:
+    """How many words of a prompt the model does not know, in a sentence; None: it knows all."""
+    tokenizer = getattr(model, "tokenizer", None)
+    return unknown_words(tokenizer, prompt) if isinstance(tokenizer, tokenizers.Tokenizer) else None
 
 
 def check_writes(model: nn.Module) -> None:
@@ -284,7 +288,8 @@ def check(model: Any, inputs: Any = None, **how: Any) -> Report:
         target.model.to(device)
         given = {name: x.to(device) if isinstance(x, Tensor) else x for name, x in given.items()}
     known = {"symmetry": target.symmetry, "roles": target.roles, "name": target.name}
-    return measure.check(target.model, given, **{**{key: value for key, value in known.items() if value is not None}, **how})
+    found = measure.check(target.model, given, **{**{key: value for key, value in known.items() if value is not None}, **how})
+    return replace(found, notes=target.notes)
 
 
 def write_laws(run: Run) -> None:
@@ -306,6 +311,7 @@ def look(
     answer: str | None = None,
     out: str | os.PathLike[str],
     laws: bool = False,
+    tell: Callable[[str], None] | None = None,
 ) -> Path:
     """What a model attends to, as a file: .html is a whole page, .png, .svg and .pdf are a still of all layers and heads.
 
@@ -315,11 +321,12 @@ def look(
     given   a text, the path of a file (text, image, points, graph), or of a graph the name of a node; None: an example
     answer  what the decoder of an encoder-decoder has written; None: what it writes itself
     laws    measure the laws of a model that is no run, too, which takes a while
+    tell    told what a reader should know of the model: that its weights are random
     """
     suffix = Path(out).suffix.lower()
     if suffix not in (".html", *plot.SUFFIXES):
         raise ValueError(f"out must end in .html, {', '.join(plot.SUFFIXES)}, got {os.fspath(out)!r}")
-    live = living(target, given, answer=answer, laws=laws)
+    live = living(target, given, answer=answer, laws=laws, tell=tell)
     data = live.show({}) | {"live": None}
     if suffix == ".html":
         return page.write(data, out)
@@ -333,6 +340,7 @@ def living(
     answer: str | None = None,
     laws: bool = False,
     tsne: bool = True,
+    tell: Callable[[str], None] | None = None,
 ) -> Live:
     """A target that can be looked at again and again; what is not asked for otherwise is this input."""
     from regard.targets import open_target  # knows foreign libraries, which nothing else needs
@@ -340,15 +348,20 @@ def living(
     opened = open_target(target)
     if answer is not None and not opened.reader.takes_target:
         raise ValueError(f"{opened.name} is no encoder-decoder, so it takes no --target")
+    if tell is not None:
+        for note in opened.notes:
+            tell(note)
 
     def read(other: str | bytes | None, written: str | None) -> Given:
         if other is None:
-            return opened.reader.read(given, answer if written is None else written)
-        return opened.reader.read(other, written)
+            found = opened.reader.read(given, answer if written is None else written)
+        else:
+            found = opened.reader.read(other, written)
+        return replace(found, notes=(*opened.notes, *found.notes))
 
-    found = laws_of(opened.run) if opened.run is not None else check(target).to_json() if laws else None
+    laws_found = laws_of(opened.run) if opened.run is not None else check(target).to_json() if laws else None
     how: dict[str, Any] = {"kind": opened.reader.kind, "takes_target": opened.reader.takes_target, "tsne": tsne}
-    return Live(opened.model, read, opened.name, run=opened.run, report=found, **how)
+    return Live(opened.model, read, opened.name, run=opened.run, report=laws_found, **how)
 
 
 def laws_of(run: Run) -> dict[str, Any] | None:

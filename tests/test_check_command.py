@@ -3,8 +3,9 @@
 import json
 
 import pytest
+import torch
 
-from regard import cli
+from regard import cli, verbs
 
 MODELS = """
 import torch
@@ -28,6 +29,9 @@ def good():
 
 def bad():
     return Pooled(True), torch.randn(2, 13, 4), Permutations()
+
+def steps():
+    return nn.Embedding(50, 8), torch.randint(50, (2, 13))
 
 def wrong():
     return Pooled(True)
@@ -73,6 +77,8 @@ def test_json_for_machines(models, capsys):
         ([], "regard check takes one target, got none; see: regard check --help"),
         (["a", "b"], "regard check takes one target, got a b"),
         (["nowhere"], "there is no directory 'nowhere'; give a run directory, a Hugging Face model directory, or"),
+        (["my_models.py:good"], "names a file; name its module, as for python -m: did you mean my_models:good?"),
+        (["sub/my_models.py:good"], "did you mean sub.my_models:good?"),
         (["my_models:godo"], "my_models has no function 'godo'; did you mean 'good'?"),
         (["my_models:wrong"], "my_models:wrong returned Pooled; it should return (model, inputs[, symmetry[, roles]])"),
         (["my_models:good", "--laws", "permutatoin"], "there is no 'permutatoin' among the laws; did you mean 'permutation'?"),
@@ -85,6 +91,45 @@ def test_what_cannot_be_checked_is_one_line_and_exit_code_2(models, capsys, word
     code, out, err = run(capsys, *words)
     assert (code, out) == (2, "")
     assert said in err and err.count("\n") == 1
+
+
+def test_a_cache_without_a_step_function_is_not_measured_and_not_as_declared(models, capsys):
+    code, out, _ = run(capsys, "my_models:steps", "--laws", "cache")
+    assert code == 2 and "AssertionError" not in out and ": as declared" not in out
+    said = "cache: nothing was declared, measured unknown: it needs a step function, (model, inputs of the new tokens, "
+    assert said in out and "given as Roles(step=...); see docs/check.md" in out
+    assert out.rstrip().endswith("my_models:steps: nothing was measured")
+    report = verbs.check("my_models:steps", laws=["cache"])
+    assert repr(report) == "<nothing was measured>" and "nothing was measured" in report._repr_html_()
+
+
+def test_a_run_of_ones_own_module_says_what_to_give_instead(models, capsys, monkeypatch):
+    monkeypatch.setattr(verbs, "curves", lambda run: None)
+    data = torch.randn(20, 4), torch.zeros(20).long()
+    verbs.train(model=torch.nn.Linear(4, 2), task="classify", data=data, out="mine", steps=1, observers=[])
+    code, out, err = run(capsys, "mine")
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert err.startswith("regard: mine holds the weights of a module of your own, which only you can make: write a function")
+    assert err.endswith("returns (model, inputs), and give my_module:my_function instead\n")
+    with pytest.raises(ValueError, match=r"module of your own \(Linear\); make it, then regard\.run\.load_weights\("):
+        verbs.load("mine")
+
+
+def test_random_weights_are_announced(models, capsys):
+    transformers = pytest.importorskip("transformers")
+    config = transformers.GPT2Config(n_layer=1, n_head=2, n_embd=8, vocab_size=30, n_positions=32)
+    config.architectures = ["GPT2LMHeadModel"]
+    config.save_pretrained("bare")
+    words = "bare has no weights (*.safetensors) in it, so they are random (seed 0): what it learned cannot be seen here."
+    code, out, _ = run(capsys, "bare", "--laws", "determinism")
+    assert code == 0 and f"note: {words}" in out.splitlines()
+    assert json.loads(run(capsys, "bare", "--laws", "determinism", "--json")[1])["notes"] == [words]
+    assert cli.main(["look", "bare", "--out", "page.html"]) == 0
+    assert capsys.readouterr().err == f"note: {words}\n"
+    assert words in (models / "page.html").read_text()
+    torch.manual_seed(0)
+    transformers.GPT2LMHeadModel(config).save_pretrained("full")
+    assert "note" not in run(capsys, "full", "--laws", "determinism")[1]
 
 
 def test_help_names_every_option(capsys):

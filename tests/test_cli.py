@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from regard import __version__, cli, names
+import regard
+from regard import __version__, cli, names, program
 
 ROOT = Path(__file__).parents[1]
 
@@ -114,6 +115,31 @@ def test_debug_shows_the_traceback(monkeypatch, words):
     monkeypatch.setitem(cli.COMMANDS, "fail", planted(ValueError("here")))
     with pytest.raises(ValueError, match="here"):
         cli.main(words)
+
+
+def test_a_suggested_command_can_be_typed_as_it_stands(monkeypatch, tmp_path):
+    monkeypatch.setattr(program.shutil, "which", lambda name: None)
+    called = tmp_path / "my tools" / "regard"
+    called.parent.mkdir()
+    called.touch()
+    for first, said in ((str(called), f"'{called}'"), ("gone/regard", "regard"), ("some/pytest", "regard")):
+        monkeypatch.setattr(sys, "argv", [first, "train"])
+        assert program.spoken("regard generate runs/text") == f"{said} generate runs/text"
+    monkeypatch.setattr(sys, "argv", [str(ROOT / "regard" / "__main__.py"), "train"])
+    monkeypatch.setattr(sys, "orig_argv", [".venv/bin/python", "-m", "regard", "train"])
+    assert program.spoken("regard list") == ".venv/bin/python -m regard list"
+    monkeypatch.setattr(program.shutil, "which", lambda name: f"/usr/bin/{name}")
+    assert program.spoken("regard list") == "regard list"
+
+
+def test_help_of_generate_and_predict_explains_what_they_take(capsys):
+    assert "--prompt TEXT" in run(capsys, "generate", "--help")[1]
+    out = run(capsys, "predict", "--help")[1]
+    assert "INPUT is what it was trained on" in out and "--json" in out and "the path of" in out
+
+
+def test_the_package_shows_its_names_and_no_others():
+    assert set(regard.__all__) <= set(dir(regard)) and not {"Any", "TYPE_CHECKING"} & set(dir(regard))
 
 
 def test_an_interrupt_is_quiet(capsys, monkeypatch):

@@ -1,12 +1,16 @@
 """Writing: the laws of sampling on known distributions, beams against brute force, stop texts, caches and contexts."""
 
 import itertools
+import json
 from types import SimpleNamespace
 
 import pytest
+import tokenizers
 import torch
 from torch import nn
 
+from regard.data.subwords import Subwords
+from regard.data.tokens import learn
 from regard.decode import Reader, Sampling, Stops, beam_search, candidates, draw, generate, generate_samples, penalised
 from regard.models.sequences import Decoder, DecoderConfig
 
@@ -270,6 +274,30 @@ def test_half_characters_are_held_back_and_given_at_the_end():
     assert pieces == ["<12>", "<01>", "?"]
 
 
+def test_a_space_stands_between_a_prompt_and_the_next_word():
+    words = learn("words", ["a b c d . "])  # the unknown, space, ., a, b, c, d
+    table = torch.eye(words.size).roll(1, 1) * 50
+    for how in ({"temperature": 0}, {"beams": 2}):
+        for prompt, new in (("a", " b c d"), ("x y a", " b c d"), (" ", ".a b"), (".", "a b c")):
+            assert text(Chain(table), prompt, tokenizer=words, max_new=3, **how) == new
+        assert text(Chain(table), "", tokenizer=words, max_new=3, **how) == " .a"
+    assert words.decode(words.encode("a b. c")) == "a b. c"
+
+
+def test_pieces_of_words_join_a_prompt_as_they_join_each_other():
+    inner = tokenizers.Tokenizer(tokenizers.models.WordPiece({"hello": 0, "wor": 1, "##ld": 2, "[UNK]": 3}, unk_token="[UNK]"))
+    inner.pre_tokenizer, inner.decoder = tokenizers.pre_tokenizers.Whitespace(), tokenizers.decoders.WordPiece()
+    whole = Subwords(json.loads(inner.to_str()))
+    ids, stream = whole.encode("hello world").tolist(), whole.stream()
+    assert ids == [0, 1, 2]
+    stream.follow(ids[0])
+    assert "hello" + "".join(map(stream.add, ids[1:])) + stream.rest() == "hello world"
+
+
+def test_one_stop_text_needs_no_list():
+    assert Sampling(stop=".") == Sampling(stop=(".",)) == Sampling(stop=["."])
+
+
 # ── beams ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 def brute_force(table, first, length, stop=None):
@@ -323,12 +351,18 @@ def test_beams_give_several_texts_best_first():
     ({"max_new": 0}, "max_new must be a whole number above zero, got 0"),
     ({"top_k": 0}, "top_k must be a whole number above zero, got 0"),
     ({"samples": 1.5}, "samples must be a whole number above zero, got 1.5"),
-    ({"temperature": -1}, "temperature must be 0 or more, got -1; 0 always takes the likeliest token"),
+    ({"temperature": -1}, "temperature must be a number, 0 or more, got -1; 0 always takes the likeliest token"),
     ({"top_p": 0.0}, "top_p must be above 0 and at most 1, got 0.0; None leaves it out"),
     ({"min_p": 1.1}, "min_p must be above 0 and at most 1, got 1.1"),
     ({"repetition": 0.0}, "repetition of Sampling must be a number above zero"),
     ({"stop": ("",)}, r"stop must be texts that are not empty, such as"),
-    ({"stop": "x"}, r"stop must be texts that are not empty, such as .* got 'x'"),
+    ({"temperature": "hot"}, "temperature must be a number, 0 or more, got 'hot'"),
+    ({"seed": 0.5}, "seed must be a whole number, got 0.5"),
+    ({"top_p": "most"}, "top_p must be above 0 and at most 1, got 'most'"),
+    ({"stop": ""}, r"stop must be texts that are not empty, such as"),
+    ({"stop": 3}, r"stop must be texts that are not empty, such as .* got 3"),
+    ({"beams": 2, "seed": 1}, "seed is for drawing, and beams=2 draws nothing: it searches for the likeliest text; leave"),
+    ({"beams": 2, "temperature": 1.5}, "temperature is for drawing, and beams=2 draws nothing"),
     ({"beams": 2, "samples": 3}, "2 beams cannot give 3 samples; use beams=3 or more"),
 ])
 def test_a_wrong_option_is_told_what_is_wrong(wrong, words):
@@ -342,7 +376,7 @@ def test_words_of_other_errors():
     m = model()
     with pytest.raises(ValueError, match="unknown option 'temprature'; did you mean 'temperature'"):
         generate(m, "abc", temprature=1)
-    with pytest.raises(ValueError, match="generate gives one text, got samples=2; use generate_samples"):
+    with pytest.raises(ValueError, match="generate gives one text, got samples=2; use regard.decode.generate_samples"):
         generate(m, "abc", samples=2)
     with pytest.raises(ValueError, match="unknown character 'z' at 1"):
         generate(m, "az")

@@ -10,8 +10,10 @@ import pytest
 import torch
 from PIL import Image
 
-from regard import cli, verbs
+from regard import cli, starts, verbs
+from regard.folders import cache_folder
 from regard.jobs import images as job
+from regard.jobs.job import Reading
 from regard.recipes.find import find_recipe
 from regard.recipes.images import KINDS, patch_of
 from regard.run import Run, load_model
@@ -121,8 +123,8 @@ def test_stopped_and_resumed_equals_never_stopped(pictures):
 
 
 def test_rare_classes_may_count_more(pictures):
-    recipe = verbs.changed(find_recipe("images", pictures), {**SMALL["vit"], "data.balanced": True, "train.steps": 1})
-    task = verbs.prepared("images", recipe, verbs.Reading(cache=verbs.cache_folder())).task
+    recipe = starts.changed(find_recipe("images", pictures), {**SMALL["vit"], "data.balanced": True, "train.steps": 1})
+    task = verbs.prepared("images", recipe, Reading(cache=cache_folder())).task
     assert task.weights is not None and task.weights.tolist() == pytest.approx([1.0, 1.0])
     assert job.task_of(recipe.data, {"labels": ["a", "b"], "mean": [0.0], "deviation": [1.0]}).weights is None
 

@@ -8,7 +8,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1] / "regard"
 
-GROUND = {"names", "shapes", "config", "files"}
+GROUND = {"names", "shapes", "config", "files", "program"}
 TO_NN = {"nn", "attention", "symmetry", "shapes"}
 TO_MODELS = {"models", "names", "config"} | TO_NN
 TO_PRETRAINED = {"pretrained", "decode", "files"} | TO_MODELS
@@ -33,11 +33,13 @@ MAY_IMPORT: dict[str, set[str]] = {
     "targets": TO_RUN | {"foreign", "reading"},
     "foreign": {"promises", "symmetry"},                # what targets know of Hugging Face: opening and inputs,
     "promises": {"symmetry"},                           # and what an architecture promises
-    "folders": set(),
+    "folders": {"run"},
     "jobs": TO_RUN | {"training", "recipes"},           # a recipe with its data read
-    "verbs": TO_LOOK | {"jobs", "folders"},
+    "starts": TO_RUN | {"recipes"},                     # a run that begins or goes on
+    "verbs": TO_LOOK | {"jobs", "folders", "starts"},
     "options": {"recipes", "decode", "config"},         # the command line's words as settings, beside verbs
-    "cli": {"verbs", "options", "jobs", "regard"} | TO_LOOK,
+    "manual": set(),
+    "cli": {"verbs", "options", "manual", "jobs", "regard"} | TO_LOOK,
     "__main__": {"cli"},
     "__init__": {"attention", "look", "verbs"},                  # for editors only: see test_lazy_names_only_at_the_top
 }

@@ -9,10 +9,14 @@ import pytest
 import torch
 
 import regard
-from regard import cli, verbs
+from regard import cli, starts, verbs
+from regard.data.batch import TensorSource
 from regard.jobs import text as jobs
+from regard.recipes.find import find_recipe
 from regard.run import Run
+from regard.training.labels import check_labels
 from regard.training.progress import Observer
+from regard.training.task import as_task
 
 SENTENCES = "the cat sat on the mat. the dog ran to the cat. a bird sang to the dog. "
 TINY = {
@@ -178,7 +182,8 @@ def test_labelled_text_from_nothing_and_from_a_run_without_labels():
     )
     run = verbs.train("text", data="rows.jsonl", out="tuned", start="masked", steps=3, options={"train.batch": 8}, observers=[])
     assert run.config["model"]["dim"] == 32 and run.config["model"]["classes"] == 2
-    with pytest.raises(ValueError, match=r"masked is no classifier; train one on labelled text"):
+    start = r"masked is no classifier; train one on labelled text .*, with --from masked to start from this encoder$"
+    with pytest.raises(ValueError, match=start):
         verbs.predict("masked", ["x"])
     for run, does in (("masked", r"fills in hidden tokens"), ("classifier", r"classifies \(use regard predict\)")):
         for write in (verbs.generate, verbs.samples):
@@ -218,6 +223,9 @@ def test_train_generate_and_predict_as_commands(capsys, everything):
         capsys, "train", "text", "--data", "text.txt", "--out", "mine", "--train.steps", "4", *TINY_WORDS
     )
     assert code == 0 and "validation" in out
+    assert re.match(r"text\.txt: 1 file, 1,440 characters, 1,296 train / 144 validation, tokens: \d+ characters; decoder with "
+                    r"[\d,]+ parameters\n", out)
+    assert "── what it writes after step 4 ──\n" in out
     assert out.splitlines()[-1] == 'next: regard generate mine --prompt "..."'
     code, out, _ = regard_command(
         capsys, "generate", "mine", "--prompt", "the ", "--max-new", "12", "--seed", "1", "--top-k", "5"
@@ -241,6 +249,11 @@ def test_runs_are_numbered_and_the_last_one_is_resumed(capsys):
     for _ in range(2):
         assert regard_command(capsys, "train", "text", "--data", "text.txt", "--train.steps", "2", *TINY_WORDS)[0] == 0
     assert Run.exists("runs/text") and Run.exists("runs/text-2")
+    trained("runs/named", 2)
+    code, out, _ = regard_command(capsys, "train", "text", "--resume")
+    assert code == 0 and "all 2 steps of runs/named were done before" in out
+    verbs.train(model=torch.nn.Linear(2, 1), task="regress", data=(torch.ones(9, 2), torch.ones(9)), steps=1, observers=[])
+    verbs.train("text", out="runs/text-2", resume=True, observers=[], options={"train.save_minutes": 4})  # the last one
     code, out, _ = regard_command(capsys, "train", "text", "--resume")
     assert code == 0 and "all 2 steps of runs/text-2 were done before; to train on, start a run with --from runs/text-2" in out
 
@@ -252,6 +265,8 @@ def test_help_explains_every_option(capsys):
         assert words in out
     for words in ("--model.vocab", "--model.context", "--data.path", " \n"):  # the data decides them, or it was said before
         assert words not in out
+    assert "--data.text" in out and "--data.label" in out  # of tables
+    assert "without --out: with the last that this recipe" in out
     code, out, _ = regard_command(capsys, "generate", "--help")
     assert code == 0 and "--top-p" in out and "--stop" in out
 
@@ -283,6 +298,12 @@ WRONG = [
     (["generate", "nowhere"], "nowhere does not exist"),
     (["generate", "x", "--temperature", "hot"], "--temperature"),
     (["predict", "x"], "regard predict takes a run and one input at least: a text, or a file"),
+    (["predict", "x", "a text", "--bogus"], "there is no option --bogus; see: regard predict --help"),
+    (["predict", "x", "a text", "--jsno"], "there is no option --jsno; did you mean --json? see: regard predict --help"),
+    (["train", "text", "--data", "text.txt", "latin.txt"], "--data takes one path, and after it comes another: latin.txt; "),
+    (["train", "text", "--data=text.txt", "latin.txt"], "give their folder, or a glob in quotes: --data '*.txt'"),
+    (["train", "text", "--resume"], "there is no run of the recipe text under "),
+    (["train", "text", "--data", "text.txt", "--train.optimiser", "sgd", "--train.adam-lr", "0.1"], "adam_lr goes with muon"),
 ]
 
 
@@ -309,6 +330,183 @@ def test_resuming_as_something_else_is_one_line(capsys):
     words = ["--model", "decoder", "--data", "text.txt", "--train.steps", "2", *TINY_WORDS]
     code, out, _ = regard_command(capsys, "train", "text", "--resume", "--out", "mine", *words)
     assert code == 0 and "all 2 steps of mine were done before" in out  # the same command again is fine
+
+
+def test_resuming_on_other_data_says_what_differs(capsys):
+    trained("mine", 2)
+    text = Path("text.txt")
+    text.write_text(text.read_text() + SENTENCES)
+    code, out, error = regard_command(capsys, "train", "text", "--resume", "--out", "mine")
+    assert (code, out, error.count("\n")) == (2, "", 1)
+    assert "mine was started with other data: bytes was 1,440 and is now 1,512; characters was 1,440 and is " in error
+    assert error.endswith("Give it the data of then to go on, or start a new run, with --from mine if you want its weights\n")
+    classifier("labels", 2)
+    rows = Path("rows.jsonl")
+    rows.write_text("\n".join(rows.read_text().splitlines()[2:]))
+    with pytest.raises(ValueError, match="^labels was started with other data: rows was 60 and is now 58; train was 54"):
+        verbs.train("text", out="labels", resume=True, observers=[])
+
+
+def test_a_start_keeps_its_body_and_says_so_when_another_is_asked_for(capsys):
+    trained("old", 2)
+    start = ["train", "text", "--data", "text.txt", "--from", "old", "--out", "new"]
+    start += ["--train.steps", "2", "--data.context", "16"]
+    for asked in ("64", "128"):  # 128 is the recipe's default, and still another one than 32
+        code, out, error = regard_command(capsys, *start, "--model.dim", asked)
+        assert (code, out) == (2, "") and not Path("new").exists()
+        assert error == (
+            f"regard: old cannot be a start for this model: model.dim is 32 there, and {asked} was asked for. Leave it out, or "
+            "train without --from\n"
+        )
+    assert regard_command(capsys, *start, "--model.dim", "32", "--model.dropout", "0.1")[0] == 0
+    assert Run.open("new").config["model"]["dim"] == 32 and Run.open("new").config["model"]["dropout"] == 0.1
+
+
+def test_a_decoder_is_no_start_for_a_classifier(capsys):
+    trained("old", 2)
+    code, out, error = regard_command(capsys, "train", "text", "--data", "rows.jsonl", "--from", "old", "--out", "new")
+    assert (code, out) == (2, "") and error == (
+        "regard: old cannot be a start for this model: it holds a model of the kind decoder, and what is trained here is of "
+        "the kind encoder; start from one of that kind: regard train text --model encoder\n"
+    )
+    assert not Path("new").exists()
+
+
+def test_what_does_not_fit_a_start_is_named_with_both_shapes():
+    trained("old", 2)
+    model = verbs.load("old")
+    model.embed.weight = torch.nn.Parameter(model.embed.weight[:-1])
+    with pytest.raises(ValueError, match=r"embed.weight is \(\d+, 32\) there and \(\d+, 32\) here(, and \d+ more)?$") as error:
+        starts.adopt(model, Run.open("old"))
+    assert "and 0 more" not in str(error.value)
+
+
+@pytest.mark.parametrize("optimiser, rate", [("adamw", 1e-3), ("sgd", 0.1)])
+def test_another_optimiser_drops_the_rates_of_the_recipes_own(capsys, optimiser, rate):
+    words = ["--train.steps", "2", "--train.optimiser", optimiser, *TINY_WORDS]
+    assert regard_command(capsys, "train", "text", "--data", "text.txt", "--out", "mine", *words)[0] == 0
+    config = Run.open("mine").config["train"]
+    assert config["optimiser"] == optimiser and config["adam_lr"] is None and config["lr"] is None
+    assert find_recipe("text", "text.txt").train.adam_lr is not None  # there was something to drop
+    settled = starts.changed(find_recipe("text", "rows.jsonl"), {"train.optimiser": optimiser})
+    assert settled.train.peak_lr == rate
+    own = starts.changed(find_recipe("text", "rows.jsonl"), {"train.optimiser": optimiser, "train.lr": 0.5})
+    assert own.train.lr == 0.5
+
+
+def test_a_start_that_fails_leaves_nothing(monkeypatch):
+    def fail(self, step):
+        raise RuntimeError("planted")
+
+    Path("there").mkdir()
+    with monkeypatch.context() as patch:
+        patch.setattr("regard.training.step.Stepper.gradients", fail)
+        with pytest.raises(RuntimeError, match="planted"):
+            trained("new/deeply/run", 2)
+        pair = torch.ones(9, 2), torch.ones(9, 2)
+        with pytest.raises(RuntimeError, match="planted"):
+            verbs.train(model=torch.nn.Linear(2, 2), task="regress", data=pair, out="there", steps=2, observers=[])
+    assert not Path("new").exists()
+    assert Path("there").is_dir() and not list(Path("there").iterdir())
+    starts_again, _ = trained("new/deeply/run", 2)
+    assert starts_again.model_file.exists()
+
+
+def test_a_run_that_fails_after_a_step_is_kept(monkeypatch):
+    def fail(self, step, steps):
+        if step == 2:
+            raise RuntimeError("planted")
+
+    monkeypatch.setattr("regard.training.step.Stepper.move", fail)
+    with pytest.raises(RuntimeError, match="planted"):
+        trained("new", 4)
+    assert [event["step"] for event in Run.open("new").metrics()] == [1, 2]
+
+
+def classifier(out, steps, data="rows.jsonl", **more):
+    small = {"model.dim": 32, "model.depth": 1, "model.heads": 2, "train.batch": 8, "train.evaluate_every": 1000}
+    return verbs.train("text", data=data, out=out, steps=steps, options=small | more, observers=[])
+
+
+def test_predict_reads_files_and_takes_no_typing_error_for_a_text(capsys, tmp_path):
+    classifier("labels", 2)
+    (tmp_path / "review.txt").write_text("a great film number 3")
+    said = {}
+    for given, kind in (("a great film number 3", "text"), ("review.txt", "file"), ("either/or, a film", "text")):
+        code, out, error = regard_command(capsys, "predict", "labels", given, "--json")
+        answer = said[given] = json.loads(out)
+        assert code == 0 and (answer["input"], answer["kind"]) == (given, kind)
+    assert said["review.txt"]["labels"] == said["a great film number 3"]["labels"]
+    (tmp_path / "empty.txt").write_bytes(b" \n")
+    (tmp_path / "binary").write_bytes(b"a\0b")
+    (tmp_path / "latin").write_bytes(b"caf\xe9")
+    for given, words in (
+        ("nowhere.txt", "there is no file nowhere.txt; to have it taken as a text, write it into a file and give that"),
+        ("reviews/nowhere", "there is no file reviews/nowhere; "),
+        ("cache", "cache is a folder; give a text, or files of text: cache/*.txt"),
+        ("empty.txt", "empty.txt is empty; give a file with text in it"),
+        ("binary", "binary is binary, not text: there is a NUL at byte 1"),
+        ("latin", "latin is not text in UTF-8: byte 3 is 0xE9"),
+        ("", "there is nothing to predict from: the text is empty"),
+    ):
+        code, out, error = regard_command(capsys, "predict", "labels", given)
+        assert (code, out, error.count("\n")) == (2, "", 1) and words in error
+    assert regard_command(capsys, "predict", "labels", "x" * 5000)[0] == 0  # too long for the name of a file
+
+
+def test_unknown_words_are_counted(capsys):
+    classifier("labels", 2, **{"data.tokens": "words"})
+    code, out, error = regard_command(capsys, "predict", "labels", "a zebra, a yak and a great xylophone film")
+    assert code == 0 and "good" in out
+    assert error.startswith("regard: a zebra") and "words are unknown to the model: zebra, " in error
+    assert regard_command(capsys, "predict", "labels", "a great film")[2] == ""
+    trained_words()
+    code, out, error = regard_command(capsys, "generate", "words", "--prompt", "the zebra", "--max-new", "3", "--seed", "1")
+    assert code == 0 and error == "regard: 1 word is unknown to the model: zebra\n"
+
+
+def trained_words():
+    verbs.train("text", data="text.txt", out="words", steps=2, options=TINY | {"data.tokens": "words"}, observers=[])
+
+
+def test_generate_takes_the_path_of_a_run():
+    run, _ = trained("mine", 2)
+    loaded = "".join(regard.generate(regard.load("mine"), "the ", max_new=5, seed=1))
+    assert "".join(regard.generate("mine", "the ", max_new=5, seed=1)) == loaded
+    assert "".join(regard.generate(run.path, "the ", max_new=5, seed=1)) == loaded
+    assert verbs.samples("mine", "the ", max_new=5, seed=1) == [loaded]
+    with pytest.raises(ValueError, match=r"generate gives one text, got samples=2; use regard\.verbs\.samples"):
+        regard.generate("mine", samples=2)
+    assert repr(run) == "<Run mine: text, decoder>"
+
+
+@pytest.mark.parametrize("labels, said", [
+    (torch.tensor([0, 1, 2] * 10), "labels must be from 0 to 1, because the model gives 2 scores, got 2; "),
+    (torch.tensor([0, 1, -1] * 10), "labels must be from 0 to 1, because the model gives 2 scores, got -1; "),
+    (torch.zeros(30), "labels of task='classify' must be whole numbers, got float32; use labels.long(), or task='regress'"),
+])
+def test_labels_that_cannot_be_are_refused_before_the_first_step(labels, said):
+    with pytest.raises(ValueError, match=f"^{re.escape(said)}"):
+        verbs.train(model=torch.nn.Linear(4, 2), task="classify", data=(torch.randn(30, 4), labels), out="mine", steps=2)
+    assert not Path("mine").exists()
+
+
+def test_labels_that_do_not_count_may_be_anything():
+    labels = torch.tensor([0, 1, -100] * 10)
+    run = verbs.train(model=torch.nn.Linear(4, 2), task="classify", data=(torch.randn(30, 4), labels), out="mine", steps=2,
+                      options={"optimiser": "adamw"}, observers=[])
+    assert run.model_file.exists()
+
+
+def test_a_look_at_labels_changes_nothing_that_follows():
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.Dropout(0.5), torch.nn.BatchNorm1d(8), torch.nn.Linear(8, 2))
+    model[2].eval()
+    before, random = {name: x.clone() for name, x in model.state_dict().items()}, torch.get_rng_state()
+    x, y = torch.randn(30, 4, generator=torch.Generator().manual_seed(1)), torch.tensor([0, 1, 1] * 10)
+    check_labels(model, as_task("classify"), TensorSource((x, y)), (x, y))
+    assert torch.equal(random, torch.get_rng_state()) and not model[2].training and model.training
+    assert all(torch.equal(before[name], x) for name, x in model.state_dict().items())
 
 
 def test_a_prompt_with_unknown_characters_is_one_line(capsys):

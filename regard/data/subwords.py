@@ -147,6 +147,10 @@ class _Growing:
         self._told: list[int] = []                      # the ids last told, for what joins them to the next
         self._held: list[int] = []                      # ids since then
 
+    def follow(self, id: int) -> None:
+        """Go on after this id, which is written already."""
+        self._told = [id]
+
     def add(self, id: int) -> str:
         self._held.append(id)
         new = self.rest()

@@ -333,6 +333,10 @@ class _EachWord(_Each):
     _tokenizer: Words
     _after_word = False
 
+    def follow(self, id: int) -> None:
+        """Go on after this id, which is written already."""
+        self._after_word = bool(self._tokenizer._is_word[id])
+
     def add(self, id: int) -> str:
         text = super().add(id)
         word = bool(self._tokenizer._is_word[id])

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Any, Literal, Protocol, cast
 
 from torch import nn
 
@@ -53,10 +53,13 @@ class Answer:
     labels: dict[str, float] = field(default_factory=dict)  # of a classifier: probabilities, the likeliest first
     values: dict[str, float] = field(default_factory=dict)  # of a regression, in the units of the data
     each: tuple[Answer, ...] = ()  # of its parts: points, nodes, edges
+    kind: Literal["text", "file"] | None = None  # what `given` is, where it could be either
+    notes: tuple[str, ...] = ()  # what the user should know about the input
 
     def to_json(self) -> dict[str, Any]:
         """For machines; what is empty is left out."""
-        found = {"labels": self.labels, "values": self.values, "each": [part.to_json() for part in self.each]}
+        found: dict[str, Any] = {"labels": self.labels, "values": self.values, "each": [part.to_json() for part in self.each]}
+        found |= {"kind": self.kind, "notes": list(self.notes)}
         return {"input": self.given} | {name: value for name, value in found.items() if value}
 
     def say(self) -> str:

@@ -26,6 +26,7 @@ def laws_table(report: Report, console: Console | None = None) -> None:
     for finding in report:
         if not finding.ok or (finding.measured in ("unknown", "vacuous") and finding.reason):
             console.print(Text(finding.sentence(), style="red" if not finding.ok else "bright_black"))
-    wrong = len(report.wrong)
-    verdict = "as declared" if report.ok else f"{wrong} law{'s' * (wrong > 1)} not as declared"
-    console.print(Text(f"{report.name}: {verdict}", style="bold " + ("green" if report.ok else "red")))
+    for note in report.notes:
+        console.print(Text(f"note: {note}", style="yellow"))
+    colour = {"as declared": "green", "nothing was measured": "yellow"}.get(report.verdict, "red")
+    console.print(Text(f"{report.name}: {report.verdict}", style=f"bold {colour}"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from importlib import import_module
 from typing import Any, Protocol, cast, get_type_hints
 
@@ -51,6 +52,13 @@ def of_run(run: Run) -> Recipe:
         raise ValueError(f"{run.path} was not made by a recipe, so it cannot be resumed as one")
     cls = family(name).class_of(run.config)
     return cls(**{section: run.section(kind, section) for section, kind in get_type_hints(cls).items()})
+
+
+def with_optimiser(recipe: Recipe, optimiser: str | None) -> Recipe:
+    """The recipe for another optimiser than its own: the rates that it proposes are those of its own, so they fall away."""
+    if optimiser in (None, recipe.train.optimiser):
+        return recipe
+    return replace(recipe, train=replace(recipe.train, lr=None, adam_lr=None, momentum=None))
 
 
 def choose(what: str, name: str, known: tuple[str, ...]) -> None:

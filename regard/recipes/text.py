@@ -18,7 +18,8 @@ from regard.recipes.find import choose, path_of
 from regard.run import TrainConfig
 
 HELP = {
-    "--data PATH": "a text file, a folder, a glob, or rows with labels (.csv, .jsonl); without it: Python's own source",
+    "--data PATH": "a text file, a folder, a glob, or rows with labels (.csv, .jsonl); without it: Python's own\n"
+                   "                source (of a table --data.text and --data.label name the columns; --data rows.csv --help)",
     "--model KIND": "decoder (writes on) or encoder (fills in); rows with labels train an encoder",
 }
 OWN = frozenset({"vocab", "context", "classes", "pool", "dropout"})

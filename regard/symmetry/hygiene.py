@@ -196,6 +196,9 @@ class Cache(Law):
         return subject.roles.step is not None
 
     def trials(self, subject: Subject, random: Random, count: int) -> Iterator[Trial]:
+        if subject.roles.step is None:
+            raise CannotTell("it needs a step function, (model, inputs of the new tokens, state or None) -> (output, state), "
+                             "given as Roles(step=...); see docs/check.md")
         n = subject.lengths[-1]
         inputs = subject.sized(subject.inputs, n)
         if n < 3:

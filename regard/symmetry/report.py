@@ -61,6 +61,7 @@ class Report:
     findings: tuple[Finding, ...]
     seed: int
     name: str = ""
+    notes: tuple[str, ...] = ()  # what a reader should know of the model: that its weights are random
 
     @property
     def ok(self) -> bool:
@@ -83,6 +84,14 @@ class Report:
         return len(self.findings)
 
     @property
+    def verdict(self) -> str:
+        """All of it in a few words."""
+        if not any(finding.measured != "unknown" for finding in self.findings):
+            return "nothing was measured"
+        wrong = len(self.wrong)
+        return f"{wrong} law{'s' * (wrong > 1)} not as declared" if wrong else "as declared"
+
+    @property
     def wrong(self) -> tuple[Finding, ...]:
         return tuple(finding for finding in self.findings if not finding.ok)
 
@@ -94,7 +103,8 @@ class Report:
             if line["error"] is not None and not math.isfinite(line["error"]):
                 line["error"] = str(line["error"])  # JSON knows no infinity
             laws.append(line)
-        return {"ok": self.ok, "seed": self.seed, "model": self.name, "laws": laws}
+        notes = {"notes": list(self.notes)} if self.notes else {}
+        return {"ok": self.ok, "seed": self.seed, "model": self.name, "laws": laws, **notes}
 
     def rows(self) -> list[list[str]]:
         return [
@@ -120,11 +130,13 @@ class Report:
         for finding in self.findings:
             if not finding.ok or (finding.measured in ("unknown", "vacuous") and finding.reason):
                 shown.append(finding.sentence())
+        shown += [f"note: {note}" for note in self.notes]
         return "\n".join(shown)
 
     def __repr__(self) -> str:
         """Short, the worst first: it is what a test suite shows of a failed `assert report.ok`."""
-        return "<" + ("; ".join(finding.sentence() for finding in self.wrong) or f"{len(self)} laws as declared") + ">"
+        good = f"{len(self)} law{'s' * (len(self) != 1)} as declared" if self.verdict == "as declared" else self.verdict
+        return "<" + ("; ".join(finding.sentence() for finding in self.wrong) or good) + ">"
 
     def _repr_html_(self) -> str:
         colours = {"holds": "#1a7f37", "broken": "#cf222e", "vacuous": "#9a6700", "unknown": "#6e7781"}
@@ -140,9 +152,8 @@ class Report:
                 + "".join(f"<td style='text-align:left;padding:2px 10px'>{c}</td>" for c in cells)
                 + "</tr>"
             )
-        verdict = "as declared" if self.ok else f"{len(self.wrong)} not as declared"
         name = f"{escape(self.name)}: " if self.name else ""
-        return f"<div><b>{name}{verdict}</b><table style='border-collapse:collapse'><tr>{head}</tr>{body}</table></div>"
+        return f"<div><b>{name}{self.verdict}</b><table style='border-collapse:collapse'><tr>{head}</tr>{body}</table></div>"
 
 
 HEADERS = ["law", "declared", "measured", "error", "tolerance", "worst case", "layer at fault"]

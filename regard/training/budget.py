@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 
 LOOKS = 10  # at the validation split in a run, if time allows
+APART = 10  # steps between two of them, at least, where steps are given: a short run is for its steps
 SHARE = 0.15  # of the time, at most, for them
 
 
@@ -18,7 +19,7 @@ class Plan:
 
 
 def by_steps(steps: int, evaluate_every: int | None) -> Plan:
-    return Plan(steps, math.ceil(steps / LOOKS) if evaluate_every is None else evaluate_every)
+    return Plan(steps, max(APART, math.ceil(steps / LOOKS)) if evaluate_every is None else evaluate_every)
 
 
 def by_time(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 import time
 from collections.abc import Mapping
@@ -12,6 +13,7 @@ from typing import Any, Literal, TextIO
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
 
+from regard.program import spoken
 from regard.run import Run
 
 
@@ -28,15 +30,24 @@ class Result:
     best_step: int | None = None
     seconds: float = 0.0  # over all processes that worked on the run
     notes: tuple[str, ...] = ()
+    again: str = "--resume"  # how to go on
 
     def say(self) -> str:
         """One line for the user."""
         of = "" if self.steps is None else f" of {self.steps:,}"
         best = f"; best validation {say_measures(self.best)} at step {self.best_step:,}" if self.best_step is not None else ""
         if self.reason == "stopped":
-            return f"stopped at step {self.step:,}{of} and saved{best}; go on with --resume"
+            return f"stopped at step {self.step:,}{of} and saved{best}; go on with {self.again}"
         why = " because the validation loss no longer falls" if self.reason == "patience" else ""
         return f"{self.step:,} steps in {say_time(self.seconds)}{why}{best}"
+
+
+def how_to_go_on(run: Run) -> str:
+    """What to type, or to write in Python, to go on with a run."""
+    recipe = run.config.get("recipe")
+    if recipe is None or "given" in run.config:
+        return f"the same call and out={str(run.path)!r}, resume=True"
+    return spoken(f"regard train {recipe} --resume --out {shlex.quote(str(run.path))}")
 
 
 def where_it_goes_on(run: Run, steps: int | None, first_step: int) -> str:
@@ -63,6 +74,9 @@ class Observer:
 
     def noted(self, text: str) -> None:
         """Something the user should know."""
+
+    def described(self, text: str) -> None:
+        """What is trained on what, in a line; before it starts."""
 
     def ended(self, result: Result) -> None: ...
 
@@ -147,10 +161,13 @@ class Lines(Observer):
         self._say(f"step {step:,}{self._of()}  loss {self.speed.loss:.4f}  validation {say_measures(measures)}")
 
     def sampled(self, step: int, text: str) -> None:
-        self._say(text)
+        self._say(f"── what it writes after step {step:,} ──\n{text}\n──")
 
     def noted(self, text: str) -> None:
         self._say(f"note: {text}")
+
+    def described(self, text: str) -> None:
+        self._say(text)
 
     def ended(self, result: Result) -> None:
         self._say(result.say())
@@ -203,10 +220,13 @@ class Bar(Observer):
         self._show()
 
     def sampled(self, step: int, text: str) -> None:
-        self._say(text)
+        self._say(f"── what it writes after step {step:,} ──\n{text}\n──")
 
     def noted(self, text: str) -> None:
         self._say(f"note: {text}")
+
+    def described(self, text: str) -> None:
+        self._say(text)
 
     def ended(self, result: Result) -> None:
         self._show()

@@ -76,7 +76,7 @@ def test_stopped_and_resumed_is_the_same(tmp_path, options):
     _, result = train(tmp_path / "run", observers=[At(5, interrupt)], **options)
     assert (result.reason, result.step) == ("stopped", 5)
     assert result.say().startswith("stopped at step 5 of 12 and saved; best validation ")
-    assert result.say().endswith("at step 4; go on with --resume")
+    assert result.say().endswith(f"at step 4; go on with the same call and out={str(tmp_path / 'run')!r}, resume=True")
     again, result = train(tmp_path / "run", resume=True, **options)
     assert (result.reason, result.step) == ("done", 12)
     assert losses(again) == losses(whole)
@@ -486,6 +486,7 @@ def test_a_plan_with_looks_as_asked():
     plan = budget.by_time(110.0, 0, step=0.9, look=10.0, decay=0.6, evaluate_every=100)
     assert (plan.steps, plan.evaluate_every) == (100, 100)
     assert budget.by_steps(95, None) == budget.Plan(95, 10) and budget.by_steps(95, 7) == budget.Plan(95, 7)
+    assert [budget.by_steps(steps, None).evaluate_every for steps in (5, 30, 100, 101, 5000)] == [10, 10, 10, 11, 500]
 
 
 def test_the_clock():

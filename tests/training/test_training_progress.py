@@ -5,6 +5,7 @@ import itertools
 import math
 import sys
 import time
+from pathlib import Path
 
 import pytest
 import torch
@@ -12,7 +13,7 @@ from rich.console import Console
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from regard.run import Run
-from regard.training.progress import Bar, Board, Lines, Metrics, Observer, Result, Speed, say_time, watch
+from regard.training.progress import Bar, Board, Lines, Metrics, Observer, Result, Speed, how_to_go_on, say_time, watch
 from tests.training.cases import losses, says, train
 
 
@@ -29,7 +30,7 @@ def test_lines(tmp_path, steady):
     lines = stream.getvalue().splitlines()
     assert lines[0].startswith("step 1/12  loss ") and " tokens/s  0:0" in lines[0] and lines[0].endswith(" left")
     assert lines[4].startswith("step 4/12  loss ") and "  validation " in lines[4] and lines[4].endswith("%")
-    assert lines[5] == "a sample"
+    assert lines[5:7] == ["── what it writes after step 4 ──", "a sample"]
     assert lines[-1].startswith("12 steps in 0:0") and "; best validation " in lines[-1]
 
 
@@ -78,9 +79,22 @@ def test_a_resumed_run_and_notes_are_told(tmp_path):
         observer.noted("mind the [gap]")
         observer.decided(40)
         observer.ended(Result(step=31, steps=40, reason="stopped"))
+        observer.described("3 rows, 2 weights")
+        observer.sampled(31, "once [upon]")
+        assert "3 rows, 2 weights" in stream.getvalue()
+        assert "── what it writes after step 31 ──" in stream.getvalue() and "once [upon]" in stream.getvalue()
         assert f"going on from step 30 in {tmp_path}" in stream.getvalue()
         assert "note: mind the [gap]" in stream.getvalue()
         assert "stopped at step 31 of 40 and saved; go on with --resume" in stream.getvalue()
+
+
+def test_how_to_go_on_is_the_whole_command(tmp_path):
+    def said(**sections):
+        return Result(step=3, steps=9, reason="stopped", again=how_to_go_on(Run(Path("my runs/one"), sections))).say()
+
+    assert said(recipe="text") == "stopped at step 3 of 9 and saved; go on with regard train text --resume --out 'my runs/one'"
+    for sections in ({"kind": None}, {"recipe": "graphs", "given": "Data"}):  # what no command can give
+        assert said(**sections).endswith("go on with the same call and out='my runs/one', resume=True")
 
 
 def test_metrics_wait_a_second_and_keep_their_step(tmp_path):

@@ -1,0 +1,45 @@
+"""What `regard COMMAND --help` says below the usage, for commands whose options no dataclass describes."""
+
+TARGET = """TARGET is a run directory, a Hugging Face model directory (safetensors; random weights if there are none), or
+package.module:function that returns (model, inputs[, symmetry[, roles]])."""
+
+GENERATE = """
+
+RUN is a decoder that was trained on text.
+
+  --prompt TEXT  what it goes on from (the beginning of a line)
+
+"""
+
+PREDICT = """
+
+RUN is a run of regard train. INPUT is what it was trained on: for a classifier of texts a text in quotes, or the path of
+a file of text (UTF-8); for other data files: pictures, clouds of points, tables, graphs.
+
+  --json         for machines: a line of JSON for each input, {"input", "labels" or "values" or "each"}; of text also
+                 "kind", which says whether the input was taken as a text or read from a file"""
+
+CHECK = f"""
+
+{TARGET}
+
+exit code: 0 as declared, 1 a law is broken, 2 it could not be run
+
+  --laws A,B    only these (all of them, with a sentence each: regard list laws)
+  --json        for machines
+  --seed N      of the trials (0)
+  --trials N    for each law (8)
+  --dtype D     float64, float32, bfloat16 or float16 (as the model is)
+  --device D    cpu, cuda, mps (cpu)"""
+
+LOOK = f"""
+
+{TARGET}
+
+  --input X     a text, the path of a file (text, image, points as .npy, .npz or .csv), or the name of a node to draw a
+                large graph around (an example is shown without it)
+  --target X    what the decoder of an encoder-decoder has written (without it: what it writes itself)
+  --out FILE    write a self-contained page (.html), or a still of all heads (.png, .svg, .pdf); without it the page is
+                served on 127.0.0.1, and input, heads and the order of tokens can be changed there
+  --port N      of the served page (any free one)
+  --laws        measure the laws of a model that is no run, too; a run has them already"""
