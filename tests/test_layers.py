@@ -29,13 +29,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     **dict.fromkeys(("training", "recipes"), TO_RUN),                           # these know nothing of each other,
     "look": TO_RUN | {"given"},                                                 # and neither does look
     "given": set(),                                     # an input, as given and as taken: what readers make and look shows
-    "pictures": {"data"},
-    "readers": {"data", "given", "run"},                # text for runs of ours, and
-    "foreign_readers": {"foreign", "promises", "given", "pictures", "readers", "symmetry"},     # for models of Hugging Face
-    "readers_of_things": {"data", "given", "readers", "symmetry"},      # sets and graphs, for both,
-    "readers_of_runs": {"config", "data", "readers", "readers_of_things", "run", "symmetry"},   # and for runs as their data was
-    "readers_of_pictures": {"data", "given", "pictures", "readers", "run"},
-    "targets": TO_RUN | {"foreign", "foreign_readers", "readers", "readers_of_pictures", "readers_of_runs", "readers_of_things"},
+    "reading": {"config", "data", "foreign", "given", "promises", "run", "symmetry"},   # what a person gives becomes an input
+    "targets": TO_RUN | {"foreign", "reading"},
     "foreign": {"promises", "symmetry"},                # what targets know of Hugging Face: opening and inputs,
     "promises": {"symmetry"},                           # and what an architecture promises
     "folders": set(),

@@ -5,10 +5,10 @@ import json
 import pytest
 import torch
 
-from regard.foreign_readers import reader_of
 from regard.given import Given, fitted, numbered
-from regard.pictures import drawn, opened
-from regard.readers import Fixed, as_text
+from regard.reading.foreign import reader_of
+from regard.reading.given_pictures import drawn, opened
+from regard.reading.reader import Fixed, as_text
 from regard.targets import open_target
 
 transformers = pytest.importorskip("transformers")
@@ -138,7 +138,7 @@ def test_pictures_that_are_not_there_or_too_large(tmp_path, monkeypatch):
     monkeypatch.setattr("regard.data.pictures.MOST_PIXELS", 1000)
     with pytest.raises(ValueError, match="has 256 × 256 pixels; make it smaller"):
         opened(str(tmp_path / "x.png"))
-    monkeypatch.setattr("regard.pictures.LARGEST_FILE", 10)
+    monkeypatch.setattr("regard.reading.given_pictures.LARGEST_FILE", 10)
     with pytest.raises(ValueError, match="a picture may have 10"):
         opened(str(tmp_path / "x.png"))
 

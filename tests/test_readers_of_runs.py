@@ -1,7 +1,5 @@
 """A run on sets or graphs is looked at with its own data, read as it learned from it; runs are made without training."""
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 import torch
@@ -14,9 +12,13 @@ from regard.jobs import sets as sets_job
 from regard.jobs.job import Reading
 from regard.models.graphs import GraphNetConfig
 from regard.models.sets import DeepSetsConfig, SetTransformerConfig
-from regard.readers_of_runs import GONE
-from regard.run import Run
+from regard.reading.sets_and_graphs import GONE
+from regard.recipes.graphs import GraphNetRecipe
+from regard.recipes.sets import DeepSetsRecipe, SetTransformerRecipe
+from regard.run import Run, TrainConfig
 from regard.targets import open_target
+
+RECIPES = {SetTransformerConfig: SetTransformerRecipe, DeepSetsConfig: DeepSetsRecipe, GraphNetConfig: GraphNetRecipe}
 
 
 @pytest.fixture
@@ -25,7 +27,7 @@ def run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
     def made(work, data, model, name="run"):
-        recipe = SimpleNamespace(data=data, model=model, train=SimpleNamespace(seed=0, batch=4))
+        recipe = RECIPES[type(model)](data=data, model=model, train=TrainConfig(batch=4))
         job = work.prepared(recipe, Reading(cache=tmp_path))
         sections = {"model": job.model.config, "data": data, "train": {"seed": 0}, "corpus": job.about}
         made = Run.create(tmp_path / name, {"recipe": work.__name__.rpartition(".")[2], "kind": job.kind, **sections})

@@ -10,7 +10,7 @@ from torch import nn
 from regard.models.graphs import GraphNet
 from regard.models.sequences import Decoder, Encoder
 from regard.models.sets import MLP, DeepSets, PointNet, SetTransformer
-from regard.readers_of_things import Linked, Nodes, Points, reader_of_things
+from regard.reading.things import Linked, Nodes, Points, reader_of_things
 from regard.symmetry.roles import Roles, Stream
 from regard.targets import open_target
 

@@ -2,6 +2,7 @@
 
 import json
 import signal
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from regard.data import sets as data
 from regard.recipes.find import find_recipe
 from regard.recipes.sets import KINDS
 from regard.run import Run, load_model
+from regard.targets import open_target
 from regard.training.progress import Observer
 
 SMALL = {"train.batch": 8, "train.evaluate_every": 1000, "model.hidden": 16}
@@ -146,6 +148,24 @@ def test_clusters_are_told_with_their_shares(tmp_path):
     np.save(tmp_path / "points.npy", np.random.default_rng(0).normal(size=(30, 2)))
     (answer,) = verbs.predict(run.path, ["points.npy"])
     assert len(answer.each) == 4 and sum(each.values["share"] for each in answer.each) == pytest.approx(1, abs=1e-5)
+
+
+def test_what_is_looked_at_is_read_as_it_was_learned(clouds, baskets):
+    made, own, table = (
+        trained("made", data__points=24, steps=1),
+        trained("own", data=clouds, data__points=30, steps=1),
+        trained("table", data=baskets, steps=1, **BASKET),
+    )
+    solid = open_target(made.path).reader.read()
+    assert solid.inputs["x"].shape == (1, 24, 3) and solid.inputs["x"].norm(dim=-1).max() == pytest.approx(1, abs=1e-5)
+    cloud = open_target(own.path).reader
+    example, given = cloud.read(), cloud.read(f"{clouds}/rod/3.npy")
+    assert example.inputs["x"].shape == (1, 20, 3) and given.inputs["x"].shape == (1, 23, 3)
+    assert given.inputs["x"].norm(dim=-1).max() == pytest.approx(1, abs=1e-5) and given.called(1) == "rod"
+    basket = open_target(table.path).reader.read()
+    assert basket.cloud.columns == ("price", "amount") and basket.answers is None
+    Path(baskets).unlink()
+    assert open_target(table.path).reader.read().inputs["x"].shape[-1] == 2         # something to look at all the same
 
 
 @pytest.mark.parametrize("name, content, words", [

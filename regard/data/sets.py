@@ -269,6 +269,18 @@ def _of_clouds(config: SetsConfig, seed: int, note: Note) -> SetsCorpus:
     return SetsCorpus(config, form, form.scaled(points), starts, target, held)
 
 
+def sets_in(path: str, config: SetsConfig, form: SetsForm) -> Iterator[tuple[str, Ids]]:
+    """The sets of a file and what they are called: those of a table if the model learned from one, else the cloud in it."""
+    if not os.path.isfile(path):
+        raise FileNotFoundError(f"there is no file {path}; give files of sets such as the model learned from")
+    if config.path is not None and not form.fitted:
+        table = read_long(path, config.id, None, form.features)
+        for number, name in enumerate(table.sets):
+            yield f"{path}: {name}", table.points[table.starts[number] : table.starts[number + 1]]
+    else:
+        yield path, read_cloud(path, form.size if form.fitted else None, generator(0)).points
+
+
 def _class_of(file: CloudFile, folder: str) -> str:
     if file.label is None:
         raise ValueError(f"{file.path} is in no folder of a class; put the clouds of each class in a folder of {folder} that "

@@ -16,6 +16,7 @@ from regard.data.graphs import Graphs, GraphsConfig, Scaling, both_ways, feature
 from regard.data.neighbours import MappedGraph, SampledSource, looks_mapped
 from regard.jobs.job import Answer, Job, Reading
 from regard.models.graph_transformer import GraphTransformerConfig
+from regard.recipes.graphs import KINDS
 from regard.run import Run, load_model
 from regard.training.task import Classify, Regress, Task, call
 
@@ -43,11 +44,11 @@ def prepared(recipe: Any, reading: Reading) -> Job:
         source = graphs.source(batch, seed)
     about = graphs.describe()
     found = {"features": about["features"], "outputs": graphs.outputs, "level": graphs.level}
-    kind = next(name for name in names.entries("models") if names.find("models", name).Config is type(recipe.model))
+    kind = next(name for name, cls in KINDS.items() if cls is type(recipe))
     model = names.find("models", kind)(replace(recipe.model, ordered=config.directed, **found))
     task: Task = Classify() if graphs.labels is not None else RegressKnown((graphs.size[1],))
     test = (lambda: source.of("test")) if len(graphs.split["test"]) else None
-    return Job(kind=kind, model=model, task=task, source=source, about=about, test=test)
+    return Job(kind=kind, model=model, task=task, source=source, about=about, test=test, unit="nodes")
 
 
 def opened(config: GraphsConfig, path: str, seed: int) -> MappedGraph:

@@ -14,6 +14,7 @@ from regard.data.albums import TEST
 from regard.data.images import ImagesConfig, prepare
 from regard.data.pictures import read
 from regard.jobs.job import Answer, Job, Reading
+from regard.recipes.images import KINDS
 from regard.run import Run, load_model
 from regard.training.pictures import ClassifyPictures
 
@@ -26,7 +27,7 @@ def prepared(recipe: Any, reading: Reading) -> Job:
     seed, batch = recipe.train.seed, recipe.train.batch
     images = prepare(data, seed=seed, cache=reading.cache, note=reading.note)
     about = images.describe()
-    kind = next(name for name in names.entries("models") if names.find("models", name).Config is type(recipe.model))
+    kind = next(name for name, cls in KINDS.items() if cls is type(recipe))
     config = replace(recipe.model, classes=len(about["labels"]), colours=images.channels, size=images.size)
     torch.manual_seed(seed)  # weights do not depend on how the data was read
     source = images.source(batch, seed)

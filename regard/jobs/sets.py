@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -14,11 +13,9 @@ from torch import Tensor, nn
 
 from regard import names
 from regard.config import from_dict, to_dict
-from regard.data.batch import Ids, generator
-from regard.data.clouds import read_cloud
-from regard.data.long_tables import read_long
+from regard.data.batch import Ids
 from regard.data.made_sets import CLUSTERS
-from regard.data.sets import SetsConfig, SetsForm, prepare_sets
+from regard.data.sets import SetsConfig, SetsForm, prepare_sets, sets_in
 from regard.jobs.job import Answer, Job, Reading
 from regard.models.sets import MLPConfig, SetTransformerConfig
 from regard.recipes.sets import KINDS
@@ -35,7 +32,7 @@ def prepared(recipe: Any, reading: Reading) -> Job:
     model = names.find("models", kind)(measured(recipe.model, corpus.form))
     labels = {"labels": list(corpus.form.answers)} if corpus.form.asks == "classes" else {}
     return Job(
-        kind=kind, model=model, task=task_of(corpus.form), source=corpus.source(batch, seed),
+        kind=kind, model=model, task=task_of(corpus.form), source=corpus.source(batch, seed), unit="things",
         about=corpus.describe() | labels | {"form": to_dict(corpus.form)},
     )
 
@@ -69,20 +66,7 @@ def predict(run: Run, given: Sequence[str]) -> list[Answer]:
     """For each cloud, or each set of each table, what the model says of it."""
     form = from_dict(SetsForm, run.config["corpus"]["form"])
     config, model = run.section(SetsConfig, "data"), load_model(run)
-    return [answer(model, form, points, name) for path in given for name, points in sets_of(path, config, form)]
-
-
-def sets_of(path: str, config: SetsConfig, form: SetsForm) -> Iterator[tuple[str, Ids]]:
-    """The sets of a file: those of a table if the model learned from one, else the one cloud that it holds."""
-    if not os.path.isfile(path):
-        raise FileNotFoundError(f"there is no file {path}; give files of sets such as the model learned from")
-    if config.path is not None and not os.path.isdir(os.path.expanduser(config.path)) and not form.fitted:
-        table = read_long(path, config.id, None, form.features)
-        for number, name in enumerate(table.sets):
-            yield f"{path}: {name}", table.points[table.starts[number] : table.starts[number + 1]]
-    else:
-        cloud = read_cloud(path, form.size if form.fitted else None, generator(0))
-        yield path, cloud.points
+    return [answer(model, form, points, name) for path in given for name, points in sets_in(path, config, form)]
 
 
 def answer(model: nn.Module, form: SetsForm, points: Ids, name: str) -> Answer:

@@ -172,6 +172,7 @@ def network(view: dict[str, Any], edges: Array, weights: Array) -> Draw:
 
     def draw(axis: Any) -> None:
         from matplotlib.patches import FancyArrowPatch
+        from matplotlib.patheffects import withStroke
 
         side = max(6.0, 40 * min(1.0, 40 / len(places)))
         for edge in weights.argsort(kind="stable")[-MOST_ARROWS:]:
@@ -188,8 +189,9 @@ def network(view: dict[str, Any], edges: Array, weights: Array) -> Draw:
         axis.scatter(*places.T, s=side, c=colours, zorder=3, linewidths=0.5, edgecolors="white")
         if len(places) <= NAMED:
             for label, (x, y) in zip(view["labels"], places, strict=True):
-                said = plot.visible(label)[:12]
-                axis.annotate(said, (x, y), xytext=(3, 3), textcoords="offset points", fontsize=5, zorder=4)
+                how = {"xytext": (3, 3), "textcoords": "offset points", "fontsize": 5, "zorder": 4}
+                said = axis.annotate(plot.visible(label)[:12], (x, y), **how)
+                said.set_path_effects([withStroke(linewidth=1.6, foreground="white")])  # edges pass behind
         axis.margins(0.08)
 
     return draw

@@ -9,7 +9,7 @@ import torch
 
 from regard.look import page, server
 from regard.look.live import Live
-from regard.readers_of_things import reader_of_things
+from regard.reading.things import reader_of_things
 from tests.look.browser import PHONE, eventually, opened, plain, readout, ready, three, watched
 from tests.look.test_look_things import SMALL, graph_net, heard, points_of, scene_of, set_transformer, view
 
@@ -43,8 +43,8 @@ def changed(shown, act):
     """Does the picture change when something is done?"""
     before = drawn(shown)
     act()
-    shown.wait_for_timeout(40)
-    return drawn(shown) != before
+    eventually(shown, lambda: drawn(shown) != before, True)  # a picture is painted when the browser next paints
+    return True
 
 
 def spot(shown, x, y):

@@ -13,6 +13,7 @@ from regard.look import pack
 from regard.look.closed import OfPatches
 from regard.look.record import record
 from regard.look.scene import gather
+from regard.models.images import ViT
 from regard.models.sequences import Decoder, DecoderConfig, Encoder, EncoderConfig
 
 
@@ -210,6 +211,21 @@ def test_patches_are_cut_and_put_together_again():
 class Called(nn.Module):
     def forward(self, pixel_values):
         return pixel_values
+
+
+def test_a_picture_for_a_model_of_ours():
+    model, inputs = ViT.tiny()
+    how = {"kind": "image", "picture": torch.rand(3, 12, 12), "grid": (3, 3), "answers": "classes", "called": str}
+    given = Given(inputs={"x": inputs["x"][:1]}, pixels="x", **how)
+    scene = gather(model.eval(), given, name="a ViT", tsne=False)
+    assert len(view(scene, "contribution")["columns"][1]["values"]) == 9
+    assert [action["name"] for action in view(scene, "laws")["actions"]] == ["roll the picture", "turn the picture"]
+    shown, (first, last) = view(scene, "image"), (0.5 * entry.weights[0].mean(0) for entry in scene.seen)
+    assert len(shown["layers"]) == 2 and last.shape == (1, 11)  # in the last layer the class token alone attends
+    rolled = (last + 0.5 * torch.eye(11)[:1]) @ (first + 0.5 * torch.eye(11))
+    low, high = shown["rollout"]["low"], shown["rollout"]["high"]
+    found = pack.unpacked(shown["rollout"]["data"], "uint8", 3, 3) / 255 * (high - low) + low
+    np.testing.assert_allclose(found, rolled[0, 2:].view(3, 3), atol=(high - low) / 255)
 
 
 def test_the_format_names_every_view(scene, vit):

@@ -22,7 +22,7 @@ from regard.look.views.graph import graph
 from regard.look.views.points import placed
 from regard.models.graphs import GraphNet, GraphNetConfig
 from regard.models.sets import DeepSets, DeepSetsConfig, PointNet, SetTransformer, SetTransformerConfig
-from regard.readers_of_things import reader_of_things
+from regard.reading.things import reader_of_things
 
 
 def points_of(n, d=3, seed=0):

@@ -24,7 +24,7 @@ def image(seen: Sequence[Entry], given: Given) -> dict[str, Any] | None:
     if given.grid is None:
         return alone(given.picture)
     count = given.grid[0] * given.grid[1]
-    layers = [entry for entry in seen if entry.proved and entry.kind == "self" and whole(entry, count)]
+    layers = [entry for entry in seen if entry.proved and (whole(entry, count) or of_class(entry, count))]
     if not layers:
         return alone(given.picture)
     before = layers[0].shape[3] - count
@@ -32,21 +32,42 @@ def image(seen: Sequence[Entry], given: Given) -> dict[str, Any] | None:
         {"layer": entry.layer, "name": entry.name, "heads": list(entry.heads), "maps": levels(maps(entry.weights, given.grid))}
         for entry in layers
     ]
-    followed = measure.rollout(layers)[:, None] if len({entry.shape[2:] for entry in layers}) == 1 else None
+    followed = through(layers)
     return {
         "view": "image",
         "picture": as_png(given.picture),
         "grid": {"rows": given.grid[0], "columns": given.grid[1]},
         "query": "the class token" if before else "the mean of all patches",
         "layers": shown,
-        "rollout": None if followed is None else levels(maps(followed, given.grid)[0]),
+        "rollout": None if followed is None else levels(maps(followed[:, None], given.grid)[0]),
     }
 
 
 def whole(entry: Entry, count: int) -> bool:
     """Does every patch attend to every patch?"""
+    if entry.kind == "edges":
+        return False
     b, _, n, m = entry.shape
-    return b == 1 and n == m and 0 <= n - count <= MOST_BEFORE
+    return b == 1 and entry.kind == "self" and n == m and 0 <= n - count <= MOST_BEFORE
+
+
+def of_class(entry: Entry, count: int) -> bool:
+    """Does the class token alone attend to all? In a last layer nothing else is needed."""
+    return entry.kind != "edges" and entry.shape[0] == entry.shape[2] == 1 and 1 <= entry.shape[3] - count <= MOST_BEFORE
+
+
+def through(layers: Sequence[Entry]) -> Tensor | None:
+    """Attention followed through all layers, of which the last may be that of the class token alone.   -> 1 n m"""
+    if len({entry.shape[3] for entry in layers}) > 1 or any(entry.shape[2] == 1 for entry in layers[:-1]):
+        return None
+    *before, last = layers
+    if last.shape[2] == last.shape[3]:
+        return measure.rollout(layers)
+    if not before:
+        return None
+    step = 0.5 * last.weights.mean(1)
+    step[..., 0] += 0.5  # what the class token was
+    return step @ measure.rollout(before)
 
 
 def maps(weights: Tensor, grid: tuple[int, int]) -> Tensor:

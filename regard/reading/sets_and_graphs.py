@@ -14,14 +14,13 @@ from torch import Tensor
 
 from regard.config import from_dict
 from regard.data.batch import IGNORE, generator
-from regard.data.clouds import find_clouds, read_cloud
+from regard.data.clouds import find_clouds
 from regard.data.graph_parts import Parts
 from regard.data.graphs import GraphsConfig, Scaling, both_ways, features, read_parts, targets
-from regard.data.long_tables import read_long
 from regard.data.neighbours import MappedGraph, looks_mapped
-from regard.data.sets import SetsConfig, SetsForm, draw
-from regard.readers import Reader
-from regard.readers_of_things import Array, Linked, Nodes, Points
+from regard.data.sets import SetsConfig, SetsForm, draw, sets_in
+from regard.reading.reader import Reader
+from regard.reading.things import Array, Linked, Nodes, Points
 from regard.run import Run
 from regard.symmetry.roles import Roles
 
@@ -50,10 +49,7 @@ def own_sets(run: Run, roles: Roles, inputs: Mapping[str, Any]) -> Reader:
 
     def read(path: Path) -> Array:
         """The only cloud of a file, or the first set of a table."""
-        if form.fitted or config.path is None:
-            return read_cloud(str(path), form.size if form.fitted else None, generator(0)).points
-        table = read_long(str(path), config.id, None, form.features)
-        return table.points[: table.starts[1]]
+        return next(sets_in(str(path), config, form))[1]
 
     @cache
     def example() -> Array:

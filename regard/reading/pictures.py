@@ -13,8 +13,8 @@ from regard.data.albums import TRAIN, album
 from regard.data.images import ImagesConfig, resized
 from regard.data.pictures import Damaged, Pixels, fitted, plain, read
 from regard.given import Given
-from regard.pictures import drawn
-from regard.readers import Reader
+from regard.reading.given_pictures import drawn
+from regard.reading.reader import Reader
 from regard.run import Run
 
 OF_THE_DATA = "This picture is one of the data, not of those for training if there are others; --input shows one of yours."

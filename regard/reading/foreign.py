@@ -13,9 +13,9 @@ from torch import Tensor, nn
 
 from regard.foreign import library
 from regard.given import Given, Tokens
-from regard.pictures import drawn, opened
 from regard.promises import is_causal
-from regard.readers import FIRST_WORDS, Reader, as_text
+from regard.reading.given_pictures import drawn, opened
+from regard.reading.reader import FIRST_WORDS, Reader, as_text
 from regard.symmetry.subject import first_line
 
 TEXT_FILES = ("tokenizer.json", "tokenizer_config.json", "vocab.txt", "vocab.json", "spiece.model", "sentencepiece.bpe.model")

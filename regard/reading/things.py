@@ -19,7 +19,7 @@ from regard.data.clouds import read_cloud
 from regard.data.graph_files import read_graphs
 from regard.data.graph_parts import Rows
 from regard.given import Cloud, Given, Network, Tokens
-from regard.readers import Reader
+from regard.reading.reader import Reader
 from regard.symmetry.roles import Roles, guess
 
 Array = np.ndarray[Any, Any]
