@@ -62,7 +62,11 @@ class Graph:
         if self.with_loops is None:
             ends = torch.arange(self.count, device=self.edges.device)
             live = torch.cat((self.edges[0] != self.edges[1], torch.ones_like(ends, dtype=torch.bool)))
-            self.with_loops = Graph(torch.cat((self.edges, ends.expand(2, -1)), 1), self.count, live)
+            edges = torch.cat((self.edges, ends.expand(2, -1)), 1)
+            if not torch.compiler.is_compiling():  # in the order of targets, so that what is read for them is read in a row
+                order = torch.argsort(edges[1], stable=True)
+                edges, live = edges[:, order], live[order]
+            self.with_loops = Graph(edges, self.count, live)
         return self.with_loops
 
     def counted(self, dtype: torch.dtype) -> Tensor:

@@ -146,10 +146,11 @@ class GAT(nn.Module):
         if self.query is None:
             assert self.from_here is not None
             there, here = (v * self.from_there).sum(-1), (v * self.from_here).sum(-1)  # n h
-            scores = F.leaky_relu(there[source] + here[target], self.slope)
+            scores = F.leaky_relu(there.index_select(0, source) + here.index_select(0, target), self.slope)
         else:
             q = through(self.query, x).unflatten(-1, (self.heads, -1))
-            scores = (F.leaky_relu(v[source] + q[target], self.slope) * self.from_there).sum(-1)
+            along = v.index_select(0, source) + q.index_select(0, target)
+            scores = (F.leaky_relu(along, self.slope) * self.from_there).sum(-1)
         scores = scores.masked_fill(~looped.live[:, None], -torch.inf) if looped.live is not None else scores
         dropout = self.dropout if self.training else 0.0
         out = mix(scores.T[None], v.transpose(0, 1)[None], looped.mask, dropout=dropout)[0]  # h n c
