@@ -103,7 +103,8 @@ def cora(options: argparse.Namespace) -> None:
     """Every finished run is a line in a file, so that what was cut short goes on where it stopped."""
     torch.set_num_threads(1)
     log = Path(options.log)
-    done = [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
+    lines = [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
+    done = list({(each["model"], each["seed"]): each for each in lines}.values())
     graphs = prepare_graphs(GraphsConfig(path=options.path), seed=0)
     have = {(each["model"], each["seed"]) for each in done}
     for seed in range(options.seeds):
@@ -116,8 +117,8 @@ def cora(options: argparse.Namespace) -> None:
     rows = []
     for name, setting in SETTINGS.items():
         test, held = ([100 * each[which] for each in done if each["model"] == name] for which in ("test", "validation"))
-        error = statistics.stdev(test) / len(test) ** 0.5
-        rows.append([name, f"{statistics.mean(test):.2f} ± {statistics.stdev(test):.2f}", f"{error:.2f}", setting.published,
+        error = statistics.stdev(test) / len(test) ** 0.5 if len(test) > 1 else float("nan")
+        rows.append([name, f"{statistics.mean(test):.2f} ± {error * len(test) ** 0.5:.2f}", f"{error:.2f}", setting.published,
                      f"{statistics.mean(held):.2f}", f"{min(test):.1f} … {max(test):.1f}", str(len(test))])
     heads = ["model", "test accuracy, %", "standard error", "published", "validation", "range", "seeds"]
     text = "\n\n".join([
@@ -160,7 +161,7 @@ def epoch(options: argparse.Namespace) -> None:
         contest = Contest()
         setting = SETTINGS[name]
         ours = GraphNet(GraphNetConfig(features=dense.shape[1], outputs=graphs.outputs, **setting.model))
-        theirs = geometric_network(setting.model, dense.shape[1], graphs.outputs)
+        theirs = Geometric(setting.model, dense.shape[1], graphs.outputs)
         contest.work["regard"] = stepping(ours, lambda m=ours: m(graphs.x, edges)[rows], graphs.target[rows])
         contest.work["regard, dense features"] = stepping(ours, lambda m=ours: m(dense, edges)[rows], graphs.target[rows])
         for who, given in (("PyG, plain edges", edges), ("PyG, EdgeIndex", sorted_and_cached(edges, len(dense)))):
@@ -189,15 +190,26 @@ def stepping(model: nn.Module, forward: Callable[[], Tensor], target: Tensor) ->
     return step
 
 
-def geometric_network(model: dict[str, Any], features: int, outputs: int) -> nn.Module:
-    from torch_geometric import nn as geometric
+class Geometric(nn.Module):
+    """The same network of PyTorch Geometric's layers, as its own examples build it: dropout before both of them."""
 
-    make: Any = {"gcn": geometric.GCN, "gat": geometric.GAT, "conv": geometric.GraphSAGE}[model["layer"]]
-    more: dict[str, Any] = {"heads": 8, "act": "elu"} if model["layer"] == "gat" else {}
-    if model["layer"] == "gcn":
-        more["cached"] = True
-    found: nn.Module = make(features, model["hidden"], 2, outputs, dropout=model["dropout"], **more)
-    return found
+    def __init__(self, model: dict[str, Any], features: int, outputs: int) -> None:
+        super().__init__()
+        from torch_geometric import nn as geometric
+
+        hidden, self.share = model["hidden"], model["dropout"]
+        self.act = F.elu if model.get("activation") == "elu" else F.relu
+        if model["layer"] == "gat":
+            self.first: nn.Module = geometric.GATConv(features, hidden // model["heads"], model["heads"], dropout=self.share)
+            self.second: nn.Module = geometric.GATConv(hidden, outputs, 1, concat=False, dropout=self.share)
+        else:
+            make: Any = geometric.SAGEConv if model["layer"] == "conv" else lambda a, b: geometric.GCNConv(a, b, cached=True)
+            self.first, self.second = make(features, hidden), make(hidden, outputs)
+
+    def forward(self, x: Tensor, edges: Any) -> Tensor:
+        h = self.act(self.first(F.dropout(x, self.share, self.training), edges))
+        out: Tensor = self.second(F.dropout(h, self.share, self.training), edges)
+        return out
 
 
 def sorted_and_cached(edges: Tensor, count: int) -> Any:
@@ -274,7 +286,7 @@ def alone(layer: str, who: str, options: argparse.Namespace) -> str:
 
 # ── large ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-CLASSES, LARGE_WIDTH, STEPS, LIMIT = 16, 32, 200, 2e9
+CLASSES, LARGE_WIDTH, STEPS, LIMIT = 16, 32, 100, 2e9
 
 
 def make_large(folder: Path, nodes: int, edges: int) -> None:

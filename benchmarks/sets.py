@@ -176,8 +176,8 @@ def clusters(arguments: argparse.Namespace) -> None:
         f"--hidden {arguments.hidden} --optimiser {arguments.optimiser} --lr {arguments.lr} --change {arguments.change} "
         f"--seed {arguments.seed}`: four "
         "Gaussians in the plane; the network reads the points and puts out shares, middles and deviations, without any labels. "
-        f"Learned from sets of {arguments.points} points, in the last {1 - arguments.change:.0%} of the steps from sets of 100 to "
-        f"500, half as many at a time; judged by 4,096 new ones of 100 to 500. {found.steps} steps in "
+        f"Learned from sets of {arguments.points} points, in the last {1 - arguments.change:.0%} of the steps from sets of 100 "
+        f"to 500, half as many at a time; judged by 4,096 new ones of 100 to 500. {found.steps} steps in "
         f"{found.minutes:.0f} minutes of one thread. Published: Lee et al. 2019, table 15.\n\n"
     )
     keep(RESULTS, "Sets: amortised clustering", said + table(["who", "log-likelihood a point", "published"], rows))

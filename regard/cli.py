@@ -240,8 +240,8 @@ LOOK_OPTIONS = """
 TARGET is a run directory, a Hugging Face model directory (safetensors; random weights if there are none), or
 package.module:function that returns (model, inputs[, symmetry[, roles]]).
 
-  --input X     a text, the path of a file (text, image, points as .npy, .npz or .csv), or the name of a node to draw a
-                large graph around (an example is shown without it)
+  --input X     a text, the path of a file (text, image, points, graph), or the name of a node to draw a large graph
+                around (an example is shown without it)
   --target X    what the decoder of an encoder-decoder has written (without it: what it writes itself)
   --out FILE    write a self-contained page (.html), or a still of all heads (.png, .svg, .pdf); without it the page is
                 served on 127.0.0.1, and input, heads and the order of tokens can be changed there

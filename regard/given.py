@@ -27,6 +27,7 @@ class Cloud:
     """The things of a set: which input holds them, and what their numbers are called."""
 
     input: str  # vectors 1 n d
+    rows: Tensor  # n d: their numbers as they came, perhaps before they were scaled
     columns: tuple[str, ...]  # of the d numbers
     mask: str | None = None  # 1 n beside them; all are real
 
@@ -56,6 +57,7 @@ class Given:
     ids: str | None = None  # the input that holds the ids of the first stream
     text: str | None = None
     target: str | None = None
+    pixels: str = "pixel_values"  # the input that holds a picture
     picture: Tensor | None = None  # what the model sees, as 3 h w in 0 … 1
     grid: tuple[int, int] | None = None  # rows and columns of patches
     cloud: Cloud | None = None

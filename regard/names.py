@@ -153,6 +153,7 @@ _KINDS: dict[str, Kind] = {
     "recipes": Kind("what regard train takes: a kind of data, with good defaults for it", _at("regard.recipes", {
         "text": ("text:recipe", "a language model of your text, or a classifier of texts with labels"),
         "sets": ("sets:recipe", "a model of point clouds, of tables in long form, or of sets that are made"),
+        "images": ("images:recipe", "a classifier of your pictures: ViT, Swin, or convolutions that know about turns"),
         "graphs": ("graphs:recipe", "answers for nodes, edges or whole graphs, from edge lists and other files"),
     })),
     "laws": Kind("what a model may promise; regard check measures it", _at("regard.symmetry", {

@@ -19,7 +19,8 @@ from torch import Tensor, nn
 from regard import foreign, names
 from regard.foreign_readers import reader_of
 from regard.readers import Fixed, OwnText, Reader
-from regard.readers_of_sets import reader_of_sets
+from regard.readers_of_pictures import OwnPicture
+from regard.readers_of_runs import reader_of_run
 from regard.readers_of_things import reader_of_things
 from regard.run import Run, load_model
 from regard.symmetry.roles import Roles, named
@@ -109,18 +110,20 @@ def of_run(path: Path, seed: int, tokens: int | None, rows: int | None) -> Targe
     except FileNotFoundError as error:
         raise ValueError(str(error)) from error
     small, inputs = names.find("models", run.config["kind"]).tiny()
+    config: Any = model.config
     draw = torch.Generator().manual_seed(seed)
-    if hasattr(model.config, "features"):
-        inputs = {key: fitting(x, small.config, model.config, draw) for key, x in inputs.items()}
-    vocab, context = (getattr(model.config, name, None) for name in ("vocab", "context"))
-    if vocab is not None:
-        n = min(tokens or foreign.TOKENS, context or foreign.TOKENS)
-        ids = torch.randint(vocab, (rows or foreign.ROWS, n), generator=draw)
+    if hasattr(config, "features"):
+        inputs = {key: fitting(x, small.config, config, draw) for key, x in inputs.items()}
+    elif hasattr(config, "colours"):
+        inputs = {key: torch.randn(len(x), config.colours, config.size, config.size, generator=draw) for key, x in inputs.items()}
+    elif hasattr(config, "vocab"):
+        n = min(tokens or foreign.TOKENS, config.context or foreign.TOKENS)
+        ids = torch.randint(config.vocab, (rows or foreign.ROWS, n), generator=draw)
         inputs = {key: ids if is_ids(x) else x for key, x in inputs.items()}
     text = OwnText(run, model) if run.tokenizer_file.exists() else None
-    classes = run.config.get("corpus", {}).get("labels")
-    sets = reader_of_sets(run, model, inputs) if run.config.get("recipe") == "sets" else None
-    reader = text or sets or reader_of_things(model, inputs, None, classes) or Fixed(inputs)
+    picture = OwnPicture(run, model) if run.config.get("recipe") == "images" else None
+    things = reader_of_run(run, model, inputs) or reader_of_things(model, inputs, None)
+    reader = text or picture or things or Fixed(inputs)
     known = getattr(model, "symmetry", None), getattr(model, "roles", None)
     return Target(model, inputs, *known, path.resolve().name, reader, run)
 

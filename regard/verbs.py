@@ -106,7 +106,7 @@ def train(
         run = Run.create(
             place,
             {"recipe": recipe, "kind": job.kind, "model": job.model.config, "data": asked.data, "train": asked.train}
-            | {"corpus": job.about}
+            | {"corpus": job.about, "unit": job.unit}
             | {name: value for name, value in more.items() if value is not None},
         )
     job.keep(run)
@@ -185,10 +185,13 @@ def changed(recipe: Recipe, settings: Mapping[str, Any]) -> Recipe:
         return recipe
     sections = configs.to_dict(recipe)
     for key, value in settings.items():
-        section, _, name = key.partition(".")
-        if section not in sections or not name:
+        section, *names = key.split(".")
+        if section not in sections or not names:
             raise ValueError(f"options are named section.name with a section among {', '.join(sections)}, got '{key}'")
-        sections[section][name] = value
+        place = sections[section]
+        for part in names[:-1]:  # of a section in a section: data.augment.flip
+            place = place[part] if isinstance(place.get(part), dict) else {}
+        place[names[-1]] = value
     made: Recipe = configs.from_dict(type(recipe), sections)
     return made
 

@@ -32,9 +32,10 @@ MAY_IMPORT: dict[str, set[str]] = {
     "pictures": {"data"},
     "readers": {"data", "given", "run"},                # text for runs of ours, and
     "foreign_readers": {"foreign", "promises", "given", "pictures", "readers", "symmetry"},     # for models of Hugging Face
-    "readers_of_things": {"given", "readers", "symmetry"},      # sets and graphs, for both
-    "readers_of_sets": {"config", "data", "readers_of_things", "run"},
-    "targets": TO_RUN | {"foreign", "foreign_readers", "readers", "readers_of_things", "readers_of_sets"},
+    "readers_of_things": {"data", "given", "readers", "symmetry"},      # sets and graphs, for both,
+    "readers_of_runs": {"config", "data", "readers", "readers_of_things", "run", "symmetry"},   # and for runs as their data was
+    "readers_of_pictures": {"data", "given", "pictures", "readers", "run"},
+    "targets": TO_RUN | {"foreign", "foreign_readers", "readers", *(f"readers_of_{x}" for x in ("pictures", "runs", "things"))},
     "foreign": {"promises", "symmetry"},                # what targets know of Hugging Face: opening and inputs,
     "promises": {"symmetry"},                           # and what an architecture promises
     "folders": set(),

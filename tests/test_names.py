@@ -46,7 +46,7 @@ def test_kinds_are_described():
 def test_an_unknown_name_is_told_the_nearest():
     with pytest.raises(ValueError, match="^there is no 'casual' among the masks; did you mean 'causal'\\? known: full"):
         names.find("masks", "casual")
-    with pytest.raises(ValueError, match="^there is no 'xyz' among the biases; known: alibi, relative, buckets, distance, offsets$"):
+    with pytest.raises(ValueError, match="^there is no 'xyz' among the biases; known: alibi, .*, offsets$"):
         names.find("biases", "xyz")
 
 

@@ -10,7 +10,7 @@ from torch import nn
 from regard.models.graphs import GraphNet
 from regard.models.sequences import Decoder, Encoder
 from regard.models.sets import MLP, DeepSets, PointNet, SetTransformer
-from regard.readers_of_things import Nodes, Points, reader_of_things
+from regard.readers_of_things import Linked, Nodes, Points, reader_of_things
 from regard.symmetry.roles import Roles, Stream
 from regard.targets import open_target
 
@@ -18,13 +18,12 @@ ROLES = Roles(streams=(Stream("x", mask="real"),))
 GRAPH = Roles(nodes="x", edges="edges")
 
 
-def three_numbers():
-    return {"x": torch.zeros(2, 4, 3)}
+THREE = {"x": torch.zeros(2, 4, 3)}
 
 
 @pytest.fixture
 def reader():
-    return Points(ROLES, three_numbers)
+    return Points(ROLES, THREE)
 
 
 def written(path, content):
@@ -65,10 +64,10 @@ def test_functions_of_the_users_own(tmp_path, monkeypatch):
 
 def test_a_row_without_its_padding():
     x, real = torch.arange(24.0).view(2, 4, 3), torch.tensor([[True, False, True, True], [True] * 4])
-    given = Points(ROLES, lambda: {"x": x, "real": real}).read()
+    given = Points(ROLES, {"x": x, "real": real}).read()
     assert given.inputs["x"].tolist() == x[:1, [0, 2, 3]].tolist() and given.inputs["real"].tolist() == [[True] * 3]
     hidden = Roles(streams=(Stream("x", mask="padding", hides=True),))
-    given = Points(hidden, lambda: {"x": x, "padding": ~real}).read()
+    given = Points(hidden, {"x": x, "padding": ~real}).read()
     assert given.inputs["x"].shape == (1, 3, 3) and given.inputs["padding"].tolist() == [[False] * 3]
     shorter = given.with_things(given.inputs["x"][:, 1:])
     assert shorter["x"].shape == (1, 2, 3) and shorter["padding"].shape == (1, 2)
@@ -83,24 +82,19 @@ def test_files(reader, tmp_path):
     given = reader.read(written(tmp_path / "d.csv", b"height, y ,x\n1,2,3\n4,5,6\n"))
     assert given.cloud.columns == ("height", "y", "x") and given.inputs["x"].tolist() == [rows.tolist()]
     assert reader.read(b"1,2,3\n4,5,6\n").cloud.columns == ("x", "y", "z")
-    mine = Points(ROLES, three_numbers, read=lambda path: rows * 2, columns=("a", "b", "c"), classes=["cat", "dog"])
+    how = {"read": lambda path: rows * 2, "taken": lambda rows: rows - 1, "example": lambda: rows * 3}
+    mine = Points(ROLES, THREE, columns=("a", "b", "c"), classes=["cat", "dog"], **how)
     given = mine.read(written(tmp_path / "e.own", b""))
-    assert given.inputs["x"][0, 0].tolist() == [2, 4, 6] and given.cloud.columns == ("a", "b", "c")
+    assert given.inputs["x"][0, 0].tolist() == [1, 3, 5] and given.cloud.rows[0].tolist() == [2, 4, 6]
+    assert given.cloud.columns == ("a", "b", "c") and mine.read().cloud.rows[0].tolist() == [3, 6, 9]
     assert given.answers == "classes" and given.called(1) == "dog"
 
 
 @pytest.mark.parametrize("name, content, words", [
-    ("a.csv", b"1,2,3\n1,2\n", "a.csv, line 2: 2 columns, and the first line has 3"),
-    ("b.csv", b"1,2,3\n1,two,3\n", "b.csv, line 2: 'two' is no number"),
-    ("c.csv", b"1,2,3\n1,nan,3\n", "row 1 has a number that is not finite"),
-    ("d.csv", b"1,2\n", "takes rows of 3 numbers, got an array of shape (1, 2)"),
-    ("e.csv", b"\xff\xfe\x00", "e.csv is no table of numbers"),
-    ("f.csv", b"x,y,z\n", "there is nothing to look at: the set is empty"),
-    ("g.npy", np.zeros((2, 3, 4)), "takes rows of 3 numbers, got an array of shape (2, 3, 4)"),
-    ("h.npy", np.array([["a", "b", "c"]]), "numbers are expected, got <U1"),
-    ("i.npy", np.array([[1, 2, {}]], dtype=object), "i.npy cannot be read"),
-    ("j.npy", b"nothing", "j.npy cannot be read"),
-    ("k.txt", b"1,2,3", "k.txt is no .npy, .npz or .csv"),
+    ("b.csv", b"1,2,3\n1,two,3\n", "b.csv has 'two' where a number should be"),
+    ("d.csv", b"1,2\n", "d.csv: the model takes things of 3 numbers, got 2"),
+    ("e.npy", np.zeros((0, 3)), "there is nothing to look at: the set is empty"),
+    ("k.txt", b"1,2,3", "k.txt is no file of points"),
 ])
 def test_what_cannot_be_read(reader, tmp_path, name, content, words):
     with pytest.raises(ValueError, match=re.escape(words)) as error:
@@ -109,30 +103,27 @@ def test_what_cannot_be_read(reader, tmp_path, name, content, words):
 
 
 def test_a_file_that_is_not_there(reader):
-    with pytest.raises(ValueError, match="there is no file 'nowhere.npy'; give one with points: .npy, .npz or .csv"):
+    with pytest.raises(ValueError, match="there is no file 'nowhere.npy'; give one with the numbers of a set: .npy, .npz"):
         reader.read("nowhere.npy")
+    with pytest.raises(ValueError, match="line 2 of the file has 'x' where a number should be"):  # and no path that is no more
+        reader.read(b"1,2,3\n1,2,x\n")
 
 
 def test_graphs_from_files(tmp_path):
-    names = {"labels": ("here", "there"), "truth": ("cat", None), "classes": ["cat", "dog"]}
-    reader = Nodes(GRAPH, lambda: {"x": torch.zeros(2, 3), "edges": torch.tensor([[0], [1]])}, **names)
+    inputs = {"x": torch.zeros(2, 3), "edges": torch.tensor([[0], [1]])}
+    reader = Nodes(GRAPH, lambda name: Linked(inputs, ["here", "there"], ["cat", None]), classes=["cat", "dog"])
     given = reader.read("there")
     assert given.network.centre == 1 and given.network.truth == ("cat", None) and given.called(1) == "dog"
     with pytest.raises(ValueError, match="there is no file and no node 'nowhere'; nodes are called here, there"):
         reader.read("nowhere")
-    x, edges = np.ones((3, 3)), np.array([[0, 1], [1, 2]])
-    np.savez(tmp_path / "a.npz", x=x, edges=edges, names=np.array(["a", "b", "c"]), labels=np.array([0, 1, 1]))
-    given = reader.read(str(tmp_path / "a.npz"))
-    assert given.network.labels == ("a", "b", "c") and given.network.truth == ("0", "1", "1")
-    assert given.network.edges.tolist() == edges.tolist() and given.inputs["x"].shape == (3, 3)
-    for more, words in (
-        ({"edges": np.array([[0], [3]])}, "an edge names node 3, and there are nodes 0 … 2"),
-        ({"edges": np.array([[0.5], [1]])}, "edges should be whole numbers 2 e"),
-        ({"edges": edges, "x": np.ones((3, 2))}, "takes rows of 3 numbers"),
-    ):
-        np.savez(tmp_path / "b.npz", **{"x": x} | more)
-        with pytest.raises(ValueError, match=words):
-            reader.read(str(tmp_path / "b.npz"))
-    np.savez(tmp_path / "c.npz", x=x)
-    with pytest.raises(ValueError, match="c.npz has no array 'edges'; a graph is a .npz with x"):
-        reader.read(str(tmp_path / "c.npz"))
+    x, edges = np.ones((3, 3), dtype=np.float32), np.array([[0, 1], [1, 2]])
+    np.savez(tmp_path / "a.npz", x=x, edges=edges, labels=np.array([0, 1, 1]))
+    for given in (reader.read(str(tmp_path / "a.npz")), reader.read((tmp_path / "a.npz").read_bytes())):
+        assert given.network.labels == ("0", "1", "2") and given.network.truth == ("0", "1", "1")
+        assert given.network.edges.tolist() == edges.tolist() and given.inputs["x"].shape == (3, 3)
+    np.savez(tmp_path / "b.npz", x=np.ones((3, 2), dtype=np.float32), edges=edges)
+    with pytest.raises(ValueError, match="b.npz: the model takes nodes of 3 numbers, got 2"):
+        reader.read(str(tmp_path / "b.npz"))
+    np.savez(tmp_path / "c.npz", x=x, edges=np.array([[0], [3]]))
+    with pytest.raises(ValueError, match="has the target 3, but the nodes are 0 … 2"):
+        reader.read((tmp_path / "c.npz").read_bytes())

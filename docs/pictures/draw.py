@@ -1,4 +1,4 @@
-"""The pictures of docs/attention.md and docs/symmetry.md, drawn by the library they explain.
+"""The pictures of docs/attention.md, docs/symmetry.md and docs/images.md, drawn by the library they explain.
 
     python docs/pictures/draw.py [NAME ...]      all of them, or only those named; written beside this file
 """
@@ -23,6 +23,7 @@ from regard.attention.biases import ALiBi
 from regard.attention.mask import Mask
 from regard.attention.masks import BigBird, Causal, Documents, Padding, Prefix, Window
 from regard.attention.places import Where, sides
+from regard.nn.convolve import data_matrix, filter_matrix, shift_matrix
 from regard.nn.memory import Composite, Fading, Forgetting, Gated, Softmax
 from regard.symmetry.actions import Fixed, OnAxis, OnBoth, OnGrid
 from regard.symmetry.bases import basis
@@ -362,6 +363,27 @@ def shadow(triangle: Tensor, angle: float) -> Tensor:
     return float(np.cos(turn)) * first + float(np.sin(turn)) * other / other.norm()
 
 
+def convolution() -> Figure:
+    """The commuting square, x shifted and filtered on two ways, and one filter as the matrices it is."""
+    sizes, by = (8, 8), (1, 3)
+    x, edges = strip()[3], torch.tensor([[-1.0, 0, 1], [-2, 0, 2], [-1, 0, 1]])[None, None] / 4
+    shift, conv = shift_matrix(sizes, by), filter_matrix(edges, sizes)
+    figure = Figure(figsize=(8.6, 3.4), layout="constrained")
+    axes = figure.subplot_mosaic([["x", "Sx", "W", "X"], ["Wx", "WSx", "W", "X"]], width_ratios=[1, 1, 1.7, 1.7])
+    corners = {"x": x, "Sx": shift @ x, "Wx": conv @ x, "WSx": conv @ shift @ x}
+    for name, says in {"x": "x", "Sx": "S x, shifted →", "Wx": "W x, filtered ↓", "WSx": "W S x = S W x"}.items():
+        axes[name].imshow(corners[name].view(sizes).numpy(), cmap="RdBu_r", vmin=-1, vmax=1)
+        axes[name].set_title(says, fontsize=9)
+    signal, taps = torch.arange(1.0, 11.0), torch.tensor([[[1.0, 3.0, 2.0]]])
+    axes["W"].imshow(filter_matrix(taps, (10,)).numpy(), vmin=0, vmax=4)
+    axes["W"].set_title("the filter as a matrix: W x\ncirculant, constant along diagonals", fontsize=9)
+    axes["X"].imshow(data_matrix(signal[None, None], (3,))[0].numpy(), vmin=0, vmax=12)
+    axes["X"].set_title("the data as a matrix: w X\none row a tap, one column a place", fontsize=9)
+    for axis in axes.values():
+        axis.set(xticks=[], yticks=[])
+    return figure
+
+
 PICTURES: dict[str, Callable[[], Figure]] = {
     "memories": memories,
     "database": database,
@@ -371,6 +393,7 @@ PICTURES: dict[str, Callable[[], Figure]] = {
     "bases": bases,
     "codes": codes,
     "polytope": polytope,
+    "convolution": convolution,
 }
 
 

@@ -78,11 +78,11 @@ class Products(torch.autograd.Function):
 
 
 class Sums(torch.autograd.Function):
-    """o_i = Σ over edges e that lead to i of w_e y_source(e).   p e, p m c -> p n c"""
+    """o_i = Σ over edges e that lead to i of w_e y_source(e).   p e, p m c -> p n c;  weights None: all are 1"""
 
     @staticmethod
-    def forward(ctx: Any, weights: Tensor, y: Tensor, links: Links) -> Tensor:
-        ctx.save_for_backward(weights, y)
+    def forward(ctx: Any, weights: Tensor | None, y: Tensor, links: Links) -> Tensor:
+        ctx.save_for_backward(weights, None if weights is None else y)
         ctx.links = links
         return summed(weights, y, links)
 
@@ -91,7 +91,8 @@ class Sums(torch.autograd.Function):
         weights, y = ctx.saved_tensors
         links, grad = ctx.links, grads[0]
         to_weights = products(grad, y, links) if ctx.needs_input_grad[0] else None
-        to_y = sums(weights[:, links.turned.order], grad, links.turned) if ctx.needs_input_grad[1] else None
+        back = None if weights is None or not ctx.needs_input_grad[1] else weights[:, links.turned.order]
+        to_y = sums(back, grad, links.turned) if ctx.needs_input_grad[1] else None
         return to_weights, to_y, None
 
 
@@ -127,12 +128,13 @@ def products(x: Tensor, y: Tensor, links: Links) -> Tensor:
     return found
 
 
-def sums(weights: Tensor, y: Tensor, links: Links) -> Tensor:
-    """o_i = Σ_e w_e y_source(e) over the edges that lead to i.   p e, p m c -> p n c, in float32 at least"""
-    weights, y = wide(weights, y)
+def sums(weights: Tensor | None, y: Tensor, links: Links) -> Tensor:
+    """o_i = Σ_e w_e y_source(e) over the edges that lead to i.   p e, p m c -> p n c, in float32 at least; None: all are 1"""
+    y, weights = (wide(y, y)[0], None) if weights is None else wide(y, weights)
     if torch.compiler.is_compiling():
         empty = torch.zeros(y.shape[0], links.n, y.shape[-1], dtype=y.dtype, device=y.device)
-        return empty.index_add(1, links.target, weights[..., None] * y[:, links.source])
+        along = y[:, links.source] if weights is None else weights[..., None] * y[:, links.source]
+        return empty.index_add(1, links.target, along)
     found: Tensor = Sums.apply(weights, y, links)
     return found
 
@@ -180,10 +182,12 @@ def sampled(x: Tensor, y: Tensor, links: Links) -> Tensor:
     return torch.cat([(x[:, target] * y[:, source]).sum(-1) for target, source in pieces], 1)
 
 
-def summed(weights: Tensor, y: Tensor, links: Links) -> Tensor:
+def summed(weights: Tensor | None, y: Tensor, links: Links) -> Tensor:
     if not links.count or not len(y) or not y.shape[-1]:
         return y.new_zeros(len(y), links.n, y.shape[-1])
     starts, source = links.pattern
-    pairs = zip(weights.detach(), y.detach(), strict=True)  # a gradient is no business of embedding_bag, and would cost it time
     how: dict[str, Any] = {"mode": "sum", "include_last_offset": True}
-    return torch.stack([F.embedding_bag(source, of, starts, per_sample_weights=w.contiguous(), **how) for w, of in pairs])
+    held = [None] * len(y) if weights is None else [each.contiguous() for each in weights.detach()]
+    # (detached: a gradient is no business of embedding_bag, and would cost it time)
+    rows = [F.embedding_bag(source, of, starts, per_sample_weights=w, **how) for w, of in zip(held, y.detach(), strict=True)]
+    return rows[0][None] if len(rows) == 1 else torch.stack(rows)

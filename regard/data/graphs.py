@@ -232,7 +232,9 @@ def features(parts: Parts, edges: Array, config: GraphsConfig, known: Scaling | 
         raise ValueError(f"{parts.what} has no features of nodes; give columns of numbers, or use --data.features degree")
     if isinstance(x, np.ndarray) and x.shape[1] >= WIDE and np.count_nonzero(x) < SPARSE_BELOW * x.size:
         x = to_rows(x)
-    sparse = isinstance(x, Rows)
+    sparse, width = (True, x.width) if isinstance(x, Rows) else (False, x.shape[1])
+    if known is not None and known.mean is not None and len(known.mean) != width:  # numpy would stretch one column over all
+        raise ValueError(f"{parts.what} has {width} numbers a node, but the model learned from {len(known.mean)}")
     how = config.scale if known is None else known.how
     if how == "auto":
         how = "none" if config.features == "degree" else "rows" if sparse else "columns"

@@ -47,12 +47,17 @@ class ImagesConfig:
     damaged: Literal["skip", "stop"] = "skip"  # what to do with files that cannot be read; they are named
     validation: float = 0.1  # share of the training pictures of each class that is held out, where no split is given
     decoded: Literal["auto", "never"] = "auto"  # auto: decoded pictures are kept on the disk when they fit
+    balanced: bool = False  # rare classes count as much as frequent ones
+    smoothing: float = 0.0  # share of each label that is given to all classes alike
+    views: Literal["one", "flip", "shifts", "turns"] = "one"  # in how many ways a picture is seen when it is judged
     augment: AugmentConfig = field(default_factory=AugmentConfig)
 
     def __post_init__(self) -> None:
         check_positive(self, *(["size"] if self.size is not None else []))
         if not 0 <= self.validation < 1:
             raise ValueError(f"validation is a share of the pictures, from 0 to below 1, got {self.validation}")
+        if not 0 <= self.smoothing < 1:
+            raise ValueError(f"smoothing is a share of each label, from 0 to below 1, got {self.smoothing}")
         if self.picture == self.label:
             raise ValueError(f"picture and label must be two columns, got '{self.picture}' for both")
 
@@ -105,6 +110,11 @@ class Images:
 
     def rows(self, split: int) -> Ids:
         return np.flatnonzero(self.album.splits == split)
+
+    def weights(self) -> list[float]:
+        """Of the classes, so that each counts the same in training; 1 on average over the pictures."""
+        counts = np.bincount(self.album.classes[self.rows(TRAIN)], minlength=len(self.album.labels))
+        return (counts.sum() / (len(counts) * np.maximum(counts, 1))).tolist()
 
 
 class ImageSource(Source):

@@ -108,5 +108,5 @@ def fitted(picture: Any, size: int, fit: Fit) -> Pixels:
             picture = picture.resize((size, size), how, reducing_gap=2.0)
         else:
             picture = (ImageOps.fit if fit == "crop" else ImageOps.pad)(picture, (size, size), how)
-    pixels = np.asarray(picture)
+    pixels = np.array(picture)  # a copy: what pillow holds may not be written to, and torch warns
     return np.ascontiguousarray(pixels[None] if pixels.ndim == 2 else pixels.transpose(2, 0, 1))

@@ -37,6 +37,7 @@ class Job:
     model: Any
     task: Task
     source: Source
+    unit: str = "tokens"  # what is counted when speed is told
     about: dict[str, Any]  # what the data is, for people and for later commands; `corpus` in config.json
     keep: Callable[[Run], None] = field(default=lambda run: None)  # writes what later commands need beside the weights
     sample: Callable[[nn.Module], str] | None = None  # what the model does by now, in words

@@ -35,9 +35,9 @@ class OfThings(nn.Module):
 class OfPatches(nn.Module):
     """Patches b n (c·p·q) -> what the model returns for the picture that they make."""
 
-    def __init__(self, model: nn.Module, grid: tuple[int, int], shape: tuple[int, int, int]) -> None:
+    def __init__(self, model: nn.Module, grid: tuple[int, int], shape: tuple[int, int, int], name: str) -> None:
         super().__init__()
-        self.model, self.grid, self.shape = model, grid, shape
+        self.model, self.grid, self.shape, self.name = model, grid, shape, name
 
     def cut(self, pixels: Tensor) -> Tensor:
         """b c h w -> b n (c·p·q)"""
@@ -48,4 +48,4 @@ class OfPatches(nn.Module):
     def forward(self, patches: Tensor) -> Any:
         (rows, columns), (c, h, w) = self.grid, self.shape
         parts = patches.reshape(-1, rows, columns, c, h // rows, w // columns)
-        return self.model(pixel_values=parts.permute(0, 3, 1, 4, 2, 5).reshape(-1, c, h, w))
+        return self.model(**{self.name: parts.permute(0, 3, 1, 4, 2, 5).reshape(-1, c, h, w)})

@@ -24,7 +24,7 @@ from regard.look.views.filters import filters
 from regard.look.views.graph import graph
 from regard.look.views.image import image
 from regard.look.views.laws import laws
-from regard.look.views.points import points
+from regard.look.views.points import names_of_few, points
 from regard.look.views.positions import positions
 from regard.run import Run
 
@@ -61,7 +61,7 @@ def gather(
     with at_rest(model), silenced(model, silence):
         with torch.no_grad(), record(model, states=True) as seen:
             out = model(**given.inputs)
-        streams = Streams(given)
+        streams = Streams(given, names_of_few(model, seen, given))
         views = [
             image(seen, given),
             points(model, seen, out, given),

@@ -12,7 +12,7 @@ from regard.look.pack import unpacked
 from regard.look.scene import Scene
 
 COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#b8a800", "#444444")  # after Okabe and Ito
-PLAIN = "#c4c8ce"
+PLAIN, FRAME = "#c4c8ce", "#dfe2e6"
 MOST_POINTS = 4000  # in one picture
 MOST_ARROWS = 800
 NAMED = 40  # nodes that have their names beside them
@@ -26,14 +26,17 @@ def still(scene: Scene, *, title: str = "") -> Any:
     """The figure of what was looked at: a set or a graph by layers and heads, or the maps of all heads."""
     views = {view["view"]: view for view in scene.data["views"]}
     if "points" in views:
-        return pictures(drawn_points(views["points"]), title, colours_of_few(views["points"]))
+        return pictures(drawn_points(views["points"]), title, *colours_of_few(views["points"]))
     if "graph" in views:
-        return pictures(drawn_graph(views["graph"]), title, classes(views["graph"]))
+        colours = views["graph"]["colours"]
+        return pictures(drawn_graph(views["graph"]), title, colours[0]["name"] if colours else "", classes(views["graph"]))
     return plot.heads(scene.seen, title=title)
 
 
-def pictures(rows: Sequence[tuple[str, Sequence[tuple[str, Draw]]]], title: str, meaning: Mapping[str, str]) -> Any:
-    """Rows of small pictures: the name of each row, and in it names and what draws them. `meaning` says what colours are."""
+def pictures(
+    rows: Sequence[tuple[str, Sequence[tuple[str, Draw]]]], title: str, what: str, meaning: Mapping[str, str]
+) -> Any:
+    """Rows of small pictures: the name of each row, and in it names and what draws them. `meaning`: what colours are."""
     if not rows:
         raise ValueError("there is nothing proved to draw of this set or graph; the page says why")
     across = max(len(row) for _, row in rows)
@@ -41,11 +44,13 @@ def pictures(rows: Sequence[tuple[str, Sequence[tuple[str, Draw]]]], title: str,
     size = (max(4.0, 2.3 * across), 0.4 + 2.5 * len(rows))
     figure, axes = pyplot.subplots(len(rows), across, figsize=size, squeeze=False, layout="constrained")
     for line, (name, row) in zip(axes, rows, strict=True):
-        for axis in line:
+        for axis in line[len(row) :]:
             axis.axis("off")
         for axis, (said, draw) in zip(line, row, strict=False):
             draw(axis)
-            axis.set_aspect("equal")
+            axis.set_aspect("equal", adjustable="datalim")
+            axis.set(xticks=[], yticks=[])
+            axis.spines[:].set_color(FRAME)
             axis.set_title(f"{name}\n{said}" if axis is line[0] else said, fontsize=7, loc="left", pad=2)
     if title:
         figure.suptitle(title, fontsize=9, x=0.01, ha="left")
@@ -53,20 +58,22 @@ def pictures(rows: Sequence[tuple[str, Sequence[tuple[str, Draw]]]], title: str,
         from matplotlib.lines import Line2D
 
         dot: dict[str, Any] = {"linestyle": "", "marker": "o", "markersize": 4}
-        dots = [Line2D([], [], color=colour, label=plot.visible(name), **dot) for name, colour in meaning.items()]
-        figure.legend(handles=dots, loc="outside lower left", ncols=min(len(dots), 2 + 2 * across), frameon=False, fontsize=7)
+        dots = [Line2D([], [], color=colour, label=name.replace("$", r"\$"), **dot) for name, colour in meaning.items()]
+        how: dict[str, Any] = {"frameon": False, "fontsize": 7, "title_fontsize": 7, "alignment": "left", "handletextpad": 0.1}
+        figure.legend(handles=dots, loc="outside lower left", title=what, ncols=min(len(dots), 2 + 2 * across), **how)
     return figure
 
 
 # ---- points
 
 
-def colours_of_few(view: dict[str, Any]) -> dict[str, str]:
-    """What the colours of seeds and inducing points mean."""
+def colours_of_few(view: dict[str, Any]) -> tuple[str, dict[str, str]]:
+    """What has a colour, and the numbers of those that have each: more than eight share them."""
     few = [layer for layer in view["layers"] if layer["proved"] and layer["kind"] != "among"]
     whats = list(dict.fromkeys(layer["what"] for layer in few))
-    most = min(len(COLOURS), max((layer["count"] for layer in few), default=0))
-    return {f"{' or '.join(whats)} {k}": COLOURS[k] for k in range(most)}
+    most = max((layer["count"] for layer in few), default=0)
+    numbers = {colour: ", ".join(map(str, range(k, most, len(COLOURS)))) for k, colour in enumerate(COLOURS[:most])}
+    return " or ".join(whats), {said: colour for colour, said in numbers.items()}
 
 
 def drawn_points(view: dict[str, Any]) -> list[tuple[str, list[tuple[str, Draw]]]]:
@@ -183,6 +190,6 @@ def network(view: dict[str, Any], edges: Array, weights: Array) -> Draw:
             for label, (x, y) in zip(view["labels"], places, strict=True):
                 said = plot.visible(label)[:12]
                 axis.annotate(said, (x, y), xytext=(3, 3), textcoords="offset points", fontsize=5, zorder=4)
-        axis.set(xlim=(-1.12, 1.12), ylim=(-1.12, 1.12))
+        axis.margins(0.08)
 
     return draw

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from regard.given import Given, Tokens
@@ -13,18 +14,30 @@ MOST_BEFORE = 16  # tokens that may come before the patches of a picture: a clas
 class Streams:
     """The streams of a page, numbered as they are met."""
 
-    def __init__(self, given: Given) -> None:
-        self.given = given
+    def __init__(self, given: Given, few: Mapping[tuple[int, int], str] | None = None) -> None:
+        """few: what the learned vectors of a set model are called, by layer and call"""
+        self.given, self.few = given, few or {}
         self.found: list[Tokens] = list(given.streams)
         self.before: dict[int, int] = {}  # stream -> tokens before the patches
 
     def of(self, entry: Entry) -> tuple[int, int]:
         """The numbers of the streams of an entry's queries and keys."""
         n, m = sizes(entry)
+        if (entry.layer, entry.call) in self.few and self.given.streams:
+            others = self.few[entry.layer, entry.call]
+            named = [0 if size == len(self.given.streams[0].labels) else self.called(others, size) for size in (n, m)]
+            return named[0], named[1]
         if entry.kind == "cross" and len(self.given.streams) > 1:
             return self.find(n, prefer=0), self.find(m, prefer=1)
         prefer = 0 if len(self.given.streams) < 2 or "decoder" in entry.name else 1
         return self.find(n, prefer), self.find(m, prefer)
+
+    def called(self, name: str, size: int) -> int:
+        """The stream of so many things of this name."""
+        for number, stream in enumerate(self.found):
+            if (stream.name, len(stream.labels)) == (name, size):
+                return number
+        return self.add(Tokens(name, tuple(map(str, range(size))), "items"), size)
 
     def find(self, size: int, prefer: int = 0) -> int:
         """The stream of this size: the preferred one, any other, the same with a class token in front, patches, or numbers."""

@@ -28,9 +28,8 @@ def pooled(h: Tensor, of: Tensor | None, how: str, graphs: int | None = None) ->
     members = Links(torch.arange(n, device=h.device), of, graphs, n)
     if how == "max":
         return most(h, members)
-    ones = torch.ones(1, n, dtype=h.dtype, device=h.device)
-    total = sums(ones, h[None], members)[0]
-    return total if how == "sum" else total / members.total(ones[0]).clamp_min(1)[:, None]
+    total = sums(None, h[None], members)[0]
+    return total if how == "sum" else total / members.total(torch.ones_like(of, dtype=h.dtype)).clamp_min(1)[:, None]
 
 
 def membership(h: Tensor, of: Tensor | None, graphs: int | None) -> tuple[Tensor, int]:

@@ -27,6 +27,8 @@ def gathered(x: Tensor, graph: Graph, how: Gather) -> Tensor:
     """What the neighbours of each node hold, together; 0 for a node that no edge leads to.   n d -> n d"""
     if how == "max":
         return most(x, graph.links)
+    if how == "sum" and graph.live is None:
+        return sums(None, x[None], graph.links)[0]
     weights = graph.counted(x.dtype) if how == "sum" else graph.mean(x.dtype)
     return sums(weights[None], x[None], graph.links)[0]
 

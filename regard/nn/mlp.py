@@ -45,6 +45,8 @@ class Relu2(torch.autograd.Function):
         return through if dx is None else dx + through
 
 
+PIECE = 2**20  # hidden numbers at once where nobody needs them afterwards: what fits a cache is not written to memory and back
+
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": F.relu,
     "leaky": F.leaky_relu,  # x / 100 below zero
@@ -74,7 +76,19 @@ class MLP(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         expect(x, "... d", name="x", d=self.dim)
+        if self.in_pieces(x):
+            return torch.cat([self.whole(part) for part in x.flatten(0, -2).split(PIECE // self.hidden + 1)]).view(x.shape)
+        return self.whole(x)
+
+    def whole(self, x: Tensor) -> Tensor:
         return self.down(self.dropout(ACTIVATIONS[self.activation](self.up(x))))
+
+    def in_pieces(self, x: Tensor) -> bool:
+        """Are there many tokens, on the CPU, and does nobody want a gradient, or listen to what is inside?"""
+        if torch.is_grad_enabled() or torch.compiler.is_compiling() or x.device.type != "cpu":
+            return False
+        heard = self.up._forward_hooks or self.down._forward_hooks or self.up._forward_pre_hooks or self.down._forward_pre_hooks
+        return x.numel() // self.dim * self.hidden >= 2 * PIECE and not heard
 
     def extra_repr(self) -> str:
         return f"activation={self.activation}"

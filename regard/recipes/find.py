@@ -15,7 +15,7 @@ Recipe = Any  # a frozen dataclass with the sections data, model and train; each
 
 # What only the data can tell, so that no option sets it.
 FOLLOWS = ("model.vocab", "model.context", "model.classes", "model.features", "model.outputs", "model.size", "model.each",
-           "model.level", "model.ordered")
+           "model.level", "model.ordered", "model.colours")
 
 
 class Family(Protocol):

@@ -130,7 +130,7 @@ class Lines(Observer):
 
     def started(self, run: Run, steps: int | None, first_step: int) -> None:
         self.steps = steps
-        self.speed.start(steps, first_step)
+        self.speed.start(steps, first_step, run.config.get("unit", "tokens"))
         if first_step:
             self._say(where_it_goes_on(run, steps, first_step))
 
@@ -182,7 +182,7 @@ class Bar(Observer):
         self.told = 0.0
 
     def started(self, run: Run, steps: int | None, first_step: int) -> None:
-        self.speed.start(steps, first_step)
+        self.speed.start(steps, first_step, run.config.get("unit", "tokens"))
         self.task = self.progress.add_task("training", total=steps, completed=first_step, numbers="")
         self.progress.start()
         if first_step:
@@ -273,8 +273,8 @@ class Speed:
     def __init__(self) -> None:
         self.start(None, 0)
 
-    def start(self, steps: int | None, first: int) -> None:
-        self.steps, self.step, self.first = steps, first, first
+    def start(self, steps: int | None, first: int, unit: str = "tokens") -> None:
+        self.steps, self.step, self.first, self.unit = steps, first, first, unit
         self.loss, self.tokens, self.seconds, self.began = float("nan"), 0.0, 0.0, time.perf_counter()
 
     def add(self, step: int, loss: float, tokens: int, seconds: float) -> None:
@@ -284,7 +284,7 @@ class Speed:
         self.tokens, self.seconds = 0.98 * self.tokens + tokens, 0.98 * self.seconds + seconds
 
     def say(self) -> str:
-        rate = f"{self.tokens / self.seconds:,.0f} tokens/s" if self.seconds else ""
+        rate = f"{self.tokens / self.seconds:,.0f} {self.unit}/s" if self.seconds else ""
         if not self.steps or self.step == self.first:
             return rate
         pace = (time.perf_counter() - self.began) / (self.step - self.first)  # looks and checkpoints included

@@ -108,7 +108,8 @@ def test_another_text(browser, stub):
     with served(browser, stub) as shown:
         assert all(exact(shown, stub.weights[0][0][0], 3, j) for j in range(4))   # two of them are not listed
         run(shown, "abcde")
-        assert stub.asked[-1] == {"text": "abcde", "target": None, "image": None, "order": None, "silence": []}
+        asked = {"text": "abcde", "target": None, "image": None, "file": None, "node": None, "order": None, "silence": []}
+        assert stub.asked[-1] == asked
         shown.locator(".readout", has_text="Point at").wait_for()
         assert exact(shown, stub.weights[1][0][0], 4, 1)
         assert shown.locator(".chip").all_inner_texts() == list("abcde")

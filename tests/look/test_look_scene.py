@@ -198,7 +198,7 @@ def test_rollout_is_that_of_its_definition(vit):
 
 
 def test_patches_are_cut_and_put_together_again():
-    whole = OfPatches(nn.Identity(), (2, 3), (3, 8, 9))
+    whole = OfPatches(nn.Identity(), (2, 3), (3, 8, 9), "pixel_values")
     whole.model = Called()
     pixels = torch.randn(2, 3, 8, 9)
     patches = whole.cut(pixels)

@@ -8,7 +8,6 @@ import pytest
 import torch
 from torch import nn
 
-from regard.given import Cloud
 from regard.look import page
 from regard.look.layout import around, laid_out
 from regard.look.live import Live
@@ -80,6 +79,13 @@ def test_seeds_and_inducing_points_look_as_they_did():
         assert layer["proved"] and layer["error"] < 1e-5
 
 
+def test_what_looks_at_points_has_a_name_in_the_matrices_too():
+    scene = scene_of(set_transformer(points=5, seeds=3), {"x": points_of(12)})
+    names = [stream["name"] for stream in scene.data["streams"]]
+    called = [(names[layer["rows"]], names[layer["columns"]]) for layer in view(scene, "attention")["layers"]]
+    assert called == [("inducing points", "points"), ("points", "inducing points"), ("seeds", "points")]
+
+
 def test_as_many_inducing_points_as_points_are_still_told_apart():
     layers = view(scene_of(set_transformer(points=6, seeds=6), {"x": points_of(6)}), "points")["layers"]
     assert [(layer["kind"], layer["what"]) for layer in layers] == [
@@ -112,11 +118,11 @@ def test_what_is_not_proved_is_not_shown():
 
 def test_where_points_are_drawn():
     x = torch.arange(24.0).view(4, 6)
-    places, axes, note = placed(x, Cloud(input="x", columns=("r", "z", "x", "g", "y", "b")))
+    places, axes, note = placed(x, ("r", "z", "x", "g", "y", "b"))
     assert axes == ["x", "y", "z"] and note is None and places[1].tolist() == [8, 10, 7]
-    places, axes, note = placed(torch.randn(30, 6), Cloud(input="x", columns=tuple("abcdef")))
+    places, axes, note = placed(torch.randn(30, 6), tuple("abcdef"))
     assert places.shape == (30, 3) and axes == ["PC1", "PC2", "PC3"] and "first three principal components" in note
-    places, axes, note = placed(torch.ones(3, 1), Cloud(input="x", columns=("x",)))
+    places, axes, note = placed(torch.ones(3, 1), ("x",))
     assert places.tolist() == [[1, 0]] * 3 and note is None
 
 
@@ -285,7 +291,8 @@ def test_other_names_of_nodes_are_shown_to_move_along():
 def test_stills(tmp_path):
     figure = still(scene_of(set_transformer(points=5, seeds=3), {"x": points_of(12)}), title="a set")
     assert [len(axis.collections) for axis in figure.axes] == [1] * 6  # three layers of two heads
-    assert [text.get_text() for text in figure.legends[0].texts] == [f"inducing·point·or·seed·{k}" for k in range(5)]
+    assert figure.legends[0].get_title().get_text() == "inducing point or seed"
+    assert [text.get_text() for text in figure.legends[0].texts] == list("01234")
     save(figure, tmp_path / "set.png")
     figure = still(scene_of(graph_net(), {"x": torch.randn(5, 4), "edges": SMALL}))
     strong = [patch.get_linewidth() for patch in figure.axes[0].patches]
@@ -309,7 +316,7 @@ def test_another_file_and_another_node():
     assert [name for name, can in live.show({})["live"].items() if can is True] == ["file", "silence"]
     data = live.show({"file": data_url(b"x,y,z\n1,2,3\n4,5,6\n"), "silence": [[0, 1]]})
     assert data["views"][0]["count"] == 2 and data["silenced"] == [[0, 1]]
-    for file, words in ((b"1,2\n", "takes rows of 3 numbers, got an array"), (b"1,2,x", "line 1: 'x' is no number")):
+    for file, words in ((b"1,2\n", "takes things of 3 numbers, got 2"), (b"1,2,x", "line 1 of the file has 'x' where")):
         with pytest.raises(ValueError, match=words):
             live.show({"file": data_url(file)})
     with pytest.raises(ValueError, match="only a graph can be drawn around a node"):

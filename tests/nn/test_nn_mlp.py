@@ -127,3 +127,17 @@ def test_relu2_gradient_is_smooth_at_zero():
     x = torch.tensor([-1.0, 0.0, 2.0], requires_grad=True)
     ACTIVATIONS["relu2"](x).sum().backward()
     torch.testing.assert_close(x.grad, torch.tensor([0.0, 0.0, 4.0]))
+
+
+def test_many_tokens_go_through_in_pieces_when_nobody_wants_a_gradient():
+    """The same numbers either way, and whoever listens hears one call."""
+    mlp = MLP(32, 256)
+    x, calls = torch.randn(3, 4096, 32), []
+    assert mlp.in_pieces(x) is False  # a gradient may be wanted
+    true = mlp(x)
+    with torch.no_grad():
+        assert mlp.in_pieces(x) and not mlp.in_pieces(x[:, :64])
+        torch.testing.assert_close(mlp(x), true)
+        mlp.up.register_forward_hook(lambda module, given, out: calls.append(out.shape))
+        assert torch.equal(mlp(x), true)
+    assert calls == [(3, 4096, 256)]

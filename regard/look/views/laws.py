@@ -88,7 +88,7 @@ def families(model: nn.Module, given: Given) -> Iterator[tuple[str, str, list[El
             elements = [Element(f"{k} places on", replace(given, inputs=inputs), None) for k, inputs in shifted]
             yield "shift the places", SHIFTED, elements
     elif given.kind == "image" and given.grid is not None:
-        pixels = given.inputs["pixel_values"]
+        pixels = given.inputs[given.pixels]
         step = pixels.shape[-1] // given.grid[1]
         rolled = {f"{k} patch{'es' * (k > 1)} to the right": pixels.roll(k * step, -1) for k in range(1, min(4, given.grid[1]))}
         yield "roll the picture", ROLLED, of_pictures(given, rolled)
@@ -140,7 +140,7 @@ def swapped(n: int, i: int, j: int) -> tuple[str, list[int]]:
 
 
 def of_pictures(given: Given, moved: Mapping[str, Tensor]) -> list[Element]:
-    return [Element(label, replace(given, inputs=given.inputs | {"pixel_values": x}), None) for label, x in moved.items()]
+    return [Element(label, replace(given, inputs=given.inputs | {given.pixels: x}), None) for label, x in moved.items()]
 
 
 def output(model: nn.Module, given: Given) -> Tensor | None:

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from regard.given import Cloud, Given
+from regard.given import Given
 from regard.look import pack
 from regard.look.closed import OfThings
 from regard.look.contribution import tensor_of
@@ -39,14 +39,14 @@ def points(model: nn.Module, seen: Sequence[Entry], out: Any, given: Given) -> d
     """The view, or None for what is no set of things."""
     if given.cloud is None:
         return None
-    x: Tensor = given.inputs[given.cloud.input][0].detach().float().cpu()
+    x = given.cloud.rows.float()
     n = len(x)
     heard = [(entry, role) for entry in seen if (role := role_of(model, entry, n)) is not None]
     measures, doubt = ([], None) if heard else without_attention(model, out, given)
     each = sum(len(entry.heads) * role.few for entry, role in heard if entry.proved)
     count = min(n, MOST_POINTS, max(1, MOST_NUMBERS // max(1, each)))
     shown = torch.linspace(0, n - 1, count).round().long()
-    places, axes, drawn = placed(x, given.cloud)
+    places, axes, drawn = placed(x, given.cloud.columns)
     few = f"{count:,} of {n:,} points are drawn, evenly taken; weights are those among all of them." if count < n else None
     return {
         "view": "points",
@@ -62,16 +62,16 @@ def points(model: nn.Module, seen: Sequence[Entry], out: Any, given: Given) -> d
     }
 
 
-def placed(x: Tensor, cloud: Cloud) -> tuple[Tensor, list[str], str | None]:
+def placed(x: Tensor, columns: Sequence[str]) -> tuple[Tensor, list[str], str | None]:
     """Where points are drawn, what the axes are called, and what to say about it.   n d -> n 2 or n 3"""
-    names = [column.lower() for column in cloud.columns]
+    names = [column.lower() for column in columns]
     chosen = [names.index(axis) for axis in "xyz" if axis in names]
     if len(chosen) >= 2:
-        return x[:, chosen], [cloud.columns[i] for i in chosen], None
+        return x[:, chosen], [columns[i] for i in chosen], None
     if x.shape[1] == 1:
-        return torch.cat((x, torch.zeros_like(x)), 1), [cloud.columns[0], ""], None
+        return torch.cat((x, torch.zeros_like(x)), 1), [columns[0], ""], None
     if x.shape[1] <= 3:
-        return x, list(cloud.columns), None
+        return x, list(columns), None
     flat, shares = principal(x, 3)
     said = f"A point has {x.shape[1]} numbers; it is drawn by the first three principal components of all points"
     return flat, [f"PC{i}" for i in (1, 2, 3)], f"{said}, which hold {float(shares.sum()):.0%} of their variance."
@@ -88,8 +88,12 @@ class Role(NamedTuple):
     few: int  # how many there are
 
     @property
+    def called(self) -> str:
+        return PLURALS.get(self.what, f"{self.what}s")
+
+    @property
     def title(self) -> str:
-        few = f"one {self.what}" if self.few == 1 else f"{self.few} {PLURALS.get(self.what, self.what + 's')}"
+        few = f"one {self.what}" if self.few == 1 else f"{self.few} {self.called}"
         looking = f"{few} look{'s' * (self.few == 1)} at the points"
         return {"among": "points look at points", "asked": looking, "asks": f"points look at {few}"}[self.kind]
 
@@ -117,6 +121,14 @@ def role_of(model: nn.Module, entry: Entry, n: int) -> Role | None:
     return None
 
 
+def names_of_few(model: nn.Module, seen: Sequence[Entry], given: Given) -> dict[tuple[int, int], str]:
+    """What those are called that look at points or are looked at by them, by layer and call."""
+    if given.cloud is None:
+        return {}
+    roles = {(entry.layer, entry.call): role_of(model, entry, len(given.cloud.rows)) for entry in seen}
+    return {place: role.called for place, role in roles.items() if role is not None and role.kind != "among"}
+
+
 def layer(entry: Entry, role: Role, shown: Tensor) -> dict[str, Any]:
     found: dict[str, Any] = {
         "layer": entry.layer,
@@ -135,13 +147,8 @@ def layer(entry: Entry, role: Role, shown: Tensor) -> dict[str, Any]:
         "weights": None,
     }
     if entry.proved:
-        found |= scaled(weights_of(entry, role)[..., shown.to(entry_device(entry))])
+        found |= scaled(weights_of(entry, role).cpu()[..., shown])
     return found
-
-
-def entry_device(entry: Entry) -> torch.device:
-    assert entry.out is not None
-    return entry.out.device
 
 
 def weights_of(entry: Entry, role: Role) -> Tensor:
@@ -156,7 +163,7 @@ def scaled(weights: Tensor) -> dict[str, Any]:
     """In half precision, as parts of the largest: the weights of many points are all small."""
     scale = float(weights.max()) / 60_000 if weights.numel() else 0.0
     scale = scale or 1.0
-    return {"scale": scale, "weights": pack.packed((weights.float() / scale).cpu().numpy().astype(np.float16))}
+    return {"scale": scale, "weights": pack.packed((weights.float() / scale).numpy().astype(np.float16))}
 
 
 # ---- models without attention

@@ -10,7 +10,7 @@ function liveInput(page) {
   const text = box("text", "Type something to look at");
   const target = box("target text", "What it becomes");
   const file = make("input", { type: "file", accept: "image/*", "aria-label": "picture" });
-  const numbers = make("input", { type: "file", accept: ".npy,.npz,.csv", "aria-label": "file" });
+  const numbers = make("input", { type: "file", accept: ".npy,.npz,.csv,.ply,.off", "aria-label": "file" });
   const run = make("button", { type: "submit", class: "run" }, "Run");
   const state = make("p", { class: "state", role: "status" });
   const error = make("p", { class: "error", role: "alert", hidden: true });
@@ -18,7 +18,7 @@ function liveInput(page) {
   const element = make("form", { class: "asked live", "aria-label": "input" },
     live.text ? text : null, live.target ? target : null,
     live.image ? make("label", { class: "picture-file" }, "Picture ", file) : null,
-    live.file ? make("label", { class: "picture-file" }, "Another one, from a file (.npy, .npz, .csv) ", numbers) : null,
+    live.file ? make("label", { class: "picture-file" }, "Another one, from a file (.npy, .npz, .csv, .ply, .off) ", numbers) : null,
     make("div", { class: "controls" }, run, make("span", { class: "hint" }, "Ctrl + Enter"), state), error, chips);
   // what is shown was asked so; the next question differs from it in what was changed
   const written = ({ text: a, target: b }) => ({ text: live.text ? a ?? "" : null, target: live.target ? b ?? "" : null });

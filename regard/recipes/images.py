@@ -1,0 +1,155 @@
+"""Images: a folder of pictures, idx files, arrays or a table of paths, and six kinds of networks that tell them apart."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from regard.data.albums import album
+from regard.data.augment import AugmentConfig
+from regard.data.images import LARGEST_SIDE, ImagesConfig, chosen
+from regard.models.convnets import DenseNetConfig, LeNetConfig, ResNetConfig
+from regard.models.groupcnn import GroupCNNConfig
+from regard.models.images import ViTConfig
+from regard.models.windows import SwinConfig
+from regard.recipes.find import choose, path_of
+from regard.run import TrainConfig
+
+HELP = {
+    "--data PATH": "a folder with one folder a class, idx files, .npz, or a .csv of paths; without it: digits of scikit-learn",
+    "--model KIND": "vit, swin, lenet, resnet, densenet or groupcnn (which knows what a quarter turn does)",
+}
+OWN = frozenset({"classes", "colours", "size", "dropout"})
+
+DIGITS = 8  # the side of the digits that come with scikit-learn
+UNKNOWN = 2  # stands for a number that follows from the data
+
+
+@dataclass(frozen=True, kw_only=True)
+class ViTRecipe:
+    """A Vision Transformer: patches that attend to each other."""
+
+    data: ImagesConfig
+    model: ViTConfig
+    train: TrainConfig
+
+
+@dataclass(frozen=True, kw_only=True)
+class SwinRecipe:
+    """Swin: patches that attend within windows, which shift from block to block."""
+
+    data: ImagesConfig
+    model: SwinConfig
+    train: TrainConfig
+
+
+@dataclass(frozen=True, kw_only=True)
+class LeNetRecipe:
+    """LeNet: two convolutions and two linear maps."""
+
+    data: ImagesConfig
+    model: LeNetConfig
+    train: TrainConfig
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResNetRecipe:
+    """A residual network of convolutions."""
+
+    data: ImagesConfig
+    model: ResNetConfig
+    train: TrainConfig
+
+
+@dataclass(frozen=True, kw_only=True)
+class DenseNetRecipe:
+    """A DenseNet: every layer sees all layers before it."""
+
+    data: ImagesConfig
+    model: DenseNetConfig
+    train: TrainConfig
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupCNNRecipe:
+    """A group convolutional network: what it says does not change when the picture makes a quarter turn."""
+
+    data: ImagesConfig
+    model: GroupCNNConfig
+    train: TrainConfig
+
+
+KINDS: dict[str, type[Any]] = {
+    "vit": ViTRecipe, "swin": SwinRecipe, "lenet": LeNetRecipe, "resnet": ResNetRecipe, "densenet": DenseNetRecipe,
+    "groupcnn": GroupCNNRecipe,
+}
+
+
+def recipe(data: Any = None, kind: str | None = None) -> Any:
+    """A ViT, unless another kind is asked for, sized for the pictures that are there."""
+    path, kind = path_of(data, "images"), kind or "vit"
+    choose("kind of model for images", kind, tuple(KINDS))
+    # (a small move is right for every picture; what mirrors and turns do to a label only its owner knows)
+    changes = AugmentConfig(crop=0.125, turn=10, zoom=0.1) if path is None else AugmentConfig(crop=0.1)
+    pictures = ImagesConfig(path=path, augment=changes)
+    return KINDS[kind](data=pictures, model=MODELS[kind](side_of(pictures)), train=train_of(kind, path))
+
+
+def side_of(pictures: ImagesConfig) -> int:
+    """Of the pictures as they will be; a table may have columns of other names, which are not known yet."""
+    if pictures.path is None:
+        return DIGITS
+    try:
+        return chosen(album(pictures.path), pictures)[0]
+    except ValueError:
+        return LARGEST_SIDE
+
+
+def vit(side: int) -> ViTConfig:
+    """Patches so large that there are seven or more in a row, if they can be."""
+    wide = side > 32
+    size: dict[str, Any] = {"dim": 192, "depth": 8, "heads": 6} if wide else {"dim": 128, "depth": 6, "heads": 4}
+    return ViTConfig(classes=UNKNOWN, size=side, patch=patch_of(side), position="rotary", pool="mean", **size)
+
+
+def swin(side: int) -> SwinConfig:
+    """Stages as long as a window still fits."""
+    patch = next(each for each in range(max(1, side // 14), 0, -1) if side % each == 0)
+    stages = 3 if side // patch >= 28 else 2
+    window = 7 if side // patch % 7 == 0 else 4
+    heads = tuple(2 * 2**i for i in range(stages))
+    return SwinConfig(classes=UNKNOWN, size=side, patch=patch, dim=64, depths=(2,) * stages, heads=heads, window=window)
+
+
+def groupcnn(side: int) -> GroupCNNConfig:
+    """The network of the paper for digits of 28 × 28; smaller pictures have fewer layers, and keep their border."""
+    if side >= 28:
+        return GroupCNNConfig(classes=UNKNOWN, size=side)
+    return GroupCNNConfig(classes=UNKNOWN, size=side, depth=5, last=1, halve=(2,) if side >= 12 else (), padding="zeros")
+
+
+def patch_of(side: int) -> int:
+    divisors = [each for each in range(side // 4, 0, -1) if side % each == 0] or [1]
+    many = [each for each in divisors if each > 1 and side // each >= 7]
+    return many[0] if many else divisors[0]
+
+
+MODELS: dict[str, Callable[[int], Any]] = {
+    "vit": vit,
+    "swin": swin,
+    "lenet": lambda side: LeNetConfig(classes=UNKNOWN, size=side),
+    "resnet": lambda side: ResNetConfig(classes=UNKNOWN, size=side),
+    "densenet": lambda side: DenseNetConfig(classes=UNKNOWN, size=side),
+    "groupcnn": groupcnn,
+}
+
+
+def train_of(kind: str, path: str | None) -> TrainConfig:
+    minutes = 1.5 if path is None else 10.0
+    return TrainConfig(minutes=minutes, batch=64, lr=0.01 if kind in ("vit", "swin") else 0.02)
+
+
+def class_of(config: Mapping[str, Any]) -> type[Any]:
+    """The recipe of a run with this config.json."""
+    return KINDS[str(config["kind"])]

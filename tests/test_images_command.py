@@ -1,0 +1,161 @@
+"""Images in one command: train on folders, digits and arrays, resume, check, predict, look."""
+
+import json
+import re
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from regard import cli, verbs
+from regard.jobs import images as job
+from regard.recipes.find import find_recipe
+from regard.recipes.images import KINDS, patch_of
+from regard.run import Run, load_model
+from regard.targets import open_target
+from regard.training.progress import Observer
+
+SMALL = {
+    "vit": {"model.dim": 16, "model.depth": 1, "model.heads": 2},
+    "swin": {"model.dim": 16, "model.depths": (2, 2), "model.heads": (2, 2)},
+    "lenet": {"model.widths": (4, 4), "model.hidden": 8},
+    "resnet": {"model.width": 4, "model.blocks": (1, 1)},
+    "densenet": {"model.growth": 2, "model.blocks": (1, 1)},
+    "groupcnn": {"model.hidden": 2, "model.depth": 3, "model.halve": ()},
+}
+
+
+@pytest.fixture
+def everything():
+    """For the test of what a run ends with: the curves, the laws, the report."""
+
+
+@pytest.fixture(autouse=True)
+def in_a_folder_of_its_own(tmp_path, monkeypatch, request):
+    if "everything" not in request.fixturenames:
+        for name in ("curves", "write_laws", "write_report", "write_confusion"):
+            monkeypatch.setattr(verbs, name, lambda *what: None)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("REGARD_CACHE", str(tmp_path / "cache"))
+    monkeypatch.delenv("REGARD_BUDGET", raising=False)
+
+
+@pytest.fixture
+def pictures(tmp_path):
+    """Bright and dark ones of 12 × 12, one of them damaged."""
+    draw = np.random.default_rng(0)
+    for i in range(24):
+        place = tmp_path / "pictures" / ("bright" if i % 2 else "dark")
+        place.mkdir(parents=True, exist_ok=True)
+        light = draw.integers(120, 255, (12, 12)) if i % 2 else draw.integers(0, 120, (12, 12))
+        Image.fromarray(light.astype(np.uint8)).save(place / f"{i:02}.png")
+    (tmp_path / "pictures" / "dark" / "bad.png").write_text("no picture")
+    return "pictures"
+
+
+class Heard(Observer):
+    def __init__(self):
+        self.notes, self.test = [], None
+
+    def noted(self, text):
+        self.notes.append(text)
+
+    def tested(self, measures):
+        self.test = measures
+
+
+def trained(data, model="vit", out="run", steps=3, **options):
+    heard = Heard()
+    how = SMALL[model] | {"train.batch": 8, "train.evaluate_every": 1000} | options
+    return verbs.train("images", data=data, model=model, out=out, steps=steps, options=how, observers=[heard]), heard
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_kind_trains_on_a_folder_and_predicts_what_it_computes(pictures, kind):
+    run, heard = trained(pictures, kind)
+    assert run.config["kind"] == kind and run.config["model"]["classes"] == 2 and run.config["model"]["size"] == 12
+    assert [note for note in heard.notes if "bad.png is no picture that can be read" in note]
+    answer = verbs.predict("run", ["pictures/bright/01.png"])[0]
+    pixels = torch.from_numpy(np.asarray(Image.open("pictures/bright/01.png")).copy())[None, None].float() / 255
+    about = run.config["corpus"]
+    with torch.no_grad():
+        shares = load_model(run)((pixels - about["mean"][0]) / about["deviation"][0]).softmax(-1)[0]
+    assert answer.labels == pytest.approx({label: float(shares[i]) for i, label in enumerate(about["labels"])}, abs=1e-5)
+
+
+def test_it_learns_and_the_command_line_says_so(pictures, capsys, everything):
+    words = [word for name, value in SMALL["vit"].items() for word in (f"--{name}", str(value))]
+    words += ["--train.steps", "40", "--train.batch", "8"]
+    code = cli.main(["train", "images", "--data", pictures, "--out", "mine", *words])
+    out = capsys.readouterr().out
+    assert code == 0 and "note: left out: " in out
+    assert out.splitlines()[-1] == "next: regard predict mine picture.png"
+    last = [event for event in Run.open("mine").metrics() if event["event"] == "validation"][-1]
+    assert last["accuracy"] == 1.0
+    names = {path.name for path in Run.open("mine").path.iterdir()}
+    assert {"confusion.png", "confusion.json", "curves.png", "laws.json", "report.html", "model.safetensors"} <= names
+    assert json.loads((Run.open("mine").path / "laws.json").read_text())["ok"] is True
+    assert cli.main(["predict", "mine", "pictures/bright/01.png", "pictures/dark/00.png", "--json"]) == 0
+    answers = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [next(iter(answer["labels"])) for answer in answers] == ["bright", "dark"]
+    assert cli.main(["look", "mine", "--input", "pictures/dark/00.png", "--out", "page.html"]) == 0
+    assert re.search(r'"view": ?"image"', Path("page.html").read_text())
+
+
+def test_digits_have_a_test_split_that_is_looked_at_once(monkeypatch):
+    run, heard = trained(None, steps=2)
+    assert set(heard.test) == {"loss", "accuracy"} and run.config["test"] == heard.test
+    assert run.config["corpus"]["test"] == 359 and run.config["corpus"]["train"] + run.config["corpus"]["validation"] == 1438
+
+
+def test_stopped_and_resumed_equals_never_stopped(pictures):
+    how = {"data.augment.flip": True, "data.augment.mixup": 0.5, "data.augment.turn": 20.0}
+    trained(pictures, out="whole", steps=6, **{"train.decay": 0.0, **how})
+    trained(pictures, out="cut", steps=3, **{"train.decay": 0.0, **how})
+    verbs.train("images", out="cut", resume=True, steps=6, observers=[])
+    losses = [[event["loss"] for event in Run.open(out).metrics() if event["event"] == "step"] for out in ("cut", "whole")]
+    assert losses[0] == losses[1] and len(losses[0]) == 6
+
+
+def test_rare_classes_may_count_more(pictures):
+    recipe = verbs.changed(find_recipe("images", pictures), {**SMALL["vit"], "data.balanced": True, "train.steps": 1})
+    task = verbs.prepared("images", recipe, verbs.Reading(cache=verbs.cache_folder())).task
+    assert task.weights is not None and task.weights.tolist() == pytest.approx([1.0, 1.0])
+    assert job.task_of(recipe.data, {"labels": ["a", "b"], "mean": [0.0], "deviation": [1.0]}).weights is None
+
+
+def test_a_run_brings_a_picture_of_its_data_to_be_looked_at(pictures):
+    trained(pictures)
+    given = open_target("run").reader.read()
+    assert given.inputs["x"].shape == (1, 1, 12, 12) and given.picture.shape == (3, 12, 12)
+    assert "one of the data" in given.notes[0]
+    assert given.called(0) == "bright" and given.grid == (12 // load_model(Run.open("run")).config.patch,) * 2
+    shutil.rmtree("pictures")
+    assert "was drawn for the purpose" in open_target("run").reader.read().notes[0]
+
+
+@pytest.mark.parametrize("side, patch", [(8, 2), (28, 4), (32, 4), (64, 8), (224, 32), (25, 5), (13, 1)])
+def test_patches_divide_the_picture(side, patch):
+    assert patch_of(side) == patch and side % patch == 0
+
+
+@pytest.mark.parametrize("words, said", [
+    (["--data", "nowhere"], "there is no nowhere; give a folder of pictures"),
+    (["--data", "pictures", "--model", "resnext"], "called 'resnext'; did you mean 'resnet'?"),
+    (["--data", "pictures", "--model.colours", "1"], "--model.colours follows from the data"),
+    (["--data", "pictures", "--data.damaged", "stop"], "bad.png is no picture that can be read"),
+    (["--data", "pictures", "--data.augment.crop", "3"], "--data.augment.crop must be a share from 0 to 1, got 3.0"),
+])
+def test_what_is_wrong_is_one_line(pictures, capsys, words, said):
+    assert cli.main(["train", "images", "--out", "new", "--train.steps", "1", *words]) == 2
+    error = capsys.readouterr().err
+    assert said in error and error.count("\n") == 1
+
+
+def test_a_picture_that_cannot_be_read_is_named(pictures, capsys):
+    trained(pictures)
+    assert cli.main(["predict", "run", "pictures/dark/bad.png"]) == 2
+    assert "pictures/dark/bad.png is no picture that can be read" in capsys.readouterr().err
