@@ -30,6 +30,7 @@ from regard.data.sets import SetsConfig, prepare_sets
 from regard.jobs.job import Reading
 from regard.recipes.find import find_recipe
 from regard.run import Run
+from regard.starts import changed
 from regard.symmetry.actions import Fixed, OnVectors
 from regard.symmetry.groups import Rotations
 from regard.symmetry.symmetrize import Sampled
@@ -83,7 +84,7 @@ def trained(kind: str, options: Mapping[str, Any], *, judged: SetsConfig | None 
 
     judged: other sets than those that are learned from to choose the best weights by.
     """
-    recipe = verbs.changed(find_recipe("sets", None, kind), options)
+    recipe = changed(find_recipe("sets", None, kind), options)
     with tempfile.TemporaryDirectory() as folder:
         job = verbs.prepared("sets", recipe, Reading(cache=Path(folder)))
         source = job.source
