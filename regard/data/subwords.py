@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from regard.data.cuts import cuts
-from regard.data.tokens import BytePieces, Ids, Stream, Tokenizer, half_a_character
+from regard.data.tokens import BytePieces, Ids, Stream, Tokenizer, half_a_character, shown_bytes
 
 _CHUNK = 1 << 13                # characters encoded at once: each token costs about a hundred bytes until it is an id
 _REMEMBERED = 1 << 17           # segments whose ids are kept, some 30 MB
@@ -63,6 +63,9 @@ class Subwords(Tokenizer):
         if self._pieces is not None:
             return b"".join(self._pieces[id] for id in ids).decode("utf-8", "replace")
         return str(self._inner.decode(ids, skip_special_tokens=False))
+
+    def called(self, id: int) -> str:
+        return super().called(id) if self._pieces is None else shown_bytes(self._pieces[id])
 
     def stream(self) -> Stream:
         return _Growing(self) if self._pieces is None else BytePieces(self._pieces)

@@ -70,6 +70,10 @@ class Tokenizer(ABC):
     def stream(self) -> Stream:
         """Decode one id after another."""
 
+    def called(self, id: int) -> str:
+        """One id as it is shown by itself: its text, or, of a part of a character, the bytes."""
+        return self.decode([id])
+
     @abstractmethod
     def unknowns(self, text: str) -> tuple[str, ...]:
         """The different characters or words of a text that are not known, as they come."""
@@ -142,6 +146,9 @@ class Bytes(Tokenizer):
 
     def decode(self, ids: Sequence[int] | Ids) -> str:
         return self._checked(ids).astype(np.uint8).tobytes().decode("utf-8", "replace")
+
+    def called(self, id: int) -> str:
+        return shown_bytes(bytes([id]))
 
     def stream(self) -> Stream:
         return BytePieces([bytes([each]) for each in range(256)])
@@ -342,6 +349,11 @@ class _EachWord(_Each):
         word = bool(self._tokenizer._is_word[id])
         space, self._after_word = " " if word and self._after_word else "", word
         return space + text
+
+
+def shown_bytes(piece: bytes) -> str:
+    """The text of some bytes, with those that are only a part of a character as \\x and two digits."""
+    return piece.decode("utf-8", "backslashreplace")
 
 
 def half_a_character(text: str) -> ValueError | None:

@@ -79,7 +79,7 @@ class OwnText(Reader):
         )
 
     def called(self, id: int) -> str:
-        return self.tokenizer.decode([id]) if id < self.tokenizer.size else MASK
+        return self.tokenizer.called(id) if id < self.tokenizer.size else MASK
 
     def encoded(self, text: str) -> list[int]:
         """Its ids; [mask] hides a token where the model knows how."""

@@ -236,6 +236,15 @@ def test_a_given_tokenizer_is_used_as_it_is_but_never_cuts_or_pads():
     assert "".join([*map(stream.add, ids), stream.rest()]) == "the dogs like [UNK] the worlds"
 
 
+def test_a_part_of_a_character_is_shown_as_its_bytes():
+    for tokenizer in (Bytes(), learn("bpe", ["a dog"], 300)):
+        ids = tokenizer.encode("aé").tolist()
+        assert [tokenizer.called(id) for id in ids] == ["a", r"\xc3", r"\xa9"]
+        assert tokenizer.decode(ids) == "aé"
+    words = learn("words", ["a dog"])
+    assert [words.called(id) for id in words.encode("a dog").tolist()] == ["a", "dog"]
+
+
 def test_special_tokens_of_a_byte_level_tokenizer():
     data = learn_bpe([STORY], 300).to_json()
     data["added_tokens"] = [{"id": 300, "content": "<|end|>", "single_word": False, "lstrip": False, "rstrip": False,
