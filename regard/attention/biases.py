@@ -237,7 +237,8 @@ class Distance(Bias):
         at = (apart * (self.steps / self.farthest)).clamp(0, self.steps).to(self.table.dtype)
         knots = torch.arange(self.steps + 1, dtype=at.dtype, device=at.device)
         share = (1 - (at[..., None] - knots).abs()).clamp_min(0)  # of each knot, 0 for all but two
-        return (share @ self.table).permute(0, 3, 1, 2)
+        # (a table for each row: its gradient is summed within rows first, and so with less rounding than all pairs at once)
+        return (share @ self.table.expand(apart.shape[-2], -1, -1)).permute(0, 3, 1, 2)
 
     def over(self, apart: Tensor) -> Held:
         """The same bias for distances known beforehand, such as steps along edges.   n m or b n m"""
