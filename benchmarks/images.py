@@ -158,7 +158,8 @@ def rotated_tables() -> None:
     )
     if rows["upright"]:
         text += "\n\nTrained on the same pictures upright, right answers on the 50,000 as they were tested:\n\n"
-        text += table(["network", "parameters", "epochs", "upright", "a quarter on", "at any angle", "published"], rows["upright"])
+        headers = ["network", "parameters", "epochs", "upright", "a quarter on", "at any angle", "published"]
+        text += table(headers, rows["upright"])
     keep(RESULTS, "Rotated MNIST", text)
     print(text)
 
