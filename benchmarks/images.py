@@ -155,9 +155,11 @@ def rotated_tables() -> None:
         "angle of its own, uniform over the circle. Seven convolutions, 20 channels (Z2CNN) or 10 in four poses (P4CNN). "
         "Pictures are not changed while training.\n\n"
         + table(["network", "parameters", "epochs", "error", "published"], rows["rotated"])
-        + "\n\nTrained on the same pictures upright, right answers on the 50,000 as they were tested:\n\n"
-        + table(["network", "parameters", "epochs", "upright", "a quarter on", "at any angle", "published"], rows["upright"])
     )
+    if rows["upright"]:
+        text += "\n\nTrained on the same pictures upright, right answers on the 50,000 as they were tested:\n\n"
+        headers = ["network", "parameters", "epochs", "upright", "a quarter on", "at any angle", "published"]
+        text += table(headers, rows["upright"])
     keep(RESULTS, "Rotated MNIST", text)
     print(text)
 
@@ -217,7 +219,7 @@ def speed(args: argparse.Namespace) -> None:
         assert apart < 1e-5, apart
         for what, work in (("forward", forward), ("training step", step)):
             contest = {"regard": work(ours, x, y), "Hugging Face": work(theirs, x, y)}
-            seen = take_turns(contest, seconds=args.seconds)
+            seen = take_turns(contest, seconds=args.seconds, least=5, timer=time.process_time)
             rate = {who: args.batch / took for who, took in seen.items()}
             faster = f"{seen['Hugging Face'] / seen['regard']:.2f} ×"
             rows.append([name, what, f"{rate['regard']:.1f}", f"{rate['Hugging Face']:.1f}", faster, f"{apart:.0e}"])
@@ -228,7 +230,7 @@ def speed(args: argparse.Namespace) -> None:
 def keep_speed(args: argparse.Namespace, rows: list[list[str]]) -> None:
     text = (
         f"`python benchmarks/images.py speed --batch {args.batch}`: 224 × 224, float32, threads: {torch.get_num_threads()}; "
-        "the same weights. Medians of alternating runs.\n\n"
+        "the same weights. Medians of alternating runs, in seconds of the processor.\n\n"
         + table(["model", "work", "regard, images/s", "Hugging Face, images/s", "faster", "largest difference"], rows)
     )
     keep(RESULTS, "Images, speed", text)
@@ -245,7 +247,8 @@ def cost(args: argparse.Namespace) -> None:
     seen: dict[str, list[float]] = {name: [] for name in models}
     for side in SIDES:
         x = torch.randn(1, 3, side, side)
-        found = take_turns({name: forward(model, x, x) for name, model in models.items()}, seconds=args.seconds)
+        contest = {name: forward(model, x, x) for name, model in models.items()}
+        found = take_turns(contest, seconds=args.seconds, timer=time.process_time)
         for name, took in found.items():
             seen[name].append(took)
         print(side, found, flush=True)
@@ -262,7 +265,7 @@ def cost(args: argparse.Namespace) -> None:
     rows = [[str(side), *(f"{seen[name][i]:.3f} s, {seen[name][i] / seen[name][0]:.1f} ×" for name in seen),
              f"{pixels[i] / pixels[0]:.1f} ×"] for i, side in enumerate(SIDES)]
     text = (
-        f"`python benchmarks/images.py cost`: one picture forward, threads: {torch.get_num_threads()}; see images_cost.png.\n\n"
+        "`python benchmarks/images.py cost`: one picture forward, seconds of the processor; see images_cost.png.\n\n"
         + table(["side", *seen, "pixels"], rows)
     )
     keep(RESULTS, "Images, cost by side", text)
