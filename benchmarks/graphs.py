@@ -50,7 +50,7 @@ class Setting:
     first_only: bool = True
     epochs: int = 200
     patience: int | None = None
-    judged_by: str = "loss"  # which validation figure chooses the epoch; the other one decides ties
+    judged_by: str = "loss"  # loss or accuracy of validation chooses the epoch, the other one decides ties; both: see GAT
     published: str = ""
 
 
@@ -58,7 +58,7 @@ SETTINGS = {
     "GCN": Setting({"layer": "gcn", "hidden": 16, "dropout": 0.5}, published="81.5"),
     "GAT": Setting(
         {"layer": "gat", "hidden": 64, "heads": 8, "dropout": 0.6, "activation": "elu"},
-        rate=0.005, first_only=False, epochs=300, patience=100, judged_by="accuracy", published="83.0 ± 0.7",
+        rate=0.005, first_only=False, epochs=1000, patience=100, judged_by="both", published="83.0 ± 0.7",
     ),
     "GraphSAGE, mean": Setting({"layer": "conv", "gather": "mean", "hidden": 64, "dropout": 0.5}, first_only=False),
     "ours: two layers alone, then PageRank": Setting(
@@ -79,6 +79,7 @@ def fit(graphs: Graphs, setting: Setting, seed: int) -> dict[str, float]:
     rows = {name: torch.from_numpy(each) for name, each in graphs.split.items()}
     edges, target = torch.from_numpy(np.ascontiguousarray(graphs.edges)), graphs.target
     best: tuple[float, float] | None = None
+    least, most = float("inf"), 0.0
     found, since = {}, 0
     for _ in range(setting.epochs):
         model.train()
@@ -89,11 +90,17 @@ def fit(graphs: Graphs, setting: Setting, seed: int) -> dict[str, float]:
         with torch.no_grad():
             out = model(graphs.x, edges)
         right = {name: (out[each].argmax(-1) == target[each]).float().mean().item() for name, each in rows.items()}
-        loss = F.cross_entropy(out[rows["validation"]], target[rows["validation"]]).item()
-        figures = (-loss, right["validation"]) if setting.judged_by == "loss" else (right["validation"], -loss)
+        loss, held = F.cross_entropy(out[rows["validation"]], target[rows["validation"]]).item(), right["validation"]
         since += 1
-        if best is None or figures > best:
-            best, since, found = figures, 0, right
+        if setting.judged_by == "both":  # the rule of GAT's authors: both as good as ever to be chosen, either to go on
+            if loss <= least and held >= most:
+                found = right
+            if loss <= least or held >= most:
+                since, least, most = 0, min(least, loss), max(most, held)
+        else:
+            figures = (-loss, held) if setting.judged_by == "loss" else (held, -loss)
+            if best is None or figures > best:
+                best, since, found = figures, 0, right
         if setting.patience is not None and since >= setting.patience:
             break
     return {"validation": found["validation"], "test": found["test"]}
@@ -123,9 +130,9 @@ def cora(options: argparse.Namespace) -> None:
     heads = ["model", "test accuracy, %", "standard error", "published", "validation", "range", "seeds"]
     text = "\n\n".join([
         f"`python benchmarks/graphs.py cora cora.npz --seeds {options.seeds}`: the public split of Cora (140, 500 and 1,000 "
-        "nodes), mean and standard deviation over seeds. GCN and GAT have the settings of their papers, GAT with at most 300 "
-        "epochs. The epoch is chosen by the validation split, as are the settings of ours; the test split is read at the epoch "
-        "that was chosen, and decides nothing.",
+        "nodes), mean and standard deviation over seeds. GCN and GAT have the settings of their papers, GAT its authors' rule "
+        "of when to stop. The epoch is chosen by the validation split, as are the settings of ours; the test split is read at "
+        "the epoch that was chosen, and decides nothing.",
         table(heads, rows),
     ])
     print(text)
