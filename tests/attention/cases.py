@@ -48,7 +48,7 @@ BIASES: dict[str, Callable[[int], Bias | None]] = {
     "relative keys": lambda h: Relative(CHANNELS, reach=6, values=False),
     "buckets": lambda h: Buckets(h, buckets=8, farthest=20),
     "buckets of the past": lambda h: Buckets(h, buckets=8, farthest=20, both_directions=False),
-    "distance": lambda h: Distance(h, farthest=64.0, steps=4),
+    "distance": lambda h: Distance(h, farthest=20.0, steps=4),
 }
 
 
