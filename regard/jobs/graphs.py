@@ -120,12 +120,7 @@ def say(out: Tensor, about: dict[str, Any], called: Iterable[str]) -> list[Answe
         mean, deviation = about["size"]
         numbers = (out[:, 0].double() * deviation + mean).tolist()
         return [Answer(given=name, values={"value": number}) for name, number in zip(called, numbers, strict=True)]
-    shares = out.softmax(-1)
-    orders = shares.argsort(-1, descending=True).tolist()
-    return [
-        Answer(given=name, labels={labels[i]: row[i] for i in order})
-        for name, row, order in zip(called, shares.tolist(), orders, strict=True)
-    ]
+    return [Answer.of_classes(name, shares, labels) for name, shares in zip(called, out.softmax(-1), strict=True)]
 
 
 def then(run: Run) -> str:

@@ -61,12 +61,7 @@ def predict(run: Run, given: Sequence[str]) -> list[Answer]:
     about, data, model = run.config["corpus"], run.section(ImagesConfig, "data"), load_model(run)
     pixels = np.stack([read(path, about["size"], about["channels"], data.fit) for path in given])
     shares = task_of(data, about).answers(model, torch.from_numpy(pixels)).exp()
-    labels = about["labels"]
-    order = shares.argsort(-1, descending=True).tolist()
-    return [
-        Answer(given=path, labels={labels[i]: float(row[i]) for i in best})
-        for path, row, best in zip(given, shares, order, strict=True)
-    ]
+    return [Answer.of_classes(path, row, about["labels"]) for path, row in zip(given, shares, strict=True)]
 
 
 def then(run: Run) -> str:

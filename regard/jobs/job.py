@@ -8,7 +8,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal, Protocol, cast
 
-from torch import nn
+from torch import Tensor, nn
 
 from regard.data.batch import Batch, Source
 from regard.recipes.find import Recipe
@@ -55,6 +55,12 @@ class Answer:
     each: tuple[Answer, ...] = ()  # of its parts: points, nodes, edges
     kind: Literal["text", "file"] | None = None  # what `given` is, where it could be either
     notes: tuple[str, ...] = ()  # what the user should know about the input
+
+    @classmethod
+    def of_classes(cls, given: str, shares: Tensor, labels: Sequence[str]) -> Answer:
+        """Probabilities of classes as an answer.   classes"""
+        order = shares.argsort(descending=True).tolist()
+        return cls(given=given, labels={labels[i]: share for i, share in zip(order, shares[order].tolist(), strict=True)})
 
     def to_json(self) -> dict[str, Any]:
         """For machines; what is empty is left out."""

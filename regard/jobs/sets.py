@@ -85,9 +85,7 @@ def answer(model: nn.Module, form: SetsForm, points: Ids, name: str) -> Answer:
 def say(name: str, out: Tensor, form: SetsForm) -> Answer:
     """Probabilities of classes, the likeliest first, or numbers in their own units."""
     if form.asks == "classes":
-        shares = out.softmax(-1)
-        order = shares.argsort(descending=True).tolist()
-        return Answer(given=name, labels={form.answers[i]: shares[i].item() for i in order})
+        return Answer.of_classes(name, out.softmax(-1), form.answers)
     numbers = out.double().numpy() * np.array(form.target_scale) + np.array(form.target_centre)
     return Answer(given=name, values=dict(zip(form.answers, numbers.tolist(), strict=True)))
 

@@ -83,10 +83,9 @@ def predict(run: Run, given: Sequence[str]) -> list[Answer]:
         text, kind = read(each)
         ids = torch.as_tensor(tokenizer.encode(text).astype("int64"))
         shares: Tensor = model(ids[None, :context]).softmax(-1)[0]
-        order = shares.argsort(descending=True).tolist()
         notes = [unknown_words(tokenizer, text), cut(len(ids), context)]
         known: dict[str, Any] = {"kind": kind, "notes": tuple(f"{each[:40]}: {note}" for note in notes if note)}
-        answers.append(Answer(given=each, labels={labels[i]: shares[i].item() for i in order}, **known))
+        answers.append(replace(Answer.of_classes(each, shares, labels), **known))
     return answers
 
 

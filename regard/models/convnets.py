@@ -15,7 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from regard.models.sequences import check_names, check_whole, seeded
+from regard.models.checks import check_dropout, check_names, check_whole, seeded
 from regard.nn.convolve import Convolution
 from regard.shapes import expect
 from regard.symmetry.groups import Group, Shifts, Trivial
@@ -35,6 +35,7 @@ class ConvNet(nn.Module):
     """What all of them have in common.   b c h w -> b classes"""
 
     config: ConvNetConfig
+    head: nn.Linear
 
     @property
     def symmetry(self) -> Group:
@@ -45,6 +46,13 @@ class ConvNet(nn.Module):
     def roles(self) -> Roles:
         """What each input is, for `check`."""
         return Roles(grid="x")
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head(self.features(x))
+
+    def features(self, x: Tensor) -> Tensor:
+        """What the head reads.   b c h w -> b d"""
+        raise NotImplementedError(f"{type(self).__name__} must define features()")
 
 
 def around(config: ResNetConfig | DenseNetConfig) -> Group:
@@ -68,8 +76,7 @@ class LeNetConfig(ConvNetConfig):
         check_whole(self, "classes", "colours", "size", "hidden")
         if self.size < 4:
             raise ValueError(f"size must be at least 4, got {self.size}: sides are halved twice")
-        if not 0.0 <= self.dropout < 1.0:
-            raise ValueError(f"dropout must be at least 0 and less than 1, got {self.dropout}")
+        check_dropout(self)
 
 
 class LeNet(ConvNet):
@@ -90,9 +97,6 @@ class LeNet(ConvNet):
         self.between = nn.Linear(second * side * side, config.hidden)
         self.head = nn.Linear(config.hidden, config.classes)
         self.dropout = nn.Dropout(config.dropout)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.head(self.features(x))
 
     def features(self, x: Tensor) -> Tensor:
         """What the head reads.   b c h w -> b d"""
@@ -168,9 +172,6 @@ class ResNet(ConvNet):
     @property
     def symmetry(self) -> Group:
         return around(self.config)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.head(self.features(x))
 
     def features(self, x: Tensor) -> Tensor:
         """What the head reads.   b c h w -> b d"""
@@ -253,9 +254,6 @@ class DenseNet(ConvNet):
     @property
     def symmetry(self) -> Group:
         return around(self.config)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.head(self.features(x))
 
     def features(self, x: Tensor) -> Tensor:
         """What the head reads.   b c h w -> b d"""

@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from regard.attention.biases import Bias, Distance
 from regard.attention.mask import Mask
 from regard.attention.masks import Padding
-from regard.models.graphs import answered
-from regard.models.sequences import check_names, check_whole, seeded
+from regard.models.checks import check_dropout, check_names, check_whole, seeded
+from regard.models.graphs import GraphModel, answered
 from regard.nn.block import Pre
 from regard.nn.graph import Graph
 from regard.nn.graph_pool import GraphPool, Pairs, membership
@@ -22,8 +22,6 @@ from regard.nn.node_places import adjacency, returns, spectrum, steps_apart
 from regard.nn.norm import NORMS
 from regard.nn.sparse import Sparse, through
 from regard.shapes import expect
-from regard.symmetry.groups import Group, Permutations
-from regard.symmetry.roles import Roles
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,8 +50,7 @@ class GraphTransformerConfig:
         check_whole(self, "features", "outputs", "dim", "depth", "heads", "farthest", "places")
         if self.dim % self.heads:
             raise ValueError(f"dim must be a multiple of heads, got dim={self.dim} and heads={self.heads}")
-        if not 0.0 <= self.dropout < 1.0:
-            raise ValueError(f"dropout must be at least 0 and less than 1, got {self.dropout}")
+        check_dropout(self)
         if self.attention == "edges" and self.bias != "none":
             raise ValueError("a bias of distance is for attention='full': along edges every distance is 1; use bias='none'")
 
@@ -124,7 +121,7 @@ class Block(nn.Module):
         return out
 
 
-class GraphTransformer(nn.Module):
+class GraphTransformer(GraphModel):
     """Nodes attend to nodes.   n features, 2 e -> n outputs, p outputs or graphs outputs
 
     Relabelling nodes, in the edges too, moves the answers of nodes along, and changes no answer of a pair or of a graph. That
@@ -149,16 +146,6 @@ class GraphTransformer(nn.Module):
             self.head: nn.Module = Pairs(config.dim, config.outputs, ordered=config.ordered)
         else:
             self.head = nn.Linear(config.dim, config.outputs)
-
-    @property
-    def symmetry(self) -> Group:
-        """Any other names of the nodes."""
-        return Permutations()
-
-    @property
-    def roles(self) -> Roles:
-        """What each input is, for `check`."""
-        return Roles(nodes="x", edges="edges")
 
     def forward(
         self,

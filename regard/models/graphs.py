@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.attention.links import sums
-from regard.models.sequences import check_names, check_whole, seeded
+from regard.models.checks import check_names, check_whole, seeded
 from regard.nn.graph import Graph
 from regard.nn.graph_pool import GraphPool, Pairs
 from regard.nn.message import GAT, GCN, Alone, GraphConv
@@ -70,7 +70,21 @@ NORMS_OR_NONE: dict[str, Callable[[int], nn.Module]] = {"none": lambda dim: nn.I
 BETWEEN: dict[str, Callable[[Tensor], Tensor]] = {**ACTIVATIONS, "elu": nn.functional.elu}
 
 
-class GraphNet(nn.Module):
+class GraphModel(nn.Module):
+    """What models of graphs have in common: they do not know what nodes are called."""
+
+    @property
+    def symmetry(self) -> Group:
+        """Any other names of the nodes."""
+        return Permutations()
+
+    @property
+    def roles(self) -> Roles:
+        """What each input is, for `check`."""
+        return Roles(nodes="x", edges="edges")
+
+
+class GraphNet(GraphModel):
     """Nodes hear from their neighbours, layer by layer.   n features, 2 e -> n outputs, p outputs or graphs outputs
 
     Relabelling nodes, in the edges too, moves the answers of nodes along, and changes no answer of a pair or of a graph.
@@ -95,16 +109,6 @@ class GraphNet(nn.Module):
             self.head = nn.Linear(config.hidden, config.outputs)
         elif config.level == "edge":
             self.head = Pairs(config.hidden, config.outputs, ordered=config.ordered)
-
-    @property
-    def symmetry(self) -> Group:
-        """Any other names of the nodes."""
-        return Permutations()
-
-    @property
-    def roles(self) -> Roles:
-        """What each input is, for `check`."""
-        return Roles(nodes="x", edges="edges")
 
     def forward(
         self,

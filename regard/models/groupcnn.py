@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from regard.models.sequences import check_names, check_whole, seeded
+from regard.models.checks import check_dropout, check_names, check_whole, seeded
 from regard.nn.poses import POSES, TURNS, GroupConvolution, PoseNorm, halved, pooled_poses
 from regard.shapes import expect
 from regard.symmetry.groups import Group, Shifts, Trivial, product
@@ -35,8 +35,7 @@ class GroupCNNConfig:
     def __post_init__(self) -> None:
         check_names(self)
         check_whole(self, "classes", "colours", "size", "hidden", "depth", "kernel", "last")
-        if not 0.0 <= self.dropout < 1.0:
-            raise ValueError(f"dropout must be at least 0 and less than 1, got {self.dropout}")
+        check_dropout(self)
         if any(type(i) is not int or not 1 <= i < self.depth for i in self.halve):
             raise ValueError(f"halve names layers from 1 to {self.depth - 1}, got {self.halve}")
         if self.padding != "valid" and not (self.kernel % 2 and self.last % 2):

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.attention.positions import LearnedGrid, Nothing, Position, Rotary, Sinusoidal
-from regard.models.sequences import check_names, check_whole, seeded
+from regard.models.checks import check_dropout, check_heads, check_names, check_position, check_whole, seeded
 from regard.nn.block import Stack
 from regard.nn.patches import PatchEmbedding, grid_places
 from regard.nn.pool import ClassToken, MeanPool
@@ -44,19 +44,9 @@ class ViTConfig:
         check_whole(self, *(["hidden"] if self.hidden is not None else []))
         if type(self.registers) is not int or self.registers < 0:
             raise ValueError(f"registers must be a whole number, 0 or more, got {self.registers!r}")
-        if self.dim % self.heads:
-            fits = self.dim + self.heads - self.dim % self.heads
-            raise ValueError(
-                f"dim must be a multiple of heads, got dim={self.dim} and heads={self.heads}; the next one that fits is {fits}"
-            )
-        if not 0.0 <= self.dropout < 1.0:
-            raise ValueError(f"dropout must be at least 0 and less than 1, got {self.dropout}")
-        try:
-            with torch.device("meta"):
-                POSITIONS[self.position](self)
-        except ValueError as error:
-            sizes = f"dim={self.dim} and heads={self.heads}"
-            raise ValueError(f"position {self.position!r} does not go with {sizes}: {error}") from error
+        check_heads(self)
+        check_dropout(self)
+        check_position(self, POSITIONS)
 
     @property
     def grid(self) -> tuple[int, int]:

@@ -7,10 +7,10 @@ once, in the constructor, and nothing asks for names after that.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import reduce
 from operator import and_
-from typing import Any, ClassVar, Literal, Self, get_args, get_origin, get_type_hints
+from typing import Any, ClassVar, Literal, Self
 
 import torch
 import torch.nn.functional as F
@@ -21,8 +21,9 @@ from regard.attention.cache import Cache, WindowCache
 from regard.attention.mask import Mask
 from regard.attention.masks import Causal, Window
 from regard.attention.positions import Concatenated, Learned, Nothing, Position, Rotary, Sinusoidal
-from regard.config import check_positive, nearest
+from regard.config import check_positive
 from regard.models.caches import Caches
+from regard.models.checks import check_dropout, check_heads, check_names, check_position, check_whole, seeded
 from regard.models.ngrams import NGrams
 from regard.nn.block import Stack
 from regard.nn.embed import TokenEmbedding
@@ -68,21 +69,11 @@ class SequenceConfig:
         check_whole(self, "vocab", "context", "dim", "depth", "heads", "ngrams")
         check_whole(self, *(name for name in ("kv_heads", "hidden", "window") if getattr(self, name) is not None))
         check_positive(self, "base", *(["softcap"] if self.softcap is not None else []))
-        if self.dim % self.heads:
-            fits = self.dim + self.heads - self.dim % self.heads
-            raise ValueError(
-                f"dim must be a multiple of heads, got dim={self.dim} and heads={self.heads}; the next one that fits is {fits}"
-            )
+        check_heads(self)
         if self.kv_heads is not None and self.heads % self.kv_heads:
             raise ValueError(f"kv_heads must divide heads, got kv_heads={self.kv_heads} and heads={self.heads}")
-        if not 0.0 <= self.dropout < 1.0:
-            raise ValueError(f"dropout must be at least 0 and less than 1, got {self.dropout}")
-        try:
-            with torch.device("meta"):
-                POSITIONS[self.position](self)
-        except ValueError as error:
-            sizes = f"dim={self.dim} and heads={self.heads}"
-            raise ValueError(f"position {self.position!r} does not go with {sizes}: {error}") from error
+        check_dropout(self)
+        check_position(self, POSITIONS)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,25 +94,6 @@ class EncoderConfig(SequenceConfig):
         super().__post_init__()
         if self.classes is not None:
             check_whole(self, "classes")
-
-
-def check_names(config: Any) -> None:
-    """Each field that is a Literal holds one of its values."""
-    hints = get_type_hints(type(config))
-    for field in fields(config):
-        known, value = get_args(hints[field.name]), getattr(config, field.name)
-        if get_origin(hints[field.name]) is Literal and value not in known:
-            near = nearest(value, known)
-            hint = f"; did you mean {near!r}?" if near else ""
-            raise ValueError(f"{field.name} must be one of {', '.join(known)}, got {value!r}{hint}")
-
-
-def check_whole(config: Any, *names: str) -> None:
-    """Each named field is a whole number above zero."""
-    for name in names:
-        value = getattr(config, name)
-        if type(value) is not int or value < 1:
-            raise ValueError(f"{name} of {type(config).__name__} must be a whole number above zero, got {value!r}")
 
 
 POSITIONS: dict[str, Callable[[SequenceConfig], Position]] = {
@@ -356,13 +328,6 @@ def step(model: Any, inputs: dict[str, Any], caches: Caches | None) -> tuple[Ten
     """Decoding with a cache, as `check` asks for it."""
     caches = model.caches() if caches is None else caches
     return model(**inputs, caches=caches), caches
-
-
-def seeded(cls: Any, config: Any) -> Any:
-    """A model that is the same every time, without touching the random numbers of others."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
-        return cls(config).eval()
 
 
 def tiny_tokens(vocab: int) -> Tensor:

@@ -16,7 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from regard.models.sequences import check_names, check_whole, seeded
+from regard.models.checks import check_names, check_whole, seeded
 from regard.nn.mlp import ACTIVATIONS
 from regard.nn.padding import cleared
 from regard.nn.sets import POOLS, Induced, Seeds, SetLinear, Towards

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from regard.attention.biases import Offsets
 from regard.attention.masks import Dense, Window
 from regard.attention.places import Side
-from regard.models.sequences import check_names, check_whole, seeded
+from regard.models.checks import check_dropout, check_names, check_whole, seeded
 from regard.nn.attention import Attention
 from regard.nn.mlp import make_mlp
 from regard.nn.norm import LayerNorm
@@ -53,8 +53,7 @@ class SwinConfig:
             dim = self.dim * 2**stage
             if type(depth) is not int or depth < 1 or type(heads) is not int or heads < 1 or dim % heads:
                 raise ValueError(f"stage {stage} is {dim} wide, which {heads} heads must divide, and has blocks, got {depth}")
-        if not 0.0 <= self.dropout < 1.0:
-            raise ValueError(f"dropout must be at least 0 and less than 1, got {self.dropout}")
+        check_dropout(self)
 
 
 # ---- windows

@@ -6,10 +6,10 @@ import pytest
 import torch
 
 from regard.config import from_json, to_json
+from regard.models.checks import seeded
 from regard.models.convnets import DenseNet, DenseNetConfig, LeNet, LeNetConfig, ResNet, ResNetConfig
 from regard.models.groupcnn import GroupCNN, GroupCNNConfig
 from regard.models.images import ViT, ViTConfig
-from regard.models.sequences import seeded
 from regard.models.windows import Swin, SwinConfig
 from regard.symmetry.check import check
 from regard.symmetry.groups import Permutations, Reflections, Rotations, Shifts, Trivial, product

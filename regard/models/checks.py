@@ -1,0 +1,62 @@
+"""What configurations of models must hold, each with its words for what does not; and a model that is the same every time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+import torch
+
+from regard.config import nearest
+
+
+def check_names(config: Any) -> None:
+    """Each field that is a Literal holds one of its values."""
+    hints = get_type_hints(type(config))
+    for field in fields(config):
+        known, value = get_args(hints[field.name]), getattr(config, field.name)
+        if get_origin(hints[field.name]) is Literal and value not in known:
+            near = nearest(value, known)
+            hint = f"; did you mean {near!r}?" if near else ""
+            raise ValueError(f"{field.name} must be one of {', '.join(known)}, got {value!r}{hint}")
+
+
+def check_whole(config: Any, *names: str) -> None:
+    """Each named field is a whole number above zero."""
+    for name in names:
+        value = getattr(config, name)
+        if type(value) is not int or value < 1:
+            raise ValueError(f"{name} of {type(config).__name__} must be a whole number above zero, got {value!r}")
+
+
+def check_dropout(config: Any) -> None:
+    """Its dropout is a share, and not all."""
+    if not 0.0 <= config.dropout < 1.0:
+        raise ValueError(f"dropout must be at least 0 and less than 1, got {config.dropout}")
+
+
+def check_heads(config: Any) -> None:
+    """Its width can be divided among its heads."""
+    if config.dim % config.heads:
+        fits = config.dim + config.heads - config.dim % config.heads
+        raise ValueError(
+            f"dim must be a multiple of heads, got dim={config.dim} and heads={config.heads}; the next one that fits is {fits}"
+        )
+
+
+def check_position(config: Any, positions: Mapping[str, Callable[[Any], Any]]) -> None:
+    """Its position, made by a table of them, goes with its sizes."""
+    try:
+        with torch.device("meta"):
+            positions[config.position](config)
+    except ValueError as error:
+        sizes = f"dim={config.dim} and heads={config.heads}"
+        raise ValueError(f"position {config.position!r} does not go with {sizes}: {error}") from error
+
+
+def seeded(cls: Any, config: Any) -> Any:
+    """A model that is the same every time, without touching the random numbers of others."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        return cls(config).eval()
