@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from regard.attention import tap
+from regard.attention.dropout import dropped
 from regard.attention.edges import Edges
 from regard.attention.kernels.precision import HALF
 from regard.attention.kernels.reference import heads_of
@@ -51,7 +52,7 @@ def dense(scores: Tensor, v: Tensor, mask: Mask | None, dropout: float) -> Tenso
         if unseen is not None and unseen.shape[1] == 1:  # 0 · NaN is NaN, so what nobody may see is cleared
             v = v.masked_fill(unseen[..., None], 0)
     weights = mixing(scores, mask)
-    weights = torch.dropout(weights, dropout, train=True) if dropout else weights
+    weights = dropped(weights, dropout) if dropout else weights
     return weights.to(v.dtype) @ heads_of(v, h)
 
 
@@ -75,7 +76,7 @@ def along(scores: Tensor, v: Tensor, mask: Mask | None, dropout: float) -> Tenso
     mask.fits(b, h, m, m)
     links = mask.links(m, m, v.device, once=False)
     weights = portions(scores.flatten(0, 1)[:, links.order].to(wide(v.dtype)), links)
-    weights = torch.dropout(weights, dropout, train=True) if dropout else weights
+    weights = dropped(weights, dropout) if dropout else weights
     values = heads_of(v, h).flatten(0, 1)
     return sums(weights, values.to(weights.dtype), links).unflatten(0, (b, h)).to(v.dtype)
 

@@ -15,6 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from regard.attention.dropout import Dropout
 from regard.models.checks import check_dropout, check_names, check_whole, seeded
 from regard.nn.convolve import Convolution
 from regard.shapes import expect
@@ -96,7 +97,7 @@ class LeNet(ConvNet):
         side = config.size // 2 // 2
         self.between = nn.Linear(second * side * side, config.hidden)
         self.head = nn.Linear(config.hidden, config.classes)
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
 
     def features(self, x: Tensor) -> Tensor:
         """What the head reads.   b c h w -> b d"""

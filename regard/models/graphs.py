@@ -20,7 +20,7 @@ from regard.nn.graph_pool import GraphPool, Pairs
 from regard.nn.message import GAT, GCN, Alone, GraphConv
 from regard.nn.mlp import ACTIVATIONS
 from regard.nn.norm import NORMS
-from regard.nn.sparse import Sparse, dropped
+from regard.nn.sparse import Sparse, thinned
 from regard.shapes import expect
 from regard.symmetry.groups import Group, Permutations
 from regard.symmetry.roles import Roles
@@ -126,7 +126,7 @@ class GraphNet(GraphModel):
         graph = Graph.of(edges, n)
         h: Any = x if x.layout is torch.strided else Sparse.of(x)
         for i, layer in enumerate(self.layers):
-            y = layer(dropped(h, self.config.dropout, self.training), graph)
+            y = layer(thinned(h, self.config.dropout, self.training), graph)
             if i < len(self.norms):
                 y = BETWEEN[self.config.activation](self.norms[i](y))
                 y = h + y if self.config.residual and y.shape == h.shape else y

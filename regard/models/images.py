@@ -9,6 +9,7 @@ from typing import Any, Literal, Self
 import torch
 from torch import Tensor, nn
 
+from regard.attention.dropout import Dropout
 from regard.attention.positions import LearnedGrid, Nothing, Position, Rotary, Sinusoidal
 from regard.models.checks import check_dropout, check_heads, check_names, check_position, check_whole, seeded
 from regard.nn.block import Stack
@@ -77,7 +78,7 @@ class ViT(nn.Module):
         self.config = config
         self.embed = PatchEmbedding(config.colours, config.patch, config.dim)
         self.position = POSITIONS[config.position](config)
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
         self.registers = nn.Parameter(torch.randn(config.registers, config.dim) * 0.02) if config.registers else None
         self.pool = ClassToken(config.dim) if config.pool == "class" else MeanPool()
         turning = self.position if self.position.turns else None  # what is added to patches is added once, before the blocks

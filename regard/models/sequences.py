@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from regard.attention.biases import ALiBi, Bias, Buckets, Relative
 from regard.attention.cache import Cache, WindowCache
+from regard.attention.dropout import Dropout
 from regard.attention.mask import Mask
 from regard.attention.masks import Causal, Window
 from regard.attention.positions import Concatenated, Learned, Nothing, Position, Rotary, Sinusoidal
@@ -122,7 +123,7 @@ class Entrance(Position):
 
     def __init__(self, position: Position, norm: nn.Module, dropout: float) -> None:
         super().__init__()
-        self.of, self.norm, self.dropout = position, norm, nn.Dropout(dropout)
+        self.of, self.norm, self.dropout = position, norm, Dropout(dropout)
         self.keeps, self.widens, self.turns = position.keeps, position.widens, position.turns
 
     def place(self, x: Tensor, where: Tensor | None = None, first: int = 0) -> Tensor:

@@ -16,6 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.attention.biases import Offsets
+from regard.attention.dropout import Dropout
 from regard.attention.masks import Dense, Window
 from regard.attention.places import Side
 from regard.models.checks import check_dropout, check_names, check_whole, seeded
@@ -137,7 +138,7 @@ class WindowBlock(nn.Module):
         self.attention = Attention(dim, heads, dropout=config.dropout)
         self.bias = Offsets(heads, reach=config.window - 1)
         self.mlp = make_mlp(config.mlp, dim, config.ratio * dim, config.dropout)
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
 
     def forward(self, x: Tensor, grid: tuple[int, int]) -> Tensor:
         found = windows if torch.compiler.is_compiling() else known_windows  # a tracer does not look into what is kept
@@ -193,7 +194,7 @@ class Swin(nn.Module):
         self.config = config
         self.embed = PatchEmbedding(config.colours, config.patch, config.dim)
         self.embed_norm = LayerNorm(config.dim)
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
         self.stages = nn.ModuleList(
             nn.ModuleList(
                 WindowBlock(config, config.dim * 2**stage, heads, 0 if i % 2 == 0 else config.window // 2) for i in range(depth)

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from regard.attention.biases import Bias
 from regard.attention.cache import Cache
+from regard.attention.dropout import Dropout
 from regard.attention.mask import Mask
 from regard.attention.positions import Nothing, Position
 from regard.nn.attention import Attention
@@ -23,7 +24,7 @@ class Pre(nn.Module):
 
     def __init__(self, norm: nn.Module, f: nn.Module, dropout: float) -> None:
         super().__init__()
-        self.norm, self.f, self.dropout = norm, f, nn.Dropout(dropout)
+        self.norm, self.f, self.dropout = norm, f, Dropout(dropout)
 
     def forward(self, x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         return x + self.dropout(self.f(self.norm(x), *args, **kwargs))
@@ -34,7 +35,7 @@ class Post(nn.Module):
 
     def __init__(self, norm: nn.Module, f: nn.Module, dropout: float, alpha: float = 1.0) -> None:
         super().__init__()
-        self.norm, self.f, self.dropout, self.alpha = norm, f, nn.Dropout(dropout), alpha
+        self.norm, self.f, self.dropout, self.alpha = norm, f, Dropout(dropout), alpha
 
     def forward(self, x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         return self.norm(self.alpha * x + self.dropout(self.f(x, *args, **kwargs)))

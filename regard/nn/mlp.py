@@ -10,6 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from regard.attention.dropout import Dropout
 from regard.shapes import expect
 
 
@@ -72,7 +73,7 @@ class MLP(nn.Module):
         self.activation = activation
         self.up = nn.Linear(dim, self.hidden, bias=bias)
         self.down = nn.Linear(self.hidden, dim, bias=bias)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def forward(self, x: Tensor) -> Tensor:
         expect(x, "... d", name="x", d=self.dim)
@@ -108,7 +109,7 @@ class SwiGLU(nn.Module):
         self.gate = nn.Linear(dim, self.hidden, bias=bias)
         self.up = nn.Linear(dim, self.hidden, bias=bias)
         self.down = nn.Linear(self.hidden, dim, bias=bias)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def forward(self, x: Tensor) -> Tensor:
         expect(x, "... d", name="x", d=self.dim)

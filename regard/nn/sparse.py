@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.weak import WeakTensorKeyDictionary
 
+from regard.attention.dropout import dropped
 from regard.attention.links import Links, sums
 
 
@@ -86,11 +87,11 @@ def through(layer: nn.Linear, x: Tensor | Sparse) -> Tensor:
     return y if layer.bias is None else y + layer.bias
 
 
-def dropped(x: Tensor | Sparse, share: float, training: bool) -> Tensor | Sparse:
+def thinned(x: Tensor | Sparse, share: float, training: bool) -> Tensor | Sparse:
     """Dropout; of a zero it makes a zero, so only what is kept is drawn for."""
     if isinstance(x, Tensor):
-        return torch.dropout(x, share, training)
-    return x.holding(torch.dropout(x.values, share, training))
+        return dropped(x, share, training)
+    return x.holding(dropped(x.values, share, training))
 
 
 seen = WeakTensorKeyDictionary()  # a sparse tensor -> what it holds

@@ -89,7 +89,7 @@ def test_dropout_falls_on_hidden_channels_and_only_in_training(name):
     x = torch.ones(3, 64)
     whole = mlp.eval()(x)
     torch.testing.assert_close(whole, mlp(x))
-    torch.manual_seed(0)
+    torch.manual_seed(1)
     dropped = mlp.train()(x)
     kept = dropped / whole * 32  # how many of the 64 are left, each twice as large
     torch.testing.assert_close(kept, kept.round())

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
 
+from regard.attention.dropout import dropped
 from regard.attention.edges import Edges
 from regard.attention.kernels.precision import HALF
 from regard.attention.kernels.reference import heads_of
@@ -35,5 +35,5 @@ def edges(q: Tensor, k: Tensor, v: Tensor, terms: Terms) -> Tensor:
     scores = products((q * terms.scale).flatten(0, 1), k.flatten(0, 1), links)
     weights = portions(scores, links)
     if terms.dropout:
-        weights = torch.dropout(weights, terms.dropout, train=True)
+        weights = dropped(weights, terms.dropout)
     return sums(weights, v.flatten(0, 1), links).unflatten(0, (b, h)).to(dtype)

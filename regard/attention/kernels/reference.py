@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from regard.attention.dropout import dropped
 from regard.attention.kernels.precision import HALF
 from regard.attention.terms import Terms
 
@@ -20,7 +21,7 @@ def by_definition(q: Tensor, k: Tensor, v: Tensor, terms: Terms) -> Tensor:
     """out_i = Σ_j w_ij (v_j + r_ij), with matrix products in the dtype given.  -> b h n e"""
     weights = attention_weights(q, k, terms)
     if terms.dropout:
-        weights = torch.dropout(weights, terms.dropout, train=True)
+        weights = dropped(weights, terms.dropout)
     out = weights.to(v.dtype) @ heads_of(v, q.shape[1])
     if terms.bias is not None and terms.bias.gives_values:
         out = out + terms.bias.values(weights, terms.here, terms.there).to(v.dtype)
