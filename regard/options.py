@@ -18,7 +18,7 @@ import tyro
 from regard import config as configs
 from regard.config import nearest
 from regard.decode import Sampling
-from regard.recipes.find import FOLLOWS, Recipe, family, find_recipe, with_optimiser
+from regard.recipes.find import FOLLOWS, Recipe, family, find_recipe, with_optimiser, with_size
 
 PATIENCE = 3.0  # seconds without a word that a log can bear
 FIRST = {  # what `regard train` takes before the options of the recipe, besides --data and --model
@@ -32,7 +32,8 @@ FIRST = {  # what `regard train` takes before the options of the recipe, besides
 
 def read(default: Recipe, words: list[str], program: str) -> dict[str, Any]:
     """The settings that differ from those of a recipe, by dotted name."""
-    default = with_optimiser(default, asked_optimiser(words))
+    size = asked("--data.size", words)
+    default = with_size(with_optimiser(default, asked("--train.optimiser", words)), int(size) if size.isdigit() else None)
     chosen = parse(type(default), words, default, program, ("--data", "--model", *(each.split()[0] for each in FIRST)))
     changed = {key: value for key, _, value in configs.differences(default, chosen)}
     for key in FOLLOWS:
@@ -42,12 +43,12 @@ def read(default: Recipe, words: list[str], program: str) -> dict[str, Any]:
     return changed
 
 
-def asked_optimiser(words: list[str]) -> str | None:
-    """The value of --train.optimiser, if there is one that can be right: the rates of the recipe go with its own."""
-    found = None
+def asked(option: str, words: list[str]) -> str:
+    """The value of an option that chooses the defaults of others, as it was written; nothing if it was not."""
+    found = ""
     for number, word in enumerate(words):
         name, equals, value = word.partition("=")
-        if name == "--train.optimiser":
+        if name == option:
             found = value if equals else " ".join(words[number + 1 : number + 2])
     return found
 

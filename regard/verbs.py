@@ -26,7 +26,7 @@ from regard.look.live import Live
 from regard.look.plot import curves
 from regard.look.stills import still
 from regard.models.sequences import Encoder
-from regard.recipes.find import Recipe, family, find_recipe, of_run
+from regard.recipes.find import Recipe, family, find_recipe, of_run, with_size
 from regard.run import Run, TrainConfig, check_free, load_model
 from regard.starts import adopt, changed, check_same_data, new_run, started_from
 from regard.symmetry import check as measure
@@ -106,7 +106,7 @@ def train(
     else:
         place = fresh(recipe) if out is None else out
         check_free(place)  # before any work on data
-        asked = find_recipe(recipe, data if path is None else path, model)
+        asked = with_size(find_recipe(recipe, data if path is None else path, model), settings.get("data.size"))
         old = None if start is None else Run.open(start)
         asked = changed(asked if old is None else started_from(old, recipe, asked, settings), settings)
         origin = None if start is None else os.fspath(start)

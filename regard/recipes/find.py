@@ -56,9 +56,18 @@ def of_run(run: Run) -> Recipe:
 
 def with_optimiser(recipe: Recipe, optimiser: str | None) -> Recipe:
     """The recipe for another optimiser than its own: the rates that it proposes are those of its own, so they fall away."""
-    if optimiser in (None, recipe.train.optimiser):
+    if optimiser in (None, "", recipe.train.optimiser):
         return recipe
     return replace(recipe, train=replace(recipe.train, lr=None, adam_lr=None, momentum=None))
+
+
+def with_size(recipe: Recipe, size: Any) -> Recipe:
+    """The recipe for pictures of another size than its own: the parts of its model are made for that one."""
+    fitting = getattr(recipe, "fitting", None)
+    if fitting is None or type(size) is not int or size < 1 or size == recipe.data.size:  # what is no size is refused later
+        return recipe
+    fitted: Recipe = fitting(size)
+    return fitted
 
 
 def choose(what: str, name: str, known: tuple[str, ...]) -> None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 from regard.data.albums import album
 from regard.data.augment import AugmentConfig
@@ -23,11 +23,21 @@ HELP = {
 OWN = frozenset({"classes", "colours", "size", "dropout"})
 
 DIGITS = 8  # the side of the digits that come with scikit-learn
+LARGEST_PATCH = 16  # of a ViT, in pixels
 UNKNOWN = 2  # stands for a number that follows from the data
 
 
+class Pictures:
+    """What these recipes have in common: the parts of a model are chosen for pictures of a certain size."""
+
+    def fitting(self, side: int) -> Self:
+        """The same recipe for pictures of this size."""
+        kind = next(name for name, cls in KINDS.items() if cls is type(self))
+        return replace(self, model=MODELS[kind](side))  # type: ignore[type-var]
+
+
 @dataclass(frozen=True, kw_only=True)
-class ViTRecipe:
+class ViTRecipe(Pictures):
     """A Vision Transformer: patches that attend to each other."""
 
     data: ImagesConfig
@@ -36,7 +46,7 @@ class ViTRecipe:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SwinRecipe:
+class SwinRecipe(Pictures):
     """Swin: patches that attend within windows, which shift from block to block."""
 
     data: ImagesConfig
@@ -45,7 +55,7 @@ class SwinRecipe:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LeNetRecipe:
+class LeNetRecipe(Pictures):
     """LeNet: two convolutions and two linear maps."""
 
     data: ImagesConfig
@@ -54,7 +64,7 @@ class LeNetRecipe:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ResNetRecipe:
+class ResNetRecipe(Pictures):
     """A residual network of convolutions."""
 
     data: ImagesConfig
@@ -63,7 +73,7 @@ class ResNetRecipe:
 
 
 @dataclass(frozen=True, kw_only=True)
-class DenseNetRecipe:
+class DenseNetRecipe(Pictures):
     """A DenseNet: every layer sees all layers before it."""
 
     data: ImagesConfig
@@ -72,7 +82,7 @@ class DenseNetRecipe:
 
 
 @dataclass(frozen=True, kw_only=True)
-class GroupCNNRecipe:
+class GroupCNNRecipe(Pictures):
     """A group convolutional network: what it says does not change when the picture makes a quarter turn."""
 
     data: ImagesConfig
@@ -130,7 +140,7 @@ def groupcnn(side: int) -> GroupCNNConfig:
 
 
 def patch_of(side: int) -> int:
-    divisors = [each for each in range(side // 4, 0, -1) if side % each == 0] or [1]
+    divisors = [each for each in range(min(side // 4, LARGEST_PATCH), 0, -1) if side % each == 0] or [1]
     many = [each for each in divisors if each > 1 and side // each >= 7]
     return many[0] if many else divisors[0]
 
