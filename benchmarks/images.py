@@ -114,8 +114,7 @@ def rotated(args: argparse.Namespace) -> None:
     for work in args.work:
         name, kind = work.split("-")
         key = f"{work}-{args.seed}"
-        done = json.loads(KEPT.read_text()) if KEPT.exists() else {}
-        if key in done:
+        if key in kept():
             continue
         seen = turned(x, 1) if kind == "rotated" else x
         model, seconds = train(name, seen, y, epochs=args.epochs, batch=args.batch, rate=args.rate, seed=args.seed)
@@ -132,15 +131,18 @@ def rotated(args: argparse.Namespace) -> None:
             found["quarter"] = error(model, test_x.rot90(1, (-2, -1)), test_y)
         print(key, found, flush=True)
         if args.epochs >= 5:  # shorter ones are trials
-            KEPT.write_text(json.dumps({**done, key: found}, indent=1) + "\n")
-
-
+            KEPT.write_text(json.dumps({**kept(), key: found}, indent=1) + "\n")
     rotated_tables()
+
+
+def kept() -> dict[str, Any]:
+    """What is done so far, by this process or by others beside it."""
+    return json.loads(KEPT.read_text()) if KEPT.exists() else {}
 
 
 def rotated_tables() -> None:
     """What was seen so far, as two tables."""
-    done = json.loads(KEPT.read_text()).values()
+    done = kept().values()
     rows: dict[str, list[list[str]]] = {"rotated": [], "upright": []}
     for found in sorted(done, key=lambda each: (each["network"], each["epochs"])):
         name, kind = found["network"], found["trained"]
