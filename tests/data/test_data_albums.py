@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from regard.data.albums import TEST, TRAIN, VALIDATION, album
+from regard.data.albums import album
+from regard.data.splits import TEST, TRAIN, VALIDATION
 
 PIXELS = np.random.default_rng(0).integers(0, 256, (6, 5, 5)).astype(np.uint8)
 LABELS = np.array([2, 10, 2, 10, 2, 10], dtype=np.uint8)

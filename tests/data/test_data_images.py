@@ -6,9 +6,9 @@ import torch
 from PIL import Image
 
 from regard.data import images as module
-from regard.data.albums import TEST, TRAIN, VALIDATION
 from regard.data.images import Files, Held, ImagesConfig, prepare
 from regard.data.pictures import read
+from regard.data.splits import TEST, TRAIN, VALIDATION
 
 
 @pytest.fixture
