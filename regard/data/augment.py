@@ -1,7 +1,7 @@
 """Pictures a little changed, a whole batch at once, on the device that learns: what a label survives.
 
-All is drawn from torch's generator, which the trainer seeds by (seed, step). Pixels are numbers from 0, black, to 1, white; what
-is made of them lies between, too.   b c h w
+All is drawn from torch's generator, which the trainer seeds by (seed, step). Pixels are numbers from 0, black, to 1, white, and
+so is what is made of them.   b c h w
 """
 
 from __future__ import annotations

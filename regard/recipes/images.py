@@ -17,9 +17,16 @@ from regard.recipes.find import choose, path_of
 from regard.run import TrainConfig
 
 HELP = {
-    "--data PATH": "a folder with one folder a class, idx files, .npz, or a .csv of paths; without it: digits of scikit-learn",
+    "--data PATH": "a folder with one folder a class, idx files, .npz, or a table of paths; without it: digits of scikit-learn",
     "--model KIND": "vit, swin, lenet, resnet, densenet or groupcnn (which knows what a quarter turn does)",
 }
+EXAMPLES = (
+    "regard train images",
+    "regard train images --data photos --data.size 96 --data.augment.flip --train.minutes 20",
+    "regard train images --data mnist --model lenet",
+    "regard train images --data photos.csv --data.picture path --data.label kind --data.balanced",
+)
+TOLD = ("data.size", "data.picture", "data.label")  # the model is sized for the pictures as they will be
 OWN = frozenset({"classes", "colours", "size", "dropout"})
 
 DIGITS = 8  # the side of the digits that come with scikit-learn
@@ -86,22 +93,24 @@ KINDS: dict[str, type[Any]] = {
 }
 
 
-def recipe(data: Any = None, kind: str | None = None) -> Any:
-    """A ViT, unless another kind is asked for, sized for the pictures that are there."""
+def recipe(
+    data: Any = None, kind: str | None = None, *, size: Any = None, picture: str = "file", label: str = "label"
+) -> Any:
+    """A ViT, unless another kind is asked for, sized for the pictures that are there, or for the size they are brought to."""
     path, kind = path_of(data, "images"), kind or "vit"
     choose("kind of model for images", kind, tuple(KINDS))
     # (a small move is right for every picture; what mirrors and turns do to a label only its owner knows)
     changes = AugmentConfig(crop=0.125, turn=10, zoom=0.1) if path is None else AugmentConfig(crop=0.1)
-    pictures = ImagesConfig(path=path, augment=changes)
-    return KINDS[kind](data=pictures, model=MODELS[kind](side_of(pictures)), train=train_of(kind, path))
+    side = size if type(size) is int and size > 0 else side_of(path, picture, label)
+    return KINDS[kind](data=ImagesConfig(path=path, augment=changes), model=MODELS[kind](side), train=train_of(kind, path))
 
 
-def side_of(pictures: ImagesConfig) -> int:
-    """Of the pictures as they will be; a table may have columns of other names, which are not known yet."""
-    if pictures.path is None:
+def side_of(path: str | None, picture: str, label: str) -> int:
+    """Of the pictures, where nobody says it. What is wrong with them is said later, when they are read as was asked for."""
+    if path is None:
         return DIGITS
     try:
-        return chosen(album(pictures.path), pictures)[0]
+        return chosen(album(path, picture, label), ImagesConfig())[0]
     except ValueError:
         return LARGEST_SIDE
 
