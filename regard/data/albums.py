@@ -37,6 +37,8 @@ class Album:
     notes: tuple[str, ...] = ()  # what lies there and was not taken
 
     def __post_init__(self) -> None:
+        if self.pixels is not None and 0 in self.pixels.shape[1:]:
+            raise ValueError(f"{self.name} has pictures of {self.pixels.shape[1]} × {self.pixels.shape[2]} pixels: none at all")
         if len(self.labels) < 2:
             only = f"only the class '{self.labels[0]}'" if self.labels else "no classes"
             raise ValueError(f"{self.name} has {only}; there must be two to tell apart")

@@ -53,8 +53,9 @@ def known(cache: Path, name: str, find: Callable[[], dict[str, Any]], what: str)
         found: dict[str, Any] = files.read_json(path)
         return found
     found = find()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    files.write_json(path, found)
+    with suppress(OSError):                             # then it is found out again the next time
+        path.parent.mkdir(parents=True, exist_ok=True)
+        files.write_json(path, found)
     return found
 
 

@@ -35,6 +35,7 @@ WRITTEN = 256  # pictures decoded between two words about how far it is
 MEASURED = 2000  # pictures, about, whose mean and deviation stand for all
 LEAST_DEVIATION = 0.05  # so that pictures of one colour are not divided by nothing
 SHARE_OF_DISK = 0.25  # of what is free that decoded pictures may take
+ONE_OF_EACH = "every class has one picture to train on, so none is held out, and nothing tells how good the model is"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,14 +78,15 @@ def prepare(config: ImagesConfig, *, seed: int, cache: Path, note: Note | None =
         skipped: tuple[str, ...] = ()
     else:
         found, store, skipped = decoded(found, side, channels, config, cache, tell)
-    splits = found.splits
+    splits, notes = found.splits, found.notes
     if not (splits == VALIDATION).any() and config.validation:
         rows = np.flatnonzero(splits == TRAIN)
         held = stratified(found.classes[rows], config.validation, seed)
         splits = splits.copy()
         splits[rows[held]] = VALIDATION
+        notes = notes if held.any() else (*notes, ONE_OF_EACH)
     mean, deviation = moments(store, np.flatnonzero(splits == TRAIN))
-    return Images(replace(found, splits=splits), store, side, channels, mean, deviation, skipped)
+    return Images(replace(found, splits=splits, notes=notes), store, side, channels, mean, deviation, skipped)
 
 
 @dataclass(frozen=True, eq=False)

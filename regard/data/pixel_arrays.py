@@ -8,7 +8,6 @@ from __future__ import annotations
 import gzip
 import re
 import struct
-import zipfile
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,6 +17,7 @@ import numpy as np
 
 from regard.data.pictures import Pixels
 from regard.data.splits import SPLITS, TEST, TRAIN, Array
+from regard.files import read_arrays
 
 
 class Rows(NamedTuple):
@@ -39,6 +39,8 @@ def digits() -> Rows:
     splits = np.where(np.arange(len(pixels)) % 5 == 4, TEST, TRAIN).astype(np.uint8)
     return Rows(pixels, [str(each) for each in data.target.tolist()], splits)
 
+
+MOST_PACKED = 1032  # bytes that gzip can make of one
 
 # ── idx ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -78,19 +80,20 @@ def read_idx(path: Path, axes: int) -> Pixels:
         packed = file.read(2) == b"\x1f\x8b"
         file.seek(0)
         try:
-            return _idx(cast(IO[bytes], gzip.GzipFile(fileobj=file) if packed else file), path, axes)
+            stream = cast(IO[bytes], gzip.GzipFile(fileobj=file) if packed else file)
+            return _idx(stream, path, axes, path.stat().st_size * (MOST_PACKED if packed else 1))
         except (OSError, EOFError, zlib.error) as error:
             raise ValueError(f"{path} is damaged: {error}") from error
 
 
-def _idx(stream: IO[bytes], path: Path, axes: int) -> Pixels:
+def _idx(stream: IO[bytes], path: Path, axes: int, most: int) -> Pixels:
     start = stream.read(4 + 4 * axes)
     if len(start) < 4 + 4 * axes or start[:4] != bytes([0, 0, 8, axes]):
         raise ValueError(f"{path} is no idx file of bytes with {axes} {'axes' if axes > 1 else 'axis'}: "
                          f"it begins with {start[:4].hex(' ') or 'nothing'}, not 00 00 08 {axes:02x}")
     shape = struct.unpack(f">{axes}I", start[4:])
     size = int(np.prod(shape, dtype=object))
-    content = stream.read(size + 1)  # (what would be unpacked beyond that is not)
+    content = stream.read(size + 1 if size <= most else most)  # (what would be unpacked beyond that is not)
     if len(content) != size:
         held = f"holds {len(content):,}" if len(content) < size else "holds more"
         raise ValueError(f"{path} should hold {' × '.join(map(str, shape))} bytes and {held}; it is cut off or damaged")
@@ -105,12 +108,7 @@ SHAPES = "they should be n h w, n h w 3 or n 3 h w"
 
 def read_npz(path: Path) -> Rows:
     """Arrays images and labels (or x and y), or x_train, y_train, x_test, y_test, or train_images, train_labels, ..."""
-    try:
-        with np.load(path, allow_pickle=False) as held:
-            arrays = {name.lower(): held[name] for name in held.files}
-    except (ValueError, OSError, zipfile.BadZipFile, EOFError, zlib.error) as error:
-        why = "it holds Python objects, which are never read" if "pickle" in str(error).lower() else str(error)
-        raise ValueError(f"{path} cannot be read: {why}") from error
+    arrays = {name.lower(): array for name, array in read_arrays(path).items()}
     named = [(x, y, TRAIN) for x, y in PAIRS]
     for end, split in SPLITS.items():
         named += [(way.format(x, end), way.format(y, end), split) for x, y in PAIRS for way in ("{0}_{1}", "{1}_{0}")]
