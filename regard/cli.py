@@ -80,10 +80,11 @@ def train(words: list[str]) -> int:
     from regard.program import spoken
 
     if "-h" in rest or "--help" in rest:
-        print(options.help_text(recipe, given.get("--data"), given.get("--model")))
+        print(options.help_text(recipe, given.get("--data"), given.get("--model"), rest))
         return 0
     default = verbs.asked_for(
-        recipe, given.get("--data"), given.get("--model"), given.get("--out"), resume, given.get("--from")
+        recipe, given.get("--data"), given.get("--model"), given.get("--out"), resume, given.get("--from"),
+        options.told_first(recipe, rest),
     )
     settings = options.read(default, rest, f"regard train {recipe}")
     run = verbs.train(

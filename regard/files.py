@@ -10,6 +10,7 @@ import os
 import secrets
 import stat
 import zipfile
+import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from io import BufferedReader
@@ -229,7 +230,7 @@ def _reading_numpy(path: PathLike, magic: bytes, wanted: str) -> Iterator[Buffer
     try:
         with open(path, "rb") as file:                  # opened here, because numpy leaves a damaged one open
             yield file
-    except (ValueError, EOFError, OSError, zipfile.BadZipFile) as error:
+    except (ValueError, EOFError, OSError, zipfile.BadZipFile, zlib.error) as error:
         _refuse_pickle(path)
         if "allow_pickle" in str(error):
             raise ValueError(f"{path} holds Python objects as a pickle; {_NEVER}, save it as plain numbers") from error

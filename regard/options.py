@@ -6,6 +6,7 @@ import contextlib
 import io
 import os
 import re
+import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -18,9 +19,10 @@ import tyro
 from regard import config as configs
 from regard.config import nearest
 from regard.decode import Sampling
-from regard.recipes.find import FOLLOWS, Recipe, family, find_recipe, with_optimiser, with_size
+from regard.recipes.find import FOLLOWS, Recipe, family, find_recipe, told, with_optimiser
 
 PATIENCE = 3.0  # seconds without a word that a log can bear
+ONE_COLUMN = 100  # characters; on a wider terminal tyro has two
 FIRST = {  # what `regard train` takes before the options of the recipe, besides --data and --model
     "--out DIR": "where the run is kept; without it: runs/{recipe}, runs/{recipe}-2, ...",
     "--resume": "go on with the run of --out, exactly where it stopped; without --out: with the last that this recipe\n"
@@ -32,8 +34,7 @@ FIRST = {  # what `regard train` takes before the options of the recipe, besides
 
 def read(default: Recipe, words: list[str], program: str) -> dict[str, Any]:
     """The settings that differ from those of a recipe, by dotted name."""
-    size = asked("--data.size", words)
-    default = with_size(with_optimiser(default, asked("--train.optimiser", words)), int(size) if size.isdigit() else None)
+    default = with_optimiser(default, asked(words, "--train.optimiser"))
     chosen = parse(type(default), words, default, program, ("--data", "--model", *(each.split()[0] for each in FIRST)))
     changed = {key: value for key, _, value in configs.differences(default, chosen)}
     for key in FOLLOWS:
@@ -43,28 +44,51 @@ def read(default: Recipe, words: list[str], program: str) -> dict[str, Any]:
     return changed
 
 
-def asked(option: str, words: list[str]) -> str:
-    """The value of an option that chooses the defaults of others, as it was written; nothing if it was not."""
-    found = ""
+def asked(words: list[str], option: str) -> str | None:
+    """The value of an option on which defaults depend (rates on the optimiser), before it is known whether it can be right."""
+    found = None
     for number, word in enumerate(words):
         name, equals, value = word.partition("=")
-        if name == option:
+        if name.replace("_", "-") == option:
             found = value if equals else " ".join(words[number + 1 : number + 2])
     return found
 
 
-def help_text(recipe: str, path: str | None, kind: str | None) -> str:
+def told_first(recipe: str, words: list[str]) -> dict[str, Any]:
+    """The options on which defaults of this recipe depend; whole numbers as such."""
+    found = {each: value for each in told(recipe) if (value := asked(words, f"--{each}"))}
+    return {name: int(value) if value.isdecimal() else value for name, value in found.items()}
+
+
+def help_text(recipe: str, path: str | None, kind: str | None, words: list[str]) -> str:
     """Every option of a recipe with its default."""
-    default = find_recipe(recipe, path, kind)
+    default = find_recipe(recipe, path, kind, told_first(recipe, words))
     shown = io.StringIO()
-    with contextlib.suppress(SystemExit), contextlib.redirect_stdout(shown):
+    with contextlib.suppress(SystemExit), contextlib.redirect_stdout(shown), narrow():
         tyro.cli(type(default), args=["--help"], default=default, prog=f"regard train {recipe}")
     known = {**family(recipe).HELP, **{name: what.format(recipe=recipe) for name, what in FIRST.items()}}
     first = "\n".join(f"  {name:<14}{what}" for name, what in known.items())
+    examples = "".join(f"\n  {each}" for each in getattr(family(recipe), "EXAMPLES", ()))
     return (
-        f"usage: regard train {recipe} [--data PATH] [OPTIONS]\n\n{type(default).__doc__}\n\n{first}\n\n"
-        f"--data and --model choose the defaults of all that follows.\n\n{without_what_cannot_be_set(shown.getvalue())}"
+        f"usage: regard train {recipe} [--data PATH] [OPTIONS]\n\n{type(default).__doc__}\n\n"
+        + (f"examples:{examples}\n\n" if examples else "")
+        + f"{first}\n\n--data and --model choose the defaults of all that follows.\n\n"
+        + without_what_cannot_be_set(shown.getvalue())
     )
+
+
+@contextlib.contextmanager
+def narrow() -> Iterator[None]:
+    """On a wide terminal tyro sets options in several columns; here every line is one option's."""
+    before = os.environ.get("COLUMNS")
+    os.environ["COLUMNS"] = str(min(ONE_COLUMN, shutil.get_terminal_size().columns))
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["COLUMNS"]
+        else:
+            os.environ["COLUMNS"] = before
 
 
 def without_what_cannot_be_set(text: str) -> str:

@@ -26,7 +26,7 @@ from regard.look.live import Live
 from regard.look.plot import curves
 from regard.look.stills import still
 from regard.models.sequences import Encoder
-from regard.recipes.find import Recipe, family, find_recipe, of_run, with_size
+from regard.recipes.find import Recipe, family, find_recipe, of_run
 from regard.run import Run, TrainConfig, check_free, load_model
 from regard.starts import adopt, changed, check_same_data, new_run, started_from
 from regard.symmetry import check as measure
@@ -106,7 +106,7 @@ def train(
     else:
         place = fresh(recipe) if out is None else out
         check_free(place)  # before any work on data
-        asked = with_size(find_recipe(recipe, data if path is None else path, model), settings.get("data.size"))
+        asked = find_recipe(recipe, data if path is None else path, model, settings)
         old = None if start is None else Run.open(start)
         asked = changed(asked if old is None else started_from(old, recipe, asked, settings), settings)
         origin = None if start is None else os.fspath(start)
@@ -169,13 +169,17 @@ def write_confusion(run: Run, job: Job) -> None:
 
 
 def asked_for(
-    recipe: str, data: str | None, kind: str | None, out: str | None, resume: bool, start: str | None = None
+    recipe: str, data: str | None, kind: str | None, out: str | None, resume: bool, start: str | None = None,
+    settings: Mapping[str, Any] | None = None,
 ) -> Recipe:
-    """The settings that options change: the recipe's own for this data, or those of the run that goes on or is started from."""
+    """The settings that options change: the recipe's own for this data, or those of the run that goes on or is started from.
+
+    settings: what is known of them already, as far as others depend on it.
+    """
     family(recipe)  # or say which there are
     if resume:
         return of_run(Run.open(out or latest(recipe)))
-    found = find_recipe(recipe, data, kind)
+    found = find_recipe(recipe, data, kind, settings)
     return found if start is None else started_from(Run.open(start), recipe, found, {})
 
 

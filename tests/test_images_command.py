@@ -1,7 +1,9 @@
 """Images in one command: train on folders, digits and arrays, resume, check, predict, look."""
 
 import json
+import os
 import re
+import shlex
 import shutil
 from pathlib import Path
 
@@ -10,11 +12,11 @@ import pytest
 import torch
 from PIL import Image
 
-from regard import cli, starts, verbs
+from regard import cli, options, starts, verbs
 from regard.folders import cache_folder
 from regard.jobs import images as job
 from regard.jobs.job import Reading
-from regard.recipes.find import find_recipe
+from regard.recipes.find import FOLLOWS, find_recipe
 from regard.recipes.images import KINDS, patch_of
 from regard.run import Run, load_model
 from regard.targets import open_target
@@ -122,6 +124,71 @@ def test_stopped_and_resumed_equals_never_stopped(pictures):
     assert losses[0] == losses[1] and len(losses[0]) == 6
 
 
+@pytest.mark.parametrize("size", [None, 28, 40])
+def test_the_model_is_made_for_the_size_that_is_asked_for(pictures, size):
+    how = {} if size is None else {"data.size": size}
+    run, _ = trained(pictures, steps=1, **how)
+    side = size or 12
+    assert (run.config["model"]["size"], run.config["model"]["patch"]) == (side, patch_of(side))
+    assert len({patch_of(each) for each in (12, 28, 40)}) == 3
+
+
+def test_what_is_asked_for_stays_and_the_command_line_says_the_same(pictures):
+    Path("t.csv").write_text("where,kind\npictures/dark/00.png,d\npictures/bright/01.png,b\n")
+    asked = {
+        "a": ["--data", pictures, "--data.size", "24", "--model.patch", "6"],
+        "b": ["--data", pictures, "--data.size=32"],
+        "c": ["--data", "t.csv", "--data.picture", "where", "--data.label", "kind"],
+    }
+    for out, words in asked.items():
+        small = ["--model.dim", "16", "--model.depth", "1", "--model.heads", "2", "--train.steps", "1"]
+        assert cli.main(["train", "images", "--out", out, *words, *small]) == 0
+    models = [Run.open(name).config["model"] for name in asked]
+    assert [(each["size"], each["patch"]) for each in models] == [(24, 6), (32, patch_of(32)), (12, patch_of(12))]
+
+
+@pytest.mark.parametrize("columns", ["80", "100", "130", "240"])
+def test_help_has_every_option_once_however_wide_the_terminal_is(monkeypatch, capsys, columns):
+    monkeypatch.setenv("COLUMNS", columns)
+    assert cli.main(["train", "images", "--help"]) == 0
+    text = capsys.readouterr().out
+    assert os.environ["COLUMNS"] == columns
+    known = options.options_of(KINDS["vit"])
+    for name in known:
+        hidden = name[2:] in (*FOLLOWS, "data.path")
+        assert len(re.findall(rf"^ *{re.escape(name)}[ ,]", text, re.MULTILINE)) == (not hidden), name
+    assert "regard train images --data mnist --model lenet" in text
+
+
+def test_the_commands_of_the_page_run(pictures, monkeypatch):
+    """Those of docs/images.md that train and predict, on small data of each kind, with small models."""
+    Path(pictures).rename("photos")
+    Path("photos/bright").rename("photos/cat")
+    shutil.copy("photos/cat/01.png", "photos/cat/1.jpg")
+    Path("photos.csv").write_text("path,kind\nphotos/cat/01.png,cat\nphotos/dark/00.png,dark\n")
+    draw = np.random.default_rng(0).integers(0, 256, (20, 12, 12)).astype(np.uint8)
+    np.savez("pictures.npz", x=draw, y=np.arange(20) % 2)
+    Path("mnist").mkdir()
+    for name, array in (("images-idx3", draw), ("labels-idx1", (np.arange(20) % 2).astype(np.uint8))):
+        head = bytes([0, 0, 8, array.ndim]) + np.array(array.shape, ">u4").tobytes()
+        Path(f"mnist/train-{name}-ubyte").write_bytes(head + array.tobytes())
+    page = (Path(__file__).parents[1] / "docs" / "images.md").read_text("utf-8")
+    lines = [line.split("#")[0] for block in re.findall(r"^```bash\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+             for line in block.splitlines()]
+    ran = 0
+    for line in lines:
+        program, command, *words = shlex.split(line)
+        assert program == "regard"
+        if command == "train":
+            kind = words[words.index("--model") + 1] if "--model" in words else "vit"
+            words += [word for name, value in SMALL[kind].items() for word in (f"--{name}", *map(str, np.ravel(value)))]
+            words += ["--train.steps", "1"]
+        if command in ("train", "predict"):
+            assert cli.main([command, *words]) == 0, line
+            ran += 1
+    assert ran >= 6
+
+
 def test_rare_classes_may_count_more(pictures):
     recipe = starts.changed(find_recipe("images", pictures), {**SMALL["vit"], "data.balanced": True, "train.steps": 1})
     task = verbs.prepared("images", recipe, Reading(cache=cache_folder())).task
@@ -145,7 +212,7 @@ def test_patches_divide_the_picture(side, patch):
 
 
 @pytest.mark.parametrize("words, said", [
-    (["--data", "nowhere"], "there is no nowhere; give a folder of pictures"),
+    (["--data", "nowhere"], "there is no nowhere; give a folder with one folder a class"),
     (["--data", "pictures", "--model", "resnext"], "called 'resnext'; did you mean 'resnet'?"),
     (["--data", "pictures", "--model.colours", "1"], "--model.colours follows from the data"),
     (["--data", "pictures", "--data.damaged", "stop"], "bad.png is no picture that can be read"),

@@ -6,26 +6,22 @@ test, or a column of that name; where nothing says so, all is for training.
 
 from __future__ import annotations
 
-import csv
-import gzip
 import os
-import struct
-import zipfile
-from collections.abc import Sequence
+import unicodedata
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from regard.config import nearest
 from regard.data.labelled import sort_labels
 from regard.data.pictures import SUFFIXES, Pixels
+from regard.data.pixel_arrays import Rows, digits, is_idx_of_pictures, read_idx_files, read_npz
+from regard.data.splits import SPLITS, TRAIN, Array
+from regard.data.tables import looks_like_table, read_table
 
-TRAIN, VALIDATION, TEST = 0, 1, 2
-SPLITS = {"train": TRAIN, "training": TRAIN, "val": VALIDATION, "valid": VALIDATION, "validation": VALIDATION,
-          "test": TEST, "testing": TEST, "t10k": TEST}
-Ids = np.ndarray[Any, np.dtype[Any]]
+NAMED = 3  # folders that are named in a line
+KINDS = "a folder with one folder a class, idx files, an .npz file or a table of paths (.csv, .tsv, .parquet)"
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,12 +30,15 @@ class Album:
 
     name: str
     labels: tuple[str, ...]
-    classes: Ids
-    splits: Ids  # TRAIN, VALIDATION or TEST, of each
+    classes: Array
+    splits: Array  # TRAIN, VALIDATION or TEST, of each
     files: tuple[str, ...] = ()
     pixels: Pixels | None = None  # n h w, or n h w c
+    notes: tuple[str, ...] = ()  # what lies there and was not taken
 
     def __post_init__(self) -> None:
+        if self.pixels is not None and 0 in self.pixels.shape[1:]:
+            raise ValueError(f"{self.name} has pictures of {self.pixels.shape[1]} × {self.pixels.shape[2]} pixels: none at all")
         if len(self.labels) < 2:
             only = f"only the class '{self.labels[0]}'" if self.labels else "no classes"
             raise ValueError(f"{self.name} has {only}; there must be two to tell apart")
@@ -54,191 +53,125 @@ class Album:
 def album(path: str | None, picture: str = "file", label: str = "label") -> Album:
     """What a path holds; None: the digits that come with scikit-learn. `picture` and `label` are columns of a table."""
     if path is None:
-        return digits()
+        return of_rows("digits of scikit-learn", digits())
     place = Path(path)
     if not place.exists():
-        raise FileNotFoundError(f"there is no {path}; give a folder of pictures, idx files, an .npz file or a .csv file")
+        raise FileNotFoundError(f"there is no {path}; give {KINDS}")
     if place.is_dir():
         idx = sorted(each for each in place.iterdir() if is_idx_of_pictures(each))
-        return of_idx(idx, path) if idx else of_folder(place)
+        return of_rows(path, read_idx_files(idx, path)) if idx else of_folder(place)
     if is_idx_of_pictures(place):
-        return of_idx([place], path)
-    suffix = place.suffix.lower()
-    if suffix == ".npz":
-        return of_npz(place)
-    if suffix in (".csv", ".tsv"):
+        return of_rows(path, read_idx_files([place], path))
+    if place.suffix.lower() == ".npz":
+        return of_rows(path, read_npz(place))
+    if looks_like_table(path):
         return of_table(place, picture, label)
-    what = "one picture; give the folder that has a folder for each class" if suffix in SUFFIXES else "none of these"
-    raise ValueError(f"{path} is {what}: data is a folder with one folder a class, idx files, an .npz file or a .csv file")
+    what = "one picture; give the folder that has a folder for each class" if is_picture(place.name) else "none of these"
+    raise ValueError(f"{path} is {what}: data is {KINDS}")
 
 
-def digits() -> Album:
-    """1,797 handwritten digits of 8 × 8 pixels, which come with scikit-learn; every fifth is kept for the end."""
-    try:
-        from sklearn.datasets import load_digits  # type: ignore[import-untyped]
-    except ImportError as error:
-        raise ValueError("the digits come with scikit-learn; pip install 'regard[look]', or give --data") from error
-    data = load_digits()
-    pixels = (data.images * (255 / 16)).round().astype(np.uint8)
-    splits = np.where(np.arange(len(pixels)) % 5 == 4, TEST, TRAIN).astype(np.uint8)
-    return Album("digits of scikit-learn", tuple(map(str, range(10))), data.target.astype(np.int64), splits, pixels=pixels)
+def of_rows(name: str, rows: Rows) -> Album:
+    return numbered(name, rows.labels, rows.splits, pixels=rows.pixels)
 
 
-# ── files ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+def numbered(
+    name: str, labels: Sequence[str], splits: Array, *, files: Sequence[str] = (), pixels: Pixels | None = None,
+    notes: Sequence[str] = (),
+) -> Album:
+    """An album whose classes are the labels, in their order. The same letters are the same label, however they are written."""
+    labels = [unicodedata.normalize("NFC", shown(label)) for label in labels]
+    classes = sort_labels(labels)
+    number = {label: i for i, label in enumerate(classes)}
+    found = np.array([number[label] for label in labels], dtype=np.int64)
+    return Album(name, classes, found, splits, tuple(files), pixels, tuple(notes))
+
+
+def shown(name: str) -> str:
+    """The name of a file as text, whatever bytes it is made of."""
+    return os.fsencode(name).decode("utf-8", "replace")
+
+
+# ── folders ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def of_folder(place: Path) -> Album:
-    """One folder for each class, or such folders in folders called train, validation and test."""
-    parts = {each.name: each for each in sorted(place.iterdir()) if each.is_dir() and not each.name.startswith(".")}
+    """One folder for each class, or such folders in folders called train, validation and test.
+
+    Pictures in folders of a class are of that class. Hidden files and folders are passed over, and so are links to folders
+    within a class, which may lead in circles.
+    """
+    parts = folders(place)
     if not parts:
-        what = "pictures, but no folders" if any(is_picture(each) for each in place.iterdir()) else "no pictures"
+        what = "pictures, but no folders" if any(loose(place)) else "no pictures"
         raise ValueError(f"{place} holds {what}; put the pictures of each class into a folder of its own, named as the class")
-    deeper = any(each.is_dir() for part in parts.values() for each in part.iterdir())
-    split = deeper and all(name.lower() in SPLITS for name in parts)
-    rows: list[tuple[str, str, int]] = []
-    for name, part in parts.items():
-        if split:
-            rows += [row for each in sorted(part.iterdir()) if each.is_dir() for row in in_class(each, SPLITS[name.lower()])]
-        else:
-            rows += in_class(part, TRAIN)
+    splits = [part for part in parts if part.name.lower() in SPLITS]
+    deeper = [part for part in splits if folders(part)]
+    if len(splits) == len(parts) and not deeper:
+        raise ValueError(f"{place} has {listed(parts)}, which are no classes; put a folder for each class into each of them")
+    if any(SPLITS[part.name.lower()] == TRAIN for part in deeper) and len(splits) < len(parts):
+        rest = [part for part in parts if part not in splits]
+        raise ValueError(f"{place} has {listed(rest)} beside {listed(splits)}, so folders may be classes or splits; "
+                         f"move those that are no splits elsewhere, or give --data {deeper[0]}")
+    split = bool(deeper) and len(splits) == len(parts)
+    classes = [(each, SPLITS[part.name.lower()]) for part in parts for each in folders(part)] if split else [
+        (part, TRAIN) for part in parts]
+    rows = [(path, folder.name, number) for folder, number in classes for path in pictures_in(folder)]
     if not rows:
         raise ValueError(f"{place} holds no pictures ({', '.join(SUFFIXES[:4])}, ...) in its {len(parts)} folders")
-    return of_rows(str(place), rows)
+    found = {label for _, label, _ in rows}
+    if len(found) == 1 and len(inner := folders(classes[0][0])) > 1:
+        raise ValueError(f"{place} has only the class '{shown(rows[0][1])}'; there must be two to tell apart. If the classes "
+                         f"are {listed(inner)}, give --data {classes[0][0]}")
+    notes = [f"{folder} holds no pictures, so it is no class" for folder, _ in classes if folder.name not in found]
+    for each in (place, *(parts if split else ())):
+        if count := sum(loose(each)):
+            notes.append(f"left out: {count:,} picture{'s' * (count > 1)} of {each} in no folder of a class")
+    paths, labels, numbers = zip(*rows, strict=True)
+    return numbered(str(place), labels, np.array(numbers, dtype=np.uint8), files=paths, notes=notes)
 
 
-def in_class(folder: Path, split: int) -> list[tuple[str, str, int]]:
-    return [(str(each), folder.name, split) for each in sorted(folder.rglob("*")) if is_picture(each)]
+def folders(place: Path) -> list[Path]:
+    return sorted(each for each in place.iterdir() if each.is_dir() and not each.name.startswith("."))
 
 
-def is_picture(path: Path) -> bool:
-    return path.suffix.lower() in SUFFIXES and not path.name.startswith(".") and path.is_file()
+def loose(place: Path) -> Iterator[bool]:
+    """For each file in a folder: is it a picture?"""
+    return (is_picture(each.name) and each.is_file() for each in place.iterdir())
+
+
+def pictures_in(folder: Path) -> Iterator[str]:
+    """Every picture below a folder, in the order of their paths. A link that leads nowhere is one, too: it will be named."""
+    for here, below, names in os.walk(folder):
+        below[:] = sorted(name for name in below if not name.startswith("."))
+        yield from (os.path.join(here, name) for name in sorted(names) if is_picture(name))
+
+
+def is_picture(name: str) -> bool:
+    return os.path.splitext(name)[1].lower() in SUFFIXES and not name.startswith(".")
+
+
+def listed(parts: Sequence[Path]) -> str:
+    names = [shown(part.name) for part in parts[:NAMED]] + (["..."] if len(parts) > NAMED else [])
+    return ", ".join(names[:-1]) + " and " + names[-1] if len(names) > 1 else names[0]
+
+
+# ── tables ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def of_table(place: Path, picture: str, label: str) -> Album:
     """A path and a label in each row; paths count from where the table is. A column 'split' may say train, validation, test."""
-    rows = []
-    with open(place, encoding="utf-8-sig", newline="") as stream:
-        table = csv.DictReader(stream, delimiter="\t" if place.suffix.lower() == ".tsv" else ",")
-        names = table.fieldnames or []
-        for name, option in ((picture, "--data.picture"), (label, "--data.label")):
-            if name not in names:
-                near = nearest(name, names)
-                raise ValueError(f"{place} has no column '{name}', it has: {', '.join(names) or 'nothing'}; say which one with "
-                                 f"{option}" + (f" (is it '{near}'?)" if near else ""))
-        for row in table:
-            line, values = table.line_num, [row.get(picture), row.get(label)]
-            if None in row or not all(values):
-                raise ValueError(f"line {line} of {place} has {'too many values' if None in row else 'no path or no label'}")
-            split = (row.get("split") or "train").strip().lower()
-            if split not in SPLITS:
-                raise ValueError(f"line {line} of {place} has '{split}' as its split; it is train, validation or test")
-            rows.append((os.path.join(place.parent, str(values[0]).strip()), str(values[1]).strip(), SPLITS[split]))
-    if not rows:
+    table = read_table(str(place))
+    paths = [os.path.normpath(place.parent / each) for each in table.texts(picture, "--data.picture")]
+    labels = table.texts(label, "--data.label")
+    if not paths:
         raise ValueError(f"{place} has no rows; give a path and a label in each")
-    missing = [path for path, _, _ in rows if not os.path.exists(path)]
-    if len(missing) == len(rows):
-        raise ValueError(f"none of the {len(rows)} pictures of {place} is there, such as {missing[0]}; "
+    splits = np.zeros(len(paths), dtype=np.uint8)
+    if "split" in table.names:
+        for row, (said, line) in enumerate(zip(table.texts("split", "split"), table.lines, strict=True)):
+            if said.lower() not in SPLITS:
+                raise ValueError(f"line {line} of {place} has '{said}' as its split; it is train, validation or test")
+            splits[row] = SPLITS[said.lower()]
+    if not any(map(os.path.exists, paths)):
+        raise ValueError(f"none of the {len(paths)} pictures of {place} is there, such as {paths[0]}; "
                          "paths count from the table's folder")
-    return of_rows(str(place), rows)
-
-
-def of_rows(name: str, rows: Sequence[tuple[str, str, int]]) -> Album:
-    labels = sort_labels(label for _, label, _ in rows)
-    number = {label: i for i, label in enumerate(labels)}
-    classes = np.array([number[label] for _, label, _ in rows], dtype=np.int64)
-    splits = np.array([split for _, _, split in rows], dtype=np.uint8)
-    return Album(name, labels, classes, splits, tuple(path for path, _, _ in rows))
-
-
-# ── arrays ───────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def is_idx_of_pictures(path: Path) -> bool:
-    return "idx3-ubyte" in path.name.lower() and path.is_file()
-
-
-def of_idx(paths: Sequence[Path], name: str) -> Album:
-    """Files called ...images-idx3-ubyte (.gz) with ...labels-idx1-ubyte beside them; t10k or test in a name: for the end."""
-    pixels, classes, splits = [], [], []
-    for path in paths:
-        beside = path.with_name(path.name.replace("images", "labels").replace("idx3", "idx1"))
-        other = beside.with_suffix("") if beside.suffix == ".gz" else beside.with_name(beside.name + ".gz")
-        found = next((each for each in (beside, other) if each.exists()), None)
-        if found is None:
-            raise ValueError(f"there are no labels beside {path}; they should be in {beside.name}")
-        pixels.append(read_idx(path, 3))
-        classes.append(read_idx(found, 1))
-        if len(pixels[-1]) != len(classes[-1]):
-            raise ValueError(f"{path} has {len(pixels[-1]):,} pictures and {found} has {len(classes[-1]):,} labels; "
-                             "there must be as many")
-        last = any(word in path.name.lower() for word in ("t10k", "test"))
-        splits.append(np.full(len(classes[-1]), TEST if last else TRAIN, dtype=np.uint8))
-    if len({each.shape[1:] for each in pixels}) > 1:
-        raise ValueError(f"the idx files of {name} have pictures of different sizes")
-    return of_numbers(name, np.concatenate(pixels), np.concatenate(classes), np.concatenate(splits))
-
-
-def read_idx(path: Path, axes: int) -> Pixels:
-    """The numbers of an idx file of bytes, gzipped or not."""
-    content = path.read_bytes()
-    try:
-        content = gzip.decompress(content) if content[:2] == b"\x1f\x8b" else content
-    except (OSError, EOFError) as error:
-        raise ValueError(f"{path} is damaged: {error}") from error
-    start = 4 + 4 * axes
-    if len(content) < start or content[:4] != bytes([0, 0, 8, axes]):
-        raise ValueError(f"{path} is no idx file of bytes with {axes} {'axes' if axes > 1 else 'axis'}: "
-                         f"it begins with {content[:4].hex(' ')}, not 00 00 08 {axes:02x}")
-    shape = struct.unpack(f">{axes}I", content[4:start])
-    if len(content) - start != int(np.prod(shape, dtype=np.int64)):
-        raise ValueError(f"{path} should hold {' × '.join(map(str, shape))} bytes and holds {len(content) - start:,}; "
-                         "it is cut off or damaged")
-    return np.frombuffer(content, np.uint8, offset=start).reshape(shape)
-
-
-def of_npz(path: Path) -> Album:
-    """Arrays images and labels (or x and y), or x_train, y_train, x_test, y_test."""
-    try:
-        with np.load(path, allow_pickle=False) as held:
-            arrays = {name.lower(): held[name] for name in held.files}
-    except (ValueError, OSError, zipfile.BadZipFile, EOFError) as error:
-        why = "it holds Python objects, which are never read" if "pickle" in str(error).lower() else str(error)
-        raise ValueError(f"{path} cannot be read: {why}") from error
-    parts = []
-    for end, split in (("", TRAIN), *((f"_{name}", number) for name, number in SPLITS.items())):
-        pair = next(((x + end, y + end) for x, y in (("images", "labels"), ("x", "y")) if x + end in arrays), None)
-        if pair is not None:
-            if pair[1] not in arrays:
-                raise ValueError(f"{path} has '{pair[0]}' and no '{pair[1]}'; it has: {', '.join(arrays)}")
-            parts.append((arrays[pair[0]], arrays[pair[1]].reshape(-1), split))
-    if not parts:
-        raise ValueError(f"{path} has no 'images' and 'labels' (or x and y, or x_train and y_train); "
-                         f"it has: {', '.join(arrays)}")
-    for x, y, _ in parts:
-        if len(x) != len(y):
-            raise ValueError(f"{path} has {len(x):,} pictures and {len(y):,} labels; there must be as many")
-    pixels = [as_bytes(x, path) for x, _, _ in parts]
-    splits = np.concatenate([np.full(len(y), split, dtype=np.uint8) for _, y, split in parts])
-    return of_numbers(str(path), np.concatenate(pixels), np.concatenate([y for _, y, _ in parts]), splits)
-
-
-def as_bytes(x: Any, path: Path) -> Pixels:
-    """n h w or n h w c as bytes: integers as they are (16 bits are scaled down), real numbers from 0 to 1 or to 255."""
-    if x.ndim == 4 and x.shape[1] in (1, 3) and x.shape[3] not in (1, 3):
-        x = x.transpose(0, 2, 3, 1)
-    if x.ndim not in (3, 4) or (x.ndim == 4 and x.shape[3] not in (1, 3)):
-        raise ValueError(f"{path} has pictures of shape {tuple(x.shape)}; they should be n h w, n h w 3 or n 3 h w")
-    if x.dtype == np.uint8:
-        return np.asarray(x)
-    if x.dtype.kind not in "uif" or not np.isfinite(x).all() or x.min(initial=0) < 0:
-        raise ValueError(f"{path} has pictures of {x.dtype} that are no pixels; they should be 0 to 255, or 0.0 to 1.0")
-    high = x.max(initial=0)
-    top = 1.0 if x.dtype.kind == "f" and high <= 1 else 255.0 if high <= 255 else 65535.0
-    return (x.astype(np.float32) * (255.0 / top)).round().clip(0, 255).astype(np.uint8)
-
-
-def of_numbers(name: str, pixels: Pixels, classes: Ids, splits: Ids) -> Album:
-    labels = sort_labels(map(str, classes.tolist()))
-    number = {label: i for i, label in enumerate(labels)}
-    known = np.array([number[str(each)] for each in classes.tolist()], dtype=np.int64)
-    return Album(name, labels, known, splits, pixels=pixels)
+    return numbered(str(place), labels, splits, files=paths)

@@ -1,6 +1,7 @@
 """Pictures a little changed, a whole batch at once, on the device that learns: what a label survives.
 
-All is drawn from torch's generator, which the trainer seeds by (seed, step).   b c h w
+All is drawn from torch's generator, which the trainer seeds by (seed, step). Pixels are numbers from 0, black, to 1, white, and
+so is what is made of them.   b c h w
 """
 
 from __future__ import annotations
@@ -16,14 +17,14 @@ from torch import Tensor
 class AugmentConfig:
     """How pictures are changed in training; 0 is not at all."""
 
-    crop: float = 0.0  # moved by up to this share of the side, and cut at the edge
-    zoom: float = 0.0  # made larger or smaller by up to this share
-    flip: bool = False  # half of them mirrored, left and right
-    turn: float = 0.0  # turned by up to so many degrees, either way
-    colour: float = 0.0  # brightness, contrast and saturation changed by up to this share
-    erase: float = 0.0  # share of pictures that lose a rectangle
-    mixup: float = 0.0  # of Beta(a, a): two pictures, and their labels, blended
-    cutmix: float = 0.0  # of Beta(a, a): a rectangle of another picture, with its share of the label
+    crop: float = 0.0  # moved by up to this share of the side, and cut at the edge (0.1 is usual)
+    zoom: float = 0.0  # made larger or smaller by up to this share (0.1 is usual)
+    flip: bool = False  # half of them mirrored, left and right (for photos; not for letters and digits)
+    turn: float = 0.0  # turned by up to so many degrees, either way (10 is usual; 180 for what has no up and down)
+    colour: float = 0.0  # brightness, contrast and saturation changed by up to this share (0.3 is usual)
+    erase: float = 0.0  # share of pictures that lose a rectangle of a tenth to a third of them (0.25 is usual)
+    mixup: float = 0.0  # a of Beta(a, a): two pictures, and their labels, blended by a share drawn from it (0.2 is usual)
+    cutmix: float = 0.0  # a of Beta(a, a): a rectangle of another picture, with its share of the label (1.0 is usual)
 
     def __post_init__(self) -> None:
         for name in ("crop", "zoom", "colour", "erase"):
@@ -77,12 +78,17 @@ def moved(x: Tensor, config: AugmentConfig) -> Tensor:
 
 
 def recoloured(x: Tensor, strength: float) -> Tensor:
+    """Brighter or darker (times a number), nearer to or further from its mean grey, nearer to or further from grey."""
     light, contrast, colour = (1 + (2 * drawn(x, 1) - 1) * strength for _ in range(3))
     x = x * light
-    middle = x.mean((1, 2, 3), keepdim=True)
+    middle = grey(x).mean((2, 3), keepdim=True)
     x = middle + (x - middle) * contrast
-    grey = x.mean(1, keepdim=True)
-    return grey + (x - grey) * colour if x.shape[1] == 3 else x
+    return (grey(x) + (x - grey(x)) * colour).clamp(0, 1)
+
+
+def grey(x: Tensor) -> Tensor:
+    """As the eye weighs red, green and blue.   b c h w -> b 1 h w"""
+    return x if x.shape[1] == 1 else (x * x.new_tensor([0.299, 0.587, 0.114]).view(1, 3, 1, 1)).sum(1, keepdim=True)
 
 
 def erased(x: Tensor, share: float) -> Tensor:

@@ -46,6 +46,19 @@ def ids(
     return np.memmap(folder / "ids", dtype=dtype, mode="r", shape=(about["tokens"],)), about
 
 
+def known(cache: Path, name: str, find: Callable[[], dict[str, Any]], what: str) -> dict[str, Any]:
+    """What was found out before, by key; `find` it out and keep it if it was not."""
+    path = cache / what / f"{name}.json"
+    with suppress(OSError, ValueError):
+        found: dict[str, Any] = files.read_json(path)
+        return found
+    found = find()
+    with suppress(OSError):                             # then it is found out again the next time
+        path.parent.mkdir(parents=True, exist_ok=True)
+        files.write_json(path, found)
+    return found
+
+
 def _about(folder: Path, dtype: np.dtype[Any]) -> dict[str, Any] | None:
     """What is known about an entry, or None if it is not there or not whole."""
     try:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -18,11 +18,12 @@ import torch
 
 from regard.config import check_positive
 from regard.data import cache as caches
-from regard.data.albums import TEST, TRAIN, VALIDATION, Album, Ids, album
+from regard.data.albums import Album, album, shown
 from regard.data.augment import AugmentConfig
-from regard.data.batch import Batch, Epochs, Source
+from regard.data.batch import Batch, Epochs, Ids, Source
 from regard.data.labelled import stratified
 from regard.data.pictures import Damaged, Fit, Pixels, fitted, header, pillow, read
+from regard.data.splits import TEST, TRAIN, VALIDATION
 from regard.data.work import cores
 
 Note = Callable[[str, float | None], None]
@@ -31,7 +32,10 @@ MULTIPLE = 8  # of which a chosen side is, so that patches fit
 LOOKED_AT = 200  # files whose headers decide the size and whether all are grey
 AHEAD = 2  # batches that are read before they are asked for
 WRITTEN = 256  # pictures decoded between two words about how far it is
+MEASURED = 2000  # pictures, about, whose mean and deviation stand for all
+LEAST_DEVIATION = 0.05  # so that pictures of one colour are not divided by nothing
 SHARE_OF_DISK = 0.25  # of what is free that decoded pictures may take
+ONE_OF_EACH = "every class has one picture to train on, so none is held out, and nothing tells how good the model is"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,14 +78,15 @@ def prepare(config: ImagesConfig, *, seed: int, cache: Path, note: Note | None =
         skipped: tuple[str, ...] = ()
     else:
         found, store, skipped = decoded(found, side, channels, config, cache, tell)
-    splits = found.splits
+    splits, notes = found.splits, found.notes
     if not (splits == VALIDATION).any() and config.validation:
         rows = np.flatnonzero(splits == TRAIN)
         held = stratified(found.classes[rows], config.validation, seed)
         splits = splits.copy()
         splits[rows[held]] = VALIDATION
+        notes = notes if held.any() else (*notes, ONE_OF_EACH)
     mean, deviation = moments(store, np.flatnonzero(splits == TRAIN))
-    return Images(replace(found, splits=splits), store, side, channels, mean, deviation, skipped)
+    return Images(replace(found, splits=splits, notes=notes), store, side, channels, mean, deviation, skipped)
 
 
 @dataclass(frozen=True, eq=False)
@@ -183,11 +188,11 @@ def decoded(
 ) -> tuple[Album, Store, tuple[str, ...]]:
     """The album without what cannot be read, its pixels, and what was wrong with the rest."""
     needed, free = len(found) * channels * size * size, shutil.disk_usage(cache).free
-    stats = [(path, *stamp(path)) for path in found.files]
+    stats = [(os.path.abspath(path), *stamp(path)) for path in found.files]
     name = caches.key(files=stats, size=size, channels=channels, fit=config.fit)
     keep = config.decoded == "auto" and needed < SHARE_OF_DISK * free
 
-    def write(out: IO[bytes] | None) -> dict[str, Any]:
+    def write(out: IO[bytes] | None = None) -> dict[str, Any]:
         bad: dict[int, str] = {}
         with ThreadPoolExecutor(cores()) as pool:
             for start in range(0, len(found), WRITTEN):
@@ -195,7 +200,7 @@ def decoded(
                 done = pool.map(lambda row: or_why(found.files[row], size, channels, config.fit), rows)
                 for row, made in zip(rows, done, strict=True):
                     if isinstance(made, str):
-                        bad[row] = noted(made, config)
+                        bad[row] = noted(shown(made), config)
                     elif out is not None:
                         out.write(made.tobytes())
                 tell("decoding pictures", rows.stop / len(found))
@@ -208,12 +213,21 @@ def decoded(
     if keep:
         mapped, about = caches.ids(cache, name, np.dtype(np.uint8), write, what="pixels")
     else:
-        about = write(None)
+        about = caches.known(cache, name, write, what="pictures")
     bad = {row: noted(why, config) for row, why in about["bad"]}  # it may have been decoded when they were to be skipped
     good = np.array([row for row in range(len(found)) if row not in bad], dtype=np.int64)
+    check_classes(found, good, bad)
     left = replace(found, files=tuple(found.files[row] for row in good), classes=found.classes[good], splits=found.splits[good])
     store: Store = Held(mapped.reshape(-1, channels, size, size)) if keep else Files(left.files, size, channels, config.fit)
     return left, store, tuple(bad.values())
+
+
+def check_classes(found: Album, good: Ids, bad: Mapping[int, str]) -> None:
+    """A ValueError if nothing is left of a class, with what was wrong with the first of it."""
+    left = set(found.classes[good[found.splits[good] == TRAIN]].tolist())
+    for row, why in bad.items():
+        if found.classes[row] not in left and found.splits[row] == TRAIN:
+            raise ValueError(f"{found.name} has no picture of '{found.labels[found.classes[row]]}' that can be read; {why}")
 
 
 def or_why(path: str, size: int, channels: int, fit: Fit) -> Pixels | str:
@@ -289,6 +303,10 @@ def resized(pixels: Pixels, size: int, channels: int, fit: Fit) -> Pixels:
 
 def moments(store: Store, rows: Ids) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """Mean and deviation of each channel over some of the training pictures, where 1 is white."""
-    some = store.take(rows[:: max(1, len(rows) // 2000)]).astype(np.float64) / 255
-    mean, deviation = some.mean((0, 2, 3)), some.std((0, 2, 3))
-    return tuple(mean.tolist()), tuple(np.maximum(deviation, 0.05).tolist())
+    some, sums = rows[:: max(1, len(rows) // MEASURED)], []
+    for start in range(0, len(some), WRITTEN):
+        for picture in store.take(some[start : start + WRITTEN]):
+            x = picture / 255
+            sums.append((x.mean((1, 2)), (x * x).mean((1, 2))))
+    mean, square = np.mean(sums, axis=0)
+    return tuple(mean.tolist()), tuple(np.sqrt(np.maximum(square - mean**2, LEAST_DEVIATION**2)).tolist())

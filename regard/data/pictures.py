@@ -1,14 +1,19 @@
 """One picture of any size and mode as pixels of one size: uint8 c s s.
 
-What cameras and programs do to pictures is undone: turned by EXIF, transparent (laid on white), palettes, 16 bits a channel.
+What cameras and programs do to pictures is undone: turned by EXIF, transparent (laid on white), palettes, 16 bits a channel. Of
+several pictures in a file (an animation, pages) the first is taken.
 """
 
 from __future__ import annotations
 
 import io
+import logging
 import os
+import threading
+import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from functools import cache
 from typing import Any, Literal
 
 import numpy as np
@@ -17,24 +22,40 @@ Fit = Literal["crop", "pad", "stretch"]
 Pixels = np.ndarray[Any, np.dtype[np.uint8]]
 
 MOST_PIXELS = 64_000_000  # a small file can hold a picture too large for memory
-SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".ppm", ".pgm", ".pbm")
+ALONE_FROM = 8_000_000  # pixels of a picture that is decoded while no other so large is: memory is bounded on many cores, too
+SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".ppm", ".pgm", ".pbm", ".jfif", ".jp2", ".avif",
+            ".heic", ".heif")  # (the last two are what phones make; where they cannot be read they are named, not passed over)
+# Whatever its name, a file is opened as one of these only. Pillow knows others that it hands to other programs, such as EPS.
+FORMATS = ("PNG", "JPEG", "MPO", "WEBP", "BMP", "GIF", "TIFF", "PPM", "JPEG2000", "AVIF", "HEIF")
+LARGE = threading.Lock()
 
 
 class Damaged(ValueError):
     """A file that cannot be read as a picture."""
 
 
+@cache
 def pillow() -> Any:
     try:
         from PIL import Image
     except ImportError as error:
         raise ValueError("pictures need pillow; install it with: pip install 'regard[look]'") from error
+    warnings.filterwarnings("ignore", module=r"PIL\.")  # of odd metadata and of sizes, which are looked at here
+    logging.getLogger("PIL").addHandler(logging.NullHandler())
     return Image
+
+
+@cache
+def formats() -> tuple[str, ...]:
+    """Those of FORMATS that this pillow knows."""
+    image = pillow()
+    image.init()
+    return tuple(each for each in FORMATS if each in image.OPEN)
 
 
 def header(path: str | os.PathLike[str]) -> tuple[int, int, bool]:
     """Width and height as they are shown, and whether it is grey, without reading the pixels."""
-    with opened(path, name := os.fspath(path)) as picture, readable(name):
+    with readable(name := os.fspath(path)), opened(path, name) as picture:
         width, height = picture.size
         turned = picture.getexif().get(0x0112, 1) in (5, 6, 7, 8)
         return (height, width, is_grey(picture)) if turned else (width, height, is_grey(picture))
@@ -43,19 +64,22 @@ def header(path: str | os.PathLike[str]) -> tuple[int, int, bool]:
 def read(path: str | os.PathLike[str] | bytes, size: int, channels: int, fit: Fit) -> Pixels:
     """The pixels of a file.   c s s"""
     name = "the picture" if isinstance(path, bytes) else os.fspath(path)
-    with opened(path, name) as picture, readable(name):
-        if picture.format == "JPEG":
+    with readable(name), opened(path, name) as picture:
+        if picture.format in ("JPEG", "MPO") and not picture.info.get("progressive"):  # (which is held whole while it is read)
             picture.draft("RGB" if channels == 3 else "L", (2 * size, 2 * size))  # it can be read small at once
         small_enough(picture, name)
-        return fitted(plain(picture, channels, name), size, fit)
+        with LARGE if picture.width * picture.height >= ALONE_FROM else nullcontext():
+            return fitted(plain(picture, channels, name), size, fit)
 
 
 @contextmanager
 def readable(name: str) -> Iterator[None]:
-    """What pillow raises for a file that ends too soon, or holds nonsense, in our words."""
+    """Whatever is raised for a file that ends too soon, or holds nonsense, in our words."""
     try:
         yield
-    except (OSError, SyntaxError, EOFError, IndexError) as error:
+    except (Damaged, MemoryError):
+        raise
+    except Exception as error:  # decoders and readers of metadata raise anything: struct.error, zlib.error, KeyError
         raise Damaged(f"{name} is damaged: {' '.join(str(error).split()) or type(error).__name__}") from error
 
 
@@ -67,14 +91,19 @@ def small_enough(picture: Any, name: str) -> None:
 
 def opened(path: str | os.PathLike[str] | bytes, name: str) -> Any:
     image = pillow()
+    if not isinstance(path, bytes) and not os.path.isfile(path):
+        what = "is a folder, not a picture" if os.path.isdir(path) else "is no file" if os.path.exists(path) else None
+        raise Damaged(f"{name} {what}" if what else f"there is no picture {name}")
     try:
-        return image.open(io.BytesIO(path) if isinstance(path, bytes) else path)
+        return image.open(io.BytesIO(path) if isinstance(path, bytes) else path, formats=formats())
     except image.DecompressionBombError as error:
         raise Damaged(f"{name} has too many pixels; make it smaller ({MOST_PIXELS:,} at most)") from error
-    except FileNotFoundError as error:
-        raise Damaged(f"there is no picture {name}") from error
-    except (OSError, SyntaxError, ValueError) as error:
-        raise Damaged(f"{name} is no picture that can be read; PNG, JPEG and WebP files are") from error
+    except PermissionError as error:
+        raise Damaged(f"{name} cannot be read: permission denied") from error
+    except Exception as error:
+        empty = len(path) == 0 if isinstance(path, bytes) else os.path.getsize(path) == 0
+        what = "is empty" if empty else "is no picture that can be read; PNG, JPEG and WebP files are"
+        raise Damaged(f"{name} {what}") from error
 
 
 def is_grey(picture: Any) -> bool:
@@ -87,9 +116,12 @@ def plain(picture: Any, channels: int, name: str) -> Any:
 
     picture = ImageOps.exif_transpose(picture)
     if picture.mode == "I" or picture.mode.startswith("I;16"):
-        values = np.asarray(picture).astype(np.int64)
-        high = 65535 if values.max(initial=0) > 255 else 255
-        picture = Image.fromarray((values.clip(0, high) * 255 // high).astype(np.uint8))
+        values = np.asarray(picture).astype(np.int32)
+        low, high = int(values.min(initial=0)), int(values.max(initial=0))
+        if low < 0 or high > 65535:
+            raise Damaged(f"{name} holds whole numbers from {low:,} to {high:,}, and nothing says which are black and white; "
+                          "save it with 8 or 16 bits")
+        picture = Image.fromarray((values // 257 if high > 255 else values).astype(np.uint8))  # 257 · 255 = 65,535
     elif picture.mode == "F":
         raise Damaged(f"{name} holds real numbers, and nothing says which are black and white; save it with 8 or 16 bits")
     if "A" in picture.mode or "transparency" in picture.info:

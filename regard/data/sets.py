@@ -15,10 +15,11 @@ from regard.config import check_positive, nearest
 from regard.data.batch import IGNORE, Batch, Epochs, Ids, Source, generator, held_out
 from regard.data.clouds import CloudFile, find_clouds, read_cloud
 from regard.data.labelled import sort_labels, stratified
-from regard.data.long_tables import looks_long, read_long
+from regard.data.long_tables import read_long
 from regard.data.made_sets import MADE, Drawn, Turn, Wish
 from regard.data.solids import fitted
 from regard.data.surface import random_turns
+from regard.data.tables import looks_like_table
 
 Made = Literal["max", "sum", "statistics", "clusters", "solids"]
 Note = Callable[[str, float | None], None]
@@ -103,7 +104,7 @@ def prepare_sets(config: SetsConfig, *, seed: int, note: Note | None = None) -> 
                                 f".parquet), or a made task: {', '.join(MADE)}")
     if os.path.isdir(path):
         return _of_clouds(config, seed, tell)
-    if looks_long(path):
+    if looks_like_table(path):
         tell("reading", None)
         return _of_table(config, seed)
     raise ValueError(f"sets are a folder of point clouds or a table (.csv, .tsv, .parquet), got {config.path}")

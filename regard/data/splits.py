@@ -10,6 +10,10 @@ from regard.data.batch import generator
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
+TRAIN, VALIDATION, TEST = 0, 1, 2
+SPLITS = {"train": TRAIN, "training": TRAIN, "val": VALIDATION, "valid": VALIDATION, "validation": VALIDATION,
+          "test": TEST, "testing": TEST, "t10k": TEST}  # what folders, files and columns call them
+
 
 def drawn(
     classes: Array, *, validation: float, test: float, seed: int, train: int | None = None

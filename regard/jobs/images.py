@@ -10,9 +10,9 @@ import numpy as np
 import torch
 
 from regard import names
-from regard.data.albums import TEST
 from regard.data.images import ImagesConfig, prepare
 from regard.data.pictures import read
+from regard.data.splits import TEST
 from regard.jobs.job import Answer, Job, Reading
 from regard.recipes.images import KINDS
 from regard.run import Run, load_model
@@ -38,7 +38,7 @@ def prepared(recipe: Any, reading: Reading) -> Job:
         source=source,
         about=about,
         unit="pictures",
-        notes=damaged(images.skipped, data.path),
+        notes=(*images.album.notes, *damaged(images.skipped, data.path)),
         test=(lambda: source.split(TEST)) if about["test"] else None,
     )
 

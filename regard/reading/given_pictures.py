@@ -20,7 +20,7 @@ def opened(given: str | bytes) -> Any:
         given = Path(given).read_bytes()
     if len(given) > LARGEST_FILE:
         raise ValueError(f"{name} has {len(given):,} bytes; a picture may have {LARGEST_FILE:,}")
-    with files.opened(given, name) as picture, files.readable(name):
+    with files.readable(name), files.opened(given, name) as picture:
         files.small_enough(picture, name)
         return files.plain(picture, 3, name)
 

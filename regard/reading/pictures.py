@@ -9,9 +9,10 @@ import numpy as np
 import torch
 from torch import nn
 
-from regard.data.albums import TRAIN, album
+from regard.data.albums import album
 from regard.data.images import ImagesConfig, resized
 from regard.data.pictures import Damaged, Pixels, fitted, plain, read
+from regard.data.splits import TRAIN
 from regard.given import Given
 from regard.reading.given_pictures import drawn
 from regard.reading.reader import Reader

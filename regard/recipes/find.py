@@ -24,6 +24,8 @@ class Family(Protocol):
 
     HELP: Mapping[str, str]  # what --data PATH and --model KIND may be
     OWN: frozenset[str]  # of a model's config: what a run that starts from another does not take over
+    # Two that not all have. EXAMPLES: commands that --help shows. TOLD: options such as "data.size" on which defaults of the
+    # model depend; `recipe` takes them by name, as size.
 
     def recipe(self, data: Any, kind: str | None) -> Recipe:
         """The whole configuration, with defaults for this data (a path, None, or an object) and kind of model."""
@@ -40,9 +42,18 @@ def family(name: str) -> Family:
     return cast(Family, import_module(f"{__package__}.{name}"))
 
 
-def find_recipe(name: str, data: Any = None, kind: str | None = None) -> Recipe:
-    """The recipe of this name, with defaults for this data and kind of model."""
-    return family(name).recipe(data, kind)
+def find_recipe(name: str, data: Any = None, kind: str | None = None, settings: Mapping[str, Any] | None = None) -> Recipe:
+    """The recipe of this name, with defaults for this data and kind of model, and for those settings that decide others.
+
+    The settings themselves are not in it.
+    """
+    found = {each.removeprefix("data."): settings[each] for each in told(name) if each in settings} if settings else {}
+    return family(name).recipe(data, kind, **found)
+
+
+def told(name: str) -> tuple[str, ...]:
+    """The settings on which defaults of this recipe depend."""
+    return getattr(family(name), "TOLD", ())
 
 
 def of_run(run: Run) -> Recipe:
@@ -56,18 +67,9 @@ def of_run(run: Run) -> Recipe:
 
 def with_optimiser(recipe: Recipe, optimiser: str | None) -> Recipe:
     """The recipe for another optimiser than its own: the rates that it proposes are those of its own, so they fall away."""
-    if optimiser in (None, "", recipe.train.optimiser):
+    if optimiser in (None, recipe.train.optimiser):
         return recipe
     return replace(recipe, train=replace(recipe.train, lr=None, adam_lr=None, momentum=None))
-
-
-def with_size(recipe: Recipe, size: Any) -> Recipe:
-    """The recipe for pictures of another size than its own: the parts of its model are made for that one."""
-    fitting = getattr(recipe, "fitting", None)
-    if fitting is None or type(size) is not int or size < 1 or size == recipe.data.size:  # what is no size is refused later
-        return recipe
-    fitted: Recipe = fitting(size)
-    return fitted
 
 
 def choose(what: str, name: str, known: tuple[str, ...]) -> None:

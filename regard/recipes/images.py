@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from typing import Any, Self
+from dataclasses import dataclass
+from typing import Any
 
 from regard.data.albums import album
 from regard.data.augment import AugmentConfig
@@ -17,27 +17,24 @@ from regard.recipes.find import choose, path_of
 from regard.run import TrainConfig
 
 HELP = {
-    "--data PATH": "a folder with one folder a class, idx files, .npz, or a .csv of paths; without it: digits of scikit-learn",
+    "--data PATH": "a folder with one folder a class, idx files, .npz, or a table of paths; without it: digits of scikit-learn",
     "--model KIND": "vit, swin, lenet, resnet, densenet or groupcnn (which knows what a quarter turn does)",
 }
+EXAMPLES = (
+    "regard train images",
+    "regard train images --data photos --data.size 96 --data.augment.flip --train.minutes 20",
+    "regard train images --data mnist --model lenet",
+    "regard train images --data photos.csv --data.picture path --data.label kind --data.balanced",
+)
+TOLD = ("data.size", "data.picture", "data.label")  # the model is sized for the pictures as they will be
 OWN = frozenset({"classes", "colours", "size", "dropout"})
 
 DIGITS = 8  # the side of the digits that come with scikit-learn
-LARGEST_PATCH = 16  # of a ViT, in pixels
 UNKNOWN = 2  # stands for a number that follows from the data
 
 
-class Pictures:
-    """What these recipes have in common: the parts of a model are chosen for pictures of a certain size."""
-
-    def fitting(self, side: int) -> Self:
-        """The same recipe for pictures of this size."""
-        kind = next(name for name, cls in KINDS.items() if cls is type(self))
-        return replace(self, model=MODELS[kind](side))  # type: ignore[type-var]
-
-
 @dataclass(frozen=True, kw_only=True)
-class ViTRecipe(Pictures):
+class ViTRecipe:
     """A Vision Transformer: patches that attend to each other."""
 
     data: ImagesConfig
@@ -46,7 +43,7 @@ class ViTRecipe(Pictures):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SwinRecipe(Pictures):
+class SwinRecipe:
     """Swin: patches that attend within windows, which shift from block to block."""
 
     data: ImagesConfig
@@ -55,7 +52,7 @@ class SwinRecipe(Pictures):
 
 
 @dataclass(frozen=True, kw_only=True)
-class LeNetRecipe(Pictures):
+class LeNetRecipe:
     """LeNet: two convolutions and two linear maps."""
 
     data: ImagesConfig
@@ -64,7 +61,7 @@ class LeNetRecipe(Pictures):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ResNetRecipe(Pictures):
+class ResNetRecipe:
     """A residual network of convolutions."""
 
     data: ImagesConfig
@@ -73,7 +70,7 @@ class ResNetRecipe(Pictures):
 
 
 @dataclass(frozen=True, kw_only=True)
-class DenseNetRecipe(Pictures):
+class DenseNetRecipe:
     """A DenseNet: every layer sees all layers before it."""
 
     data: ImagesConfig
@@ -82,7 +79,7 @@ class DenseNetRecipe(Pictures):
 
 
 @dataclass(frozen=True, kw_only=True)
-class GroupCNNRecipe(Pictures):
+class GroupCNNRecipe:
     """A group convolutional network: what it says does not change when the picture makes a quarter turn."""
 
     data: ImagesConfig
@@ -96,22 +93,24 @@ KINDS: dict[str, type[Any]] = {
 }
 
 
-def recipe(data: Any = None, kind: str | None = None) -> Any:
-    """A ViT, unless another kind is asked for, sized for the pictures that are there."""
+def recipe(
+    data: Any = None, kind: str | None = None, *, size: Any = None, picture: str = "file", label: str = "label"
+) -> Any:
+    """A ViT, unless another kind is asked for, sized for the pictures that are there, or for the size they are brought to."""
     path, kind = path_of(data, "images"), kind or "vit"
     choose("kind of model for images", kind, tuple(KINDS))
     # (a small move is right for every picture; what mirrors and turns do to a label only its owner knows)
     changes = AugmentConfig(crop=0.125, turn=10, zoom=0.1) if path is None else AugmentConfig(crop=0.1)
-    pictures = ImagesConfig(path=path, augment=changes)
-    return KINDS[kind](data=pictures, model=MODELS[kind](side_of(pictures)), train=train_of(kind, path))
+    side = size if type(size) is int and size > 0 else side_of(path, picture, label)
+    return KINDS[kind](data=ImagesConfig(path=path, augment=changes), model=MODELS[kind](side), train=train_of(kind, path))
 
 
-def side_of(pictures: ImagesConfig) -> int:
-    """Of the pictures as they will be; a table may have columns of other names, which are not known yet."""
-    if pictures.path is None:
+def side_of(path: str | None, picture: str, label: str) -> int:
+    """Of the pictures, where nobody says it. What is wrong with them is said later, when they are read as was asked for."""
+    if path is None:
         return DIGITS
     try:
-        return chosen(album(pictures.path), pictures)[0]
+        return chosen(album(path, picture, label), ImagesConfig())[0]
     except ValueError:
         return LARGEST_SIDE
 
@@ -140,7 +139,7 @@ def groupcnn(side: int) -> GroupCNNConfig:
 
 
 def patch_of(side: int) -> int:
-    divisors = [each for each in range(min(side // 4, LARGEST_PATCH), 0, -1) if side % each == 0] or [1]
+    divisors = [each for each in range(side // 4, 0, -1) if side % each == 0] or [1]
     many = [each for each in divisors if each > 1 and side // each >= 7]
     return many[0] if many else divisors[0]
 

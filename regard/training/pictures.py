@@ -56,12 +56,12 @@ class ClassifyPictures(Classify):
         self.augment, self.smoothing, self.views = augment or AugmentConfig(), smoothing, views
         self.weights = None if weights is None else torch.tensor(weights)
 
-    def scaled(self, pixels: Tensor) -> Tensor:
-        """Bytes as numbers around 0.   uint8 b c h w -> b c h w"""
-        return (pixels.float() / 255 - self.mean.to(pixels.device)) / self.deviation.to(pixels.device)
+    def scaled(self, x: Tensor) -> Tensor:
+        """Numbers from 0, black, to 1, white, as numbers around 0.   b c h w"""
+        return (x - self.mean.to(x.device)) / self.deviation.to(x.device)
 
     def loss(self, model: nn.Module, batch: Batch) -> tuple[Tensor, Count]:
-        x = changed(self.scaled(batch.tokens), self.augment)
+        x = self.scaled(changed(batch.tokens.float() / 255, self.augment))
         if not (self.augment.mixup or self.augment.cutmix):
             return self.against(call(model, replace(batch, tokens=x)), batch.target), len(x)
         x, shares = mixed(x, F.one_hot(batch.target, self.classes).to(x.dtype), self.augment)
@@ -80,7 +80,7 @@ class ClassifyPictures(Classify):
 
     def answers(self, model: nn.Module, pixels: Tensor) -> Tensor:
         """Log-probabilities of the classes, of all views together.   uint8 b c h w -> b classes"""
-        seen = [model(view).float().log_softmax(-1) for view in VIEWS[self.views](self.scaled(pixels))]
+        seen = [model(view).float().log_softmax(-1) for view in VIEWS[self.views](self.scaled(pixels.float() / 255))]
         return torch.stack(seen).logsumexp(0).log_softmax(-1) if len(seen) > 1 else seen[0]
 
 

@@ -1,9 +1,11 @@
 """Pictures a little changed: each operation does what it says, to each picture in its own way, by torch's generator."""
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from PIL import Image, ImageEnhance
 
 from regard.data.augment import AugmentConfig, changed, mixed, rectangles
 
@@ -65,11 +67,39 @@ def test_labels_are_mixed_by_the_share_of_the_picture(kind):
     assert torch.allclose(shares.sum(1), torch.ones(64)) and not torch.allclose(shares, torch.eye(64))
 
 
-def test_colour_leaves_what_is_where():
-    x = after(colour=0.4)
-    grey, before = x.mean(1), X.mean(1)
-    for a, b in zip(grey[:8], before[:8], strict=True):  # light and contrast are an increasing line through the grey values
-        assert torch.corrcoef(torch.stack((a.flatten(), b.flatten())))[0, 1] > 0.999
+def test_colour_is_brightness_contrast_and_saturation_as_pillow_has_them():
+    pixels = (255 * (0.3 + 0.4 * X[:8])).round().to(torch.uint8)  # so that nothing becomes whiter than white
+    torch.manual_seed(5)
+    x = changed(pixels / 255, AugmentConfig(colour=0.3))
+    torch.manual_seed(5)
+    factors = 1 + (2 * torch.stack([torch.rand(8, 1, 1, 1).flatten() for _ in range(3)], 1) - 1) * 0.3
+    assert factors.min() < 0.9 and factors.max() > 1.1
+    for one, made, each in zip(pixels, x, factors.tolist(), strict=True):
+        picture = Image.fromarray(one.permute(1, 2, 0).numpy())
+        for enhance, factor in zip((ImageEnhance.Brightness, ImageEnhance.Contrast, ImageEnhance.Color), each, strict=True):
+            picture = enhance(picture).enhance(factor)
+        expected = torch.from_numpy(np.array(picture)).permute(2, 0, 1)
+        torch.testing.assert_close(255 * made, expected.float(), atol=4, rtol=0)  # pillow cuts to whole numbers: 1.3² + 1.3 + 1
+
+
+def test_colour_stays_between_black_and_white_and_grey_stays_grey():
+    x = after(colour=1.0)
+    assert x.min() >= 0 and x.max() <= 1 and not torch.equal(x, X)
+    level = X[:, :1].expand(-1, 3, -1, -1)
+    torch.manual_seed(0)
+    coloured = changed(level, AugmentConfig(colour=0.5))
+    torch.manual_seed(0)
+    torch.testing.assert_close(changed(X[:, :1], AugmentConfig(colour=0.5)).expand(-1, 3, -1, -1), coloured)
+
+
+@pytest.mark.parametrize("rand, scale", [(1.0, 1.5), (0.0, 1 / 1.5)])
+def test_zoom_shows_a_ramp_flatter_or_steeper_about_its_middle(monkeypatch, rand, scale):
+    places = torch.arange(12.0) - 5.5
+    ramp = (0.5 + 0.02 * places).expand(2, 3, 12, 12)
+    monkeypatch.setattr(torch, "rand", lambda *size: torch.full(size, rand))
+    x = changed(ramp, AugmentConfig(zoom=0.5))
+    inside = slice(2, 10)
+    torch.testing.assert_close(x[..., inside], (0.5 + 0.02 * places * scale).expand(2, 3, 12, 12)[..., inside])
 
 
 def test_the_same_seed_is_the_same_change():

@@ -1,14 +1,16 @@
 """Pictures as batches: decoded once, the same by number, damaged ones named, splits that do not touch."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import torch
 from PIL import Image
 
 from regard.data import images as module
-from regard.data.albums import TEST, TRAIN, VALIDATION
 from regard.data.images import Files, Held, ImagesConfig, prepare
 from regard.data.pictures import read
+from regard.data.splits import TEST, TRAIN, VALIDATION
 
 
 @pytest.fixture
@@ -57,6 +59,51 @@ def test_pictures_are_decoded_once(pictures, monkeypatch):
     Image.new("RGB", (20, 20), "red").save(changed)
     with pytest.raises(TypeError):  # it would have to be read anew
         prepared(pictures, size=16)
+
+
+def test_what_does_not_fit_on_the_disk_is_decoded_each_time_and_damage_is_found_once(pictures, monkeypatch):
+    monkeypatch.setattr(module.shutil, "disk_usage", lambda path: SimpleNamespace(free=40 * 3 * 16 * 16))
+    found = prepared(pictures, size=16)
+    assert isinstance(found.store, Files) and len(found.skipped) == 2
+    assert sum(path.stat().st_size for path in pictures.glob("pictures/*")) < 4000 and not (pictures / "pixels").exists()
+    monkeypatch.setattr(module, "or_why", None)
+    again = prepared(pictures, size=16)
+    assert again.skipped == found.skipped and again.mean == found.mean
+    with pytest.raises(ValueError, match="take it away, or use --data.damaged skip"):
+        prepared(pictures, size=16, damaged="stop")
+
+
+def test_pictures_are_found_again_from_another_folder(pictures, monkeypatch):
+    prepared(pictures, size=16)
+    monkeypatch.setattr(module, "read", None)
+    monkeypatch.chdir(pictures)
+    assert prepared(pictures, size=16, path="data").channels == 3
+
+
+def test_only_some_pictures_are_in_memory_at_once(pictures, monkeypatch):
+    found = prepared(pictures, size=16)
+    asked, take = [], found.store.take
+    monkeypatch.setattr(module, "WRITTEN", 8)
+    monkeypatch.setattr(found.store, "take", lambda rows: asked.append(len(rows)) or take(rows))
+    mean, deviation = module.moments(found.store, found.rows(TRAIN))
+    assert max(asked) <= 8 and sum(asked) == len(found.rows(TRAIN))
+    assert np.allclose(mean, found.mean) and np.allclose(deviation, found.deviation)
+
+
+def test_a_class_of_which_nothing_can_be_read_is_named(pictures):
+    (pictures / "data" / "owls").mkdir()
+    (pictures / "data" / "owls" / "o.png").write_text("no picture")
+    with pytest.raises(ValueError, match="has no picture of 'owls' that can be read; .*o.png is no picture"):
+        prepared(pictures, size=16)
+
+
+def test_one_picture_of_each_class_is_learned_from_and_said(tmp_path):
+    for name in ("a", "b"):
+        (tmp_path / "data" / name).mkdir(parents=True)
+        Image.new("L", (8, 8), 100).save(tmp_path / "data" / name / "x.png")
+    found = prepared(tmp_path)
+    assert len(found.rows(TRAIN)) == 2 and found.album.notes == (module.ONE_OF_EACH,)
+    assert found.deviation == (0.05,)  # of pictures without any
 
 
 def test_damaged_files_are_named_and_skipped_or_stop_the_run(pictures):

@@ -1,12 +1,17 @@
 """One picture of any size and mode: what cameras and programs do to it is undone, what is no picture is said."""
 
+import os
 import struct
+import time
+import warnings
 import zlib
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 from PIL import Image
 
+from regard.data import pictures as module
 from regard.data.pictures import Damaged, header, read
 
 RAMP = np.linspace(0, 255, 16 * 12).reshape(12, 16).astype(np.uint8)  # 12 high, 16 wide
@@ -28,6 +33,39 @@ def test_sixteen_bits_are_scaled_and_not_cut_off(tmp_path):
     deep = RAMP[:, :12].astype(np.uint16) * 257
     found = read(saved(tmp_path, Image.fromarray(deep)), 12, 1, "crop")
     assert np.array_equal(found[0], RAMP[:, :12])
+
+
+def test_sixteen_bits_in_other_forms(tmp_path):
+    deep = RAMP[:, :12].astype(np.uint16) * 257
+    assert np.array_equal(read(saved(tmp_path, Image.fromarray(deep), "x.tif"), 12, 1, "crop")[0], RAMP[:, :12])
+    (tmp_path / "x.pgm").write_bytes(b"P5\n12 12\n65535\n" + deep.byteswap().tobytes())
+    assert np.array_equal(read(tmp_path / "x.pgm", 12, 1, "crop")[0], RAMP[:, :12])
+    bytes_in_it = Image.fromarray(RAMP[:, :12].astype(np.uint16))  # an array of bytes that was saved with too many bits
+    assert np.array_equal(read(saved(tmp_path, bytes_in_it), 12, 1, "crop")[0], RAMP[:, :12])
+
+
+@pytest.mark.parametrize("mode, name, how", [
+    ("CMYK", "x.jpg", {"quality": 95}), ("P", "x.png", {}), ("LA", "x.png", {}), ("RGBA", "x.webp", {"lossless": True}),
+    ("L", "x.bmp", {}), ("RGB", "x.tif", {"compression": "tiff_lzw"}), ("RGB", "x.avif", {"quality": 100}),
+    ("RGB", "x.jfif", {"format": "JPEG"}), ("RGB", "x.jp2", {})])
+def test_modes_and_formats_show_the_same_picture(tmp_path, mode, name, how):
+    grey = np.add.outer(4 * np.arange(32), 3 * np.arange(32)).astype(np.uint8)  # which all modes can show
+    found = read(saved(tmp_path, Image.fromarray(grey).convert(mode), name, **how), 32, 3, "crop")
+    assert np.abs(found.astype(int) - grey).max() <= 8
+
+
+def test_one_bit_is_black_and_white(tmp_path):
+    half = Image.new("1", (12, 12), 1)
+    half.paste(0, (0, 0, 6, 12))
+    for name in ("x.png", "x.tif", "x.pbm", "x.gif"):
+        found = read(saved(tmp_path, half, name), 12, 1, "crop")[0]
+        assert (found[:, :6] == 0).all() and (found[:, 6:] == 255).all()
+
+
+def test_of_an_animation_the_first_picture_is_taken(tmp_path):
+    first, then = Image.new("RGB", (8, 8), "red"), Image.new("RGB", (8, 8), "blue")
+    path = saved(tmp_path, first, "x.gif", save_all=True, append_images=[then, then])
+    assert read(path, 8, 3, "crop")[:, 4, 4].tolist() == [255, 0, 0]
 
 
 def test_what_is_transparent_is_white(tmp_path):
@@ -81,12 +119,27 @@ def broken(tmp_path, kind):
         content[16:24] = struct.pack(">II", 20_000, 20_000)  # what the header says is believed before anything is read
         content[29:33] = struct.pack(">I", zlib.crc32(content[12:29]))
         path.write_bytes(content)
+    elif kind == "empty":
+        path.write_bytes(b"")
+    elif kind == "folder":
+        path.mkdir()
+    elif kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "circle":
+        path.symlink_to("x.png")
+    elif kind == "whole numbers":
+        path = saved(tmp_path, Image.fromarray(np.full((8, 8), 70_000, np.int32)), "x.tif")
+    elif kind == "program":  # what pillow would hand to Ghostscript
+        path.write_bytes(b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 10 10\n%%EndComments\nshowpage\n")
     return path
 
 
 @pytest.mark.parametrize("kind, words", [
     ("text", "is no picture that can be read"), ("cut off", "is damaged: "), ("missing", "there is no picture"),
-    ("real numbers", "holds real numbers"), ("huge", "pixels; make it smaller (64,000,000 at most)")])
+    ("real numbers", "holds real numbers"), ("huge", "pixels; make it smaller (64,000,000 at most)"), ("empty", "is empty"),
+    ("folder", "is a folder, not a picture"), ("pipe", "is no file"), ("circle", "there is no picture"),
+    ("whole numbers", "holds whole numbers from 0 to 70,000, and nothing says which are black and white"),
+    ("program", "is no picture that can be read")])
 def test_what_is_no_picture_is_said(tmp_path, kind, words):
     path = broken(tmp_path, kind)
     with pytest.raises(Damaged) as said:
@@ -94,7 +147,63 @@ def test_what_is_no_picture_is_said(tmp_path, kind, words):
     assert words in str(said.value) and "x." in str(said.value) and "\n" not in str(said.value)
 
 
+@pytest.mark.filterwarnings("ignore::UserWarning", "ignore::PIL.Image.DecompressionBombWarning")
+@pytest.mark.parametrize("name, mode", [
+    ("x.png", "RGBA"), ("x.png", "P"), ("x.jpg", "RGB"), ("x.webp", "RGBA"), ("x.bmp", "P"), ("x.gif", "P"), ("x.tif", "RGB"),
+    ("x.ppm", "RGB"), ("x.jp2", "RGB")])
+def test_whatever_bytes_it_holds_it_is_a_picture_or_damaged(tmp_path, name, mode):
+    draw = np.random.default_rng(0)
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    how = {"exif": exif} if name in ("x.png", "x.jpg", "x.webp", "x.tif") else {}
+    good = saved(tmp_path, Image.fromarray(draw.integers(0, 256, (20, 24, 3)).astype(np.uint8)).convert(mode), name, **how)
+    content, refused = good.read_bytes(), 0
+    for trial in range(120):
+        other = bytearray(content[: draw.integers(1, len(content))] if trial % 4 == 0 else content)
+        for place in draw.integers(0, min(len(other), 40 if trial % 2 else 10**6), 3):
+            other[place] = draw.integers(0, 256)
+        good.write_bytes(other)
+        for look in (header, lambda path: read(path, 8, 3, "crop")):
+            try:
+                look(good)
+            except Damaged as error:
+                refused += "\n" not in str(error)
+    assert refused > 10
+
+
+def test_large_pictures_are_decoded_one_at_a_time(tmp_path, monkeypatch):
+    path, inside, most = saved(tmp_path, Image.new("L", (64, 64))), [], []
+    monkeypatch.setattr(module, "ALONE_FROM", 64 * 64)
+
+    def slow(*what):
+        inside.append(1)
+        most.append(len(inside))
+        time.sleep(0.01)
+        inside.pop()
+        return RAMP
+
+    monkeypatch.setattr(module, "fitted", slow)
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda _: read(path, 8, 1, "crop"), range(6)))
+    assert max(most) == 1
+    monkeypatch.setattr(module, "ALONE_FROM", 64 * 64 + 1)
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda _: read(path, 8, 1, "crop"), range(12)))
+    assert max(most) > 1
+
+
 def test_a_large_jpeg_is_read_small_at_once(tmp_path):
-    path = saved(tmp_path, Image.new("RGB", (9_000, 8_000), (10, 200, 30)), "x.jpg")  # 72 million pixels
-    found = read(path, 32, 3, "crop")
-    assert found.shape == (3, 32, 32) and abs(int(found[1].mean()) - 200) < 3
+    path = saved(tmp_path, Image.new("RGB", (10_000, 9_000), (10, 200, 30)), "x.jpg")  # so large that pillow warns
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always")
+        module.pillow.cache_clear()
+        found = read(path, 32, 3, "crop")
+    assert found.shape == (3, 32, 32) and abs(int(found[1].mean()) - 200) < 3 and not heard
+
+
+def test_a_jpeg_that_comes_in_passes_is_held_whole_and_must_be_smaller(tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "MOST_PIXELS", 10_000)
+    picture = Image.new("L", (200, 200), 70)
+    assert abs(int(read(saved(tmp_path, picture, "x.jpg"), 8, 1, "crop").mean()) - 70) < 3
+    with pytest.raises(Damaged, match="x.jpg has 200 × 200 pixels; make it smaller"):
+        read(saved(tmp_path, picture, "x.jpg", progressive=True), 8, 1, "crop")

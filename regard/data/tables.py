@@ -1,0 +1,91 @@
+"""A table whose columns have names: CSV or TSV text, or Parquet. Each row comes with the line it stands in."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from regard.config import nearest
+from regard.data.pieces import read_lines
+
+SUFFIXES = (".csv", ".tsv", ".parquet")
+
+
+class Table(NamedTuple):
+    """Names of the columns, and the rows as they were written (Parquet: as they were kept)."""
+
+    path: str
+    names: list[str]
+    rows: list[list[Any]]
+    lines: list[int]  # of each row
+
+    def place(self, name: str, options: str) -> int:
+        """Which column has this name. `options`: what says it otherwise."""
+        if name not in self.names:
+            near = nearest(name, self.names)
+            hint = f" (is it '{near}'?)" if near else ""
+            raise ValueError(f"{self.path} has no column '{name}', it has: {', '.join(self.names)}; "
+                             f"say which one with {options}{hint}")
+        return self.names.index(name)
+
+    def texts(self, name: str, options: str) -> list[str]:
+        """One column, in which every row must hold something."""
+        place = self.place(name, options)
+        return [self._text(row[place], line, name) for row, line in zip(self.rows, self.lines, strict=True)]
+
+    def _text(self, value: Any, line: int, column: str) -> str:
+        said = "" if value is None else str(value).strip()
+        if not said or said.lower() == "nan":
+            raise ValueError(f"line {line} of {self.path} has nothing in column '{column}'; fill it in, or take the line out")
+        return said
+
+
+def looks_like_table(path: str) -> bool:
+    """Whether a path names a table, by how it ends."""
+    return path.lower().endswith(SUFFIXES)
+
+
+def read_table(path: str) -> Table:
+    """Every row of a file, in memory."""
+    return _parquet(path) if path.lower().endswith(".parquet") else _csv(path)
+
+
+def _csv(path: str) -> Table:
+    stream = read_lines(path)
+    first = next(stream, "")
+    if not first.strip():
+        raise ValueError(f"{path} has no line with the names of its columns")
+    mark = max(",;\t", key=first.count)
+    names = [name.strip() for name in next(csv.reader([first], delimiter=mark))]
+    rows: list[list[Any]] = []
+    lines: list[int] = []
+    reader = csv.reader(stream, delimiter=mark, strict=True)
+    line = 2
+    try:
+        for row in reader:
+            if row:  # an empty line is no row
+                if len(row) != len(names):
+                    raise ValueError(f"line {line} of {path} has {len(row)} values, but there are {len(names)} columns")
+                rows.append(row)
+                lines.append(line)
+            line = reader.line_num + 2
+    except csv.Error as error:
+        raise ValueError(f"{path} is not CSV from line {line} on: {error}") from error
+    return Table(path, names, rows, lines)
+
+
+def _parquet(path: str) -> Table:
+    try:
+        from pyarrow import ArrowException, parquet  # type: ignore[import-untyped]
+    except ImportError as error:
+        raise ValueError(f"{path} is a Parquet file, which pyarrow reads, and it is not installed; "
+                         "use pip install 'regard[tables]', or save it as CSV") from error
+    if not Path(path).exists():
+        raise FileNotFoundError(f"there is no {path}; give a table (.csv, .tsv, .parquet)")
+    try:
+        columns: dict[str, list[Any]] = parquet.read_table(path).to_pydict()
+    except (ArrowException, OSError) as error:
+        raise ValueError(f"{path} is no Parquet file, or it is cut off: {' '.join(str(error).split())}") from error
+    rows = [list(row) for row in zip(*columns.values(), strict=True)]
+    return Table(path, list(columns), rows, list(range(1, len(rows) + 1)))
