@@ -17,6 +17,7 @@ import math
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -77,10 +78,12 @@ def turned(x: Tensor, seed: int) -> Tensor:
 # ---- training
 
 
-def train(name: str, x: Tensor, y: Tensor, *, epochs: int, batch: int, rate: float, seed: int) -> tuple[GroupCNN, float]:
+def train(
+    name: str, x: Tensor, y: Tensor, *, epochs: int, batch: int, rate: float, dropout: float, seed: int
+) -> tuple[GroupCNN, float]:
     """Adam with a rate that rises for a tenth of the steps and then falls to nothing. No picture is changed on its way."""
     torch.manual_seed(seed)
-    model, began = GroupCNN(NETWORKS[name]), time.perf_counter()
+    model, began = GroupCNN(replace(NETWORKS[name], dropout=dropout)), time.perf_counter()
     optimizer = torch.optim.AdamW(model.parameters(), lr=rate, weight_decay=0.01)
     steps = epochs * (len(x) // batch)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, rate, total_steps=steps, pct_start=0.1)
@@ -113,16 +116,18 @@ def rotated(args: argparse.Namespace) -> None:
     turned_test = turned(test_x, 2)
     for work in args.work:
         name, kind = work.split("-")
-        key = f"{work}-{args.seed}"
+        key = f"{work}-{args.epochs}-{args.dropout}-{args.seed}"
         if key in kept():
             continue
         seen = turned(x, 1) if kind == "rotated" else x
-        model, seconds = train(name, seen, y, epochs=args.epochs, batch=args.batch, rate=args.rate, seed=args.seed)
+        how = {"epochs": args.epochs, "batch": args.batch, "rate": args.rate, "dropout": args.dropout, "seed": args.seed}
+        model, seconds = train(name, seen, y, **how)
         found = {
             "network": name,
             "trained": kind,
             "parameters": sum(p.numel() for p in model.parameters()),
             "epochs": args.epochs,
+            "dropout": args.dropout,
             "seconds": round(seconds),
             "turned": error(model, turned_test, test_y),
         }
@@ -144,23 +149,24 @@ def rotated_tables() -> None:
     """What was seen so far, as two tables."""
     done = kept().values()
     rows: dict[str, list[list[str]]] = {"rotated": [], "upright": []}
-    for found in sorted(done, key=lambda each: (each["network"], each["epochs"])):
+    for found in sorted(done, key=lambda each: (each["network"], each["epochs"], each["dropout"])):
         name, kind = found["network"], found["trained"]
         published = PUBLISHED[name, kind]
-        row = [name, f"{found['parameters']:,}", str(found["epochs"]), f"{found['turned']:.2f} %", f"{published:.2f} %"]
+        row = [name, f"{found['parameters']:,}", str(found["epochs"]), str(found["dropout"])]
+        row += [f"{found['turned']:.2f} %", f"{published:.2f} %"]
         if kind == "upright":
-            row = [*row[:3], *(f"{100 - found[how]:.2f} %" for how in ("upright", "quarter", "turned")),
+            row = [*row[:4], *(f"{100 - found[how]:.2f} %" for how in ("upright", "quarter", "turned")),
                    f"{100 - published:.0f} %"]
         rows[kind].append(row)
     text = (
         "`python benchmarks/images.py rotated`: 12,000 pictures of MNIST to train on and 50,000 to test on, each turned by an "
         "angle of its own, uniform over the circle. Seven convolutions, 20 channels (Z2CNN) or 10 in four poses (P4CNN). "
         "Pictures are not changed while training.\n\n"
-        + table(["network", "parameters", "epochs", "error", "published"], rows["rotated"])
+        + table(["network", "parameters", "epochs", "dropout", "error", "published"], rows["rotated"])
     )
     if rows["upright"]:
         text += "\n\nTrained on the same pictures upright, right answers on the 50,000 as they were tested:\n\n"
-        headers = ["network", "parameters", "epochs", "upright", "a quarter on", "at any angle", "published"]
+        headers = ["network", "parameters", "epochs", "dropout", "upright", "a quarter on", "at any angle", "published"]
         text += table(headers, rows["upright"])
     keep(RESULTS, "Rotated MNIST", text)
     print(text)
@@ -283,6 +289,7 @@ def main() -> None:
     turning.add_argument("--epochs", type=int, default=30)
     turning.add_argument("--batch", type=int, default=64)
     turning.add_argument("--rate", type=float, default=0.01)
+    turning.add_argument("--dropout", type=float, default=0.0, help="share of channels")
     turning.add_argument("--seed", type=int, default=0)
     contest = commands.add_parser("speed")
     contest.set_defaults(run=speed)
