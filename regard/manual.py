@@ -17,7 +17,10 @@ RUN is a run of regard train. INPUT is what it was trained on: for a classifier 
 a file of text (UTF-8); for other data files: pictures, clouds of points, tables, graphs.
 
   --json         for machines: a line of JSON for each input, {"input", "labels" or "values" or "each"}; of text also
-                 "kind", which says whether the input was taken as a text or read from a file"""
+                 "kind", which says whether the input was taken as a text or read from a file
+  --out PATH     of pictures: draw where the model looked, and what its answer loses when a part of the picture is made
+                 grey. A file (.png, .svg, .pdf) is one sheet of all inputs; a folder gets a file for each, NAME-looked.png.
+                 Attention is drawn where a model attends: of the class token, or rollout to the mean of all patches"""
 
 CHECK = f"""
 

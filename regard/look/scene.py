@@ -12,6 +12,7 @@ from torch import nn
 
 from regard.given import Given
 from regard.look.entry import Seen
+from regard.look.features import convolved
 from regard.look.record import record
 from regard.look.silence import silenced
 from regard.look.streams import Streams
@@ -20,6 +21,7 @@ from regard.look.views.answers import answers
 from regard.look.views.attention import attention
 from regard.look.views.contribution import contribution
 from regard.look.views.embeddings import embeddings
+from regard.look.views.features import features
 from regard.look.views.filters import filters
 from regard.look.views.graph import graph
 from regard.look.views.image import image
@@ -59,16 +61,18 @@ def gather(
     tsne     lay tokens out by t-SNE, too: loading it takes a second or two
     """
     with at_rest(model), silenced(model, silence):
-        with torch.no_grad(), record(model, states=True) as seen:
+        with torch.no_grad(), record(model, states=True) as seen, convolved(model) as maps:
             out = model(**given.inputs)
         streams = Streams(given, names_of_few(model, seen, given))
+        matters = contribution(model, out, given, seen, streams)
         views = [
-            image(seen, given),
+            image(model, seen, given, matters),
             points(model, seen, out, given),
             graph(seen, out, given),
             attention(seen, streams),
             answers(out, given),
-            contribution(model, out, given, seen, streams),
+            matters,
+            features(maps, seen.states, given.grid) if given.picture is not None else None,
             embeddings(model, seen.states, given, streams, tsne=tsne),
             positions(model),
             filters(model),
