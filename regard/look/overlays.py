@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from regard.given import Given
 from regard.look import contribution, plot
 from regard.look.closed import OfPatches
+from regard.look.pack import unpacked
 from regard.look.record import record
 from regard.look.where import Looked, looked
 
@@ -63,8 +64,8 @@ def of_attention(found: Looked | None) -> list[Overlay]:
         shown.append(Overlay(f"attention of {found.query},\nlayer {last.entry.layer}, {mean}", last.maps.mean(0)))
     if found.rollout is not None:
         layers = f"{len(found.layers)} layers" if len(found.layers) > 1 else "one layer"
-        through = f"{layers} {found.within}".rstrip()
-        shown.append(Overlay(f"rollout of attention through\n{through} to {found.query}", found.rollout))
+        through = f"rollout of attention, {layers} {found.within}".rstrip()
+        shown.append(Overlay(f"{through},\nto {found.query}", found.rollout))
     return shown
 
 
@@ -122,6 +123,12 @@ def lay(figure: Any, axis: Any, shown: Any, overlay: Overlay) -> None:
     bar = figure.colorbar(over, ax=axis, location="bottom", shrink=0.9, aspect=30, pad=0.02)
     bar.ax.tick_params(labelsize=5, length=2, pad=1)
     bar.ax.locator_params(nbins=4)
+
+
+def unpacked_map(levels: Mapping[str, Any]) -> Tensor:
+    """A map as a page keeps it, in 8 bits, as numbers again."""
+    part = torch.from_numpy(unpacked(levels["data"], "u1", *levels["shape"]).copy()).float() / 255
+    return levels["low"] + part * (levels["high"] - levels["low"])
 
 
 def plain(words: str) -> str:

@@ -28,6 +28,7 @@ from regard.look.views.image import image
 from regard.look.views.laws import laws
 from regard.look.views.points import names_of_few, points
 from regard.look.views.positions import positions
+from regard.look.where import Looked, looked
 from regard.run import Run
 
 FORMAT = 1
@@ -40,6 +41,7 @@ class Scene:
     data: dict[str, Any]
     seen: Seen
     given: Given
+    looked: Looked | None = None  # where it looks, over a picture
 
 
 def gather(
@@ -64,9 +66,9 @@ def gather(
         with torch.no_grad(), record(model, states=True) as seen, convolved(model) as maps:
             out = model(**given.inputs)
         streams = Streams(given, names_of_few(model, seen, given))
-        matters = contribution(model, out, given, seen, streams)
+        matters, over = contribution(model, out, given, seen, streams), looked(model, seen, given)
         views = [
-            image(model, seen, given, matters),
+            image(given, over, matters),
             points(model, seen, out, given),
             graph(seen, out, given),
             attention(seen, streams),
@@ -90,7 +92,7 @@ def gather(
         "silenced": [[numbers[layer], head] for layer, head in silence],
         "views": [view for view in views if view is not None],
     }
-    return Scene(data, seen, given)
+    return Scene(data, seen, given, over)
 
 
 def frame(model: nn.Module, name: str, seen: Seen) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Stills of sets and graphs, drawn from the data of their pages: points by head and seed, edges by their weights."""
+"""Stills drawn from the data of their pages: pictures by head, points by head and seed, edges by their weights."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from regard.look import plot
+from regard.look import overlays, plot
 from regard.look.pack import unpacked
 from regard.look.scene import Scene
 
@@ -23,13 +23,19 @@ Draw = Callable[[Any], None]
 
 
 def still(scene: Scene, *, title: str = "") -> Any:
-    """The figure of what was looked at: a set or a graph by layers and heads, or the maps of all heads."""
+    """The figure of what was looked at: a picture, a set or a graph by layers and heads, or the maps of all heads."""
     views = {view["view"]: view for view in scene.data["views"]}
     if "points" in views:
         return pictures(drawn_points(views["points"]), title, *colours_of_few(views["points"]))
     if "graph" in views:
         colours = views["graph"]["colours"]
         return pictures(drawn_graph(views["graph"]), title, colours[0]["name"] if colours else "", classes(views["graph"]))
+    picture = scene.given.picture
+    if picture is not None and scene.looked is not None:
+        return overlays.by_heads(picture, scene.looked, title=title)
+    if picture is not None and (matters := views["image"]["matters"]):
+        maps = [overlays.Overlay(each["name"], overlays.unpacked_map(each["map"]), signed=True) for each in matters]
+        return overlays.drawn([overlays.Line(f"{title}: what speaks for {views['contribution']['answer']}", picture, maps)])
     return plot.heads(scene.seen, title=title)
 
 

@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import torch
-from torch import nn
 
 from regard.given import Given
-from regard.look.entry import Entry
 from regard.look.pack import levels
 from regard.look.thumbnails import as_png
-from regard.look.where import looked
+from regard.look.where import Looked
 
 
-def image(
-    model: nn.Module, seen: Sequence[Entry], given: Given, matters: Mapping[str, Any] | None = None
-) -> dict[str, Any] | None:
-    """The view, or None where there is no picture. `matters`: the view of contributions, which can be laid over it, too."""
+def image(given: Given, found: Looked | None, matters: Mapping[str, Any] | None = None) -> dict[str, Any] | None:
+    """The view, or None where there is no picture.
+
+    found    where the model looks, if it attends
+    matters  the view of contributions, which can be laid over the picture, too
+    """
     if given.picture is None:
         return None
-    found = looked(model, seen, given)
     rows, columns = given.grid or (0, 0)
     layers = [] if found is None else found.layers
     return {

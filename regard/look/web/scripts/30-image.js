@@ -10,9 +10,8 @@ const SIGNS = "Orange speaks for the answer, blue against it.";
 view("image", "Image", (part, place, here) => {
   const matters = part.matters ?? [];
   if (!part.layers.length && !matters.length) {
-    const picture = make("img", { src: safePicture(part.picture), alt: "what the model was shown" });
     refill(place, make("h2", {}, "The picture"), make("p", { class: "sentence" }, NO_MAPS),
-      make("div", { class: "image-figure" }, make("div", { class: "picture alone" }, picture)));
+      make("div", { class: "image-figure" }, make("div", { class: "picture alone" }, shownPicture(part.picture))));
     return;
   }
   const figure = new PictureFigure(part, here);
@@ -48,7 +47,7 @@ class PictureFigure {
     this.canvas = make("canvas", { class: "over" });
     this.box = make("div", { class: "patch" });
     this.picture = make("div", { class: "picture", tabindex: "0", role: "application", "aria-roledescription": "picture" },
-      make("img", { src: safePicture(part.picture), alt: "what the model was shown" }), this.canvas, this.box);
+      shownPicture(part.picture), this.canvas, this.box);
     this.readout = make("output", { class: "readout", "aria-live": "polite" });
     this.thumbs = make("div", { class: "head-maps" });
     this.sentence = make("p", { class: "sentence" });
@@ -215,6 +214,13 @@ function paintPatches(canvas, rows, columns, painted) {
     pixels.set([...colour, 255 * strength], 4 * patch);
   }
   canvas.getContext("2d").putImageData(new ImageData(pixels, columns, rows), 0, 0);
+}
+
+// What the model was shown. Of a small picture every pixel is to be seen.
+function shownPicture(address) {
+  const image = make("img", { src: safePicture(address), alt: "what the model was shown" });
+  image.addEventListener("load", () => image.classList.toggle("small", image.naturalWidth <= 64));
+  return image;
 }
 
 // only what lies in the page itself is shown
