@@ -135,7 +135,7 @@ def generate(words: list[str]) -> int:
 
 
 @command(
-    "predict RUN INPUT... [--json] [--out PATH]",
+    "predict RUN INPUT... [--json]",
     "what a trained model says of texts, or of files",
     'regard predict runs/text "what a film"',
     "regard predict runs/text review.txt --json",
@@ -209,6 +209,7 @@ def check(words: list[str]) -> int:
     "look TARGET [--input ...] ...",
     "what a model attends to: exact weights, in pictures",
     'regard look runs/text --input "def f(x):" --out page.html',
+    "regard look runs/images --input photo.png",
     "regard look path/to/huggingface-vit --input cat.png",
     "regard look my_package.my_module:make_model --out heads.svg",
 )

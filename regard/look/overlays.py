@@ -104,7 +104,7 @@ def by_heads(picture: Tensor, found: Looked, *, title: str) -> Any:
         for axis, head, one in zip(row, layer.entry.heads, layer.maps, strict=False):
             lay(figure, axis, shown, Overlay(f"layer {layer.entry.layer}, head {head}", one))
     if found.rollout is not None:
-        lay(figure, axes[-1, 0], shown, Overlay(f"rollout to {found.query}", found.rollout))
+        lay(figure, axes[-1, 0], shown, Overlay("rollout of all layers", found.rollout))
     figure.suptitle(plain(f"{title}: where {found.query} looks"), fontsize=9, x=0.01, ha="left")
     return figure
 

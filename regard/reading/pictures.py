@@ -14,13 +14,12 @@ from regard.data.albums import TRAIN, album
 from regard.data.images import ImagesConfig, resized
 from regard.data.pictures import Damaged, Pixels, fitted, plain, read
 from regard.given import Given
-from regard.reading.given_pictures import drawn
+from regard.reading.given_pictures import cells, drawn
 from regard.reading.held_out import held_out
 from regard.reading.reader import Reader
 from regard.run import Run
 
 OF_THE_DATA = "This picture is one of the data, not of those for training if there are others; --input shows one of yours."
-CELLS = 8  # in a row: the parts of a picture that are asked about where a model itself has no patches
 TRIED = 20  # files, until one can be read
 DRAWN = "The data is not where it was, so this picture was drawn for the purpose; --input shows one of yours."
 
@@ -35,7 +34,8 @@ class OwnPicture(Reader):
         self.data, about = run.section(ImagesConfig, "data"), run.config["corpus"]
         self.size, self.channels, self.labels = about["size"], about["channels"], about["labels"]
         self.mean, self.deviation = (torch.tensor(about[name]).view(-1, 1, 1) for name in ("mean", "deviation"))
-        self.patch = getattr(config, "patch", None) or -(-self.size // CELLS)
+        self.patch: int | None = getattr(config, "patch", None)
+        self.grid = cells(self.size, self.size) if self.patch is None else (-(-self.size // self.patch),) * 2
         self.reads: Any = getattr(config, "pool", None)
         self.crowd = lru_cache(maxsize=1)(partial(held_out, run, self.scaled))
 
@@ -46,7 +46,7 @@ class OwnPicture(Reader):
             kind="image",
             pixels="x",
             picture=(torch.from_numpy(pixels).float() / 255).expand(3, -1, -1),
-            grid=(-(-self.size // self.patch),) * 2,
+            grid=self.grid,
             patch=self.patch,
             reads=self.reads,
             crowd=self.crowd,

@@ -146,7 +146,7 @@ def test_every_kind_has_maps_features_filters_and_a_picture_of_its_answer(kind):
     given = given_for(model, x, reads="class" if kind == "vit" else None)
     shown = views(model, given)
     assert bool(shown["image"]["layers"]) == (kind in ("vit", "swin")) == bool(shown["image"]["rollout"])
-    assert [each["name"] for each in shown["image"]["matters"]] == ["gradient × input", "leave one out"]
+    assert [each["name"] for each in shown["image"]["matters"]] == ["leave one out", "gradient × input"]
     assert {"features", "filters", "contribution"} <= shown.keys()
     for layer in shown["features"]["layers"]:
         assert layer["maps"]["shape"][0] == len(layer["channels"]) * layer["poses"] and 0 < layer["explained"] <= 1.001

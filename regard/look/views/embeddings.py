@@ -49,7 +49,7 @@ def among_others(model: nn.Module, given: Given, sheets: Sheets, tsne: bool) -> 
     said = [given.called(int(i)) for i in classes]
     labels = ["this picture", *crowd.names]
     number = sheets.laid_out(torch.cat((given.picture.expand(3, -1, -1)[None], crowd.pictures)))
-    return item(f"{crowd.what} (what the last layer reads)", points, labels, tsne=tsne) | {
+    return item(crowd.what, points, labels, tsne=tsne) | {
         "groups": ["this picture", *crowd.labels],
         "said": said,
         "thumbs": {"sheet": number, "cells": list(range(len(labels)))},

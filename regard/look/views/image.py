@@ -38,7 +38,7 @@ def image(given: Given, found: Looked | None, matters: Mapping[str, Any] | None 
 
 
 def over_patches(matters: Mapping[str, Any], grid: tuple[int, int]) -> list[dict[str, Any]]:
-    """Contributions of patches as maps. What each receives is shown by the heads themselves."""
-    shown = [column for column in matters["columns"] if column["name"] != "attention received"]
+    """Contributions of patches as maps, what was really tried first. What each receives is shown by the heads themselves."""
+    shown = [column for column in reversed(matters["columns"]) if column["name"] != "attention received"]
     maps = [levels(torch.tensor(column["values"]).unflatten(0, grid)) for column in shown]
     return [{"name": c["name"], "sentence": c["sentence"], "map": each} for c, each in zip(shown, maps, strict=True)]

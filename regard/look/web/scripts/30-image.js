@@ -118,9 +118,11 @@ class PictureFigure {
       else if (!imageShown.off.delete(head)) imageShown.off.add(head);
       this.paint();
     };
+    const gone = (this.here.page.data.silenced ?? []).some(([a, b]) => a === this.layer.layer && b === head);
+    const name = `head ${head}${gone ? ", silenced" : ""}`;
     return make("button", {
-      type: "button", class: "head-map", style: `--colour: ${css(ofHead(head))}`, onclick: touched, "aria-label": `head ${head}`,
-    }, make("span", { class: "map" }, canvas), make("span", { class: "caption" }, make("span", { class: "dot" }), `head ${head}`));
+      type: "button", class: "head-map", style: `--colour: ${css(ofHead(head))}`, onclick: touched, "aria-label": name,
+    }, make("span", { class: "map" }, canvas), make("span", { class: "caption" }, make("span", { class: "dot" }), name));
   }
 
   // a patch takes the colour of the head that looks at it most
@@ -149,7 +151,7 @@ class PictureFigure {
     this.picture.setAttribute("aria-label", `${rows} by ${columns} patches`);
     for (const [k, thumb] of [...this.thumbs.children].entries()) thumb.setAttribute("aria-pressed", String(this.lit(k)));
     this.thumbs.hidden = this.layerPicker.hidden = !this.areHeads;
-    this.sentence.textContent = this.mattering ? `${this.mattering.sentence}. ${SIGNS}` : {
+    this.sentence.textContent = this.mattering ? `${capital(this.mattering.sentence)}. ${SIGNS}` : {
       together: "Each patch has the colour of the head that looks at it most; the more than at others, the stronger.",
       alone: `Where head ${this.layer?.heads[imageShown.alone]} looks.`,
       rollout: "Attention of all layers multiplied, with the residual connections: how much of each patch can reach the end.",
@@ -192,6 +194,10 @@ function strengths(values) {
   const mean = values.reduce((sum, value) => sum + value, 0) / values.length;
   const full = Math.max(3 * mean, ...values, 1e-12) - mean;
   return values.map((value) => Math.max(0, value - mean) / full);
+}
+
+function capital(words) {
+  return words.charAt(0).toUpperCase() + words.slice(1);
 }
 
 // All numbers of unpacked levels.

@@ -203,9 +203,10 @@ function thumbnail(frame, { picture, rows, columns }) {
   };
 }
 
-function planeWords({ explained }, way) {
-  if (way === "tsne") return "Near points are similar; far distances mean little.";
-  if (!explained) return "";
+function planeWords({ explained, said }, way) {
+  const what = said ? "Each point is a picture, as the last layer reads it. " : "";
+  if (way === "tsne") return `${what}Near points are similar; far distances mean little.`;
+  if (!explained) return what;
   const [across, up] = explained;
-  return `The plane shows ${percent(across + up)} of the variance: ${percent(across)} across, ${percent(up)} up.`;
+  return `${what}The plane shows ${percent(across + up)} of the variance: ${percent(across)} across, ${percent(up)} up.`;
 }

@@ -31,6 +31,10 @@ function featureFigure(here, layer, maps, colours, place) {
     const channel = `channel ${layer.channels[Math.floor(k / layer.poses)]}`;
     return layer.poses > 1 ? `${channel}, ${poseWords(k % layer.poses)}` : channel;
   };
+  const short = (k) => {
+    const [channel, pose] = [layer.channels[Math.floor(k / layer.poses)], k % layer.poses];
+    return layer.poses > 1 ? `${channel} · ${pose >= 4 ? "mirrored " : ""}${90 * (pose % 4)}°` : String(channel);
+  };
   const value = (k, i, j) => maps.at((k * n + i) * m + j);
   const shade = (k) => Uint8Array.from({ length: n * m }, (_, p) => 128 + Math.round((127 * maps.at(k * n * m + p)) / most));
   const told = (i, j) => {
@@ -44,7 +48,7 @@ function featureFigure(here, layer, maps, colours, place) {
   const canvases = Array.from({ length: count }, () => make("canvas", { width: m, height: n }));
   const buttons = canvases.map((canvas, k) => make("button", {
     type: "button", class: "feature", "aria-label": named(k), onclick: () => choose(k),
-  }, canvas, make("span", {}, layer.poses > 1 ? `${layer.channels[Math.floor(k / layer.poses)]} · ${k % layer.poses}` : String(layer.channels[k]))));
+  }, canvas, make("span", {}, short(k))));
   const sheet = make("div", { class: layer.poses > 1 ? "feature-sheet poses" : "feature-sheet", role: "group", "aria-label": "channels" }, buttons);
   sheet.style.setProperty("--poses", layer.poses);
   sheet.addEventListener("keydown", (event) => {
