@@ -14,6 +14,7 @@ from regard.look.filters import filters
 from regard.look.record import record
 from regard.look.scene import gather
 from regard.look.thumbnails import SIDE, Sheets
+from regard.look.views.features import in_colours
 from regard.look.where import looked
 from regard.models.groupcnn import GroupCNN, GroupCNNConfig
 from regard.models.images import ViT, ViTConfig
@@ -208,6 +209,15 @@ def test_large_maps_are_made_smaller_and_the_page_says_so():
     shown = views(model, given)["features"]
     assert len(shown["layers"]) == 24 and shown["layers"][0]["maps"]["shape"] == [32, 24, 24]
     assert shown["layers"][-1]["name"] == "29" and shown["layers"][0]["rows"] == 128 and "24 of 30 layers" in shown["note"]
+
+
+def test_rounding_is_no_colour():
+    flat = torch.ones(5, 4, 4) + 1e-6 * torch.randn(5, 4, 4)
+    assert in_colours(flat)[0].unique().tolist() == [0.5]
+    flat[:, 1, 2] += 1
+    colours, explained = in_colours(flat)
+    assert (colours[1, 2, 0] - colours[0, 0, 0]).abs() == pytest.approx(1, abs=1e-3) and explained == pytest.approx(1, abs=1e-3)
+    assert colours[..., 1:].unique().tolist() == [0.5]  # in one direction they differ, and in no other
 
 
 @pytest.mark.parametrize("tokens, grid", [(16, (4, 4)), (17, (4, 4)), (4, (2, 2)), (40, None), (1, None), (7, None)])

@@ -17,6 +17,7 @@ from regard.look.views.embeddings import principal
 LAYERS = 24  # at most, from the first to the last
 CHANNELS = 32  # of each
 BYTES = 600_000  # that all maps of a page may take, before they are packed
+ALIKE = 1e-4  # of the largest value: places that differ by less have one colour
 SIDES = (64, 48, 32, 24, 16)  # to which large maps are brought, the largest that fits
 
 
@@ -71,4 +72,6 @@ def in_colours(value: Tensor) -> tuple[Tensor, float]:
     """The three directions in which places differ most as red, green and blue, and their share.   c h w -> h w 3"""
     flat, share = principal(value.flatten(1).T, axes=3)
     low, high = flat.amin(0), flat.amax(0)
-    return ((flat - low) / (high - low).clamp_min(1e-12)).unflatten(0, tuple(value.shape[1:])), float(share.sum())
+    differs = high - low > ALIKE * value.abs().amax()  # below that it is rounding
+    colours = torch.where(differs, (flat - low) / (high - low).clamp_min(1e-12), 0.5)
+    return colours.unflatten(0, tuple(value.shape[1:])), float(share.sum())

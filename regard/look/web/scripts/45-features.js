@@ -80,7 +80,7 @@ function featureFigure(here, layer, maps, colours, place) {
     const table = divergingPalette();
     canvases.forEach((canvas, k) => paintCells(canvas, shade(k), n, m, table));
     const pixels = new Uint8ClampedArray(4 * n * m);
-    for (let p = 0; p < n * m; p++) pixels.set([...colours.bytes.subarray(3 * p, 3 * p + 3), 255], 4 * p);
+    for (let p = 0; p < n * m; p++) pixels.set([...[0, 1, 2].map((c) => 255 * colours.at(3 * p + c)), 255], 4 * p);
     whole.getContext("2d").putImageData(new ImageData(pixels, m, n), 0, 0);
     choose(featuresShown.map);
   });
