@@ -140,23 +140,29 @@ def generate(words: list[str]) -> int:
     "what a trained model says of texts, or of files",
     'regard predict runs/text "what a film"',
     "regard predict runs/text review.txt --json",
+    "regard predict runs/images photo.jpg --out looked.png",
 )
 def predict(words: list[str]) -> int:
     if "-h" in words or "--help" in words:
         print(_help_for(COMMANDS["predict"]) + manual.PREDICT)
         return 0
     as_json, words = "--json" in words, [word for word in words if word != "--json"]
-    _refuse_options(words, ("--json",), "regard predict")
+    given, words = _take_out(words, ("--out",))
+    _refuse_options(words, ("--json", "--out"), "regard predict")
     if len(words) < 2:
         raise ValueError("regard predict takes a run and one input at least: a text, or a file")
     import json
 
     from regard import verbs
 
-    for answer in verbs.predict(words[0], words[1:]):
+    answers = verbs.predict(words[0], words[1:], out=given.get("--out"))
+    for answer in answers:
         for note in answer.notes:
             print(f"regard: {note}", file=sys.stderr)
         print(json.dumps(answer.to_json(), ensure_ascii=False) if as_json else answer.say())
+    drawn = dict.fromkeys(answer.picture for answer in answers if answer.picture is not None)
+    if drawn and not as_json:
+        print("\n".join(["where it looked:", *(f"  {file}" for file in drawn)]))
     return 0
 
 
@@ -204,6 +210,7 @@ def check(words: list[str]) -> int:
     "look TARGET [--input ...] ...",
     "what a model attends to: exact weights, in pictures",
     'regard look runs/text --input "def f(x):" --out page.html',
+    "regard look runs/images --input photo.png",
     "regard look path/to/huggingface-vit --input cat.png",
     "regard look my_package.my_module:make_model --out heads.svg",
 )

@@ -44,6 +44,17 @@ class Network:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Crowd:
+    """Other pictures of the same kind, to see where one stands among them."""
+
+    what: str  # they are, in the plural
+    x: Tensor  # n c h w: what the model takes
+    pictures: Tensor  # n 3 h w in 0 … 1
+    labels: tuple[str, ...]  # the class of each
+    names: tuple[str, ...]  # what each is called
+
+
+@dataclass(frozen=True, kw_only=True)
 class Given:
     """One row of input: a text, a picture, a set of things (`cloud`), or a graph (`network`), which has no rows.
 
@@ -59,7 +70,10 @@ class Given:
     target: str | None = None
     pixels: str = "pixel_values"  # the input that holds a picture
     picture: Tensor | None = None  # what the model sees, as 3 h w in 0 … 1
-    grid: tuple[int, int] | None = None  # rows and columns of patches
+    grid: tuple[int, int] | None = None  # rows and columns of patches: the model's own, or those that are asked about
+    patch: int | None = None  # sides of a patch, the last ones of which may be cut off; None: the grid cuts it evenly
+    reads: Literal["class", "mean"] | None = None  # what the answer is made from; None: a class token, if one is there
+    crowd: Callable[[], Crowd | None] | None = None  # other pictures to compare with
     cloud: Cloud | None = None
     network: Network | None = None
     answers: Literal["next", "filled", "classes"] | None = None

@@ -17,7 +17,10 @@ RUN is a run of regard train. INPUT is what it was trained on: for a classifier 
 a file of text (UTF-8); for other data files: pictures, clouds of points, tables, graphs.
 
   --json         for machines: a line of JSON for each input, {"input", "labels" or "values" or "each"}; of text also
-                 "kind", which says whether the input was taken as a text or read from a file"""
+                 "kind", which says whether the input was taken as a text or read from a file; with --out "picture"
+  --out PATH     of pictures: draw where the model looked, and what its answer loses when a part of the picture is made
+                 grey. A file (.png, .svg, .pdf) is one sheet of all inputs; a folder gets a file for each, NAME-looked.png.
+                 Attention is drawn where a model attends: of the class token, or rollout to the mean of all patches"""
 
 CHECK = f"""
 
@@ -36,10 +39,11 @@ LOOK = f"""
 
 {TARGET}
 
-  --input X     a text, the path of a file (text, image, points as .npy, .npz or .csv), or the name of a node to draw a
-                large graph around (an example is shown without it)
+  --input X     a text, the path of a file (text; image: any size, grey or colour; points as .npy, .npz or .csv), or the
+                name of a node to draw a large graph around (an example is shown without it)
   --target X    what the decoder of an encoder-decoder has written (without it: what it writes itself)
-  --out FILE    write a self-contained page (.html), or a still of all heads (.png, .svg, .pdf); without it the page is
-                served on 127.0.0.1, and input, heads and the order of tokens can be changed there
+  --out FILE    write a self-contained page (.html), or a still (.png, .svg, .pdf): all heads, of pictures over the picture,
+                and what matters to the answer where nothing attends; without it the page is served on 127.0.0.1, and
+                input, heads and the order of tokens can be changed there
   --port N      of the served page (any free one)
   --laws        measure the laws of a model that is no run, too; a run has them already"""

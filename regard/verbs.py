@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from regard import config as configs
-from regard import decode, files
+from regard import decode, drawing, files
 from regard.data import tokens as tokenizers
 from regard.data.batch import Source, TensorSource
 from regard.folders import cache_folder, fresh, latest
@@ -258,12 +258,20 @@ def check_writes(model: nn.Module) -> None:
         raise ValueError(f"this model is an encoder, which {does} and cannot write on; train a decoder on text to generate")
 
 
-def predict(path: str | os.PathLike[str], given: Sequence[str]) -> list[Answer]:
-    """What a run says of each input: texts for a classifier of texts, files for other kinds of data."""
+def predict(
+    path: str | os.PathLike[str], given: Sequence[str], *, out: str | os.PathLike[str] | None = None
+) -> list[Answer]:
+    """What a run says of each input: texts for a classifier of texts, files for other kinds of data.
+
+    out  of pictures: draw where the model looked, all on one sheet (.png, .svg, .pdf), or a file for each in a folder
+    """
     run = Run.open(path)
     if run.config.get("recipe") is None:
         raise ValueError(f"{run.path} was not made by a recipe, so regard does not know how its inputs are read")
-    return work(run.config["recipe"]).predict(run, given)
+    if out is not None:
+        drawing.check_out(run, given, out)
+    answers = work(run.config["recipe"]).predict(run, given)
+    return answers if out is None else drawing.draw(run, answers, out)
 
 
 # ── check ────────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -36,7 +36,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "folders": {"run"},
     "jobs": TO_RUN | {"training", "recipes"},           # a recipe with its data read
     "starts": TO_RUN | {"recipes"},                     # a run that begins or goes on
-    "verbs": TO_LOOK | {"jobs", "folders", "starts"},
+    "drawing": {"data", "jobs", "look", "run", "targets"},      # pictures beside answers
+    "verbs": TO_LOOK | {"jobs", "folders", "starts", "drawing"},
     "options": {"recipes", "decode", "config"},         # the command line's words as settings, beside verbs
     "manual": set(),
     "cli": {"verbs", "options", "manual", "jobs", "regard"} | TO_LOOK,

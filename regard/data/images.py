@@ -78,15 +78,22 @@ def prepare(config: ImagesConfig, *, seed: int, cache: Path, note: Note | None =
         skipped: tuple[str, ...] = ()
     else:
         found, store, skipped = decoded(found, side, channels, config, cache, tell)
-    splits, notes = found.splits, found.notes
-    if not (splits == VALIDATION).any() and config.validation:
-        rows = np.flatnonzero(splits == TRAIN)
-        held = stratified(found.classes[rows], config.validation, seed)
-        splits = splits.copy()
-        splits[rows[held]] = VALIDATION
-        notes = notes if held.any() else (*notes, ONE_OF_EACH)
+    splits = with_validation(found, config.validation, seed)
+    lonely = config.validation and not (splits == VALIDATION).any()
+    notes = (*found.notes, ONE_OF_EACH) if lonely else found.notes
     mean, deviation = moments(store, np.flatnonzero(splits == TRAIN))
     return Images(replace(found, splits=splits, notes=notes), store, side, channels, mean, deviation, skipped)
+
+
+def with_validation(found: Album, share: float, seed: int) -> Ids:
+    """The splits of an album; where none is for validation, a share of each class is taken from training."""
+    splits = found.splits
+    if not (splits == VALIDATION).any() and share:
+        rows = np.flatnonzero(splits == TRAIN)
+        held = stratified(found.classes[rows], share, seed)
+        splits = splits.copy()
+        splits[rows[held]] = VALIDATION
+    return splits
 
 
 @dataclass(frozen=True, eq=False)

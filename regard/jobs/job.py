@@ -55,6 +55,7 @@ class Answer:
     each: tuple[Answer, ...] = ()  # of its parts: points, nodes, edges
     kind: Literal["text", "file"] | None = None  # what `given` is, where it could be either
     notes: tuple[str, ...] = ()  # what the user should know about the input
+    picture: str | None = None  # a file that shows where the model looked
 
     @classmethod
     def of_classes(cls, given: str, shares: Tensor, labels: Sequence[str]) -> Answer:
@@ -65,7 +66,7 @@ class Answer:
     def to_json(self) -> dict[str, Any]:
         """For machines; what is empty is left out."""
         found: dict[str, Any] = {"labels": self.labels, "values": self.values, "each": [part.to_json() for part in self.each]}
-        found |= {"kind": self.kind, "notes": list(self.notes)}
+        found |= {"kind": self.kind, "notes": list(self.notes), "picture": self.picture}
         return {"input": self.given} | {name: value for name, value in found.items() if value}
 
     def say(self) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from regard.given import Given
@@ -33,19 +34,27 @@ class OfThings(nn.Module):
 
 
 class OfPatches(nn.Module):
-    """Patches b n (c·p·q) -> what the model returns for the picture that they make."""
+    """How much of each patch is there, b n from 0 to 1 -> what the model returns for a picture whose rest is grey.
 
-    def __init__(self, model: nn.Module, grid: tuple[int, int], shape: tuple[int, int, int], name: str) -> None:
+    Grey is 0: the mean of what the model learned from, where its inputs are scaled to it.
+    """
+
+    patch: Tensor
+
+    def __init__(self, model: nn.Module, given: Given) -> None:
         super().__init__()
-        self.model, self.grid, self.shape, self.name = model, grid, shape, name
+        assert given.grid is not None
+        self.model, self.given, self.pixels = model, given, given.inputs[given.pixels]
+        down, across = (
+            torch.arange(size) // (given.patch or -(-size // count))
+            for size, count in zip(self.pixels.shape[-2:], given.grid, strict=True)
+        )
+        self.patch = (down[:, None] * given.grid[1] + across).to(self.pixels.device)  # h w: in which one each pixel is
 
-    def cut(self, pixels: Tensor) -> Tensor:
-        """b c h w -> b n (c·p·q)"""
-        (rows, columns), (c, h, w) = self.grid, self.shape
-        parts = pixels.reshape(-1, c, rows, h // rows, columns, w // columns)
-        return parts.permute(0, 2, 4, 1, 3, 5).reshape(len(pixels), rows * columns, -1)
+    def all_there(self) -> Tensor:
+        """The picture as it is.   1 n"""
+        assert self.given.grid is not None
+        return self.pixels.new_ones(1, self.given.grid[0] * self.given.grid[1])
 
-    def forward(self, patches: Tensor) -> Any:
-        (rows, columns), (c, h, w) = self.grid, self.shape
-        parts = patches.reshape(-1, rows, columns, c, h // rows, w // columns)
-        return self.model(**{self.name: parts.permute(0, 3, 1, 4, 2, 5).reshape(-1, c, h, w)})
+    def forward(self, there: Tensor) -> Any:
+        return self.model(**self.given.inputs | {self.given.pixels: self.pixels * there[:, None, self.patch]})

@@ -50,8 +50,8 @@ def leave_one_out(
     """c_i = y(x) − y(x without token i): what the answer loses when a token goes.   x: b n (ids) or b n d -> b n
 
     The token is taken out, so that n − 1 are left; with `fill` it is replaced by that id or number instead (a mask token, a
-    grey patch, 0), which keeps the places of the others. `read` makes one number a row of what the model returns; by default
-    it is the largest logit (of the last token).
+    grey patch, 0), which keeps the places of the others. x may also say how much of each is there (`OfPatches`), 1 or 0.
+    `read` makes one number a row of what the model returns; by default it is the largest logit (of the last token).
     """
     if x.dim() not in (2, 3):
         raise ValueError(f"x must be ids b n or vectors b n d, got {tuple(x.shape)}")

@@ -20,7 +20,7 @@ Read = Callable[[str | bytes | None, str | None], Given]  # what a person gave, 
 KEPT = 4  # recordings whose full weights can still be asked for
 LONGEST = 20_000  # characters
 FIELDS = {"text", "target", "image", "file", "node", "order", "silence"}
-SEEN_WITHOUT = ("filters", "embeddings", "points", "graph")  # views that show something of a model without attention
+SEEN_WITHOUT = ("filters", "features", "embeddings", "points", "graph")  # views of models without attention
 
 
 class Live:

@@ -105,17 +105,36 @@ def heads(seen: Any, *, title: str = "") -> Any:
     pyplot = plotter()
     size = (0.6 + 1.05 * across, 0.5 + 1.1 * len(layers))
     figure, axes = pyplot.subplots(len(layers), across, figsize=size, squeeze=False, layout="constrained")
+    before: tuple[int, ...] = ()
     for row, entry in zip(axes, layers, strict=True):
         weights = entry.weights[0]
         for axis in row[len(entry.heads) :]:
             axis.axis("off")
         for axis, head, one in zip(row, entry.heads, weights, strict=False):
             draw_map(axis, one)
-            axis.set_title(f"head {head}" if row is axes[0] else "", fontsize=7, pad=2)
+            axis.set_title(f"head {head}" if entry.heads != before else "", fontsize=7, pad=2)
+        before = entry.heads
         row[0].set_ylabel(f"layer {entry.layer}" + " (cross)" * (entry.kind == "cross"), fontsize=7)
+    shade_bar(figure, axes, "weight, as a share of the largest of its map")
     if title:
         figure.suptitle(title, fontsize=9, x=0.01, ha="left")
     return figure
+
+
+def shade_bar(figure: Any, axes: Any, words: str, *, root: bool = True, low: float = 0.0) -> None:
+    """A bar below all maps: each is drawn from nothing to its own largest, or faint ones could not be seen.
+
+    root: colours go with √w; low: how far from its light end the map of colours begins
+    """
+    from matplotlib.cm import ScalarMappable
+    from matplotlib.colors import LinearSegmentedColormap, PowerNorm
+
+    colours = LinearSegmentedColormap.from_list("part", plotter().get_cmap(MAP)([low + (1 - low) * k / 64 for k in range(65)]))
+    scale = ScalarMappable(PowerNorm(0.5 if root else 1.0, 0, 1), colours)
+    bar = figure.colorbar(scale, ax=axes, location="bottom", fraction=0.04, aspect=40, pad=0.02, ticks=[0, 0.1, 0.25, 0.5, 1])
+    bar.ax.set_xticklabels(["0", "0.1", "0.25", "0.5", "1"])
+    bar.ax.tick_params(labelsize=6, length=2)
+    bar.set_label(words, fontsize=7)
 
 
 def matrix(weights: Tensor, queries: Sequence[str] | None = None, keys: Sequence[str] | None = None, *, title: str = "") -> Any:

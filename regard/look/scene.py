@@ -12,6 +12,7 @@ from torch import nn
 
 from regard.given import Given
 from regard.look.entry import Seen
+from regard.look.features import convolved
 from regard.look.record import record
 from regard.look.silence import silenced
 from regard.look.streams import Streams
@@ -20,12 +21,14 @@ from regard.look.views.answers import answers
 from regard.look.views.attention import attention
 from regard.look.views.contribution import contribution
 from regard.look.views.embeddings import embeddings
+from regard.look.views.features import features
 from regard.look.views.filters import filters
 from regard.look.views.graph import graph
 from regard.look.views.image import image
 from regard.look.views.laws import laws
 from regard.look.views.points import names_of_few, points
 from regard.look.views.positions import positions
+from regard.look.where import Looked, looked
 from regard.run import Run
 
 FORMAT = 1
@@ -38,6 +41,7 @@ class Scene:
     data: dict[str, Any]
     seen: Seen
     given: Given
+    looked: Looked | None = None  # where it looks, over a picture
 
 
 def gather(
@@ -59,16 +63,18 @@ def gather(
     tsne     lay tokens out by t-SNE, too: loading it takes a second or two
     """
     with at_rest(model), silenced(model, silence):
-        with torch.no_grad(), record(model, states=True) as seen:
+        with torch.no_grad(), record(model, states=True) as seen, convolved(model) as maps:
             out = model(**given.inputs)
         streams = Streams(given, names_of_few(model, seen, given))
+        matters, over = contribution(model, out, given, seen, streams), looked(model, seen, given)
         views = [
-            image(seen, given),
+            image(given, over, matters),
             points(model, seen, out, given),
             graph(seen, out, given),
             attention(seen, streams),
             answers(out, given),
-            contribution(model, out, given, seen, streams),
+            matters,
+            features(maps, seen.states, given.grid) if given.picture is not None else None,
             embeddings(model, seen.states, given, streams, tsne=tsne),
             positions(model),
             filters(model),
@@ -86,7 +92,7 @@ def gather(
         "silenced": [[numbers[layer], head] for layer, head in silence],
         "views": [view for view in views if view is not None],
     }
-    return Scene(data, seen, given)
+    return Scene(data, seen, given, over)
 
 
 def frame(model: nn.Module, name: str, seen: Seen) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Stills of sets and graphs, drawn from the data of their pages: points by head and seed, edges by their weights."""
+"""Stills drawn from the data of their pages: pictures by head, points by head and seed, edges by their weights."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from regard.look import plot
+from regard.look import overlays, plot
 from regard.look.pack import unpacked
 from regard.look.scene import Scene
 
@@ -16,6 +16,7 @@ PLAIN, FRAME = "#c4c8ce", "#dfe2e6"
 MOST_POINTS = 4000  # in one picture
 MOST_ARROWS = 800
 NAMED = 40  # nodes that have their names beside them
+PALE = 0.12  # of the map of colours, where it begins: nothing is still to be seen
 YAW, PITCH = 0.6, 0.35  # as the page begins
 
 Array = np.ndarray[Any, Any]
@@ -23,13 +24,22 @@ Draw = Callable[[Any], None]
 
 
 def still(scene: Scene, *, title: str = "") -> Any:
-    """The figure of what was looked at: a set or a graph by layers and heads, or the maps of all heads."""
+    """The figure of what was looked at: a picture, a set or a graph by layers and heads, or the maps of all heads."""
     views = {view["view"]: view for view in scene.data["views"]}
     if "points" in views:
-        return pictures(drawn_points(views["points"]), title, *colours_of_few(views["points"]))
+        figure = pictures(drawn_points(views["points"]), title, *colours_of_few(views["points"]))
+        if shaded(views["points"]):
+            plot.shade_bar(figure, figure.axes, "from nothing to the largest of each picture", root=False, low=PALE)
+        return figure
     if "graph" in views:
         colours = views["graph"]["colours"]
         return pictures(drawn_graph(views["graph"]), title, colours[0]["name"] if colours else "", classes(views["graph"]))
+    picture = scene.given.picture
+    if picture is not None and scene.looked is not None:
+        return overlays.by_heads(picture, scene.looked, title=title)
+    if picture is not None and (matters := views["image"]["matters"]):
+        maps = [overlays.Overlay(each["name"], overlays.unpacked_map(each["map"]), signed=True) for each in matters]
+        return overlays.drawn([overlays.Line(f"{title}: what speaks for {views['contribution']['answer']}", picture, maps)])
     return plot.heads(scene.seen, title=title)
 
 
@@ -76,6 +86,12 @@ def colours_of_few(view: dict[str, Any]) -> tuple[str, dict[str, str]]:
     return " or ".join(whats), {said: colour for colour, said in numbers.items()}
 
 
+def shaded(view: dict[str, Any]) -> bool:
+    """Is there a picture whose points are lighter and darker?"""
+    among = any(layer["proved"] and layer["kind"] == "among" for layer in view["layers"])
+    return among or not all(measure["signed"] for measure in view["measures"])
+
+
 def drawn_points(view: dict[str, Any]) -> list[tuple[str, list[tuple[str, Draw]]]]:
     places = unpacked(view["places"], "f4", -1, len(view["axes"]))
     count = len(places)
@@ -101,7 +117,8 @@ def drawn_points(view: dict[str, Any]) -> list[tuple[str, list[tuple[str, Draw]]
             found.append((f"layer {layer['layer']}: {layer['title']}", row))
     for measure in view["measures"]:
         values = unpacked(measure["values"], "f4", 1, count).astype(float)
-        found.append((measure["name"], [("", scattered(*(by_sign if measure["signed"] else by_amount)(values, 0.0)))]))
+        name = f"{measure['name']}: red above zero, blue below" if measure["signed"] else measure["name"]
+        found.append((name, [("", scattered(*(by_sign if measure["signed"] else by_amount)(values, 0.0)))]))
     return found
 
 
@@ -127,7 +144,7 @@ def by_few(weights: Array, even: float) -> tuple[Array, Array]:
 def by_amount(weights: Array, even: float) -> tuple[Array, Array]:
     """From light to dark.   1 n -> n 4, n"""
     part = np.clip(weights[0] / max(3 * even, float(weights.max()), 1e-30), 0, 1)
-    return plot.plotter().get_cmap(plot.MAP)(0.12 + 0.88 * part), part
+    return plot.plotter().get_cmap(plot.MAP)(PALE + (1 - PALE) * part), part
 
 
 def by_sign(weights: Array, even: float) -> tuple[Array, Array]:

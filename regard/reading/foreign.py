@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from regard.foreign import library
 from regard.given import Given, Tokens
 from regard.promises import is_causal
-from regard.reading.given_pictures import drawn, opened
+from regard.reading.given_pictures import cells, drawn, opened
 from regard.reading.reader import FIRST_WORDS, Reader, as_text
 from regard.symmetry.subject import first_line
 
@@ -169,7 +169,7 @@ class ForeignPicture(Reader):
             inputs={"pixel_values": pixels},
             kind="image",
             picture=(pixels[0] * deviation + mean).clamp(0, 1),
-            grid=(height // sides[0], width // sides[1]) if isinstance(sides[0], int) else None,
+            grid=(height // sides[0], width // sides[1]) if isinstance(sides[0], int) else cells(height, width),
             answers="classes" if self.classifies else None,
             called=(lambda i: str(labels.get(i, i))) if self.classifies else None,
             notes=() if given is not None else ("This picture was drawn for the purpose; --input shows one of yours.",),

@@ -8,6 +8,7 @@ from typing import Any
 
 from regard.data import pictures as files
 
+CELLS = 8  # in a row, at most
 LARGEST_FILE = 20 * 2**20  # bytes
 
 
@@ -23,6 +24,12 @@ def opened(given: str | bytes) -> Any:
     with files.readable(name), files.opened(given, name) as picture:
         files.small_enough(picture, name)
         return files.plain(picture, 3, name)
+
+
+def cells(height: int, width: int) -> tuple[int, int]:
+    """Rows and columns of the parts that are asked about, where a model itself has no patches."""
+    rows, columns = (-(-side // -(-side // CELLS)) for side in (height, width))
+    return rows, columns
 
 
 def drawn() -> Any:

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from regard.data.albums import album
 from regard.data.images import ImagesConfig, resized
 from regard.data.pictures import Damaged, Pixels, fitted, plain, read
 from regard.data.splits import TRAIN
 from regard.given import Given
-from regard.reading.given_pictures import drawn
+from regard.reading.given_pictures import cells, drawn
+from regard.reading.held_out import held_out
 from regard.reading.reader import Reader
 from regard.run import Run
 
@@ -33,22 +35,30 @@ class OwnPicture(Reader):
         self.data, about = run.section(ImagesConfig, "data"), run.config["corpus"]
         self.size, self.channels, self.labels = about["size"], about["channels"], about["labels"]
         self.mean, self.deviation = (torch.tensor(about[name]).view(-1, 1, 1) for name in ("mean", "deviation"))
-        whole = run.config["kind"] == "vit"  # in others patches do not attend to all patches
-        self.grid = (self.size // config.patch,) * 2 if whole else None
+        self.patch: int | None = getattr(config, "patch", None)
+        self.grid = cells(self.size, self.size) if self.patch is None else (-(-self.size // self.patch),) * 2
+        self.reads: Any = getattr(config, "pool", None)
+        self.crowd = lru_cache(maxsize=1)(partial(held_out, run, self.scaled))
 
     def read(self, given: str | bytes | None = None, target: str | None = None) -> Given:
         pixels, notes = self.example() if given is None else (read(given, self.size, self.channels, self.data.fit), ())
-        picture = torch.from_numpy(pixels).float() / 255
         return Given(
-            inputs={"x": ((picture - self.mean) / self.deviation)[None]},
+            inputs={"x": self.scaled(pixels[None])},
             kind="image",
             pixels="x",
-            picture=picture.expand(3, -1, -1),
+            picture=(torch.from_numpy(pixels).float() / 255).expand(3, -1, -1),
             grid=self.grid,
+            patch=self.patch,
+            reads=self.reads,
+            crowd=self.crowd,
             answers="classes",
             called=self.labels.__getitem__,
             notes=notes,
         )
+
+    def scaled(self, pixels: Pixels) -> Tensor:
+        """What the model takes.   uint8 b c s s"""
+        return (torch.from_numpy(pixels).float() / 255 - self.mean) / self.deviation
 
     def example(self) -> tuple[Pixels, tuple[str, ...]]:
         """A picture of the data, of those that are not for training if there are any, if they are still there."""

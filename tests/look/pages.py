@@ -136,8 +136,9 @@ def image(heads: int = 6, side: int = 14) -> View:
         maps = torch.stack([torch.exp(-((x - a) ** 2 + (y - b) ** 2) / wide) for a, b in spots[:heads]]) + 0.15 * noise
         maps = maps / maps.sum((-2, -1), keepdim=True)
         layers.append({"layer": layer, "name": f"blocks.{layer}", "heads": list(range(heads)), "maps": pack.levels(maps)})
+    matters = [{"name": "leave one out", "sentence": "what is lost", "map": pack.levels(x - y)}]
     return {"view": "image", "picture": picture(), "grid": {"rows": side, "columns": side}, "query": "the class token",
-            "layers": layers, "rollout": pack.levels(maps.mean(0))}  # fmt: skip
+            "layers": layers, "rollout": pack.levels(maps.mean(0)), "matters": matters}  # fmt: skip
 
 
 def positions(n: int = 64, d: int = 48) -> View:
@@ -170,6 +171,19 @@ def filters() -> View:
     ]}  # fmt: skip
 
 
+def features() -> View:
+    """A layer of plain channels, and one of channels in four poses, drawn smaller than it is."""
+    draw = torch.Generator().manual_seed(5)
+
+    def made(*shape: int) -> View:
+        colours = torch.rand(*shape[1:], 3, generator=draw)
+        return {"maps": pack.levels(torch.randn(*shape, generator=draw)), "colours": pack.levels(colours)}
+
+    how = {"name": "stem", "rows": 8, "columns": 6, "of": 9, "poses": 1, "channels": [0, 4, 7], "explained": 0.5}
+    turned = {"name": "layers.1", "rows": 32, "columns": 32, "of": 2, "poses": 4, "channels": [0, 1], "explained": 0.25}
+    return {"view": "features", "note": None, "layers": [how | made(3, 8, 6), turned | made(8, 4, 4)]}
+
+
 def embeddings(labels: list[str] = SENTENCE) -> View:
     random = np.random.default_rng(3)
     n = len(labels)
@@ -184,7 +198,10 @@ def embeddings(labels: list[str] = SENTENCE) -> View:
          "tsne": (walk[:, ::-1] * 7).round(3).tolist()},
         {"name": "pooled", "labels": digits, "groups": kinds, "pca": cloud.round(3).tolist(), "explained": [0.7, 0.2],
          "tsne": None},
-    ]}  # fmt: skip
+        {"name": "pictures", "labels": ["this picture", "a.png", "b.png"], "groups": ["this picture", "cat", "dog"],
+         "said": ["cat", "cat", "cat"], "thumbs": {"sheet": 0, "cells": [0, 3, None]}, "pca": [[0, 0], [1, 1], [-1, -1]],
+         "explained": [0.5, 0.5], "tsne": None},
+    ], "sheets": [{"picture": picture(64), "rows": 2, "columns": 2}]}  # fmt: skip
 
 
 def curves(steps: int = 600) -> View:
@@ -251,7 +268,7 @@ def example() -> View:
     """A page with every view."""
     seen = attention()
     seen["layers"].append(unproved(seen["layers"][0], 4, "attention dropout was on; call model.eval() first"))
-    others = [next_token, classes, contribution, image, positions, filters, embeddings, curves, samples, laws, about]
+    others = [next_token, classes, contribution, image, positions, filters, features, embeddings, curves, samples, laws, about]
     return page_of([seen, *(each() for each in others)], notes=["The weights are those of an evaluation, without dropout."])
 
 

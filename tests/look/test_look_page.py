@@ -9,8 +9,8 @@ from regard.look import page
 from tests.look import pages
 from tests.look.browser import PHONE, eventually, opened, plain, point, readout, ready, three
 
-VIEWS = ["attention", "next", "classes", "contribution", "image", "positions", "filters", "embeddings", "curves", "samples"]
-VIEWS += ["laws", "about"]
+VIEWS = ["attention", "next", "classes", "contribution", "image", "positions", "filters", "features", "embeddings"]
+VIEWS += ["curves", "samples", "laws", "about"]
 
 
 # ---- the frame

@@ -141,6 +141,14 @@ def test_silence_a_head(browser, stub):
         pressed.click()
         shown.get_by_role("button", name="layer 1, head 0", exact=True).wait_for()
         assert stub.asked[-1]["silence"] == []
+        assert shown.get_by_role("button", name="hear all heads again").count() == 0
+        for head in (0, 1):
+            shown.get_by_role("button", name=f"layer 1, head {head}").click()
+            shown.get_by_role("button", name="silence this head").click()
+            shown.get_by_role("button", name=f"layer 1, head {head}, silenced").wait_for()
+        shown.get_by_role("button", name="hear all heads again (2 silenced)").click()
+        shown.get_by_role("button", name="layer 1, head 1", exact=True).wait_for()
+        assert stub.asked[-1]["silence"] == []
 
 
 def test_move_a_token_with_keys_and_with_the_pointer(browser, stub):

@@ -3,6 +3,7 @@
 import re
 
 import pytest
+import torch
 
 from regard.look import pack, page
 from tests.look import pages
@@ -127,6 +128,75 @@ def test_heads_over_the_picture(browser, example):
         assert readout(shown).startswith("row 0, column 0 head ")
 
 
+def test_what_matters_over_the_picture(browser, example, tmp_path):
+    matters = pages.image()["matters"][0]["map"]
+    pick = "(node, [x, y]) => [...node.getContext('2d').getImageData(x, y, 1, 1).data]"
+    with opened(browser, example, "image", expected="willReadFrequently") as shown:
+        shown.get_by_role("button", name="head 5").wait_for()
+        shown.locator("label", has_text="leave one out").click()
+        hover(shown, ".picture", 9.5 / 14, 2.5 / 14)
+        assert readout(shown) == f"row 2, column 9 +{three(level(matters, 2, 9))}"
+        assert "What is lost. Orange speaks for the answer" in shown.locator(".sentence").first.inner_text()
+        speaks_for, against = (shown.locator(".over").evaluate(pick, place) for place in ([13, 0], [0, 13]))
+        assert speaks_for[0] > speaks_for[2] and against[2] > against[0] and speaks_for[3] == against[3] == 255
+        assert shown.locator(".head-map:visible").count() == 0
+    alone = pages.image() | {"layers": [], "rollout": None, "query": None}  # as of a convolutional network
+    with opened(browser, page.write(pages.page_of([alone]), tmp_path / "matters.html")) as shown:
+        assert shown.locator("h2").first.inner_text() == "What matters in the picture"
+        assert shown.locator(".choice span").all_inner_texts() == ["leave one out"]
+
+
+def test_layers_may_have_merged_patches(browser, tmp_path):
+    view = pages.image()
+    maps = pack.levels(torch.rand(6, 7, 7))
+    view["layers"][1] |= {"maps": maps}
+    with opened(browser, page.write(pages.page_of([view]), tmp_path / "merged.html"), "image") as shown:
+        shown.locator(".picker select").select_option("1")
+        eventually(shown, lambda: shown.locator(".over").evaluate("node => node.width"), 7)
+        shown.locator("label", has_text="one head").click()
+        shown.get_by_role("button", name="head 2").click()
+        hover(shown, ".picture", 3.5 / 7, 6.5 / 7)
+        assert readout(shown) == f"row 6, column 3 head 2 {three(level(maps, 2, 6, 3))}"
+
+
+def test_feature_maps(browser, example):
+    plain_layer, turned = pages.features()["layers"]
+    with opened(browser, example, "features") as shown:
+        shown.get_by_role("button", name="channel 7").click()
+        assert "3 of 9 channels, those that vary most, 8 × 6" in readout(shown)
+        assert point(shown, 8, 6, 5, 2) == f"channel 7, row 5, column 2 {three(level(plain_layer['maps'], 2, 5, 2))}"
+        pick = "node => [...node.getContext('2d').getImageData(3, 2, 1, 1).data]"
+        pixel = shown.locator(".feature-colours canvas").evaluate(pick)
+        assert pixel == [*(255 * level(plain_layer["colours"], 2, 3)).round().astype(int).tolist(), 255]
+        shown.locator(".picker select").select_option("1")
+        shown.get_by_role("button", name="channel 1, turned by 90°").wait_for()
+        shown.mouse.move(5, 5)
+        shown.locator(".feature[aria-pressed=true]").focus()
+        for _ in range(3):
+            shown.keyboard.press("ArrowRight")
+        assert shown.locator(".feature-figure h3").first.inner_text() == "channel 1, turned by 90°"
+        assert point(shown, 4, 4, 1, 2) == f"channel 1, turned by 90°, row 1, column 2 {three(level(turned['maps'], 5, 1, 2))}"
+        shown.mouse.move(5, 5)
+        assert "2 channels, each in 4 poses, 32 × 32, drawn at 4 × 4" in readout(shown)
+
+
+def test_thumbnails_on_hover(browser, example):
+    with opened(browser, example, "embeddings") as shown:
+        shown.locator(".picker select").select_option("2")
+        assert "Each point is a picture" in readout(shown) and shown.locator(".thumb:visible").count() == 0
+        shown.locator(".scatter").focus()
+        shown.keyboard.press("ArrowRight")
+        assert readout(shown) == "this·picture 0 this picture, looks like cat (0, 0)"
+        shown.keyboard.press("ArrowRight")
+        assert readout(shown) == "a.png 1 cat (1.00, 1.00)" and shown.locator(".thumb").inner_text() == "a.png"
+        cell, image = (shown.locator(f".thumb {part}").bounding_box() for part in (".cell", "img"))
+        assert image["width"] == pytest.approx(2 * cell["width"], abs=1)
+        where = image["x"] + cell["width"], image["y"] + cell["height"]
+        assert where == pytest.approx((cell["x"], cell["y"]), abs=1)  # the last of four
+        shown.keyboard.press("ArrowRight")
+        assert readout(shown).startswith("b.png 2 dog, taken for cat") and shown.locator(".thumb:visible").count() == 0
+
+
 def test_positions(browser, example):
     sinusoidal, learned = pages.positions()["items"]
     with opened(browser, example, "positions") as shown:
@@ -158,7 +228,7 @@ def test_filters(browser, example):
 
 
 def test_embeddings(browser, example):
-    walk, cloud = pages.embeddings()["items"]
+    walk, cloud, _ = pages.embeddings()["items"]
     with opened(browser, example, "embeddings") as shown:
         assert "60.0 % of the variance" in readout(shown)
         shown.locator(".scatter").focus()

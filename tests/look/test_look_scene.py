@@ -198,14 +198,16 @@ def test_rollout_is_that_of_its_definition(vit):
     np.testing.assert_allclose(values, (second @ first)[0, 1:].view(4, 4), atol=(shown["high"] - shown["low"]) / 255)
 
 
-def test_patches_are_cut_and_put_together_again():
-    whole = OfPatches(nn.Identity(), (2, 3), (3, 8, 9), "pixel_values")
-    whole.model = Called()
-    pixels = torch.randn(2, 3, 8, 9)
-    patches = whole.cut(pixels)
-    assert patches.shape == (2, 6, 3 * 4 * 3)
-    torch.testing.assert_close(whole(patches), pixels)
-    torch.testing.assert_close(patches[0, 1].view(3, 4, 3), pixels[0, :, :4, 3:6])
+@pytest.mark.parametrize("patch, side", [(None, (4, 3)), (4, (4, 4))])
+def test_patches_are_left_out_where_they_are(patch, side):
+    pixels = torch.rand(1, 3, 8, 9) + 1
+    given = Given(inputs={"pixel_values": pixels}, kind="image", grid=(2, 3), patch=patch)
+    there = torch.tensor([[1.0, 1, 1, 1, 1, 0], [0, 1, 1, 1, 1, 1]])
+    left = OfPatches(Called(), given)(there)
+    assert torch.equal((left == 0).nonzero()[:, 2:].amin(0), torch.tensor([0, 0]))
+    assert (left[1] == 0).sum() == 3 * side[0] * side[1] and (left[1, :, : side[0], : side[1]] == 0).all()
+    assert (left[0, :, 4:, 2 * side[1] :] == 0).all()  # the last one may be cut off by the border
+    torch.testing.assert_close(left[0, :, :4], pixels[0, :, :4])
 
 
 class Called(nn.Module):

@@ -294,6 +294,9 @@ def test_stills(tmp_path):
     assert figure.legends[0].get_title().get_text() == "inducing point or seed"
     assert [text.get_text() for text in figure.legends[0].texts] == list("01234")
     save(figure, tmp_path / "set.png")
+    figure = still(scene_of(set_transformer(), {"x": points_of(12)}))  # points look at points, too
+    assert figure.axes[-1].get_xlabel() == "from nothing to the largest of each picture" and figure.axes[-1].collections
+    save(figure, tmp_path / "among.png")
     figure = still(scene_of(graph_net(), {"x": torch.randn(5, 4), "edges": SMALL}))
     strong = [patch.get_linewidth() for patch in figure.axes[0].patches]
     assert len(strong) == 5 and len(set(strong)) > 2  # of six edges one is a loop

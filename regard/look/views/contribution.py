@@ -33,11 +33,8 @@ def contribution(model: nn.Module, out: Any, given: Given, seen: Sequence[Entry]
         x, thing, gone, fill = given.inputs[given.ids], "token", "taken out", None
         stream = 0
     elif given.grid is not None and given.kind == "image":
-        pixels = given.inputs[given.pixels]
-        if pixels.shape[-2] % given.grid[0] or pixels.shape[-1] % given.grid[1]:
-            return None
-        patched = OfPatches(model, given.grid, (pixels.shape[1], pixels.shape[2], pixels.shape[3]), given.pixels)
-        closed, x, thing, gone, fill = patched, patched.cut(pixels), "patch", "made grey", 0.0
+        patched = OfPatches(model, given)
+        closed, x, thing, gone, fill = patched, patched.all_there(), "patch", "made grey", 0.0
         stream = streams.find(given.grid[0] * given.grid[1])
     else:
         return None

@@ -1,4 +1,4 @@
-"""Tokens as points in a plane: what each block makes of them, and the table of all tokens if it is small."""
+"""Tokens as points in a plane: what each block makes of them, and all there are if they are few; and pictures among others."""
 
 from __future__ import annotations
 
@@ -10,8 +10,11 @@ from torch import Tensor, nn
 
 from regard.given import Given
 from regard.look.calls import State
+from regard.look.embedded import embedded
+from regard.look.features import grid_of
 from regard.look.pack import rounded
 from regard.look.streams import Streams
+from regard.look.thumbnails import Sheets
 
 FEW, MANY = 4, 1024  # points that are worth drawing
 TABLE = 400  # tokens of a vocabulary that is drawn whole
@@ -23,12 +26,43 @@ def embeddings(
 ) -> dict[str, Any] | None:
     """The view, or None where there are too few points. t-SNE, which takes its time, for the table and the last block."""
     items = [] if given.answers == "classes" else [each for each in [table(model, given, tsne)] if each is not None]
+    sheets = Sheets()
+    crowd = among_others(model, given, sheets, tsne)
     blocks = [state for state in states if state.value.dim() == 3 and FEW <= state.value.shape[1] <= MANY]
     for state in blocks:
-        number = streams.find(state.value.shape[1], prefer=1 if len(given.streams) > 1 and "decoder" not in state.name else 0)
+        n = state.value.shape[1]
+        number = streams.find(n, prefer=1 if len(given.streams) > 1 and "decoder" not in state.name else 0)
         labels = list(streams.found[number].labels)
-        items.append(item(f"after {state.name}", state.value[0], labels, tsne=tsne and state is blocks[-1]))
-    return {"view": "embeddings", "items": items} if items else None
+        last = tsne and crowd is None and state is blocks[-1]
+        items.append(item(f"after {state.name}", state.value[0], labels, tsne=last) | {"thumbs": patches(n, given, sheets)})
+    if crowd is not None:
+        items.insert(0, crowd)
+    return {"view": "embeddings", "items": items, "sheets": sheets.found} if items else None
+
+
+def among_others(model: nn.Module, given: Given, sheets: Sheets, tsne: bool) -> dict[str, Any] | None:
+    """The picture among others, as the last layer reads them, in the colours of their classes, with thumbnails."""
+    crowd = None if given.crowd is None else given.crowd()
+    if crowd is None or given.picture is None or given.called is None:
+        return None
+    points, classes = embedded(model, given.pixels, torch.cat((given.inputs[given.pixels], crowd.x)))
+    said = [given.called(int(i)) for i in classes]
+    labels = ["this picture", *crowd.names]
+    number = sheets.laid_out(torch.cat((given.picture.expand(3, -1, -1)[None], crowd.pictures)))
+    return item(crowd.what, points, labels, tsne=tsne) | {
+        "groups": ["this picture", *crowd.labels],
+        "said": said,
+        "thumbs": {"sheet": number, "cells": list(range(len(labels)))},
+    }
+
+
+def patches(tokens: int, given: Given, sheets: Sheets) -> dict[str, Any] | None:
+    """Patches as thumbnails: parts of the picture itself, where it can be cut evenly."""
+    grid = None if given.picture is None or given.grid is None else grid_of(tokens, given.grid)
+    if grid is None or given.picture is None or given.picture.shape[-2] % grid[0] or given.picture.shape[-1] % grid[1]:
+        return None
+    count = grid[0] * grid[1]
+    return {"sheet": sheets.cut(given.picture, grid), "cells": [None] * (tokens - count) + list(range(count))}
 
 
 def table(model: nn.Module, given: Given, tsne: bool) -> dict[str, Any] | None:
@@ -54,6 +88,8 @@ def item(name: str, points: Tensor, labels: list[str], *, tsne: bool) -> dict[st
         "name": name,
         "labels": labels,
         "groups": None,
+        "said": None,
+        "thumbs": None,
         "pca": rounded(flat, 3),
         "explained": rounded(explained, 3),
         "tsne": neighbourly(points.detach().float().cpu()) if tsne else None,

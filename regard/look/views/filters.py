@@ -1,4 +1,4 @@
-"""Filters of the first convolution: what a model of pictures looks for first."""
+"""Filters of the first layer: what a model of pictures looks for first."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from typing import Any
 
 from torch import nn
 
-from regard.look.filters import CONVOLUTIONS
 from regard.look.filters import filters as filters_of
 from regard.look.pack import levels
 
@@ -15,10 +14,13 @@ MOST = 96
 
 def filters(model: nn.Module) -> dict[str, Any] | None:
     """The view, or None for a model whose first convolution is not one of pictures."""
-    if not any(isinstance(module, CONVOLUTIONS) for module in model.modules()):
+    try:
+        name, weight = filters_of(model)  # o i k k
+    except ValueError:
         return None
-    name, weight = filters_of(model)  # o i k k
     if weight.dim() != 4 or min(weight.shape[2:]) < 2:
         return None
+    poses = getattr(model.get_submodule(name), "poses", 1)
     shown = weight[:MOST, :3] if weight.shape[1] == 3 else weight[:MOST, :1]
-    return {"view": "filters", "layers": [{"name": name, "filters": levels(shown.permute(0, 2, 3, 1))}]}
+    layer = {"name": name, "of": len(weight), "poses": poses, "filters": levels(shown.permute(0, 2, 3, 1))}
+    return {"view": "filters", "layers": [layer]}

@@ -89,7 +89,7 @@ def families(model: nn.Module, given: Given) -> Iterator[tuple[str, str, list[El
             yield "shift the places", SHIFTED, elements
     elif given.kind == "image" and given.grid is not None:
         pixels = given.inputs[given.pixels]
-        step = pixels.shape[-1] // given.grid[1]
+        step = given.patch or pixels.shape[-1] // given.grid[1]
         rolled = {f"{k} patch{'es' * (k > 1)} to the right": pixels.roll(k * step, -1) for k in range(1, min(4, given.grid[1]))}
         yield "roll the picture", ROLLED, of_pictures(given, rolled)
         if pixels.shape[-1] == pixels.shape[-2]:

@@ -23,9 +23,10 @@ async function enlarge(here, layer, head, place) {
     figures.dataset.as = way;
   });
   const silence = page.data.live?.silence ? page.asked.silenceButton(layer.layer, layer.heads[head]) : null;
+  const hearAll = page.data.live?.silence && page.data.silenced?.length ? page.asked.hearAllButton() : null;
   const compare = page.before ? page.asked.compareButton() : null;
   refill(place, heading, figuresOf(layer, head), layer.note ? make("p", { class: "note" }, layer.note) : null,
-    make("div", { class: "controls" }, ways, silence, compare), readout, figures, legend);
+    make("div", { class: "controls" }, ways, silence, hearAll, compare), readout, figures, legend);
 
   const [weights, earlier] = await Promise.all([weightsOf(page.data, layer, head), weightsBefore(page, layer, head)]);
   if (inner.closed) return;

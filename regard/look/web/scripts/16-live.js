@@ -96,6 +96,12 @@ function liveInput(page) {
         ask({ silence: down ? [...silenced, [layer, head]] : silenced.filter((each) => !same(each)) });
       }, { title: "run again as if this head said nothing" });
     },
+    // heads that were silenced may be on other rows of the sheet
+    hearAllButton() {
+      const { length } = page.data.silenced;
+      const words = `hear all heads again (${length} silenced)`;
+      return make("button", { type: "button", class: "toggle", onclick: () => ask({ silence: [] }) }, words);
+    },
     compareButton() {
       return toggle("compare with before", page.comparing, (down) => {
         page.comparing = down;

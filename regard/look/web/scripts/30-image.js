@@ -1,27 +1,33 @@
-// The attention of each head over the picture, in a colour of its own, and rollout.
+// The attention of each head over the picture, in a colour of its own, rollout, and what each patch contributes.
 
-const imageShown = { layer: null, way: "together", alone: 0, off: new Set(), strength: 0.85 };
+const imageShown = { layer: null, way: null, alone: 0, off: new Set(), strength: 0.85 };
 const ROLLOUT = [255, 176, 32];
+const AGAINST = [96, 156, 255];
 
 const NO_MAPS = "No layer lets every patch look at every patch (they look within windows, or not at all), so no map is laid over it.";
+const SIGNS = "Orange speaks for the answer, blue against it.";
 
 view("image", "Image", (part, place, here) => {
-  if (!part.layers.length) {
-    const picture = make("img", { src: safePicture(part.picture), alt: "what the model was shown" });
+  const matters = part.matters ?? [];
+  if (!part.layers.length && !matters.length) {
     refill(place, make("h2", {}, "The picture"), make("p", { class: "sentence" }, NO_MAPS),
-      make("div", { class: "image-figure" }, make("div", { class: "picture alone" }, picture)));
+      make("div", { class: "image-figure" }, make("div", { class: "picture alone" }, shownPicture(part.picture))));
     return;
   }
   const figure = new PictureFigure(part, here);
-  const ways = [["together", "heads together"], ["alone", "one head"], ...(part.rollout ? [["rollout", "rollout"]] : [])];
-  if (!ways.some(([way]) => way === imageShown.way)) imageShown.way = "together";
-  if (imageShown.layer === null || imageShown.layer >= part.layers.length) imageShown.layer = part.layers.length - 1;
+  const heads = part.layers.length > 0;
+  const ways = [
+    ...(heads ? [["together", "heads together"], ["alone", "one head"]] : []), ...(part.rollout ? [["rollout", "rollout"]] : []),
+    ...matters.map(({ name }) => [name, name]),
+  ];
+  if (!ways.some(([way]) => way === imageShown.way)) [[imageShown.way]] = ways;
+  if (heads && (imageShown.layer === null || imageShown.layer >= part.layers.length)) imageShown.layer = part.layers.length - 1;
   const wayChoice = choice("what is shown", ways, imageShown.way, (way) => {
     imageShown.way = way;
     figure.paint();
   });
   const layers = part.layers.map((layer, k) => [k, `${layer.layer}  ${layer.name}`]);
-  const layerPicker = picker("layer", layers, imageShown.layer, (k) => {
+  figure.layerPicker = picker("layer", layers, imageShown.layer, (k) => {
     imageShown.layer = Number(k);
     figure.load();
   });
@@ -29,33 +35,30 @@ view("image", "Image", (part, place, here) => {
     imageShown.strength = value;
     figure.paint();
   });
-  refill(place, make("h2", {}, `Where ${part.query} looks`), figure.sentence,
-    make("div", { class: "controls" }, wayChoice, layers.length > 1 ? layerPicker : null, strength),
+  refill(place, make("h2", {}, part.query ? `Where ${part.query} looks` : "What matters in the picture"), figure.sentence,
+    make("div", { class: "controls" }, wayChoice, layers.length > 1 ? figure.layerPicker : null, strength),
     make("div", { class: "image-figure" }, make("div", {}, figure.picture, figure.readout), figure.thumbs));
   figure.load();
 });
 
 class PictureFigure {
   constructor(part, here) {
-    const { grid: { rows, columns } } = part;
-    Object.assign(this, { part, here, rows, columns, size: rows * columns, maps: null, rollout: null, at: null });
-    this.canvas = make("canvas", { class: "over", width: columns, height: rows });
+    Object.assign(this, { part, here, maps: null, rollout: null, matters: [], at: null });
+    this.canvas = make("canvas", { class: "over" });
     this.box = make("div", { class: "patch" });
-    this.picture = make("div", {
-      class: "picture", tabindex: "0", role: "application", "aria-roledescription": "picture",
-      "aria-label": `${rows} by ${columns} patches`,
-    }, make("img", { src: safePicture(part.picture), alt: "what the model was shown" }), this.canvas, this.box);
+    this.picture = make("div", { class: "picture", tabindex: "0", role: "application", "aria-roledescription": "picture" },
+      shownPicture(part.picture), this.canvas, this.box);
     this.readout = make("output", { class: "readout", "aria-live": "polite" });
     this.thumbs = make("div", { class: "head-maps" });
     this.sentence = make("p", { class: "sentence" });
-    const under = (event) => cellUnder(event, this.picture, rows, columns);
+    const under = (event) => cellUnder(event, this.picture, ...this.grid);
     this.picture.addEventListener("pointermove", (event) => event.pointerType === "mouse" && this.point(under(event)));
     this.picture.addEventListener("pointerleave", (event) => event.pointerType === "mouse" && this.point(null));
     this.picture.addEventListener("click", (event) => this.point(under(event)));
     this.picture.addEventListener("keydown", (event) => {
       if (!steps(event)) return;
       event.preventDefault();
-      this.point(stepped(event, this.at, rows, columns));
+      this.point(stepped(event, this.at, ...this.grid));
     });
     this.say();
   }
@@ -65,7 +68,18 @@ class PictureFigure {
   }
 
   get areHeads() {
-    return imageShown.way !== "rollout";
+    return imageShown.way === "together" || imageShown.way === "alone";
+  }
+
+  // which contribution is shown, or undefined
+  get mattering() {
+    return this.matters.find(({ name }) => name === imageShown.way);
+  }
+
+  // rows and columns of what is shown: later layers may have merged patches
+  get grid() {
+    const { rows, columns } = this.part.grid;
+    return this.areHeads && this.layer ? this.layer.maps.shape.slice(1) : [rows, columns];
   }
 
   lit(k) {
@@ -74,33 +88,41 @@ class PictureFigure {
 
   // how much head number k of the layer looks at a patch
   value(k, patch) {
-    return this.maps.at(k * this.size + patch);
+    const [, rows, columns] = this.layer.maps.shape;
+    return this.maps.at(k * rows * columns + patch);
   }
 
   async load() {
     const { layer, part } = this;
-    const [maps, rollout] = await Promise.all([unpackedLevels(layer.maps), part.rollout ? unpackedLevels(part.rollout) : null]);
+    const [maps, rollout, ...others] = await Promise.all([layer?.maps, part.rollout, ...(part.matters ?? []).map(({ map }) => map)]
+      .map((each) => (each ? unpackedLevels(each) : null)));
     if (this.here.closed || layer !== this.layer) return;
-    Object.assign(this, { maps, rollout });
-    imageShown.alone = Math.min(imageShown.alone, layer.heads.length - 1);
-    const patches = Array.from({ length: this.size }, (_, patch) => patch);
-    this.strengths = layer.heads.map((_, k) => strengths(patches.map((patch) => this.value(k, patch))));
-    this.rolled = rollout ? strengths(patches.map((patch) => rollout.at(patch))) : null;
-    refill(this.thumbs, layer.heads.map((head, k) => this.thumb(head, k)));
+    this.matters = (part.matters ?? []).map((each, k) => ({ ...each, levels: others[k], strengths: signs(numbersOf(others[k])) }));
+    Object.assign(this, { maps, rollout, rolled: rollout ? strengths(numbersOf(rollout)) : null, strengths: [] });
+    if (layer) {
+      const [count, rows, columns] = layer.maps.shape;
+      imageShown.alone = Math.min(imageShown.alone, count - 1);
+      const patches = Array.from({ length: rows * columns }, (_, patch) => patch);
+      this.strengths = layer.heads.map((_, k) => strengths(patches.map((patch) => this.value(k, patch))));
+      refill(this.thumbs, layer.heads.map((head, k) => this.thumb(head, k, rows, columns)));
+    }
+    this.loaded = true;
     this.paint();
   }
 
-  thumb(head, k) {
-    const canvas = make("canvas", { width: this.columns, height: this.rows });
-    paintPatches(canvas, this.rows, this.columns, (patch) => [ofHead(head), this.strengths[k][patch]]);
+  thumb(head, k, rows, columns) {
+    const canvas = make("canvas", { width: columns, height: rows });
+    paintPatches(canvas, rows, columns, (patch) => [ofHead(head), this.strengths[k][patch]]);
     const touched = () => {
       if (imageShown.way === "alone") imageShown.alone = k;
       else if (!imageShown.off.delete(head)) imageShown.off.add(head);
       this.paint();
     };
+    const gone = (this.here.page.data.silenced ?? []).some(([a, b]) => a === this.layer.layer && b === head);
+    const name = `head ${head}${gone ? ", silenced" : ""}`;
     return make("button", {
-      type: "button", class: "head-map", style: `--colour: ${css(ofHead(head))}`, onclick: touched, "aria-label": `head ${head}`,
-    }, make("span", { class: "map" }, canvas), make("span", { class: "caption" }, make("span", { class: "dot" }), `head ${head}`));
+      type: "button", class: "head-map", style: `--colour: ${css(ofHead(head))}`, onclick: touched, "aria-label": name,
+    }, make("span", { class: "map" }, canvas), make("span", { class: "caption" }, make("span", { class: "dot" }), name));
   }
 
   // a patch takes the colour of the head that looks at it most
@@ -113,18 +135,28 @@ class PictureFigure {
     return [ofHead(found), most];
   }
 
+  // colour and strength of a patch, in the way that is chosen
+  painted(patch) {
+    if (this.areHeads) return this.strongest(patch);
+    if (!this.mattering) return [ROLLOUT, this.rolled[patch]];
+    const part = this.mattering.strengths[patch];
+    return [part < 0 ? AGAINST : ROLLOUT, Math.abs(part)];
+  }
+
   paint() {
-    if (!this.maps) return;
-    const painted = this.areHeads ? (patch) => this.strongest(patch) : (patch) => [ROLLOUT, this.rolled[patch]];
-    paintPatches(this.canvas, this.rows, this.columns, painted);
+    if (!this.loaded) return;
+    const [rows, columns] = this.grid;
+    paintPatches(this.canvas, rows, columns, (patch) => this.painted(patch));
     this.canvas.style.opacity = imageShown.strength;
+    this.picture.setAttribute("aria-label", `${rows} by ${columns} patches`);
     for (const [k, thumb] of [...this.thumbs.children].entries()) thumb.setAttribute("aria-pressed", String(this.lit(k)));
-    this.thumbs.hidden = !this.areHeads;
-    this.sentence.textContent = {
+    this.thumbs.hidden = this.layerPicker.hidden = !this.areHeads;
+    this.sentence.textContent = this.mattering ? `${capital(this.mattering.sentence)}. ${SIGNS}` : {
       together: "Each patch has the colour of the head that looks at it most; the more than at others, the stronger.",
-      alone: `Where head ${this.layer.heads[imageShown.alone]} looks.`,
+      alone: `Where head ${this.layer?.heads[imageShown.alone]} looks.`,
       rollout: "Attention of all layers multiplied, with the residual connections: how much of each patch can reach the end.",
     }[imageShown.way];
+    if (this.at && (this.at[0] >= rows || this.at[1] >= columns)) this.at = null;
     this.say();
   }
 
@@ -135,16 +167,17 @@ class PictureFigure {
 
   say() {
     this.box.hidden = this.at === null;
-    if (this.at === null || !this.maps) {
+    if (this.at === null || !this.loaded) {
       refill(this.readout, make("span", { class: "quiet" }, "Point at a patch to read its numbers."));
       return;
     }
     const [i, j] = this.at;
-    const [wide, high] = [100 / this.columns, 100 / this.rows];
+    const [rows, columns] = this.grid;
+    const [wide, high] = [100 / columns, 100 / rows];
     Object.assign(this.box.style, { left: `${j * wide}%`, top: `${i * high}%`, width: `${wide}%`, height: `${high}%` });
-    const patch = i * this.columns + j;
-    const figures = this.areHeads ? this.headWords(patch) : make("strong", {}, three(this.rollout.at(patch)));
-    refill(this.readout, `row ${i}, column ${j} `, figures);
+    const patch = i * columns + j;
+    const alone = () => (this.mattering ? signed(this.mattering.levels.at(patch)) : three(this.rollout.at(patch)));
+    refill(this.readout, `row ${i}, column ${j} `, this.areHeads ? this.headWords(patch) : make("strong", {}, alone()));
   }
 
   headWords(patch) {
@@ -163,14 +196,37 @@ function strengths(values) {
   return values.map((value) => Math.max(0, value - mean) / full);
 }
 
+function capital(words) {
+  return words.charAt(0).toUpperCase() + words.slice(1);
+}
+
+// All numbers of unpacked levels.
+function numbersOf(levels) {
+  return Array.from(levels.bytes, (_, k) => levels.at(k));
+}
+
+// Contributions from −1 to 1, around zero.
+function signs(values) {
+  const full = reach(values);
+  return values.map((value) => Math.max(-1, Math.min(1, value / full)));
+}
+
 // painted(patch) -> [colour, how strong from 0 to 1]
 function paintPatches(canvas, rows, columns, painted) {
+  Object.assign(canvas, { width: columns, height: rows });
   const pixels = new Uint8ClampedArray(4 * rows * columns);
   for (let patch = 0; patch < rows * columns; patch++) {
     const [colour, strength] = painted(patch);
     pixels.set([...colour, 255 * strength], 4 * patch);
   }
   canvas.getContext("2d").putImageData(new ImageData(pixels, columns, rows), 0, 0);
+}
+
+// What the model was shown. Of a small picture every pixel is to be seen.
+function shownPicture(address) {
+  const image = make("img", { src: safePicture(address), alt: "what the model was shown" });
+  image.addEventListener("load", () => image.classList.toggle("small", image.naturalWidth <= 64));
+  return image;
 }
 
 // only what lies in the page itself is shown

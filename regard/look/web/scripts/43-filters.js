@@ -7,10 +7,16 @@ view("filters", "Filters", (part, place, here) => {
 function filterFigure(here, layer) {
   const [count, height, width, channels] = layer.filters.shape;
   const readout = make("output", { class: "readout short", "aria-live": "polite" });
-  const sheet = make("div", { class: "filter-sheet", style: `--side: ${Math.min(72, Math.max(34, 9 * width))}px` });
+  const poses = layer.poses ?? 1;
+  const sheet = make("div", { class: poses > 1 ? "filter-sheet poses" : "filter-sheet" });
+  sheet.style.setProperty("--side", `${Math.min(72, Math.max(34, 9 * width))}px`);
+  sheet.style.setProperty("--poses", poses);
   const size = `${height} × ${width}${channels === 3 ? " in colour" : ""}`;
   const scale = `from ${three(layer.filters.low)} to ${three(layer.filters.high)}`;
-  const quiet = () => refill(readout, make("span", { class: "quiet" }, `${count} filters of ${size}, all on one scale ${scale}`));
+  const number = `${count}${(layer.of ?? count) > count ? ` of ${layer.of}` : ""} filters of ${size}`;
+  const turned = poses > 1 ? `, each in its ${poses} poses, one below the other` : "";
+  const named = (k) => (poses > 1 ? `filter ${Math.floor(k / poses)}, ${poseWords(k % poses)}` : `filter ${k}`);
+  const quiet = () => refill(readout, make("span", { class: "quiet" }, `${number}${turned}, all on one scale ${scale}`));
   unpackedLevels(layer.filters).then((levels) => {
     if (here.closed) return;
     const numbers = height * width * channels;
@@ -20,10 +26,10 @@ function filterFigure(here, layer) {
       const tell = () => {
         const values = Array.from({ length: numbers }, (_, p) => levels.at(k * numbers + p));
         const ends = [Math.min(...values), Math.max(...values)].map((value) => make("strong", {}, three(value)));
-        refill(readout, `filter ${k}: from `, ends[0], " to ", ends[1]);
+        refill(readout, `${named(k)}: from `, ends[0], " to ", ends[1]);
       };
       const heard = { onclick: tell, onfocus: tell, onpointerenter: tell, onpointerleave: quiet };
-      return make("button", { type: "button", class: "filter", "aria-label": `filter ${k}`, ...heard }, canvas);
+      return make("button", { type: "button", class: "filter", "aria-label": named(k), ...heard }, canvas);
     }));
     here.paint(() => canvases.forEach((canvas, k) => {
       const pixels = new Uint8ClampedArray(4 * height * width);
@@ -37,4 +43,10 @@ function filterFigure(here, layer) {
   });
   quiet();
   return make("figure", { class: "plain" }, make("h3", { class: "name" }, layer.name), readout, sheet);
+}
+
+// What pose number p of a filter or of a map is: quarter turns, then those of its mirror image.
+function poseWords(p) {
+  const turns = p % 4 ? `turned by ${90 * (p % 4)}°` : "";
+  return [p >= 4 ? "mirrored" : "", turns].filter(Boolean).join(" and ") || "upright";
 }

@@ -22,14 +22,14 @@ view("embeddings", "Embeddings", (part, place, here) => {
       show();
     }) : make("bdi", { class: "name" }, item.name);
     refill(controls, item.tsne ? wayChoice : null, which);
-    refill(figure, scatter(here.afresh(), item, way));
+    refill(figure, scatter(here.afresh(), item, way, part.sheets ?? []));
   }
 
   refill(place, make("h2", {}, "Embeddings in the plane"), controls, figure);
   if (part.items.length) show();
 });
 
-function scatter(here, item, way) {
+function scatter(here, item, way, sheets) {
   const points = item[way];
   const labels = shownLabels({ labels: item.labels, kind: here.page.data.input?.kind });
   const count = points.length;
@@ -39,6 +39,7 @@ function scatter(here, item, way) {
     class: "scatter", tabindex: "0", role: "application", "aria-roledescription": "scatter plot",
     "aria-label": `${count} points of ${item.name}`,
   }, canvas);
+  const thumbs = item.thumbs ? thumbnail(frame, sheets[item.thumbs.sheet]) : null;
   const readout = make("output", { class: "readout short", "aria-live": "polite" });
   const legend = make("div", { class: "legend" });
   const element = make("div", { class: "scatter-figure" }, readout, frame, legend);
@@ -74,7 +75,8 @@ function scatter(here, item, way) {
       context.fill();
     }
     context.globalAlpha = 1;
-    if (count <= NAMED) drawNames(context, style.color);
+    if (count <= NAMED && !item.said) drawNames(context, style.color);
+    if (item.said) drawMarked(context, style.color);
     if (at !== null) {
       context.strokeStyle = style.color;
       context.lineWidth = 2;
@@ -82,6 +84,19 @@ function scatter(here, item, way) {
       context.arc(...seen(at), radius + 4, 0, 7);
       context.stroke();
     }
+  }
+
+  // the picture that was given, among the others
+  function drawMarked(context, ink) {
+    const [x, y] = seen(0);
+    context.fillStyle = context.strokeStyle = ink;
+    context.lineWidth = 2;
+    context.strokeRect(x - 7, y - 7, 14, 14);
+    context.font = tokenFont(11.5);
+    context.textBaseline = "middle";
+    context.textAlign = x > width - 120 ? "right" : "left";
+    context.fillText(labels[0], x > width - 120 ? x - 12 : x + 12, y);
+    context.textAlign = "left";
   }
 
   // names where there is room for them, earlier ones first
@@ -106,8 +121,10 @@ function scatter(here, item, way) {
   function point(k) {
     at = k;
     paint();
+    thumbs?.show(k === null ? null : item.thumbs.cells[k], k === null ? null : seen(k), width, k === null ? "" : labels[k]);
     if (k === null) refill(readout, make("span", { class: "quiet" }, planeWords(item, way)));
     else refill(readout, token(labels[k], k), groups ? ` ${shown(item.groups[k])}` : "",
+      item.said ? saidWords(item, k) : "",
       make("span", { class: "quiet" }, `  (${three(xs[k])}, ${three(ys[k])})`));
   }
 
@@ -158,9 +175,38 @@ function scatter(here, item, way) {
   return element;
 }
 
-function planeWords({ explained }, way) {
-  if (way === "tsne") return "Near points are similar; far distances mean little.";
-  if (!explained) return "";
+// What the model says of a picture, if that is not what it is.
+function saidWords({ groups, said }, k) {
+  if (k && groups[k] === said[k]) return "";
+  return [k ? ", taken for " : ", looks like ", make("strong", {}, shown(said[k]))];
+}
+
+// A small picture beside the point that is pointed at: a cell of a sheet of them.
+function thumbnail(frame, { picture, rows, columns }) {
+  const image = make("img", { src: safePicture(picture), alt: "" });
+  const name = make("span");
+  const box = make("div", { class: "thumb", hidden: true, "aria-hidden": "true" }, make("span", { class: "cell" }, image), name);
+  frame.append(box);
+  image.style.width = `${100 * columns}%`;
+  image.style.height = `${100 * rows}%`;
+  return {
+    show(cell, place, width, words) {
+      box.hidden = cell === null || cell === undefined;
+      if (box.hidden) return;
+      const [row, column] = [Math.floor(cell / columns), cell % columns];
+      Object.assign(image.style, { left: `${-100 * column}%`, top: `${-100 * row}%` });
+      name.textContent = words;
+      const [x, y] = place;
+      box.style.left = `${x + 16 + box.offsetWidth > width ? Math.max(0, x - 16 - box.offsetWidth) : x + 16}px`;
+      box.style.top = `${Math.max(4, y - box.offsetHeight / 2)}px`;
+    },
+  };
+}
+
+function planeWords({ explained, said }, way) {
+  const what = said ? "Each point is a picture, as the last layer reads it. " : "";
+  if (way === "tsne") return `${what}Near points are similar; far distances mean little.`;
+  if (!explained) return what;
   const [across, up] = explained;
-  return `The plane shows ${percent(across + up)} of the variance: ${percent(across)} across, ${percent(up)} up.`;
+  return `${what}The plane shows ${percent(across + up)} of the variance: ${percent(across)} across, ${percent(up)} up.`;
 }

@@ -1,0 +1,136 @@
+"""Stills of a picture: where a model looked, by name of the map, and what mattered to its answer, laid over what it saw."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from regard.given import Given
+from regard.look import contribution, plot
+from regard.look.closed import OfPatches
+from regard.look.pack import unpacked
+from regard.look.record import record
+from regard.look.where import Looked, looked
+
+WIDE, HIGH = 2.5, 3.0  # inches of one picture with what is said above and below it
+
+
+@dataclass(frozen=True, eq=False)
+class Overlay:
+    """A map over a picture, and which it is.   rows columns"""
+
+    title: str
+    map: Tensor
+    signed: bool = False  # around zero: for the answer, or against it
+
+
+@dataclass(frozen=True, eq=False)
+class Line:
+    """One picture and all maps of it, with a sentence above."""
+
+    words: str
+    picture: Tensor  # 3 h w in 0 … 1
+    overlays: Sequence[Overlay]
+
+
+def of_answer(model: nn.Module, given: Given, answer: int) -> list[Overlay]:
+    """Where the model looked, if it attends, and what its answer, the number of a class, loses with each patch."""
+    with torch.no_grad(), record(model) as seen:
+        model(**given.inputs)
+    closed = OfPatches(model, given)
+
+    def read(out: Any) -> Tensor:
+        return contribution.tensor_of(out)[:, answer]
+
+    lost = contribution.leave_one_out(closed, closed.all_there(), read=read, fill=0.0)
+    assert given.grid is not None
+    matters = Overlay("leave one patch out:\nwhat the answer's logit loses", lost[0].unflatten(0, given.grid), signed=True)
+    return [*of_attention(looked(model, seen, given)), matters]
+
+
+def of_attention(found: Looked | None) -> list[Overlay]:
+    """Attention of the last layer, if the class token's, and rollout. Where nothing attends, nothing."""
+    if found is None:
+        return []
+    shown = []
+    last = found.layers[-1]
+    if found.query == "the class token" or found.rollout is None:
+        heads = len(last.entry.heads)
+        mean = f"mean of {heads} heads" if heads > 1 else "its only head"
+        shown.append(Overlay(f"attention of {found.query},\nlayer {last.entry.layer}, {mean}", last.maps.mean(0)))
+    if found.rollout is not None:
+        layers = f"{len(found.layers)} layers" if len(found.layers) > 1 else "one layer"
+        through = f"rollout of attention, {layers} {found.within}".rstrip()
+        shown.append(Overlay(f"{through},\nto {found.query}", found.rollout))
+    return shown
+
+
+def drawn(lines: Sequence[Line]) -> Any:
+    """The figure: a row for each picture, first as the model sees it, then under each map."""
+    across = 1 + max(len(line.overlays) for line in lines)
+    pyplot = plot.plotter()
+    size = (max(5.0, WIDE * across), HIGH * len(lines))
+    figure = pyplot.figure(figsize=size, layout="constrained")
+    parts = figure.subfigures(len(lines), 1, squeeze=False)[:, 0]
+    for part, line in zip(parts, lines, strict=True):
+        part.suptitle(plain(line.words), fontsize=9, x=0.01, ha="left")
+        axes = part.subplots(1, across, squeeze=False)[0]
+        for axis in axes:
+            axis.axis("off")
+        shown = line.picture.detach().expand(3, -1, -1).permute(1, 2, 0).clamp(0, 1).cpu().numpy()
+        axes[0].imshow(shown, interpolation="nearest")
+        axes[0].set_title("what the model saw", fontsize=7)
+        for axis, overlay in zip(axes[1:], line.overlays, strict=False):
+            lay(part, axis, shown, overlay)
+    return figure
+
+
+def by_heads(picture: Tensor, found: Looked, *, title: str) -> Any:
+    """All layers and heads over one picture, rows are layers, and rollout at the end."""
+    across = max(len(layer.entry.heads) for layer in found.layers)
+    pyplot = plot.plotter()
+    rows = len(found.layers) + (found.rollout is not None)
+    figure, axes = pyplot.subplots(
+        rows, across, figsize=(max(4.0, 1.5 * across), 0.6 + 1.7 * rows), squeeze=False, layout="constrained"
+    )
+    for axis in axes.flat:
+        axis.axis("off")
+    shown = picture.detach().expand(3, -1, -1).permute(1, 2, 0).clamp(0, 1).cpu().numpy()
+    for row, layer in zip(axes, found.layers, strict=False):
+        for axis, head, one in zip(row, layer.entry.heads, layer.maps, strict=False):
+            lay(figure, axis, shown, Overlay(f"layer {layer.entry.layer}, head {head}", one))
+    if found.rollout is not None:
+        lay(figure, axes[-1, 0], shown, Overlay("rollout of all layers", found.rollout))
+    figure.suptitle(plain(f"{title}: where {found.query} looks"), fontsize=9, x=0.01, ha="left")
+    return figure
+
+
+def lay(figure: Any, axis: Any, shown: Any, overlay: Overlay) -> None:
+    """A map over a grey picture, with a bar that says what its colours mean."""
+    values = overlay.map.detach().float().cpu().numpy()
+    height, width = shown.shape[:2]
+    axis.imshow(shown.mean(-1), cmap="gray", vmin=-0.3, vmax=1.3, interpolation="nearest", extent=(0, width, height, 0))
+    most = max(float(abs(values).max()), 1e-12)
+    limits: dict[str, Any] = {"cmap": "inferno", "vmin": 0.0, "vmax": most}
+    if overlay.signed:
+        limits = {"cmap": "RdBu_r", "vmin": -most, "vmax": most}
+    over = axis.imshow(values, alpha=0.62, interpolation="nearest", extent=(0, width, height, 0), **limits)
+    axis.set_title(overlay.title, fontsize=7)
+    bar = figure.colorbar(over, ax=axis, location="bottom", shrink=0.9, aspect=30, pad=0.02)
+    bar.ax.tick_params(labelsize=5, length=2, pad=1)
+    bar.ax.locator_params(nbins=4)
+
+
+def unpacked_map(levels: Mapping[str, Any]) -> Tensor:
+    """A map as a page keeps it, in 8 bits, as numbers again."""
+    part = torch.from_numpy(unpacked(levels["data"], "u1", *levels["shape"]).copy()).float() / 255
+    return levels["low"] + part * (levels["high"] - levels["low"])
+
+
+def plain(words: str) -> str:
+    """No sign in a name means mathematics."""
+    return words.replace("$", r"\$")

@@ -1,0 +1,78 @@
+"""Attention within windows, put back over the picture: which window a token was in is known from the model's own cut."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from regard.look.entry import Entry
+from regard.models.windows import Swin, WindowBlock, Windows, windows
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """What was heard in one block, on which grid, and how that was cut."""
+
+    entry: Entry
+    grid: tuple[int, int]
+    cut: Windows
+
+    @property
+    def real(self) -> Tensor:
+        """Which slots hold a token, and not what windows at the border are filled up with.   windows n"""
+        rows, columns = self.grid
+        return (self.cut.into < rows * columns).view(-1, self.cut.side**2)
+
+
+def blocks(model: Swin, seen: Sequence[Entry], height: int, width: int) -> list[Block]:
+    """The attentions of a picture's blocks, in the order in which they happened."""
+    heard = {entry.name: entry for entry in seen}
+    grid, found = model.embed.grid(height, width), []
+    for stage, parts in enumerate(model.stages):
+        if stage:
+            grid = (-(-grid[0] // 2), -(-grid[1] // 2))
+        assert isinstance(parts, nn.ModuleList)
+        for i, block in enumerate(parts):
+            assert isinstance(block, WindowBlock)
+            cut = windows(*grid, block.window, block.shift, torch.device("cpu"))
+            found.append(Block(heard[f"stages.{stage}.{i}.attention"], grid, cut))
+    return found
+
+
+def received(block: Block) -> Tensor:
+    """The share of all attention of a layer that each token receives, from its window.   -> h rows columns"""
+    weights = block.entry.weights.cpu()  # windows h n n
+    from_tokens = (weights * block.real[:, None, :, None]).sum(2) / block.real.sum()
+    return from_tokens.transpose(0, 1).flatten(1)[:, block.cut.back].unflatten(-1, block.grid)
+
+
+def rollout(found: Sequence[Block]) -> Tensor:
+    """How much of each patch can reach the mean of all tokens of the last stage.   -> rows columns of the first
+
+    As for whole attention, each layer is half what a token was and half the mean of its heads. A merge takes its four tokens
+    alike; what lies beyond the border is lost.
+    """
+    *_, last = found
+    rows, columns = last.grid
+    share = torch.full((rows * columns,), 1 / (rows * columns))
+    for block, before in zip(reversed(found), [*reversed(found[:-1]), None], strict=True):
+        share = 0.5 * share + 0.5 * backwards(share, block)
+        if before is not None and before.grid != block.grid:
+            share = spread(share.unflatten(0, block.grid), before.grid).flatten()
+    return share.unflatten(0, found[0].grid)
+
+
+def backwards(share: Tensor, block: Block) -> Tensor:
+    """Where the shares of tokens come from, one attention earlier.   tokens -> tokens"""
+    slots = torch.zeros(len(block.cut.into))
+    slots[block.cut.back] = share
+    mean = block.entry.weights.mean(1).float().cpu()  # windows n n
+    return torch.einsum("wn, wnm -> wm", slots.view(mean.shape[:2]), mean).flatten()[block.cut.back]
+
+
+def spread(share: Tensor, grid: tuple[int, int]) -> Tensor:
+    """A share of a merged token belongs to its four in equal parts.   h/2 w/2 -> h w"""
+    return share.repeat_interleave(2, 0).repeat_interleave(2, 1)[: grid[0], : grid[1]] / 4

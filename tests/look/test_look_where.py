@@ -1,0 +1,294 @@
+"""Where models of pictures look: against brute force, against the models themselves, for all six kinds."""
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from regard import names
+from regard.given import Crowd, Given
+from regard.look import overlays, pack, windowed
+from regard.look.embedded import embedded
+from regard.look.features import convolved, grid_of
+from regard.look.filters import filters
+from regard.look.record import record
+from regard.look.scene import gather
+from regard.look.thumbnails import SIDE, Sheets
+from regard.look.views.features import in_colours
+from regard.look.where import looked
+from regard.models.groupcnn import GroupCNN, GroupCNNConfig
+from regard.models.images import ViT, ViTConfig
+from regard.models.windows import Swin, SwinConfig
+
+KINDS = ("vit", "swin", "lenet", "resnet", "densenet", "groupcnn")
+
+
+def given_for(model, x, **how):
+    side = x.shape[-1]
+    patch = getattr(model.config, "patch", None) or -(-side // 8)
+    grid = (-(-side // patch),) * 2
+    known = {"kind": "image", "pixels": "x", "answers": "classes", "called": str, "grid": grid, "patch": patch}
+    return Given(inputs={"x": x[:1]}, picture=torch.rand(3, side, side), **known | how)
+
+
+def tiny(kind):
+    model, inputs = names.find("models", kind).tiny()
+    return model.eval(), inputs["x"]
+
+
+def views(model, given):
+    return {view["view"]: view for view in gather(model, given, name="a model", tsne=False).data["views"]}
+
+
+def unpacked(levels):
+    return levels["low"] + pack.unpacked(levels["data"], "u1", *levels["shape"]) / 255 * (levels["high"] - levels["low"])
+
+
+# ---- attention within windows
+
+
+def swin(side=10, window=4):
+    torch.manual_seed(0)
+    how = {"colours": 1, "patch": 2, "dim": 8, "depths": (2, 1), "heads": (2, 4), "ratio": 2}
+    config = SwinConfig(classes=3, size=2 * side, window=window, **how)
+    model = Swin(config).eval()
+    for parameter in model.parameters():  # attention far from even
+        nn.init.normal_(parameter, std=0.6)
+    return model, torch.randn(1, 1, 2 * side, 2 * side)
+
+
+def in_windows(weights, side, grid, shift):
+    """Attention of all tokens to all, by a loop over pairs: token (r, c) is at (r − shift, c − shift) around the end."""
+    rows, columns = grid
+    tall, wide = -(-rows // side) * side, -(-columns // side) * side
+    whole = torch.zeros(weights.shape[1], rows * columns, rows * columns)
+
+    def slot(r, c):
+        r, c = (r - shift) % tall, (c - shift) % wide
+        return (r // side) * (wide // side) + c // side, (r % side) * side + c % side
+
+    for i in range(rows * columns):
+        for j in range(rows * columns):
+            (one, query), (other, key) = slot(*divmod(i, columns)), slot(*divmod(j, columns))
+            if one == other:
+                whole[:, i, j] = weights[one, :, query, key]
+    return whole
+
+
+@pytest.mark.parametrize("side, window", [(8, 4), (10, 4), (9, 3)])  # fitting; filled up; an odd side to merge
+def test_rollout_through_windows_is_that_of_its_definition(side, window):
+    model, x = swin(side, window)
+    with torch.no_grad(), record(model) as seen:
+        model(x)
+    given = given_for(model, x)
+    found = looked(model, seen, given)
+    half = -(-side // 2)
+    grids, shifts = [(side, side), (side, side), (half, half)], [0, window // 2, 0]
+    full = [
+        in_windows(entry.weights, min(window, grid[0]), grid, shift)
+        for entry, grid, shift in zip(seen, grids, shifts, strict=True)
+    ]
+    for layer, one, grid in zip(found.layers, full, grids, strict=True):
+        torch.testing.assert_close(layer.maps, one.mean(1).unflatten(-1, grid))
+    step = [0.5 * one.mean(0) + 0.5 * torch.eye(len(one[0])) for one in full]
+    merge = torch.zeros(half * half, side * side)
+    for r in range(side):
+        for c in range(side):
+            merge[(r // 2) * half + c // 2, r * side + c] = 0.25
+    torch.testing.assert_close(found.rollout.flatten(), (step[2] @ merge @ step[1] @ step[0]).mean(0))
+    assert found.query == "the mean of all patches" and found.within == "within windows"
+
+
+def test_a_window_that_is_not_shifted_back_is_noticed(monkeypatch):
+    model, x = swin()
+    with torch.no_grad(), record(model) as seen:
+        model(x)
+    right = looked(model, seen, given_for(model, x)).layers[1].maps
+    plain = windowed.windows
+    monkeypatch.setattr(windowed, "windows", lambda h, w, side, shift, device: plain(h, w, side, 0, device))
+    assert not torch.allclose(looked(model, seen, given_for(model, x)).layers[1].maps, right, rtol=0.1)
+
+
+# ---- whole attention
+
+
+def test_registers_are_no_class_token():
+    torch.manual_seed(0)
+    config = ViTConfig(classes=3, colours=1, size=8, patch=2, dim=16, depth=2, heads=2, pool="mean", registers=3)
+    model, x = ViT(config).eval(), torch.randn(1, 1, 8, 8)
+    with torch.no_grad(), record(model) as seen:
+        model(x)
+    found = looked(model, seen, given_for(model, x, reads="mean"))
+    assert found.query == "the mean of all patches"
+    torch.testing.assert_close(found.layers[0].maps.flatten(1), seen[0].weights[0, :, 3:, 3:].mean(1))
+    first, second = (0.5 * entry.weights[0].mean(0) + 0.5 * torch.eye(19) for entry in seen)
+    torch.testing.assert_close(found.rollout.flatten(), (second @ first)[3:, 3:].mean(0))
+
+
+def test_a_picture_whose_last_patches_are_cut_off():
+    config = ViTConfig(classes=3, colours=1, size=9, patch=4, dim=16, depth=1, heads=2)
+    model, x = ViT(config).eval(), torch.randn(1, 1, 9, 9)
+    shown = views(model, given_for(model, x, reads="class"))
+    assert shown["image"]["grid"] == {"rows": 3, "columns": 3} and shown["image"]["query"] == "the class token"
+    values = shown["contribution"]["columns"][1]["values"]
+    grey = x.clone()
+    grey[..., 4:8, 8:] = 0  # row 1, column 2
+    with torch.no_grad():
+        best = model(x)[0].argmax()
+        assert values[5] == pytest.approx(float((model(x) - model(grey))[0, best]), abs=1e-4)
+
+
+# ---- all kinds
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_has_maps_features_filters_and_a_picture_of_its_answer(kind):
+    model, x = tiny(kind)
+    given = given_for(model, x, reads="class" if kind == "vit" else None)
+    shown = views(model, given)
+    assert bool(shown["image"]["layers"]) == (kind in ("vit", "swin")) == bool(shown["image"]["rollout"])
+    assert [each["name"] for each in shown["image"]["matters"]] == ["leave one out", "gradient × input"]
+    assert {"features", "filters", "contribution"} <= shown.keys()
+    for layer in shown["features"]["layers"]:
+        assert layer["maps"]["shape"][0] == len(layer["channels"]) * layer["poses"] and 0 < layer["explained"] <= 1.001
+    above = [overlay.title for overlay in overlays.of_answer(model, given, 2)]
+    assert above[-1].startswith("leave one patch out") and len(above) == {"vit": 3, "swin": 2}.get(kind, 1)
+
+
+def test_a_contribution_is_that_of_the_class_that_was_asked_for():
+    model, x = tiny("resnet")
+    given = given_for(model, x)
+    (overlay,) = overlays.of_answer(model, given, 3)
+    grey = given.inputs["x"].clone()
+    grey[..., 2:4, 4:6] = 0
+    with torch.no_grad():
+        lost = (model(given.inputs["x"]) - model(grey))[0]
+    assert float(overlay.map[1, 2]) == pytest.approx(float(lost[3]), abs=1e-6) and overlay.signed
+
+
+def test_features_are_what_convolutions_put_out():
+    model, x = tiny("lenet")
+    with torch.no_grad(), convolved(model) as found:
+        model(x)
+        wanted = model.first(x)[0]
+    assert [each.name for each in found] == ["first", "second", "first"]
+    torch.testing.assert_close(found[0].value, wanted)
+    layer = views(model, given_for(model, x))["features"]["layers"][0]
+    assert layer["channels"] == [0, 1, 2, 3] and (layer["rows"], layer["columns"]) == (12, 12)
+    low, high = layer["maps"]["low"], layer["maps"]["high"]
+    np.testing.assert_allclose(unpacked(layer["maps"]), wanted, atol=(high - low) / 255)
+
+
+def test_maps_of_a_turned_picture_are_turned_and_their_poses_move_on():
+    torch.manual_seed(0)
+    model = GroupCNN(GroupCNNConfig(classes=2, size=8, hidden=3, depth=2, last=1, halve=(), padding="zeros")).eval()
+    x = torch.randn(1, 1, 8, 8)
+    with torch.no_grad(), convolved(model) as found:
+        model(x)
+        model(x.rot90(1, (-2, -1)))
+    plain, turned = (found[k].value.unflatten(0, (3, 4)) for k in (0, 2))
+    torch.testing.assert_close(turned, plain.rot90(1, (-2, -1)).roll(1, 1))
+    name, weight = filters(model)
+    assert name == "layers.0" and weight.shape == (12, 1, 3, 3)
+    torch.testing.assert_close(weight[1], weight[0].rot90(1, (-2, -1)))
+    assert views(model, given_for(model, x))["filters"]["layers"][0]["poses"] == 4
+
+
+def test_filters_of_patches_are_what_a_patch_is_multiplied_with():
+    model, x = tiny("vit")
+    name, weight = filters(model)
+    wanted = torch.nn.functional.conv2d(x, weight, model.embed.linear.bias, stride=4).flatten(2).transpose(1, 2)
+    assert name == "embed"
+    torch.testing.assert_close(model.embed(x), wanted)
+
+
+def test_large_maps_are_made_smaller_and_the_page_says_so():
+    torch.manual_seed(0)
+    model = nn.Sequential(*(nn.Conv2d(3 if not k else 40, 40, 3, padding=1) for k in range(30)))
+    given = Given(inputs={"input": torch.randn(1, 3, 128, 128)}, kind="image", pixels="input", picture=torch.rand(3, 128, 128))
+    shown = views(model, given)["features"]
+    assert len(shown["layers"]) == 24 and shown["layers"][0]["maps"]["shape"] == [32, 24, 24]
+    assert shown["layers"][-1]["name"] == "29" and shown["layers"][0]["rows"] == 128 and "24 of 30 layers" in shown["note"]
+
+
+def test_rounding_is_no_colour():
+    flat = torch.ones(5, 4, 4) + 1e-6 * torch.randn(5, 4, 4)
+    assert in_colours(flat)[0].unique().tolist() == [0.5]
+    flat[:, 1, 2] += 1
+    colours, explained = in_colours(flat)
+    assert (colours[1, 2, 0] - colours[0, 0, 0]).abs() == pytest.approx(1, abs=1e-3) and explained == pytest.approx(1, abs=1e-3)
+    assert colours[..., 1:].unique().tolist() == [0.5]  # in one direction they differ, and in no other
+
+
+@pytest.mark.parametrize("tokens, grid", [(16, (4, 4)), (17, (4, 4)), (4, (2, 2)), (40, None), (1, None), (7, None)])
+def test_on_which_grid_tokens_lie(tokens, grid):
+    assert grid_of(tokens, (4, 4)) == grid
+
+
+# ---- pictures among others
+
+
+def crowd_for(x, count=5):
+    more = torch.randn(count, *x.shape[1:])
+    names = tuple(f"{i}.png" for i in range(count))
+    return Crowd(what="others", x=more, pictures=torch.rand(count, 3, 12, 12), labels=tuple("ababa"[:count]), names=names)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_embeddings_are_what_the_last_layer_reads(kind):
+    model, x = tiny(kind)
+    points, classes = embedded(model, "x", x)
+    with torch.no_grad():
+        torch.testing.assert_close(classes, model(x).argmax(-1))
+        if kind == "groupcnn":
+            maps = []
+            handle = model.layers[-1].register_forward_pre_hook(lambda module, given: maps.append(given[0]))
+            model(x)
+            handle.remove()
+            wanted = maps[0].mean((-2, -1)).unflatten(1, (-1, 8)).amax(2)
+            turned, _ = embedded(model, "x", x.rot90(1, (-2, -1)))
+            torch.testing.assert_close(turned, points)
+        else:
+            wanted = model.features(x)
+    torch.testing.assert_close(points, wanted)
+
+
+def test_a_picture_among_others_has_a_thumbnail_for_each():
+    model, x = tiny("lenet")
+    given = given_for(model, x, crowd=lambda: crowd_for(x))
+    shown = views(model, given)["embeddings"]
+    first = shown["items"][0]
+    assert first["labels"] == ["this picture", "0.png", "1.png", "2.png", "3.png", "4.png"]
+    assert first["groups"] == ["this picture", *"ababa"] and first["thumbs"] == {"sheet": 0, "cells": [0, 1, 2, 3, 4, 5]}
+    with torch.no_grad():
+        assert first["said"][0] == str(int(model(x[:1]).argmax()))
+
+
+def test_thumbnails_are_small_and_in_their_cells():
+    import base64
+    import io
+
+    from PIL import Image
+
+    def opened(sheet):
+        return np.asarray(Image.open(io.BytesIO(base64.b64decode(sheet["picture"].partition(",")[2]))))
+
+    sheets = Sheets()
+    few = (torch.randint(256, (18, 3, 8, 8)) / 255).float()
+    assert sheets.laid_out(few) == 0 and (sheets.found[0]["rows"], sheets.found[0]["columns"]) == (2, 16)
+    cell = opened(sheets.found[0])[8:16, 8:16]  # the second of the second row
+    np.testing.assert_array_equal(cell, (few[17] * 255).round().permute(1, 2, 0).numpy())
+    flat = torch.rand(30, 3, 1, 1).expand(-1, -1, 100, 100)
+    assert sheets.laid_out(flat + 0.02 * torch.rand(30, 3, 100, 100)) == 1
+    large = opened(sheets.found[1])
+    assert large.shape == (2 * SIDE, 16 * SIDE, 3) and len(sheets.found[1]["picture"]) < 40_000
+    middle = large[SIDE // 2, 3 * SIDE + SIDE // 2] / 255
+    np.testing.assert_allclose(middle, flat[3, :, 0, 0].clamp(0, 1), atol=0.04)
+    picture = torch.rand(3, 12, 12)
+    assert sheets.cut(picture, (3, 3)) == sheets.cut(picture, (3, 3)) == 2 != sheets.cut(picture, (6, 6))
+
+
+def test_patches_have_parts_of_the_picture_as_thumbnails():
+    model, x = tiny("vit")
+    item = views(model, given_for(model, x))["embeddings"]["items"][0]
+    assert item["name"] == "after stack.blocks.0" and item["thumbs"]["cells"] == [None, None, *range(9)]

@@ -1,0 +1,198 @@
+"""What a user sees of a run on pictures: a picture beside each answer, and a page with validation pictures in it."""
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from regard import cli, drawing, verbs
+from regard.jobs.job import Answer
+from regard.recipes.images import KINDS
+from regard.run import Run
+from regard.targets import open_target
+from tests.test_images_command import SMALL
+
+PNG = b"\x89PNG"
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory):
+    """A folder of colour pictures in two classes, one of them damaged, and a small run on them."""
+    place = tmp_path_factory.mktemp("looked")
+    draw = np.random.default_rng(0)
+    for i in range(40):
+        folder = place / "pictures" / ("red" if i % 2 else "blue")
+        folder.mkdir(parents=True, exist_ok=True)
+        pixels = draw.integers(0, 80, (16, 16, 3))
+        pixels[4:12, 4:12, 0 if i % 2 else 2] = 230
+        Image.fromarray(pixels.astype(np.uint8)).save(folder / f"{i // 2:02}.png")
+    (place / "pictures" / "blue" / "bad.png").write_text("no picture")
+    return place
+
+
+@pytest.fixture(autouse=True)
+def at_home(home, monkeypatch):
+    for name in ("curves", "write_laws", "write_report", "write_confusion"):
+        monkeypatch.setattr(verbs, name, lambda *what: None)
+    monkeypatch.chdir(home)
+    monkeypatch.setenv("REGARD_CACHE", str(home / "cache"))
+    monkeypatch.delenv("REGARD_BUDGET", raising=False)
+
+
+def run_of(kind="lenet", **options):
+    """Trained once for all tests."""
+    name = "-".join([kind, *map(str, options.values())])
+    how = SMALL[kind] | {"train.batch": 8, "train.evaluate_every": 1000} | options
+    if not os.path.isdir(name):
+        verbs.train("images", data="pictures", model=kind, out=name, steps=2, options=how, observers=[])
+    return name
+
+
+def predict(capsys, *words):
+    code = cli.main(["predict", *words])
+    said = capsys.readouterr()
+    return code, said.out, said.err
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_draws_where_it_looked(kind, capsys):
+    code, out, err = predict(capsys, run_of(kind), "pictures/red/03.png", "--out", f"{kind}.png")
+    assert (code, err) == (0, "") and out.splitlines()[1:] == ["where it looked:", f"  {kind}.png"]
+    assert Path(f"{kind}.png").read_bytes().startswith(PNG)
+
+
+def test_a_folder_gets_a_file_for_each_and_a_sheet_shows_all(capsys, tmp_path):
+    given = ["pictures/red/03.png", "pictures/blue/03.png", "pictures/red/04.png"]
+    code, out, _ = predict(capsys, run_of(), *given, "--json", "--out", f"{tmp_path}/new/folder")
+    files = [json.loads(line)["picture"] for line in out.splitlines()]
+    assert code == 0 and [os.path.basename(file) for file in files] == ["03-looked.png", "03-looked-2.png", "04-looked.png"]
+    assert sorted(os.listdir(tmp_path / "new" / "folder")) == sorted(map(os.path.basename, files))
+    code, out, _ = predict(capsys, run_of(), *given, "--out", f"{tmp_path}/all.svg")
+    assert code == 0 and out.count("all.svg") == 1
+    words = (tmp_path / "all.svg").read_text()
+    assert words.count("what the model saw") == 3 and words.count("leave one patch out") == 3
+
+
+def test_what_is_drawn_says_what_it_is(monkeypatch):
+    lines = []
+    monkeypatch.setattr(drawing.overlays, "drawn", lambda rows: lines.extend(rows) or drawing.plot.plotter().figure())
+    (answer,) = verbs.predict(run_of("vit", **{"data.views": "flip"}), ["pictures/red/03.png"], out="vit-flip.png")
+    (label, share), *_ = answer.labels.items()
+    assert lines[0].words.startswith(f"{label} {share:.1%} (then ")
+    assert "03.png; the answer is of several views (flip)" in lines[0].words
+    first, second = (overlay.title for overlay in lines[0].overlays)
+    assert first == "rollout of attention, one layer,\nto the mean of all patches" and second.startswith("leave one patch out")
+    model = verbs.load("vit-flip")
+    x = open_target("vit-flip").reader.read("pictures/red/03.png").inputs["x"]
+    grey, side = x.clone(), model.config.patch
+    grey[..., :side, side : 2 * side] = 0
+    number = Run.open("vit-flip").config["corpus"]["labels"].index(label)
+    with torch.no_grad():
+        lost = (model(x) - model(grey))[0, number]
+    assert float(lines[0].overlays[1].map[0, 1]) == pytest.approx(float(lost), abs=1e-5)
+
+
+def test_pictures_of_another_size_grey_and_turned(capsys, tmp_path):
+    y, x = np.mgrid[0:30, 0:50]
+    image = Image.fromarray(np.stack([5 * x, 8 * y, 250 - 5 * x], -1).astype(np.uint8))
+    image.convert("L").save(tmp_path / "grey.png")
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    image.save(tmp_path / "turned.jpg", exif=exif)
+    image.convert("RGBA").save(tmp_path / "clear.webp")
+    given = [str(tmp_path / name) for name in ("grey.png", "turned.jpg", "clear.webp")]
+    assert predict(capsys, run_of(), *given, "--out", str(tmp_path / "three.pdf"))[0] == 0
+    upright = open_target(run_of()).reader.read(given[1]).picture
+    wanted = np.asarray(image.rotate(-90, expand=True).crop((0, 10, 30, 40)).resize((16, 16), Image.Resampling.BILINEAR)) / 255
+    assert float((upright - torch.from_numpy(wanted).permute(2, 0, 1)).abs().mean()) < 0.03
+
+
+@pytest.mark.parametrize("out, said", [
+    ("looked.gif", "--out must be a folder (ending in /) or a file in .png, .svg, .pdf, got 'looked.gif'"),
+    ("pictures/red/03.png", "--out pictures/red/03.png is one of the inputs, which would be lost; give another name"),
+    ("plain", "--out plain is a file without a suffix; give a folder, or a file in .png, .svg, .pdf"),
+])  # fmt: skip
+def test_where_it_cannot_be_drawn_is_one_line(capsys, out, said):
+    Path("plain").touch()
+    code, shown, err = predict(capsys, run_of(), "pictures/red/03.png", "--out", out)
+    assert (code, shown, err) == (2, "", f"regard: {said}\n")
+
+
+def test_a_sheet_is_not_endless(capsys):
+    code, _, err = predict(capsys, run_of(), *["pictures/red/03.png"] * 41, "--out", "all.png")
+    assert code == 2 and err == "regard: one sheet shows 40 pictures at most, got 41; give a folder instead: --out looked/\n"
+
+
+def test_only_pictures_are_drawn(capsys):
+    path = shutil.copytree(run_of(), "other-run")
+    file = Path("other-run/config.json")
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"recipe": "text"}))
+    code, _, err = predict(capsys, path, "words", "--out", "looked.png")
+    assert code == 2 and "--out draws where a model of pictures looked, and other-run was trained on text" in err
+
+
+def test_a_name_with_signs_of_mathematics_is_only_a_name(tmp_path):
+    assert drawing.words(Answer(given="a/b$x$.png", labels={"$1": 0.75, "c": 0.25})) == "$1 75.0% (then c 25.0%)   b$x$.png"
+    line = drawing.overlays.Line("$1 75% $x", torch.rand(3, 4, 4), [])
+    drawing.plot.save(drawing.overlays.drawn([line]), tmp_path / "signs.png")
+
+
+# ── the page ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_the_crowd_is_what_the_run_was_validated_on(monkeypatch):
+    kept = []
+    whole = verbs.prepared
+
+    def prepared(*what):
+        kept.append(whole(*what))
+        return kept[-1]
+
+    monkeypatch.setattr(verbs, "prepared", prepared)
+    name = run_of("resnet", **{"train.seed": 3})
+    batch = next(iter(kept[0].source.validation()))
+    crowd = open_target(name).reader.read("pictures/red/03.png").crowd()
+    assert torch.equal((crowd.pictures * 255).round().byte(), batch.tokens)
+    labels = Run.open(name).config["corpus"]["labels"]
+    assert [labels.index(label) for label in crowd.labels] == batch.target.tolist() and crowd.what == "validation pictures"
+    torch.testing.assert_close(crowd.x, kept[0].task.scaled(batch.tokens))
+
+
+def test_data_that_has_changed_or_gone_is_no_crowd(home):
+    name = run_of()
+    shutil.copy("pictures/red/03.png", "pictures/red/one-more.png")
+    try:
+        assert open_target(name).reader.read("pictures/red/03.png").crowd() is None
+    finally:
+        os.remove("pictures/red/one-more.png")
+    os.rename("pictures", "elsewhere")
+    try:
+        assert open_target(name).reader.read("elsewhere/red/03.png").crowd() is None
+        assert cli.main(["look", name, "--input", "elsewhere/red/03.png", "--out", "gone.html"]) == 0
+    finally:
+        os.rename("elsewhere", "pictures")
+
+
+@pytest.mark.parametrize("kind", ["swin", "groupcnn"])
+def test_a_page_of_a_run_is_small_and_has_all_views(kind):
+    path = verbs.look(run_of(kind), "pictures/blue/03.png", out=f"{kind}.html")
+    text = path.read_text()
+    data = json.loads(text.partition('type="application/json">')[2].partition("</script>")[0])
+    views = {view["view"]: view for view in data["views"]}
+    assert {"image", "contribution", "features", "embeddings", "classes"} <= views.keys() and len(text) < 1_000_000
+    assert views["embeddings"]["items"][0]["name"] == "validation pictures" and views["embeddings"]["sheets"]
+    assert ("attention" in views) == (kind == "swin") == bool(views["image"]["layers"])
+    assert ("filters" in views) == (kind == "groupcnn")  # here Swin's patches are single pixels
+
+
+@pytest.mark.parametrize("kind", ["vit", "swin", "densenet"])
+def test_a_still_of_every_kind(kind):
+    verbs.look(run_of(kind), "pictures/blue/03.png", out=f"still-{kind}.svg")
+    words = Path(f"still-{kind}.svg").read_text()
+    assert ("layer 0, head 1" in words) == (kind != "densenet") and ("rollout of all layers" in words) == (kind != "densenet")
+    assert ("leave one out" in words) == (kind == "densenet")
