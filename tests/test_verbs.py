@@ -298,7 +298,7 @@ WRONG = [
     (["generate", "nowhere"], "nowhere does not exist"),
     (["generate", "x", "--temperature", "hot"], "--temperature"),
     (["predict", "x"], "regard predict takes a run and one input at least: a text, or a file"),
-    (["predict", "x", "a text", "--bogus"], "there is no option --bogus; see: regard predict --help"),
+    (["predict", "x", "a text", "--bogus"], "there is no option --bogus; did you mean --out? see: regard predict --help"),
     (["predict", "x", "a text", "--jsno"], "there is no option --jsno; did you mean --json? see: regard predict --help"),
     (["train", "text", "--data", "text.txt", "latin.txt"], "--data takes one path, and after it comes another: latin.txt; "),
     (["train", "text", "--data=text.txt", "latin.txt"], "give their folder, or a glob in quotes: --data '*.txt'"),

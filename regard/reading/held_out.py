@@ -12,9 +12,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regard.data.albums import VALIDATION, Album, album
+from regard.data.albums import Album, album
 from regard.data.images import ImagesConfig, resized, with_validation
 from regard.data.pictures import Damaged, Pixels, read
+from regard.data.splits import VALIDATION
 from regard.data.work import cores
 from regard.given import Crowd
 from regard.run import Run
