@@ -165,20 +165,27 @@ class Paths:
 
     def more(self, first: Call) -> str:
         """Who else breaks it, each by itself: what it was given is moved, and what it gives does not follow."""
-        names = []
+        names: list[str] = []
         for call in list(self.first.values())[list(self.first).index(first.key) + 1 :]:
-            x, y = (call.inputs or {}).get(".0.0"), (call.outputs or {}).get("")
-            if x is None or y is None or x.dim() != 4 or len(call.inputs or {}) > 1 or call.children or call.name in names:
-                continue
-            moved = self.align.moved(x, (2, 3))
-            if moved is None:
-                continue
-            with torch.no_grad():
-                again = self.subject.model.get_submodule(call.name)(moved.clone())
-            if self.align.compared(y, again, self.inner) == DIFFERENT:
+            if call.name not in names and not call.children and self.strays(call):
                 names.append(call.name)
         others = f" and {len(names) - 1} more" if len(names) > 1 else ""
         return f" (and so does {names[0]}{others})" if names else ""
+
+    def strays(self, call: Call) -> bool:
+        """Does a module of one map to one tensor give something else, in whatever way the map is read?"""
+        x, y = (call.inputs or {}).get(".0.0"), (call.outputs or {}).get("")
+        readings = [] if x is None or y is None or len(call.inputs or {}) > 1 else list(self.align.readings(x))
+        if y is None or not readings:
+            return False
+        module, answers = self.subject.model.get_submodule(call.name), set()
+        for moved in readings:
+            try:
+                with torch.no_grad():
+                    answers.add(self.align.compared(y, module(moved.clone()), self.inner))
+            except Exception:  # channels are not where this reading has them
+                continue
+        return answers == {DIFFERENT}
 
     def placed(self, parent: Call, into: Call) -> Iterator[Call]:
         """Calls that know nothing of the picture, and without which, in both runs, what is handed on would be right."""
