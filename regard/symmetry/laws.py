@@ -229,8 +229,8 @@ class Symmetry(Law):
     def alignment(element: Element, inputs: Inputs, actions: Mapping[str, Action]) -> Alignment:
         for name, action in actions.items():
             if isinstance(action, OnPatches) or (isinstance(action, OnGrid) and action.axes in ((-2, -1), (2, 3))):
-                rows, _, *sides = inputs[name].shape
-                return OnMaps(rows, tuple(sides), element, action.side if isinstance(action, OnPatches) else 1)
+                rows, *_, height, width = inputs[name].shape
+                return OnMaps(rows, (height, width), element, action.side if isinstance(action, OnPatches) else 1)
         if isinstance(element, Permutation):
             n = len(element.order)
             edges = any(isinstance(action, OnEdges) for action in actions.values())

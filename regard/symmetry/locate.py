@@ -20,7 +20,7 @@ from torch import Tensor
 from regard.symmetry.align import Alignment, Indexed, Same
 from regard.symmetry.laws import Law, Measure, Refused, Trial, error_of, relative
 from regard.symmetry.maps import OnMaps
-from regard.symmetry.paths import Paths
+from regard.symmetry.paths import Found, Paths
 from regard.symmetry.place import DIFFERENT, EQUAL, UNKNOWN, Place, close
 from regard.symmetry.subject import Subject
 from regard.symmetry.watch import Call, Calls, Held, Key, Patch, watched
@@ -62,18 +62,22 @@ def locate(
 
 def on_pictures(law: Law, trial: Trial, subject: Subject, wide: Subject | None, seed: int, tolerance: float) -> Place:
     """The first place of a few trials that all others are composed of, on noise: the border of a picture may be blank."""
-    if wide is None:
-        place = Paths(trial, subject, tolerance).found().place
-        return place._replace(exact=False) if place.layer else place  # rounding may hide what is right
-    for others in (noise_like(wide, seed), wide):
-        try:
-            breaking = [each for each in law.trials(others, Random(seed), FEW_TRIALS) if breaks(each, others, 1e-9)]
-        except Exception:  # a model may take no noise
-            continue
-        if breaking:
-            found = [Paths(each, others, 1e-9).found() for each in breaking]
+    for others in (noise_like(wide, seed), wide) if wide is not None else ():
+        found: list[Found] = []
+        for each in law.trials(others, Random(seed), FEW_TRIALS):
+            try:
+                here = Paths(each, others, 1e-9).found()
+            except Exception:  # it may take no noise, or not bear to be watched
+                break
+            found += [here] if here is not None else []
+            if here is not None and here.first:
+                break
+        if found:
             return min(found, key=lambda each: each.when).place
-    return Paths(trial, subject, tolerance).found().place
+    last = Paths(trial, subject, tolerance).found()
+    if last is None:
+        return Place("", False, "the break disappears when the model is watched (a fused path is then not taken)")
+    return last.place._replace(exact=False)  # rounding may hide what is right
 
 
 def noise_like(subject: Subject, seed: int) -> Subject:

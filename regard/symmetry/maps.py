@@ -45,10 +45,15 @@ class OnMaps(Alignment):
             return UNKNOWN
         if close(first, second, tolerance):
             return EQUAL
-        if first.dim() > 1 and first.shape[1] == self.rows != len(first):  # tokens first, then the batch
-            first, second = first.transpose(0, 1), second.transpose(0, 1)
-        if first.dim() == 0 or not first.numel() or len(first) % self.rows:
+        if first.dim() == 0 or not first.numel():
             return UNKNOWN
+        answers = {self.with_rows(first, second, tolerance)} if len(first) % self.rows == 0 else set()
+        if first.dim() > 1 and first.shape[1] == self.rows != len(first):  # tokens first, then the batch
+            answers.add(self.with_rows(first.transpose(0, 1), second.transpose(0, 1), tolerance))
+        return next((answer for answer in (EQUAL, UNKNOWN, DIFFERENT) if answer in answers), UNKNOWN)
+
+    def with_rows(self, first: Tensor, second: Tensor, tolerance: float) -> str:
+        """The same of tensors whose first axis is the batch, alone or with windows or heads folded into it."""
         if not first.is_floating_point():  # what counts or names something may change its values
             return EQUAL if shuffled(first.flatten(1), second.flatten(1), 1, tolerance) else UNKNOWN
         first, second = torch.nan_to_num(first), torch.nan_to_num(second)

@@ -9,7 +9,7 @@ the module is named only if the output then changes: if there is a way from it t
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -42,6 +42,7 @@ class Found:
 
     place: Place
     when: int
+    first: bool = False  # nothing comes before it
 
 
 class Paths:
@@ -54,7 +55,7 @@ class Paths:
         self.inputs: Inputs = trial.second
         self.first, self.first_output = self.run(trial.first)
         self.second, self.second_output = self.run(trial.second)
-        self.known: dict[tuple[Key, str], dict[str, str] | None] = {}
+        self.known: dict[tuple[int, int], str] = {}
 
     def run(
         self, inputs: Inputs, outputs: dict[Key, Patch] | None = None, given: dict[Key, Patch] | None = None
@@ -64,28 +65,34 @@ class Paths:
         with watched(self.subject.model, outputs, given) as calls:
             return calls, self.subject.run(copies).clone()
 
-    def found(self) -> Found:
+    def found(self) -> Found | None:
+        """None: in this trial nothing breaks."""
         root = self.second.root()
         if root is None or not relative(*self.trial.outputs(self.first_output, self.second_output)) > self.tolerance:
-            return Found(Place("", False, "the break disappears when the model is watched"), 0)
+            return None
         if self.align.compared(self.first_output, self.second_output, self.inner) == EQUAL:
             stays = close(self.first_output, self.second_output, self.inner)
             does = "stays, where it should move along" if stays else "moves along, where it should stay"
             return Found(Place("", True, f"every layer keeps it, and the output {does}"), len(self.second))
         for each in self.breaks(root):
             if self.matters(each):
-                return self.named(each)
-        return Found(Place("", False, "no module was found at which something right becomes wrong for good"), 0)
+                found = self.named(each)
+                begins = next(k for k, call in enumerate(self.second.values()) if not call.children)
+                return replace(found, first=found.when <= begins)
+        return Found(Place("", False, "no module was found at which something right becomes wrong for good"), len(self.second))
 
     # ---- what is right
 
     def verdicts(self, call: Call, side: str) -> dict[str, str] | None:
         """Of each tensor that a call gets or gives; None where they cannot be compared."""
-        key = (call.key, side)
+        one, two = self.both(call, side)
+        return None if one is None or two is None else {path: self.compared(one[path], two[path]) for path in one}
+
+    def compared(self, one: Tensor, two: Tensor) -> str:
+        """What one module gives the next one gets: a tensor that is the same object in both is compared once."""
+        key = (id(one), id(two))
         if key not in self.known:
-            one, two = self.both(call, side)
-            each = None if one is None or two is None else {p: self.align.compared(one[p], two[p], self.inner) for p in one}
-            self.known[key] = each
+            self.known[key] = self.align.compared(one, two, self.inner)
         return self.known[key]
 
     def both(self, call: Call, side: str) -> tuple[Held, Held]:
@@ -175,17 +182,20 @@ class Paths:
     def strays(self, call: Call) -> bool:
         """Does a module of one map to one tensor give something else, in whatever way the map is read?"""
         x, y = (call.inputs or {}).get(".0.0"), (call.outputs or {}).get("")
-        readings = [] if x is None or y is None or len(call.inputs or {}) > 1 else list(self.align.readings(x))
-        if y is None or not readings:
+        if x is None or y is None or x.dim() != 4 or len(call.inputs or {}) > 1:
             return False
-        module, answers = self.subject.model.get_submodule(call.name), set()
-        for moved in readings:
+        module, answers = self.subject.model.get_submodule(call.name), []
+        for moved in (self.align.moved(x, axes) for axes in ((2, 3), (1, 2))):
+            if moved is None or moved.shape != x.shape:
+                continue
             try:
                 with torch.no_grad():
-                    answers.add(self.align.compared(y, module(moved.clone()), self.inner))
+                    answers.append(self.align.compared(y, module(moved.clone()), self.inner))
             except Exception:  # channels are not where this reading has them
                 continue
-        return answers == {DIFFERENT}
+            if answers[-1] != DIFFERENT:
+                return False
+        return bool(answers)
 
     def placed(self, parent: Call, into: Call) -> Iterator[Call]:
         """Calls that know nothing of the picture, and without which, in both runs, what is handed on would be right."""
@@ -224,7 +234,7 @@ def shaken(x: Tensor) -> Tensor:
     if not x.is_floating_point():
         return x
     noise = torch.randn(x.shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64).to(x.device, x.dtype)
-    return x + noise * x[torch.isfinite(x)].abs().mean()
+    return x + noise * (float(torch.nan_to_num(x, posinf=0.0, neginf=0.0).abs().mean()) or 1.0)
 
 
 def shared(*names: str) -> str:

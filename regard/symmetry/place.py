@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import torch
@@ -26,8 +27,10 @@ def close(first: Tensor, second: Tensor, tolerance: float) -> bool:
         return True
     if not first.is_floating_point():
         return torch.equal(first, second)
-    same_holes = torch.equal(torch.isfinite(first), torch.isfinite(second))
-    if not same_holes:
+    largest = float((first - second).abs().max())
+    if math.isfinite(largest):
+        return largest <= tolerance * max(float(first.abs().max()), 1e-30)
+    if not torch.equal(torch.isfinite(first), torch.isfinite(second)):
         return False
     one, two = torch.nan_to_num(first.double()), torch.nan_to_num(second.double())
     return bool((one - two).abs().max() <= tolerance * one.abs().max().clamp(min=1e-30))
