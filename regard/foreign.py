@@ -173,7 +173,9 @@ class Making:
                 yield self.translating(inputs, streams)
         elif self.main == "pixel_values" or "input_ids" not in self.names:
             for inputs in self.signals():
-                yield inputs, Roles(grid="pixel_values" if "pixel_values" in inputs else None)
+                grid = "pixel_values" if "pixel_values" in inputs else None
+                patch = self.field("patch_size", None) if grid is not None and inputs[grid].dim() == 4 else None
+                yield inputs, Roles(grid=grid, patch=patch if isinstance(patch, int) else None)
         if "input_ids" in self.names and "decoder_input_ids" not in self.names:
             text, stream = self.text()
             yield text, self.reading(stream)

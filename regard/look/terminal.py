@@ -12,7 +12,7 @@ COLOURS = {"holds": "green", "broken": "red", "vacuous": "yellow", "unknown": "b
 
 
 def laws_table(report: Report, console: Console | None = None) -> None:
-    """Each law, declared and measured; then a sentence for everything that is not as declared, or could not be told."""
+    """Each law, declared and measured; then a sentence for all that is not as declared, could not be told, or breaks."""
     console = console or Console(highlight=False)
     if not console.is_terminal:
         console = Console(highlight=False, width=200)  # a file or a pipe has no edge to wrap at
@@ -26,6 +26,8 @@ def laws_table(report: Report, console: Console | None = None) -> None:
     for finding in report:
         if not finding.ok or (finding.measured in ("unknown", "vacuous") and finding.reason):
             console.print(Text(finding.sentence(), style="red" if not finding.ok else "bright_black"))
+    for reason in report.reasons():
+        console.print(Text(reason, style="bright_black"))
     for note in report.notes:
         console.print(Text(f"note: {note}", style="yellow"))
     colour = {"as declared": "green", "nothing was measured": "yellow"}.get(report.verdict, "red")

@@ -12,9 +12,6 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from regard.symmetry.actions import OnGrid
-from regard.symmetry.elements import Element, Shift
-
 
 class Pair(NamedTuple):
     """What must be equal. Not `sure`: equality proves it, but a difference may only mean that the layout is another one."""
@@ -202,58 +199,3 @@ def folded(m: Match, one: int, two: int) -> list[Match]:
     outside = Match(one, (m.here[:, None] * r + inner).flatten(), two, (m.there[:, None] * r + inner).flatten())
     inside = Match(one, (m.here + inner[:, None] * m.size).flatten(), two, (m.there + inner[:, None] * m.other).flatten())
     return [outside] if r == 1 else [outside, inside]
-
-
-@dataclass(frozen=True)
-class OnMaps(Alignment):
-    """Pictures roll, turn and flip; so do feature maps of the same size or a whole number of times coarser."""
-
-    height: int
-    width: int
-    element: Element
-
-    def pairs(self, first: Tensor, second: Tensor) -> list[Pair]:
-        moved = self.moved(first)
-        if moved is not None:
-            return [Pair(moved, second)] if moved.shape == second.shape else []
-        if first.shape != second.shape:
-            return []
-        flat = [Pair(x, second, sure=False) for x in self.moved_tokens(first)]
-        return [*flat, Pair(first, second, sure=not flat and not self.might_hold_a_map(first))]
-
-    def patched(self, first: Tensor, second: Tensor) -> Tensor | None:
-        moved = self.moved(first)
-        if moved is None and not self.might_hold_a_map(first):
-            moved = first.clone()
-        return moved if moved is not None and moved.shape == second.shape else None
-
-    def stride(self, height: int, width: int) -> int:
-        """How many times coarser a map of this size is, or 0 if it is none, or if the shift is no whole number of its steps."""
-        stride = self.height // height if height else 0
-        if stride < 1 or height * stride != self.height or width * stride != self.width:
-            return 0
-        if isinstance(self.element, Shift) and any(by % stride for by in self.element.by):
-            return 0
-        return stride
-
-    def moved(self, x: Tensor) -> Tensor | None:
-        """A map with channels b c h w, transformed."""
-        stride = self.stride(*x.shape[-2:]) if x.dim() == 4 else 0
-        return OnGrid(stride=stride).act(self.element, x) if stride else None
-
-    def moved_tokens(self, x: Tensor) -> list[Tensor]:
-        """Maps whose pixels became tokens: b (h w) d."""
-        found = []
-        for axis, size in enumerate(x.shape):
-            for stride in range(1, min(self.height, self.width) + 1):
-                height, width = self.height // stride, self.width // stride
-                if height * width == size and size > 1 and self.stride(height, width) == stride:
-                    grid = x.movedim(axis, -1).unflatten(-1, (height, width))
-                    found.append(OnGrid(stride=stride).act(self.element, grid).flatten(-2).movedim(-1, axis))
-        return found
-
-    def might_hold_a_map(self, x: Tensor) -> bool:
-        """Channels-last maps, windows, tokens with others beside them, flattened maps: layouts that are not read here."""
-        strides = range(1, min(self.height, self.width))
-        maps = {self.height // s * (self.width // s) for s in strides if not (self.height % s or self.width % s)}
-        return x.dim() >= 3 or any(size > pixels >= 16 and size % pixels == 0 for size in x.shape for pixels in maps)

@@ -17,9 +17,10 @@ import torch
 from torch import Tensor
 
 from regard.symmetry.actions import Action, Fixed, OnAxis, OnBoth, OnEdges, OnGrid, OnPatches, OnVectors, OnWhere
-from regard.symmetry.align import Alignment, Indexed, Match, Moved, OnMaps
+from regard.symmetry.align import Alignment, Indexed, Match, Moved
 from regard.symmetry.elements import Element, Permutation, Shift
 from regard.symmetry.groups import Group, Permutations, Reflections, Rotations, Scalings, Shifts
+from regard.symmetry.maps import OnMaps
 from regard.symmetry.roles import Inputs
 from regard.symmetry.subject import CannotTell, Subject, Vacuous, first_line
 
@@ -226,15 +227,15 @@ class Symmetry(Law):
 
     @staticmethod
     def alignment(element: Element, inputs: Inputs, actions: Mapping[str, Action]) -> Alignment:
+        for name, action in actions.items():
+            if isinstance(action, OnPatches) or (isinstance(action, OnGrid) and action.axes in ((-2, -1), (2, 3))):
+                rows, *_, height, width = inputs[name].shape
+                return OnMaps(rows, (height, width), element, action.side if isinstance(action, OnPatches) else 1)
         if isinstance(element, Permutation):
             n = len(element.order)
             edges = any(isinstance(action, OnEdges) for action in actions.values())
             renamed = torch.tensor(element.inverse().order) if edges else None
             return Indexed(tokens=Match(n, torch.tensor(element.order), n, torch.arange(n)), renamed=renamed)
-        for name, action in actions.items():
-            if isinstance(action, OnGrid) and action.axes in ((-2, -1), (2, 3)):
-                height, width = inputs[name].shape[-2:]
-                return OnMaps(height, width, element)
         if isinstance(element, Shift) and all(isinstance(action, OnAxis) for action in actions.values()):
             (name, action), *_ = actions.items()
             n = inputs[name].shape[action.axis]  # type: ignore[attr-defined]

@@ -120,6 +120,14 @@ class Report:
             for finding in self.findings
         ]
 
+    def reasons(self) -> list[str]:
+        """Why a law breaks that was not promised, each reason once: the table says only where."""
+        laws: dict[str, list[str]] = {}
+        for finding in self.findings:
+            if finding.ok and finding.measured == "broken" and finding.reason:
+                laws.setdefault(finding.reason, []).append(finding.law)
+        return [f"{', '.join(names)}: {reason}" for reason, names in laws.items()]
+
     def __str__(self) -> str:
         lines = [HEADERS, *self.rows()]
         widths = [min(44, max(len(line[k]) for line in lines)) for k in range(len(HEADERS))]
@@ -130,6 +138,7 @@ class Report:
         for finding in self.findings:
             if not finding.ok or (finding.measured in ("unknown", "vacuous") and finding.reason):
                 shown.append(finding.sentence())
+        shown += self.reasons()
         shown += [f"note: {note}" for note in self.notes]
         return "\n".join(shown)
 

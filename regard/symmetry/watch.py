@@ -41,15 +41,17 @@ class Calls(dict[Key, Call]):
 
 
 @contextmanager
-def watched(model: nn.Module, patches: Mapping[Key, Patch] | None = None) -> Iterator[Calls]:
-    """Note every call inside the block; where there is a patch, the module's output is replaced by it."""
+def watched(
+    model: nn.Module, patches: Mapping[Key, Patch] | None = None, given: Mapping[Key, Patch] | None = None
+) -> Iterator[Calls]:
+    """Note every call inside the block; where there is a patch, the module's output is replaced by it, or what it is given."""
     calls, copies = Calls(), Copies()
     stack: list[Call] = []
     counts: dict[str, int] = {}
     names = {module: name for name, module in model.named_modules()}
     handles = []
 
-    def begins(module: nn.Module, args: Any, kwargs: Any) -> None:
+    def begins(module: nn.Module, args: Any, kwargs: Any) -> Any:
         name = names[module]
         counts[name] = counts.get(name, -1) + 1
         call = Call((name, counts[name]), stack[-1].key if stack else None, held((args, kwargs), copies))
@@ -57,6 +59,11 @@ def watched(model: nn.Module, patches: Mapping[Key, Patch] | None = None) -> Ite
             stack[-1].children.append(call)
         calls[call.key] = call
         stack.append(call)
+        patch = (given or {}).get(call.key)
+        if patch is None or call.inputs is None:
+            return None
+        call.inputs = patch(call.inputs)
+        return rebuilt((args, kwargs), iter([x.clone() for x in call.inputs.values()]))
 
     def ends(module: nn.Module, args: Any, kwargs: Any, output: Any) -> Any:
         call = stack.pop()
