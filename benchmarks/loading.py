@@ -26,7 +26,7 @@ from regard.recipes.find import find_recipe
 from regard.training.step import Stepper
 
 PICTURES, SIDE, CLASSES = 3000, 200, 10
-STEPS, FIRST = 12, 3  # the first steps are not counted
+STEPS, FIRST = 8, 2  # the first steps are not counted
 RESULTS = Path(__file__).with_name("results.md")
 
 

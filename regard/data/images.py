@@ -66,13 +66,12 @@ class ImagesConfig:
             raise ValueError(f"picture and label must be two columns, got '{self.picture}' for both")
 
 
-def prepare(config: ImagesConfig, *, seed: int, cache: Path, note: Note | None = None, size: int | None = None) -> Images:
-    """All pictures as bytes, with a split. `size`: what a run was made with, instead of what is chosen now."""
+def prepare(config: ImagesConfig, *, seed: int, cache: Path, note: Note | None = None) -> Images:
+    """All pictures as bytes, with a split."""
     tell: Note = note or (lambda what, share: None)
     tell("looking for pictures", None)
     found = album(config.path, config.picture, config.label)
     side, channels = chosen(found, config)
-    side = size or side
     if found.pixels is not None:
         store: Store = Held(resized(found.pixels, side, channels, config.fit))
         skipped: tuple[str, ...] = ()
@@ -81,7 +80,7 @@ def prepare(config: ImagesConfig, *, seed: int, cache: Path, note: Note | None =
     splits = with_validation(found, config.validation, seed)
     lonely = config.validation and not (splits == VALIDATION).any()
     notes = (*found.notes, ONE_OF_EACH) if lonely else found.notes
-    mean, deviation = moments(store, np.flatnonzero(splits == TRAIN))
+    mean, deviation = light(store, np.flatnonzero(splits == TRAIN), cache)
     return Images(replace(found, splits=splits, notes=notes), store, side, channels, mean, deviation, skipped)
 
 
@@ -195,8 +194,7 @@ def decoded(
 ) -> tuple[Album, Store, tuple[str, ...]]:
     """The album without what cannot be read, its pixels, and what was wrong with the rest."""
     needed, free = len(found) * channels * size * size, shutil.disk_usage(cache).free
-    stats = [(os.path.abspath(path), *stamp(path)) for path in found.files]
-    name = caches.key(files=stats, size=size, channels=channels, fit=config.fit)
+    name = caches.key(files=stamps(found.files), size=size, channels=channels, fit=config.fit)
     keep = config.decoded == "auto" and needed < SHARE_OF_DISK * free
 
     def write(out: IO[bytes] | None = None) -> dict[str, Any]:
@@ -252,13 +250,16 @@ def noted(why: str, config: ImagesConfig) -> str:
     return why
 
 
-def stamp(path: str) -> tuple[int, int]:
-    """What changes when a file does."""
-    try:
-        found = os.stat(path)
-    except OSError:
-        return (0, 0)
-    return (found.st_size, found.st_mtime_ns)
+def stamps(files: Sequence[str]) -> list[tuple[str, int, int]]:
+    """Where each file is, and what changes when it does: its size and its date; zeros of one that is not there."""
+    found = []
+    for path in map(os.path.abspath, files):
+        try:
+            about = os.stat(path)
+            found.append((path, about.st_size, about.st_mtime_ns))
+        except OSError:
+            found.append((path, 0, 0))
+    return found
 
 
 # ── size, colour, light ──────────────────────────────────────────────────────────────────────────────────────────────
@@ -308,8 +309,17 @@ def resized(pixels: Pixels, size: int, channels: int, fit: Fit) -> Pixels:
     return np.einsum("ncij,c->nij", made, weights).round().astype(np.uint8)[:, None]
 
 
+def light(store: Store, rows: Ids, cache: Path) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Mean and deviation of each channel over training pictures; where they would have to be decoded, as found before."""
+    if isinstance(store, Held):
+        return moments(store, rows)
+    name = caches.key(files=stamps(store.files), how=store.how, rows=rows.tolist(), measured=MEASURED)
+    known = caches.known(cache, name, lambda: dict(zip(("mean", "deviation"), moments(store, rows), strict=True)), "pictures")
+    return tuple(known["mean"]), tuple(known["deviation"])
+
+
 def moments(store: Store, rows: Ids) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Mean and deviation of each channel over some of the training pictures, where 1 is white."""
+    """Mean and deviation of each channel over some of the pictures, where 1 is white."""
     some, sums = rows[:: max(1, len(rows) // MEASURED)], []
     for start in range(0, len(some), WRITTEN):
         for picture in store.take(some[start : start + WRITTEN]):

@@ -13,6 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from regard.attention.dropout import dropped
 from regard.attention.links import Links, sums
 from regard.attention.mix import mix
 from regard.nn.graph import Graph
@@ -153,5 +154,6 @@ class GAT(nn.Module):
             scores = (F.leaky_relu(along, self.slope) * self.from_there).sum(-1)
         scores = scores.masked_fill(~looped.live[:, None], -torch.inf) if looped.live is not None else scores
         dropout = self.dropout if self.training else 0.0
+        v = dropped(v, dropout)  # as well as the weights: its authors do both
         out = mix(scores.T[None], v.transpose(0, 1)[None], looped.mask, dropout=dropout)[0]  # h n c
         return (out.transpose(0, 1).flatten(1) if self.join else out.mean(0)) + self.offset
