@@ -63,8 +63,8 @@ BIASES = {"none": lambda: None, "relative": lambda: Relative(8, reach=2, values=
 
 @pytest.mark.parametrize("bias, where", [("none", None), ("relative", None), ("offsets", WHERE)])
 @pytest.mark.parametrize("mask", [None, Causal()])
-def test_half_precision_is_as_near_as_autograd_would_bring_it(mask, bias, where):
-    """Weights are kept in bfloat16, which must cost no more than what is rounded anyway."""
+def test_half_precision_is_about_as_near_as_autograd_would_bring_it(mask, bias, where):
+    """Weights are kept in bfloat16, and so is what the scores get back; that must cost little beside what is rounded anyway."""
     torch.manual_seed(0)
     half = [x.detach().bfloat16().requires_grad_() for x in random_inputs(6, 6)]
     exact, how = [x.detach().double().requires_grad_() for x in half], {"mask": mask, "bias": BIASES[bias](), "where": where}
@@ -77,7 +77,7 @@ def test_half_precision_is_as_near_as_autograd_would_bring_it(mask, bias, where)
     learned = [] if how["bias"] is None else how["bias"].learned()
     usual = (out, *torch.autograd.grad(out.double().sin().sum(), (*half, *learned)))
     for mine, other, exactly in zip(found, usual, true, strict=True):
-        assert (mine - exactly).abs().mean() < 1.2 * (other - exactly).abs().mean()
+        assert (mine - exactly).abs().mean() < 1.5 * (other - exactly).abs().mean()
 
 
 def test_many_at_once():
