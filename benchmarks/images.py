@@ -1,7 +1,7 @@
 """Images: what symmetry buys, and what it costs.
 
     python benchmarks/images.py rotated --mnist FOLDER     rotated MNIST, and upright pictures tested turned: an hour and more
-    python benchmarks/images.py speed                      ViT-Tiny and Swin-Tiny against Hugging Face's: three minutes
+    python benchmarks/images.py speed                      ViT-Tiny and Swin-Tiny against Hugging Face's: ten minutes
     python benchmarks/images.py cost                       seconds against the side of the picture, as images_cost.png
 
 Tables go to results.md. FOLDER holds the four files of MNIST (train-images-idx3-ubyte.gz and so on). Every network that is done
@@ -16,19 +16,17 @@ import json
 import math
 import sys
 import time
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
 import torch.nn.functional as F
-from alternate import keep, table, take_turns
-from torch import Tensor, nn
+from alternate import keep, table
+from images_speed import cost, speed
+from torch import Tensor
 
 from regard.models.groupcnn import GroupCNN, GroupCNNConfig
-from regard.models.images import ViT, ViTConfig
-from regard.models.windows import Swin, SwinConfig
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent))  # for the weights of others by our names, which the tests know
@@ -40,7 +38,6 @@ NETWORKS = {
     "P4CNN": GroupCNNConfig(classes=10, hidden=10, group="p4"),
 }
 PUBLISHED = {("Z2CNN", "rotated"): 5.03, ("P4CNN", "rotated"): 2.28, ("Z2CNN", "upright"): 58.0, ("P4CNN", "upright"): 16.0}
-SIDES = (224, 448, 672, 896)
 
 
 # ---- pictures
@@ -172,113 +169,6 @@ def rotated_tables() -> None:
     print(text)
 
 
-# ---- speed
-
-
-def peers() -> dict[str, tuple[nn.Module, nn.Module]]:
-    """Ours and Hugging Face's with the same weights, of the same shape."""
-    import transformers
-
-    from tests.models.theirs_images import swin_weights, vit_weights
-
-    theirs: Any = transformers.ViTConfig(
-        hidden_size=192, num_hidden_layers=12, num_attention_heads=3, intermediate_size=768, num_labels=1000,
-        layer_norm_eps=1e-5,
-    )
-    vit, their_vit = ViT(ViTConfig(classes=1000)), transformers.ViTForImageClassification(theirs)
-    vit.load_state_dict(vit_weights(their_vit))
-    swin = Swin(SwinConfig(classes=1000))
-    their_swin = transformers.SwinForImageClassification(transformers.SwinConfig(num_labels=1000, drop_path_rate=0.0))
-    swin.load_state_dict(swin_weights(their_swin))
-    return {"ViT-Tiny": (vit.eval(), their_vit.eval()), "Swin-Tiny": (swin.eval(), their_swin.eval())}
-
-
-def logits(model: nn.Module, x: Tensor) -> Tensor:
-    out: Any = model(x)
-    return out if isinstance(out, Tensor) else out.logits
-
-
-def forward(model: nn.Module, x: Tensor, y: Tensor) -> Callable[[], object]:
-    def run() -> None:
-        with torch.no_grad():
-            logits(model, x)
-
-    return run
-
-
-def step(model: nn.Module, x: Tensor, y: Tensor) -> Callable[[], object]:
-    """Forward, backward, and a step of plain gradient descent."""
-    optimizer = torch.optim.SGD(model.parameters(), lr=1e-9)
-
-    def run() -> None:
-        optimizer.zero_grad()
-        F.cross_entropy(logits(model, x), y).backward()
-        optimizer.step()
-
-    return run
-
-
-def speed(args: argparse.Namespace) -> None:
-    x, y = torch.randn(args.batch, 3, 224, 224), torch.randint(1000, (args.batch,))
-    rows = []
-    for name, (ours, theirs) in peers().items():
-        with torch.no_grad():
-            apart = float((logits(ours, x) - logits(theirs, x)).abs().max())
-        assert apart < 1e-5, apart
-        for what, work in (("forward", forward), ("training step", step)):
-            contest = {"regard": work(ours, x, y), "Hugging Face": work(theirs, x, y)}
-            seen = take_turns(contest, seconds=args.seconds, least=5, timer=time.process_time)
-            rate = {who: args.batch / took for who, took in seen.items()}
-            faster = f"{seen['Hugging Face'] / seen['regard']:.2f} ×"
-            rows.append([name, what, f"{rate['regard']:.1f}", f"{rate['Hugging Face']:.1f}", faster, f"{apart:.0e}"])
-            print(rows[-1], flush=True)
-            keep_speed(args, rows)
-
-
-def keep_speed(args: argparse.Namespace, rows: list[list[str]]) -> None:
-    text = (
-        f"`python benchmarks/images.py speed --batch {args.batch}`: 224 × 224, float32, threads: {torch.get_num_threads()}; "
-        "the same weights. Medians of alternating runs, in seconds of the processor.\n\n"
-        + table(["model", "work", "regard, images/s", "Hugging Face, images/s", "faster", "largest difference"], rows)
-    )
-    keep(RESULTS, "Images, speed", text)
-
-
-def cost(args: argparse.Namespace) -> None:
-    """Seconds of one forward pass against the side of the picture."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    models = {"ViT-Tiny, patches of 16": ViT(ViTConfig(classes=10)).eval(), "Swin-Tiny": Swin(SwinConfig(classes=10)).eval()}
-    seen: dict[str, list[float]] = {name: [] for name in models}
-    for side in SIDES:
-        x = torch.randn(1, 3, side, side)
-        contest = {name: forward(model, x, x) for name, model in models.items()}
-        found = take_turns(contest, seconds=args.seconds, timer=time.process_time)
-        for name, took in found.items():
-            seen[name].append(took)
-        print(side, found, flush=True)
-    figure, axis = plt.subplots(figsize=(6, 4))
-    pixels = [side * side for side in SIDES]
-    for (name, times), colour in zip(seen.items(), ("#0072b2", "#d55e00"), strict=True):
-        axis.plot(pixels, [took / times[0] for took in times], "o-", color=colour, label=name)
-    axis.plot(pixels, [p / pixels[0] for p in pixels], ":", color="#888888", label="linear")
-    axis.set(xscale="log", yscale="log", xlabel="side of the picture", ylabel="seconds, times those at 224")
-    axis.set_xticks(pixels, [str(side) for side in SIDES])
-    axis.minorticks_off()
-    axis.legend(frameon=False)
-    figure.savefig(HERE / "images_cost.png", dpi=120, bbox_inches="tight")
-    rows = [[str(side), *(f"{seen[name][i]:.3f} s, {seen[name][i] / seen[name][0]:.1f} ×" for name in seen),
-             f"{pixels[i] / pixels[0]:.1f} ×"] for i, side in enumerate(SIDES)]
-    text = (
-        "`python benchmarks/images.py cost`: one picture forward, seconds of the processor; see images_cost.png.\n\n"
-        + table(["side", *seen, "pixels"], rows)
-    )
-    keep(RESULTS, "Images, cost by side", text)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(required=True)
@@ -294,7 +184,8 @@ def main() -> None:
     contest = commands.add_parser("speed")
     contest.set_defaults(run=speed)
     contest.add_argument("--batch", type=int, default=4)
-    contest.add_argument("--seconds", type=float, default=15.0)
+    contest.add_argument("--seconds", type=float, default=40.0, help="of measuring, for each of eight contests")
+    contest.add_argument("--shared", action="store_true", help="count what the processor does for us, where others work, too")
     growing = commands.add_parser("cost")
     growing.set_defaults(run=cost)
     growing.add_argument("--seconds", type=float, default=4.0)

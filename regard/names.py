@@ -94,7 +94,7 @@ _KINDS: dict[str, Kind] = {
     })),
     "kernels": Kind("how attention is computed; all give the same numbers", _at("regard.attention.kernels", {
         "reference": ("reference:reference", "the definition: dense, and easy to read"),
-        "plain": ("plain:plain", "two matrix products around a softmax, for short bfloat16 sequences"),
+        "plain": ("plain:plain", "two matrix products around a softmax, for windows and short bfloat16 sequences"),
         "fused": ("fused:fused", "PyTorch's own fused attention, where that is exact"),
         "stairs": ("stairs:stairs", "strip by strip with all weights kept, for training on short causal sequences"),
         "tiled": ("tiled:tiled", "block by block, memory linear in length, empty blocks skipped"),

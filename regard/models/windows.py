@@ -21,6 +21,7 @@ from regard.attention.masks import Dense, Window
 from regard.attention.places import Side
 from regard.models.checks import check_dropout, check_names, check_whole, seeded
 from regard.nn.attention import Attention
+from regard.nn.linear import Linear
 from regard.nn.mlp import make_mlp
 from regard.nn.norm import LayerNorm
 from regard.nn.patches import PatchEmbedding, grid_places
@@ -165,7 +166,7 @@ class Merge(nn.Module):
     def __init__(self, dim: int) -> None:
         super().__init__()
         self.norm = LayerNorm(4 * dim)
-        self.linear = nn.Linear(4 * dim, 2 * dim, bias=False)
+        self.linear = Linear(4 * dim, 2 * dim, bias=False)
 
     def forward(self, x: Tensor, grid: tuple[int, int]) -> tuple[Tensor, tuple[int, int]]:
         height, width = grid

@@ -11,6 +11,7 @@ from regard.attention.mask import Mask
 from regard.attention.masks import Padding
 from regard.attention.places import Where
 from regard.attention.positions import Nothing, Position
+from regard.nn.linear import Linear
 from regard.nn.norm import RMSNorm
 from regard.nn.padding import cleared
 from regard.shapes import expect
@@ -54,10 +55,10 @@ class Attention(nn.Module):
         channels = dim // heads
         self.dim, self.heads, self.kv_heads, self.dropout = dim, heads, kv_heads, dropout
         self.memory_dim = dim if memory_dim is None else memory_dim
-        self.to_q = nn.Linear(dim, heads * channels, bias=offset)
-        self.to_k = nn.Linear(self.memory_dim, kv_heads * channels, bias=offset)
-        self.to_v = nn.Linear(self.memory_dim, kv_heads * channels, bias=offset)
-        self.mix = nn.Linear(heads * channels, dim, bias=offset)
+        self.to_q = Linear(dim, heads * channels, bias=offset)
+        self.to_k = Linear(self.memory_dim, kv_heads * channels, bias=offset)
+        self.to_v = Linear(self.memory_dim, kv_heads * channels, bias=offset)
+        self.mix = Linear(heads * channels, dim, bias=offset)
         self.norm_q = RMSNorm(channels) if qk_norm else nn.Identity()
         self.norm_k = RMSNorm(channels) if qk_norm else nn.Identity()
 

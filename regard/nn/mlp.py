@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.attention.dropout import Dropout
+from regard.nn.linear import Linear
 from regard.shapes import expect
 
 
@@ -71,8 +72,8 @@ class MLP(nn.Module):
         self.dim = dim
         self.hidden = 4 * dim if hidden is None else hidden
         self.activation = activation
-        self.up = nn.Linear(dim, self.hidden, bias=bias)
-        self.down = nn.Linear(self.hidden, dim, bias=bias)
+        self.up = Linear(dim, self.hidden, bias=bias)
+        self.down = Linear(self.hidden, dim, bias=bias)
         self.dropout = Dropout(dropout)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -82,14 +83,18 @@ class MLP(nn.Module):
         return self.whole(x)
 
     def whole(self, x: Tensor) -> Tensor:
-        return self.down(self.dropout(ACTIVATIONS[self.activation](self.up(x))))
+        hidden = self.up.gelu(x) if self.activation == "gelu" and not self.heard() else None
+        return self.down(self.dropout(ACTIVATIONS[self.activation](self.up(x)) if hidden is None else hidden))
 
     def in_pieces(self, x: Tensor) -> bool:
         """Are there many tokens, on the CPU, and does nobody want a gradient, or listen to what is inside?"""
         if torch.is_grad_enabled() or torch.compiler.is_compiling() or x.device.type != "cpu":
             return False
-        heard = self.up._forward_hooks or self.down._forward_hooks or self.up._forward_pre_hooks or self.down._forward_pre_hooks
-        return x.numel() // self.dim * self.hidden >= 2 * PIECE and not heard
+        return x.numel() // self.dim * self.hidden >= 2 * PIECE and not self.heard()
+
+    def heard(self) -> bool:
+        """Does anybody listen to what is inside?"""
+        return any(each._forward_hooks or each._forward_pre_hooks for each in (self.up, self.down))
 
     def extra_repr(self) -> str:
         return f"activation={self.activation}"
@@ -106,9 +111,9 @@ class SwiGLU(nn.Module):
         super().__init__()
         self.dim = dim
         self.hidden = max(8, 8 * round(dim / 3)) if hidden is None else hidden
-        self.gate = nn.Linear(dim, self.hidden, bias=bias)
-        self.up = nn.Linear(dim, self.hidden, bias=bias)
-        self.down = nn.Linear(self.hidden, dim, bias=bias)
+        self.gate = Linear(dim, self.hidden, bias=bias)
+        self.up = Linear(dim, self.hidden, bias=bias)
+        self.down = Linear(self.hidden, dim, bias=bias)
         self.dropout = Dropout(dropout)
 
     def forward(self, x: Tensor) -> Tensor:

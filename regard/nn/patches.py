@@ -6,6 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from regard.nn.linear import Linear
 from regard.shapes import expect
 from regard.symmetry.groups import EVERYTHING
 
@@ -24,7 +25,7 @@ class PatchEmbedding(nn.Module):
         if patch < 1:
             raise ValueError(f"patch must be at least 1, got {patch}")
         self.colours, self.patch, self.dim = colours, patch, dim
-        self.linear = nn.Linear(colours * patch * patch, dim)
+        self.linear = Linear(colours * patch * patch, dim)
 
     def forward(self, x: Tensor) -> Tensor:
         _, _, height, width = expect(x, "b c h w", name="x", c=self.colours)

@@ -76,7 +76,7 @@ def test_many_short_windows_are_done_plainly():
     """Their scores take no more room than keys and values, however many windows there are."""
     bias, where = Offsets(4, reach=6), grid_places((7, 7), (7, 7), CPU)
     q = torch.zeros(2048, 4, 49, 32, requires_grad=True)
-    assert explain(q, q, q, bias=bias, where=where).name == "reference"
+    assert explain(q, q, q, bias=bias, where=where).name == "plain"
     long = torch.zeros(64, 4, 400, 8, requires_grad=True)
     assert explain(long, long, long, bias=bias, where=grid_places((20, 20), (20, 20), CPU)).name == "tiled"
 

@@ -83,10 +83,11 @@ def choose(q: Tensor, k: Tensor, v: Tensor, terms: Terms) -> Choice:
             return Choice("edges", edges, f"{count} edges are few beside {pairs} pairs")
     reason = refuses(terms)
     if reason is not None:
+        name, kernel = ("reference", reference) if half else ("plain", plain)
         if m <= q.shape[-1] + v.shape[-1] and not tracing:  # as windows have it: scores take no more room than k and v
-            return Choice("reference", reference, f"{reason}, and the scores of {m} keys take no more room than the keys")
+            return Choice(name, kernel, f"{reason}, and the scores of {m} keys take no more room than the keys")
         if b * h * n * m <= FEW_SCORES:
-            return Choice("reference", reference, f"{reason}, and {pairs} is small enough to be done plainly")
+            return Choice(name, kernel, f"{reason}, and {pairs} is small enough to be done plainly")
         return Choice("tiled", tiled, f"{reason}, and {pairs} is too large to be done plainly")
     if n * m <= (SMALL if terms.bias is None else SMALL_WITH_BIAS):
         return Choice("fused", fused, f"a matrix of {pairs} costs less than finding out which blocks matter")

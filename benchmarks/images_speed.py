@@ -1,0 +1,217 @@
+"""How fast are ViT and Swin beside Hugging Face's, and how does their cost grow with the picture? (Commands of images.py.)"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import platform
+import re
+import time
+from collections.abc import Callable
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+import torch.nn.functional as F
+from alternate import Work, keep, table, take_turns
+from torch import Tensor, nn
+from torch.utils.flop_counter import FlopCounterMode
+
+from regard.attention.kernels.precision import CPU_MULTIPLIES
+from regard.models.images import ViT, ViTConfig
+from regard.models.windows import Swin, SwinConfig
+
+HERE = Path(__file__).parent
+RESULTS = HERE / "results.md"
+SIDES = (224, 448, 672, 896)
+PEAK = 2048  # side of the square matrices whose product is the peak
+COPIED = 2**26  # numbers of float32 that are copied to see how fast memory is
+ATTENTIONS = ("sdpa", "eager")  # Hugging Face's; the faster one counts
+# operations that are matrix products, or made of them; convolutions and flash attention have many names
+PRODUCTS = re.compile(r"(aten::(mm|addmm|bmm|baddbmm)|mkldnn::_linear_pointwise|aten::.*(convolution|flash_attention).*)")
+
+
+# ---- contestants
+
+
+class Entry(NamedTuple):
+    """A model as it takes part: in a dtype of its own, or under autocast."""
+
+    model: nn.Module
+    dtype: torch.dtype
+    autocast: bool = False
+
+    def logits(self, x: Tensor) -> Tensor:
+        with torch.autocast("cpu", torch.bfloat16) if self.autocast else nullcontext():
+            out: Any = self.model(x.to(self.dtype))
+        return out if isinstance(out, Tensor) else out.logits
+
+    def forward(self, x: Tensor, y: Tensor) -> Work:
+        self.model.eval()
+
+        def run() -> None:
+            with torch.no_grad():
+                self.logits(x)
+
+        return run
+
+    def step(self, x: Tensor, y: Tensor) -> Work:
+        """Forward, backward, and a step of plain gradient descent."""
+        optimizer = torch.optim.SGD(self.model.train().parameters(), lr=1e-9)
+
+        def run() -> None:
+            optimizer.zero_grad()
+            F.cross_entropy(self.logits(x).float(), y).backward()
+            optimizer.step()
+
+        return run
+
+
+WORK: dict[str, Callable[[Entry, Tensor, Tensor], Work]] = {"forward": Entry.forward, "training step": Entry.step}
+
+
+def peers() -> dict[str, tuple[nn.Module, dict[str, nn.Module]]]:
+    """Ours, and Hugging Face's with each of its attentions: the same shape and the same weights."""
+    import transformers
+
+    from tests.models.theirs_images import swin_weights, vit_weights
+
+    tiny: dict[str, Any] = {
+        "hidden_size": 192, "num_hidden_layers": 12, "num_attention_heads": 3, "intermediate_size": 768, "layer_norm_eps": 1e-5,
+    }  # fmt: skip
+    swin: dict[str, Any] = {"drop_path_rate": 0.0}
+    vits = transformers.ViTForImageClassification, transformers.ViTConfig, tiny, vit_weights
+    swins = transformers.SwinForImageClassification, transformers.SwinConfig, swin, swin_weights
+    found = {}
+    for name, ours, (kind, config, sizes, weights) in (
+        ("ViT-Tiny", ViT(ViTConfig(classes=1000)), vits),
+        ("Swin-Tiny", Swin(SwinConfig(classes=1000)), swins),
+    ):
+        theirs = {how: kind(config(num_labels=1000, attn_implementation=how, **sizes)) for how in ATTENTIONS}
+        for model in theirs.values():
+            model.load_state_dict(theirs[ATTENTIONS[0]].state_dict())
+        ours.load_state_dict(weights(theirs[ATTENTIONS[0]]))
+        found[name] = (ours, theirs)
+    return found
+
+
+def entries(ours: nn.Module, theirs: dict[str, nn.Module], dtype: torch.dtype) -> dict[str, Entry]:
+    """Who takes part in this dtype. In bfloat16 `regard train` runs under autocast; a model of bfloat16 is for answers."""
+    everyone = {"regard": ours} | {f"Hugging Face ({how})": model for how, model in theirs.items()}
+    if dtype is torch.float32:
+        return {who: Entry(model, dtype) for who, model in everyone.items()}
+    found = {f"{who}, autocast": Entry(model, torch.float32, autocast=True) for who, model in everyone.items()}
+    return found | {f"{who}, bfloat16 model": Entry(copy.deepcopy(model).to(dtype), dtype) for who, model in everyone.items()}
+
+
+# ---- speed
+
+
+def speed(args: argparse.Namespace) -> None:
+    torch.manual_seed(0)
+    x, y = torch.randn(args.batch, 3, 224, 224), torch.randint(1000, (args.batch,))
+    rows: list[list[str]] = []
+    memory = bandwidth()
+    for name, (ours, theirs) in peers().items():
+        with torch.no_grad(), FlopCounterMode(display=False) as counted:
+            true = Entry(theirs["eager"].eval(), torch.float32).logits(x)
+        for dtype in (torch.float32, torch.bfloat16) if CPU_MULTIPLIES[torch.bfloat16] else (torch.float32,):
+            contest = entries(ours, theirs, dtype)
+            apart = {who: gap(entry, x, true) for who, entry in contest.items()}
+            assert dtype is torch.bfloat16 or max(apart.values()) < 1e-5, apart
+            for what, make in WORK.items():
+                work = {who: make(entry, x, y) for who, entry in contest.items()}
+                seen, peak = timed(work, dtype, args)
+                best = min(took for who, took in seen.items() if not who.startswith("regard"))
+                flops = counted.get_total_flops() * (1 if what == "forward" else 3)
+                for who, took in sorted(seen.items(), key=lambda each: each[1]):
+                    of_peak = f"{flops / took / peak:.0%} of {peak / 1e9:.0f} GFLOP/s"
+                    rows.append([
+                        name, what, str(dtype).removeprefix("torch."), who, f"{args.batch / took:.1f}", f"{best / took:.2f} ×",
+                        of_peak, f"{in_products(work[who]):.0%}", f"{apart[who]:.0e}",
+                    ])  # fmt: skip
+                    print(" | ".join(rows[-1]), flush=True)
+                keep_speed(args, rows, memory)
+
+
+@torch.no_grad()
+def gap(entry: Entry, x: Tensor, true: Tensor) -> float:
+    """The largest difference from what is true, relative to the largest number there."""
+    return float((entry.logits(x) - true).abs().max() / true.abs().max())
+
+
+def timed(work: dict[str, Work], dtype: torch.dtype, args: argparse.Namespace) -> tuple[dict[str, float], float]:
+    """Seconds of each, and the operations a second of a large product, which takes turns with them."""
+    a = torch.randn(PEAK, PEAK, dtype=dtype)
+    timer = time.process_time if args.shared else time.perf_counter
+    seen = take_turns({"peak": lambda: a @ a} | work, seconds=args.seconds, least=5, timer=timer)
+    return seen, 2 * PEAK**3 / seen.pop("peak")
+
+
+def in_products(run: Work) -> float:
+    """The share of its time that is spent within matrix products."""
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as seen:
+        run()
+    times = {each.key: each.self_cpu_time_total for each in seen.key_averages()}
+    return sum(took for name, took in times.items() if PRODUCTS.fullmatch(name)) / sum(times.values())
+
+
+def bandwidth() -> float:
+    """Bytes a second, read and written, of a copy that fits no cache."""
+    given, to = torch.randn(COPIED), torch.empty(COPIED)
+    return 8 * COPIED / take_turns({"copy": lambda: to.copy_(given)}, seconds=1)["copy"]
+
+
+def keep_speed(args: argparse.Namespace, rows: list[list[str]], memory: float) -> None:
+    clock = "seconds of the processor, since others used it, too" if args.shared else "seconds of the wall"
+    command = f"python benchmarks/images.py speed --batch {args.batch}{' --shared' if args.shared else ''}"
+    machine = f"{platform.machine()}, {torch.backends.cpu.get_cpu_capability()}, {torch.get_num_threads()} threads"
+    text = (
+        f"`{command}` on {machine}, torch {torch.__version__}. Pictures of 224 × 224, the same weights for all; "
+        f"medians of alternating runs, {clock}. A step is loss, gradients and plain gradient descent; `regard train` "
+        "works under autocast. *Of the peak*: the operations of Hugging Face's eager model, as PyTorch counts them, three "
+        f"times for a step, beside a product of {PEAK} × {PEAK} in the same run. *In products*: the share of time that "
+        f"PyTorch's profiler sees in matrix products. *Off by*: from Hugging Face in float32. "
+        f"Memory: {memory / 1e9:.0f} GB/s."
+    )
+    headers = ["model", "work", "dtype", "who", "images/s", "of the best other", "of the peak", "in products", "off by"]
+    keep(RESULTS, "Images, speed", f"{text}\n\n{table(headers, rows)}")
+
+
+# ---- cost
+
+
+def cost(args: argparse.Namespace) -> None:
+    """Seconds of one forward pass against the side of the picture."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    models = {"ViT-Tiny, patches of 16": ViT(ViTConfig(classes=10)).eval(), "Swin-Tiny": Swin(SwinConfig(classes=10)).eval()}
+    seen: dict[str, list[float]] = {name: [] for name in models}
+    for side in SIDES:
+        x = torch.randn(1, 3, side, side)
+        contest = {name: Entry(model, torch.float32).forward(x, x) for name, model in models.items()}
+        found = take_turns(contest, seconds=args.seconds, timer=time.process_time)
+        for name, took in found.items():
+            seen[name].append(took)
+        print(side, found, flush=True)
+    figure, axis = plt.subplots(figsize=(6, 4))
+    pixels = [side * side for side in SIDES]
+    for (name, times), colour in zip(seen.items(), ("#0072b2", "#d55e00"), strict=True):
+        axis.plot(pixels, [took / times[0] for took in times], "o-", color=colour, label=name)
+    axis.plot(pixels, [p / pixels[0] for p in pixels], ":", color="#888888", label="linear")
+    axis.set(xscale="log", yscale="log", xlabel="side of the picture", ylabel="seconds, times those at 224")
+    axis.set_xticks(pixels, [str(side) for side in SIDES])
+    axis.minorticks_off()
+    axis.legend(frameon=False)
+    figure.savefig(HERE / "images_cost.png", dpi=120, bbox_inches="tight")
+    rows = [[str(side), *(f"{seen[name][i]:.3f} s, {seen[name][i] / seen[name][0]:.1f} ×" for name in seen),
+             f"{pixels[i] / pixels[0]:.1f} ×"] for i, side in enumerate(SIDES)]
+    text = (
+        "`python benchmarks/images.py cost`: one picture forward, seconds of the processor; see images_cost.png.\n\n"
+        + table(["side", *seen, "pixels"], rows)
+    )
+    keep(RESULTS, "Images, cost by side", text)

@@ -1,0 +1,93 @@
+"""The kernel of two plain products: its gradients are written by hand, and what else may be asked of it."""
+
+import pytest
+import torch
+
+from regard.attention import kernels
+from regard.attention.attend import attend, explain, prepared
+from regard.attention.biases import Offsets, Relative
+from regard.attention.kernels.plain import Plain
+from regard.attention.kernels.reference import by_definition
+from regard.attention.masks import Causal, Dense
+from regard.nn.patches import grid_places
+from tests.attention.cases import random_inputs, results
+
+WHERE = grid_places((2, 3), (2, 3), torch.device("cpu"))
+
+
+def some_hidden():
+    """Of two rows the second query sees nothing, and no query sees the last key."""
+    allowed = torch.rand(2, 6, 6, generator=torch.Generator().manual_seed(0)) < 0.7
+    allowed[:, 1], allowed[..., 5] = False, False
+    return Dense(allowed)
+
+
+@pytest.mark.parametrize("mask", [None, Causal(), some_hidden()])
+@pytest.mark.parametrize("groups", [4, 2])
+def test_the_bias_gets_its_gradient(mask, groups):
+    inputs, bias = random_inputs(6, 6, heads=4, groups=groups), Offsets(4, reach=2).double()
+    how = {"mask": mask, "bias": bias, "where": WHERE}
+    found = {}
+    for kernel in ("reference", "plain"):
+        with kernels.only(kernel):
+            out = attend(*inputs, **how)
+            found[kernel] = (out, *torch.autograd.grad(out.sin().sum(), (*inputs, bias.table)))
+    for mine, true in zip(found["plain"], found["reference"], strict=True):
+        torch.testing.assert_close(mine, true)
+
+
+def test_first_and_second_gradients():
+    q, k, v = random_inputs(3, 4)
+    draw = torch.Generator().manual_seed(0)
+    added = torch.randn(1, q.shape[1], 3, 4, dtype=q.dtype, generator=draw).requires_grad_()
+    hidden = torch.tensor([[0, 1, 0, 0], [0, 0, 0, 0], [0, 0, 1, 1]], dtype=torch.bool)
+    empty = torch.tensor([[False], [True], [False]])
+    for rest in ((None, None), (hidden, None), (hidden, empty)):
+        function = lambda *given, rest=rest: Plain.apply(*given, *rest, 0.3)  # noqa: E731
+        assert torch.autograd.gradcheck(function, (q, k, v, added))
+        assert torch.autograd.gradgradcheck(function, (q, k, v, added))
+
+
+def test_only_some_may_want_a_gradient():
+    q, k, v = (x.detach() for x in random_inputs(6, 6))
+    bias = Offsets(q.shape[1], reach=2).double()
+    assert explain(q, k, v, bias=bias, where=WHERE).name == "plain"
+    found = torch.autograd.grad(attend(q, k, v, bias=bias, where=WHERE).sin().sum(), bias.table)
+    with kernels.only("reference"):
+        true = torch.autograd.grad(attend(q, k, v, bias=bias, where=WHERE).sin().sum(), bias.table)
+    torch.testing.assert_close(found, true)
+
+
+BIASES = {"none": lambda: None, "relative": lambda: Relative(8, reach=2, values=False), "offsets": lambda: Offsets(4, reach=2)}
+
+
+@pytest.mark.parametrize("bias, where", [("none", None), ("relative", None), ("offsets", WHERE)])
+@pytest.mark.parametrize("mask", [None, Causal()])
+def test_half_precision_is_about_as_near_as_autograd_would_bring_it(mask, bias, where):
+    """Weights are kept in bfloat16, and so is what the scores get back; that must cost little beside what is rounded anyway."""
+    torch.manual_seed(0)
+    half = [x.detach().bfloat16().requires_grad_() for x in random_inputs(6, 6)]
+    exact, how = [x.detach().double().requires_grad_() for x in half], {"mask": mask, "bias": BIASES[bias](), "where": where}
+    with kernels.only("reference"):
+        true = results(exact, **how)
+    with kernels.only("plain"):
+        found = results(half, **how)
+    *given, terms = prepared(*half, scale=None, dropout=0.0, **how)
+    out = by_definition(*given, terms)
+    learned = [] if how["bias"] is None else how["bias"].learned()
+    usual = (out, *torch.autograd.grad(out.double().sin().sum(), (*half, *learned)))
+    for mine, other, exactly in zip(found, usual, true, strict=True):
+        assert (mine - exactly).abs().mean() < 1.5 * (other - exactly).abs().mean()
+
+
+def test_many_at_once():
+    inputs = random_inputs(6, 6)
+
+    def loss(q, k, v):
+        return attend(q[None], k[None], v[None], mask=Causal()).sin().sum()
+
+    with kernels.only("plain"):
+        found = torch.func.vmap(torch.func.grad(loss))(*inputs)
+    with kernels.only("reference"):
+        true = torch.func.vmap(torch.func.grad(loss))(*inputs)
+    torch.testing.assert_close(found, true)

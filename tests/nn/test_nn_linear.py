@@ -1,0 +1,87 @@
+"""Large linear maps on a processor by another library: the same numbers, the same gradients, and small ones as ever."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from regard.nn import linear
+from regard.nn.linear import Linear, suits
+from regard.nn.mlp import MLP
+
+pytestmark = pytest.mark.skipif(not linear.KNOWN, reason="this PyTorch was built without oneDNN")
+
+
+@pytest.fixture
+def any_size(monkeypatch):
+    monkeypatch.setattr(linear, "LARGE", 1)
+    monkeypatch.setattr(linear, "LARGE_WITH_GRADIENT", 1)
+
+
+def layer(bias=True):
+    torch.manual_seed(0)
+    return Linear(24, 40, bias=bias)
+
+
+@pytest.mark.usefixtures("any_size")
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("shape", [(24,), (5, 24), (2, 3, 24), (24, 7), (0, 24)])
+def test_numbers_and_gradients(bias, shape):
+    one, draw = layer(bias), torch.Generator().manual_seed(1)
+    x = torch.randn(shape, generator=draw).requires_grad_()
+    given = x.mT if shape == (24, 7) else x  # not contiguous
+    assert suits(given, one.weight) == bool(x.numel())
+    found, true = one(given), F.linear(given, one.weight, one.bias)
+    torch.testing.assert_close(found, true)
+    wanted = (x, *one.parameters())
+    for mine, other in zip(*(torch.autograd.grad(y.sin().sum(), wanted) for y in (found, true)), strict=True):
+        torch.testing.assert_close(mine, other)
+    with torch.no_grad():
+        torch.testing.assert_close(one(given), true)
+
+
+@pytest.mark.usefixtures("any_size")
+def test_gradients_of_gradients_and_of_some():
+    one, x = layer(), torch.randn(5, 24, generator=torch.Generator().manual_seed(1)).requires_grad_()
+    second = []
+    for f in (one, lambda x: F.linear(x, one.weight, one.bias)):
+        first = torch.autograd.grad(f(x).sin().sum(), (x, one.weight), create_graph=True)
+        second.append(torch.autograd.grad(sum(g.square().sum() for g in first), (x, one.weight)))
+    torch.testing.assert_close(*second)
+    one.requires_grad_(False)
+    (found,) = torch.autograd.grad(one(x).sum(), x)
+    torch.testing.assert_close(found, one.weight.sum(0).expand(5, -1))
+
+
+@pytest.mark.usefixtures("any_size")
+def test_others_get_what_they_always_got():
+    one, x = layer(), torch.randn(5, 24)
+    assert suits(x, one.weight)
+    assert not suits(x.double(), one.double().weight) and not suits(x.half(), one.half().weight)
+    assert not suits(x.bfloat16(), one.bfloat16().weight)  # a gradient may be wanted
+    one = layer()
+    with torch.autocast("cpu", torch.bfloat16):
+        assert not suits(x, one.weight) and one(x).dtype is torch.bfloat16
+    each = torch.func.vmap(lambda row: one(row[None])[0])(x)
+    torch.testing.assert_close(each, one(x))
+    compiled = torch.compile(one, backend="eager", fullgraph=True)
+    torch.testing.assert_close(compiled(x), one(x))
+
+
+def test_small_ones_are_left_alone():
+    one = layer()
+    assert not suits(torch.zeros(1, 24), one.weight)
+    assert suits(torch.zeros(linear.LARGE_WITH_GRADIENT // 960 + 1, 24), one.weight)
+
+
+@pytest.mark.usefixtures("any_size")
+def test_gelu_comes_with_the_map_unless_somebody_listens():
+    torch.manual_seed(0)
+    mlp, x, heard = MLP(24, 40), torch.randn(3, 5, 24), []
+    assert mlp.up.gelu(x) is None  # a gradient may be wanted
+    true = mlp(x)
+    with torch.no_grad():
+        torch.testing.assert_close(mlp.up.gelu(x), F.gelu(F.linear(x, mlp.up.weight, mlp.up.bias)))
+        torch.testing.assert_close(mlp(x), true)
+        mlp.up.register_forward_hook(lambda module, given, out: heard.append(out))
+        torch.testing.assert_close(mlp(x), true)
+    torch.testing.assert_close(heard[0], F.linear(x, mlp.up.weight, mlp.up.bias))
