@@ -72,8 +72,8 @@ class Paths:
             return None
         if self.align.compared(self.first_output, self.second_output, self.inner) == EQUAL:
             stays = close(self.first_output, self.second_output, self.inner)
-            does = "stays, where it should move along" if stays else "moves along, where it should stay"
-            return Found(Place("", True, f"every layer keeps it, and the output {does}"), len(self.second))
+            does = "stay where they should move along" if stays else "move along where they should stay"
+            return Found(Place("", False, f"the same numbers come out, and {does}: no layer breaks it alone"), len(self.second))
         for each in self.breaks(root):
             if self.matters(each):
                 found = self.named(each)
@@ -150,7 +150,6 @@ class Paths:
         values = getattr(call, side) or {}
         fixed = {path: values[path] for path, each in found.items() if each == EQUAL}
         return lambda now: {path: fixed.get(path, x) for path, x in now.items()}
-
 
     # ---- what is said of it
 
