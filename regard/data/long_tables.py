@@ -53,13 +53,17 @@ def read_long(
     for name in wanted:
         if name not in names:
             near = nearest(name, names)
-            raise ValueError(f"{path} has no column '{name}', it has: {', '.join(names)}; say which one with --data.id, "
-                             "--data.target and --data.columns" + (f" (is it '{near}'?)" if near else ""))
+            advice = "say which one with --data.id, --data.target and --data.columns"
+            if target is None:
+                advice = f"the model learned from {', '.join(wanted)}, so call them that"
+            raise ValueError(f"{path} has no column '{name}', it has: {', '.join(names)}; {advice}"
+                             + (f" (is it '{near}'?)" if near else ""))
     used = tuple(columns) if columns is not None else tuple(name for name in names if name not in (identity, target))
     if not used:
         raise ValueError(f"{path} has no column with numbers besides '{identity}' and '{target}'; give one at least")
     places = [names.index(name) for name in used]
-    points = _numbers(rows, lines, places, names, path)
+    advice = "fill it in, or take the line out" if columns else "name the columns that hold numbers with --data.columns"
+    points = _numbers(rows, lines, places, names, path, advice)
     own = [_text(row[names.index(identity)], path, line, identity) for row, line in zip(rows, lines, strict=True)]
     number: dict[str, int] = {}
     which = np.array([number.setdefault(name, len(number)) for name in own])
@@ -112,7 +116,7 @@ def _parquet(path: str) -> tuple[list[str], list[list[Any]], list[int]]:
     return list(columns), rows, list(range(1, len(rows) + 1))
 
 
-def _numbers(rows: list[list[Any]], lines: list[int], places: list[int], names: list[str], path: str) -> Ids:
+def _numbers(rows: list[list[Any]], lines: list[int], places: list[int], names: list[str], path: str, advice: str) -> Ids:
     """All at once; only when that fails, one by one to find the line that is wrong."""
     try:
         found = np.array([[row[place] for place in places] for row in rows]).astype(np.float64)
@@ -128,7 +132,7 @@ def _numbers(rows: list[list[Any]], lines: list[int], places: list[int], names: 
             except (ValueError, TypeError):
                 said = "nothing" if value is None or not str(value).strip() else repr(value)
                 raise ValueError(f"line {line} of {path} has {said} in column '{names[place]}', where a number should be; "
-                                 "name the columns that hold numbers with --data.columns") from None
+                                 f"{advice}") from None
             if not good:
                 raise ValueError(f"line {line} of {path} has {value} in column '{names[place]}', which is no number; "
                                  "take the line out, or fill it in")
