@@ -11,11 +11,12 @@ if TYPE_CHECKING:
     from regard.attention.masks import Causal, Padding, Window
     from regard.attention.positions import Rotary
     from regard.look.record import record
-    from regard.verbs import check, generate, load, train
+    from regard.verbs import check, generate, load, predict, train
 
 __version__ = "0.1.0"
 
-__all__ = ["ALiBi", "Causal", "Padding", "Rotary", "Window", "attend", "check", "generate", "load", "record", "train"]
+__all__ = ["ALiBi", "Causal", "Padding", "Rotary", "Window", "attend", "check", "generate", "load", "predict", "record",
+           "train"]
 
 _HOME = {
     "attend": "regard.attention.attend",
@@ -24,6 +25,7 @@ _HOME = {
     "load": "regard.verbs",
     "record": "regard.look.record",
     "generate": "regard.verbs",
+    "predict": "regard.verbs",
     "Causal": "regard.attention.masks",
     "Window": "regard.attention.masks",
     "Padding": "regard.attention.masks",

@@ -78,6 +78,7 @@ def train(words: list[str]) -> int:
     from regard import options, verbs
     from regard.jobs.job import work
     from regard.program import spoken
+    from regard.training.progress import Ending, watch
 
     if "-h" in rest or "--help" in rest:
         print(options.help_text(recipe, given.get("--data"), given.get("--model"), rest))
@@ -87,6 +88,7 @@ def train(words: list[str]) -> int:
         options.told_first(recipe, rest),
     )
     settings = options.read(default, rest, f"regard train {recipe}")
+    ending = Ending()
     run = verbs.train(
         recipe,
         data=given.get("--data"),
@@ -96,11 +98,14 @@ def train(words: list[str]) -> int:
         resume=resume,
         options=settings,
         note=options.note(),
+        observers=[watch(), ending],
     )
     samples = "samples/, " if (run.path / "samples").is_dir() else ""
     print(f"\n{run.path}: model.safetensors, report.html, curves.png, {samples}metrics.jsonl")
+    if (laws := verbs.laws_of(run)) is not None and laws["laws"]:
+        print(_laws_in_a_line(laws["laws"]))
     print(f"next: {spoken(work(recipe).then(run))}")
-    return 0
+    return 130 if ending.stopped else 0  # as a command that Ctrl-C ended
 
 
 @command(
@@ -390,6 +395,15 @@ def _one_line(error: Exception) -> str:
     if message and isinstance(error, ValueError | OSError):
         return message
     return f"{type(error).__name__}{message and f': {message}'} (add --debug to see where)"
+
+
+def _laws_in_a_line(laws: list[dict[str, Any]]) -> str:
+    """laws that hold: permutation, padding; broken: causality"""
+    found: dict[str, list[str]] = {}
+    for law in laws:
+        found.setdefault(str(law["measured"]), []).append(law["law"])
+    hold = found.pop("holds", ["none"])
+    return "; ".join([f"laws that hold: {', '.join(hold)}", *(f"{how}: {', '.join(each)}" for how, each in found.items())])
 
 
 def _print_table(rows: list[tuple[str, ...]]) -> None:

@@ -19,7 +19,7 @@ import tyro
 from regard import config as configs
 from regard.config import nearest
 from regard.decode import Sampling
-from regard.recipes.find import FOLLOWS, Recipe, family, find_recipe, told, with_optimiser
+from regard.recipes.find import FOLLOWS, Recipe, family, find_recipe, told, with_optimiser, with_question
 
 PATIENCE = 3.0  # seconds without a word that a log can bear
 ONE_COLUMN = 100  # characters; on a wider terminal tyro has two
@@ -35,13 +35,22 @@ FIRST = {  # what `regard train` takes before the options of the recipe, besides
 def read(default: Recipe, words: list[str], program: str) -> dict[str, Any]:
     """The settings that differ from those of a recipe, by dotted name."""
     default = with_optimiser(default, asked(words, "--train.optimiser"))
-    chosen = parse(type(default), words, default, program, ("--data", "--model", *(each.split()[0] for each in FIRST)))
-    changed = {key: value for key, _, value in configs.differences(default, chosen)}
+    more = ("--data", "--model", *(each.split()[0] for each in FIRST))
+    chosen = parse(type(default), words, default, program, more)
+    asking = with_question(default, settings(default, chosen))
+    if asking != default:
+        default, chosen = asking, parse(type(default), words, asking, program, more)
+    changed = settings(default, chosen)
     for key in FOLLOWS:
         if key in changed:
             instead = "; give --data.context" if key == "model.context" else ""
             raise ValueError(f"--{key} follows from the data, so it cannot be set{instead}")
     return changed
+
+
+def settings(default: Recipe, chosen: Recipe) -> dict[str, Any]:
+    """Where what was chosen differs from the default, by dotted name."""
+    return {key: value for key, _, value in configs.differences(default, chosen)}
 
 
 def asked(words: list[str], option: str) -> str | None:
@@ -67,10 +76,11 @@ def help_text(recipe: str, path: str | None, kind: str | None, words: list[str])
     with contextlib.suppress(SystemExit), contextlib.redirect_stdout(shown), narrow():
         tyro.cli(type(default), args=["--help"], default=default, prog=f"regard train {recipe}")
     known = {**family(recipe).HELP, **{name: what.format(recipe=recipe) for name, what in FIRST.items()}}
+    about = (family(recipe).__doc__ or "").partition("\n")[0]
     first = "\n".join(f"  {name:<14}{what}" for name, what in known.items())
     examples = "".join(f"\n  {each}" for each in getattr(family(recipe), "EXAMPLES", ()))
     return (
-        f"usage: regard train {recipe} [--data PATH] [OPTIONS]\n\n{type(default).__doc__}\n\n"
+        f"usage: regard train {recipe} [--data PATH] [OPTIONS]\n\n{about}\nHere: {type(default).__doc__}\n\n"
         + (f"examples:{examples}\n\n" if examples else "")
         + f"{first}\n\n--data and --model choose the defaults of all that follows.\n\n"
         + without_what_cannot_be_set(shown.getvalue())
@@ -97,6 +107,7 @@ def without_what_cannot_be_set(text: str) -> str:
     for line in text[max(0, text.find("data options") - 1):].splitlines():
         if (option := re.match(r"\W*--([a-z.]+)", line)) or "options" in line:
             hidden = option is not None and option[1] in (*FOLLOWS, "data.path")
+        hidden = hidden and bool(line.strip())  # what comes between sections stays
         if not hidden:
             kept.append(line.rstrip())
     return "\n".join(kept)

@@ -143,9 +143,18 @@ class Run:
         if name not in self.config:
             raise ValueError(f"{self.path / 'config.json'} has no section '{name}'")
         try:
-            return configs.from_dict(cls, self.config[name])
+            return configs.from_dict(cls, self._found_again(self.config[name]) if name == "data" else self.config[name])
         except ValueError as error:
             raise ValueError(f"{self.path / 'config.json'}: section '{name}': {error}") from error
+
+    def _found_again(self, data: Any) -> Any:
+        """Paths of data as they were written, but from where the run was started if they are only there."""
+        began = self.environment().get("folder")
+        if not isinstance(data, dict) or not isinstance(began, str):
+            return data
+        there = {name: os.path.join(began, data[name]) for name in ("path", "nodes") if isinstance(data.get(name), str)}
+        return data | {name: path for name, path in there.items()
+                       if not os.path.exists(os.path.expanduser(data[name])) and os.path.exists(path)}
 
     def update(self, **values: Any) -> None:
         """Write some keys of config.json anew."""
@@ -223,7 +232,7 @@ class Run:
         """Forget what happened after a step, and lines that cannot be read; says how many of those there were."""
         lines = self._lines()
         if self.metrics_file.exists():
-            kept = [line + "\n" for line, event in lines if event is not None and event["step"] <= step]
+            kept = [line + "\n" for line, event in lines if event is not None and not _after(event, step)]
             files.write_text(self.metrics_file, "".join(kept))
         return sum(event is None for _, event in lines)
 
@@ -286,6 +295,7 @@ def environment() -> dict[str, Any]:
         "processor": _processor(),
         "threads": torch.get_num_threads(),
         "command": sys.argv,
+        "folder": os.getcwd(),
     }
 
 
@@ -314,6 +324,11 @@ def check_free(path: files.PathLike) -> None:
         raise NotADirectoryError(f"cannot make the folder {path}: {above} is a file; choose another with --out")
     if not os.access(above, os.W_OK | os.X_OK):
         raise PermissionError(f"cannot make the folder {path}: {above} may not be written to; choose another with --out")
+
+
+def _after(event: dict[str, Any], step: int) -> bool:
+    """Did it happen after a step? A test did, at any step: it is the last that happens, and happens again."""
+    return event["step"] > step or event.get("event") == "test"
 
 
 def _event(line: str) -> dict[str, Any] | None:

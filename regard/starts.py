@@ -96,7 +96,8 @@ def check_same_data(run: Run, about: Mapping[str, Any]) -> None:
     if "corpus" not in run.config:
         return
     then, now = flat(run.config["corpus"]), flat(json.loads(json.dumps(about)))
-    other = [key for key in dict.fromkeys((*then, *now)) if then.get(key) != now.get(key)]
+    # (where it lies may be said otherwise from another folder)
+    other = [key for key in dict.fromkeys((*then, *now)) if key != "path" and then.get(key) != now.get(key)]
     if other:
         told = "; ".join(f"{key} was {shown(then.get(key))} and is now {shown(now.get(key))}" for key in other[:TOLD])
         more = f"; and {len(other) - TOLD} more" if len(other) > TOLD else ""

@@ -26,7 +26,7 @@ from regard.look.live import Live
 from regard.look.plot import curves
 from regard.look.stills import still
 from regard.models.sequences import Encoder
-from regard.recipes.find import Recipe, family, find_recipe, of_run
+from regard.recipes.find import Recipe, family, find_recipe, of_run, with_question
 from regard.run import Run, TrainConfig, check_free, load_model
 from regard.starts import adopt, changed, check_same_data, new_run, started_from
 from regard.symmetry import check as measure
@@ -106,7 +106,7 @@ def train(
     else:
         place = fresh(recipe) if out is None else out
         check_free(place)  # before any work on data
-        asked = find_recipe(recipe, data if path is None else path, model, settings)
+        asked = with_question(find_recipe(recipe, data if path is None else path, model, settings), settings, given)
         old = None if start is None else Run.open(start)
         asked = changed(asked if old is None else started_from(old, recipe, asked, settings), settings)
         origin = None if start is None else os.fspath(start)
@@ -128,7 +128,7 @@ def train(
                 heard(described(job))
         ended = loop.fit(run, job.model, job.task, job.source, asked.train, **how)
     if job.test is not None and ended.reason != "stopped":
-        tested(run, job, watching)
+        tested(run, job, watching, ended.step)
     curves(run)
     write_confusion(run, job)
     write_laws(run)
@@ -143,16 +143,18 @@ def prepared(name: str, recipe: Recipe, reading: Reading) -> Job:
     return work(name).prepared(recipe, reading)
 
 
-def tested(run: Run, job: Job, observers: Sequence[Observer]) -> None:
-    """Measure the split that was kept for the end, with the weights that are published."""
+def tested(run: Run, job: Job, observers: Sequence[Observer], step: int) -> None:
+    """Measure the split that was kept for the end, with the weights that are published, and keep what was found."""
     assert job.test is not None
+    count = job.about.get("test") if job.tested is None else job.tested
     model = load_model(run)
     with torch.no_grad():
         measures = job.task.measure(model, job.test())
     run.update(test=measures)
+    run.append([{"step": step, "event": "test", **measures, "count": count}])
     for observer in observers:
         if (heard := getattr(observer, "tested", None)) is not None:
-            heard(measures)
+            heard(measures, count)
 
 
 def write_confusion(run: Run, job: Job) -> None:

@@ -51,6 +51,11 @@ def test_nodes_from_a_folder_to_answers(tmp_path, capsys):
     folder = files(tmp_path)
     run = trained(folder, tmp_path / "run")
     assert run.config["test"]["accuracy"] > 0.8 and run.config["corpus"]["level"] == "node"
+    test = run.metrics()[-1]
+    assert (test["event"], test["step"], test["count"]) == ("test", 40, run.config["corpus"]["test"])
+    assert test["accuracy"] == run.config["test"]["accuracy"]
+    subtitle = f"accuracy {test['accuracy']:.1%} (test of {test['count']})"
+    assert subtitle in (run.path / "report.html").read_text()
     laws = {law["law"]: law for law in json.loads((run.path / "laws.json").read_text())["laws"]}
     assert laws["relabelling"]["measured"] == "holds" and laws["relabelling"]["declared"] == "equivariant"
     assert main(["predict", str(run.path), str(folder), "--json"]) == 0
@@ -72,7 +77,79 @@ def test_whole_graphs_and_numbers(tmp_path):
     run = trained(files(tmp_path, "numbers"), tmp_path / "numbers-run")
     assert run.config["corpus"]["labels"] is None and run.config["test"]["MAE"] < 0.5
     answers = verbs.predict(run.path, [str(tmp_path / "graph-numbers")])
-    assert 0 < np.mean([each.values["value"] for each in answers[0].each]) < 1.5
+    assert 0 < np.mean([each.values["label"] for each in answers[0].each]) < 1.5
+    assert answers[0].given == str(tmp_path / "graph-numbers")          # the folder, not a file in it
+
+
+def test_what_is_asked_decides_the_defaults(tmp_path, capsys):
+    classes, numbers, whole = files(tmp_path), files(tmp_path, "numbers"), many(tmp_path)
+    found = find_recipe("graphs", str(classes))
+    assert (found.model.layer, found.model.dropout, found.train.weight_decay) == ("gcn", 0.6, 0.5)
+    for data in (numbers, whole):
+        other = find_recipe("graphs", str(data))
+        assert (other.model.layer, other.model.dropout, other.train.weight_decay) == ("conv", 0.0, 0.01)
+    assert find_recipe("graphs", str(classes), "graphtransformer").model.dropout > 0.2
+    assert find_recipe("graphs", str(numbers), "graphtransformer").model.dropout == 0
+    given = SimpleNamespace(edge_index=torch.zeros(2, 0), x=torch.randn(4, 2), y=torch.randn(4))
+    assert find_recipe("graphs", given).model.layer == "conv"
+    assert find_recipe("graphs", str(tmp_path / "gone")).model.layer == "gcn"
+    assert main(["train", "graphs", "--data", str(numbers), "--help"]) == 0
+    shown = capsys.readouterr().out
+    assert "(default: conv)" in shown and shown.startswith("usage: ") and "\n\n train options" in shown.replace("─", "-")
+    assert shown.splitlines()[2].startswith("Graphs: nodes, edges or whole graphs")
+
+
+def test_options_that_say_what_is_asked_decide_the_defaults(tmp_path, capsys):
+    folder = files(tmp_path)
+    rows = (folder / "nodes.csv").read_text().replace("id,a,b,label", "id,a,income,label")
+    (folder / "nodes.csv").write_text(rows)
+    words = ["train", "graphs", "--data", str(folder), "--data.label", "income", "--train.steps", "2", "--out"]
+    (folder / "nodes.csv").write_text(rows.replace(",even", ",0").replace(",odd", ",1"))    # another column of numbers
+    assert main([*words, str(tmp_path / "asked")]) == 0
+    config = Run.open(tmp_path / "asked").config
+    assert config["data"]["label"] == "income" and config["corpus"]["labels"] is None
+    assert (config["model"]["layer"], config["model"]["dropout"]) == ("conv", 0.0)
+    assert main([*words, str(tmp_path / "set"), "--model.layer", "gcn", "--model.dropout", "0.5"]) == 0
+    assert (Run.open(tmp_path / "set").config["model"]["layer"], Run.open(tmp_path / "set").config["model"]["dropout"]) == (
+        "gcn", 0.5)
+    (answer,) = verbs.predict(tmp_path / "asked", [str(folder)])
+    assert set(answer.each[0].values) == {"income"}
+
+
+def test_graphs_without_useful_features_are_told_apart_by_degrees(tmp_path):
+    run = trained(many(tmp_path), tmp_path / "none")
+    assert run.config["corpus"]["scaling"]["of"] == "degree" and run.config["test"]["accuracy"] == 1.0
+    notes = [event["text"] for event in run.metrics() if event["event"] == "note"]
+    assert notes[0].startswith("nodes have no numbers of their own, so they get the number of its neighbours")
+    for path in (tmp_path / "many").rglob("*.csv"):
+        count = 1 + max(int(end) for line in path.read_text().split() for end in line.split(","))
+        path.with_name(f"{path.stem}.nodes.csv").write_text("id,one\n" + "".join(f"{i},1\n" for i in range(count)))
+    run = trained(tmp_path / "many", tmp_path / "constant")
+    assert run.config["corpus"]["scaling"]["of"] == "both" and run.config["corpus"]["features"] == 1 + 18
+    assert run.config["test"]["accuracy"] == 1.0
+    answers = verbs.predict(run.path, [str(tmp_path / "many")])
+    assert sum(next(iter(each.labels)) in each.given for each in answers) == 24
+
+
+def test_a_table_of_nodes_elsewhere_is_used_again(tmp_path, monkeypatch):
+    folder = files(tmp_path)
+    (folder / "nodes.csv").rename(tmp_path / "people.csv")
+    (folder / "edges.csv").rename(tmp_path / "net.csv")
+    monkeypatch.chdir(tmp_path)
+    run = trained("net.csv", "run", steps=2, options={"data.nodes": "people.csv"})
+    assert work("graphs").then(run) == "regard predict run net.csv"
+    folder.rmdir()
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    assert len(verbs.predict(tmp_path / "run", [str(tmp_path / "net.csv")])[0].each) == N
+    (tmp_path / "net2.csv").write_text((tmp_path / "net.csv").read_text())
+    with pytest.raises(ValueError, match="net2.csv has no features of nodes, and the model learned from some; give them in "
+                                         "net2.nodes.csv beside it") as error:
+        verbs.predict(tmp_path / "run", [str(tmp_path / "net2.csv")])
+    assert "--data" not in str(error.value)
+    (tmp_path / "net2.nodes.csv").write_text((tmp_path / "people.csv").read_text())
+    assert len(verbs.predict(tmp_path / "run", [str(tmp_path / "net2.csv")])[0].each) == N
+    assert verbs.train("graphs", out=tmp_path / "run", resume=True, observers=[]).config["data"]["path"] == "net.csv"
 
 
 def test_a_transformer_of_an_object_goes_on_after_a_stop(tmp_path):

@@ -67,7 +67,7 @@ class Heard(Observer):
     def noted(self, text):
         self.notes.append(text)
 
-    def tested(self, measures):
+    def tested(self, measures, count):
         self.test = measures
 
 
@@ -112,6 +112,8 @@ def test_it_learns_and_the_command_line_says_so(pictures, capsys, everything):
 def test_digits_have_a_test_split_that_is_looked_at_once(monkeypatch):
     run, heard = trained(None, steps=2)
     assert set(heard.test) == {"loss", "accuracy"} and run.config["test"] == heard.test
+    assert [event for event in run.metrics() if event["event"] == "test"] == [
+        {"step": 2, "event": "test", **heard.test, "count": 359}]
     assert run.config["corpus"]["test"] == 359 and run.config["corpus"]["train"] + run.config["corpus"]["validation"] == 1438
 
 

@@ -55,8 +55,9 @@ def test_the_environment_is_told_and_no_secrets(run, monkeypatch):
     monkeypatch.setenv("TOKEN", "hush")
     monkeypatch.setattr(sys, "argv", ["regard", "train", "text"])
     found = environment()
-    assert set(found) == {"regard", "python", "torch", "platform", "processor", "threads", "command"}
-    assert found["command"] == ["regard", "train", "text"] and found["torch"] == torch.__version__
+    assert set(found) == {"regard", "python", "torch", "platform", "processor", "threads", "command", "folder"}
+    assert found["command"] == ["regard", "train", "text"] and found["folder"] == os.getcwd()
+    assert found["torch"] == torch.__version__
     assert "hush" not in json.dumps(found)
     assert set(run.environment()) == set(found)
 
@@ -145,6 +146,8 @@ def test_metrics_are_exact_and_cut(run):
     assert run.cut(3) == 0
     assert run.metrics() == events[:3]
     assert run.metrics_file.read_text().endswith("}\n")
+    run.append([{"step": 3, "event": "test", "loss": 1.0}])             # comes after the last step, and again after a resume
+    assert run.cut(3) == 0 and run.metrics() == events[:3]
 
 
 @pytest.mark.parametrize("line", ["\0\0\0", "7", '{"loss": 1}', '{"step": "x"}'])

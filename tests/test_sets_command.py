@@ -10,6 +10,7 @@ import torch
 
 from regard import cli, verbs
 from regard.data import sets as data
+from regard.jobs.job import work
 from regard.recipes.find import find_recipe
 from regard.recipes.sets import KINDS
 from regard.run import Run, load_model
@@ -70,7 +71,7 @@ def test_a_run_ends_with_the_measure_the_laws_and_the_report(everything, capsys)
     words = ["sets", "--out", "run", "--train.steps", "4", "--train.batch", "4", "--data.points", "24", "--model.hidden", "16"]
     assert cli.COMMANDS["train"].run(words) == 0
     told = capsys.readouterr().out
-    assert "accuracy" in told and "next: regard predict run cloud.npy" in told
+    assert "accuracy" in told and "laws that hold: permutation, " in told and told.endswith("next: regard look run\n")
     run = Run.open("run")
     assert run.config["kind"] == "pointnet" and all((run.path / name).exists() for name in ("report.html", "confusion.png"))
     laws = json.loads((run.path / "laws.json").read_text())
@@ -103,6 +104,18 @@ def test_a_run_that_stopped_goes_on_to_the_same_losses():
     assert len(losses(Run.open("half"))) == 3
     again = verbs.train("sets", out="half", resume=True, observers=QUIET)
     assert len(losses(whole)) == 6 and losses(whole) == losses(again)
+
+
+def test_a_command_that_was_stopped_says_so_to_a_script(monkeypatch, capsys):
+    class Stops(Observer):
+        def stepped(self, step, loss, tokens, seconds):
+            signal.raise_signal(signal.SIGINT)
+
+    words = ["sets", "--data", "sum", "--train.steps", "3", "--train.batch", "4", "--model.hidden", "16", "--out"]
+    assert cli.COMMANDS["train"].run([*words, "whole"]) == 0
+    monkeypatch.setattr("regard.training.progress.watch", Stops)
+    assert cli.COMMANDS["train"].run([*words, "half"]) == 130
+    assert len(losses(Run.open("half"))) == 1
 
 
 def losses(run):
@@ -143,6 +156,17 @@ def test_each_point_gets_an_answer(tmp_path, capsys):
         trained("other", data=str(tmp_path / "t.csv"), model="mlp")
 
 
+def test_a_target_of_each_thing_that_depends_on_its_set_is_learned_by_default(tmp_path):
+    random = np.random.default_rng(0)
+    lines = ["set,x,target"]
+    for i in range(60):
+        x = random.normal(3 * random.normal(), 1, random.integers(2, 9))
+        lines += [f"{i},{each:.4f},{'high' if each > x.mean() else 'low'}" for each in x]
+    (tmp_path / "t.csv").write_text("\n".join(lines) + "\n")
+    run = trained(data="t.csv", steps=60, model__hidden=32, train__batch=32)
+    assert [event for event in run.metrics() if "accuracy" in event][-1]["accuracy"] > 0.9     # alone: 0.7 at most
+
+
 def test_clusters_are_told_with_their_shares(tmp_path):
     run = trained(data__task="clusters", model="settransformer", data__points=20)
     np.save(tmp_path / "points.npy", np.random.default_rng(0).normal(size=(30, 2)))
@@ -166,6 +190,40 @@ def test_what_is_looked_at_is_read_as_it_was_learned(clouds, baskets):
     assert basket.cloud.columns == ("price", "amount") and basket.answers is None
     Path(baskets).unlink()
     assert open_target(table.path).reader.read().inputs["x"].shape[-1] == 2         # something to look at all the same
+
+
+def test_a_folder_stands_for_the_clouds_in_it_and_what_is_next_can_be_typed(clouds, baskets):
+    run = trained(data=clouds, steps=1)
+    answers = verbs.predict(run.path, [clouds])
+    assert len(answers) == 24 and answers[0].given == f"{clouds}/ball/0.npy"
+    assert work("sets").then(run) == f"regard predict run {clouds}/ball/0.npy"
+    table = trained("table", data=baskets, steps=1, **BASKET)
+    assert work("sets").then(table) == f"regard predict table {baskets}"
+    with pytest.raises(FileNotFoundError, match="clouds is a folder; give files of sets such as the model learned from"):
+        verbs.predict(table.path, [clouds])
+
+
+def test_what_is_said_of_a_table_to_predict_can_be_done(baskets, tmp_path):
+    run = trained(data=baskets, steps=1, **BASKET)
+    more = tmp_path / "more.csv"
+    for text, words in (("basket,price\n1,2\n", "no column 'amount', it has: basket, price; the model learned from basket, "
+                         "price, amount, so call them that"),
+                        ("basket,price,amount\n1,2,x\n", "has 'x' in column 'amount', where a number should be; fill it in")):
+        more.write_text(text)
+        with pytest.raises(ValueError, match=words) as error:
+            verbs.predict(run.path, [str(more)])
+        assert "--data" not in str(error.value)
+
+
+def test_a_run_finds_its_data_from_another_folder(baskets, tmp_path, monkeypatch):
+    run = trained(data="baskets.csv", steps=2, **BASKET)
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    again = verbs.train("sets", out=tmp_path / "run", resume=True, observers=QUIET)
+    assert again.config["data"]["path"] == "baskets.csv" and len(losses(again)) == 2
+    assert open_target(tmp_path / "run").reader.read().notes == ()
+    monkeypatch.chdir(tmp_path)
+    assert work("sets").then(run).endswith("baskets.csv")
 
 
 @pytest.mark.parametrize("name, content, words", [

@@ -161,13 +161,13 @@ def listed(parts: Sequence[Path]) -> str:
 def of_table(place: Path, picture: str, label: str) -> Album:
     """A path and a label in each row; paths count from where the table is. A column 'split' may say train, validation, test."""
     table = read_table(str(place))
-    paths = [os.path.normpath(place.parent / each) for each in table.texts(picture, "--data.picture")]
-    labels = table.texts(label, "--data.label")
+    paths = [os.path.normpath(place.parent / each) for each in table.texts(picture, "say which one with --data.picture")]
+    labels = table.texts(label, "say which one with --data.label")
     if not paths:
         raise ValueError(f"{place} has no rows; give a path and a label in each")
     splits = np.zeros(len(paths), dtype=np.uint8)
     if "split" in table.names:
-        for row, (said, line) in enumerate(zip(table.texts("split", "split"), table.lines, strict=True)):
+        for row, (said, line) in enumerate(zip(table.texts("split", ""), table.lines, strict=True)):
             if said.lower() not in SPLITS:
                 raise ValueError(f"line {line} of {place} has '{said}' as its split; it is train, validation or test")
             splits[row] = SPLITS[said.lower()]

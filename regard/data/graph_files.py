@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import numpy as np
 from regard import files
 from regard.data.columns import Array, Columns, read_columns
 from regard.data.graph_parts import SPLITS, Parts, Rows, check_edges, check_finite, one, side_by_side
+from regard.data.graph_targets import has_fraction
 
 ENDS = (("source", "target"), ("from", "to"), ("src", "dst"), ("u", "v"), ("node1", "node2"))
 IDS = ("id", "node", "name")
@@ -34,12 +36,20 @@ def read_graphs(path: str, *, nodes: str | None = None, label: str = "label") ->
     if where.is_dir():
         return of_folder(where, nodes, label)
     if not where.exists():
-        raise ValueError(f"there is no file or folder {path}; --data takes {KNOWN}")
+        raise ValueError(f"there is no file or folder {path}; give {KNOWN}")
     if where.suffix == ".npz":
         return of_arrays(files.read_arrays(path), path)
     if where.suffix.lower() not in (".csv", ".tsv", ".txt", ".edges"):
-        raise ValueError(f"--data takes {KNOWN}; got {path}")
+        raise ValueError(f"{path} is no graph; give {KNOWN}")
     return of_edge_list(path, nodes or beside(where), label)
+
+
+def stamp(path: str, nodes: str | None) -> tuple[tuple[str, int, int], ...]:
+    """Which files a path stands for, their sizes and when they were written: if it is the same, so is what is read."""
+    where = Path(path)
+    found = sorted(where.rglob("*")) if where.is_dir() else [where, *map(Path, filter(None, [beside(where)]))]
+    stats = [(str(file), file.stat()) for file in (*found, *([Path(nodes)] if nodes else [])) if file.is_file()]
+    return tuple((name, stat.st_size, stat.st_mtime_ns) for name, stat in stats)
 
 
 def beside(file: Path) -> str | None:
@@ -88,6 +98,10 @@ def numbered(texts: Sequence[Sequence[str]], table: Columns) -> tuple[Array, lis
     for side in texts:
         if "" in side:
             raise ValueError(f"line {table.lines[side.index('')]} of {table.path} has an empty end; an edge needs two nodes")
+    for side in texts:
+        if (number := next((i for i, text in enumerate(side) if has_fraction(text)), None)) is not None:
+            raise ValueError(f"line {table.lines[number]} of {table.path} has {side[number]}, which is neither the number nor "
+                             "the name of a node; if these are points, they make a set: regard train sets")
     names = sorted(set(every))
     place = {name: i for i, name in enumerate(names)}
     return np.array([[place[text] for text in side] for side in texts], dtype=np.int64).reshape(2, -1), names
@@ -229,7 +243,8 @@ def of_folder(folder: Path, nodes: str | None, label: str) -> Parts:
     edges = next((folder / name for name in ("edges.csv", "edges.tsv", "edges.txt") if (folder / name).exists()), None)
     if edges is not None:
         table = next((folder / name for name in ("nodes.csv", "nodes.tsv", "nodes.npz") if (folder / name).exists()), None)
-        return of_edge_list(str(edges), nodes or (None if table is None else str(table)), label)
+        parts = of_edge_list(str(edges), nodes or (None if table is None else str(table)), label)
+        return replace(parts, what=str(folder))
     indicators = sorted(folder.glob("*_graph_indicator.txt"))
     if indicators:
         return of_tu(folder, indicators[0].name.removesuffix("_graph_indicator.txt"))
@@ -241,7 +256,7 @@ def of_edge_lists(folder: Path, label: str) -> Parts:
     found = [file for file in sorted(folder.rglob("*")) if file.suffix.lower() in (".csv", ".tsv", ".txt", ".edges")]
     found = [f for f in found if f.name not in ("labels.csv", "README.txt") and not f.stem.endswith(".nodes")]
     if not found:
-        raise ValueError(f"{folder} holds no edge lists; --data takes {KNOWN}")
+        raise ValueError(f"{folder} holds no edge lists; give {KNOWN}")
     graphs = [of_edge_list(str(file), beside(file), label) for file in found]
     names = [str(file.relative_to(folder).with_suffix("")) for file in found]
     labels = labels_of(folder, names, label)
@@ -291,7 +306,13 @@ def of_tu(folder: Path, name: str) -> Parts:
     labels = table("graph_labels") or table("graph_attributes")
     graphs = max(int(graph_of.max(initial=-1)) + 1, 0 if labels is None else len(labels))
     x = np.concatenate(features, 1) if features else None
-    return apart(str(folder), edges, graph_of, x, None if labels is None else labels.texts(0), {}, graphs)
+    parts = apart(str(folder), edges, graph_of, x, None if labels is None else labels.texts(0), {}, graphs)
+    return replace(parts, names=counted(parts.nodes), graph_names=counted(parts.graphs))
+
+
+def counted(count: int) -> list[str]:
+    """Names of what is counted from 1, as this format does."""
+    return [str(number) for number in range(1, count + 1)]
 
 
 def whole_column(table: Columns, column: int) -> Array:

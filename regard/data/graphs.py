@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -12,10 +13,10 @@ import torch
 from torch import Tensor
 
 from regard.data.batch import IGNORE, Batch, Epochs, Source
-from regard.data.graph_files import read_graphs
+from regard.data.graph_files import read_graphs, stamp
 from regard.data.graph_objects import of_object
 from regard.data.graph_parts import SPLITS, Array, Parts, Rows, symmetric
-from regard.data.labelled import sort_labels
+from regard.data.graph_targets import Target, is_known, kind_of, targets
 from regard.data.pieces import Note
 from regard.data.small_graphs import digits
 from regard.data.splits import drawn
@@ -25,8 +26,7 @@ MOST_DEGREE = 15  # degrees that have a feature of their own
 
 
 Level = Literal["auto", "node", "edge", "graph"]
-Target = Literal["auto", "classes", "numbers"]
-Features = Literal["given", "degree"]
+Features = Literal["auto", "given", "degree", "both"]
 Scale = Literal["auto", "none", "rows", "columns"]
 
 
@@ -40,7 +40,7 @@ class GraphsConfig:
     level: Level = "auto"               # who is asked about; auto: whoever has labels
     target: Target = "auto"             # what labels are; auto: numbers if some have a fraction
     directed: bool = False              # edges lead one way only; otherwise each is made to lead both ways
-    features: Features = "given"        # degree: only what edges tell, for nodes without numbers of their own
+    features: Features = "auto"         # numbers of nodes: given, their degree, or both; auto: given, but both for graphs
     scale: Scale = "auto"               # rows sum to 1 (words), or columns with mean 0 and deviation 1
     train: int | None = None            # of each class, how many are learned from; None: all that are not held out
     validation: float = 0.1             # share of each class to look at now and then, where no split is given
@@ -67,13 +67,33 @@ def prepare_graphs(config: GraphsConfig, *, seed: int, given: Any = None, note: 
 
 
 def read_parts(config: GraphsConfig) -> Parts:
-    return digits() if config.path is None else read_graphs(config.path, nodes=config.nodes, label=config.label)
+    if config.path is None:
+        return digits()
+    return _read(config.path, config.nodes, config.label, stamp(config.path, config.nodes))
+
+
+@lru_cache(maxsize=1)  # what is asked of a graph decides the defaults that it is then learned with: it is read once for both
+def _read(path: str, nodes: str | None, label: str, _: Any) -> Parts:
+    return read_graphs(path, nodes=nodes, label=label)
+
+
+def question(config: GraphsConfig, given: Any = None) -> tuple[str, str]:
+    """Who is asked about (node, edge, graph), and for what (classes, numbers); if it cannot be told, classes of nodes."""
+    try:
+        parts = of_object(given) if given is not None else read_parts(config)
+        level = level_of(parts, config)
+    except (ValueError, OSError):  # what is wrong is said when it is read to learn from it
+        return "node", "classes"
+    labels = labels_at(parts, level)
+    known = [] if labels is None else [label for label in labels if is_known(label)]
+    return level, kind_of(known, config.target)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Scaling:
-    """How features were brought to one size, so that later ones are brought to the same."""
+    """Which features nodes have, and how they were brought to one size, so that later ones are brought to the same."""
 
+    of: Literal["given", "degree", "both"] | None = None  # None: as the options say, in runs that are older than this
     how: str
     mean: list[float] | None = None
     deviation: list[float] | None = None
@@ -115,17 +135,17 @@ class Graphs:
 def made(parts: Parts, config: GraphsConfig, seed: int) -> Graphs:
     """What was read, as it is learned from."""
     level = level_of(parts, config)
-    labels = {"node": parts.node_labels, "edge": parts.edge_labels, "graph": parts.graph_labels}[level]
+    labels = labels_at(parts, level)
     if labels is None:
         raise ValueError(f"{parts.what} has no labels of {level}s to learn from; give a column '{config.label}', or another "
                          "--data.label or --data.level")
     edges, edge_starts = both_ways(parts, config)
-    classes, numbers, target = targets(list(labels), config, parts.what)
+    classes, numbers, target = targets(list(labels), config.target, parts.what)
     split = parts.split or split_of(parts, level, classes, target, config, seed)
     split = checked(split, target, parts.what)
     learned = target[split["train"]]
     size = (0.0, 1.0) if numbers is None else (float(learned.mean()), float(learned.std()) or 1.0)
-    x, scaling = features(parts, edges, config)
+    x, scaling = features(parts, edges, config, level=level)
     final = torch.as_tensor(target) if numbers is None else torch.as_tensor((target - size[0]) / size[1]).float()
     return Graphs(parts=parts, x=x, edges=edges, edge_starts=edge_starts, level=level, target=final, labels=classes, size=size,
                   split=split, scaling=scaling)
@@ -142,46 +162,11 @@ def level_of(parts: Parts, config: GraphsConfig) -> str:
     return found[0] if found else "node"
 
 
-# ── targets ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+def labels_at(parts: Parts, level: str) -> Any:
+    return {"node": parts.node_labels, "edge": parts.edge_labels, "graph": parts.graph_labels}[level]
 
 
-def targets(labels: list[Any], config: GraphsConfig, what: str) -> tuple[tuple[str, ...] | None, Array | None, Array]:
-    """Names of classes or None, numbers or None, and the target of each: a class (IGNORE: unknown), or a number (NaN)."""
-    known = [not (label is None or label == "" or (isinstance(label, float | np.floating) and math.isnan(label)) or
-                  (isinstance(label, int | np.integer) and label == -1)) for label in labels]
-    if not any(known):
-        raise ValueError(f"no label of {what} is known; give some to learn from")
-    some = [label for label, there in zip(labels, known, strict=True) if there]
-    kind = config.target
-    if kind == "auto":
-        kind = "numbers" if any(map(has_fraction, some)) and all(map(is_number, some)) else "classes"
-    if kind == "numbers":
-        if not all(map(is_number, some)):
-            odd = next(label for label in some if not is_number(label))
-            raise ValueError(f"{what} has the label '{odd}', which is no number; use --data.target classes")
-        found = np.array([float(label) if there else math.nan for label, there in zip(labels, known, strict=True)])
-        return None, found, found
-    names = sort_labels(text_of(label) for label in some)
-    if len(names) < 2:
-        raise ValueError(f"{what} has only the label '{names[0]}'; there must be two to tell apart")
-    place = {name: i for i, name in enumerate(names)}
-    classes = np.array([place[text_of(label)] if there else IGNORE for label, there in zip(labels, known, strict=True)])
-    return names, None, classes.astype(np.int64)
-
-
-def text_of(label: Any) -> str:
-    return str(int(label)) if isinstance(label, float | np.floating) and float(label).is_integer() else str(label).strip()
-
-
-def is_number(label: Any) -> bool:
-    try:
-        return math.isfinite(float(label))
-    except (TypeError, ValueError):
-        return False
-
-
-def has_fraction(label: Any) -> bool:
-    return is_number(label) and not float(label).is_integer()
+# ── splits ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def split_of(
@@ -223,36 +208,60 @@ def checked(split: dict[str, Array], target: Array, what: str) -> dict[str, Arra
 # ── features ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def features(parts: Parts, edges: Array, config: GraphsConfig, known: Scaling | None = None) -> tuple[Tensor, Scaling]:
-    """The features of nodes as a tensor, sparse if they are mostly zero, brought to one size."""
-    x = parts.x
-    if config.features == "degree":
-        x = degrees(edges, parts.nodes)
+def features(
+    parts: Parts, edges: Array, config: GraphsConfig, *, level: str = "node", known: Scaling | None = None
+) -> tuple[Tensor, Scaling]:
+    """The features of nodes as a tensor, sparse if they are mostly zero, brought to one size; `known` is that of a run."""
+    of = whose(parts, config, level) if known is None or known.of is None else known.of
+    x = degrees(edges, parts.nodes) if of == "degree" else parts.x
     if x is None or (isinstance(x, np.ndarray) and not x.shape[1]):
-        raise ValueError(f"{parts.what} has no features of nodes; give columns of numbers, or use --data.features degree")
-    if isinstance(x, np.ndarray) and x.shape[1] >= WIDE and np.count_nonzero(x) < SPARSE_BELOW * x.size:
+        where = Path(parts.what)
+        beside = "in nodes.csv in it" if where.is_dir() else f"in {where.stem}.nodes.csv beside it"
+        if known is not None:
+            raise ValueError(f"{parts.what} has no features of nodes, and the model learned from some; give them {beside}")
+        raise ValueError(f"{parts.what} has no features of nodes; give columns of numbers ({beside}, or with --data.nodes), or "
+                         "use --data.features degree")
+    if of == "given" and isinstance(x, np.ndarray) and (known is None or known.mean is None) and is_thin(x):
         x = to_rows(x)
     sparse, width = (True, x.width) if isinstance(x, Rows) else (False, x.shape[1])
     if known is not None and known.mean is not None and len(known.mean) != width:  # numpy would stretch one column over all
         raise ValueError(f"{parts.what} has {width} numbers a node, but the model learned from {len(known.mean)}")
     how = config.scale if known is None else known.how
     if how == "auto":
-        how = "none" if config.features == "degree" else "rows" if sparse else "columns"
+        how = "none" if of == "degree" else "rows" if sparse else "columns"
     if isinstance(x, Rows):
+        if of == "both":
+            raise ValueError(f"the features of {parts.what} are sparse, so degrees cannot stand beside them; use "
+                             "--data.features given or degree")
         if how == "columns":
             raise ValueError(f"the features of {parts.what} are mostly zero, and columns with mean 0 would not be; "
                              "use --data.scale rows or none")
-        return sparse_tensor(x, how == "rows"), Scaling(how=how)
+        return sparse_tensor(x, how == "rows"), Scaling(of="given", how=how)
     if how == "rows":
         total = np.abs(x).sum(1, keepdims=True)
         x = x / np.where(total > 0, total, 1)
-    scaling = Scaling(how=how) if known is None else known
+    scaling = Scaling(of=of, how=how) if known is None else known
     if how == "columns":
         if known is None:
             mean, deviation = (x.mean(0), x.std(0)) if len(x) else (np.zeros(x.shape[1]), np.ones(x.shape[1]))
-            scaling = Scaling(how=how, mean=mean.tolist(), deviation=np.where(deviation > 0, deviation, 1).tolist())
+            scaling = Scaling(of=of, how=how, mean=mean.tolist(), deviation=np.where(deviation > 0, deviation, 1).tolist())
         x = (x - np.array(scaling.mean, dtype=np.float32)) / np.array(scaling.deviation, dtype=np.float32)
+    if of == "both":
+        x = np.concatenate([x, degrees(edges, parts.nodes)], 1)
     return torch.from_numpy(np.ascontiguousarray(x, dtype=np.float32)), scaling
+
+
+def is_thin(x: Array) -> bool:
+    return bool(x.shape[1] >= WIDE and np.count_nonzero(x) < SPARSE_BELOW * x.size)
+
+
+def whose(parts: Parts, config: GraphsConfig, level: str) -> Literal["given", "degree", "both"]:
+    """Which features nodes have. Means over neighbours and over nodes cannot count: of whole graphs degrees tell much."""
+    if config.features != "auto":
+        return config.features
+    if level != "graph" or isinstance(parts.x, Rows):
+        return "given"
+    return "degree" if parts.x is None or not parts.x.shape[1] else "both"
 
 
 def degrees(edges: Array, nodes: int) -> Array:

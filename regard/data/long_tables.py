@@ -17,7 +17,7 @@ import numpy as np
 from regard.data.batch import Ids
 from regard.data.tables import read_table
 
-OPTIONS = "--data.id, --data.target and --data.columns"
+OPTIONS = "say which one with --data.id, --data.target and --data.columns"
 
 
 class LongTable(NamedTuple):
@@ -42,26 +42,29 @@ def read_long(
     _, names, rows, lines = table
     if not rows:
         raise ValueError(f"{path} has no rows; give one for each thing of each set")
-    for name in (identity, *([target] if target is not None else []), *(columns or ())):
-        table.place(name, OPTIONS)
+    wanted = [identity, *([target] if target is not None else []), *(columns or ())]
+    advice = OPTIONS if target is not None else f"the model learned from {', '.join(wanted)}, so call them that"
+    for name in wanted:
+        table.place(name, advice)
     used = tuple(columns) if columns is not None else tuple(name for name in names if name not in (identity, target))
     if not used:
         raise ValueError(f"{path} has no column with numbers besides '{identity}' and '{target}'; give one at least")
     places = [names.index(name) for name in used]
-    points = _numbers(rows, lines, places, names, path)
-    own = table.texts(identity, OPTIONS)
+    repair = "fill it in, or take the line out" if columns else "name the columns that hold numbers with --data.columns"
+    points = _numbers(rows, lines, places, names, path, repair)
+    own = table.texts(identity, advice)
     number: dict[str, int] = {}
     which = np.array([number.setdefault(name, len(number)) for name in own])
     order = np.argsort(which, kind="stable")
     starts = np.concatenate(([0], np.cumsum(np.bincount(which))))
     asked = None
     if target is not None:
-        texts = table.texts(target, OPTIONS)
+        texts = table.texts(target, advice)
         asked = tuple(texts[i] for i in order)
     return LongTable(used, tuple(number), points[order], starts, asked, np.array(lines)[order])
 
 
-def _numbers(rows: list[list[Any]], lines: list[int], places: list[int], names: list[str], path: str) -> Ids:
+def _numbers(rows: list[list[Any]], lines: list[int], places: list[int], names: list[str], path: str, advice: str) -> Ids:
     """All at once; only when that fails, one by one to find the line that is wrong."""
     try:
         found = np.array([[row[place] for place in places] for row in rows]).astype(np.float64)
@@ -77,7 +80,7 @@ def _numbers(rows: list[list[Any]], lines: list[int], places: list[int], names: 
             except (ValueError, TypeError):
                 said = "nothing" if value is None or not str(value).strip() else repr(value)
                 raise ValueError(f"line {line} of {path} has {said} in column '{names[place]}', where a number should be; "
-                                 "name the columns that hold numbers with --data.columns") from None
+                                 f"{advice}") from None
             if not good:
                 raise ValueError(f"line {line} of {path} has {value} in column '{names[place]}', which is no number; "
                                  "take the line out, or fill it in")

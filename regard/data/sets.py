@@ -129,6 +129,11 @@ class SetsCorpus:
     def endless(self) -> bool:
         return self.config.path is None and self.config.sets is None
 
+    @property
+    def usual(self) -> int:
+        """Things of a set, on average, as many as are read at once."""
+        return max(1, round(float(np.minimum(np.diff(self.starts), self.form.size).mean())))
+
     def describe(self) -> dict[str, Any]:
         """What it is, in figures, for people and for JSON."""
         sizes = np.diff(self.starts)
@@ -271,10 +276,19 @@ def _of_clouds(config: SetsConfig, seed: int, note: Note) -> SetsCorpus:
 
 
 def sets_in(path: str, config: SetsConfig, form: SetsForm) -> Iterator[tuple[str, Ids]]:
-    """The sets of a file and what they are called: those of a table if the model learned from one, else the cloud in it."""
+    """The sets of a file and what they are called: those of a table if the model learned from one, else the cloud in it.
+
+    A folder stands for all clouds in it.
+    """
+    tables = config.path is not None and not form.fitted
+    if os.path.isdir(path) and not tables:
+        for file in find_clouds(path):
+            yield from sets_in(file.path, config, form)
+        return
     if not os.path.isfile(path):
-        raise FileNotFoundError(f"there is no file {path}; give files of sets such as the model learned from")
-    if config.path is not None and not form.fitted:
+        what = f"{path} is a folder" if os.path.isdir(path) else f"there is no file {path}"
+        raise FileNotFoundError(f"{what}; give files of sets such as the model learned from")
+    if tables:
         table = read_long(path, config.id, None, form.features)
         for number, name in enumerate(table.sets):
             yield f"{path}: {name}", table.points[table.starts[number] : table.starts[number + 1]]

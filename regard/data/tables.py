@@ -20,18 +20,17 @@ class Table(NamedTuple):
     rows: list[list[Any]]
     lines: list[int]  # of each row
 
-    def place(self, name: str, options: str) -> int:
-        """Which column has this name. `options`: what says it otherwise."""
+    def place(self, name: str, advice: str) -> int:
+        """Which column has this name. `advice`: what to do if there is none."""
         if name not in self.names:
             near = nearest(name, self.names)
             hint = f" (is it '{near}'?)" if near else ""
-            raise ValueError(f"{self.path} has no column '{name}', it has: {', '.join(self.names)}; "
-                             f"say which one with {options}{hint}")
+            raise ValueError(f"{self.path} has no column '{name}', it has: {', '.join(self.names)}; {advice}{hint}")
         return self.names.index(name)
 
-    def texts(self, name: str, options: str) -> list[str]:
+    def texts(self, name: str, advice: str) -> list[str]:
         """One column, in which every row must hold something."""
-        place = self.place(name, options)
+        place = self.place(name, advice)
         return [self._text(row[place], line, name) for row, line in zip(self.rows, self.lines, strict=True)]
 
     def _text(self, value: Any, line: int, column: str) -> str:

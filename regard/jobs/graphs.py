@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -13,7 +15,7 @@ from regard import names
 from regard.data.batch import Batch, generator
 from regard.data.graph_parts import Array, Parts
 from regard.data.graphs import Graphs, GraphsConfig, Scaling, both_ways, features, prepare_graphs, read_parts
-from regard.data.neighbours import MappedGraph, SampledSource, looks_mapped
+from regard.data.neighbours import MOST, MappedGraph, SampledSource, looks_mapped
 from regard.jobs.job import Answer, Job, Reading
 from regard.models.graph_transformer import GraphTransformerConfig
 from regard.recipes.graphs import KINDS
@@ -42,13 +44,25 @@ def prepared(recipe: Any, reading: Reading) -> Job:
     else:
         graphs = prepare_graphs(config, seed=seed, given=reading.given, note=reading.note)
         source = graphs.source(batch, seed)
-    about = graphs.describe()
+    about = graphs.describe() | ({"label": config.label} if graphs.labels is None else {})
+    count = len(graphs.split["test"])
     found = {"features": about["features"], "outputs": graphs.outputs, "level": graphs.level}
     kind = next(name for name, cls in KINDS.items() if cls is type(recipe))
     model = names.find("models", kind)(replace(recipe.model, ordered=config.directed, **found))
     task: Task = Classify() if graphs.labels is not None else RegressKnown((graphs.size[1],))
-    test = (lambda: source.of("test")) if len(graphs.split["test"]) else None
-    return Job(kind=kind, model=model, task=task, source=source, about=about, test=test, unit="nodes")
+    test = (lambda: source.of("test")) if count else None
+    tested = min(count, MOST["test"]) if isinstance(graphs, MappedGraph) else count
+    notes = notes_on(config, about["scaling"].get("of"))
+    made: dict[str, Any] = {"kind": kind, "model": model, "task": task, "source": source}
+    return Job(**made, about=about, test=test, tested=tested, unit="nodes", notes=notes)
+
+
+def notes_on(config: GraphsConfig, of: str | None) -> tuple[str, ...]:
+    """What nodes were given that they did not have."""
+    if config.features != "auto" or of not in ("degree", "both"):
+        return ()
+    own = "nodes have no numbers of their own, so they get" if of == "degree" else "beside the numbers of a node stands"
+    return (f"{own} the number of its neighbours, which tells graphs apart; --data.features given leaves it out",)
 
 
 def opened(config: GraphsConfig, path: str, seed: int) -> MappedGraph:
@@ -77,14 +91,15 @@ def predict(run: Run, given: Sequence[str]) -> list[Answer]:
         if looks_mapped(path):
             answers.append(of_large(model, opened(config, path, 0), about))
             continue
-        parts = read_parts(replace(config, path=path, nodes=config.nodes if path == config.path else None))
+        same = config.path is not None and os.path.realpath(path) == os.path.realpath(config.path)
+        parts = read_parts(replace(config, path=path, nodes=config.nodes if same else None))
         answers += of_parts(model, parts, config, about)
     return answers
 
 
 def of_parts(model: Any, parts: Parts, config: GraphsConfig, about: dict[str, Any]) -> list[Answer]:
     edges, _ = both_ways(parts, config)
-    x, _ = features(parts, edges, config, Scaling(**about["scaling"]))
+    x, _ = features(parts, edges, config, known=Scaling(**about["scaling"]))
     if x.shape[1] != model.config.features:
         raise ValueError(f"{parts.what} has {x.shape[1]} numbers a node, but the model learned from {model.config.features}")
     of = torch.repeat_interleave(torch.arange(parts.graphs), torch.from_numpy(parts.starts).diff())
@@ -114,16 +129,19 @@ def of_large(model: Any, graph: MappedGraph, about: dict[str, Any]) -> Answer:
 
 
 def say(out: Tensor, about: dict[str, Any], called: Iterable[str]) -> list[Answer]:
-    """Probabilities of classes, the likeliest first, or numbers in their own units."""
+    """Probabilities of classes, the likeliest first, or numbers in their own units, by the name of their column."""
     labels = about["labels"]
     if labels is None:
         mean, deviation = about["size"]
         numbers = (out[:, 0].double() * deviation + mean).tolist()
-        return [Answer(given=name, values={"value": number}) for name, number in zip(called, numbers, strict=True)]
+        column = about.get("label", "value")
+        return [Answer(given=name, values={column: number}) for name, number in zip(called, numbers, strict=True)]
     return [Answer.of_classes(name, shares, labels) for name, shares in zip(called, out.softmax(-1), strict=True)]
 
 
 def then(run: Run) -> str:
     """What to type after a training."""
-    path = run.config["data"].get("path")
-    return f"regard predict {run.path} {path or 'graph.npz'}"
+    path = run.section(GraphsConfig, "data").path
+    if path is None:  # what comes with the program, or was an object, is in no file
+        return f"regard look {run.path}"
+    return f"regard predict {run.path} {shlex.quote(path)}"

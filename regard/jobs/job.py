@@ -43,6 +43,7 @@ class Job:
     sample: Callable[[nn.Module], str] | None = None  # what the model does by now, in words
     notes: tuple[str, ...] = ()  # what the user should know about the data
     test: Callable[[], Iterable[Batch]] | None = None  # a split that is looked at once, by the best weights, at the end
+    tested: int | None = None  # of how many that is, where a part of the split is enough; None: of all that `about` counts
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -14,10 +15,11 @@ from torch import Tensor, nn
 from regard import names
 from regard.config import from_dict, to_dict
 from regard.data.batch import Ids
+from regard.data.clouds import find_clouds
 from regard.data.made_sets import CLUSTERS
 from regard.data.sets import SetsConfig, SetsForm, prepare_sets, sets_in
 from regard.jobs.job import Answer, Job, Reading
-from regard.models.sets import MLPConfig, SetTransformerConfig
+from regard.models.sets import DeepSetsConfig, MLPConfig, SetTransformerConfig
 from regard.recipes.sets import KINDS
 from regard.run import Run, load_model
 from regard.training.mixture import Mixture, read_mixture
@@ -29,7 +31,7 @@ def prepared(recipe: Any, reading: Reading) -> Job:
     seed, batch = recipe.train.seed, recipe.train.batch
     corpus = prepare_sets(recipe.data, seed=seed, note=reading.note)
     kind = next(name for name, cls in KINDS.items() if cls is type(recipe))
-    model = names.find("models", kind)(measured(recipe.model, corpus.form))
+    model = names.find("models", kind)(measured(recipe.model, corpus.form, corpus.usual))
     labels = {"labels": list(corpus.form.answers)} if corpus.form.asks == "classes" else {}
     return Job(
         kind=kind, model=model, task=task_of(corpus.form), source=corpus.source(batch, seed), unit="things",
@@ -37,7 +39,7 @@ def prepared(recipe: Any, reading: Reading) -> Job:
     )
 
 
-def measured(config: Any, form: SetsForm) -> Any:
+def measured(config: Any, form: SetsForm, usual: int) -> Any:
     """A model's config with what the data decides."""
     outputs = {"classes": len(form.answers), "numbers": len(form.answers), "clusters": CLUSTERS * 5}[form.asks]
     found: dict[str, Any] = {"features": len(form.features), "outputs": outputs}
@@ -45,6 +47,8 @@ def measured(config: Any, form: SetsForm) -> Any:
         if form.each:
             raise ValueError("an mlp answers for a whole set, and here every thing has a target; choose another --model")
         return replace(config, size=form.size, **found)
+    if isinstance(config, DeepSetsConfig):
+        found["usual"] = usual
     if isinstance(config, SetTransformerConfig):
         if form.asks == "clusters":  # a seed for each of them, which have to agree who takes which
             found |= {"outputs": 5, "seeds": CLUSTERS, "after": max(1, config.after)}
@@ -100,6 +104,9 @@ def clusters(out: Tensor, d: int) -> Iterator[Answer]:
 
 def then(run: Run) -> str:
     """What to type after a training."""
-    config = run.section(SetsConfig, "data")
-    table = config.path is not None and not Path(config.path).expanduser().is_dir()
-    return f"regard predict {run.path} {'more.csv' if table else 'cloud.npy'}"
+    path = run.section(SetsConfig, "data").path
+    if path is None:  # made sets are in no file
+        return f"regard look {run.path}"
+    if Path(path).expanduser().is_dir():
+        path = find_clouds(path)[0].path
+    return f"regard predict {run.path} {shlex.quote(path)}"

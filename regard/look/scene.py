@@ -84,7 +84,7 @@ def gather(
             history.about(model, name, run),
         ]
     numbers = {entry.name: entry.layer for entry in seen}
-    data = frame(model, name, seen) | {
+    data = frame(model, name, seen, run) | {
         "record": number,
         "input": {"kind": given.kind, "text": given.text, "target": given.target},
         "streams": streams.data(),
@@ -95,12 +95,20 @@ def gather(
     return Scene(data, seen, given, over)
 
 
-def frame(model: nn.Module, name: str, seen: Seen) -> dict[str, Any]:
+def frame(model: nn.Module, name: str, seen: Seen, run: Run | None) -> dict[str, Any]:
     """What every page begins with."""
     size = sum(parameter.numel() for parameter in model.parameters())
     layers = f"{seen.layers} attention layer{'s' * (seen.layers != 1)}"
-    subtitle = f"{type(model).__name__} · {layers} · {in_short(size)} parameters"
-    return {"format": FORMAT, "title": name, "subtitle": subtitle, "live": None}
+    parts = [type(model).__name__, layers, f"{in_short(size)} parameters", *([] if run is None else score(run))]
+    return {"format": FORMAT, "title": name, "subtitle": " · ".join(parts), "live": None}
+
+
+def score(run: Run) -> list[str]:
+    """What the test split gave, or the best of the validation split."""
+    for split, found in history.scores(run).items():
+        count = f" of {found['count']}" if "count" in found else ""
+        return [", ".join(f"{key} {value}" for key, value in found.items() if key != "count") + f" ({split}{count})"]
+    return []
 
 
 def in_short(count: int) -> str:

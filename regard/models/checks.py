@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import fields
+from types import NoneType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import torch
@@ -12,11 +13,13 @@ from regard.config import nearest
 
 
 def check_names(config: Any) -> None:
-    """Each field that is a Literal holds one of its values."""
+    """Each field that is a Literal holds one of its values, or None where that may be."""
     hints = get_type_hints(type(config))
     for field in fields(config):
-        known, value = get_args(hints[field.name]), getattr(config, field.name)
-        if get_origin(hints[field.name]) is Literal and value not in known:
+        hint, value = hints[field.name], getattr(config, field.name)
+        names = [each for each in (hint, *get_args(hint)) if get_origin(each) is Literal]
+        known = [name for each in names for name in get_args(each)]
+        if names and value not in (*known, *([None] if NoneType in get_args(hint) else [])):
             near = nearest(value, known)
             hint = f"; did you mean {near!r}?" if near else ""
             raise ValueError(f"{field.name} must be one of {', '.join(known)}, got {value!r}{hint}")

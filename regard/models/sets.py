@@ -106,14 +106,33 @@ class SetConfig:
         check_whole(self, "features", "outputs", "hidden", "depth")
 
 
+Pool = Literal["sum", "mean", "max", "composite", "gated", "softmax", "fading"]
+
+
 @dataclass(frozen=True, kw_only=True)
 class DeepSetsConfig(SetConfig):
     """DeepSets: invariant ρ(pool φ(x_i)), or a stack of equivariant layers σ(xΛ + 11ᵀxΓ) before the pool."""
 
-    layers: Literal["alone", "together"] = "alone"  # each thing by itself (φ), or each with the pool of all
-    # over the things, also inside layers that work together; the last one is for things in order, and knows it
-    pool: Literal["sum", "mean", "max", "composite", "gated", "softmax", "fading"] = "sum"
-    activation: Literal["relu", "leaky", "gelu", "relu2"] = "gelu"
+    # each thing by itself (φ), or each with what it hears of all; None: alone, but together where every thing is asked
+    layers: Literal["alone", "together"] | None = None
+    pool: Pool = "sum"  # over the things, at the end; fading is for things in order, and knows it
+    hears: Pool | None = None  # of all, in layers that work together; None: as the pool, but the mean for a sum
+    activation: Literal["relu", "leaky", "gelu", "relu2"] = "gelu"  # after each layer
+    usual: int = 1  # things of a usual set: a sum at the end is divided by it, so that what follows gets numbers of one size
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_whole(self, "usual")
+
+    @property
+    def together(self) -> bool:
+        """Do things hear of each other before the pool? Without a pool they must, or none would know of any other."""
+        return self.each if self.layers is None else self.layers == "together"
+
+    @property
+    def heard(self) -> Pool:
+        """What layers that work together pool by. A sum grows with the set, and once more in every layer."""
+        return self.hears or ("mean" if self.pool == "sum" else self.pool)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -179,8 +198,9 @@ class DeepSets(SetModel):
         super().__init__()
         self.config: DeepSetsConfig = config
         widths = list(pairwise([config.features, *[config.hidden] * config.depth]))
-        together = config.layers == "together"
-        self.layers = nn.ModuleList(SetLinear(a, b, pool=config.pool) if together else nn.Linear(a, b) for a, b in widths)
+        self.layers = nn.ModuleList(
+            SetLinear(a, b, pool=config.heard) if config.together else nn.Linear(a, b) for a, b in widths
+        )
         self.pool = None if config.each else POOLS[config.pool](config.hidden)
         self.head = perceptron(config.hidden, config.hidden, config.outputs)
 
@@ -195,7 +215,10 @@ class DeepSets(SetModel):
         activation = ACTIVATIONS[self.config.activation]
         for layer in self.layers:
             h = activation(layer(h, real) if isinstance(layer, SetLinear) else layer(h))
-        return self.head(h if self.pool is None else self.pool(h, real))
+        if self.pool is None:
+            return self.head(h)
+        pooled = self.pool(h, real)
+        return self.head(pooled / self.config.usual if self.config.pool == "sum" else pooled)
 
     @classmethod
     def tiny(cls) -> tuple[Self, dict[str, Tensor]]:

@@ -16,7 +16,8 @@ from regard.config import from_dict
 from regard.data.batch import IGNORE, generator
 from regard.data.clouds import find_clouds
 from regard.data.graph_parts import Parts
-from regard.data.graphs import GraphsConfig, Scaling, both_ways, features, read_parts, targets
+from regard.data.graph_targets import targets
+from regard.data.graphs import GraphsConfig, Scaling, both_ways, features, read_parts
 from regard.data.neighbours import MappedGraph, looks_mapped
 from regard.data.sets import SetsConfig, SetsForm, draw, sets_in
 from regard.reading.reader import Reader
@@ -82,7 +83,7 @@ def own_graphs(run: Run, roles: Roles, model: Any, inputs: Mapping[str, Any]) ->
     def linked(parts: Parts) -> Linked:
         """A graph as it was learned from; of many the first."""
         edges, edge_starts = both_ways(parts, config)
-        x, _ = features(parts, edges, config, Scaling(**about["scaling"]))
+        x, _ = features(parts, edges, config, known=Scaling(**about["scaling"]))
         if x.shape[1] != model.features:
             raise ValueError(f"{parts.what} has {x.shape[1]} numbers a node, but the model learned from {model.features}")
         if x.layout is not torch.strided and x.numel() <= DENSE:
@@ -99,7 +100,7 @@ def own_graphs(run: Run, roles: Roles, model: Any, inputs: Mapping[str, Any]) ->
     def truth_of(parts: Parts) -> list[str | None] | None:
         if parts.node_labels is None or labels is None:
             return None
-        names, _, target = targets(list(parts.node_labels), config, parts.what)
+        names, _, target = targets(list(parts.node_labels), config.target, parts.what)
         return None if names is None else [None if place == IGNORE else names[place] for place in target.tolist()]
 
     @cache

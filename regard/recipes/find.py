@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from importlib import import_module
 from typing import Any, Protocol, cast, get_type_hints
 
@@ -16,7 +16,7 @@ Recipe = Any  # a frozen dataclass with the sections data, model and train; each
 
 # What only the data can tell, so that no option sets it.
 FOLLOWS = ("model.vocab", "model.context", "model.classes", "model.features", "model.outputs", "model.size", "model.each",
-           "model.level", "model.ordered", "model.colours")
+           "model.level", "model.ordered", "model.colours", "model.usual")
 
 
 class Family(Protocol):
@@ -70,6 +70,16 @@ def with_optimiser(recipe: Recipe, optimiser: str | None) -> Recipe:
     if optimiser in (None, recipe.train.optimiser):
         return recipe
     return replace(recipe, train=replace(recipe.train, lr=None, adam_lr=None, momentum=None))
+
+
+def with_question(recipe: Recipe, settings: Mapping[str, Any], data: Any = None) -> Recipe:
+    """The recipe for what options say that is asked of the data, if its defaults follow from that. data: if it is no path."""
+    asking = getattr(recipe, "asking", None)
+    said = {field.name: settings[name] for field in fields(recipe.data) if (name := f"data.{field.name}") in settings}
+    if asking is None or not said:
+        return recipe
+    found: Recipe = asking(said, data)
+    return found
 
 
 def choose(what: str, name: str, known: tuple[str, ...]) -> None:

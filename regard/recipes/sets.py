@@ -17,7 +17,7 @@ HELP = {
     "--data PATH": "point clouds, one folder a class; a table in long form; or max, sum, statistics, clusters, solids (made)",
     "--model KIND": "deepsets, pointnet, settransformer, or mlp (the one that does not know that they are sets)",
 }
-OWN = frozenset({"features", "outputs", "size", "each", "seeds"})
+OWN = frozenset({"features", "outputs", "size", "each", "seeds", "usual"})
 
 UNKNOWN = 1  # stands for a size that follows from the data
 SIZES: dict[str, Any] = {"features": UNKNOWN, "outputs": UNKNOWN}
@@ -63,7 +63,7 @@ KINDS: dict[str, type[Any]] = {
     "deepsets": DeepSetsRecipe, "pointnet": PointNetRecipe, "settransformer": SetTransformerRecipe, "mlp": MLPRecipe,
 }
 # What each kind of set is learned with. Sums know how many things there are, means need not; the largest outlines a cloud.
-COUNTS = DeepSetsConfig(layers="alone", pool="sum", depth=3, **SIZES)
+COUNTS = DeepSetsConfig(pool="sum", depth=3, **SIZES)
 SHARES = DeepSetsConfig(layers="together", pool="mean", depth=3, **SIZES)
 OUTLINES = DeepSetsConfig(layers="together", pool="max", depth=3, **SIZES)
 INDUCED = SetTransformerConfig(hidden=64, points=16, **SIZES)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Literal, TextIO
@@ -83,8 +83,17 @@ class Observer:
     def failed(self, error: BaseException) -> None:
         """It ended with an error instead."""
 
-    def tested(self, measures: Mapping[str, float]) -> None:
-        """The split that was kept for the end, by the weights that are published."""
+    def tested(self, measures: Mapping[str, float], count: int | None) -> None:
+        """The split that was kept for the end, by the weights that are published; of how many, if that is known."""
+
+
+class Ending(Observer):
+    """Remembers whether a training was stopped before its end."""
+
+    stopped = False
+
+    def ended(self, result: Result) -> None:
+        self.stopped = result.reason == "stopped"
 
 
 class Metrics(Observer):
@@ -155,10 +164,10 @@ class Lines(Observer):
     def stepped(self, step: int, loss: float, tokens: int, seconds: float) -> None:
         self.speed.add(step, loss, tokens, seconds)
         if time.perf_counter() - self.told >= self.every:
-            self._say(f"step {step:,}{self._of()}  loss {self.speed.loss:.4f}  {self.speed.say()}")
+            self._say(f"step {step:,}{self._of()}  loss {say_loss(self.speed.loss)}  {self.speed.say()}")
 
     def evaluated(self, step: int, measures: Mapping[str, float]) -> None:
-        self._say(f"step {step:,}{self._of()}  loss {self.speed.loss:.4f}  validation {say_measures(measures)}")
+        self._say(f"step {step:,}{self._of()}  loss {say_loss(self.speed.loss)}  validation {say_measures(measures)}")
 
     def sampled(self, step: int, text: str) -> None:
         self._say(f"── what it writes after step {step:,} ──\n{text}\n──")
@@ -172,8 +181,8 @@ class Lines(Observer):
     def ended(self, result: Result) -> None:
         self._say(result.say())
 
-    def tested(self, measures: Mapping[str, float]) -> None:
-        self._say(f"test {say_measures(measures)}")
+    def tested(self, measures: Mapping[str, float], count: int | None) -> None:
+        self._say(say_test(measures, count))
 
     def _of(self) -> str:
         return f"/{self.steps:,}" if self.steps else ""
@@ -233,8 +242,8 @@ class Bar(Observer):
         self.progress.stop()
         self._say(result.say())
 
-    def tested(self, measures: Mapping[str, float]) -> None:
-        self._say(f"test {say_measures(measures)}")
+    def tested(self, measures: Mapping[str, float], count: int | None) -> None:
+        self._say(say_test(measures, count))
 
     def failed(self, error: BaseException) -> None:
         self.progress.stop()
@@ -242,7 +251,7 @@ class Bar(Observer):
     def _show(self) -> None:
         self.told = time.perf_counter()
         if self.task is not None:
-            numbers = f"loss {self.speed.loss:.3f}  {self.validation}{self.speed.say()}"
+            numbers = f"loss {say_loss(self.speed.loss)}  {self.validation}{self.speed.say()}"
             self.progress.update(self.task, completed=self.speed.step, numbers=numbers)
 
     def _say(self, text: str) -> None:
@@ -312,8 +321,17 @@ class Speed:
 
 
 def say_measures(measures: Mapping[str, float]) -> str:
-    named = {"loss": "{:.4f}", "accuracy": "accuracy {:.1%}"}
-    return "  ".join(named.get(name, name + " {:.4g}").format(value) for name, value in measures.items())
+    known: dict[str, Callable[[float], str]] = {"loss": say_loss, "accuracy": "accuracy {:.1%}".format}
+    return "  ".join(known[name](value) if name in known else f"{name} {value:.4g}" for name, value in measures.items())
+
+
+def say_loss(loss: float) -> str:
+    """Four decimals, or as many as show three digits of a small one."""
+    return f"{loss:.4f}" if loss == 0 or not abs(loss) < 0.01 else f"{loss:.3g}"
+
+
+def say_test(measures: Mapping[str, float], count: int | None) -> str:
+    return f"test {say_measures(measures)}{'' if count is None else f'  (of {count:,})'}"
 
 
 def say_time(seconds: float) -> str:

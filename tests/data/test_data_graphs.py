@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from regard.data.batch import IGNORE
-from regard.data.graph_parts import symmetric
-from regard.data.graphs import GraphsConfig, prepare_graphs
+from regard.data.graph_parts import one, symmetric
+from regard.data.graphs import GraphsConfig, Scaling, features, prepare_graphs, read_parts
 from regard.data.splits import drawn
 from regard.models.graphs import GraphNet, GraphNetConfig
 from regard.training.task import call
@@ -127,9 +127,44 @@ def test_the_tu_format(tmp_path):
     write(place / "DS_graph_labels.txt", "-1\n1\n-1\n")  # the third graph has no nodes
     write(place / "DS_node_labels.txt", "0\n2\n2\n0\n5\n")
     write(place / "DS_node_attributes.txt", "0.5, 1\n1, 1\n2, 1\n3, 1\n4, 1\n")
-    graphs = read(place, scale="none", validation=0.0, test=0.0)
+    graphs = read(place, scale="none", features="given", validation=0.0, test=0.0)
+    assert [graphs.parts.called("graph", i) for i in range(3)] == ["1", "2", "3"] and graphs.parts.called("node", 4) == "5"
     assert graphs.labels == ("-1", "1") and graphs.target.tolist() == [0, 1, 0] and graphs.parts.starts.tolist() == [0, 2, 5, 5]
     assert graphs.x.tolist() == [[0.5, 1, 1, 0, 0], [1, 1, 0, 1, 0], [2, 1, 0, 1, 0], [3, 1, 1, 0, 0], [4, 1, 0, 0, 1]]
+
+
+def test_degrees_stand_beside_the_features_of_whole_graphs(tmp_path):
+    graphs = read(many(tmp_path), validation=0.0, test=0.0)
+    assert graphs.scaling.of == "degree" and torch.equal(graphs.x, read(many(tmp_path), features="degree").x)
+    for path in list((tmp_path / "many").rglob("*.csv")):
+        count = int(max(path.read_text().replace(",", " ").split())) + 1
+        write(path.with_name(f"{path.stem}.nodes.csv"), "id,a\n" + "".join(f"{i},{i}\n" for i in range(count)))
+    both = read(tmp_path / "many", validation=0.0, test=0.0)
+    assert both.scaling.of == "both" and torch.equal(both.x[:, 1:], graphs.x)
+    assert both.x[:, 0].mean() == pytest.approx(0, abs=1e-6)
+    given = read(tmp_path / "many", features="given", validation=0.0, test=0.0)
+    assert torch.equal(both.x[:, :1], given.x)
+    again, _ = features(both.parts, both.edges, GraphsConfig(), known=both.scaling)
+    assert torch.equal(again, both.x)
+
+
+def test_features_that_were_dense_stay_dense(tmp_path):
+    """A graph to predict may happen to have few numbers that are not zero; what it is compared with had columns scaled."""
+    parts = one("g", np.zeros((2, 0), dtype=np.int64), 2, x=np.eye(2, 70, dtype=np.float32))
+    known = Scaling(of="given", how="columns", mean=[1.0] * 70, deviation=[2.0] * 70)
+    x, _ = features(parts, parts.edges, GraphsConfig(), known=known)
+    assert x[0, 0] == 0 and x[0, 1] == -0.5
+    assert features(parts, parts.edges, GraphsConfig())[0].layout is torch.sparse_coo
+
+
+def test_files_are_read_again_when_they_changed(tmp_path):
+    path = write(tmp_path / "g.csv", "0,1\n")
+    config = GraphsConfig(path=str(path))
+    assert read_parts(config).edges.shape[1] == 1 and read_parts(config) is read_parts(config)
+    write(tmp_path / "g.csv", "0,1\n1,2\n")
+    assert read_parts(config).edges.shape[1] == 2
+    write(tmp_path / "g.nodes.csv", "id,a\n0,5\n1,6\n2,7\n")
+    assert read_parts(config).x.tolist() == [[5], [6], [7]]
 
 
 def test_edges_may_be_asked_about(tmp_path):
@@ -220,6 +255,8 @@ NAN[3, 1] = np.nan
     (bad(nodes=node_text(labels=["a"] * 6)), "has only the label 'a'; there must be two to tell apart"),
     (bad(nodes=node_text(labels=[""] * 6)), "no label of .* is known"),
     (bad(nodes="id,label\n" + "".join(f"{i},{'ab'[i % 2]}\n" for i in range(6))), "has no features of nodes; give columns"),
+    (lambda place: read(write(place / "p" / "cup" / "1.csv", "x,y,z\n0.5,1.25,2\n1,2,3\n").parent.parent),
+     "line 2 of .*1.csv has 0.5, which is neither the number nor the name of a node; .* regard train sets"),
     (bad(nodes="id,height,label\n"), "nodes.csv has no nodes"),
     (bad(nodes=node_text().replace("\n1,", "\n0,")), "line 3 of .*nodes.csv is a second node called '0'"),
     (bad(nodes=node_text().replace("label", "kind").replace(",a", ",1").replace(",b", ",2")), "has no labels of nodes to"),
@@ -259,4 +296,4 @@ def test_cora_is_read_as_its_description_says(tmp_path):
     about = read(tmp_path / "c.npz").describe()
     expected = {"nodes": 60, "edges": 2 * len(pairs), "features": 100, "train": 9, "validation": 11, "test": 40}
     assert expected.items() <= about.items() and about["level"] == "node"
-    assert about["labels"] == ["0", "1", "2"] and about["scaling"] == {"how": "rows"}
+    assert about["labels"] == ["0", "1", "2"] and about["scaling"] == {"of": "given", "how": "rows"}

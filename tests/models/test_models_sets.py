@@ -111,6 +111,41 @@ def test_each_attention_block_is_that_of_torch():
     torch.testing.assert_close(seeds(y[:1], real[:1]), seeds.ask(seeds.seeds[None], seeds.before(y[:1])))
 
 
+def test_things_that_are_asked_one_by_one_hear_of_the_others_unless_told_otherwise():
+    x, other = things(1), things(1)
+    other[:, 1:] += 1.0
+    said = {layers: DeepSets(DeepSetsConfig(each=True, layers=layers, **SIZES)).double() for layers in (None, "alone")}
+    assert (said[None](x)[0, 0] - said[None](other)[0, 0]).abs().max() > 1e-3
+    assert torch.equal(said["alone"](x)[0, 0], said["alone"](other)[0, 0])
+    assert not any(isinstance(layer, SetLinear) for layer in DeepSets(DeepSetsConfig(**SIZES)).layers)
+
+
+def test_layers_that_work_together_do_not_grow_with_the_set():
+    """The same things a hundred times over: the sum at the end is a hundred times larger, and no layer before it."""
+    x = things(1)
+    for pool, hears, growth in (("sum", None, 100), ("sum", "sum", 1e5), ("max", None, 1), ("mean", None, 1)):
+        torch.manual_seed(0)
+        how = {"layers": "together", "depth": 3, "activation": "relu", **SIZES}
+        model = DeepSets(DeepSetsConfig(pool=pool, hears=hears, **how)).double()
+        model.head = nn.Identity()
+        with torch.no_grad():
+            ratio = float(model(x.repeat(1, 100, 1)).norm() / model(x).norm())
+        assert (ratio > growth) if hears else ratio == pytest.approx(growth, rel=1e-9)
+
+
+def test_a_sum_is_told_in_parts_of_a_usual_set():
+    """So that a step of training means the same for baskets of five and of five hundred; it still knows how many there are."""
+    ours, plain = (DeepSets(DeepSetsConfig(usual=usual, **SIZES)).double() for usual in (50, 1))
+    ours.load_state_dict(plain.state_dict())
+    ours.head = plain.head = nn.Identity()
+    x = things()
+    torch.testing.assert_close(50 * ours(x), plain(x))
+    mean = DeepSets(DeepSetsConfig(usual=50, pool="mean", **SIZES)).double()
+    mean.load_state_dict(plain.state_dict(), strict=False)
+    mean.head = nn.Identity()
+    torch.testing.assert_close(7 * mean(x), plain(x))
+
+
 def test_a_linear_layer_of_sets_is_the_null_space_of_the_lectures():
     """λI + γ11ᵀ in every pair of channels."""
     layer = SetLinear(2, 3, pool="sum").double()
@@ -139,6 +174,9 @@ def test_what_the_seeds_look_at_is_recorded():
     (lambda: SetTransformerConfig(heads=3, **SIZES), "hidden must be a multiple of heads, got hidden=16 and heads=3"),
     (lambda: SetTransformerConfig(after=-1, **SIZES), "after must be a whole number, 0 or more, got -1"),
     (lambda: DeepSetsConfig(pool="median", **SIZES), "pool must be one of sum, mean, max, composite, .*, got 'median'"),
+    (lambda: DeepSetsConfig(layers="apart", **SIZES), "layers must be one of alone, together, got 'apart'"),
+    (lambda: DeepSetsConfig(usual=0, **SIZES), "usual of DeepSetsConfig must be a whole number above zero, got 0"),
+    (lambda: DeepSetsConfig(pool=None, **SIZES), "pool must be one of sum, .*, got None"),
     (lambda: SetLinear(2, 2, pool="x"), "pool must be one of sum, mean, max, composite, gated, softmax, fading, got 'x'"),
     (lambda: Induced(8, 2, 0), "points must be at least 1"),
     (lambda: MLP.tiny()[0](torch.zeros(1, 99, 3)), "takes at most 24 things, got 99"),

@@ -13,7 +13,19 @@ from rich.console import Console
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from regard.run import Run
-from regard.training.progress import Bar, Board, Lines, Metrics, Observer, Result, Speed, how_to_go_on, say_time, watch
+from regard.training.progress import (
+    Bar,
+    Board,
+    Lines,
+    Metrics,
+    Observer,
+    Result,
+    Speed,
+    how_to_go_on,
+    say_loss,
+    say_time,
+    watch,
+)
 from tests.training.cases import losses, says, train
 
 
@@ -80,12 +92,20 @@ def test_a_resumed_run_and_notes_are_told(tmp_path):
         observer.decided(40)
         observer.ended(Result(step=31, steps=40, reason="stopped"))
         observer.described("3 rows, 2 weights")
+        observer.tested({"loss": 0.00012345, "accuracy": 0.75}, 12)
+        assert "test 0.000123  accuracy 75.0%  (of 12)\n" in stream.getvalue()
         observer.sampled(31, "once [upon]")
         assert "3 rows, 2 weights" in stream.getvalue()
         assert "── what it writes after step 31 ──" in stream.getvalue() and "once [upon]" in stream.getvalue()
         assert f"going on from step 30 in {tmp_path}" in stream.getvalue()
         assert "note: mind the [gap]" in stream.getvalue()
         assert "stopped at step 31 of 40 and saved; go on with --resume" in stream.getvalue()
+
+
+@pytest.mark.parametrize("loss, said", [(2.34567, "2.3457"), (0.01, "0.0100"), (0.0058642, "0.00586"), (3.2e-7, "3.2e-07"),
+                                        (0.0, "0.0000"), (-0.00123, "-0.00123"), (math.nan, "nan")])
+def test_a_small_loss_can_be_read(loss, said):
+    assert say_loss(loss) == said
 
 
 def test_how_to_go_on_is_the_whole_command(tmp_path):

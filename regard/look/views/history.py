@@ -51,11 +51,25 @@ def samples(run: Run) -> dict[str, Any] | None:
     return {"view": "samples", "items": items} if items else None
 
 
+def scores(run: Run) -> dict[str, dict[str, str]]:
+    """How good it is: the measures of the test split if there was one, and the best ones of the validation split."""
+    events = run.metrics()
+    tests, looks = ([event for event in events if event["event"] == each] for each in ("test", "validation"))
+    found = {"test": tests[-1:], "validation": sorted(looks, key=lambda event: event["loss"])[:1]}
+    return {name: {key: said(key, value) for key, value in each[0].items() if key not in ("step", "seconds") and plain(value)}
+            for name, each in found.items() if each}
+
+
+def said(measure: str, value: float) -> str:
+    return f"{value:.1%}" if measure == "accuracy" else f"{value:,}" if isinstance(value, int) else f"{value:.4g}"
+
+
 def about(model: nn.Module, name: str, run: Run | None = None) -> dict[str, Any]:
     """What there is to know in a few lines."""
     size = sum(parameter.numel() for parameter in model.parameters())
     rows = [["model", type(model).__name__], ["name", name], ["parameters", f"{size:,}"]]
     if run is not None:
+        rows += [[f"{event}.{key}", value] for event, found in scores(run).items() for key, value in found.items()]
         for section in ("model", "data", "train", "corpus"):
             values = run.config.get(section)
             if isinstance(values, dict):
