@@ -1,6 +1,6 @@
 """Linear maps. nn.Linear, with the faster of the two libraries that PyTorch brings for large products on a processor.
 
-PyTorch gives float32 to MKL, which is a tenth to a quarter slower than oneDNN on processors that are not Intel's, and writes
+PyTorch gives float32 to MKL, which was seen to be a tenth to a quarter slower than oneDNN on a processor of AMD's, and writes
 the bias in a pass of its own. oneDNN adds it to what is still in registers, and can apply gelu there, too.
 """
 
