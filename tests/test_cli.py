@@ -177,3 +177,11 @@ def test_a_reader_that_goes_away():
         child.stdout.close()
         assert child.stderr.read() == b""
     assert child.returncode == 0
+
+
+def test_the_laws_of_a_run_in_a_line():
+    laws = [("permutation", "invariant", "holds"), ("padding", "holds", "holds"), ("causality", "broken", "broken"),
+            ("shift", "invariant", "broken"), ("scaling", "holds", "unknown")]
+    line = cli._laws_in_a_line([dict(zip(("law", "declared", "measured"), law, strict=True)) for law in laws])
+    assert line == "laws that hold: permutation, padding; broken: shift; unknown: scaling"
+    assert cli._laws_in_a_line([]) == "laws that hold: none"

@@ -1,5 +1,7 @@
 """A run on sets or graphs is looked at with its own data, read as it learned from it; runs are made without training."""
 
+import re
+
 import numpy as np
 import pytest
 import torch
@@ -41,13 +43,18 @@ def test_a_made_task_is_shown_as_it_was_made(run):
     model = SetTransformerConfig(features=1, outputs=1, hidden=16, points=4)
     job, reader = run(sets_job, SetsConfig(task="clusters"), model)
     given = reader.read()
-    assert given.kind == "points" and given.cloud.columns == ("x", "y") and not given.notes
+    assert given.kind == "points" and given.cloud.columns == ("x", "y")
+    assert given.notes == ("A set that was made for clusters.",)
     assert job.model(**given.inputs).shape == (1, 20) and given.called is None
     job, reader = run(sets_job, SetsConfig(task="sum"), DeepSetsConfig(features=1, outputs=1), "sums")
     given = reader.read()
     form = sets_job.from_dict(sets_job.SetsForm, job.about["form"])
     np.testing.assert_allclose(given.inputs["x"][0], form.read(given.cloud.rows.double().numpy()), rtol=1e-5)
     assert not torch.allclose(given.inputs["x"][0], given.cloud.rows)  # drawn in its own units
+    with torch.no_grad():
+        says = float(open_target("sums").model(**given.inputs)) * form.target_scale[0] + form.target_centre[0]
+    true = given.cloud.rows.sum().item()
+    assert given.notes == (f"A set that was made for sum: the model says sum {says:.6g}; true is sum {true:.6g}.",)
 
 
 def test_clouds_are_read_as_in_training(run, tmp_path):
@@ -61,15 +68,25 @@ def test_clouds_are_read_as_in_training(run, tmp_path):
     given = reader.read()
     assert given.inputs["x"].shape == (1, 20, 3) and given.answers == "classes" and given.called(1) == "rod"
     assert float(given.inputs["x"].norm(dim=-1).max()) <= 1 + 1e-6 and float(given.cloud.rows.mean()) > 3  # in a ball
+    assert re.fullmatch(r"0.npy: the model says (ball|rod) \(\d+%\); true is ball.", given.notes[0])
     given = reader.read(str(tmp_path / "clouds" / "rod" / "2.npy"))
-    assert given.text == "2.npy"
+    assert given.text == "2.npy" and given.notes == ()
     for file in (tmp_path / "clouds").rglob("*.npy"):
         file.unlink()
     given = open_target(tmp_path / "run").reader.read()
     assert given.notes == (GONE,) and given.inputs["x"].shape[-1] == 3
 
 
-def test_of_a_table_the_first_set(run, tmp_path):
+def test_of_a_table_a_set_of_several_things(run, tmp_path):
+    lines = ["set,price,target"] + [f"s{n},{i},{n}.5" for n in (1, 2, 3, 9, 200) for i in range(n)]
+    (tmp_path / "table.csv").write_text("\n".join(lines))
+    _, reader = run(sets_job, SetsConfig(path="table.csv", validation=0.0), DeepSetsConfig(features=1, outputs=1))
+    given = reader.read()
+    assert given.cloud.rows.tolist() == [[0], [1], [2]]
+    assert re.fullmatch(r"Set s3 of table.csv: the model says target [\d.e+-]+; true is target 3.5.", given.notes[0])
+
+
+def test_of_sets_of_one_size_the_first(run, tmp_path):
     lines = ["set,price,amount,target"] + [f"{i // 3},{i},{i % 2},{'ab'[(i // 3) % 2]}" for i in range(36)]
     (tmp_path / "table.csv").write_text("\n".join(lines))
     _, reader = run(sets_job, SetsConfig(path=str(tmp_path / "table.csv")), DeepSetsConfig(features=1, outputs=1))
@@ -101,9 +118,9 @@ def test_of_many_graphs_the_first(run, tmp_path):
     config = GraphsConfig(path=str(tmp_path / "many.npz"), validation=0.0, test=0.0)
     job, reader = run(graphs_job, config, GraphNetConfig(features=1, outputs=1, hidden=8, layer="gat", heads=2))
     given = reader.read()
-    assert given.inputs["x"].shape == (3, 2)
+    assert given.inputs["x"].shape == (3, 2 + 18)  # degrees stand beside the features
     assert sorted(given.network.edges.T.tolist()) == [[0, 1], [1, 0], [1, 2], [2, 1]]
-    assert given.notes == ("The first of 6 graphs is shown.",) and job.model(**given.inputs).shape == (1, 2)
+    assert given.notes == ("Graph 0, the first of 6, is shown; true is 0.",) and job.model(**given.inputs).shape == (1, 2)
 
 
 def test_of_a_mapped_graph_what_is_drawn_for_one_node(run, tmp_path):

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -16,8 +16,9 @@ from regard.config import from_dict
 from regard.data.batch import IGNORE, generator
 from regard.data.clouds import find_clouds
 from regard.data.graph_parts import Parts
-from regard.data.graph_targets import targets
+from regard.data.graph_targets import is_known, targets
 from regard.data.graphs import GraphsConfig, Scaling, both_ways, features, read_parts
+from regard.data.long_tables import LongTable, read_long
 from regard.data.neighbours import MappedGraph, looks_mapped
 from regard.data.sets import SetsConfig, SetsForm, draw, sets_in
 from regard.reading.reader import Reader
@@ -26,6 +27,7 @@ from regard.run import Run
 from regard.symmetry.roles import Roles
 
 GONE = "The data of this run cannot be read any more, so what is shown was drawn at random; --input shows something of yours."
+READABLE = 50  # things of a set that can be looked at one by one
 DENSE = 2**27  # features of a graph that are laid out, zeros and all
 
 
@@ -35,7 +37,7 @@ def reader_of_run(run: Run, model: Any, inputs: Mapping[str, Any]) -> Reader | N
     if not isinstance(roles, Roles):
         return None
     if "form" in about and roles.stream is not None:
-        return own_sets(run, roles, inputs)
+        return own_sets(run, model, roles, inputs)
     if "scaling" in about and roles.nodes is not None:
         return own_graphs(run, roles, model.config, inputs)
     return None
@@ -44,25 +46,70 @@ def reader_of_run(run: Run, model: Any, inputs: Mapping[str, Any]) -> Reader | N
 # ---- sets
 
 
-def own_sets(run: Run, roles: Roles, inputs: Mapping[str, Any]) -> Reader:
+class Example(NamedTuple):
+    """A set of the data, what it is called, and what is true of it, if that is known of the whole."""
+
+    rows: Array
+    name: str
+    truth: str | None = None
+
+
+def own_sets(run: Run, model: Any, roles: Roles, inputs: Mapping[str, Any]) -> Reader:
     config, form = run.section(SetsConfig, "data"), from_dict(SetsForm, run.config["corpus"]["form"])
-    folder = config.path is not None and Path(config.path).expanduser().is_dir()
 
     def read(path: Path) -> Array:
         """The only cloud of a file, or the first set of a table."""
         return next(sets_in(str(path), config, form))[1]
 
     @cache
-    def example() -> Array:
+    def example() -> Example:
         if config.path is None:
-            return draw(config, 1, generator(run.config["train"]["seed"], 9)).points
-        return read(Path(find_clouds(config.path)[0].path if folder else config.path).expanduser())
+            drawn = draw(config, 1, generator(run.config["train"]["seed"], 9))
+            asked = np.ravel(drawn.target[0]).tolist()
+            truth = {"classes": lambda: form.answers[int(asked[0])], "numbers": lambda: numbers_in_words(asked, form)}
+            return Example(drawn.points, f"A set that was made for {config.task}", truth.get(form.asks, lambda: None)())
+        path = Path(config.path).expanduser()
+        if path.is_dir():
+            first = find_clouds(str(path))[0]
+            return Example(read(Path(first.path)), Path(first.path).name, None if form.each else first.label)
+        return of_table(read_long(str(path), config.id, config.target, form.features), path.name, form)
 
     how: dict[str, Any] = {"read": read, "taken": form.read, "columns": form.features}
     if form.asks == "classes":
         how["classes"] = form.answers
-    there = readable(example)
-    return Points(roles, inputs, example=example if there else None, notes=() if there else (GONE,), **how)
+    if not readable(example):
+        return Points(roles, inputs, notes=(GONE,), **how)
+    return Points(roles, inputs, example=lambda: example().rows, notes=(introduced(example(), model, form),), **how)
+
+
+def of_table(table: LongTable, file: str, form: SetsForm) -> Example:
+    """A set of usual size, if that is one that can be read: a thing alone tells nothing of sets."""
+    sizes = np.diff(table.starts)
+    number = int(np.abs(sizes - min(float(np.median(sizes)), READABLE)).argmin())
+    start, stop = table.starts[number], table.starts[number + 1]
+    truth = None
+    if table.target is not None and not form.each:
+        word = table.target[start]
+        truth = word if form.asks == "classes" else numbers_in_words([float(word)], form)
+    return Example(table.points[start:stop], f"Set {table.sets[number]} of {file}", truth)
+
+
+def introduced(example: Example, model: Any, form: SetsForm) -> str:
+    """Set 17 of baskets.csv: the model says total 35.2; true is total 34.9."""
+    if form.each or form.asks == "clusters":
+        return f"{example.name}."
+    with torch.no_grad():
+        out = model(torch.from_numpy(form.read(example.rows))[None])[0]
+    if form.asks == "classes":
+        share, best = out.softmax(-1).max(-1)
+        says = f"{form.answers[best]} ({share:.0%})"
+    else:
+        says = numbers_in_words(out.double().numpy() * np.array(form.target_scale) + np.array(form.target_centre), form)
+    return f"{example.name}: the model says {says}{'' if example.truth is None else f'; true is {example.truth}'}."
+
+
+def numbers_in_words(numbers: Iterable[float], form: SetsForm) -> str:
+    return ", ".join(f"{name} {number:.6g}" for name, number in zip(form.answers, numbers, strict=True))
 
 
 def readable(example: Callable[[], Any]) -> bool:
@@ -93,9 +140,14 @@ def own_graphs(run: Run, roles: Roles, model: Any, inputs: Mapping[str, Any]) ->
         found: dict[str, Any] = {"x": x, "edges": torch.from_numpy(np.ascontiguousarray(edges[:, :last]))}
         if level == "edge":
             found["pairs"] = torch.from_numpy(np.ascontiguousarray(parts.edges))
-        more = f"The first of {parts.graphs:,} graphs is shown." if level == "graph" and parts.graphs > 1 else None
+        more = first_of(parts) if level == "graph" and parts.graphs > 1 else None
         names = None if parts.names is None else list(parts.names[:stop])
         return Linked(found, names, truth_of(parts) if level == "node" else None, (more,) if more else ())
+
+    def first_of(parts: Parts) -> str:
+        label = None if parts.graph_labels is None else parts.graph_labels[0]
+        truth = f"; true is {label}" if label is not None and is_known(label) else ""
+        return f"Graph {parts.called('graph', 0)}, the first of {parts.graphs:,}, is shown{truth}."
 
     def truth_of(parts: Parts) -> list[str | None] | None:
         if parts.node_labels is None or labels is None:

@@ -60,6 +60,7 @@ class Points(Reader):
     taken    makes of rows what the model takes, n d -> n d; rows are drawn as they came
     columns  what the numbers are called; without it, what the first line of a .csv says
     classes  names of what the model tells apart, if it does
+    notes    what to say of the example
     """
 
     kind = "points"
@@ -110,7 +111,7 @@ class Points(Reader):
             text=Path(given).name if isinstance(given, str) else None,
             answers=None if self.classes is None else "classes",
             called=None if self.classes is None else self.classes.__getitem__,
-            notes=self.notes,
+            notes=self.notes if given is None else (),
         )
 
     def of_rows(self, rows: Array, name: str) -> Tensor:

@@ -31,6 +31,7 @@ ASKED = "what each {} looks at, in its own colour"
 ASKS = "which {} each point looks at"
 DECIDES = "in how many of the {} channels of this pool a point alone has the largest value, and so decides it"
 ENOUGH = "; {} of all points are enough for every maximum: without the others the model answers the same"
+EACH = "The model has no attention, and every point has an answer of its own: there is no one answer to leave points out of."
 TOO_LONG = "The model has no attention, and leaving out one point after the other would take too long here, or cannot be done."
 LEFT_OUT = "what the largest output loses when the point is taken out"
 
@@ -178,8 +179,9 @@ def without_attention(model: nn.Module, out: Any, given: Given) -> tuple[list[di
     found = [each for each in found if len(each.has) == x.shape[1] and x.shape[0] == 1]
     if found:
         return decided(model, out, given, x, found), None
-    closed = OfThings(model, given)
-    lost = left_out(closed, x, None) if out_of_whole(out) else None
+    if not out_of_whole(out):
+        return [], EACH
+    lost = left_out(OfThings(model, given), x, None)
     if lost is None:
         return [], TOO_LONG
     return [{"name": "leave one out", "sentence": LEFT_OUT, "signed": True, "values": lost[0].cpu()}], None
