@@ -221,7 +221,7 @@ def test_a_run_finds_its_data_from_another_folder(baskets, tmp_path, monkeypatch
     monkeypatch.chdir(tmp_path / "elsewhere")
     again = verbs.train("sets", out=tmp_path / "run", resume=True, observers=QUIET)
     assert again.config["data"]["path"] == "baskets.csv" and len(losses(again)) == 2
-    assert open_target(tmp_path / "run").reader.read().notes == ()
+    assert "of baskets.csv: the model says total " in open_target(tmp_path / "run").reader.read().notes[0]
     monkeypatch.chdir(tmp_path)
     assert work("sets").then(run).endswith("baskets.csv")
 
