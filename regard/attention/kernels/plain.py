@@ -1,11 +1,14 @@
 """The definition in the dtype given, as two matrix products: for windows, and for short bfloat16 if a processor multiplies it.
 
 A flash kernel has no gradient for what is added to the scores, and is no faster for short inputs. Here the weights are kept for
-the gradient, and nothing else of their size: what autograd would keep and copy beside them costs as much as the products.
+the gradient, and nothing else of their size: what autograd would keep and copy beside them costs as much as the products. Rows
+are taken a few at a time, so that the scores of one step are still in a cache at the next.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import repeat
 from typing import Any
 
 import torch
@@ -13,6 +16,8 @@ from torch import Tensor
 
 from regard.attention.kernels.reference import by_definition, heads_of
 from regard.attention.terms import Terms
+
+PIECE = 2**19  # scores at once for each thread of a processor: few enough for its cache, and enough to be worth a call
 
 
 def plain(q: Tensor, k: Tensor, v: Tensor, terms: Terms) -> Tensor:
@@ -37,36 +42,67 @@ class Plain(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor, added: Any, hidden: Any, empty: Any, scale: float) -> Tensor:
-        b, h, _, _ = q.shape
-        scores = times(q.flatten(0, 1), k.flatten(0, 1).mT, scale).unflatten(0, (b, h))
-        wide = torch.promote_types(scores.dtype, torch.float32)
-        if added is not None:
-            scores = scores.to(wide).add_(added)
-        if hidden is not None:
-            scores = scores.to(wide).masked_fill_(hidden, -torch.inf)
-        weights = scores.softmax(-1, dtype=wide).to(q.dtype)
-        if empty is not None:
-            weights.masked_fill_(empty, 0)
-        ctx.save_for_backward(q, k, v, added, hidden, empty, weights)
+        (b, h, n, _), (m, e) = q.shape, v.shape[2:]
+        wide = torch.promote_types(q.dtype, torch.float32)
+        kept = q.new_empty(b, h, n, m) if any(ctx.needs_input_grad) else None
+        out = heads_inside(b, h, n, e, q)
+        for q_, k_, v_, added_, hidden_, empty_, kept_, out_ in in_pieces(h * n * m, q, k, v, added, hidden, empty, kept, out):
+            scores = times(q_.flatten(0, 1), k_.flatten(0, 1).mT, scale).view(-1, h, n, m)
+            if added_ is not None:
+                scores = scores.to(wide).add_(added_)
+            if hidden_ is not None:
+                scores = scores.to(wide).masked_fill_(hidden_, -torch.inf)
+            if kept_ is None:
+                weights = scores.softmax(-1).to(q.dtype)  # PyTorch sums bfloat16 in float32
+            elif scores.dtype is q.dtype:
+                weights = torch.softmax(scores, -1, out=kept_)
+            else:
+                weights = kept_.copy_(scores.softmax(-1))
+            if empty_ is not None:
+                weights.masked_fill_(empty_, 0)
+            out_.copy_((weights.view(-1, n, m) @ v_.flatten(0, 1)).view(-1, h, n, e))
+        ctx.save_for_backward(q, k, v, added, hidden, empty, kept)
         ctx.scale = scale
-        return (weights.flatten(0, 1) @ v.flatten(0, 1)).unflatten(0, (b, h))
+        return out
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         q, k, v, added, hidden, empty, weights = ctx.saved_tensors
+        for_added = ctx.needs_input_grad[3]
         if torch.is_grad_enabled():  # the gradient of a gradient is asked for: the same by steps that can be followed
             weights = weights_of(q, k, added, hidden, empty, ctx.scale)
             dweights = grad @ v.mT
             dscores = weights * (dweights - (dweights * weights).sum(-1, keepdim=True))
             dq, dk, dv = ctx.scale * dscores @ k, ctx.scale * dscores.mT @ q, weights.mT @ grad
-        else:
-            b, h, _, _ = q.shape
-            q, k, v, weights, grad = (x.flatten(0, 1) for x in (q, k, v, weights, grad))
-            dscores = torch._softmax_backward_data(grad @ v.mT, weights, -1, weights.dtype)
-            parts = times(dscores, k, ctx.scale), times(dscores.mT, q, ctx.scale), weights.mT @ grad
-            dq, dk, dv, dscores = (x.unflatten(0, (b, h)) for x in (*parts, dscores))
-        dadded = dscores.to(added.dtype).sum_to_size(added.shape) if ctx.needs_input_grad[3] else None
+            return dq, dk, dv, dscores.to(added.dtype).sum_to_size(added.shape) if for_added else None, None, None, None
+        (b, h, n, c), (m, e) = q.shape, v.shape[2:]
+        dq, dk, dv = heads_inside(b, h, n, c, q), heads_inside(b, h, m, c, q), heads_inside(b, h, m, e, q)
+        dadded = torch.zeros_like(added) if for_added else None
+        for *given, dq_, dk_, dv_, dadded_ in in_pieces(h * n * m, q, k, v, grad, weights, dq, dk, dv, dadded):
+            q_, k_, v_, grad_, weights_ = (x.flatten(0, 1) for x in given)
+            dscores = torch._softmax_backward_data(grad_ @ v_.mT, weights_, -1, weights_.dtype)
+            dq_.copy_(times(dscores, k_, ctx.scale).view(-1, h, n, c))
+            dk_.copy_(times(dscores.mT, q_, ctx.scale).view(-1, h, m, c))
+            dv_.copy_((weights_.mT @ grad_).view(-1, h, m, e))
+            if dadded_ is not None:
+                dadded_ += dscores.view(-1, h, n, m).to(dadded_.dtype).sum_to_size(dadded_.shape)
         return dq, dk, dv, dadded, None, None, None
+
+
+def heads_inside(b: int, h: int, n: int, c: int, like: Tensor) -> Tensor:
+    """Room for b h n c, laid out as b n h c: a linear map comes before it or after it, to which this is b n (h c)."""
+    return like.new_empty(b, n, h, c).transpose(1, 2)
+
+
+def in_pieces(scores: int, *given: Tensor | None) -> Iterator[tuple[Any, ...]]:
+    """Some rows of the batch at a time; what is the same for all rows goes with each.   scores: of one row"""
+    first = given[0]
+    assert first is not None
+    b, rows = first.shape[0], max(1, PIECE * torch.get_num_threads() // max(1, scores))
+    if rows >= b or first.device.type != "cpu":
+        return iter((given,))
+    parts = (x.split(rows) if x is not None and x.dim() == 4 and x.shape[0] == b else repeat(x) for x in given)
+    return zip(*parts, strict=False)  # what repeats has no end
 
 
 def times(x: Tensor, y: Tensor, scale: float) -> Tensor:
