@@ -183,7 +183,7 @@ def main() -> None:
     turning.add_argument("--seed", type=int, default=0)
     contest = commands.add_parser("speed")
     contest.set_defaults(run=speed)
-    contest.add_argument("--batch", type=int, default=4)
+    contest.add_argument("--batch", type=int, default=16)
     contest.add_argument("--seconds", type=float, default=40.0, help="of measuring, for each of eight contests")
     contest.add_argument("--shared", action="store_true", help="count what the processor does for us, where others work, too")
     growing = commands.add_parser("cost")

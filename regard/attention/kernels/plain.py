@@ -33,8 +33,9 @@ def plain(q: Tensor, k: Tensor, v: Tensor, terms: Terms) -> Tensor:
         if not mask.leaves and (nothing := hidden.all(-1, keepdim=True)).any():
             hidden, empty = hidden & ~nothing, nothing  # softmax of only -inf is NaN
     k, v = heads_of(k, q.shape[1]), heads_of(v, q.shape[1])
-    laid = (x.contiguous() for x in (q, k, v))  # products want them so, for the gradient once more
-    return Plain.apply(*laid, added, hidden, empty, terms.scale)
+    if torch.is_grad_enabled():
+        q, k, v = q.contiguous(), k.contiguous(), v.contiguous()  # products want them so, for the gradient once more
+    return Plain.apply(q, k, v, added, hidden, empty, terms.scale)
 
 
 class Plain(torch.autograd.Function):
