@@ -6,11 +6,12 @@ import torch
 from regard.attention import kernels
 from regard.attention.attend import attend, explain, prepared
 from regard.attention.biases import Offsets, Relative
+from regard.attention.kernels import plain
 from regard.attention.kernels.plain import Plain
 from regard.attention.kernels.reference import by_definition
 from regard.attention.masks import Causal, Dense
 from regard.nn.patches import grid_places
-from tests.attention.cases import random_inputs, results
+from tests.attention.cases import CHANNELS, HEADS, random_inputs, results
 
 WHERE = grid_places((2, 3), (2, 3), torch.device("cpu"))
 
@@ -24,7 +25,9 @@ def some_hidden():
 
 @pytest.mark.parametrize("mask", [None, Causal(), some_hidden()])
 @pytest.mark.parametrize("groups", [4, 2])
-def test_the_bias_gets_its_gradient(mask, groups):
+@pytest.mark.parametrize("piece", [plain.PIECE, 1])
+def test_the_bias_gets_its_gradient_whole_or_in_pieces(mask, groups, piece, monkeypatch):
+    monkeypatch.setattr(plain, "PIECE", piece)  # 1: each row by itself
     inputs, bias = random_inputs(6, 6, heads=4, groups=groups), Offsets(4, reach=2).double()
     how = {"mask": mask, "bias": bias, "where": WHERE}
     found = {}
@@ -64,9 +67,9 @@ BIASES = {"none": lambda: None, "relative": lambda: Relative(8, reach=2, values=
 @pytest.mark.parametrize("bias, where", [("none", None), ("relative", None), ("offsets", WHERE)])
 @pytest.mark.parametrize("mask", [None, Causal()])
 def test_half_precision_is_about_as_near_as_autograd_would_bring_it(mask, bias, where):
-    """Weights are kept in bfloat16, and so is what the scores get back; that must cost little beside what is rounded anyway."""
+    """Weights are kept in bfloat16; that must cost little beside what is rounded anyway."""
     torch.manual_seed(0)
-    half = [x.detach().bfloat16().requires_grad_() for x in random_inputs(6, 6)]
+    half = [torch.randn(200, HEADS, 6, CHANNELS).bfloat16().requires_grad_() for _ in range(3)]  # many: chance evens out
     exact, how = [x.detach().double().requires_grad_() for x in half], {"mask": mask, "bias": BIASES[bias](), "where": where}
     with kernels.only("reference"):
         true = results(exact, **how)
@@ -77,7 +80,7 @@ def test_half_precision_is_about_as_near_as_autograd_would_bring_it(mask, bias, 
     learned = [] if how["bias"] is None else how["bias"].learned()
     usual = (out, *torch.autograd.grad(out.double().sin().sum(), (*half, *learned)))
     for mine, other, exactly in zip(found, usual, true, strict=True):
-        assert (mine - exactly).abs().mean() < 1.5 * (other - exactly).abs().mean()
+        assert (mine - exactly).abs().mean() < 1.2 * (other - exactly).abs().mean()
 
 
 def test_many_at_once():

@@ -79,14 +79,16 @@ class Plain(torch.autograd.Function):
         (b, h, n, c), (m, e) = q.shape, v.shape[2:]
         dq, dk, dv = heads_inside(b, h, n, c, q), heads_inside(b, h, m, c, q), heads_inside(b, h, m, e, q)
         dadded = torch.zeros_like(added) if for_added else None
+        wide = torch.promote_types(q.dtype, torch.float32) if for_added else q.dtype
         for *given, dq_, dk_, dv_, dadded_ in in_pieces(h * n * m, q, k, v, grad, weights, dq, dk, dv, dadded):
             q_, k_, v_, grad_, weights_ = (x.flatten(0, 1) for x in given)
-            dscores = torch._softmax_backward_data(grad_ @ v_.mT, weights_, -1, weights_.dtype)
+            dscores = torch._softmax_backward_data((grad_ @ v_.mT).to(wide), weights_.to(wide), -1, wide)
+            if dadded_ is not None:
+                dadded_ += dscores.view(-1, h, n, m).sum_to_size(dadded_.shape)
+            dscores = dscores.to(q.dtype)
             dq_.copy_(times(dscores, k_, ctx.scale).view(-1, h, n, c))
             dk_.copy_(times(dscores.mT, q_, ctx.scale).view(-1, h, m, c))
             dv_.copy_((weights_.mT @ grad_).view(-1, h, m, e))
-            if dadded_ is not None:
-                dadded_ += dscores.view(-1, h, n, m).to(dadded_.dtype).sum_to_size(dadded_.shape)
         return dq, dk, dv, dadded, None, None, None
 
 
