@@ -25,7 +25,10 @@ from regard.attention.kernels.strips import constant, plan
 from regard.attention.kernels.tiled import BLOCK, tiled
 from regard.attention.terms import Terms
 
-SHORT = 512  # up to here plain products beat SDPA in bfloat16 on a processor that has units for it
+# tokens up to which plain products beat SDPA in bfloat16 on a processor that has units for it
+SHORT = 512  # where weights are kept for the gradient, or a matrix is needed anyway
+SHORT_ALONE = 1024  # without gradient, mask and bias
+SHORT_AHEAD = 256  # without gradient, but causal: SDPA then computes half of the scores
 SMALL = 320 * 320  # pairs up to which a dense matrix costs less than finding out which blocks matter
 SMALL_WITH_BIAS = 1024 * 1024  # the same with a bias, whose heads are cut one by one
 SPARSE = 8  # pairs for each edge from which on it pays to compute the edges alone
@@ -55,7 +58,6 @@ KERNELS: dict[str, Callable[..., Tensor]] = {
 }
 SDPA_ALONE = Choice("fused", fused, "SDPA does this without a matrix of masks")
 SDPA_IN_FLOAT32 = Choice("fused", fused, "SDPA does this, in float32 since the processor does not multiply this dtype itself")
-SHORT_HALF = Choice("plain", plain, f"plain products beat SDPA in bfloat16 up to {SHORT} tokens")
 SHORT_CAUSAL = Choice("stairs", stairs, f"up to {LONGEST} tokens it pays to keep causal weights for the gradient")
 NO_KEYS = Choice("reference", reference, "there is nothing to compute")
 
@@ -69,8 +71,10 @@ def choose(q: Tensor, k: Tensor, v: Tensor, terms: Terms) -> Choice:
     if n == 0 or m == 0:
         return NO_KEYS
     half = q.dtype in HALF
-    if half and n > 1 and max(n, m) <= SHORT and q.dtype is torch.bfloat16 and native(q) and q.device.type == "cpu":
-        return SHORT_HALF
+    if half and n > 1 and max(n, m) <= SHORT_ALONE and q.dtype is torch.bfloat16 and native(q) and q.device.type == "cpu":
+        short = short_half(terms)
+        if max(n, m) <= short:
+            return Choice("plain", plain, f"plain products beat SDPA in bfloat16 up to {short} tokens")
     if not terms.dropout and needs_no_matrix(terms):
         if terms.mask is not None and suits(q, k, v):
             return SHORT_CAUSAL
@@ -98,3 +102,10 @@ def choose(q: Tensor, k: Tensor, v: Tensor, terms: Terms) -> Choice:
     if share < 0.9 or n * m > LARGE:
         return Choice("tiled", tiled, f"{share:.0%} of the {pairs} pairs are in blocks that are not empty")
     return Choice("fused", fused, f"the mask leaves {share:.0%} of {pairs}: a dense matrix is best")
+
+
+def short_half(terms: Terms) -> int:
+    """Up to how many tokens are plain products the fastest in bfloat16?"""
+    if torch.is_grad_enabled() or not needs_no_matrix(terms):
+        return SHORT
+    return SHORT_ALONE if terms.mask is None else SHORT_AHEAD
