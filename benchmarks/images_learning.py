@@ -65,13 +65,15 @@ def steps(run: Any) -> str:
 
 
 def digits(args: argparse.Namespace) -> None:
-    found = [learned(None, "vit", seed, budget(args)) for seed in range(args.seeds)]
+    seeds = range(args.first, args.first + args.seeds)
+    found = [learned(None, "vit", seed, budget(args)) for seed in seeds]
     minutes = max(took for _, _, took in found)
     row = [size(found[0][0]), steps(found[0][0]), spread([right for _, right, _ in found]), "98.5 %", f"{minutes:.1f}"]
     text = (
         f"{command(args)}: `regard train images` as it is, a ViT on the 1,797 digits of scikit-learn, 8 × 8 pixels; a fifth of "
-        f"them are the test split. Seeds: {args.seeds}, which also split the data; minutes of one "
-        "core, of the longest, with laws and report.\n\n"
+        f"them are the test split. Seeds {seeds[0]} to {seeds[-1]}, which also split the data, and by none of which a setting was "
+        f"chosen; the worst {min(right for _, right, _ in found):.2f} %. Minutes of the processor, of the longest, with laws "
+        "and report.\n\n"
         + table(["parameters", "steps", "accuracy", "to reach", "minutes"], [row])
     )
     keep(RESULTS, "Digits", text)
@@ -196,14 +198,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(required=True, dest="what")
     work: dict[str, tuple[Callable[[argparse.Namespace], None], int | None, int]] = {
-        "digits": (digits, None, 3), "mnist": (mnist, 2500, 1), "hunger": (hunger, 300, 1), "shuffled": (shuffled, 600, 1),
+        "digits": (digits, None, 5), "mnist": (mnist, 2500, 1), "hunger": (hunger, 300, 1), "shuffled": (shuffled, 600, 1),
     }
     for name, (run, count, seeds) in work.items():
         sub = commands.add_parser(name)
         sub.set_defaults(run=run)
         sub.add_argument("--steps", type=int, default=count, help="of each training; the recipe's minutes if not given")
         sub.add_argument("--seeds", type=int, default=seeds)
-        if name != "digits":
+        if name == "digits":
+            sub.add_argument("--first", type=int, default=100, help="the first seed; those before 100 served to choose settings")
+        else:
             sub.add_argument("--mnist", type=Path, required=True)
         if name == "mnist":
             sub.add_argument("--kinds", nargs="+", default=["lenet", "vit", "swin"])
