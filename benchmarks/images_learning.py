@@ -71,9 +71,9 @@ def digits(args: argparse.Namespace) -> None:
     row = [size(found[0][0]), steps(found[0][0]), spread([right for _, right, _ in found]), "98.5 %", f"{minutes:.1f}"]
     text = (
         f"{command(args)}: `regard train images` as it is, a ViT on the 1,797 digits of scikit-learn, 8 × 8 pixels; a fifth of "
-        f"them are the test split. Seeds {seeds[0]} to {seeds[-1]}, which also split the data, and by none of which a setting was "
-        f"chosen; the worst {min(right for _, right, _ in found):.2f} %. Minutes of the processor, of the longest, with laws "
-        "and report.\n\n"
+        f"them are the test split. Seeds {seeds[0]} to {seeds[-1]}, which also split the data; no setting was "
+        f"chosen by them; the worst {min(right for _, right, _ in found):.2f} %. Minutes of the processor, of the longest, "
+        "with laws and report.\n\n"
         + table(["parameters", "steps", "accuracy", "to reach", "minutes"], [row])
     )
     keep(RESULTS, "Digits", text)
@@ -206,7 +206,7 @@ def main() -> None:
         sub.add_argument("--steps", type=int, default=count, help="of each training; the recipe's minutes if not given")
         sub.add_argument("--seeds", type=int, default=seeds)
         if name == "digits":
-            sub.add_argument("--first", type=int, default=100, help="the first seed; those before 100 served to choose settings")
+            sub.add_argument("--first", type=int, default=100, help="the first seed; by those before 100 settings were chosen")
         else:
             sub.add_argument("--mnist", type=Path, required=True)
         if name == "mnist":
