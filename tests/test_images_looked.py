@@ -10,7 +10,7 @@ import pytest
 import torch
 from PIL import Image
 
-from regard import cli, drawing, verbs
+from regard import cli, drawing, verbs, writing
 from regard.jobs.job import Answer
 from regard.recipes.images import KINDS
 from regard.run import Run
@@ -87,7 +87,7 @@ def test_what_is_drawn_says_what_it_is(monkeypatch):
     assert "03.png; the answer is of several views (flip)" in lines[0].words
     first, second = (overlay.title for overlay in lines[0].overlays)
     assert first == "rollout of attention, one layer,\nto the mean of all patches" and second.startswith("leave one patch out")
-    model = verbs.load("vit-flip")
+    model = writing.load("vit-flip")
     x = open_target("vit-flip").reader.read("pictures/red/03.png").inputs["x"]
     grey, side = x.clone(), model.config.patch
     grey[..., :side, side : 2 * side] = 0
