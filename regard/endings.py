@@ -11,6 +11,7 @@ from regard import files
 from regard.jobs.job import Job
 from regard.look import plot
 from regard.run import Run, load_model
+from regard.symmetry.report import titled
 from regard.training.progress import Observer
 from regard.training.task import Classify
 
@@ -43,9 +44,9 @@ def write_confusion(run: Run, job: Job) -> None:
 
 
 def laws_in_a_line(laws: list[dict[str, Any]]) -> str:
-    """laws that hold: permutation, padding; broken: shift. What is not promised, and is not kept, is no news."""
+    """laws that hold: rotation by quarter turns, padding; broken: shift. What is not promised, and is not kept, is no news."""
     found: dict[str, list[str]] = {}
     for law in (law for law in laws if (law["declared"], law["measured"]) != ("broken", "broken")):
-        found.setdefault(str(law["measured"]), []).append(law["law"])
+        found.setdefault(str(law["measured"]), []).append(titled(law["law"], law.get("by")))
     hold = found.pop("holds", ["none"])
     return "; ".join([f"laws that hold: {', '.join(hold)}", *(f"{how}: {', '.join(each)}" for how, each in found.items())])

@@ -212,6 +212,7 @@ def test_the_report_for_machines_and_for_people():
     line = found["laws"][0]
     assert set(line) == {
         "law",
+        "by",
         "declared",
         "measured",
         "error",
