@@ -168,11 +168,17 @@ def predict(words: list[str]) -> int:
     for answer in answers:
         for note in answer.notes:
             print(f"regard: {note}", file=sys.stderr)
-        print(json.dumps(answer.to_json(), ensure_ascii=False) if as_json else answer.say())
+        if as_json:
+            print(json.dumps(answer.to_json(), ensure_ascii=False))
+        elif answer.error is not None:
+            print(f"regard: {answer.error}", file=sys.stderr)
+        else:
+            print(answer.say())
     drawn = dict.fromkeys(answer.picture for answer in answers if answer.picture is not None)
     if drawn and not as_json:
         print("\n".join(["where it looked:", *(f"  {file}" for file in drawn)]))
-    return 0
+    errors = sum(answer.error is not None for answer in answers)
+    return 0 if not errors else 1 if errors < len(answers) else 2
 
 
 @command(

@@ -187,14 +187,18 @@ def predict(
 ) -> list[Answer]:
     """What a run says of each input: texts for a classifier of texts, files for other kinds of data.
 
+    Of pictures a folder or a pattern stands for all in it, and what cannot be read has an `error` in place of an answer.
+
     out  of pictures: draw where the model looked, all on one sheet (.png, .svg, .pdf), or a file for each in a folder
     """
     run = Run.open(path)
     if run.config.get("recipe") is None:
         raise ValueError(f"{run.path} was not made by a recipe, so regard does not know how its inputs are read")
+    job = work(run.config["recipe"])
+    given = job.inputs(given)
     if out is not None:
         drawing.check_out(run, given, out)
-    answers = work(run.config["recipe"]).predict(run, given)
+    answers = job.predict(run, given)
     return answers if out is None else drawing.draw(run, answers, out)
 
 

@@ -18,7 +18,7 @@ from regard.data.batch import Ids
 from regard.data.clouds import find_clouds
 from regard.data.made_sets import CLUSTERS
 from regard.data.sets import SetsConfig, SetsForm, prepare_sets, sets_in
-from regard.jobs.job import Answer, Job, Reading
+from regard.jobs.job import Answer, Job, Reading, as_given
 from regard.models.sets import DeepSetsConfig, MLPConfig, SetTransformerConfig
 from regard.recipes.sets import KINDS
 from regard.run import Run, load_model
@@ -64,6 +64,9 @@ def task_of(form: SetsForm) -> Task:
 
 
 # ── answers ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+inputs = as_given
+
 
 @torch.no_grad()
 def predict(run: Run, given: Sequence[str]) -> list[Answer]:
