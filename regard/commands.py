@@ -79,7 +79,7 @@ def train(words: list[str]) -> int:
     resume, rest = "--resume" in rest, [word for word in rest if word != "--resume"]
 
     from regard import options, verbs
-    from regard.endings import laws_in_a_line
+    from regard.endings import files_in_a_line, laws_in_a_line
     from regard.jobs.job import work
     from regard.program import spoken
     from regard.training.progress import Ending, watch
@@ -104,8 +104,7 @@ def train(words: list[str]) -> int:
         note=options.note(),
         observers=[watch(), ending],
     )
-    samples = "samples/, " if (run.path / "samples").is_dir() else ""
-    print(f"\n{run.path}: model.safetensors, report.html, curves.png, {samples}metrics.jsonl")
+    print(f"\n{files_in_a_line(run)}")
     if (laws := verbs.laws_of(run)) is not None and laws["laws"]:
         print(laws_in_a_line(laws["laws"]))
     print(f"next: {spoken(work(recipe).then(run))}")

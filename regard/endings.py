@@ -43,6 +43,17 @@ def write_confusion(run: Run, job: Job) -> None:
         plot.save(plot.confusion(counts, labels, title=f"{run.path.name}, {split} split"), run.path / "confusion.png")
 
 
+# What a user may want of a run, in this order.
+FILES = ("model.safetensors", "report.html", "curves.png", "confusion.png", "laws.json", "samples", "config.json",
+         "metrics.jsonl")
+
+
+def files_in_a_line(run: Run) -> str:
+    """runs/text: model.safetensors, report.html, ...: those that are there."""
+    there = [path for path in (run.path / name for name in FILES) if path.exists()]
+    return f"{run.path}: {', '.join(path.name + '/' * path.is_dir() for path in there)}"
+
+
 def laws_in_a_line(laws: list[dict[str, Any]]) -> str:
     """laws that hold: rotation by quarter turns, padding; broken: shift. What is not promised, and is not kept, is no news."""
     found: dict[str, list[str]] = {}

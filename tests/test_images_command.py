@@ -97,6 +97,9 @@ def test_it_learns_and_the_command_line_says_so(pictures, capsys, everything):
     out = capsys.readouterr().out
     assert code == 0 and "note: left out: " in out
     assert out.splitlines()[-1] == "next: regard predict mine picture.png"
+    made = "model.safetensors, report.html, curves.png, confusion.png, laws.json, config.json, metrics.jsonl"
+    assert out.splitlines()[-3] == f"mine: {made}"
+    assert re.search(r"^kept: the averaged weights of step \d+.*, which had the lowest validation loss$", out, re.MULTILINE)
     last = [event for event in Run.open("mine").metrics() if event["event"] == "validation"][-1]
     assert last["accuracy"] == 1.0
     names = {path.name for path in Run.open("mine").path.iterdir()}
@@ -162,6 +165,14 @@ def test_help_has_every_option_once_however_wide_the_terminal_is(monkeypatch, ca
         hidden = name[2:] in (*FOLLOWS, "data.path")
         assert len(re.findall(rf"^ *{re.escape(name)}[ ,]", text, re.MULTILINE)) == (not hidden), name
     assert "regard train images --data mnist --model lenet" in text
+    assert "Tiny" not in text  # the recipe's model is smaller
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_help_speaks_of_the_defaults_of_the_recipe(capsys, kind):
+    assert cli.main(["train", "images", "--model", kind, "--help"]) == 0
+    text = capsys.readouterr().out
+    assert "The defaults are" not in text and "Tiny" not in text
 
 
 def test_the_commands_of_the_page_run(pictures, monkeypatch):
