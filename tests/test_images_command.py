@@ -5,6 +5,7 @@ import os
 import re
 import shlex
 import shutil
+from dataclasses import fields
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ import torch
 from PIL import Image
 
 from regard import cli, options, starts, verbs
+from regard.data.augment import AugmentConfig
 from regard.folders import cache_folder
 from regard.jobs import images as job
 from regard.jobs.job import Reading
@@ -204,6 +206,17 @@ def test_the_commands_of_the_page_run(pictures, monkeypatch):
     assert ran >= 6
 
 
+def test_the_page_says_the_defaults(pictures):
+    """Of the table of changes in docs/images.md: for pictures of your own, and for the digits."""
+    page = (Path(__file__).parents[1] / "docs" / "images.md").read_text("utf-8")
+    rows = re.findall(r"^\| `--data\.(augment\.)?(\w+)` \|.*\| (\S+) \| (\S+) \| [^|]*\|$", page, re.MULTILINE)
+    for place, data in ((2, find_recipe("images", pictures).data), (3, find_recipe("images").data)):
+        for row in rows:
+            value = getattr(data.augment if row[0] else data, row[1])
+            assert row[place] == ({False: "off", True: "on"}[value] if isinstance(value, bool) else f"{value:g}"), row
+    assert {row[1] for row in rows} == {*(field.name for field in fields(AugmentConfig)), "smoothing"}
+
+
 def test_rare_classes_may_count_more(pictures):
     recipe = starts.changed(find_recipe("images", pictures), {**SMALL["vit"], "data.balanced": True, "train.steps": 1})
     task = verbs.prepared("images", recipe, Reading(cache=cache_folder())).task
@@ -224,6 +237,16 @@ def test_a_run_brings_a_picture_of_its_data_to_be_looked_at(pictures):
 @pytest.mark.parametrize("side, patch", [(8, 2), (28, 4), (32, 4), (64, 8), (224, 16), (25, 5), (13, 1)])
 def test_patches_divide_the_picture(side, patch):
     assert patch_of(side) == patch and side % patch == 0
+
+
+@pytest.mark.parametrize("kind", ["vit", "swin"])
+def test_patches_that_do_not_divide_the_picture_are_noted(pictures, kind):
+    said = ("patches of 7 pixels do not divide pictures of 12: the last ones are filled up with 2 pixels of zeros. "
+            "--model.patch may be 1, 2, 3, 4, 6, 12 instead")
+    _, heard = trained(pictures, kind, steps=1, **{"model.patch": 7})
+    assert said in heard.notes
+    _, heard = trained(pictures, kind, steps=1, out="other", **{"model.patch": 3})
+    assert not any("patches of" in note for note in heard.notes)
 
 
 @pytest.mark.parametrize("words, said", [

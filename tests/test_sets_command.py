@@ -10,10 +10,11 @@ import torch
 
 from regard import commands, verbs
 from regard.data import sets as data
-from regard.jobs.job import work
+from regard.jobs.job import Reading, work
 from regard.recipes.find import find_recipe
 from regard.recipes.sets import KINDS
 from regard.run import Run, load_model
+from regard.starts import changed
 from regard.targets import open_target
 from regard.training.progress import Observer
 
@@ -65,6 +66,26 @@ def baskets(tmp_path):
 
 
 BASKET = {"data__id": "basket", "data__target": "total"}
+
+
+def test_empty_clouds_and_numbers_that_never_change_are_noted(clouds, tmp_path):
+    def notes(path, **how):
+        recipe = changed(find_recipe("sets", str(path)), {f"data.{name}": value for name, value in how.items()})
+        return verbs.prepared("sets", recipe, Reading(cache=tmp_path)).notes
+
+    assert notes(clouds) == ()
+    np.save(tmp_path / "clouds" / "rod" / "nothing.npy", np.zeros((0, 3)))
+    path = f"{clouds}/rod/nothing.npy"
+    assert notes(clouds) == (f"1 of 25 sets hold nothing, such as {path}; nothing tells their classes apart",)
+    for file in (tmp_path / "clouds").rglob("*.npy"):
+        flat = np.load(file) * [1, 1, 0]
+        np.save(file, np.concatenate((flat, np.full((len(flat), 1), 7.0)), 1))
+    assert notes(clouds)[1:] == (
+        "z, number 4 each have the same value in all sets to learn from, so nothing is learned from them",)
+    rows = [f"{i // 2},{i},3,{'ab'[i // 2 % 2]}" for i in range(40)]
+    (tmp_path / "t.csv").write_text("\n".join(["set,price,amount,target", *rows]))
+    assert notes(tmp_path / "t.csv") == (
+        "amount has the same value in all sets to learn from, so nothing is learned from it",)
 
 
 def test_a_run_ends_with_the_measure_the_laws_and_the_report(everything, capsys):

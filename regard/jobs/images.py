@@ -43,7 +43,7 @@ def prepared(recipe: Any, reading: Reading) -> Job:
         source=source,
         about=about,
         unit="pictures",
-        notes=(*images.album.notes, *damaged(images.skipped, data.path)),
+        notes=(*images.album.notes, *damaged(images.skipped, data.path), *filled_up(config)),
         test=(lambda: source.split(TEST)) if about["test"] else None,
     )
 
@@ -58,6 +58,16 @@ def damaged(skipped: Sequence[str], path: str | None) -> tuple[str, ...]:
     more = len(skipped) - NAMED
     rest = (f"{more:,} more pictures of {path} cannot be read; config.json names them all",) if more > 0 else ()
     return (*(f"left out: {why}" for why in skipped[:NAMED]), *rest)
+
+
+def filled_up(config: Any) -> tuple[str, ...]:
+    """What a model of patches does with pictures that are no whole number of patches wide."""
+    patch = getattr(config, "patch", None)
+    if patch is None or config.size % patch == 0:
+        return ()
+    fit = ", ".join(str(each) for each in range(1, config.size + 1) if config.size % each == 0)
+    return (f"patches of {patch} pixels do not divide pictures of {config.size}: the last ones are filled up with "
+            f"{-config.size % patch} pixels of zeros. --model.patch may be {fit} instead",)
 
 
 # ── answers ──────────────────────────────────────────────────────────────────────────────────────────────────────────
