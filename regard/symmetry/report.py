@@ -136,11 +136,11 @@ class Report:
 
     def __str__(self) -> str:
         lines = [HEADERS, *self.rows()]
-        widths = [min(44, max(len(line[k]) for line in lines)) for k in range(len(HEADERS))]
-        shown = [
-            "  ".join(clipped(cell, width).ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
-            for line in lines
-        ]
+        widths = [min(44, max(len(line[k]) for line in lines)) for k in range(len(HEADERS) - 1)]
+        shown = []
+        for *cells, layer in lines:  # whose name is needed whole
+            fitting = [clipped(cell, width).ljust(width) for cell, width in zip(cells, widths, strict=True)]
+            shown.append("  ".join([*fitting, layer]).rstrip())
         for finding in self.findings:
             if not finding.ok or (finding.measured in ("unknown", "vacuous") and finding.reason):
                 shown.append(finding.sentence())
