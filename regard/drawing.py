@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -75,24 +76,26 @@ def words(answer: Answer, called: str) -> str:
 
 def told_apart(given: Sequence[str]) -> dict[str, str]:
     """What each path is called: its name, with as many of its folders as tell it from the others, such as cat/1.png."""
-    parts = {each: Path(each).parts for each in given}
-    called = {}
-    for each, own in parts.items():
-        others = [other for other in parts.values() if other != own]
-        many = next((k for k in range(1, len(own)) if all(other[-k:] != own[-k:] for other in others)), len(own))
-        called[each] = str(Path(*own[-many:]))
+    waiting = {each: Path(each).parts for each in given}
+    paths, many = set(waiting.values()), 0
+    called: dict[str, str] = {}
+    while waiting:
+        many += 1
+        ends = Counter(parts[-many:] for parts in paths)
+        told = [each for each, parts in waiting.items() if ends[parts[-many:]] == 1 or many >= len(parts)]
+        called |= {each: str(Path(*waiting.pop(each)[-many:])) for each in told}
     return called
 
 
 def names(called: Sequence[str]) -> list[str]:
     """A file for each input, called after it, in one folder; names that are equal then are counted."""
-    found: list[str] = []
+    found: dict[str, None] = {}
     for each in called:
         stem, number = "-".join([*Path(each.strip("/")).with_suffix("").parts, "looked"]), 1
         while (name := f"{stem}.png" if number == 1 else f"{stem}-{number}.png") in found:
             number += 1
-        found.append(name)
-    return found
+        found[name] = None
+    return list(found)
 
 
 def among() -> str:

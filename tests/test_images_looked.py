@@ -129,8 +129,10 @@ def test_a_folder_and_a_pattern_stand_for_all_pictures_in_them(capsys, tmp_path)
 def test_names_that_are_equal_are_told_apart_by_their_folders():
     given = ["cat/1.png", "dog/1.png", "dog/2.png", "a/x/1.png", "b/x/1.png", "1.png"]
     called = drawing.told_apart(given)
-    assert list(called.values()) == ["cat/1.png", "dog/1.png", "2.png", "a/x/1.png", "b/x/1.png", "1.png"]
-    assert drawing.names([*called.values(), "cat-1.png"]) == [
+    named = [called[each] for each in given]
+    assert named == ["cat/1.png", "dog/1.png", "2.png", "a/x/1.png", "b/x/1.png", "1.png"]
+    assert drawing.told_apart(["a.png", "./a.png", "b.png"]) == {"a.png": "a.png", "./a.png": "a.png", "b.png": "b.png"}
+    assert drawing.names([*named, "cat-1.png"]) == [
         "cat-1-looked.png", "dog-1-looked.png", "2-looked.png", "a-x-1-looked.png", "b-x-1-looked.png", "1-looked.png",
         "cat-1-looked-2.png"]
 

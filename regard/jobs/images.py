@@ -5,6 +5,7 @@ from __future__ import annotations
 import glob
 import os
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from regard.data.albums import is_picture, pictures_in
 from regard.data.images import ImagesConfig, or_why, prepare
 from regard.data.pictures import SUFFIXES
 from regard.data.splits import TEST
+from regard.data.work import cores
 from regard.jobs.job import Answer, Job, Reading
 from regard.recipes.images import KINDS
 from regard.run import Run, load_model
@@ -96,18 +98,18 @@ def pictures_of(given: str) -> list[str]:
 def predict(run: Run, given: Sequence[str]) -> list[Answer]:
     """For each picture, the classes with their probabilities, the likeliest first; what cannot be read has an error instead."""
     about, data, model = run.config["corpus"], run.section(ImagesConfig, "data"), load_model(run)
-    task = task_of(data, about)
-    answers = []
-    for start in range(0, len(given), AT_ONCE):
-        some = given[start : start + AT_ONCE]
-        pixels = [or_why(path, about["size"], about["channels"], data.fit) for path in some]
-        good = [each for each in pixels if not isinstance(each, str)]
-        shares = iter(task.answers(model, torch.from_numpy(np.stack(good))).exp() if good else ())
-        for path, found in zip(some, pixels, strict=True):
-            if isinstance(found, str):
-                answers.append(Answer(given=path, error=found))
-            else:
-                answers.append(Answer.of_classes(path, next(shares), about["labels"]))
+    task, answers = task_of(data, about), []
+    with ThreadPoolExecutor(cores()) as pool:
+        for start in range(0, len(given), AT_ONCE):
+            some = given[start : start + AT_ONCE]
+            pixels = list(pool.map(lambda path: or_why(path, about["size"], about["channels"], data.fit), some))
+            good = [each for each in pixels if not isinstance(each, str)]
+            shares = iter(task.answers(model, torch.from_numpy(np.stack(good))).exp() if good else ())
+            for path, found in zip(some, pixels, strict=True):
+                if isinstance(found, str):
+                    answers.append(Answer(given=path, error=found))
+                else:
+                    answers.append(Answer.of_classes(path, next(shares), about["labels"]))
     return answers
 
 
