@@ -82,12 +82,13 @@ def train(words: list[str]) -> int:
     from regard.endings import files_in_a_line, laws_in_a_line
     from regard.jobs.job import work
     from regard.program import spoken
+    from regard.starts import asked_for
     from regard.training.progress import Ending, watch
 
     if "-h" in rest or "--help" in rest:
         print(options.help_text(recipe, given.get("--data"), given.get("--model"), rest))
         return 0
-    default = verbs.asked_for(
+    default = asked_for(
         recipe, given.get("--data"), given.get("--model"), given.get("--out"), resume, given.get("--from"),
         options.told_first(recipe, rest),
     )

@@ -142,21 +142,6 @@ def prepared(name: str, recipe: Recipe, reading: Reading) -> Job:
     return work(name).prepared(recipe, reading)
 
 
-def asked_for(
-    recipe: str, data: str | None, kind: str | None, out: str | None, resume: bool, start: str | None = None,
-    settings: Mapping[str, Any] | None = None,
-) -> Recipe:
-    """The settings that options change: the recipe's own for this data, or those of the run that goes on or is started from.
-
-    settings: what is known of them already, as far as others depend on it.
-    """
-    family(recipe)  # or say which there are
-    if resume:
-        return of_run(Run.open(out or latest(recipe)))
-    found = find_recipe(recipe, data, kind, settings)
-    return found if start is None else started_from(Run.open(start), recipe, found, {})
-
-
 def train_module(
     model: nn.Module, task: Any, data: Any, out: Any, resume: bool, options: Mapping[str, Any], observers: Sequence[Observer]
 ) -> Run:

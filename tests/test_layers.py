@@ -35,7 +35,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "promises": {"symmetry"},                           # and what an architecture promises
     "folders": {"run"},
     "jobs": TO_RUN | {"training", "recipes"},           # a recipe with its data read
-    "starts": TO_RUN | {"recipes"},                     # a run that begins or goes on
+    "starts": TO_RUN | {"recipes", "folders"},          # a run that begins or goes on
     "drawing": {"data", "jobs", "look", "run", "targets"},      # pictures beside answers
     "endings": TO_RUN | {"jobs", "look", "training"},   # what a run ends with
     "writing": TO_RUN | {"jobs"},                       # texts that a model writes
@@ -43,7 +43,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "options": {"recipes", "decode", "config"},         # the command line's words as settings, beside verbs
     "manual": set(),
     "words": {"options"},                               # the words after a command, taken apart
-    "commands": {"verbs", "writing", "endings", "options", "words", "manual", "jobs"} | TO_LOOK,
+    "commands": {"verbs", "writing", "starts", "endings", "options", "words", "manual", "jobs"} | TO_LOOK,
     "cli": {"commands", "regard"},
     "__main__": {"cli"},
     "__init__": {"attention", "look", "verbs", "writing"},       # for editors only: see test_lazy_names_only_at_the_top
