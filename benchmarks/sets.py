@@ -24,7 +24,7 @@ import torch
 from alternate import keep, table
 from torch import Tensor, nn
 
-from regard import verbs
+from regard import verbs, writing
 from regard.data.batch import Batch, Source
 from regard.data.sets import SetsConfig, prepare_sets
 from regard.jobs.job import Reading
@@ -97,7 +97,7 @@ def trained(kind: str, options: Mapping[str, Any], *, judged: SetsConfig | None 
         began = time.process_time()
         result = loop.fit(run, job.model, job.task, source, recipe.train, observers=[Told(name or kind)])
         minutes = (time.process_time() - began) / 60
-        model = verbs.load(run.path)
+        model = writing.load(run.path)
     return Trained(model, job.task, minutes, result.step)
 
 

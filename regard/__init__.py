@@ -11,7 +11,8 @@ if TYPE_CHECKING:
     from regard.attention.masks import Causal, Padding, Window
     from regard.attention.positions import Rotary
     from regard.look.record import record
-    from regard.verbs import check, generate, load, predict, train
+    from regard.verbs import check, predict, train
+    from regard.writing import generate, load
 
 __version__ = "0.1.0"
 
@@ -22,9 +23,9 @@ _HOME = {
     "attend": "regard.attention.attend",
     "check": "regard.verbs",
     "train": "regard.verbs",
-    "load": "regard.verbs",
+    "load": "regard.writing",
     "record": "regard.look.record",
-    "generate": "regard.verbs",
+    "generate": "regard.writing",
     "predict": "regard.verbs",
     "Causal": "regard.attention.masks",
     "Window": "regard.attention.masks",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -38,45 +39,63 @@ def check_out(run: Run, given: Sequence[str], out: str | os.PathLike[str]) -> No
 
 
 def draw(run: Run, answers: Sequence[Answer], out: str | os.PathLike[str]) -> list[Answer]:
-    """Write where the model looked, and say in each answer in which file that is."""
+    """Write where the model looked, and say in each answer in which file that is. What was not answered is not drawn."""
     from regard.targets import open_target  # knows foreign libraries, which nothing else needs
 
     opened = open_target(run.path)
     labels, views = run.config["corpus"]["labels"], run.section(ImagesConfig, "data").views
     several = "" if views == "one" else f"; the answer is of several views ({views}), the maps are of one"
 
+    good = [answer for answer in answers if answer.error is None]
+    called = told_apart([answer.given for answer in good])
+
     def line(answer: Answer) -> overlays.Line:
         given = opened.reader.read(answer.given)
         assert given.picture is not None
         shown = overlays.of_answer(opened.model, given, labels.index(next(iter(answer.labels))))
-        return overlays.Line(words(answer) + several, given.picture, shown)
+        return overlays.Line(words(answer, called[answer.given]) + several, given.picture, shown)
 
     if not is_folder(out):
-        file = plot.save(overlays.drawn([line(answer) for answer in answers]), out)
-        return [replace(answer, picture=str(file)) for answer in answers]
-    Path(out).mkdir(parents=True, exist_ok=True)
-    files = [Path(out) / name for name in names([answer.given for answer in answers])]
-    return [
-        replace(answer, picture=str(plot.save(overlays.drawn([line(answer)]), file)))
-        for answer, file in zip(answers, files, strict=True)
-    ]
+        drawn = dict.fromkeys(called, plot.save(overlays.drawn([line(answer) for answer in good]), out)) if good else {}
+    else:
+        Path(out).mkdir(parents=True, exist_ok=True)
+        first = {answer.given: answer for answer in good}  # (a picture that is given twice is drawn once)
+        files = [Path(out) / name for name in names([called[each] for each in first])]
+        drawn = {
+            each: plot.save(overlays.drawn([line(answer)]), file)
+            for (each, answer), file in zip(first.items(), files, strict=True)
+        }
+    return [replace(each, picture=str(drawn[each.given])) if each.error is None else each for each in answers]
 
 
-def words(answer: Answer) -> str:
+def words(answer: Answer, called: str) -> str:
     """The likeliest classes of a picture, and which picture it is."""
     first, *others = [f"{label} {share:.1%}" for label, share in list(answer.labels.items())[:SHOWN]]
-    return f"{first}" + (f" (then {', '.join(others)})" if others else "") + f"   {Path(answer.given).name}"
+    return f"{first}" + (f" (then {', '.join(others)})" if others else "") + f"   {called}"
 
 
-def names(given: Sequence[str]) -> list[str]:
-    """A file for each input, called after it; pictures of one name from several folders are counted."""
-    found: list[str] = []
-    for each in given:
-        stem, number = f"{Path(each).stem}-looked", 1
+def told_apart(given: Sequence[str]) -> dict[str, str]:
+    """What each path is called: its name, with as many of its folders as tell it from the others, such as cat/1.png."""
+    waiting = {each: Path(each).parts for each in given}
+    paths, many = set(waiting.values()), 0
+    called: dict[str, str] = {}
+    while waiting:
+        many += 1
+        ends = Counter(parts[-many:] for parts in paths)
+        told = [each for each, parts in waiting.items() if ends[parts[-many:]] == 1 or many >= len(parts)]
+        called |= {each: str(Path(*waiting.pop(each)[-many:])) for each in told}
+    return called
+
+
+def names(called: Sequence[str]) -> list[str]:
+    """A file for each input, called after it, in one folder; names that are equal then are counted."""
+    found: dict[str, None] = {}
+    for each in called:
+        stem, number = "-".join([*Path(each.strip("/")).with_suffix("").parts, "looked"]), 1
         while (name := f"{stem}.png" if number == 1 else f"{stem}-{number}.png") in found:
             number += 1
-        found.append(name)
-    return found
+        found[name] = None
+    return list(found)
 
 
 def among() -> str:

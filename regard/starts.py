@@ -14,7 +14,8 @@ from torch import nn
 
 from regard import config as configs
 from regard import files, names
-from regard.recipes.find import Recipe, family, with_optimiser
+from regard.folders import latest
+from regard.recipes.find import Recipe, family, find_recipe, of_run, with_optimiser
 from regard.run import Run, load_model
 
 TOLD = 3  # differences that are named
@@ -38,6 +39,21 @@ def changed(recipe: Recipe, settings: Mapping[str, Any]) -> Recipe:
         place[names[-1]] = value
     made: Recipe = configs.from_dict(type(recipe), sections)
     return made
+
+
+def asked_for(
+    recipe: str, data: str | None, kind: str | None, out: str | None, resume: bool, start: str | None = None,
+    settings: Mapping[str, Any] | None = None,
+) -> Recipe:
+    """The settings that options change: the recipe's own for this data, or those of the run that goes on or is started from.
+
+    settings: what is known of them already, as far as others depend on it.
+    """
+    family(recipe)  # or say which there are
+    if resume:
+        return of_run(Run.open(out or latest(recipe)))
+    found = find_recipe(recipe, data, kind, settings)
+    return found if start is None else started_from(Run.open(start), recipe, found, {})
 
 
 # ── from an earlier run ──────────────────────────────────────────────────────────────────────────────────────────────

@@ -1,9 +1,9 @@
-"""What the commands do, as Python functions: train a recipe or any module, load a run, predict with it."""
+"""What the commands do, as Python functions: train a recipe or any module, predict with a run, check, look."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -13,29 +13,28 @@ import torch
 from torch import Tensor, nn
 
 from regard import config as configs
-from regard import decode, drawing, files
-from regard.data import tokens as tokenizers
+from regard import drawing, files
 from regard.data.batch import Source, TensorSource
+from regard.endings import tested, write_confusion
 from regard.folders import cache_folder, fresh, latest
 from regard.given import Given
 from regard.jobs.describe import described
 from regard.jobs.job import Answer, Job, Note, Reading, work
-from regard.jobs.text import unknown_words
 from regard.look import page, plot, report
 from regard.look.live import Live
 from regard.look.plot import curves
 from regard.look.stills import still
-from regard.models.sequences import Encoder
 from regard.recipes.find import Recipe, family, find_recipe, of_run, with_question
-from regard.run import Run, TrainConfig, check_free, load_model
+from regard.run import Run, TrainConfig, check_free
 from regard.starts import adopt, changed, check_same_data, new_run, started_from
 from regard.symmetry import check as measure
 from regard.symmetry.report import Report
 from regard.training import loop
+from regard.training.budget import seconds_of
 from regard.training.labels import check_labels
 from regard.training.progress import Observer, watch
 from regard.training.step import pick_device
-from regard.training.task import Classify, as_task
+from regard.training.task import as_task
 
 # ── train ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -143,48 +142,6 @@ def prepared(name: str, recipe: Recipe, reading: Reading) -> Job:
     return work(name).prepared(recipe, reading)
 
 
-def tested(run: Run, job: Job, observers: Sequence[Observer], step: int) -> None:
-    """Measure the split that was kept for the end, with the weights that are published, and keep what was found."""
-    assert job.test is not None
-    count = job.about.get("test") if job.tested is None else job.tested
-    model = load_model(run)
-    with torch.no_grad():
-        measures = job.task.measure(model, job.test())
-    run.update(test=measures)
-    run.append([{"step": step, "event": "test", **measures, "count": count}])
-    for observer in observers:
-        if (heard := getattr(observer, "tested", None)) is not None:
-            heard(measures, count)
-
-
-def write_confusion(run: Run, job: Job) -> None:
-    """confusion.png of a classifier: what it takes for what, on the test split, or on the validation split without one."""
-    labels = job.about.get("labels")
-    if not isinstance(labels, list) or not isinstance(job.task, Classify) or not run.model_file.exists():
-        return
-    split, batches = ("test", job.test()) if job.test is not None else ("validation", job.source.validation())
-    with torch.no_grad():
-        counts = job.task.confusion(load_model(run), batches, len(labels))
-    if counts.sum():
-        files.write_json(run.path / "confusion.json", {"split": split, "labels": labels, "counts": counts.tolist()})
-        plot.save(plot.confusion(counts, labels, title=f"{run.path.name}, {split} split"), run.path / "confusion.png")
-
-
-def asked_for(
-    recipe: str, data: str | None, kind: str | None, out: str | None, resume: bool, start: str | None = None,
-    settings: Mapping[str, Any] | None = None,
-) -> Recipe:
-    """The settings that options change: the recipe's own for this data, or those of the run that goes on or is started from.
-
-    settings: what is known of them already, as far as others depend on it.
-    """
-    family(recipe)  # or say which there are
-    if resume:
-        return of_run(Run.open(out or latest(recipe)))
-    found = find_recipe(recipe, data, kind, settings)
-    return found if start is None else started_from(Run.open(start), recipe, found, {})
-
-
 def train_module(
     model: nn.Module, task: Any, data: Any, out: Any, resume: bool, options: Mapping[str, Any], observers: Sequence[Observer]
 ) -> Run:
@@ -207,57 +164,7 @@ def train_module(
     return run
 
 
-# ── load, predict ────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def load(path: str | os.PathLike[str]) -> nn.Module:
-    """The model of a run, in eval mode; if it reads text, with its tokenizer as `model.tokenizer`."""
-    run = Run.open(path)
-    model = load_model(run)
-    if run.tokenizer_file.exists():
-        model.tokenizer = tokenizers.load(run.tokenizer_file)  # type: ignore[assignment]
-    return model
-
-
-def generate(model: nn.Module | str | os.PathLike[str], prompt: str = "", **how: Any) -> Iterator[str]:
-    """Pieces of text as they are written: generate("runs/mine", "Once upon", max_new=50, seed=0).
-
-    model  what `load` gave, or the path of a run; several texts at once: regard.verbs.samples
-    """
-    model = writer(model)
-    if how.get("samples", 1) != 1:
-        raise ValueError(f"generate gives one text, got samples={how['samples']}; use regard.verbs.samples")
-    return decode.generate(model, prompt, **how)
-
-
-def samples(model: nn.Module | str | os.PathLike[str], prompt: str = "", **how: Any) -> list[str]:
-    """Several texts at once: samples("runs/mine", "Once upon", samples=3, seed=0)."""
-    model = writer(model)
-    texts = [""] * int(how.get("samples", 1))
-    for number, piece in decode.generate_samples(model, prompt, **how):
-        texts[number] += piece
-    return texts
-
-
-def writer(model: nn.Module | str | os.PathLike[str]) -> nn.Module:
-    """The model of a run, if it is given by its path, and in any case one that writes."""
-    if isinstance(model, str | os.PathLike):
-        model = load(model)
-    check_writes(model)
-    return model
-
-
-def unknown_to(model: nn.Module, prompt: str) -> str | None:
-    """How many words of a prompt the model does not know, in a sentence; None: it knows all."""
-    tokenizer = getattr(model, "tokenizer", None)
-    return unknown_words(tokenizer, prompt) if isinstance(tokenizer, tokenizers.Tokenizer) else None
-
-
-def check_writes(model: nn.Module) -> None:
-    """A ValueError for a model that has no next token."""
-    if isinstance(model, Encoder):
-        does = "fills in hidden tokens" if model.pool is None else "classifies (use regard predict)"
-        raise ValueError(f"this model is an encoder, which {does} and cannot write on; train a decoder on text to generate")
+# ── predict ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def predict(
@@ -265,14 +172,18 @@ def predict(
 ) -> list[Answer]:
     """What a run says of each input: texts for a classifier of texts, files for other kinds of data.
 
+    Of pictures a folder or a pattern stands for all in it, and what cannot be read has an `error` in place of an answer.
+
     out  of pictures: draw where the model looked, all on one sheet (.png, .svg, .pdf), or a file for each in a folder
     """
     run = Run.open(path)
     if run.config.get("recipe") is None:
         raise ValueError(f"{run.path} was not made by a recipe, so regard does not know how its inputs are read")
+    job = work(run.config["recipe"])
+    given = job.inputs(given)
     if out is not None:
         drawing.check_out(run, given, out)
-    answers = work(run.config["recipe"]).predict(run, given)
+    answers = job.predict(run, given)
     return answers if out is None else drawing.draw(run, answers, out)
 
 
@@ -309,7 +220,7 @@ def check(model: Any, inputs: Any = None, **how: Any) -> Report:
 def write_laws(run: Run) -> None:
     """laws.json of a finished run: what it promises, measured. A run is not lost over it."""
     try:
-        found = check(run.path, trials=4).to_json()
+        found = check(run.path).to_json()  # as `regard check` measures it, so that both say the same
     except (ImportError, ValueError, OSError, RuntimeError) as error:
         found = {"ok": None, "laws": [], "error": " ".join(str(error).split())}
     files.write_json(run.path / "laws.json", found)
@@ -390,15 +301,3 @@ def write_report(run: Run) -> None:
         page.write(data, run.path / report.FILE)
     except (ImportError, ValueError, OSError, RuntimeError) as error:
         report.instead(run, " ".join(str(error).split()))
-
-
-# ── budgets ───────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def seconds_of(budget: str) -> float:
-    """ "5s" or "2m" as seconds."""
-    units = {"s": 1.0, "m": 60.0}
-    try:
-        return float(budget[:-1]) * units[budget[-1]]
-    except (KeyError, ValueError, IndexError):
-        raise ValueError(f"REGARD_BUDGET must be a time such as 5s or 2m, got {budget!r}") from None

@@ -5,7 +5,7 @@ import json
 import pytest
 import torch
 
-from regard import cli, verbs
+from regard import cli, verbs, writing
 
 MODELS = """
 import torch
@@ -112,7 +112,7 @@ def test_a_run_of_ones_own_module_says_what_to_give_instead(models, capsys, monk
     assert err.startswith("regard: mine holds the weights of a module of your own, which only you can make: write a function")
     assert err.endswith("returns (model, inputs), and give my_module:my_function instead\n")
     with pytest.raises(ValueError, match=r"module of your own \(Linear\); make it, then regard\.run\.load_weights\("):
-        verbs.load("mine")
+        writing.load("mine")
 
 
 def test_random_weights_are_announced(models, capsys):

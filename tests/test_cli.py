@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 import regard
-from regard import __version__, cli, names, program
+from regard import __version__, cli, commands, names, program
+from regard.endings import laws_in_a_line
 
 ROOT = Path(__file__).parents[1]
 
@@ -27,7 +28,7 @@ def test_version(capsys):
 def test_help_offers_every_command_with_examples(capsys, words):
     code, out, err = run(capsys, *words)
     assert (code, err) == (0, "")
-    for command in cli.COMMANDS.values():
+    for command in commands.COMMANDS.values():
         assert command.usage in out
         assert command.sentence in out
     assert "--version" in out
@@ -36,23 +37,23 @@ def test_help_offers_every_command_with_examples(capsys, words):
 
 
 def test_every_command_has_examples_of_itself():
-    for name, command in cli.COMMANDS.items():
+    for name, command in commands.COMMANDS.items():
         assert command.examples and all(example.startswith(f"regard {name}") for example in command.examples)
 
 
 def test_the_examples_of_list_run(capsys):  # those of the others are run with small models in test_verbs.py
-    for example in cli.COMMANDS["list"].examples:
+    for example in commands.COMMANDS["list"].examples:
         first, *words = example.split()
         assert first == "regard"
         assert run(capsys, *words)[::2] == (0, "")
 
 
-@pytest.mark.parametrize("name", cli.COMMANDS)
+@pytest.mark.parametrize("name", commands.COMMANDS)
 def test_help_about_one_command(capsys, name):
     for option in ("--help", "-h"):
         code, out, err = run(capsys, name, option)
         assert (code, err) == (0, "")
-        assert out.startswith(f"usage: regard {cli.COMMANDS[name].usage}\n")
+        assert out.startswith(f"usage: regard {commands.COMMANDS[name].usage}\n")
 
 
 def test_list_names_everything(capsys):
@@ -95,7 +96,7 @@ def test_an_error_is_one_line_and_code_2(capsys, words, said):
 def planted(error):
     def fail(words):
         raise error
-    return cli.Command("fail", "fails", (), fail)
+    return commands.Command("fail", "fails", (), fail)
 
 
 @pytest.mark.parametrize("error, said", [
@@ -106,13 +107,13 @@ def planted(error):
     (RuntimeError("shapes"), "RuntimeError: shapes (add --debug to see where)"),
 ])
 def test_whatever_a_command_raises_is_one_line(capsys, monkeypatch, error, said):
-    monkeypatch.setitem(cli.COMMANDS, "fail", planted(error))
+    monkeypatch.setitem(commands.COMMANDS, "fail", planted(error))
     assert run(capsys, "fail") == (2, "", f"regard: {said}\n")
 
 
 @pytest.mark.parametrize("words", [["--debug", "fail"], ["fail", "--debug"]])
 def test_debug_shows_the_traceback(monkeypatch, words):
-    monkeypatch.setitem(cli.COMMANDS, "fail", planted(ValueError("here")))
+    monkeypatch.setitem(commands.COMMANDS, "fail", planted(ValueError("here")))
     with pytest.raises(ValueError, match="here"):
         cli.main(words)
 
@@ -143,12 +144,12 @@ def test_the_package_shows_its_names_and_no_others():
 
 
 def test_an_interrupt_is_quiet(capsys, monkeypatch):
-    monkeypatch.setitem(cli.COMMANDS, "fail", planted(KeyboardInterrupt()))
+    monkeypatch.setitem(commands.COMMANDS, "fail", planted(KeyboardInterrupt()))
     assert run(capsys, "fail") == (130, "", "regard: stopped\n")
 
 
 def test_a_command_chooses_its_exit_code(capsys, monkeypatch):
-    monkeypatch.setitem(cli.COMMANDS, "no", cli.Command("no", "the answer is no", (), lambda words: len(words)))
+    monkeypatch.setitem(commands.COMMANDS, "no", commands.Command("no", "the answer is no", (), lambda words: len(words)))
     assert run(capsys, "no", "x")[0] == 1
 
 
@@ -182,6 +183,6 @@ def test_a_reader_that_goes_away():
 def test_the_laws_of_a_run_in_a_line():
     laws = [("permutation", "invariant", "holds"), ("padding", "holds", "holds"), ("causality", "broken", "broken"),
             ("shift", "invariant", "broken"), ("scaling", "holds", "unknown")]
-    line = cli._laws_in_a_line([dict(zip(("law", "declared", "measured"), law, strict=True)) for law in laws])
+    line = laws_in_a_line([dict(zip(("law", "declared", "measured"), law, strict=True)) for law in laws])
     assert line == "laws that hold: permutation, padding; broken: shift; unknown: scaling"
-    assert cli._laws_in_a_line([]) == "laws that hold: none"
+    assert laws_in_a_line([]) == "laws that hold: none"

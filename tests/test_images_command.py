@@ -5,6 +5,7 @@ import os
 import re
 import shlex
 import shutil
+from dataclasses import fields
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ import torch
 from PIL import Image
 
 from regard import cli, options, starts, verbs
+from regard.data.augment import AugmentConfig
 from regard.folders import cache_folder
 from regard.jobs import images as job
 from regard.jobs.job import Reading
@@ -97,11 +99,16 @@ def test_it_learns_and_the_command_line_says_so(pictures, capsys, everything):
     out = capsys.readouterr().out
     assert code == 0 and "note: left out: " in out
     assert out.splitlines()[-1] == "next: regard predict mine picture.png"
+    made = "model.safetensors, report.html, curves.png, confusion.png, laws.json, config.json, metrics.jsonl"
+    assert out.splitlines()[-3] == f"mine: {made}"
+    assert re.search(r"^kept: the averaged weights of step \d+.*, which had the lowest validation loss$", out, re.MULTILINE)
     last = [event for event in Run.open("mine").metrics() if event["event"] == "validation"][-1]
     assert last["accuracy"] == 1.0
     names = {path.name for path in Run.open("mine").path.iterdir()}
     assert {"confusion.png", "confusion.json", "curves.png", "laws.json", "report.html", "model.safetensors"} <= names
-    assert json.loads((Run.open("mine").path / "laws.json").read_text())["ok"] is True
+    laws, again = (found["laws"] for found in (json.loads(Path("mine/laws.json").read_text()), verbs.check("mine").to_json()))
+    assert [law | {"seconds": 0} for law in laws] == [law | {"seconds": 0} for law in again]
+    assert all(law["ok"] for law in laws)
     assert cli.main(["predict", "mine", "pictures/bright/01.png", "pictures/dark/00.png", "--json"]) == 0
     answers = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [next(iter(answer["labels"])) for answer in answers] == ["bright", "dark"]
@@ -160,6 +167,14 @@ def test_help_has_every_option_once_however_wide_the_terminal_is(monkeypatch, ca
         hidden = name[2:] in (*FOLLOWS, "data.path")
         assert len(re.findall(rf"^ *{re.escape(name)}[ ,]", text, re.MULTILINE)) == (not hidden), name
     assert "regard train images --data mnist --model lenet" in text
+    assert "Tiny" not in text  # the recipe's model is smaller
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_help_speaks_of_the_defaults_of_the_recipe(capsys, kind):
+    assert cli.main(["train", "images", "--model", kind, "--help"]) == 0
+    text = capsys.readouterr().out
+    assert "The defaults are" not in text and "Tiny" not in text
 
 
 def test_the_commands_of_the_page_run(pictures, monkeypatch):
@@ -191,6 +206,17 @@ def test_the_commands_of_the_page_run(pictures, monkeypatch):
     assert ran >= 6
 
 
+def test_the_page_says_the_defaults(pictures):
+    """Of the table of changes in docs/images.md: for pictures of your own, and for the digits."""
+    page = (Path(__file__).parents[1] / "docs" / "images.md").read_text("utf-8")
+    rows = re.findall(r"^\| `--data\.(augment\.)?(\w+)` \|.*\| (\S+) \| (\S+) \| [^|]*\|$", page, re.MULTILINE)
+    for place, data in ((2, find_recipe("images", pictures).data), (3, find_recipe("images").data)):
+        for row in rows:
+            value = getattr(data.augment if row[0] else data, row[1])
+            assert row[place] == ({False: "off", True: "on"}[value] if isinstance(value, bool) else f"{value:g}"), row
+    assert {row[1] for row in rows} == {*(field.name for field in fields(AugmentConfig)), "smoothing"}
+
+
 def test_rare_classes_may_count_more(pictures):
     recipe = starts.changed(find_recipe("images", pictures), {**SMALL["vit"], "data.balanced": True, "train.steps": 1})
     task = verbs.prepared("images", recipe, Reading(cache=cache_folder())).task
@@ -211,6 +237,16 @@ def test_a_run_brings_a_picture_of_its_data_to_be_looked_at(pictures):
 @pytest.mark.parametrize("side, patch", [(8, 2), (28, 4), (32, 4), (64, 8), (224, 16), (25, 5), (13, 1)])
 def test_patches_divide_the_picture(side, patch):
     assert patch_of(side) == patch and side % patch == 0
+
+
+@pytest.mark.parametrize("kind", ["vit", "swin"])
+def test_patches_that_do_not_divide_the_picture_are_noted(pictures, kind):
+    said = ("patches of 7 pixels do not divide pictures of 12: the last ones are filled up with 2 pixels of zeros. "
+            "--model.patch may be 1, 2, 3, 4, 6, 12 instead")
+    _, heard = trained(pictures, kind, steps=1, **{"model.patch": 7})
+    assert said in heard.notes
+    _, heard = trained(pictures, kind, steps=1, out="other", **{"model.patch": 3})
+    assert not any("patches of" in note for note in heard.notes)
 
 
 @pytest.mark.parametrize("words, said", [

@@ -10,7 +10,7 @@ import pytest
 import torch
 from PIL import Image
 
-from regard import cli, drawing, verbs
+from regard import cli, drawing, verbs, writing
 from regard.jobs.job import Answer
 from regard.recipes.images import KINDS
 from regard.run import Run
@@ -70,12 +70,71 @@ def test_a_folder_gets_a_file_for_each_and_a_sheet_shows_all(capsys, tmp_path):
     given = ["pictures/red/03.png", "pictures/blue/03.png", "pictures/red/04.png"]
     code, out, _ = predict(capsys, run_of(), *given, "--json", "--out", f"{tmp_path}/new/folder")
     files = [json.loads(line)["picture"] for line in out.splitlines()]
-    assert code == 0 and [os.path.basename(file) for file in files] == ["03-looked.png", "03-looked-2.png", "04-looked.png"]
+    assert code == 0
+    assert [os.path.basename(file) for file in files] == ["red-03-looked.png", "blue-03-looked.png", "04-looked.png"]
     assert sorted(os.listdir(tmp_path / "new" / "folder")) == sorted(map(os.path.basename, files))
     code, out, _ = predict(capsys, run_of(), *given, "--out", f"{tmp_path}/all.svg")
     assert code == 0 and out.count("all.svg") == 1
     words = (tmp_path / "all.svg").read_text()
     assert words.count("what the model saw") == 3 and words.count("leave one patch out") == 3
+
+
+def test_one_that_cannot_be_read_does_not_keep_the_others_from_being_answered(capsys, tmp_path):
+    Path("pictures/red/short.png").write_bytes(Path("pictures/red/03.png").read_bytes()[:90])
+    given = ["pictures/red/03.png", "pictures/red/short.png", "nowhere.png", "pictures/blue/03.png"]
+    try:
+        code, out, err = predict(capsys, run_of(), *given, "--out", str(tmp_path / "all.svg"))
+        first, second, *rest = out.splitlines()
+        assert code == 1 and first.endswith("pictures/red/03.png") and second.endswith("pictures/blue/03.png")
+        assert rest == ["where it looked:", f"  {tmp_path}/all.svg"]
+        first, second = err.splitlines()
+        assert first.startswith("regard: pictures/red/short.png is damaged: ")
+        assert second == "regard: there is no picture nowhere.png"
+        sheet = (tmp_path / "all.svg").read_text()
+        assert sheet.count("what the model saw") == 2 and "<!-- " in sheet and "red/03.png" in sheet and "blue/03.png" in sheet
+        code, out, err = predict(capsys, run_of(), *given, "--json")
+        found = [json.loads(line) for line in out.splitlines()]
+        assert (code, err) == (1, "") and [each["input"] for each in found] == given
+        assert [each.keys() - {"input"} for each in found] == [{"labels"}, {"error"}, {"error"}, {"labels"}]
+        alone = verbs.predict(run_of(), given[-1:])[0]
+        assert found[-1]["labels"] == pytest.approx(alone.labels, abs=1e-6)  # each answer is of its own picture
+        code, out, err = predict(capsys, run_of(), *given[1:3], "--out", str(tmp_path / "none.png"))
+        assert (code, out, err.count("\n")) == (2, "", 2) and not (tmp_path / "none.png").exists()
+    finally:
+        Path("pictures/red/short.png").unlink()
+
+
+def test_a_folder_and_a_pattern_stand_for_all_pictures_in_them(capsys, tmp_path):
+    deeper = tmp_path / "photos" / "deeper"
+    deeper.mkdir(parents=True)
+    for name in ("photos/b.png", "photos/a.PNG", "photos/deeper/c.png", "photos/.hidden.png", "photos/[1].png"):
+        shutil.copy("pictures/red/03.png", tmp_path / name)
+    (tmp_path / "photos" / "notes.txt").write_text("no picture, and nobody asked for it")
+
+    def answered(*words):
+        code, out, _ = predict(capsys, run_of(), *words, "--json")
+        assert code == 0
+        return [os.path.relpath(json.loads(line)["input"], tmp_path / "photos") for line in out.splitlines()]
+
+    assert answered(str(tmp_path / "photos")) == ["[1].png", "a.PNG", "b.png", "deeper/c.png"]
+    assert answered(f"{tmp_path}/photos/*") == ["[1].png", "a.PNG", "b.png"]
+    assert answered(f"{tmp_path}/photos/**/*.png", f"{tmp_path}/photos/b.png") == ["[1].png", "b.png", "deeper/c.png", "b.png"]
+    assert answered(f"{tmp_path}/photos/[1].png") == ["[1].png"]  # a file of that name is no pattern
+    for given, said in ((f"{tmp_path}/photos/*.jpg", "matches no pictures"), (f"{tmp_path}/empty", "holds no pictures")):
+        (tmp_path / "empty").mkdir(exist_ok=True)
+        code, _, err = predict(capsys, run_of(), given)
+        assert code == 2 and err.startswith(f"regard: {given} {said}; those are files in .png, .jpg") and err.count("\n") == 1
+
+
+def test_names_that_are_equal_are_told_apart_by_their_folders():
+    given = ["cat/1.png", "dog/1.png", "dog/2.png", "a/x/1.png", "b/x/1.png", "1.png"]
+    called = drawing.told_apart(given)
+    named = [called[each] for each in given]
+    assert named == ["cat/1.png", "dog/1.png", "2.png", "a/x/1.png", "b/x/1.png", "1.png"]
+    assert drawing.told_apart(["a.png", "./a.png", "b.png"]) == {"a.png": "a.png", "./a.png": "a.png", "b.png": "b.png"}
+    assert drawing.names([*named, "cat-1.png"]) == [
+        "cat-1-looked.png", "dog-1-looked.png", "2-looked.png", "a-x-1-looked.png", "b-x-1-looked.png", "1-looked.png",
+        "cat-1-looked-2.png"]
 
 
 def test_what_is_drawn_says_what_it_is(monkeypatch):
@@ -87,7 +146,7 @@ def test_what_is_drawn_says_what_it_is(monkeypatch):
     assert "03.png; the answer is of several views (flip)" in lines[0].words
     first, second = (overlay.title for overlay in lines[0].overlays)
     assert first == "rollout of attention, one layer,\nto the mean of all patches" and second.startswith("leave one patch out")
-    model = verbs.load("vit-flip")
+    model = writing.load("vit-flip")
     x = open_target("vit-flip").reader.read("pictures/red/03.png").inputs["x"]
     grey, side = x.clone(), model.config.patch
     grey[..., :side, side : 2 * side] = 0
@@ -137,7 +196,8 @@ def test_only_pictures_are_drawn(capsys):
 
 
 def test_a_name_with_signs_of_mathematics_is_only_a_name(tmp_path):
-    assert drawing.words(Answer(given="a/b$x$.png", labels={"$1": 0.75, "c": 0.25})) == "$1 75.0% (then c 25.0%)   b$x$.png"
+    answer = Answer(given="a/b$x$.png", labels={"$1": 0.75, "c": 0.25})
+    assert drawing.words(answer, "b$x$.png") == "$1 75.0% (then c 25.0%)   b$x$.png"
     line = drawing.overlays.Line("$1 75% $x", torch.rand(3, 4, 4), [])
     drawing.plot.save(drawing.overlays.drawn([line]), tmp_path / "signs.png")
 

@@ -35,14 +35,18 @@ MAY_IMPORT: dict[str, set[str]] = {
     "promises": {"symmetry"},                           # and what an architecture promises
     "folders": {"run"},
     "jobs": TO_RUN | {"training", "recipes"},           # a recipe with its data read
-    "starts": TO_RUN | {"recipes"},                     # a run that begins or goes on
+    "starts": TO_RUN | {"recipes", "folders"},          # a run that begins or goes on
     "drawing": {"data", "jobs", "look", "run", "targets"},      # pictures beside answers
-    "verbs": TO_LOOK | {"jobs", "folders", "starts", "drawing"},
+    "endings": TO_RUN | {"jobs", "look", "training"},   # what a run ends with
+    "writing": TO_RUN | {"jobs"},                       # texts that a model writes
+    "verbs": TO_LOOK | {"jobs", "folders", "starts", "drawing", "endings"},
     "options": {"recipes", "decode", "config"},         # the command line's words as settings, beside verbs
     "manual": set(),
-    "cli": {"verbs", "options", "manual", "jobs", "regard"} | TO_LOOK,
+    "words": {"options"},                               # the words after a command, taken apart
+    "commands": {"verbs", "writing", "starts", "endings", "options", "words", "manual", "jobs"} | TO_LOOK,
+    "cli": {"commands", "regard"},
     "__main__": {"cli"},
-    "__init__": {"attention", "look", "verbs"},                  # for editors only: see test_lazy_names_only_at_the_top
+    "__init__": {"attention", "look", "verbs", "writing"},       # for editors only: see test_lazy_names_only_at_the_top
 }
 
 
@@ -170,7 +174,7 @@ def test_the_table_has_no_circle():
 
 def plant(folder, files):
     root = folder / "regard"
-    there = dict.fromkeys(["__init__.py", "shapes.py", "nn/block.py", "attention/masks.py"], "")
+    there = dict.fromkeys(["__init__.py", "shapes.py", "commands.py", "nn/block.py", "attention/masks.py"], "")
     for path, text in {**there, **files}.items():
         (root / path).parent.mkdir(parents=True, exist_ok=True)
         (root / path).write_text(text)
@@ -214,7 +218,7 @@ def test_other_planted_breaks(tmp_path, path, text, words):
 @pytest.mark.parametrize("path, text", [
     ("nn/mlp.py", "from regard.attention.masks import Causal\nimport regard.shapes, regard.nn.block"),
     ("nn/mlp.py", "from .block import Block\nfrom ..attention import masks\nimport torch.nn, regarding"),
-    ("cli.py", "def f():\n    from regard import __version__, shapes"),
+    ("cli.py", "def f():\n    from regard import __version__, commands"),
     ("attention/kernels/__init__.py", "import contextlib\ndef only(name):\n    from regard.attention import masks"),
 ])
 def test_what_is_allowed_is_allowed(tmp_path, path, text):

@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 import torch
 
-from regard import cli, verbs
+from regard import commands, verbs
 from regard.data import sets as data
-from regard.jobs.job import work
+from regard.jobs.job import Reading, work
 from regard.recipes.find import find_recipe
 from regard.recipes.sets import KINDS
 from regard.run import Run, load_model
+from regard.starts import changed
 from regard.targets import open_target
 from regard.training.progress import Observer
 
@@ -67,9 +68,29 @@ def baskets(tmp_path):
 BASKET = {"data__id": "basket", "data__target": "total"}
 
 
+def test_empty_clouds_and_numbers_that_never_change_are_noted(clouds, tmp_path):
+    def notes(path, **how):
+        recipe = changed(find_recipe("sets", str(path)), {f"data.{name}": value for name, value in how.items()})
+        return verbs.prepared("sets", recipe, Reading(cache=tmp_path)).notes
+
+    assert notes(clouds) == ()
+    np.save(tmp_path / "clouds" / "rod" / "nothing.npy", np.zeros((0, 3)))
+    path = f"{clouds}/rod/nothing.npy"
+    assert notes(clouds) == (f"1 of 25 sets hold nothing, such as {path}; nothing tells their classes apart",)
+    for file in (tmp_path / "clouds").rglob("*.npy"):
+        flat = np.load(file) * [1, 1, 0]
+        np.save(file, np.concatenate((flat, np.full((len(flat), 1), 7.0)), 1))
+    assert notes(clouds)[1:] == (
+        "z, number 4 each have the same value in all sets to learn from, so nothing is learned from them",)
+    rows = [f"{i // 2},{i},3,{'ab'[i // 2 % 2]}" for i in range(40)]
+    (tmp_path / "t.csv").write_text("\n".join(["set,price,amount,target", *rows]))
+    assert notes(tmp_path / "t.csv") == (
+        "amount has the same value in all sets to learn from, so nothing is learned from it",)
+
+
 def test_a_run_ends_with_the_measure_the_laws_and_the_report(everything, capsys):
     words = ["sets", "--out", "run", "--train.steps", "4", "--train.batch", "4", "--data.points", "24", "--model.hidden", "16"]
-    assert cli.COMMANDS["train"].run(words) == 0
+    assert commands.COMMANDS["train"].run(words) == 0
     told = capsys.readouterr().out
     assert "accuracy" in told and "laws that hold: permutation, " in told and told.endswith("next: regard look run\n")
     run = Run.open("run")
@@ -112,9 +133,9 @@ def test_a_command_that_was_stopped_says_so_to_a_script(monkeypatch, capsys):
             signal.raise_signal(signal.SIGINT)
 
     words = ["sets", "--data", "sum", "--train.steps", "3", "--train.batch", "4", "--model.hidden", "16", "--out"]
-    assert cli.COMMANDS["train"].run([*words, "whole"]) == 0
+    assert commands.COMMANDS["train"].run([*words, "whole"]) == 0
     monkeypatch.setattr("regard.training.progress.watch", Stops)
-    assert cli.COMMANDS["train"].run([*words, "half"]) == 130
+    assert commands.COMMANDS["train"].run([*words, "half"]) == 130
     assert len(losses(Run.open("half"))) == 1
 
 
@@ -126,7 +147,7 @@ def test_clouds_of_your_own(clouds, capsys):
     run = trained(data=clouds, steps=25, model="pointnet", data__validation=0.25, train__lr=0.01)
     best = max(event["accuracy"] for event in run.metrics() if "accuracy" in event)
     assert best >= 0.8
-    assert cli.COMMANDS["predict"].run([str(run.path), f"{clouds}/rod/0.npy", f"{clouds}/ball/3.npy", "--json"]) == 0
+    assert commands.COMMANDS["predict"].run([str(run.path), f"{clouds}/rod/0.npy", f"{clouds}/ball/3.npy", "--json"]) == 0
     first, second = map(json.loads, capsys.readouterr().out.splitlines())
     assert next(iter(first["labels"])) == "rod" and next(iter(second["labels"])) == "ball"
     assert first["input"].endswith("rod/0.npy") and sum(first["labels"].values()) == pytest.approx(1, abs=1e-5)
@@ -139,7 +160,7 @@ def test_a_table_of_your_own_is_predicted_in_its_own_units(baskets, tmp_path, ca
     assert last["MAE"] < 2                                      # totals are 15 on average, and differ by 10
     more = tmp_path / "more.csv"
     more.write_text("price,basket,amount\n2,x,2\n2,y,2\n1,x,3\n")      # other columns in another order, and no target
-    assert cli.COMMANDS["predict"].run([str(run.path), str(more)]) == 0
+    assert commands.COMMANDS["predict"].run([str(run.path), str(more)]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line.rsplit(" ", 1)[1] for line in lines] == ["x", "y"] and all(line.startswith("total ") for line in lines)
     assert abs(float(lines[0].split()[1]) - 7) < 2 and abs(float(lines[1].split()[1]) - 4) < 2

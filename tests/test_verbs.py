@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import regard
-from regard import cli, starts, verbs
+from regard import cli, starts, verbs, writing
 from regard.data.batch import TensorSource
 from regard.jobs import text as jobs
 from regard.recipes.find import find_recipe
@@ -186,9 +186,9 @@ def test_labelled_text_from_nothing_and_from_a_run_without_labels():
     with pytest.raises(ValueError, match=start):
         verbs.predict("masked", ["x"])
     for run, does in (("masked", r"fills in hidden tokens"), ("classifier", r"classifies \(use regard predict\)")):
-        for write in (verbs.generate, verbs.samples):
+        for write in (writing.generate, writing.samples):
             with pytest.raises(ValueError, match=f"this model is an encoder, which {does} and cannot write on"):
-                write(verbs.load(run), "a")
+                write(writing.load(run), "a")
 
 
 def test_any_module_and_any_tensors(everything):
@@ -374,7 +374,7 @@ def test_a_decoder_is_no_start_for_a_classifier(capsys):
 
 def test_what_does_not_fit_a_start_is_named_with_both_shapes():
     trained("old", 2)
-    model = verbs.load("old")
+    model = writing.load("old")
     model.embed.weight = torch.nn.Parameter(model.embed.weight[:-1])
     with pytest.raises(ValueError, match=r"embed.weight is \(\d+, 32\) there and \(\d+, 32\) here(, and \d+ more)?$") as error:
         starts.adopt(model, Run.open("old"))
@@ -474,8 +474,8 @@ def test_generate_takes_the_path_of_a_run():
     loaded = "".join(regard.generate(regard.load("mine"), "the ", max_new=5, seed=1))
     assert "".join(regard.generate("mine", "the ", max_new=5, seed=1)) == loaded
     assert "".join(regard.generate(run.path, "the ", max_new=5, seed=1)) == loaded
-    assert verbs.samples("mine", "the ", max_new=5, seed=1) == [loaded]
-    with pytest.raises(ValueError, match=r"generate gives one text, got samples=2; use regard\.verbs\.samples"):
+    assert writing.samples("mine", "the ", max_new=5, seed=1) == [loaded]
+    with pytest.raises(ValueError, match=r"generate gives one text, got samples=2; use regard\.writing\.samples"):
         regard.generate("mine", samples=2)
     assert repr(run) == "<Run mine: text, decoder>"
 

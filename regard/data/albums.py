@@ -8,19 +8,21 @@ from __future__ import annotations
 
 import os
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from regard.data.labelled import sort_labels
-from regard.data.pictures import SUFFIXES, Pixels
+from regard.data.pictures import RAW, SUFFIXES, Pixels
 from regard.data.pixel_arrays import Rows, digits, is_idx_of_pictures, read_idx_files, read_npz
 from regard.data.splits import SPLITS, TRAIN, Array
 from regard.data.tables import looks_like_table, read_table
 
 NAMED = 3  # folders that are named in a line
+NAMED_ENDINGS = 5  # of files that are passed over
 KINDS = "a folder with one folder a class, idx files, an .npz file or a table of paths (.csv, .tsv, .parquet)"
 
 
@@ -115,9 +117,13 @@ def of_folder(place: Path) -> Album:
     split = bool(deeper) and len(splits) == len(parts)
     classes = [(each, SPLITS[part.name.lower()]) for part in parts for each in folders(part)] if split else [
         (part, TRAIN) for part in parts]
-    rows = [(path, folder.name, number) for folder, number in classes for path in pictures_in(folder)]
+    files = [(path, folder.name, number) for folder, number in classes for path in files_in(folder)]
+    rows = [row for row in files if is_picture(row[0])]
+    above = [str(each) for top in (place, *(parts if split else ())) for each in top.iterdir()]
+    passed = passed_over([*above, *(path for path, _, _ in files)])
     if not rows:
-        raise ValueError(f"{place} holds no pictures ({', '.join(SUFFIXES[:4])}, ...) in its {len(parts)} folders")
+        raise ValueError(f"{place} holds no pictures ({', '.join(SUFFIXES[:4])}, ...) in its {len(parts)} folders"
+                         f"{f'; {passed}' if passed else ''}")
     found = {label for _, label, _ in rows}
     if len(found) == 1 and len(inner := folders(classes[0][0])) > 1:
         raise ValueError(f"{place} has only the class '{shown(rows[0][1])}'; there must be two to tell apart. If the classes "
@@ -126,6 +132,7 @@ def of_folder(place: Path) -> Album:
     for each in (place, *(parts if split else ())):
         if count := sum(loose(each)):
             notes.append(f"left out: {count:,} picture{'s' * (count > 1)} of {each} in no folder of a class")
+    notes += [passed] if passed else []
     paths, labels, numbers = zip(*rows, strict=True)
     return numbered(str(place), labels, np.array(numbers, dtype=np.uint8), files=paths, notes=notes)
 
@@ -140,14 +147,35 @@ def loose(place: Path) -> Iterator[bool]:
 
 
 def pictures_in(folder: Path) -> Iterator[str]:
-    """Every picture below a folder, in the order of their paths. A link that leads nowhere is one, too: it will be named."""
+    """Every picture below a folder, in the order of their paths."""
+    return (path for path in files_in(folder) if is_picture(path))
+
+
+def files_in(folder: Path) -> Iterator[str]:
+    """Every file below a folder that is not hidden. A link that leads nowhere is one, too: it will be named."""
     for here, below, names in os.walk(folder):
         below[:] = sorted(name for name in below if not name.startswith("."))
-        yield from (os.path.join(here, name) for name in sorted(names) if is_picture(name))
+        yield from (os.path.join(here, name) for name in sorted(names) if not name.startswith("."))
 
 
-def is_picture(name: str) -> bool:
+def is_picture(path: str) -> bool:
+    """By its name."""
+    name = os.path.basename(path)
     return os.path.splitext(name)[1].lower() in SUFFIXES and not name.startswith(".")
+
+
+def passed_over(paths: Iterable[str]) -> str | None:
+    """How many files are no pictures by their names, of each ending."""
+    names = [os.path.basename(path) for path in paths if not is_picture(path) and os.path.isfile(path)]
+    endings = Counter(os.path.splitext(name)[1].lower() for name in names if not name.startswith("."))
+    if not endings:
+        return None
+    named = sorted(endings.items(), key=lambda each: (-each[1], each[0]))[:NAMED_ENDINGS]
+    said = [f"{count:,} {shown(ending) or 'without an ending'}" for ending, count in named]
+    if rest := endings.total() - sum(count for _, count in named):
+        said.append(f"{rest:,} others")
+    raw = "; RAW pictures are not read, convert them to JPEG or PNG" if endings.keys() & set(RAW) else ""
+    return f"passed over, since their names are not those of pictures: {', '.join(said)}{raw}"
 
 
 def listed(parts: Sequence[Path]) -> str:

@@ -1,5 +1,6 @@
 """Ids and pixels that were made before, by key. An entry is there whole or not at all: it is written in a folder of
-its own beside the others, synced, and gets its name last. What a killed process left behind is never used.
+its own beside the others, synced, and gets its name last. What a killed process left behind is never used. Of each kind there
+are MOST_BYTES at most: entries that were used longest ago go first.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from regard import files
 Mapped = np.memmap[Any, np.dtype[Any]]
 Write = Callable[[IO[bytes]], dict[str, Any]]
 
+MOST_BYTES = 20 * 10**9         # of each kind
 _ABANDONED = 3600.0             # seconds; what is being written grows every second, so nobody writes this any more
 
 
@@ -40,10 +42,18 @@ def ids(
     pixels) is the name of the folder they are kept in.
     """
     folder = cache / what / name
-    about = _about(folder, dtype)
-    if about is None:
-        about = _build(folder, dtype, write)
-    return np.memmap(folder / "ids", dtype=dtype, mode="r", shape=(about["tokens"],)), about
+    while True:
+        about = _about(folder, dtype)
+        if about is None:
+            about = _build(folder, dtype, write)
+            _drop_unused(folder)
+        try:
+            mapped = np.memmap(folder / "ids", dtype=dtype, mode="r", shape=(about["tokens"],))
+        except FileNotFoundError:
+            continue                                    # another process dropped it just now
+        with suppress(OSError):
+            os.utime(folder / "about.json")             # used now
+        return mapped, about
 
 
 def known(cache: Path, name: str, find: Callable[[], dict[str, Any]], what: str) -> dict[str, Any]:
@@ -93,6 +103,27 @@ def _build(folder: Path, dtype: np.dtype[Any], write: Write) -> dict[str, Any]:
     finally:
         shutil.rmtree(part, ignore_errors=True)
     return about
+
+
+def _drop_unused(latest: Path) -> None:
+    """Drop entries, those first that were used longest ago, until all are small enough; never the latest one.
+
+    A process that reads one goes on reading: what is mapped stays on the disk until nobody maps it. Each goes at once, by its
+    name, so that none is seen in part.
+    """
+    entries = []
+    for folder in latest.parent.iterdir():
+        with suppress(OSError):
+            if not folder.name.startswith("."):
+                entries.append(((folder / "about.json").stat().st_mtime_ns, (folder / "ids").stat().st_size, folder))
+    total = sum(size for _, size, _ in entries)
+    for _, size, folder in sorted(entries):
+        if total > MOST_BYTES and folder != latest:
+            gone = folder.parent / f".{folder.name}.{secrets.token_hex(4)}.part"
+            with suppress(OSError):
+                os.rename(folder, gone)
+                total -= size
+            shutil.rmtree(gone, ignore_errors=True)
 
 
 def _sweep(parent: Path) -> None:

@@ -21,12 +21,16 @@ import numpy as np
 Fit = Literal["crop", "pad", "stretch"]
 Pixels = np.ndarray[Any, np.dtype[np.uint8]]
 
-MOST_PIXELS = 64_000_000  # a small file can hold a picture too large for memory
+MOST_PIXELS = 64_000_000  # that are decoded: a small file can hold a picture too large for memory
 ALONE_FROM = 8_000_000  # pixels of a picture that is decoded while no other so large is: memory is bounded on many cores, too
 SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".ppm", ".pgm", ".pbm", ".jfif", ".jp2", ".avif",
             ".heic", ".heif")  # (the last two are what phones make; where they cannot be read they are named, not passed over)
 # Whatever its name, a file is opened as one of these only. Pillow knows others that it hands to other programs, such as EPS.
-FORMATS = ("PNG", "JPEG", "MPO", "WEBP", "BMP", "GIF", "TIFF", "PPM", "JPEG2000", "AVIF", "HEIF")
+FORMATS = {"PNG": "PNG", "JPEG": "JPEG", "MPO": "JPEG", "WEBP": "WebP", "BMP": "BMP", "GIF": "GIF", "TIFF": "TIFF",
+           "PPM": "PPM", "JPEG2000": "JPEG 2000", "AVIF": "AVIF", "HEIF": "HEIC"}  # as pillow calls it: as people do
+RAW = (".cr2", ".cr3", ".crw", ".nef", ".nrw", ".arw", ".dng", ".orf", ".rw2", ".raf", ".pef", ".srw")  # what cameras make
+OTHERS = {**dict.fromkeys(RAW, "a RAW"), ".svg": "an SVG", ".pdf": "a PDF", ".psd": "a Photoshop", ".eps": "an EPS"}
+HEIC = (b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"mif1", b"msf1")  # what such a file calls itself
 LARGE = threading.Lock()
 
 
@@ -55,7 +59,7 @@ def formats() -> tuple[str, ...]:
 
 def header(path: str | os.PathLike[str]) -> tuple[int, int, bool]:
     """Width and height as they are shown, and whether it is grey, without reading the pixels."""
-    with readable(name := os.fspath(path)), opened(path, name) as picture:
+    with readable(name := os.fspath(path)), opened(path, name, most_pixels()) as picture:
         width, height = picture.size
         turned = picture.getexif().get(0x0112, 1) in (5, 6, 7, 8)
         return (height, width, is_grey(picture)) if turned else (width, height, is_grey(picture))
@@ -64,7 +68,7 @@ def header(path: str | os.PathLike[str]) -> tuple[int, int, bool]:
 def read(path: str | os.PathLike[str] | bytes, size: int, channels: int, fit: Fit) -> Pixels:
     """The pixels of a file.   c s s"""
     name = "the picture" if isinstance(path, bytes) else os.fspath(path)
-    with readable(name), opened(path, name) as picture:
+    with readable(name), opened(path, name, most_pixels()) as picture:
         if picture.format in ("JPEG", "MPO") and not picture.info.get("progressive"):  # (which is held whole while it is read)
             picture.draft("RGB" if channels == 3 else "L", (2 * size, 2 * size))  # it can be read small at once
         small_enough(picture, name)
@@ -83,13 +87,20 @@ def readable(name: str) -> Iterator[None]:
         raise Damaged(f"{name} is damaged: {' '.join(str(error).split()) or type(error).__name__}") from error
 
 
+def most_pixels() -> str:
+    """How many pixels a picture may have that will be made small. A JPEG is read small at once; pillow opens none beyond."""
+    bound = pillow().MAX_IMAGE_PIXELS
+    jpeg = f"{2 * bound:,}" if bound else "any number"
+    return f"{MOST_PIXELS:,} at most, of a JPEG that is not progressive {jpeg}"
+
+
 def small_enough(picture: Any, name: str) -> None:
     if picture.width * picture.height > MOST_PIXELS:
         size = f"{picture.width:,} × {picture.height:,}"
         raise Damaged(f"{name} has {size} pixels; make it smaller ({MOST_PIXELS:,} at most)")
 
 
-def opened(path: str | os.PathLike[str] | bytes, name: str) -> Any:
+def opened(path: str | os.PathLike[str] | bytes, name: str, most: str = f"{MOST_PIXELS:,} at most") -> Any:
     image = pillow()
     if not isinstance(path, bytes) and not os.path.isfile(path):
         what = "is a folder, not a picture" if os.path.isdir(path) else "is no file" if os.path.exists(path) else None
@@ -97,13 +108,32 @@ def opened(path: str | os.PathLike[str] | bytes, name: str) -> Any:
     try:
         return image.open(io.BytesIO(path) if isinstance(path, bytes) else path, formats=formats())
     except image.DecompressionBombError as error:
-        raise Damaged(f"{name} has too many pixels; make it smaller ({MOST_PIXELS:,} at most)") from error
+        raise Damaged(f"{name} has too many pixels; make it smaller ({most})") from error
     except PermissionError as error:
         raise Damaged(f"{name} cannot be read: permission denied") from error
     except Exception as error:
-        empty = len(path) == 0 if isinstance(path, bytes) else os.path.getsize(path) == 0
-        what = "is empty" if empty else "is no picture that can be read; PNG, JPEG and WebP files are"
-        raise Damaged(f"{name} {what}") from error
+        raise Damaged(f"{name} {what_it_is(path)}") from error
+
+
+def what_it_is(path: str | os.PathLike[str] | bytes) -> str:
+    """Of a file that cannot be opened: which format it seems to have, by its first bytes or by its name."""
+    if isinstance(path, bytes):
+        start, suffix = path[:12], ""
+    else:
+        suffix = os.path.splitext(path)[1].lower()
+        with open(path, "rb") as file:
+            start = file.read(12)
+    if not start:
+        return "is empty"
+    kind = "a HEIC" if start[4:8] == b"ftyp" and start[8:] in HEIC else OTHERS.get(suffix)
+    if kind is not None:
+        return f"is {kind} picture, which is not read; convert it to JPEG or PNG"
+    return f"is no picture that can be read; {readable_formats()} files are"
+
+
+def readable_formats() -> str:
+    *names, last = dict.fromkeys(FORMATS[each] for each in formats())
+    return f"{', '.join(names)} and {last}"
 
 
 def is_grey(picture: Any) -> bool:

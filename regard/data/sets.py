@@ -124,6 +124,7 @@ class SetsCorpus:
     starts: Ids
     target: Ids  # of each set, or with form.each of each thing
     held: Ids  # bool: sets for validation
+    names: tuple[str, ...] = ()  # of the sets: their files, or what a table calls them; of made ones none
 
     @property
     def endless(self) -> bool:
@@ -272,7 +273,7 @@ def _of_clouds(config: SetsConfig, seed: int, note: Note) -> SetsCorpus:
     if width > 3:  # what is no place is standardised as columns of a table are
         centre, scale = standard(points[_things(starts, ~held)][:, 3:])
         form = replace(form, centre=(0.0,) * 3 + centre, scale=(1.0,) * 3 + scale)
-    return SetsCorpus(config, form, form.scaled(points), starts, target, held)
+    return SetsCorpus(config, form, form.scaled(points), starts, target, held, tuple(file.path for file in files))
 
 
 def sets_in(path: str, config: SetsConfig, form: SetsForm) -> Iterator[tuple[str, Ids]]:
@@ -335,7 +336,7 @@ def _of_table(config: SetsConfig, seed: int) -> SetsCorpus:
         shared |= {"asks": "numbers", "answers": (config.target,), "target_centre": middle, "target_scale": wide}
     centre, scale = standard(table.points[_things(starts, ~held)])
     form = SetsForm(centre=centre, scale=scale, **shared)
-    return SetsCorpus(config, form, form.scaled(table.points), starts, _asked(target, form), held)
+    return SetsCorpus(config, form, form.scaled(table.points), starts, _asked(target, form), held, table.sets)
 
 
 def _split(target: Ids, answers: tuple[str, ...], config: SetsConfig, seed: int, *, each: bool, sets: int) -> Ids:

@@ -16,7 +16,7 @@ from regard.data.batch import Batch, generator
 from regard.data.graph_parts import Array, Parts
 from regard.data.graphs import Graphs, GraphsConfig, Scaling, both_ways, features, prepare_graphs, read_parts
 from regard.data.neighbours import MOST, MappedGraph, SampledSource, looks_mapped
-from regard.jobs.job import Answer, Job, Reading
+from regard.jobs.job import Answer, Job, Reading, as_given
 from regard.models.graph_transformer import GraphTransformerConfig
 from regard.recipes.graphs import KINDS
 from regard.run import Run, load_model
@@ -80,6 +80,9 @@ def check_large(config: Any) -> None:
 
 
 # ── answers ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+inputs = as_given
 
 
 @torch.no_grad()

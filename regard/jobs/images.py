@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
+import glob
+import os
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
 from regard import names
-from regard.data.images import ImagesConfig, prepare
-from regard.data.pictures import read
+from regard.data.albums import is_picture, pictures_in
+from regard.data.images import ImagesConfig, or_why, prepare
+from regard.data.pictures import SUFFIXES
 from regard.data.splits import TEST
+from regard.data.work import cores
 from regard.jobs.job import Answer, Job, Reading
 from regard.recipes.images import KINDS
 from regard.run import Run, load_model
 from regard.training.pictures import ClassifyPictures
 
 NAMED = 5  # damaged files that are named one by one
+AT_ONCE = 64  # pictures that are answered together
 
 
 def prepared(recipe: Any, reading: Reading) -> Job:
@@ -38,7 +45,7 @@ def prepared(recipe: Any, reading: Reading) -> Job:
         source=source,
         about=about,
         unit="pictures",
-        notes=(*images.album.notes, *damaged(images.skipped, data.path)),
+        notes=(*images.album.notes, *damaged(images.skipped, data.path), *filled_up(config)),
         test=(lambda: source.split(TEST)) if about["test"] else None,
     )
 
@@ -55,13 +62,55 @@ def damaged(skipped: Sequence[str], path: str | None) -> tuple[str, ...]:
     return (*(f"left out: {why}" for why in skipped[:NAMED]), *rest)
 
 
+def filled_up(config: Any) -> tuple[str, ...]:
+    """What a model of patches does with pictures that are no whole number of patches wide."""
+    patch = getattr(config, "patch", None)
+    if patch is None or config.size % patch == 0:
+        return ()
+    fit = ", ".join(str(each) for each in range(1, config.size + 1) if config.size % each == 0)
+    return (f"patches of {patch} pixels do not divide pictures of {config.size}: the last ones are filled up with "
+            f"{-config.size % patch} pixels of zeros. --model.patch may be {fit} instead",)
+
+
+# ── answers ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def inputs(given: Sequence[str]) -> list[str]:
+    """Files as they are given; of a folder all pictures in it and in its folders, of a pattern all that match it."""
+    return [path for each in given for path in (pictures_of(each) or [each])]
+
+
+def pictures_of(given: str) -> list[str]:
+    """Of a folder, or of a pattern such as photos/*.jpg, in the order of their paths; of anything else none."""
+    if os.path.isdir(given):
+        found, what = list(pictures_in(Path(given))), "holds no pictures"
+    elif glob.has_magic(given) and not os.path.exists(given):
+        match = sorted(glob.glob(given, recursive=True))
+        found, what = [each for each in match if is_picture(os.path.basename(each))], "matches no pictures"
+    else:
+        return []
+    if not found:
+        raise ValueError(f"{given} {what}; those are files in {', '.join(SUFFIXES)}")
+    return found
+
+
 @torch.no_grad()
 def predict(run: Run, given: Sequence[str]) -> list[Answer]:
-    """For each picture, the classes with their probabilities, the likeliest first."""
+    """For each picture, the classes with their probabilities, the likeliest first; what cannot be read has an error instead."""
     about, data, model = run.config["corpus"], run.section(ImagesConfig, "data"), load_model(run)
-    pixels = np.stack([read(path, about["size"], about["channels"], data.fit) for path in given])
-    shares = task_of(data, about).answers(model, torch.from_numpy(pixels)).exp()
-    return [Answer.of_classes(path, row, about["labels"]) for path, row in zip(given, shares, strict=True)]
+    task, answers = task_of(data, about), []
+    with ThreadPoolExecutor(cores()) as pool:
+        for start in range(0, len(given), AT_ONCE):
+            some = given[start : start + AT_ONCE]
+            pixels = list(pool.map(lambda path: or_why(path, about["size"], about["channels"], data.fit), some))
+            good = [each for each in pixels if not isinstance(each, str)]
+            shares = iter(task.answers(model, torch.from_numpy(np.stack(good))).exp() if good else ())
+            for path, found in zip(some, pixels, strict=True):
+                if isinstance(found, str):
+                    answers.append(Answer(given=path, error=found))
+                else:
+                    answers.append(Answer.of_classes(path, next(shares), about["labels"]))
+    return answers
 
 
 def then(run: Run) -> str:

@@ -57,6 +57,7 @@ class Answer:
     kind: Literal["text", "file"] | None = None  # what `given` is, where it could be either
     notes: tuple[str, ...] = ()  # what the user should know about the input
     picture: str | None = None  # a file that shows where the model looked
+    error: str | None = None  # why there is no answer: what is wrong with this input; others are answered
 
     @classmethod
     def of_classes(cls, given: str, shares: Tensor, labels: Sequence[str]) -> Answer:
@@ -67,7 +68,7 @@ class Answer:
     def to_json(self) -> dict[str, Any]:
         """For machines; what is empty is left out."""
         found: dict[str, Any] = {"labels": self.labels, "values": self.values, "each": [part.to_json() for part in self.each]}
-        found |= {"kind": self.kind, "notes": list(self.notes), "picture": self.picture}
+        found |= {"kind": self.kind, "notes": list(self.notes), "picture": self.picture, "error": self.error}
         return {"input": self.given} | {name: value for name, value in found.items() if value}
 
     def say(self) -> str:
@@ -78,11 +79,20 @@ class Answer:
         return "\n".join([line, *(f"  {part.say()}" for part in self.each)])
 
 
+def as_given(given: Sequence[str]) -> list[str]:
+    """Inputs that stand for themselves."""
+    return list(given)
+
+
 class Work(Protocol):
     """What a module of jobs offers."""
 
     def prepared(self, recipe: Recipe, reading: Reading) -> Job:
         """Read the data, then make model, task and source to its measure."""
+        ...
+
+    def inputs(self, given: Sequence[str]) -> list[str]:
+        """What is to be answered, one by one: a folder or a pattern may stand for many."""
         ...
 
     def predict(self, run: Run, given: Sequence[str]) -> list[Answer]:

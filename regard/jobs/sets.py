@@ -17,8 +17,8 @@ from regard.config import from_dict, to_dict
 from regard.data.batch import Ids
 from regard.data.clouds import find_clouds
 from regard.data.made_sets import CLUSTERS
-from regard.data.sets import SetsConfig, SetsForm, prepare_sets, sets_in
-from regard.jobs.job import Answer, Job, Reading
+from regard.data.sets import SetsConfig, SetsCorpus, SetsForm, prepare_sets, sets_in
+from regard.jobs.job import Answer, Job, Reading, as_given
 from regard.models.sets import DeepSetsConfig, MLPConfig, SetTransformerConfig
 from regard.recipes.sets import KINDS
 from regard.run import Run, load_model
@@ -35,8 +35,23 @@ def prepared(recipe: Any, reading: Reading) -> Job:
     labels = {"labels": list(corpus.form.answers)} if corpus.form.asks == "classes" else {}
     return Job(
         kind=kind, model=model, task=task_of(corpus.form), source=corpus.source(batch, seed), unit="things",
-        about=corpus.describe() | labels | {"form": to_dict(corpus.form)},
+        about=corpus.describe() | labels | {"form": to_dict(corpus.form)}, notes=notes_on(corpus),
     )
+
+
+def notes_on(corpus: SetsCorpus) -> tuple[str, ...]:
+    """Of sets that were read: those that hold nothing, and numbers that are the same in all to learn from."""
+    if not corpus.names:
+        return ()
+    sizes, found = np.diff(corpus.starts), []
+    if len(empty := np.flatnonzero(sizes == 0)):
+        which = f"{len(empty):,} of {len(sizes):,} sets hold nothing, such as {corpus.names[empty[0]]}"
+        found.append(f"{which}; nothing tells their classes apart")
+    learned = corpus.points[np.repeat(~corpus.held, sizes)]
+    if still := [name for name, column in zip(corpus.form.features, learned.T, strict=True) if (column == column[:1]).all()]:
+        each, it = ("each have the same value", "them") if len(still) > 1 else ("has the same value", "it")
+        found.append(f"{', '.join(still)} {each} in all sets to learn from, so nothing is learned from {it}")
+    return tuple(found)
 
 
 def measured(config: Any, form: SetsForm, usual: int) -> Any:
@@ -64,6 +79,9 @@ def task_of(form: SetsForm) -> Task:
 
 
 # ── answers ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+inputs = as_given
+
 
 @torch.no_grad()
 def predict(run: Run, given: Sequence[str]) -> list[Answer]:

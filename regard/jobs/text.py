@@ -15,7 +15,7 @@ from regard import decode
 from regard.data import tokens as tokenizers
 from regard.data.labelled import prepare_labelled
 from regard.data.text import prepare
-from regard.jobs.job import Answer, Job, Reading
+from regard.jobs.job import Answer, Job, Reading, as_given
 from regard.models.sequences import Decoder, Encoder
 from regard.recipes.text import ClassifierRecipe, DecoderRecipe, EncoderRecipe
 from regard.run import Run, load_model
@@ -69,6 +69,9 @@ def keeping(tokenizer: tokenizers.Tokenizer) -> Any:
 
 
 # ── answers ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+inputs = as_given
 
 
 @torch.no_grad()

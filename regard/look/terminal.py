@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from regard.symmetry.report import HEADERS, Report
@@ -16,7 +16,7 @@ def laws_table(report: Report, console: Console | None = None) -> None:
     console = console or Console(highlight=False)
     if not console.is_terminal:
         console = Console(highlight=False, width=200)  # a file or a pipe has no edge to wrap at
-    table = Table(*HEADERS, box=None, pad_edge=False)
+    table = Table(*(Column(name, overflow="fold") for name in HEADERS), box=None, pad_edge=False)  # no name is cut off
     for finding, row in zip(report, report.rows(), strict=True):
         colour = COLOURS[finding.measured] if not finding.ok or finding.measured != "broken" else "bright_black"
         cells = [Text(cell) for cell in row]

@@ -18,7 +18,7 @@ from regard.symmetry.roles import Roles
 
 @dataclass(frozen=True, kw_only=True)
 class GroupCNNConfig:
-    """A network of group convolutions. The defaults are the P4CNN of Cohen and Welling for pictures of 28 × 28."""
+    """A network of group convolutions."""  # the defaults are the P4CNN of Cohen and Welling for 28 × 28; a recipe has its own
 
     classes: int
     colours: int = 1  # channels of a picture

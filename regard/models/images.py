@@ -22,7 +22,7 @@ from regard.symmetry.roles import Roles
 
 @dataclass(frozen=True, kw_only=True)
 class ViTConfig:
-    """A Vision Transformer. The defaults are ViT-Tiny at 224 × 224."""
+    """A Vision Transformer."""  # as the paper has it: the defaults are ViT-Tiny at 224 × 224; recipes have their own
 
     classes: int
     colours: int = 3  # channels of a picture

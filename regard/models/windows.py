@@ -32,7 +32,7 @@ from regard.symmetry.roles import Roles
 
 @dataclass(frozen=True, kw_only=True)
 class SwinConfig:
-    """A Swin Transformer. The defaults are Swin-Tiny."""
+    """A Swin Transformer."""  # as the paper has it: the defaults are Swin-Tiny; recipes have their own
 
     classes: int
     colours: int = 3  # channels of a picture

@@ -183,14 +183,14 @@ class Checking:
 
     def untold(self, law: Law, declared: str | None, reason: str, suffix: str = "") -> Finding:
         implied = law.kind == "hygiene" and law.name not in self.subject.roles.promises
-        return Finding(law.name + suffix, None if implied else declared, "unknown", reason=reason)
+        return Finding(law.name + suffix, None if implied else declared, "unknown", reason=reason, by=self.by(law))
 
     def finding(self, law: Law, declared: str | None, empty: str | None, suffix: str = "") -> Finding:
         began = time.perf_counter()
         dtype = self.subject.plain(self.subject.short).dtype
         dtype = dtype if dtype.is_floating_point else torch.float32
         tolerance = TOLERANCE[dtype] if law.tolerance is None else law.tolerance
-        found = Finding(law.name + suffix, declared, "unknown", tolerance=tolerance, dtype=short(dtype))
+        found = Finding(law.name + suffix, declared, "unknown", tolerance=tolerance, dtype=short(dtype), by=self.by(law))
         if empty:
             return replace(found, measured="vacuous", reason=empty, tolerance=None)
         implied = law.kind == "hygiene" and law.name not in self.subject.roles.promises
@@ -221,6 +221,14 @@ class Checking:
                 place = locate(self.law(law), measured, self.subject, self.widest, self.seed, trials, tolerance, patience)
                 found = replace(found, layer=place.layer, exact=place.exact, reason=place.reason)
         return replace(found, seconds=round(time.perf_counter() - began, 3))
+
+    def by(self, law: Law) -> str | None:
+        """What is tried of a symmetry, where that is less than its name says."""
+        try:
+            found = self.law(law)
+        except CannotTell:
+            return None
+        return found.by if isinstance(found, Symmetry) else None
 
     def law(self, law: Law) -> Law:
         return law.of(self.subject, self.group) if isinstance(law, Named) else law

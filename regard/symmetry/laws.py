@@ -190,6 +190,14 @@ class Symmetry(Law):
     def declared(self, subject: Subject, symmetry: Group | None) -> str | None:
         return "invariant" if isinstance(self.out, Fixed) else "equivariant"
 
+    @property
+    def by(self) -> str | None:
+        """What is tried of it, where that is less than its name says."""
+        if isinstance(self.group, Shifts) and self.group.step > 1:
+            actions = [self.into] if isinstance(self.into, Action) else self.into.values()
+            return f"multiples of {self.group.step}" + " pixels" * any(isinstance(action, OnGrid) for action in actions)
+        return "quarter turns" if self.group == Rotations("quarter") else None
+
     def actions(self, inputs: Inputs) -> dict[str, Action]:
         if isinstance(self.into, Action):
             return {next(name for name, x in inputs.items() if isinstance(x, Tensor)): self.into}

@@ -167,6 +167,8 @@ class Search:
         patches: dict[Key, Patch] = {}
         suspect: Suspect | None = first
         while True:
+            if len(patches) == self.most and (place := self.of_a_kind(suspects)) is not None:
+                return place
             if suspect is None or not suspect.key[0] or suspect.key in patches or len(patches) == self.most:
                 return self.around(suspects)
             if any(s.key[0].startswith(f"{suspect.key[0]}.") for s in suspects):  # it holds one that was put right already
@@ -185,6 +187,24 @@ class Search:
         more = sorted({s.key[0] for s in suspects[1:]} - {named.key[0]})
         also = f" (and so does {more[0]}{f' and {len(more) - 1} more' if len(more) > 1 else ''})" if more else ""
         return Place(named.key[0], named.exact, named.reason + also)
+
+    def of_a_kind(self, suspects: list[Suspect]) -> Place | None:
+        """The first, if all are modules of one class and the law holds once all modules of that class are put right at once.
+
+        Batch norms in training are so many that to find them one by one takes long.
+        """
+        first, *others = suspects
+        kinds = {type(self.subject.model.get_submodule(each.key[0])) for each in suspects}
+        if len(kinds) > 1 or not all(each.exact for each in suspects):
+            return None
+        alike = [key for key in self.first if type(self.subject.model.get_submodule(key[0])) in kinds]
+        patches = {key: self.patch(key) for key in alike}
+        calls, error = self.run(patches)
+        reached = any(key in calls and self.compared(calls[key], "inputs") != EQUAL for key in alike)
+        whole = [first, *(Suspect(key, True, "") for key in alike if key != first.key)]
+        if error > self.tolerance or reached or self.needless(whole, patches) or not self.came_by_right_ways(first.key[0]):
+            return None
+        return Place(first.key[0], True, f"{first.reason} (and so does {others[0].key[0]}, and others of its kind)")
 
     def needless(self, suspects: list[Suspect], patches: dict[Key, Patch]) -> bool:
         """Does the law hold without putting the first right, and without anything wrong reaching the others?"""

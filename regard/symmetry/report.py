@@ -26,6 +26,12 @@ class Finding:
     reason: str | None = None  # why the layer, or why unknown or vacuous
     dtype: str | None = None  # in which it was decided
     seconds: float = 0.0
+    by: str | None = None  # of a symmetry, where that is less than its name says: multiples of 4 pixels, quarter turns
+
+    @property
+    def title(self) -> str:
+        """The law with what was tried of it."""
+        return titled(self.law, self.by)
 
     @property
     def ok(self) -> bool:
@@ -45,7 +51,7 @@ class Finding:
     def sentence(self) -> str:
         """What is wrong, or right, in words."""
         said = "nothing was declared" if self.declared is None else f"declared {self.declared}"
-        words = f"{self.law}: {said}, measured {self.measured}"
+        words = f"{self.title}: {said}, measured {self.measured}"
         if self.error is not None and self.tolerance is not None:
             words += f" (error {number(self.error)}, tolerance {number(self.tolerance)}"
             words += f" in {self.dtype}" * bool(self.dtype) + f"; {self.worst}" * bool(self.worst) + ")"
@@ -109,7 +115,7 @@ class Report:
     def rows(self) -> list[list[str]]:
         return [
             [
-                finding.law,
+                finding.title,
                 finding.declared or "",
                 finding.measured,
                 "" if finding.error is None else number(finding.error),
@@ -125,16 +131,16 @@ class Report:
         laws: dict[str, list[str]] = {}
         for finding in self.findings:
             if finding.ok and finding.measured == "broken" and finding.reason:
-                laws.setdefault(finding.reason, []).append(finding.law)
+                laws.setdefault(finding.reason, []).append(finding.title)
         return [f"{', '.join(names)}: {reason}" for reason, names in laws.items()]
 
     def __str__(self) -> str:
         lines = [HEADERS, *self.rows()]
-        widths = [min(44, max(len(line[k]) for line in lines)) for k in range(len(HEADERS))]
-        shown = [
-            "  ".join(clipped(cell, width).ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
-            for line in lines
-        ]
+        widths = [min(44, max(len(line[k]) for line in lines)) for k in range(len(HEADERS) - 1)]
+        shown = []
+        for *cells, layer in lines:  # whose name is needed whole
+            fitting = [clipped(cell, width).ljust(width) for cell, width in zip(cells, widths, strict=True)]
+            shown.append("  ".join([*fitting, layer]).rstrip())
         for finding in self.findings:
             if not finding.ok or (finding.measured in ("unknown", "vacuous") and finding.reason):
                 shown.append(finding.sentence())
@@ -166,6 +172,10 @@ class Report:
 
 
 HEADERS = ["law", "declared", "measured", "error", "tolerance", "worst case", "layer at fault"]
+
+
+def titled(law: str, by: str | None) -> str:
+    return f"{law} by {by}" if by else law
 
 
 def number(x: float) -> str:

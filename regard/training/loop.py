@@ -21,8 +21,9 @@ from regard.run import Run, TrainConfig, environment
 from regard.training import budget, optim
 from regard.training.checkpoint import Checkpoint, Checkpoints, alone
 from regard.training.compiled import compiled
-from regard.training.progress import Board, Metrics, Result, how_to_go_on
+from regard.training.progress import Board, Metrics, how_to_go_on
 from regard.training.recompute import recomputing
+from regard.training.result import Result
 from regard.training.step import Stepper
 from regard.training.stop import Stop
 from regard.training.task import as_task
@@ -321,7 +322,7 @@ class Training:
         result = Result(
             step=now.step, steps=self.steps, reason=reason, loss=self.loss, measures=now.measures, best=now.best,
             best_step=now.best_step, seconds=self._seconds(), notes=tuple(self.notes),
-            again=how_to_go_on(self.run),
+            again=how_to_go_on(self.run), worse=now.worse, averaged=self.stepper.average is not None,
         )
         self.tell("ended", result)
         return result

@@ -5,41 +5,16 @@ from __future__ import annotations
 import shlex
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
-from typing import Any, Literal, TextIO
+from typing import Any, TextIO
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
 
 from regard.program import spoken
 from regard.run import Run
-
-
-@dataclass(frozen=True)
-class Result:
-    """How a training ended. `measures` are those of the last look at the validation split, `best` of the one published."""
-
-    step: int  # steps done
-    steps: int | None  # of how many; None: it stopped before that was decided
-    reason: Literal["done", "stopped", "patience"]
-    loss: float | None = None  # of the last step in this process
-    measures: dict[str, float] = field(default_factory=dict)
-    best: dict[str, float] = field(default_factory=dict)
-    best_step: int | None = None
-    seconds: float = 0.0  # over all processes that worked on the run
-    notes: tuple[str, ...] = ()
-    again: str = "--resume"  # how to go on
-
-    def say(self) -> str:
-        """One line for the user."""
-        of = "" if self.steps is None else f" of {self.steps:,}"
-        best = f"; best validation {say_measures(self.best)} at step {self.best_step:,}" if self.best_step is not None else ""
-        if self.reason == "stopped":
-            return f"stopped at step {self.step:,}{of} and saved{best}; go on with {self.again}"
-        why = " because the validation loss no longer falls" if self.reason == "patience" else ""
-        return f"{self.step:,} steps in {say_time(self.seconds)}{why}{best}"
+from regard.training.result import Result, say_loss, say_measures, say_test, say_time
 
 
 def how_to_go_on(run: Run) -> str:
@@ -179,7 +154,8 @@ class Lines(Observer):
         self._say(text)
 
     def ended(self, result: Result) -> None:
-        self._say(result.say())
+        for line in result.lines():
+            self._say(line)
 
     def tested(self, measures: Mapping[str, float], count: int | None) -> None:
         self._say(say_test(measures, count))
@@ -240,7 +216,8 @@ class Bar(Observer):
     def ended(self, result: Result) -> None:
         self._show()
         self.progress.stop()
-        self._say(result.say())
+        for line in result.lines():
+            self._say(line)
 
     def tested(self, measures: Mapping[str, float], count: int | None) -> None:
         self._say(say_test(measures, count))
@@ -318,23 +295,3 @@ class Speed:
             return rate
         pace = (time.perf_counter() - self.began) / (self.step - self.first)  # looks and checkpoints included
         return f"{rate}  {say_time(pace * (self.steps - self.step))} left"
-
-
-def say_measures(measures: Mapping[str, float]) -> str:
-    known: dict[str, Callable[[float], str]] = {"loss": say_loss, "accuracy": "accuracy {:.1%}".format}
-    return "  ".join(known[name](value) if name in known else f"{name} {value:.4g}" for name, value in measures.items())
-
-
-def say_loss(loss: float) -> str:
-    """Four decimals, or as many as show three digits of a small one."""
-    return f"{loss:.4f}" if loss == 0 or not abs(loss) < 0.01 else f"{loss:.3g}"
-
-
-def say_test(measures: Mapping[str, float], count: int | None) -> str:
-    return f"test {say_measures(measures)}{'' if count is None else f'  (of {count:,})'}"
-
-
-def say_time(seconds: float) -> str:
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

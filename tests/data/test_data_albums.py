@@ -2,6 +2,7 @@
 
 import gzip
 import os
+import shutil
 import struct
 
 import numpy as np
@@ -117,7 +118,26 @@ def test_what_lies_about_in_a_folder_is_passed_over_or_noted(tmp_path):
     assert names == {"0.png", "2.png", "4.png", "UPPER.PNG", "deeper/still/ü 図.png", "gone.png"}
     assert found.labels == ("10", "2", "linked") and len(found) == 12
     assert found.notes == (f"{place / 'empty'} holds no pictures, so it is no class",
-                           f"left out: 1 picture of {place} in no folder of a class")
+                           f"left out: 1 picture of {place} in no folder of a class",
+                           "passed over, since their names are not those of pictures: 1 .txt")
+
+
+def test_what_is_passed_over_is_counted_by_its_ending(tmp_path):
+    place = folder(tmp_path)
+    for name in ("2/a.CR2", "2/b.cr2", "10/deeper/c.cr2", "2/notes.txt", "10/README", "labels.csv", "10/.hidden.txt"):
+        (place / name).parent.mkdir(exist_ok=True)
+        (place / name).touch()
+    said = "passed over, since their names are not those of pictures: 3 .cr2, 1 without an ending, 1 .csv, 1 .txt"
+    assert album(str(place)).notes == (f"{said}; RAW pictures are not read, convert them to JPEG or PNG",)
+    for path in place.rglob("*.png"):
+        path.rename(path.with_suffix(".cr2"))
+    with pytest.raises(ValueError, match=r"holds no pictures \(.png, .* in its 2 folders; passed over, .*: 9 .cr2, 1 without "):
+        album(str(place))
+    for number in range(9):
+        (place / "2" / f"x.a{number}").touch()
+    shutil.copy(__file__, place / "2" / "y.png")
+    shutil.copy(__file__, place / "10" / "y.png")
+    assert ": 9 .cr2, 1 without an ending, 1 .a0, 1 .a1, 1 .a2, 8 others; RAW" in album(str(place)).notes[0]
 
 
 def test_the_same_letters_are_the_same_class_and_any_bytes_are_a_name(tmp_path):

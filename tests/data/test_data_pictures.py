@@ -1,11 +1,13 @@
 """One picture of any size and mode: what cameras and programs do to it is undone, what is no picture is said."""
 
 import os
+import re
 import struct
 import time
 import warnings
 import zlib
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -136,7 +138,7 @@ def broken(tmp_path, kind):
 
 @pytest.mark.parametrize("kind, words", [
     ("text", "is no picture that can be read"), ("cut off", "is damaged: "), ("missing", "there is no picture"),
-    ("real numbers", "holds real numbers"), ("huge", "pixels; make it smaller (64,000,000 at most)"), ("empty", "is empty"),
+    ("real numbers", "holds real numbers"), ("huge", "pixels; make it smaller (64,000,000 at most"), ("empty", "is empty"),
     ("folder", "is a folder, not a picture"), ("pipe", "is no file"), ("circle", "there is no picture"),
     ("whole numbers", "holds whole numbers from 0 to 70,000, and nothing says which are black and white"),
     ("program", "is no picture that can be read")])
@@ -207,3 +209,48 @@ def test_a_jpeg_that_comes_in_passes_is_held_whole_and_must_be_smaller(tmp_path,
     assert abs(int(read(saved(tmp_path, picture, "x.jpg"), 8, 1, "crop").mean()) - 70) < 3
     with pytest.raises(Damaged, match="x.jpg has 200 × 200 pixels; make it smaller"):
         read(saved(tmp_path, picture, "x.jpg", progressive=True), 8, 1, "crop")
+
+
+def huge(path, side):
+    """A small JPEG that says of itself that it is large."""
+    content = bytearray(saved(path, Image.new("L", (8, 8)), "x.jpg").read_bytes())
+    start = content.index(b"\xff\xc0")
+    content[start + 5 : start + 9] = side.to_bytes(2, "big") * 2
+    (path / "x.jpg").write_bytes(content)
+    return path / "x.jpg"
+
+
+def test_the_limits_that_are_said_are_those_that_count(tmp_path):
+    """Of a JPEG more than of others, and both in the message, in the page and in the code."""
+    jpeg, others = 2 * Image.MAX_IMAGE_PIXELS, module.MOST_PIXELS
+    said = f"x.jpg has too many pixels; make it smaller ({others:,} at most, of a JPEG that is not progressive {jpeg:,})"
+    refused = huge(tmp_path, 20_000)
+    for look in (header, lambda path: read(path, 8, 1, "crop")):
+        with pytest.raises(Damaged, match=re.escape(said)):
+            look(refused)
+    assert 13_000**2 < jpeg < 14_000**2
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert header(huge(tmp_path, 13_000))[:2] == (13_000, 13_000)
+        assert read(tmp_path / "x.jpg", 8, 1, "crop").shape == (1, 8, 8)
+    page = " ".join((Path(__file__).parents[2] / "docs" / "images.md").read_text("utf-8").split())
+    assert f"more than {others // 10**6} million pixels (a JPEG that is not progressive: {jpeg // 10**6} million" in page
+
+
+CONVERT = "picture, which is not read; convert it to JPEG or PNG"
+
+
+@pytest.mark.parametrize("name, content, said", [
+    ("photo.heic", b"\0\0\0\x18ftypheic\0\0\0\0mif1heic", f"is a HEIC {CONVERT}"),
+    ("photo.jpg", b"\0\0\0\x18ftypheix\0\0\0\0mif1heic", f"is a HEIC {CONVERT}"),
+    ("photo.NEF", b"some bytes", f"is a RAW {CONVERT}"),
+    ("drawing.svg", b"<svg xmlns='http://www.w3.org/2000/svg'/>", f"is an SVG {CONVERT}"),
+    ("x.png", b"bytes", "is no picture that can be read; PNG, JPEG, WebP, BMP, GIF, TIFF, PPM, JPEG 2000 and AVIF files are"),
+    ("photo.png", b"", "is empty"),
+])  # fmt: skip
+def test_a_format_that_is_not_read_is_named(tmp_path, name, content, said):
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(Damaged) as error:
+        read(tmp_path / name, 8, 1, "crop")
+    if "HEIF" not in module.formats() and "AVIF" in module.formats():
+        assert str(error.value) == f"{tmp_path / name} {said}"

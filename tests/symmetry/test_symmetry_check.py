@@ -1,19 +1,23 @@
 """The measurement itself: what it refuses to call a pass, what it leaves behind, and what it says."""
 
+import io
 import json
 import math
 from random import Random
 
 import pytest
 import torch
+from rich.console import Console
 from torch import nn
 
 from regard import names
+from regard.look.terminal import laws_table
 from regard.symmetry.actions import Fixed, OnAxis, OnGrid
 from regard.symmetry.align import Equal
 from regard.symmetry.check import LAWS, check
 from regard.symmetry.groups import Permutations, Shifts
 from regard.symmetry.laws import Law, Symmetry, Trial
+from regard.symmetry.report import Finding, Report
 from regard.symmetry.roles import Roles, Stream
 
 X = torch.randn(2, 13, 6, generator=torch.Generator().manual_seed(0))
@@ -212,6 +216,7 @@ def test_the_report_for_machines_and_for_people():
     line = found["laws"][0]
     assert set(line) == {
         "law",
+        "by",
         "declared",
         "measured",
         "error",
@@ -321,3 +326,14 @@ def test_a_model_may_write_into_what_it_gave_before():
 def test_a_copy_of_a_copy_in_float64_runs_its_own_layers():
     found = check(Model(Places(0.3)), X, symmetry=Permutations(), laws=["permutation"], dtype=torch.float64)["permutation"]
     assert (found.measured, found.dtype, found.layer, found.exact) == ("broken", "float64", "middle", True)
+
+
+def test_the_name_of_a_layer_is_never_cut_off():
+    layer = "encoder.layers.0.a_module_with_a_very_long_name_of_its_own.norm1"
+    report = Report((Finding("shift", "broken", "broken", error=1.0, tolerance=0.1, layer=layer, exact=True),), 0)
+    assert str(report).splitlines()[1].endswith(f"  {layer}")
+    stream = io.StringIO()
+    laws_table(report, Console(file=stream, force_terminal=True, width=80, color_system=None))
+    table = [line.split() for line in stream.getvalue().splitlines()]
+    parts = [words[-1] for words in table[1:-1] if words and words[-1] in layer]
+    assert "".join(parts) == layer and len(parts) > 1  # on several lines

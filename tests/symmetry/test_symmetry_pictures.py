@@ -105,7 +105,7 @@ def test_reasons_are_given_once_below_the_table():
     make, _ = OURS["resnet"]
     report = check(make(), torch.randn(2, 2, 16, 16), laws=["rotation", "reflection"], trials=2)
     (line,) = report.reasons()
-    assert line.startswith("rotation, reflection: stem (Convolution) gets what it should and gives something else")
+    assert line.startswith("rotation by quarter turns, reflection: stem (Convolution) gets what it should and gives something")
     assert str(report).endswith(line)
 
 

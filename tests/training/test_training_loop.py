@@ -1,6 +1,7 @@
 """The loop: reproducible, exact after a stop, and clear about what goes wrong. Kills are in test_training_kills.py."""
 
 import errno
+import io
 import json
 import math
 import os
@@ -16,6 +17,7 @@ from regard.data.batch import IGNORE, Batch
 from regard.run import Run, TrainConfig, load_weights
 from regard.training import budget
 from regard.training.loop import fit
+from regard.training.progress import Lines
 from regard.training.recompute import blocks, recomputing
 from regard.training.step import pick_device, pick_half, seed_all
 from tests.training.cases import VOCAB, WIDTH, Pairs, Tiny, losses, says, tiny, train
@@ -288,6 +290,33 @@ class Worse:
         return {"loss": self.values.pop(0)}
 
 
+@pytest.mark.parametrize("losses, said", [
+    ((1.0, 0.5, 0.6, 0.7, 0.9, 0.8), "since step 4 of 12 the validation loss was never as low, and rose from 0.5000 to 0.8000"),
+    ((3.0, 2.0, 2.0, 2.0, 2.0, 2.01), None),  # hardly worse
+    ((3.0, 2.0, 1.0, 0.5, 0.9, 0.9), None),  # not for long
+    ((3.0, 2.5, 2.0, 1.5, 1.0, 0.5), None),
+])
+def test_which_weights_are_kept_and_what_was_learned_by_heart_is_said(tmp_path, losses, said):
+    stream = io.StringIO()
+    _, result = train(tmp_path / "run", task=Worse(*losses), evaluate_every=2, average=0.5, observers=[Lines(stream)])
+    last = stream.getvalue().splitlines()[-1 if said is None else -2]
+    best = 2 * (losses.index(min(losses)) + 1)
+    step = f"step {best}{', the last one' * (best == 12)}"
+    assert last == f"kept: the averaged weights of {step}, which had the lowest validation loss"
+    heard = result.by_heart()
+    assert (heard is None) == (said is None)
+    assert said is None or (said in heard and heard == stream.getvalue().splitlines()[-1])
+
+
+def test_without_a_validation_split_the_last_weights_are_kept_and_that_is_said(tmp_path):
+    class Unjudged(Worse):
+        def measure(self, model, batches):
+            return {}
+
+    _, result = train(tmp_path / "run", task=Unjudged())
+    assert result.lines()[-1] == "kept: the weights of step 12, the last one; none was judged on a validation split"
+
+
 def test_patience_stops_and_the_best_is_published(tmp_path):
     kept = {}
 
@@ -300,6 +329,7 @@ def test_patience_stops_and_the_best_is_published(tmp_path):
                         observers=[Keeps()])
     assert (result.reason, result.step, result.best_step, result.best) == ("patience", 8, 4, {"loss": 1.0})
     assert "because the validation loss no longer falls; best validation 1.0000 at step 4" in result.say()
+    assert result.lines()[1:] == ["kept: the weights of step 4, which had the lowest validation loss"]
     assert torch.equal(files.read_tensors(run.model_file)["head.weight"], kept[4])
     assert files.read_json(run.state / "latest.json")["step"] == 8      # best and last are both there
     _, result = train(tmp_path / "run", resume=True, task=Worse(0.1), evaluate_every=2, patience=2)

@@ -19,13 +19,11 @@ from regard.training.progress import (
     Lines,
     Metrics,
     Observer,
-    Result,
     Speed,
     how_to_go_on,
-    say_loss,
-    say_time,
     watch,
 )
+from regard.training.result import Result, say_loss, say_time
 from tests.training.cases import losses, says, train
 
 
@@ -43,13 +41,14 @@ def test_lines(tmp_path, steady):
     assert lines[0].startswith("step 1/12  loss ") and " tokens/s  0:0" in lines[0] and lines[0].endswith(" left")
     assert lines[4].startswith("step 4/12  loss ") and "  validation " in lines[4] and lines[4].endswith("%")
     assert lines[5:7] == ["── what it writes after step 4 ──", "a sample"]
-    assert lines[-1].startswith("12 steps in 0:0") and "; best validation " in lines[-1]
+    assert lines[-2].startswith("12 steps in 0:0") and "; best validation " in lines[-2]
+    assert lines[-1].startswith("kept: the weights of step ")
 
 
 def test_lines_are_rare_by_default(tmp_path, steady):
     stream = io.StringIO()
     train(tmp_path / "run", observers=[Lines(stream)], evaluate_every=12)
-    assert [line.split()[0] for line in stream.getvalue().splitlines()] == ["step", "step", "12"]
+    assert [line.split()[0] for line in stream.getvalue().splitlines()] == ["step", "step", "12", "kept:"]
 
 
 @pytest.mark.parametrize("terminal", [True, False])
@@ -58,7 +57,7 @@ def test_the_bar(tmp_path, terminal, steady):
     bar = Bar(Console(file=stream, force_terminal=terminal, width=160))
     train(tmp_path / "run", observers=[bar], sample=lambda model: "[b]a sample[/b]")
     shown = stream.getvalue()
-    assert "12/12" in shown and "tokens/s" in shown and "validation" in shown
+    assert "12/12" in shown and "tokens/s" in shown and "validation" in shown and "kept: the weights of step " in shown
     assert "[b]a sample[/b]" in shown                   # a text is no markup
     assert not bar.progress.live.is_started
 

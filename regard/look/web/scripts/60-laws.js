@@ -19,7 +19,7 @@ function lawTable(rows) {
 // a row, and another one below it with the reason, which the name of the law opens
 function lawRow(row, wide) {
   const more = make("tr", { class: "more", hidden: true }, make("td", { colspan: wide }, lawDetails(row)));
-  const open = make("button", { type: "button", class: "law", "aria-expanded": "false" }, row.law);
+  const open = make("button", { type: "button", class: "law", "aria-expanded": "false" }, row.by ? `${row.law} by ${row.by}` : row.law);
   open.addEventListener("click", () => {
     more.hidden = !more.hidden;
     open.setAttribute("aria-expanded", String(!more.hidden));
