@@ -61,7 +61,7 @@ def of_attention(found: Looked | None) -> list[Overlay]:
     if found.query == "the class token" or found.rollout is None:
         heads = len(last.entry.heads)
         mean = f"mean of {heads} heads" if heads > 1 else "its only head"
-        shown.append(Overlay(f"attention of {found.query},\nlayer {last.entry.layer}, {mean}", last.maps.mean(0)))
+        shown.append(Overlay(f"attention of {found.query},\nlayer {last.entry.layer + 1}, {mean}", last.maps.mean(0)))
     if found.rollout is not None:
         layers = f"{len(found.layers)} layers" if len(found.layers) > 1 else "one layer"
         through = f"rollout of attention, {layers} {found.within}".rstrip()
@@ -102,7 +102,7 @@ def by_heads(picture: Tensor, found: Looked, *, title: str) -> Any:
     shown = picture.detach().expand(3, -1, -1).permute(1, 2, 0).clamp(0, 1).cpu().numpy()
     for row, layer in zip(axes, found.layers, strict=False):
         for axis, head, one in zip(row, layer.entry.heads, layer.maps, strict=False):
-            lay(figure, axis, shown, Overlay(f"layer {layer.entry.layer}, head {head}", one))
+            lay(figure, axis, shown, Overlay(f"layer {layer.entry.layer + 1}, head {head + 1}", one))
     if found.rollout is not None:
         lay(figure, axes[-1, 0], shown, Overlay("rollout of all layers", found.rollout))
     figure.suptitle(plain(f"{title}: where {found.query} looks"), fontsize=9, x=0.01, ha="left")

@@ -105,7 +105,7 @@ class Points(Reader):
             columns = tuple("xyz"[:d]) if d <= 3 else tuple(f"number {i}" for i in range(d))
         return Given(
             inputs=self.inputs | beside | {self.stream.tokens: x},
-            streams=(Tokens("points", tuple(map(str, range(n))), "items"),) if n <= NAMED else (),
+            streams=(Tokens("points", tuple(str(i + 1) for i in range(n)), "items"),) if n <= NAMED else (),
             kind="points",
             cloud=Cloud(input=self.stream.tokens, rows=torch.from_numpy(rows).float(), columns=columns, mask=mask),
             text=Path(given).name if isinstance(given, str) else None,

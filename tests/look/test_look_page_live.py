@@ -132,22 +132,22 @@ def test_an_error_is_one_line_and_nothing_is_lost(browser, stub):
 
 def test_silence_a_head(browser, stub):
     with served(browser, stub) as shown:
-        shown.get_by_role("button", name="layer 1, head 0").click()
+        shown.get_by_role("button", name="layer 2, head 1").click()
         shown.get_by_role("button", name="silence this head").click()
-        shown.get_by_role("button", name="layer 1, head 0, silenced").wait_for()
+        shown.get_by_role("button", name="layer 2, head 1, silenced").wait_for()
         assert stub.asked[-1]["silence"] == [[1, 0]]
         pressed = shown.get_by_role("button", name="silence this head")
         assert pressed.get_attribute("aria-pressed") == "true"
         pressed.click()
-        shown.get_by_role("button", name="layer 1, head 0", exact=True).wait_for()
+        shown.get_by_role("button", name="layer 2, head 1", exact=True).wait_for()
         assert stub.asked[-1]["silence"] == []
         assert shown.get_by_role("button", name="hear all heads again").count() == 0
-        for head in (0, 1):
-            shown.get_by_role("button", name=f"layer 1, head {head}").click()
+        for head in (1, 2):
+            shown.get_by_role("button", name=f"layer 2, head {head}").click()
             shown.get_by_role("button", name="silence this head").click()
-            shown.get_by_role("button", name=f"layer 1, head {head}, silenced").wait_for()
+            shown.get_by_role("button", name=f"layer 2, head {head}, silenced").wait_for()
         shown.get_by_role("button", name="hear all heads again (2 silenced)").click()
-        shown.get_by_role("button", name="layer 1, head 1", exact=True).wait_for()
+        shown.get_by_role("button", name="layer 2, head 2", exact=True).wait_for()
         assert stub.asked[-1]["silence"] == []
 
 

@@ -31,7 +31,7 @@ def test_next_token(browser, example):
         pieces = shown.locator(".piece")
         assert pieces.count() == 17
         pieces.nth(1).hover()
-        assert plain(shown.locator(".at-token h2").inner_text()) == "After ·cat 1"
+        assert plain(shown.locator(".at-token h2").inner_text()) == "After ·cat 2"
         assert shown.locator(".bar-figure").all_inner_texts() == [percent(p) for _, p in at[1]["likely"]]
         assert shown.locator(".bar-label").all_inner_texts() == [name.replace(" ", "·") for name, _ in at[1]["likely"]]
         said = plain(shown.locator(".at-token .facts").inner_text())
@@ -44,7 +44,7 @@ def test_next_token(browser, example):
         shown.keyboard.press("Home")
         shown.keyboard.press("ArrowRight")
         shown.keyboard.press("ArrowRight")
-        assert plain(shown.locator(".at-token h2").inner_text()) == "After ·sat 2"
+        assert plain(shown.locator(".at-token h2").inner_text()) == "After ·sat 3"
         grounds = [piece.evaluate("node => node.style.background") for piece in pieces.all()]
         assert grounds[0] == "none" and len(set(grounds)) > 6                 # nothing comes before the first token
 
@@ -54,7 +54,7 @@ def test_what_is_filled_in(browser, tmp_path):
     with opened(browser, page.write(pages.page_of([view]), tmp_path / "filled.html")) as shown:
         assert shown.get_by_role("tab").all_inner_texts() == ["Filled in"]
         shown.locator(".piece").nth(3).click()
-        assert plain(shown.locator(".at-token h2").inner_text()) == "In place of ·on 3"
+        assert plain(shown.locator(".at-token h2").inner_text()) == "In place of ·on 4"
 
 
 def test_a_picture_without_maps_is_shown_as_it_is(browser, tmp_path):
@@ -95,7 +95,7 @@ def test_contribution_of_patches_is_a_map(browser, tmp_path):
     with opened(browser, page.write(pages.page_of([view], labels, streams=[stream]), tmp_path / "map.html")) as shown:
         assert shown.locator(".matrix").count() == 3
         hover(shown, ".field", 0.6, 0.5)
-        assert readout(shown).startswith("1,2 7 ")
+        assert readout(shown).startswith("1,2 leave one out ")
         assert three(view["columns"][2]["values"][7]) in readout(shown)
 
 
@@ -103,21 +103,21 @@ def test_heads_over_the_picture(browser, example):
     view = pages.image()
     maps = view["layers"][2]["maps"]
     with opened(browser, example, "image") as shown:
-        shown.get_by_role("button", name="head 5").wait_for()
+        shown.get_by_role("button", name="head 6").wait_for()
         hover(shown, ".picture", 9.5 / 14, 8.5 / 14)
         values = sorted(((level(maps, head, 8, 9), head) for head in range(6)), key=lambda pair: -pair[0])[:4]
-        assert readout(shown) == "row 8, column 9 " + " ".join(f"head {head} {three(value)}" for value, head in values)
-        shown.get_by_role("button", name=f"head {values[0][1]}").click()       # that head is not looked at any more
+        assert readout(shown) == "row 9, column 10 " + " ".join(f"head {head + 1} {three(value)}" for value, head in values)
+        shown.get_by_role("button", name=f"head {values[0][1] + 1}").click()       # that head is not looked at any more
         hover(shown, ".picture", 9.5 / 14, 8.5 / 14)
-        assert readout(shown).startswith(f"row 8, column 9 head {values[1][1]} ")
+        assert readout(shown).startswith(f"row 9, column 10 head {values[1][1] + 1} ")
         shown.locator("label", has_text="one head").click()
-        shown.get_by_role("button", name="head 2").click()
-        assert shown.locator(".head-map[aria-pressed=true]").all_inner_texts() == ["head 2"]
+        shown.get_by_role("button", name="head 3").click()
+        assert shown.locator(".head-map[aria-pressed=true]").all_inner_texts() == ["head 3"]
         hover(shown, ".picture", 9.5 / 14, 8.5 / 14)
-        assert readout(shown) == f"row 8, column 9 head 2 {three(level(maps, 2, 8, 9))}"
+        assert readout(shown) == f"row 9, column 10 head 3 {three(level(maps, 2, 8, 9))}"
         shown.locator("label", has_text="rollout").click()
         hover(shown, ".picture", 3.5 / 14, 2.5 / 14)
-        assert readout(shown) == f"row 2, column 3 {three(level(view['rollout'], 2, 3))}"
+        assert readout(shown) == f"row 3, column 4 {three(level(view['rollout'], 2, 3))}"
         shown.locator(".slider input").fill("0.3")
         assert shown.locator(".over").evaluate("node => node.style.opacity") == "0.3"
         shown.locator("label", has_text="heads together").click()
@@ -125,17 +125,17 @@ def test_heads_over_the_picture(browser, example):
         shown.locator(".picture").focus()
         shown.mouse.move(5, 5)
         shown.keyboard.press("ArrowDown")
-        assert readout(shown).startswith("row 0, column 0 head ")
+        assert readout(shown).startswith("row 1, column 1 head ")
 
 
 def test_what_matters_over_the_picture(browser, example, tmp_path):
     matters = pages.image()["matters"][0]["map"]
     pick = "(node, [x, y]) => [...node.getContext('2d').getImageData(x, y, 1, 1).data]"
     with opened(browser, example, "image", expected="willReadFrequently") as shown:
-        shown.get_by_role("button", name="head 5").wait_for()
+        shown.get_by_role("button", name="head 6").wait_for()
         shown.locator("label", has_text="leave one out").click()
         hover(shown, ".picture", 9.5 / 14, 2.5 / 14)
-        assert readout(shown) == f"row 2, column 9 +{three(level(matters, 2, 9))}"
+        assert readout(shown) == f"row 3, column 10 +{three(level(matters, 2, 9))}"
         assert "What is lost. Orange speaks for the answer" in shown.locator(".sentence").first.inner_text()
         speaks_for, against = (shown.locator(".over").evaluate(pick, place) for place in ([13, 0], [0, 13]))
         assert speaks_for[0] > speaks_for[2] and against[2] > against[0] and speaks_for[3] == against[3] == 255
@@ -154,28 +154,28 @@ def test_layers_may_have_merged_patches(browser, tmp_path):
         shown.locator(".picker select").select_option("1")
         eventually(shown, lambda: shown.locator(".over").evaluate("node => node.width"), 7)
         shown.locator("label", has_text="one head").click()
-        shown.get_by_role("button", name="head 2").click()
+        shown.get_by_role("button", name="head 3").click()
         hover(shown, ".picture", 3.5 / 7, 6.5 / 7)
-        assert readout(shown) == f"row 6, column 3 head 2 {three(level(maps, 2, 6, 3))}"
+        assert readout(shown) == f"row 7, column 4 head 3 {three(level(maps, 2, 6, 3))}"
 
 
 def test_feature_maps(browser, example):
     plain_layer, turned = pages.features()["layers"]
     with opened(browser, example, "features") as shown:
-        shown.get_by_role("button", name="channel 7").click()
+        shown.get_by_role("button", name="channel 8").click()
         assert "3 of 9 channels, those that vary most, 8 × 6" in readout(shown)
-        assert point(shown, 8, 6, 5, 2) == f"channel 7, row 5, column 2 {three(level(plain_layer['maps'], 2, 5, 2))}"
+        assert point(shown, 8, 6, 5, 2) == f"channel 8, row 6, column 3 {three(level(plain_layer['maps'], 2, 5, 2))}"
         pick = "node => [...node.getContext('2d').getImageData(3, 2, 1, 1).data]"
         pixel = shown.locator(".feature-colours canvas").evaluate(pick)
         assert pixel == [*(255 * level(plain_layer["colours"], 2, 3)).round().astype(int).tolist(), 255]
         shown.locator(".picker select").select_option("1")
-        shown.get_by_role("button", name="channel 1, turned by 90°").wait_for()
+        shown.get_by_role("button", name="channel 2, turned by 90°").wait_for()
         shown.mouse.move(5, 5)
         shown.locator(".feature[aria-pressed=true]").focus()
         for _ in range(3):
             shown.keyboard.press("ArrowRight")
-        assert shown.locator(".feature-figure h3").first.inner_text() == "channel 1, turned by 90°"
-        assert point(shown, 4, 4, 1, 2) == f"channel 1, turned by 90°, row 1, column 2 {three(level(turned['maps'], 5, 1, 2))}"
+        assert shown.locator(".feature-figure h3").first.inner_text() == "channel 2, turned by 90°"
+        assert point(shown, 4, 4, 1, 2) == f"channel 2, turned by 90°, row 2, column 3 {three(level(turned['maps'], 5, 1, 2))}"
         shown.mouse.move(5, 5)
         assert "2 channels, each in 4 poses, 32 × 32, drawn at 4 × 4" in readout(shown)
 
@@ -188,29 +188,29 @@ def test_thumbnails_on_hover(browser, example):
         shown.keyboard.press("ArrowRight")
         assert readout(shown) == "this·picture 0 this picture, looks like cat (0, 0)"
         shown.keyboard.press("ArrowRight")
-        assert readout(shown) == "a.png 1 cat (1.00, 1.00)" and shown.locator(".thumb").inner_text() == "a.png"
+        assert readout(shown) == "a.png cat (1.00, 1.00)" and shown.locator(".thumb").inner_text() == "a.png"
         cell, image = (shown.locator(f".thumb {part}").bounding_box() for part in (".cell", "img"))
         assert image["width"] == pytest.approx(2 * cell["width"], abs=1)
         where = image["x"] + cell["width"], image["y"] + cell["height"]
         assert where == pytest.approx((cell["x"], cell["y"]), abs=1)  # the last of four
         shown.keyboard.press("ArrowRight")
-        assert readout(shown).startswith("b.png 2 dog, taken for cat") and shown.locator(".thumb:visible").count() == 0
+        assert readout(shown).startswith("b.png dog, taken for cat") and shown.locator(".thumb:visible").count() == 0
 
 
 def test_positions(browser, example):
     sinusoidal, learned = pages.positions()["items"]
     with opened(browser, example, "positions") as shown:
         shown.locator(".plot svg").wait_for()
-        assert point(shown, 64, 48, 7, 3) == f"place 7, dimension 3 {three(level(sinusoidal['codes'], 7, 3))}"
+        assert point(shown, 64, 48, 7, 3) == f"place 8, dimension 4 {three(level(sinusoidal['codes'], 7, 3))}"
         second = "figure:nth-of-type(2)"
-        assert point(shown, 64, 64, 60, 2, second) == f"places 60 and 2 {three(level(sinusoidal['similarity'], 60, 2))}"
+        assert point(shown, 64, 64, 60, 2, second) == f"places 61 and 3 {three(level(sinusoidal['similarity'], 60, 2))}"
         shown.locator(".plot").focus()
         shown.keyboard.press("ArrowRight")
         shown.keyboard.press("ArrowRight")
         assert readout(shown, ".plot-figure") == f"distance 1 mean similarity {three(sinusoidal['by_distance'][1])}"
         shown.locator(".picker select").select_option("1")
         shown.get_by_text("found in training").wait_for()
-        wanted = f"place 7, dimension 3 {three(level(learned['codes'], 7, 3))}"
+        wanted = f"place 8, dimension 4 {three(level(learned['codes'], 7, 3))}"
         eventually(shown, lambda: point(shown, 64, 48, 7, 3), wanted)
 
 
@@ -221,7 +221,7 @@ def test_filters(browser, example):
         for number, (figure, layer) in enumerate(zip(shown.locator("figure").all(), layers, strict=True)):
             figure.locator(".filter").nth(5).hover()
             low, high = level(layer["filters"], 5).min(), level(layer["filters"], 5).max()
-            assert readout(shown, f"figure:nth-of-type({number + 1})") == f"filter 5: from {three(low)} to {three(high)}"
+            assert readout(shown, f"figure:nth-of-type({number + 1})") == f"filter 6: from {three(low)} to {three(high)}"
         pick = "node => [...node.getContext('2d').getImageData(3, 2, 1, 1).data]"
         pixel = shown.locator(".filter canvas").first.evaluate(pick)
         assert pixel == [*pack.unpacked(layers[0]["filters"]["data"], "u1", 24, 7, 7, 3)[0, 2, 3].tolist(), 255]
@@ -234,7 +234,7 @@ def test_embeddings(browser, example):
         shown.locator(".scatter").focus()
         shown.keyboard.press("ArrowRight")
         shown.keyboard.press("ArrowRight")
-        assert readout(shown) == f"·cat 1 ({three(walk['pca'][1][0])}, {three(walk['pca'][1][1])})"
+        assert readout(shown) == f"·cat 2 ({three(walk['pca'][1][0])}, {three(walk['pca'][1][1])})"
         shown.locator("label", has_text="t-SNE").click()
         assert "far distances mean little" in readout(shown)
         shown.locator(".picker select").select_option("1")
@@ -246,7 +246,7 @@ def test_embeddings(browser, example):
         x, y = cloud["pca"][10]
         centre = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
         shown.mouse.move(centre[0] + (x - middle[0]) * scale, centre[1] - (y - middle[1]) * scale)
-        assert readout(shown) == f"item·10 10 kind 2 ({three(x)}, {three(y)})"
+        assert readout(shown) == f"item·10 11 kind 2 ({three(x)}, {three(y)})"
         assert shown.locator(".legend .key").all_inner_texts() == [f"kind {k}" for k in range(4)]
         shown.locator(".legend .key").first.click()
 
@@ -313,7 +313,7 @@ def test_an_element_of_the_group(browser, example):
         eventually(shown, lambda: first.locator(".labels .label.row").all_text_contents(), element["order"])
         left = pack.unpacked(element["left"], "u1", 9, 16)[3, 4] / 255 * 2 - 1
         said = point(shown, 9, 16, 3, 4, ".action")
-        assert said == f"token0 3, component 4: f(g x) {three(left)}, g f(x) {three(left)}"
+        assert said == f"token0 4, component 5: f(g x) {three(left)}, g f(x) {three(left)}"
         colours = """node => {
             const all = node.getContext("2d").getImageData(0, 0, node.width, node.height).data;
             return new Set(new Uint32Array(all.buffer)).size > 1;

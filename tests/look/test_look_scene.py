@@ -112,7 +112,7 @@ def test_a_model_that_knows_no_order_moves_its_outputs_along_and_others_do_not(s
     assert all(each["holds"] for each in seeing["shift the places"])  # rotary knows distances only
     first = seeing["swap two tokens"][0]
     labels = letters(12).streams[0].labels
-    assert first["label"] == "swap 0 and 1" and first["order"][:2] == [labels[1], labels[0]]
+    assert first["label"] == "swap 1 and 2" and first["order"][:2] == [labels[1], labels[0]]
 
 
 def test_places_and_points_are_there(scene):

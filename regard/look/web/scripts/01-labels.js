@@ -29,7 +29,12 @@ function tamed(character) {
 
 // A label in a sentence, as it is shown; its own direction of writing does not reach beyond it.
 function token(text, place = null) {
-  return make("bdi", { class: "token" }, clipped(text, 40), place === null ? null : make("sub", {}, `\u2009${place}`));
+  return make("bdi", { class: "token" }, clipped(text, 40), place === null ? null : make("sub", {}, `\u2009${nth(place)}`));
+}
+
+// A token of a stream, with its place in a text; patches and the like are called by their places.
+function streamToken({ kind }, label, k) {
+  return token(label, kind === "text" ? k : null);
 }
 
 function clipped(text, most) {

@@ -5,7 +5,7 @@ const enlargedShown = { as: null };  // matrix, lines or both; stays so for the 
 async function enlarge(here, layer, head, place) {
   const inner = here.afresh();
   const { page } = here;
-  const title = layer.proved ? `Layer ${layer.layer}, head ${layer.heads[head]}` : `Layer ${layer.layer}`;
+  const title = layer.proved ? `Layer ${nth(layer.layer)}, head ${nth(layer.heads[head])}` : `Layer ${nth(layer.layer)}`;
   const heading = make("div", { class: "title-line" }, make("h2", {}, title), whereabouts(layer));
   if (!layer.proved) {
     const words = make("strong", {}, "These weights are not shown, because they are not proved. ");
@@ -36,7 +36,7 @@ async function enlarge(here, layer, head, place) {
 }
 
 function whereabouts({ name, kind, call, operator }) {
-  const words = [kind === "edges" ? "attention along edges" : `${kind}-attention`, call ? `call ${call}` : null, operator].filter(Boolean);
+  const words = [kind === "edges" ? "attention along edges" : `${kind}-attention`, call ? `call ${nth(call)}` : null, operator].filter(Boolean);
   return make("p", { class: "facts" }, make("bdi", { class: "name" }, name || "the model"), ` · ${words.join(" · ")}`);
 }
 
@@ -60,7 +60,7 @@ class Enlarged {
 
   draw(inner, matrixPlace, linesPlace, legend) {
     const { layer: { layer, n, m } } = this;
-    const tokens = { n, m, rows: this.queries, columns: this.keys, name: `attention of layer ${layer}: ${n} queries by ${m} keys` };
+    const tokens = { n, m, rows: this.queries, columns: this.keys, name: `attention of layer ${nth(layer)}: ${n} queries by ${m} keys` };
     const [rowName, columnName] = [`queries: ${this.rows.name} ↓`, `keys: ${this.columns.name} →`];
     this.matrix = heatmap(inner, { ...tokens, rowName, columnName, told: (i, j = null) => {
       this.links.mark(i === null ? null : "query", i);
@@ -113,20 +113,21 @@ class Enlarged {
   cellWords(i, j) {
     const then = this.earlier ? ` before ${weightWords(this.earlier.at(i, j))}, change ${signed(this.change(i, j))}` : "";
     const figures = [make("strong", {}, weightWords(this.weights.at(i, j))), make("span", { class: "before" }, then)];
-    return ["query ", token(this.queries[i], i), " → key ", token(this.keys[j], j), " ", figures];
+    return ["query ", streamToken(this.rows, this.queries[i], i), " → key ", streamToken(this.columns, this.keys[j], j), " ", figures];
   }
 
   tokenWords(side, k) {
-    const [mine, others] = side === "query" ? [this.queries, this.keys] : [this.keys, this.queries];
+    const both = [(k) => streamToken(this.rows, this.queries[k], k), (k) => streamToken(this.columns, this.keys[k], k)];
+    const [mine, others] = side === "query" ? both : both.reverse();
     const best = this.weights.of(side, k, 5);
-    return [`${side} `, token(mine[k], k), side === "query" ? " looks at " : " is looked at by ", best.map(([other, weight]) => (
-      make("span", { class: "item" }, token(others[other], other), " ", make("strong", {}, three(weight)), " ")))];
+    return [`${side} `, mine(k), side === "query" ? " looks at " : " is looked at by ", best.map(([other, weight]) => (
+      make("span", { class: "item" }, others(other), " ", make("strong", {}, three(weight)), " ")))];
   }
 }
 
 function labelsOf(stream, count) {
   const labels = shownLabels(stream);
-  return Array.from({ length: count }, (_, k) => labels[k] ?? String(k));
+  return Array.from({ length: count }, (_, k) => labels[k] ?? nth(k));
 }
 
 async function weightsOf(data, layer, head) {

@@ -26,7 +26,7 @@ view("image", "Image", (part, place, here) => {
     imageShown.way = way;
     figure.paint();
   });
-  const layers = part.layers.map((layer, k) => [k, `${layer.layer}  ${layer.name}`]);
+  const layers = part.layers.map((layer, k) => [k, `${nth(layer.layer)}  ${layer.name}`]);
   figure.layerPicker = picker("layer", layers, imageShown.layer, (k) => {
     imageShown.layer = Number(k);
     figure.load();
@@ -119,7 +119,7 @@ class PictureFigure {
       this.paint();
     };
     const gone = (this.here.page.data.silenced ?? []).some(([a, b]) => a === this.layer.layer && b === head);
-    const name = `head ${head}${gone ? ", silenced" : ""}`;
+    const name = `head ${nth(head)}${gone ? ", silenced" : ""}`;
     return make("button", {
       type: "button", class: "head-map", style: `--colour: ${css(ofHead(head))}`, onclick: touched, "aria-label": name,
     }, make("span", { class: "map" }, canvas), make("span", { class: "caption" }, make("span", { class: "dot" }), name));
@@ -153,7 +153,7 @@ class PictureFigure {
     this.thumbs.hidden = this.layerPicker.hidden = !this.areHeads;
     this.sentence.textContent = this.mattering ? `${capital(this.mattering.sentence)}. ${SIGNS}` : {
       together: "Each patch has the colour of the head that looks at it most; the more than at others, the stronger.",
-      alone: `Where head ${this.layer?.heads[imageShown.alone]} looks.`,
+      alone: `Where head ${nth(this.layer?.heads[imageShown.alone] ?? 0)} looks.`,
       rollout: "Attention of all layers multiplied, with the residual connections: how much of each patch can reach the end.",
     }[imageShown.way];
     if (this.at && (this.at[0] >= rows || this.at[1] >= columns)) this.at = null;
@@ -177,14 +177,14 @@ class PictureFigure {
     Object.assign(this.box.style, { left: `${j * wide}%`, top: `${i * high}%`, width: `${wide}%`, height: `${high}%` });
     const patch = i * columns + j;
     const alone = () => (this.mattering ? signed(this.mattering.levels.at(patch)) : three(this.rollout.at(patch)));
-    refill(this.readout, `row ${i}, column ${j} `, this.areHeads ? this.headWords(patch) : make("strong", {}, alone()));
+    refill(this.readout, `row ${nth(i)}, column ${nth(j)} `, this.areHeads ? this.headWords(patch) : make("strong", {}, alone()));
   }
 
   headWords(patch) {
     const values = this.layer.heads.map((head, k) => [head, this.value(k, patch), k]).filter(([, , k]) => this.lit(k));
     const dot = (head) => make("span", { class: "dot", style: `--colour: ${css(ofHead(head))}` });
     return values.sort((a, b) => b[1] - a[1]).slice(0, 4).map(([head, value]) => (
-      make("span", { class: "item" }, dot(head), `head ${head} `, make("strong", {}, three(value)), " ")));
+      make("span", { class: "item" }, dot(head), `head ${nth(head)} `, make("strong", {}, three(value)), " ")));
   }
 }
 
