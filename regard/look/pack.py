@@ -38,6 +38,11 @@ def levels(x: Tensor) -> dict[str, Any]:
     return {"shape": list(x.shape), "low": low, "high": high, "data": packed(bytes_)}
 
 
+def floats(x: Tensor) -> dict[str, Any]:
+    """Numbers as they are, in float32: for maps that are also read, number by number."""
+    return {"shape": list(x.shape), "data": packed(x.detach().float().cpu().numpy())}
+
+
 def thumbnails(weights: Tensor, side: int = 48) -> dict[str, Any]:
     """A small picture of each map: the largest weight of each block, as √w in 8 bits.   h n m -> heads × height × width
 

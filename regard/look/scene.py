@@ -30,7 +30,7 @@ from regard.look.views.image import image
 from regard.look.views.laws import laws
 from regard.look.views.points import names_of_few, points
 from regard.look.views.positions import positions
-from regard.look.where import Looked, looked
+from regard.look.where import Looked, looked, windows_of
 from regard.run import Run
 
 FORMAT = 1
@@ -74,7 +74,7 @@ def gather(
             image(given, over, matters),
             points(model, seen, out, given),
             graph(seen, out, given),
-            attention(seen, streams),
+            attention(seen, streams, windows_of(model, seen, given)),
             answers(answer, given),
             matters,
             features(maps, seen.states, given.grid) if given.picture is not None else None,

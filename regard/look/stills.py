@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import torch
 
 from regard.look import overlays, plot
 from regard.look.pack import unpacked
@@ -38,7 +39,8 @@ def still(scene: Scene, *, title: str = "") -> Any:
     if picture is not None and scene.looked is not None:
         return overlays.by_heads(picture, scene.looked, title=title)
     if picture is not None and (matters := views["image"]["matters"]):
-        maps = [overlays.Overlay(each["name"], overlays.unpacked_map(each["map"]), signed=True) for each in matters]
+        values = [torch.tensor(each["values"]).unflatten(0, tuple(views["image"]["grid"].values())) for each in matters]
+        maps = [overlays.Overlay(each["name"], one, signed=True) for each, one in zip(matters, values, strict=True)]
         return overlays.drawn([overlays.Line(f"{title}: what speaks for {views['contribution']['answer']}", picture, maps)])
     return plot.heads(scene.seen, title=title)
 

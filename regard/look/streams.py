@@ -19,6 +19,7 @@ class Streams:
         self.given, self.few = given, few or {}
         self.found: list[Tokens] = list(given.streams)
         self.before: dict[int, int] = {}  # stream -> tokens before the patches
+        self.windows: dict[tuple[str, ...], int] = {}  # labels -> stream: parts of a picture, which are not found by their size
 
     def of(self, entry: Entry) -> tuple[int, int]:
         """The numbers of the streams of an entry's queries and keys."""
@@ -41,7 +42,8 @@ class Streams:
 
     def find(self, size: int, prefer: int = 0) -> int:
         """The stream of this size: the preferred one, any other, the same with a class token in front, patches, or numbers."""
-        fitting = [i for i, stream in enumerate(self.found) if len(stream.labels) == size]
+        apart = set(self.windows.values())
+        fitting = [i for i, stream in enumerate(self.found) if len(stream.labels) == size and i not in apart]
         if prefer in fitting:
             return prefer
         if fitting:
@@ -60,6 +62,13 @@ class Streams:
                 patches = [f"row {r + 1}, column {c + 1}" for r in range(rows) for c in range(columns)]
                 return Tokens("patches", (*first, *patches), "patches")
         return Tokens(f"{size} tokens", numbers(size), "items")
+
+    def window(self, labels: tuple[str, ...]) -> int:
+        """The stream of the tokens of one window of a picture."""
+        if labels not in self.windows:
+            self.windows[labels] = len(self.found)
+            self.found.append(Tokens("tokens of the window", labels, "patches"))
+        return self.windows[labels]
 
     def add(self, stream: Tokens, size: int) -> int:
         number = len(self.found)

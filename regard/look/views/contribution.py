@@ -80,10 +80,13 @@ def column(name: str, sentence: str, values: Callable[[], Tensor | None]) -> dic
 
 def left_out(model: nn.Module, x: Tensor, fill: float | None, read: ways.Read | None = None) -> Tensor | None:
     """Leave one out, if it can be done in the time that a reader waits."""
-    began = time.perf_counter()
-    with torch.no_grad():
-        model(x)
-    if x.shape[1] * (time.perf_counter() - began) > PATIENCE or (x.shape[1] < 2 and fill is None):
+    took = []
+    for _ in range(2):  # the first one may find the machine asleep
+        began = time.perf_counter()
+        with torch.no_grad():
+            model(x)
+        took.append(time.perf_counter() - began)
+    if x.shape[1] * min(took) > PATIENCE or (x.shape[1] < 2 and fill is None):
         return None
     return ways.leave_one_out(model, x, read=read, fill=fill)
 

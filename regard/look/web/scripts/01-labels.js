@@ -21,6 +21,12 @@ function shownLabels({ labels, kind }) {
   return labels.map(kind === "text" ? shownToken : shown);
 }
 
+// The same where there is little room: patches by row and column alone.
+function shortLabels(stream) {
+  const labels = shownLabels(stream);
+  return stream.kind === "patches" ? labels.map((label) => label.replace(/^row (\d+), column (\d+)$/, "r$1 c$2")) : labels;
+}
+
 function tamed(character) {
   const code = character.codePointAt(0);
   if (code < 32) return String.fromCodePoint(0x2400 + code);  // ␀ … ␟

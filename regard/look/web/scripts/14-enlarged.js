@@ -25,8 +25,12 @@ async function enlarge(here, layer, head, place) {
   const silence = page.data.live?.silence ? page.asked.silenceButton(layer.layer, layer.heads[head]) : null;
   const hearAll = page.data.live?.silence && page.data.silenced?.length ? page.asked.hearAllButton() : null;
   const compare = page.before ? page.asked.compareButton() : null;
+  const windows = layer.windows ? picker("shown", layer.windows.map(({ name }, k) => [k, name]), layer.window, (k) => {
+    attentionShown.windows.set(layerKey(layer), Number(k));
+    page.open("attention");
+  }) : null;
   refill(place, heading, figuresOf(layer, head), layer.note ? make("p", { class: "note" }, layer.note) : null,
-    make("div", { class: "controls" }, ways, silence, hearAll, compare), readout, figures, legend);
+    make("div", { class: "controls" }, windows, ways, silence, hearAll, compare), readout, figures, legend);
 
   const [weights, earlier] = await Promise.all([weightsOf(page.data, layer, head), weightsBefore(page, layer, head)]);
   if (inner.closed) return;
@@ -60,7 +64,8 @@ class Enlarged {
 
   draw(inner, matrixPlace, linesPlace, legend) {
     const { layer: { layer, n, m } } = this;
-    const tokens = { n, m, rows: this.queries, columns: this.keys, name: `attention of layer ${nth(layer)}: ${n} queries by ${m} keys` };
+    const [rows, columns] = [labelsOf(this.rows, n, shortLabels), labelsOf(this.columns, m, shortLabels)];
+    const tokens = { n, m, rows, columns, name: `attention of layer ${nth(layer)}: ${n} queries by ${m} keys` };
     const [rowName, columnName] = [`queries: ${this.rows.name} ↓`, `keys: ${this.columns.name} →`];
     this.matrix = heatmap(inner, { ...tokens, rowName, columnName, told: (i, j = null) => {
       this.links.mark(i === null ? null : "query", i);
@@ -125,8 +130,8 @@ class Enlarged {
   }
 }
 
-function labelsOf(stream, count) {
-  const labels = shownLabels(stream);
+function labelsOf(stream, count, shownAs = shownLabels) {
+  const labels = shownAs(stream);
   return Array.from({ length: count }, (_, k) => labels[k] ?? nth(k));
 }
 
@@ -143,7 +148,7 @@ async function weightsOf(data, layer, head) {
 
 // the same head before the last run, if its map has the same shape
 async function weightsBefore(page, layer, head) {
-  const same = page.partBefore?.layers.find((each) => each.layer === layer.layer && each.call === layer.call);
+  const same = page.partBefore && throughWindows(page.partBefore.layers).find((each) => each.layer === layer.layer && each.call === layer.call);
   if (!same?.proved || same.n !== layer.n || same.m !== layer.m || same.heads[head] !== layer.heads[head]) return null;
   return weightsOf(page.before, same, head);
 }

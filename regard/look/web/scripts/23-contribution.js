@@ -92,5 +92,5 @@ function contributionBars(inner, columns, labels, say, stream) {
   }));
   const head = make("tr", {}, make("td"), columns.map((column) => make("th", { scope: "col" }, columnHead(column))));
   const table = make("table", { class: "contributions" }, make("thead", {}, head), make("tbody", {}, rows));
-  return make("div", { class: "scroll" }, table);
+  return scrolled(table);
 }
