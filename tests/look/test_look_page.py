@@ -10,7 +10,7 @@ from tests.look import pages
 from tests.look.browser import PHONE, eventually, opened, plain, point, readout, ready, three
 
 VIEWS = ["attention", "next", "classes", "contribution", "image", "positions", "filters", "features", "embeddings"]
-VIEWS += ["curves", "samples", "laws", "about"]
+VIEWS += ["curves", "samples", "laws", "confusion", "about"]
 
 
 # ---- the frame

@@ -39,8 +39,8 @@ class Stub:
             def do_GET(self):
                 if self.path == "/":
                     return self.answer(page.html(stub.look()).encode(), "text/html; charset=utf-8")
-                record, layer, call, head = map(int, self.path.removeprefix("/api/weights/").split("/"))
-                assert call == 0
+                record, layer, call, head, window = map(int, self.path.removeprefix("/api/weights/").split("/"))
+                assert call == window == 0
                 weights = stub.weights[record][layer][head].numpy().astype("<f4")
                 return self.answer(weights.tobytes(), "application/octet-stream")
 
@@ -180,7 +180,7 @@ def test_compare_with_before(browser, stub):
         shown.locator(".readout", has_text="Point at").wait_for()
         said = point(shown, 4, 4, 3, 1)
         numbers = three(now[3, 1].item()), three(then[3, 1].item()), ("+" if change > 0 else "") + three(change)
-        assert said == "query z 3 → key x 1 {} before {}, change {}".format(*numbers)
+        assert said == "query z 4 → key x 2 {} before {}, change {}".format(*numbers)
         shown.locator("#tab-next").click()
         shown.locator(".piece").nth(2).click()
         assert shown.locator(".bars.compared").is_visible()
@@ -199,6 +199,7 @@ def test_a_picture_is_sent_as_it_is(browser, stub, tmp_path):
         with shown.expect_response("**/api/look"):
             shown.get_by_label("picture").set_input_files(where)
         assert stub.asked[-1]["image"] == pages.picture(8)
+        shown.locator(".answer", has_text="small.png").wait_for()               # the server does not know how it was called
 
 
 def test_a_page_that_was_saved(browser, tmp_path):

@@ -59,9 +59,9 @@ def test_a_cloud_is_turned_and_its_seeds_are_switched(browser, cloud):
     with opened(browser, where) as shown:
         ready(shown)
         assert shown.locator(".picker select").first.locator("option").all_inner_texts() == [
-            "0 · 3 inducing points look at the points",
-            "1 · points look at 3 inducing points",
-            "2 · 4 seeds look at the points",
+            "1 · 3 inducing points look at the points",
+            "2 · points look at 3 inducing points",
+            "3 · 4 seeds look at the points",
         ]
         space = shown.locator(".space")
         assert changed(shown, lambda: space.press("ArrowLeft")) and changed(shown, lambda: space.press("+"))
