@@ -28,7 +28,7 @@ DRAWN = "The data is not where it was, so this picture was drawn for the purpose
 
 
 SEVERAL = (
-    "The answer is that of {} of the picture together, as `regard predict` gives it; where the model looks, what matters to "
+    "The answer is that of {} of the picture together, as regard predict gives it; where the model looks, what matters to "
     "the answer and what else is shown of its inside is of the picture as it stands."
 )
 

@@ -56,6 +56,7 @@ class Points(Reader):
 
     inputs   of the model; their first row is shown when nothing is given
     example  gives rows to show instead
+    named    gives rows of the data by what they are called there, and what to say of them
     read     gives the rows of a file
     taken    makes of rows what the model takes, n d -> n d; rows are drawn as they came
     columns  what the numbers are called; without it, what the first line of a .csv says
@@ -71,6 +72,7 @@ class Points(Reader):
         inputs: Mapping[str, Any],
         *,
         example: Callable[[], Array] | None = None,
+        named: Callable[[str], tuple[Array, str]] | None = None,
         read: ReadRows | None = None,
         taken: Callable[[Array], Array] | None = None,
         columns: Sequence[str] = (),
@@ -80,12 +82,15 @@ class Points(Reader):
         assert roles.stream is not None
         self.stream = roles.stream
         self.inputs = {name: x[:1] if isinstance(x, Tensor) and x.dim() else x for name, x in inputs.items()}
-        self.example, self.opened, self.taken = example, read or rows_in, taken
+        self.example, self.named, self.opened, self.taken = example, named, read or rows_in, taken
         self.columns, self.classes, self.notes = tuple(columns), classes, notes
 
     def read(self, given: str | bytes | None = None, target: str | None = None) -> Given:
-        columns = self.columns
-        if given is not None:
+        columns, notes = self.columns, self.notes if given is None else ()
+        if isinstance(given, str) and self.named is not None and not Path(given).exists():
+            rows, said = self.named(given)
+            x, notes = self.of_rows(rows, given), (said,)
+        elif given is not None:
             with at_path(given) as path:
                 rows = self.opened(path)
                 columns = columns or header_of(path)
@@ -111,7 +116,7 @@ class Points(Reader):
             text=Path(given).name if isinstance(given, str) else None,
             answers=None if self.classes is None else "classes",
             called=None if self.classes is None else self.classes.__getitem__,
-            notes=self.notes if given is None else (),
+            notes=notes,
         )
 
     def of_rows(self, rows: Array, name: str) -> Tensor:

@@ -351,7 +351,7 @@ def test_the_answer_stands_above_all_tabs(browser, tmp_path):
     asked |= {"views": "5 views (shifts)"}
     views = [pages.image(), pages.classes()]
     with opened(browser, page.write(pages.page_of(views, input=asked), tmp_path / "answer.html")) as shown:
-        said = "<i>dog</i>.png: taken for golden retriever, 81.3 % (5 views (shifts) together) labelled labrador"
+        said = "<i>dog</i>.png: taken for golden retriever, 81.3 %, of 5 views (shifts) together labelled labrador"
         assert plain(shown.locator(".answer").inner_text()) == said
         assert shown.locator(".answer .badge.bad").count() == 1                 # it is not what the label says
         assert "the picture as it stands" in shown.locator(".view-image").inner_text()

@@ -253,7 +253,7 @@ WRONG = Finding("causality", "holds", "broken", float("inf"), 1e-4, layer="block
     ((BROKEN, KEPT), "As declared: 1 law holds, 1 is broken and not promised to hold"),
     ((KEPT, KEPT), "As declared: 2 laws hold"),
     ((KEPT, WRONG), "1 law not as declared: causality"),
-    ((Finding("shift", None, "broken", 0.1, 1e-4),), "As declared"),
+    ((Finding("shift", None, "broken", 0.1, 1e-4),), "As declared: 1 is broken and not promised to hold"),
     ((Finding("cache", "holds", "unknown", reason="no step"),), "Nothing was measured: cache"),
 ])  # fmt: skip
 def test_the_verdict_and_the_place_are_those_of_the_command_line(findings, said, decoder):

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from regard.given import Given, Tokens
 from regard.look.contribution import tensor_of
 from regard.look.pack import packed
-from regard.symmetry.report import KEPT, Finding, Report
+from regard.symmetry.report import Finding, Report
 
 CHANNELS = 16  # of the output that are drawn: those that vary most
 LONGEST = 64  # tokens that are drawn
@@ -65,8 +65,8 @@ def verdict(found: Report) -> str:
     """As the command line says it, and of how many laws: a law that breaks may be declared to."""
     if found.wrong:
         return f"{found.verdict}: {', '.join(each.law for each in found.wrong)}".capitalize()
-    holds = sum(each.measured == "holds" and each.declared in KEPT for each in found)
-    breaks = sum(each.measured == "broken" and each.declared == "broken" for each in found)
+    holds = sum(each.measured == "holds" for each in found)
+    breaks = sum(each.measured == "broken" for each in found)
     parts = [f"{holds} law{'s' * (holds != 1)} hold{'s' * (holds == 1)}"] if holds else []
     parts += [f"{breaks} {'is' if breaks == 1 else 'are'} broken and not promised to hold"] if breaks else []
     return ": ".join(each for each in (found.verdict, ", ".join(parts)) if each).capitalize()

@@ -99,7 +99,7 @@ function answerWords({ input, views: parts }) {
   const [label, p] = parts.find((part) => part.view === "classes")?.likely[0] ?? [null, null];
   const named = (text, tag = "bdi") => make(tag, {}, clipped(shown(text), 60));
   const said = label === null ? null : ["taken for ", make("strong", {}, named(label)), `, ${percent(p)}`,
-    input?.views ? ` (${input.views} together)` : null];
+    input?.views ? `, of ${input.views} together` : null];
   const truth = !input?.truth ? null : make("span", { class: label === null || input.truth === label ? "badge plain" : "badge bad" },
     "labelled ", named(input.truth));
   return [input?.name ? [named(input.name), said ? ": " : null] : null, said, truth ? [" ", truth] : null];

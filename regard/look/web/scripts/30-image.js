@@ -165,7 +165,7 @@ class PictureFigure {
     this.heading.textContent = this.mattering ? "What matters to the answer" : `Where ${this.part.query} looks`;
     this.paintLegend();
     this.sentence.textContent = this.mattering ? `${capital(this.mattering.sentence)}. ${SIGNS}` : {
-      together: "Each patch has the colour of the head that looks at it most; the more than at others, the stronger.",
+      together: "Each patch has the colour of the head that looks at it most: none at the mean of that head, all of it at its largest, or at three times the mean.",
       alone: `Where head ${nth(this.layer?.heads[imageShown.alone] ?? 0)} looks.`,
       rollout: "Attention of all layers multiplied, with the residual connections: how much of each patch can reach the end.",
     }[imageShown.way];
@@ -187,7 +187,7 @@ class PictureFigure {
       if (imageShown.way === "alone") {
         return above(ofHead(this.layer.heads[imageShown.alone]), scaleOf(this.valuesOf(imageShown.alone)), "share, from the mean");
       }
-      return colourBar(over([235, 235, 235]), [[0, "mean"], [1, "largest"]], "attention of each head");
+      return colourBar(over([235, 235, 235]), [[0, "mean"], [1, "largest"]], "of each head");
     };
     const made = bar();
     made.paint();
