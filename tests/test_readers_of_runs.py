@@ -74,6 +74,7 @@ def test_clouds_are_read_as_in_training(run, tmp_path):
     assert given.inputs["x"].shape == (1, 20, 3) and given.answers == "classes" and given.called(1) == "rod"
     assert float(given.inputs["x"].norm(dim=-1).max()) <= 1 + 1e-6 and float(given.cloud.rows.mean()) > 3  # in a ball
     assert re.fullmatch(r"0.npy: the model says (ball|rod) \(\d+%\); true is ball.", given.notes[0])
+    assert (given.name, given.truth) == ("0.npy", "ball")
     given = reader.read(str(tmp_path / "clouds" / "rod" / "2.npy"))
     assert given.text == "2.npy" and given.notes == ()
     for file in (tmp_path / "clouds").rglob("*.npy"):
@@ -89,6 +90,7 @@ def test_of_a_table_a_set_of_several_things(run, tmp_path):
     given = reader.read()
     assert given.cloud.rows.tolist() == [[0], [1], [2]]
     assert re.fullmatch(r"Set s3 of table.csv: the model says target [\d.e+-]+; true is target 3.5.", given.notes[0])
+    assert given.name == "Set s3 of table.csv" and given.truth is None  # no class
     given = reader.read("s2")  # another one, by its name
     assert given.cloud.rows.tolist() == [[0], [1]] and given.notes[0].startswith("Set s2 of table.csv: the model says")
     with pytest.raises(ValueError, match="there is no file and no set 's4' in table.csv; sets are called s1, s2, s3 …"):

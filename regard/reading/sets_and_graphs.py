@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -22,7 +22,7 @@ from regard.data.long_tables import LongTable, read_long
 from regard.data.neighbours import MappedGraph, looks_mapped
 from regard.data.sets import SetsConfig, SetsForm, draw, sets_in
 from regard.reading.reader import Reader
-from regard.reading.things import Array, Linked, Nodes, Points
+from regard.reading.things import Array, Example, Linked, Nodes, Points
 from regard.run import Run
 from regard.symmetry.roles import Roles
 
@@ -44,14 +44,6 @@ def reader_of_run(run: Run, model: Any, inputs: Mapping[str, Any]) -> Reader | N
 
 
 # ---- sets
-
-
-class Example(NamedTuple):
-    """A set of the data, what it is called, and what is true of it, if that is known of the whole."""
-
-    rows: Array
-    name: str
-    truth: str | None = None
 
 
 def own_sets(run: Run, model: Any, roles: Roles, inputs: Mapping[str, Any]) -> Reader:
@@ -81,15 +73,16 @@ def own_sets(run: Run, model: Any, roles: Roles, inputs: Mapping[str, Any]) -> R
     def table() -> LongTable:
         return read_long(str(Path(str(config.path)).expanduser()), config.id, config.target, form.features)
 
-    def named(name: str) -> tuple[Array, str]:
+    def named(name: str) -> Example:
         """A set of the data by what it is called there; of a made task, by its number."""
         if config.path is None:
             if not (name.isdecimal() and int(name)):
                 raise ValueError(f"there is no file {name!r}; sets made for {config.task} are called 1, 2, 3 …")
-            found = made(int(name))
-        else:
-            found = of_table(table(), Path(config.path).name, form, name)
-        return found.rows, introduced(found, model, form)
+            return told(made(int(name)))
+        return told(of_table(table(), Path(config.path).name, form, name))
+
+    def told(found: Example) -> Example:
+        return found._replace(said=introduced(found, model, form))
 
     folder = config.path is not None and Path(config.path).expanduser().is_dir()  # of files, which are called by their paths
     how: dict[str, Any] = {"read": read, "taken": form.read, "columns": form.features}
@@ -97,8 +90,7 @@ def own_sets(run: Run, model: Any, roles: Roles, inputs: Mapping[str, Any]) -> R
         how["classes"] = form.answers
     if not readable(example):
         return Points(roles, inputs, notes=(GONE,), **how)
-    how |= {"example": lambda: example().rows, "named": None if folder else named}
-    return Points(roles, inputs, notes=(introduced(example(), model, form),), **how)
+    return Points(roles, inputs, example=lambda: told(example()), named=None if folder else named, **how)
 
 
 def of_table(table: LongTable, file: str, form: SetsForm, name: str | None = None) -> Example:

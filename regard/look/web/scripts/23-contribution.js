@@ -12,7 +12,7 @@ view("contribution", "Contribution", (part, place, here) => {
 
   function say(k) {
     if (k === null) {
-      refill(readout, make("span", { class: "quiet" }, "Point at a token to read its numbers."));
+      refill(readout, make("span", { class: "quiet" }, `Point at a ${stream.kind === "patches" ? "patch" : "token"} to read its numbers.`));
       return;
     }
     refill(readout, streamToken(stream, labels[k], k), " ", part.columns.map((column) => make("span", { class: "item" },
