@@ -82,7 +82,8 @@ def test_files(reader, tmp_path):
     given = reader.read(written(tmp_path / "d.csv", b"height, y ,x\n1,2,3\n4,5,6\n"))
     assert given.cloud.columns == ("height", "y", "x") and given.inputs["x"].tolist() == [rows.tolist()]
     assert reader.read(b"1,2,3\n4,5,6\n").cloud.columns == ("x", "y", "z")
-    how = {"read": lambda path: rows * 2, "taken": lambda rows: rows - 1, "example": lambda: Example(rows * 3, "mine", "cat", "It is mine.")}
+    shown = Example(rows * 3, "mine", "cat", "It is mine.")
+    how = {"read": lambda path: rows * 2, "taken": lambda rows: rows - 1, "example": lambda: shown}
     mine = Points(ROLES, THREE, columns=("a", "b", "c"), classes=["cat", "dog"], **how)
     given = mine.read(written(tmp_path / "e.own", b""))
     assert given.inputs["x"][0, 0].tolist() == [1, 3, 5] and given.cloud.rows[0].tolist() == [2, 4, 6]
