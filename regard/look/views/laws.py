@@ -58,7 +58,7 @@ def laws(model: nn.Module, given: Given, report: Mapping[str, Any] | None) -> di
 def finding(row: Mapping[str, Any]) -> Finding:
     """A line of the report as it was before it became JSON, which knows no infinity."""
     known = {field.name: row[field.name] for field in fields(Finding) if field.name in row}
-    return Finding(**known | {"error": None if row.get("error") is None else float(row["error"])})
+    return Finding(**{"declared": None} | known | {"error": None if row.get("error") is None else float(row["error"])})
 
 
 def verdict(found: Report) -> str:
