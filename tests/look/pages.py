@@ -306,3 +306,13 @@ def large(layers: int = 12, heads: int = 12, n: int = 512) -> View:
     one = layer_of(attended(3 * torch.randn(heads, n, n, generator=random)), 0, count=24)
     labels = [f" token{k}" for k in range(n)]
     return page_of([{"view": "attention", "layers": [{**one, "layer": k} for k in range(layers)]}], labels)
+
+
+def level(levels: View, *place: int) -> Any:
+    """A number as the page knows it: in 8 bits."""
+    return levels["low"] + pack.unpacked(levels["data"], "u1", *levels["shape"])[place] / 255 * (levels["high"] - levels["low"])
+
+
+def number(floats: View, *place: int) -> float:
+    """A number of a map that is also read: in float32."""
+    return float(pack.unpacked(floats["data"], "f4", *floats["shape"])[place])
