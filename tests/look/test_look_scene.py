@@ -53,7 +53,8 @@ def weights_of(layer):
     """Weights as a page can show them: those listed, and 0 elsewhere."""
     h, n, m, count = len(layer["heads"]), layer["n"], layer["m"], layer["largest"]["count"]
     columns = pack.unpacked(layer["largest"]["columns"], "uint16", h, n, count).astype(int)
-    values = pack.unpacked(layer["largest"]["weights"], "float16", h, n, count).astype(np.float32)
+    kind = "float32" if layer["largest"]["exact"] else "float16"
+    values = pack.unpacked(layer["largest"]["weights"], kind, h, n, count).astype(np.float32)
     dense = np.zeros((h, n, m + 1), np.float32)
     np.put_along_axis(dense, np.minimum(columns, m), values, -1)
     return dense[..., :m]
@@ -69,7 +70,8 @@ def test_attention_is_that_of_the_recording(decoder, scene):
         decoder(letters(12).inputs["tokens"])
     for layer, entry in zip(view(scene, "attention")["layers"], seen, strict=True):
         assert layer["proved"] and layer["name"] == entry.name and layer["heads"] == [0, 1, 2, 3]
-        np.testing.assert_allclose(weights_of(layer), entry.weights[0], rtol=1e-3, atol=1e-6)
+        assert layer["largest"]["exact"]
+        np.testing.assert_allclose(weights_of(layer), entry.weights[0], rtol=1e-6, atol=1e-9)
         assert layer["entropy"] == pytest.approx(entry.summary.entropy[0].mean(-1).tolist(), rel=1e-3)
         assert layer["distance"] == pytest.approx(entry.summary.distance[0].mean(-1).tolist(), rel=1e-3)
         assert scene.data["streams"][layer["rows"]]["labels"] == list(letters(12).streams[0].labels)
@@ -233,6 +235,8 @@ def test_all_tabs_say_the_same_number_of_a_patch():
     how = {"kind": "image", "picture": torch.rand(3, 12, 12), "grid": (3, 3), "answers": "classes", "called": str}
     scene = gather(model.eval(), Given(inputs={"x": inputs["x"][:1]}, pixels="x", **how), name="a ViT", tsne=False)
     columns = {column["name"]: column["values"] for column in view(scene, "contribution")["columns"]}
+    attended, over_it = view(scene, "attention")["layers"][0], view(scene, "image")["layers"][0]
+    np.testing.assert_array_equal(weights_of(attended)[:, 0, 2:], pack.unpacked(over_it["maps"]["data"], "f4", 4, 9))
     over = {each["name"]: each["values"] for each in view(scene, "image")["matters"]}
     assert over == {name: columns[name] for name in ("leave one out", "gradient × input")}
 

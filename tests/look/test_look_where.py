@@ -169,7 +169,7 @@ def test_the_page_has_all_windows_of_each_layer():
         assert len(layer["windows"]) == entry.shape[0] > 1
         for k, window in enumerate(layer["windows"]):
             count = window["largest"]["count"]
-            kept = pack.unpacked(window["largest"]["weights"], "float16", *entry.shape[1:3], count)
+            kept = pack.unpacked(window["largest"]["weights"], "float32", *entry.shape[1:3], count)
             np.testing.assert_allclose(np.sort(kept)[..., -1], entry.weights[k].amax(-1), rtol=1e-3)
             labels = scene.data["streams"][window["rows"]]["labels"]
             assert len(labels) == layer["n"] and window["rows"] == window["columns"]

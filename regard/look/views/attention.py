@@ -74,14 +74,15 @@ def layer(entry: Entry, streams: Streams, rows: int, windows: Sequence[Window] |
     if not entry.proved:
         return found
     kept = pack.kept_of_each_row(rows, m)
+    exact = rows * kept <= pack.EXACT
     if count_of(entry) == 1:
-        return found | weighed(matrix(entry), kept, ordered=entry.kind == "self" and n == m and windows is None)
+        return found | weighed(matrix(entry), kept, exact, ordered=entry.kind == "self" and n == m and windows is None)
     if windows is not None:
         named = [(window.name, streams.window(window.labels), streams.window(window.labels)) for window in windows]
     else:
         named = [(f"row {k + 1} of its batch", queries, keys) for k in range(min(count_of(entry), UNNAMED))]
     found["windows"] = [
-        {"name": name, "rows": looking, "columns": seen} | weighed(matrix(entry, k), kept, ordered=False)
+        {"name": name, "rows": looking, "columns": seen} | weighed(matrix(entry, k), kept, exact, ordered=False)
         for k, (name, looking, seen) in enumerate(named)
     ]
     return found
@@ -94,7 +95,7 @@ def noted(entry: Entry, windows: Sequence[Window] | None) -> str | None:
     return "; ".join(each for each in (entry.note, more) if each) or None
 
 
-def weighed(weights: Tensor, kept: int, *, ordered: bool) -> dict[str, Any]:
+def weighed(weights: Tensor, kept: int, exact: bool, *, ordered: bool) -> dict[str, Any]:
     """What is shown of the weights of a layer, or of one window of it.   h n m
 
     ordered  queries and keys lie along one line, so that it means something how far they are apart
@@ -103,7 +104,7 @@ def weighed(weights: Tensor, kept: int, *, ordered: bool) -> dict[str, Any]:
         "entropy": pack.rounded(measure.entropy(weights[None])[0].mean(-1)),
         "distance": pack.rounded(measure.distance(weights[None])[0].mean(-1)) if ordered else None,
         "small": pack.thumbnails(weights),
-        "largest": pack.largest(weights, kept),
+        "largest": pack.largest(weights, kept, exact=exact),
     }
 
 

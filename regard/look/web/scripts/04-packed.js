@@ -24,8 +24,12 @@ async function unpackedLevels({ shape, low, high, data }) {
 // {"shape", "data"} -> the same with all `numbers` and a function from a place to the number there
 async function unpackedFloats({ shape, data }) {
   const bytes = await unpackedOnce(data);
-  const numbers = new Float32Array(bytes.buffer, bytes.byteOffset, bytes.byteLength / 4);
+  const numbers = floatsOf(bytes);
   return { shape, numbers, at: (place) => numbers[place] };
+}
+
+function floatsOf(bytes) {
+  return new Float32Array(bytes.buffer, bytes.byteOffset, bytes.byteLength / 4);
 }
 
 let halves = null;

@@ -6,9 +6,10 @@ const lists = new WeakMap();  // layer -> promise of its lists
 
 function listsOf(layer) {
   if (!lists.has(layer)) {
-    const { columns, weights } = layer.largest;
+    const { columns, weights, exact } = layer.largest;
+    const numbers = (bytes) => (exact ? floatsOf(bytes) : fromHalves(bytes));
     const parts = Promise.all([unpacked(columns), unpacked(weights), smallOf(layer)]);
-    lists.set(layer, parts.then(([where, what, small]) => ({ columns: sixteens(where), weights: fromHalves(what), small })));
+    lists.set(layer, parts.then(([where, what, small]) => ({ columns: sixteens(where), weights: numbers(what), small })));
   }
   return lists.get(layer);
 }
