@@ -55,6 +55,14 @@ class Crowd:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Judged:
+    """An answer that takes more than one look at a picture."""
+
+    views: str  # how many there are, and which: "5 views (shifts)"
+    answer: Callable[[Callable[[Tensor], Any], Tensor], Tensor]  # a model and its pixels -> log-probabilities, b classes
+
+
+@dataclass(frozen=True, kw_only=True)
 class Given:
     """One row of input: a text, a picture, a set of things (`cloud`), or a graph (`network`), which has no rows.
 
@@ -68,6 +76,8 @@ class Given:
     ids: str | None = None  # the input that holds the ids of the first stream
     text: str | None = None
     target: str | None = None
+    name: str | None = None  # of the file, or of what was taken of the data
+    truth: str | None = None  # the class that it is labelled with, where that is known
     pixels: str = "pixel_values"  # the input that holds a picture
     picture: Tensor | None = None  # what the model sees, as 3 h w in 0 … 1
     grid: tuple[int, int] | None = None  # rows and columns of patches: the model's own, or those that are asked about
@@ -78,6 +88,7 @@ class Given:
     network: Network | None = None
     answers: Literal["next", "filled", "classes"] | None = None
     called: Called | None = None
+    judged: Judged | None = None  # None: what the model returns is its answer
     notes: tuple[str, ...] = ()
     along: tuple[str, ...] = field(default=())  # inputs 1 n beside the ids: masks, types
 

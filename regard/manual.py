@@ -44,7 +44,8 @@ LOOK = f"""
 {TARGET}
 
   --input X     a text, the path of a file (text; image: any size, grey or colour; points as .npy, .npz or .csv), or the
-                name of a node to draw a large graph around (an example is shown without it)
+                name of a node to draw a large graph around, or of a set of the data, or its number if sets were made (an
+                example is shown without it)
   --target X    what the decoder of an encoder-decoder has written (without it: what it writes itself)
   --out FILE    write a self-contained page (.html), or a still (.png, .svg, .pdf): all heads, of pictures over the picture,
                 and what matters to the answer where nothing attends; without it the page is served on 127.0.0.1, and

@@ -243,7 +243,7 @@ def look(
         look("runs/mine", "Once upon a time", out="page.html")
         look("path/to/huggingface-vit", "cat.png", out="heads.svg")
 
-    given   a text, the path of a file (text, image, points, graph), or of a graph the name of a node; None: an example
+    given   a text, the path of a file (text, image, points, graph), or the name of a node or set; None: an example
     answer  what the decoder of an encoder-decoder has written; None: what it writes itself
     laws    measure the laws of a model that is no run, too, which takes a while
     tell    told what a reader should know of the model: that its weights are random

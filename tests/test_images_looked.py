@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,11 @@ import torch
 from PIL import Image
 
 from regard import cli, drawing, verbs, writing
+from regard.data.views import judged
+from regard.given import Given, Judged
 from regard.jobs.job import Answer
+from regard.look import pack, report
+from regard.look.scene import gather
 from regard.recipes.images import KINDS
 from regard.run import Run
 from regard.targets import open_target
@@ -238,12 +243,77 @@ def test_data_that_has_changed_or_gone_is_no_crowd(home):
         os.rename("elsewhere", "pictures")
 
 
+def views_of(path):
+    data = json.loads(path.read_text().partition('type="application/json">')[2].partition("</script>")[0])
+    return data, {view["view"]: view for view in data["views"]}
+
+
+@pytest.mark.parametrize("views, said", [("one", None), ("shifts", "5 views (shifts)"), ("turns", "4 views (turns)")])
+def test_the_page_gives_the_answer_of_predict(views, said):
+    name = run_of("vit", **{"data.views": views, "train.seed": 5})
+    (answer,) = verbs.predict(name, ["pictures/red/03.png"])
+    data, shown = views_of(verbs.look(name, "pictures/red/03.png", out=f"{name}.html"))
+    assert dict(shown["classes"]["likely"]) == pytest.approx(answer.labels, rel=1e-3)
+    assert data["input"]["views"] == said and any("as it stands" in note for note in data["notes"]) == (said is not None)
+    (label, share), *_ = answer.labels.items()
+    assert shown["contribution"]["answer"].startswith(f"{label!r}, the likeliest answer of the whole (probability {share:.3g})")
+    x, model = open_target(name).reader.read("pictures/red/03.png").inputs["x"], writing.load(name)
+    with torch.no_grad():
+        alone = float(model(x).softmax(-1)[0, Run.open(name).config["corpus"]["labels"].index(label)])
+    assert (abs(alone - share) < 1e-6) == (said is None)  # several views are seen to differ from one
+
+
+def test_what_matters_is_that_of_the_answer_of_all_views():
+    """Of one view the model says one class, of all of them another: that one is explained."""
+
+    class Picky(torch.nn.Module):
+        def forward(self, x):
+            left, right = x[..., : x.shape[-1] // 2].sum((1, 2, 3)), x[..., x.shape[-1] // 2 :].sum((1, 2, 3))
+            return torch.stack((left, 2 * right), -1)
+
+    x = torch.zeros(1, 1, 4, 4)
+    x[..., :2] = 1.0
+    judge = Judged(views="2 views (flip)", answer=partial(judged, views="flip"))
+    how = {"kind": "image", "pixels": "x", "grid": (1, 2), "picture": torch.rand(3, 4, 4), "answers": "classes", "called": str}
+    scene = gather(Picky(), Given(inputs={"x": x}, judged=judge, **how), name="picky", tsne=False)
+    shown = {view["view"]: view for view in scene.data["views"]}
+    assert shown["classes"]["likely"][0][0] == "1"  # as it stands it would be 0
+    values = {column["name"]: column["values"] for column in shown["contribution"]["columns"]}
+    assert values["leave one out"] == [0.0, 0.0]  # nothing speaks for 1 in the picture as it stands
+
+
+def test_the_page_says_which_picture_it_is_and_what_it_is_labelled_with(tmp_path):
+    name = run_of()
+    shutil.copy("pictures/red/03.png", tmp_path / "mine.png")
+    shutil.copy("pictures/red/03.png", tmp_path / "04.png")
+    for given, called, truth in [
+        ("pictures/red/03.png", "03.png", "red"), ("pictures/blue/03.png", "03.png", "blue"),
+        (str(tmp_path / "mine.png"), "mine.png", None), (str(tmp_path / "04.png"), "04.png", None),  # another of that name
+    ]:  # fmt: skip
+        read = open_target(name).reader.read(given)
+        assert (read.name, read.truth) == (called, truth)
+    example = open_target(name).reader.read()
+    assert example.name.endswith(".png") and example.truth in ("red", "blue")
+    assert open_target(name).reader.read(Path("pictures/red/03.png").read_bytes()).name is None
+
+
+def test_the_page_has_the_confusion_of_the_run():
+    name = shutil.copytree(run_of(), "confused")
+    written = {"split": "validation", "labels": ["blue", "red"], "counts": [[3, 1], [0, 70_000]]}
+    Path("confused/confusion.json").write_text(json.dumps(written))
+    _, shown = views_of(verbs.look(name, "pictures/red/03.png", out="confused.html"))
+    assert shown["confusion"]["labels"] == ["blue", "red"] and shown["confusion"]["split"] == "validation"
+    assert pack.unpacked(shown["confusion"]["counts"], "u4", 2, 2).tolist() == written["counts"]
+    report.instead(Run.open(name), "no reason")
+    assert "confusion" in views_of(Path("confused/report.html"))[1]
+    assert "confusion" not in views_of(verbs.look(run_of(), "pictures/red/03.png", out="plain.html"))[1]
+
+
 @pytest.mark.parametrize("kind", ["swin", "groupcnn"])
 def test_a_page_of_a_run_is_small_and_has_all_views(kind):
     path = verbs.look(run_of(kind), "pictures/blue/03.png", out=f"{kind}.html")
     text = path.read_text()
-    data = json.loads(text.partition('type="application/json">')[2].partition("</script>")[0])
-    views = {view["view"]: view for view in data["views"]}
+    _, views = views_of(path)
     assert {"image", "contribution", "features", "embeddings", "classes"} <= views.keys() and len(text) < 1_000_000
     assert views["embeddings"]["items"][0]["name"] == "validation pictures" and views["embeddings"]["sheets"]
     assert ("attention" in views) == (kind == "swin") == bool(views["image"]["layers"])
@@ -254,5 +324,5 @@ def test_a_page_of_a_run_is_small_and_has_all_views(kind):
 def test_a_still_of_every_kind(kind):
     verbs.look(run_of(kind), "pictures/blue/03.png", out=f"still-{kind}.svg")
     words = Path(f"still-{kind}.svg").read_text()
-    assert ("layer 0, head 1" in words) == (kind != "densenet") and ("rollout of all layers" in words) == (kind != "densenet")
+    assert ("layer 1, head 1" in words) == (kind != "densenet") and ("rollout of all layers" in words) == (kind != "densenet")
     assert ("leave one out" in words) == (kind == "densenet")

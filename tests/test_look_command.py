@@ -77,7 +77,8 @@ def test_a_page_of_a_run(here, capsys):
     assert data["streams"][0]["labels"] == list("a cab bead") and data["live"] is None and data["title"] == "run"
     views = {view["view"]: view for view in data["views"]}
     assert {"attention", "next", "contribution", "laws", "curves", "samples", "embeddings", "positions", "about"} == set(views)
-    assert views["laws"]["rows"] == [{"law": "causality", "measured": "holds"}] and views["laws"]["ok"] is True
+    assert views["laws"]["rows"] == [{"law": "causality", "measured": "holds", "place": ""}]
+    assert views["laws"]["ok"] is True and views["laws"]["verdict"] == "As declared: 1 law holds"
     assert views["curves"]["validation"] == [[1, 1.9]] and views["curves"]["measures"] == {"accuracy": [[1, 0.3]]}
     assert views["samples"]["items"] == [{"step": 1, "text": "a bad cab"}]
 
@@ -94,7 +95,7 @@ def test_a_page_of_a_function(here, capsys):
     data = data_of(here / "page.html")
     (layer,) = data["views"][0]["layers"]
     assert (layer["n"], layer["m"], layer["heads"], layer["proved"]) == (5, 5, [0, 1], True)
-    assert data["streams"][layer["rows"]]["labels"] == ["0", "1", "2", "3", "4"]
+    assert data["streams"][layer["rows"]]["labels"] == ["1", "2", "3", "4", "5"]
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)

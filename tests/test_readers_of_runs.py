@@ -44,7 +44,7 @@ def test_a_made_task_is_shown_as_it_was_made(run):
     job, reader = run(sets_job, SetsConfig(task="clusters"), model)
     given = reader.read()
     assert given.kind == "points" and given.cloud.columns == ("x", "y")
-    assert given.notes == ("A set that was made for clusters.",)
+    assert given.notes == ("Set 1 of those made for clusters.",)
     assert job.model(**given.inputs).shape == (1, 20) and given.called is None
     job, reader = run(sets_job, SetsConfig(task="sum"), DeepSetsConfig(features=1, outputs=1), "sums")
     given = reader.read()
@@ -54,7 +54,12 @@ def test_a_made_task_is_shown_as_it_was_made(run):
     with torch.no_grad():
         says = float(open_target("sums").model(**given.inputs)) * form.target_scale[0] + form.target_centre[0]
     true = given.cloud.rows.sum().item()
-    assert given.notes == (f"A set that was made for sum: the model says sum {says:.6g}; true is sum {true:.6g}.",)
+    assert given.notes == (f"Set 1 of those made for sum: the model says sum {says:.6g}; true is sum {true:.6g}.",)
+    other = reader.read("7")
+    assert other.notes[0].startswith("Set 7 of those made for sum: ") and other.cloud.rows.tolist() != given.cloud.rows.tolist()
+    assert reader.read("1").cloud.rows.tolist() == given.cloud.rows.tolist()
+    with pytest.raises(ValueError, match="there is no file 'none'; sets made for sum are called 1, 2, 3 …"):
+        reader.read("none")
 
 
 def test_clouds_are_read_as_in_training(run, tmp_path):
@@ -69,6 +74,7 @@ def test_clouds_are_read_as_in_training(run, tmp_path):
     assert given.inputs["x"].shape == (1, 20, 3) and given.answers == "classes" and given.called(1) == "rod"
     assert float(given.inputs["x"].norm(dim=-1).max()) <= 1 + 1e-6 and float(given.cloud.rows.mean()) > 3  # in a ball
     assert re.fullmatch(r"0.npy: the model says (ball|rod) \(\d+%\); true is ball.", given.notes[0])
+    assert (given.name, given.truth) == ("0.npy", "ball")
     given = reader.read(str(tmp_path / "clouds" / "rod" / "2.npy"))
     assert given.text == "2.npy" and given.notes == ()
     for file in (tmp_path / "clouds").rglob("*.npy"):
@@ -84,6 +90,11 @@ def test_of_a_table_a_set_of_several_things(run, tmp_path):
     given = reader.read()
     assert given.cloud.rows.tolist() == [[0], [1], [2]]
     assert re.fullmatch(r"Set s3 of table.csv: the model says target [\d.e+-]+; true is target 3.5.", given.notes[0])
+    assert given.name == "Set s3 of table.csv" and given.truth is None  # no class
+    given = reader.read("s2")  # another one, by its name
+    assert given.cloud.rows.tolist() == [[0], [1]] and given.notes[0].startswith("Set s2 of table.csv: the model says")
+    with pytest.raises(ValueError, match="there is no file and no set 's4' in table.csv; sets are called s1, s2, s3 …"):
+        reader.read("s4")
 
 
 def test_of_sets_of_one_size_the_first(run, tmp_path):

@@ -10,7 +10,7 @@ from torch import nn
 from regard.models.graphs import GraphNet
 from regard.models.sequences import Decoder, Encoder
 from regard.models.sets import MLP, DeepSets, PointNet, SetTransformer
-from regard.reading.things import Linked, Nodes, Points, reader_of_things
+from regard.reading.things import Example, Linked, Nodes, Points, reader_of_things
 from regard.symmetry.roles import Roles, Stream
 from regard.targets import open_target
 
@@ -82,12 +82,14 @@ def test_files(reader, tmp_path):
     given = reader.read(written(tmp_path / "d.csv", b"height, y ,x\n1,2,3\n4,5,6\n"))
     assert given.cloud.columns == ("height", "y", "x") and given.inputs["x"].tolist() == [rows.tolist()]
     assert reader.read(b"1,2,3\n4,5,6\n").cloud.columns == ("x", "y", "z")
-    how = {"read": lambda path: rows * 2, "taken": lambda rows: rows - 1, "example": lambda: rows * 3}
+    shown = Example(rows * 3, "mine", "cat", "It is mine.")
+    how = {"read": lambda path: rows * 2, "taken": lambda rows: rows - 1, "example": lambda: shown}
     mine = Points(ROLES, THREE, columns=("a", "b", "c"), classes=["cat", "dog"], **how)
     given = mine.read(written(tmp_path / "e.own", b""))
     assert given.inputs["x"][0, 0].tolist() == [1, 3, 5] and given.cloud.rows[0].tolist() == [2, 4, 6]
     assert given.cloud.columns == ("a", "b", "c") and mine.read().cloud.rows[0].tolist() == [3, 6, 9]
-    assert given.answers == "classes" and given.called(1) == "dog"
+    assert given.answers == "classes" and given.called(1) == "dog" and given.name is given.truth is None
+    assert (mine.read().name, mine.read().truth, mine.read().notes) == ("mine", "cat", ("It is mine.",))
 
 
 @pytest.mark.parametrize("name, content, words", [

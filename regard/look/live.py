@@ -13,7 +13,7 @@ from torch import nn
 from regard.given import Given
 from regard.look.scene import Scene, gather
 from regard.look.silence import can_silence
-from regard.look.views.attention import matrix
+from regard.look.views.attention import count_of, matrix
 from regard.run import Run
 
 Read = Callable[[str | bytes | None, str | None], Given]  # what a person gave, and a target -> an input
@@ -114,16 +114,18 @@ class Live:
             found.append((names[layer], head))
         return found
 
-    def weights(self, record: int, layer: int, call: int, head: int) -> bytes:
-        """All weights of one head in one call of its layer, as float32 bytes, n × m."""
+    def weights(self, record: int, layer: int, call: int, head: int, window: int = 0) -> bytes:
+        """All weights of one head in one call of its layer, in one of its windows, as float32 bytes, n × m."""
         with self.lock:
             scene = self.scenes.get(record)
             if scene is None:
                 raise ValueError(f"recording {record} is no longer kept; run it again")
             for entry in scene.seen:
-                if (entry.layer, entry.call) == (layer, call) and entry.proved and head in entry.heads:
-                    return matrix(entry)[entry.heads.index(head)].float().cpu().contiguous().numpy().astype("<f4").tobytes()
-        raise ValueError(f"there is no proved head {head} in call {call} of layer {layer} of recording {record}")
+                here = (entry.layer, entry.call) == (layer, call) and entry.proved and head in entry.heads
+                if here and 0 <= window < count_of(entry):
+                    weights = matrix(entry, window)[entry.heads.index(head)]
+                    return weights.float().cpu().contiguous().numpy().astype("<f4").tobytes()
+        raise ValueError(f"there is no proved head {head} in window {window}, call {call}, layer {layer} of recording {record}")
 
 
 def words(asked: Mapping[str, Any], name: str) -> str | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,10 +12,12 @@ from torch import Tensor, nn
 from regard.given import Given
 from regard.look import contribution, plot
 from regard.look.closed import OfPatches
-from regard.look.pack import unpacked
+from regard.look.colours import GROUND, SPEAKS_AGAINST, SPEAKS_FOR, Colour, of_head, reach, scale_of
 from regard.look.record import record
 from regard.look.where import Looked, looked
 
+SATURATION, BRIGHTNESS = 0.45, 0.85  # of a picture under a map
+STRENGTH = 0.85  # of a map over it
 WIDE, HIGH = 2.5, 3.0  # inches of one picture with what is said above and below it
 
 
@@ -26,6 +28,7 @@ class Overlay:
     title: str
     map: Tensor
     signed: bool = False  # around zero: for the answer, or against it
+    colour: Colour = SPEAKS_FOR  # of what is not signed
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +64,7 @@ def of_attention(found: Looked | None) -> list[Overlay]:
     if found.query == "the class token" or found.rollout is None:
         heads = len(last.entry.heads)
         mean = f"mean of {heads} heads" if heads > 1 else "its only head"
-        shown.append(Overlay(f"attention of {found.query},\nlayer {last.entry.layer}, {mean}", last.maps.mean(0)))
+        shown.append(Overlay(f"attention of {found.query},\nlayer {last.entry.layer + 1}, {mean}", last.maps.mean(0)))
     if found.rollout is not None:
         layers = f"{len(found.layers)} layers" if len(found.layers) > 1 else "one layer"
         through = f"rollout of attention, {layers} {found.within}".rstrip()
@@ -102,7 +105,7 @@ def by_heads(picture: Tensor, found: Looked, *, title: str) -> Any:
     shown = picture.detach().expand(3, -1, -1).permute(1, 2, 0).clamp(0, 1).cpu().numpy()
     for row, layer in zip(axes, found.layers, strict=False):
         for axis, head, one in zip(row, layer.entry.heads, layer.maps, strict=False):
-            lay(figure, axis, shown, Overlay(f"layer {layer.entry.layer}, head {head}", one))
+            lay(figure, axis, shown, Overlay(f"layer {layer.entry.layer + 1}, head {head + 1}", one, colour=of_head(head)))
     if found.rollout is not None:
         lay(figure, axes[-1, 0], shown, Overlay("rollout of all layers", found.rollout))
     figure.suptitle(plain(f"{title}: where {found.query} looks"), fontsize=9, x=0.01, ha="left")
@@ -110,25 +113,28 @@ def by_heads(picture: Tensor, found: Looked, *, title: str) -> Any:
 
 
 def lay(figure: Any, axis: Any, shown: Any, overlay: Overlay) -> None:
-    """A map over a grey picture, with a bar that says what its colours mean."""
-    values = overlay.map.detach().float().cpu().numpy()
+    """A map over a picture whose own colours are subdued, with a bar that says what its colours mean: as on the page."""
+    from matplotlib.colors import LinearSegmentedColormap
+
+    values = overlay.map.detach().float().cpu()
     height, width = shown.shape[:2]
-    axis.imshow(shown.mean(-1), cmap="gray", vmin=-0.3, vmax=1.3, interpolation="nearest", extent=(0, width, height, 0))
-    most = max(float(abs(values).max()), 1e-12)
-    limits: dict[str, Any] = {"cmap": "inferno", "vmin": 0.0, "vmax": most}
+    subdued = BRIGHTNESS * (SATURATION * shown + (1 - SATURATION) * shown.mean(-1, keepdims=True))
+    axis.imshow(subdued, interpolation="nearest", extent=(0, width, height, 0))
     if overlay.signed:
-        limits = {"cmap": "RdBu_r", "vmin": -most, "vmax": most}
-    over = axis.imshow(values, alpha=0.62, interpolation="nearest", extent=(0, width, height, 0), **limits)
+        most = reach(values)
+        low, high = -most, most
+        stops = [(0, (*SPEAKS_AGAINST, 1)), (0.5, (*SPEAKS_AGAINST, 0)), (0.5, (*SPEAKS_FOR, 0)), (1, (*SPEAKS_FOR, 1))]
+    else:
+        low, high = scale_of(values)
+        stops = [(0, (*overlay.colour, 0)), (1, (*overlay.colour, 1))]
+    colours = LinearSegmentedColormap.from_list("over", [(place, (*rgb, STRENGTH * alpha)) for place, (*rgb, alpha) in stops])
+    limits: dict[str, Any] = {"cmap": colours, "vmin": low, "vmax": high}
+    over = axis.imshow(values.numpy(), interpolation="nearest", extent=(0, width, height, 0), **limits)
     axis.set_title(overlay.title, fontsize=7)
     bar = figure.colorbar(over, ax=axis, location="bottom", shrink=0.9, aspect=30, pad=0.02)
+    bar.ax.set_facecolor(GROUND)
     bar.ax.tick_params(labelsize=5, length=2, pad=1)
     bar.ax.locator_params(nbins=4)
-
-
-def unpacked_map(levels: Mapping[str, Any]) -> Tensor:
-    """A map as a page keeps it, in 8 bits, as numbers again."""
-    part = torch.from_numpy(unpacked(levels["data"], "u1", *levels["shape"]).copy()).float() / 255
-    return levels["low"] + part * (levels["high"] - levels["low"])
 
 
 def plain(words: str) -> str:

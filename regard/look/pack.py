@@ -13,6 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 MOST = 24 * 12 * 12 * 512  # weights that a whole page lists: 24 of each row for 12 layers × 12 heads × 512 queries
+EXACT = 2**18  # weights of a whole page up to which they are listed in float32
 FEWEST = 4  # of each row, however many there are
 NOTHING = 65_535  # the column of a place in a list that is not used
 
@@ -38,6 +39,11 @@ def levels(x: Tensor) -> dict[str, Any]:
     return {"shape": list(x.shape), "low": low, "high": high, "data": packed(bytes_)}
 
 
+def floats(x: Tensor) -> dict[str, Any]:
+    """Numbers as they are, in float32: for maps that are also read, number by number."""
+    return {"shape": list(x.shape), "data": packed(x.detach().float().cpu().numpy())}
+
+
 def thumbnails(weights: Tensor, side: int = 48) -> dict[str, Any]:
     """A small picture of each map: the largest weight of each block, as √w in 8 bits.   h n m -> heads × height × width
 
@@ -55,9 +61,10 @@ def kept_of_each_row(rows: int, m: int) -> int:
     return max(1, min(m, max(FEWEST, MOST // max(1, rows))))
 
 
-def largest(weights: Tensor, count: int) -> dict[str, Any]:
+def largest(weights: Tensor, count: int, *, exact: bool = False) -> dict[str, Any]:
     """The `count` largest weights of each row, in the order of their columns.   h n m -> lists h × n × count
 
+    exact  in float32, so that three digits are those of the weight; else in float16
     Every weight that is not in the list is at most the smallest one that is.
     """
     m = weights.shape[-1]
@@ -70,7 +77,8 @@ def largest(weights: Tensor, count: int) -> dict[str, Any]:
         "count": columns.shape[-1],
         "all": columns.shape[-1] == m,
         "columns": packed(columns.cpu().numpy().astype(np.uint16)),
-        "weights": packed(values.cpu().numpy().astype(np.float16)),
+        "exact": exact,
+        "weights": packed(values.cpu().numpy().astype(np.float32 if exact else np.float16)),
     }
 
 

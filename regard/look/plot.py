@@ -112,9 +112,9 @@ def heads(seen: Any, *, title: str = "") -> Any:
             axis.axis("off")
         for axis, head, one in zip(row, entry.heads, weights, strict=False):
             draw_map(axis, one)
-            axis.set_title(f"head {head}" if entry.heads != before else "", fontsize=7, pad=2)
+            axis.set_title(f"head {head + 1}" if entry.heads != before else "", fontsize=7, pad=2)
         before = entry.heads
-        row[0].set_ylabel(f"layer {entry.layer}" + " (cross)" * (entry.kind == "cross"), fontsize=7)
+        row[0].set_ylabel(f"layer {entry.layer + 1}" + " (cross)" * (entry.kind == "cross"), fontsize=7)
     shade_bar(figure, axes, "weight, as a share of the largest of its map")
     if title:
         figure.suptitle(title, fontsize=9, x=0.01, ha="left")
@@ -171,7 +171,7 @@ def overlay(picture: Tensor, maps: Tensor, *, titles: Sequence[str] | None = Non
         if number:
             over = maps[number - 1].detach().float().cpu().numpy()
             axis.imshow(over, cmap="magma", alpha=0.6, extent=(0, width, height, 0), interpolation="bilinear")
-            axis.set_title(titles[number - 1] if titles is not None else f"head {number - 1}", fontsize=8)
+            axis.set_title(titles[number - 1] if titles is not None else f"head {number}", fontsize=8)
     return figure
 
 

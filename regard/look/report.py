@@ -9,6 +9,7 @@ from torch import nn
 from regard.look import page
 from regard.look.scene import FORMAT, in_short
 from regard.look.views import history
+from regard.look.views.confusion import confusion
 from regard.run import Run
 
 FILE = "report.html"
@@ -26,13 +27,13 @@ def instead(run: Run, why: str) -> None:
 
 
 def plain(run: Run, subtitle: str, notes: list[str], more: list[dict[str, Any]]) -> None:
-    views = [view for view in (history.curves(run), history.samples(run), *more) if view is not None]
+    views = [view for view in (confusion(run), history.curves(run), history.samples(run), *more) if view is not None]
     data: dict[str, Any] = {
         "format": FORMAT,
         "title": run.path.resolve().name,
         "subtitle": subtitle,
         "record": 0,
-        "input": {"kind": "fixed", "text": None, "target": None},
+        "input": {"kind": "fixed", "text": None, "target": None, "name": None, "truth": None, "views": None},
         "streams": [],
         "notes": notes,
         "live": None,

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from regard.given import Given
+from regard.look.contribution import tensor_of
 from regard.look.entry import Seen
 from regard.look.features import convolved
 from regard.look.record import record
@@ -19,6 +20,7 @@ from regard.look.streams import Streams
 from regard.look.views import history
 from regard.look.views.answers import answers
 from regard.look.views.attention import attention
+from regard.look.views.confusion import confusion
 from regard.look.views.contribution import contribution
 from regard.look.views.embeddings import embeddings
 from regard.look.views.features import features
@@ -28,7 +30,7 @@ from regard.look.views.image import image
 from regard.look.views.laws import laws
 from regard.look.views.points import names_of_few, points
 from regard.look.views.positions import positions
-from regard.look.where import Looked, looked
+from regard.look.where import Looked, looked, windows_of
 from regard.run import Run
 
 FORMAT = 1
@@ -66,19 +68,21 @@ def gather(
         with torch.no_grad(), record(model, states=True) as seen, convolved(model) as maps:
             out = model(**given.inputs)
         streams = Streams(given, names_of_few(model, seen, given))
-        matters, over = contribution(model, out, given, seen, streams), looked(model, seen, given)
+        answer = out if given.judged is None else judged(model, given)
+        matters, over = contribution(model, answer, given, seen, streams), looked(model, seen, given)
         views = [
             image(given, over, matters),
             points(model, seen, out, given),
             graph(seen, out, given),
-            attention(seen, streams),
-            answers(out, given),
+            attention(seen, streams, windows_of(model, seen, given)),
+            answers(answer, given),
             matters,
             features(maps, seen.states, given.grid) if given.picture is not None else None,
             embeddings(model, seen.states, given, streams, tsne=tsne),
             positions(model),
             filters(model),
             laws(model, given, report),
+            None if run is None else confusion(run),
             None if run is None else history.curves(run),
             None if run is None else history.samples(run),
             history.about(model, name, run),
@@ -86,13 +90,27 @@ def gather(
     numbers = {entry.name: entry.layer for entry in seen}
     data = frame(model, name, seen, run) | {
         "record": number,
-        "input": {"kind": given.kind, "text": given.text, "target": given.target},
+        "input": asked(given),
         "streams": streams.data(),
         "notes": [*given.notes, *doubts(seen), *(view["note"] for view in views if view is not None and view.get("note"))],
         "silenced": [[numbers[layer], head] for layer, head in silence],
         "views": [view for view in views if view is not None],
     }
     return Scene(data, seen, given, over)
+
+
+@torch.no_grad()
+def judged(model: nn.Module, given: Given) -> Tensor:
+    """What is answered after several looks, as `regard predict` does it.   1 classes"""
+    assert given.judged is not None
+    return given.judged.answer(lambda x: tensor_of(model(**given.inputs | {given.pixels: x})), given.inputs[given.pixels])
+
+
+def asked(given: Given) -> dict[str, Any]:
+    """What was given, in words."""
+    views = None if given.judged is None else given.judged.views
+    named = {"name": given.name, "truth": given.truth, "views": views}
+    return {"kind": given.kind, "text": given.text, "target": given.target, **named}
 
 
 def frame(model: nn.Module, name: str, seen: Seen, run: Run | None) -> dict[str, Any]:

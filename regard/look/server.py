@@ -61,7 +61,7 @@ def app(live: Live) -> Any:
         return JSONResponse(data, headers=HEADERS)
 
     async def weights(request: Request) -> Response:
-        asked = [request.path_params[name] for name in ("record", "layer", "call", "head")]
+        asked = [request.path_params[name] for name in ("record", "layer", "call", "head", "window")]
         try:
             found = await run_in_threadpool(live.weights, *asked)
         except ValueError as error:
@@ -71,7 +71,7 @@ def app(live: Live) -> Any:
     routes = [
         Route("/", start),
         Route("/api/look", look, methods=["POST"]),
-        Route("/api/weights/{record:int}/{layer:int}/{call:int}/{head:int}", weights),
+        Route("/api/weights/{record:int}/{layer:int}/{call:int}/{head:int}/{window:int}", weights),
     ]
     return guarded(Starlette(routes=routes))
 

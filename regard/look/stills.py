@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import torch
 
 from regard.look import overlays, plot
 from regard.look.pack import unpacked
@@ -38,7 +39,8 @@ def still(scene: Scene, *, title: str = "") -> Any:
     if picture is not None and scene.looked is not None:
         return overlays.by_heads(picture, scene.looked, title=title)
     if picture is not None and (matters := views["image"]["matters"]):
-        maps = [overlays.Overlay(each["name"], overlays.unpacked_map(each["map"]), signed=True) for each in matters]
+        values = [torch.tensor(each["values"]).unflatten(0, tuple(views["image"]["grid"].values())) for each in matters]
+        maps = [overlays.Overlay(each["name"], one, signed=True) for each, one in zip(matters, values, strict=True)]
         return overlays.drawn([overlays.Line(f"{title}: what speaks for {views['contribution']['answer']}", picture, maps)])
     return plot.heads(scene.seen, title=title)
 
@@ -82,7 +84,7 @@ def colours_of_few(view: dict[str, Any]) -> tuple[str, dict[str, str]]:
     few = [layer for layer in view["layers"] if layer["proved"] and layer["kind"] != "among"]
     whats = list(dict.fromkeys(layer["what"] for layer in few))
     most = max((layer["count"] for layer in few), default=0)
-    numbers = {colour: ", ".join(map(str, range(k, most, len(COLOURS)))) for k, colour in enumerate(COLOURS[:most])}
+    numbers = {colour: ", ".join(map(str, range(k + 1, most + 1, len(COLOURS)))) for k, colour in enumerate(COLOURS[:most])}
     return " or ".join(whats), {said: colour for colour, said in numbers.items()}
 
 
@@ -113,8 +115,9 @@ def drawn_points(view: dict[str, Any]) -> list[tuple[str, list[tuple[str, Draw]]
             weights = unpacked(layer["weights"], "f2", *shape).astype(float) * layer["scale"]
             even = 1 / layer["count"] if layer["kind"] == "asks" else 1 / view["count"]
             paint = by_amount if layer["kind"] == "among" else by_few
-            row = [(f"head {head}", scattered(*paint(one, even))) for head, one in zip(layer["heads"], weights, strict=True)]
-            found.append((f"layer {layer['layer']}: {layer['title']}", row))
+            heads = zip(layer["heads"], weights, strict=True)
+            row = [(f"head {head + 1}", scattered(*paint(one, even))) for head, one in heads]
+            found.append((f"layer {layer['layer'] + 1}: {layer['title']}", row))
     for measure in view["measures"]:
         values = unpacked(measure["values"], "f4", 1, count).astype(float)
         name = f"{measure['name']}: red above zero, blue below" if measure["signed"] else measure["name"]
@@ -170,8 +173,8 @@ def drawn_graph(view: dict[str, Any]) -> list[tuple[str, list[tuple[str, Draw]]]
         if layer["proved"]:
             edges = lists[layer["list"]]
             weights = unpacked(layer["weights"], "f2", len(layer["heads"]), edges.shape[1]).astype(float) * layer["scale"]
-            row = [(f"head {head}", network(view, edges, one)) for head, one in zip(layer["heads"], weights, strict=True)]
-            found.append((f"layer {layer['layer']}", row))
+            row = [(f"head {head + 1}", network(view, edges, one)) for head, one in zip(layer["heads"], weights, strict=True)]
+            found.append((f"layer {layer['layer'] + 1}", row))
     return found
 
 

@@ -19,6 +19,7 @@ class Streams:
         self.given, self.few = given, few or {}
         self.found: list[Tokens] = list(given.streams)
         self.before: dict[int, int] = {}  # stream -> tokens before the patches
+        self.windows: dict[tuple[str, ...], int] = {}  # labels -> stream: parts of a picture, which are not found by their size
 
     def of(self, entry: Entry) -> tuple[int, int]:
         """The numbers of the streams of an entry's queries and keys."""
@@ -37,11 +38,12 @@ class Streams:
         for number, stream in enumerate(self.found):
             if (stream.name, len(stream.labels)) == (name, size):
                 return number
-        return self.add(Tokens(name, tuple(map(str, range(size))), "items"), size)
+        return self.add(Tokens(name, numbers(size), "items"), size)
 
     def find(self, size: int, prefer: int = 0) -> int:
         """The stream of this size: the preferred one, any other, the same with a class token in front, patches, or numbers."""
-        fitting = [i for i, stream in enumerate(self.found) if len(stream.labels) == size]
+        apart = set(self.windows.values())
+        fitting = [i for i, stream in enumerate(self.found) if len(stream.labels) == size and i not in apart]
         if prefer in fitting:
             return prefer
         if fitting:
@@ -59,7 +61,14 @@ class Streams:
                 first = ["class", *(f"register {i}" for i in range(1, before))][:before]
                 patches = [f"row {r + 1}, column {c + 1}" for r in range(rows) for c in range(columns)]
                 return Tokens("patches", (*first, *patches), "patches")
-        return Tokens(f"{size} tokens", tuple(map(str, range(size))), "items")
+        return Tokens(f"{size} tokens", numbers(size), "items")
+
+    def window(self, labels: tuple[str, ...]) -> int:
+        """The stream of the tokens of one window of a picture."""
+        if labels not in self.windows:
+            self.windows[labels] = len(self.found)
+            self.found.append(Tokens("tokens of the window", labels, "patches"))
+        return self.windows[labels]
 
     def add(self, stream: Tokens, size: int) -> int:
         number = len(self.found)
@@ -77,6 +86,11 @@ class Streams:
                 grid = {"rows": rows, "columns": columns, "before": self.before[number]}
             found.append({"name": stream.name, "kind": stream.kind, "labels": list(stream.labels), "grid": grid})
         return found
+
+
+def numbers(size: int) -> tuple[str, ...]:
+    """What things are called that have no names: people count from 1."""
+    return tuple(str(i + 1) for i in range(size))
 
 
 def sizes(entry: Entry) -> tuple[int, int]:

@@ -66,6 +66,14 @@ def of_windows(model: Swin, seen: Sequence[Entry], given: Given) -> Looked | Non
     return Looked(QUERIES["mean"], layers, followed, "within windows")
 
 
+def windows_of(model: nn.Module, seen: Sequence[Entry], given: Given) -> dict[str, list[windowed.Window]]:
+    """The windows of each layer of a model whose patches look within windows, by the name of the layer."""
+    if not isinstance(model, Swin) or given.picture is None:
+        return {}
+    height, width = given.inputs[given.pixels].shape[-2:]
+    return {block.entry.name: windowed.named(block) for block in windowed.blocks(model, seen, height, width)}
+
+
 def whole(entry: Entry, count: int) -> bool:
     """Does every patch attend to every patch?"""
     if entry.kind == "edges":

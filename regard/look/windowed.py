@@ -11,6 +11,8 @@ from torch import Tensor, nn
 from regard.look.entry import Entry
 from regard.models.windows import Swin, WindowBlock, Windows, windows
 
+EMPTY = "beyond the edge"  # what windows at the border are filled up with
+
 
 @dataclass(frozen=True, eq=False)
 class Block:
@@ -40,6 +42,38 @@ def blocks(model: Swin, seen: Sequence[Entry], height: int, width: int) -> list[
             cut = windows(*grid, block.window, block.shift, torch.device("cpu"))
             found.append(Block(heard[f"stages.{stage}.{i}.attention"], grid, cut))
     return found
+
+
+@dataclass(frozen=True)
+class Window:
+    """One window of a layer: where it lies, and which token of the picture is in each of its slots."""
+
+    name: str
+    labels: tuple[str, ...]
+
+
+def named(block: Block) -> list[Window]:
+    """The windows of a layer, in their order. Rows and columns are those of its own grid, counted from 1."""
+    rows, columns = block.grid
+    found = []
+    for slots in block.cut.into.view(-1, block.cut.side**2).tolist():
+        here = [divmod(slot, columns) for slot in slots if slot < rows * columns]
+        sides = [stretches(sorted({place[axis] + 1 for place in here})) for axis in (0, 1)]
+        places = [f"row {slot // columns + 1}, column {slot % columns + 1}" for slot in slots]
+        labels = [place if slot < rows * columns else EMPTY for slot, place in zip(slots, places, strict=True)]
+        found.append(Window(f"window of rows {sides[0]}, columns {sides[1]}", tuple(labels)))
+    return found
+
+
+def stretches(numbers: Sequence[int]) -> str:
+    """1, 2, 7, 8 -> "1–2 and 7–8": a shifted window reaches around the edge."""
+    joined: list[list[int]] = []
+    for number in numbers:
+        if joined and joined[-1][1] + 1 == number:
+            joined[-1][1] = number
+        else:
+            joined.append([number, number])
+    return " and ".join(str(first) if first == last else f"{first}–{last}" for first, last in joined)
 
 
 def received(block: Block) -> Tensor:

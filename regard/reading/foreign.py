@@ -172,6 +172,7 @@ class ForeignPicture(Reader):
             grid=(height // sides[0], width // sides[1]) if isinstance(sides[0], int) else cells(height, width),
             answers="classes" if self.classifies else None,
             called=(lambda i: str(labels.get(i, i))) if self.classifies else None,
+            name=Path(given).name if isinstance(given, str) else None,
             notes=() if given is not None else ("This picture was drawn for the purpose; --input shows one of yours.",),
         )
 

@@ -37,7 +37,7 @@ def held_out(run: Run, scaled: Callable[[Pixels], Tensor]) -> Crowd | None:
     kept, pixels = taken(found, rows, (about["size"], about["channels"], data.fit))
     if len(kept) < 3:
         return None
-    names = [found.files[row] if found.files else f"number {row}" for row in kept]
+    names = [found.files[row] if found.files else f"number {row + 1}" for row in kept]
     return Crowd(
         what="validation pictures",
         x=scaled(pixels),

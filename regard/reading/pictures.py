@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import suppress
 from functools import lru_cache, partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from regard.data.albums import album
+from regard.data.albums import Album, album
 from regard.data.images import ImagesConfig, resized
 from regard.data.pictures import Damaged, Pixels, fitted, plain, read
 from regard.data.splits import TRAIN
-from regard.given import Given
+from regard.data.views import VIEWS, Views, judged
+from regard.given import Given, Judged
 from regard.reading.given_pictures import cells, drawn
 from regard.reading.held_out import held_out
 from regard.reading.reader import Reader
@@ -23,6 +25,21 @@ from regard.run import Run
 OF_THE_DATA = "This picture is one of the data, not of those for training if there are others; --input shows one of yours."
 TRIED = 20  # files, until one can be read
 DRAWN = "The data is not where it was, so this picture was drawn for the purpose; --input shows one of yours."
+
+
+SEVERAL = (
+    "The answer is that of {} of the picture together, as regard predict gives it; where the model looks, what matters to "
+    "the answer and what else is shown of its inside is of the picture as it stands."
+)
+
+
+class Shown(NamedTuple):
+    """The pixels of a picture, what it is called, and what it is labelled with, as far as that is known."""
+
+    pixels: Pixels  # c s s
+    name: str | None = None
+    truth: str | None = None
+    notes: tuple[str, ...] = ()
 
 
 class OwnPicture(Reader):
@@ -38,10 +55,13 @@ class OwnPicture(Reader):
         self.patch: int | None = getattr(config, "patch", None)
         self.grid = cells(self.size, self.size) if self.patch is None else (-(-self.size // self.patch),) * 2
         self.reads: Any = getattr(config, "pool", None)
+        self.judged = None if self.data.views == "one" else self.of_views(self.data.views)
+        self.album = lru_cache(maxsize=1)(partial(album, self.data.path, self.data.picture, self.data.label))
         self.crowd = lru_cache(maxsize=1)(partial(held_out, run, self.scaled))
 
     def read(self, given: str | bytes | None = None, target: str | None = None) -> Given:
-        pixels, notes = self.example() if given is None else (read(given, self.size, self.channels, self.data.fit), ())
+        shown = self.example() if given is None else self.of_file(given)
+        pixels = shown.pixels
         return Given(
             inputs={"x": self.scaled(pixels[None])},
             kind="image",
@@ -53,21 +73,46 @@ class OwnPicture(Reader):
             crowd=self.crowd,
             answers="classes",
             called=self.labels.__getitem__,
-            notes=notes,
+            judged=self.judged,
+            name=shown.name,
+            truth=shown.truth,
+            notes=shown.notes if self.judged is None else (*shown.notes, SEVERAL.format(self.judged.views)),
         )
+
+    def of_file(self, given: str | bytes) -> Shown:
+        """A picture that somebody gave; what it shows is known if it is one of the data."""
+        pixels = read(given, self.size, self.channels, self.data.fit)
+        if isinstance(given, bytes):
+            return Shown(pixels)
+        name, truth = os.path.basename(given), None
+        with suppress(ValueError, OSError):
+            found = self.album()
+            alike = [row for row, file in enumerate(found.files) if os.path.basename(file) == name]
+            truth = next((truth_of(found, row) for row in alike if os.path.samefile(found.files[row], given)), None)
+        return Shown(pixels, name, truth)
+
+    def of_views(self, views: Views) -> Judged:
+        count = len(VIEWS[views](torch.zeros(1, 1, self.size, self.size)))
+        return Judged(views=f"{count} views ({views})", answer=partial(judged, views=views))
 
     def scaled(self, pixels: Pixels) -> Tensor:
         """What the model takes.   uint8 b c s s"""
         return (torch.from_numpy(pixels).float() / 255 - self.mean) / self.deviation
 
-    def example(self) -> tuple[Pixels, tuple[str, ...]]:
+    def example(self) -> Shown:
         """A picture of the data, of those that are not for training if there are any, if they are still there."""
         with suppress(ValueError, OSError):
-            found = album(self.data.path, self.data.picture, self.data.label)
+            found = self.album()
             rows = np.argsort(found.splits != TRAIN, kind="stable")[::-1]
             if found.pixels is not None:
-                return resized(found.pixels[rows[:1]], self.size, self.channels, self.data.fit)[0], (OF_THE_DATA,)
+                first = resized(found.pixels[rows[:1]], self.size, self.channels, self.data.fit)[0]
+                return Shown(first, f"picture {rows[0] + 1:,} of {found.name}", truth_of(found, rows[0]), (OF_THE_DATA,))
             for row in rows[:TRIED]:
                 with suppress(Damaged):
-                    return read(found.files[row], self.size, self.channels, self.data.fit), (OF_THE_DATA,)
-        return fitted(plain(drawn(), self.channels, "the picture"), self.size, self.data.fit), (DRAWN,)
+                    pixels, name = read(found.files[row], self.size, self.channels, self.data.fit), found.files[row]
+                    return Shown(pixels, os.path.basename(name), truth_of(found, row), (OF_THE_DATA,))
+        return Shown(fitted(plain(drawn(), self.channels, "the picture"), self.size, self.data.fit), notes=(DRAWN,))
+
+
+def truth_of(found: Album, row: int) -> str:
+    return found.labels[found.classes[row]]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -22,7 +22,7 @@ from regard.data.long_tables import LongTable, read_long
 from regard.data.neighbours import MappedGraph, looks_mapped
 from regard.data.sets import SetsConfig, SetsForm, draw, sets_in
 from regard.reading.reader import Reader
-from regard.reading.things import Array, Linked, Nodes, Points
+from regard.reading.things import Array, Example, Linked, Nodes, Points
 from regard.run import Run
 from regard.symmetry.roles import Roles
 
@@ -46,14 +46,6 @@ def reader_of_run(run: Run, model: Any, inputs: Mapping[str, Any]) -> Reader | N
 # ---- sets
 
 
-class Example(NamedTuple):
-    """A set of the data, what it is called, and what is true of it, if that is known of the whole."""
-
-    rows: Array
-    name: str
-    truth: str | None = None
-
-
 def own_sets(run: Run, model: Any, roles: Roles, inputs: Mapping[str, Any]) -> Reader:
     config, form = run.section(SetsConfig, "data"), from_dict(SetsForm, run.config["corpus"]["form"])
 
@@ -64,28 +56,52 @@ def own_sets(run: Run, model: Any, roles: Roles, inputs: Mapping[str, Any]) -> R
     @cache
     def example() -> Example:
         if config.path is None:
-            drawn = draw(config, 1, generator(run.config["train"]["seed"], 9))
-            asked = np.ravel(drawn.target[0]).tolist()
-            truth = {"classes": lambda: form.answers[int(asked[0])], "numbers": lambda: numbers_in_words(asked, form)}
-            return Example(drawn.points, f"A set that was made for {config.task}", truth.get(form.asks, lambda: None)())
+            return made(1)
         path = Path(config.path).expanduser()
         if path.is_dir():
             first = find_clouds(str(path))[0]
             return Example(read(Path(first.path)), Path(first.path).name, None if form.each else first.label)
-        return of_table(read_long(str(path), config.id, config.target, form.features), path.name, form)
+        return of_table(table(), path.name, form)
 
+    def made(number: int) -> Example:
+        drawn = draw(config, 1, generator(run.config["train"]["seed"], 9, number))
+        asked = np.ravel(drawn.target[0]).tolist()
+        truth = {"classes": lambda: form.answers[int(asked[0])], "numbers": lambda: numbers_in_words(asked, form)}
+        return Example(drawn.points, f"Set {number:,} of those made for {config.task}", truth.get(form.asks, lambda: None)())
+
+    @cache
+    def table() -> LongTable:
+        return read_long(str(Path(str(config.path)).expanduser()), config.id, config.target, form.features)
+
+    def named(name: str) -> Example:
+        """A set of the data by what it is called there; of a made task, by its number."""
+        if config.path is None:
+            if not (name.isdecimal() and int(name)):
+                raise ValueError(f"there is no file {name!r}; sets made for {config.task} are called 1, 2, 3 …")
+            return told(made(int(name)))
+        return told(of_table(table(), Path(config.path).name, form, name))
+
+    def told(found: Example) -> Example:
+        return found._replace(said=introduced(found, model, form))
+
+    folder = config.path is not None and Path(config.path).expanduser().is_dir()  # of files, which are called by their paths
     how: dict[str, Any] = {"read": read, "taken": form.read, "columns": form.features}
     if form.asks == "classes":
         how["classes"] = form.answers
     if not readable(example):
         return Points(roles, inputs, notes=(GONE,), **how)
-    return Points(roles, inputs, example=lambda: example().rows, notes=(introduced(example(), model, form),), **how)
+    return Points(roles, inputs, example=lambda: told(example()), named=None if folder else named, **how)
 
 
-def of_table(table: LongTable, file: str, form: SetsForm) -> Example:
-    """A set of usual size, if that is one that can be read: a thing alone tells nothing of sets."""
+def of_table(table: LongTable, file: str, form: SetsForm, name: str | None = None) -> Example:
+    """The set of this name; without one, a set of usual size, if that can be read: a thing alone tells nothing of sets."""
     sizes = np.diff(table.starts)
     number = int(np.abs(sizes - min(float(np.median(sizes)), READABLE)).argmin())
+    if name is not None:
+        if name not in table.sets:
+            first = ", ".join(table.sets[:3]) + " …" * (len(table.sets) > 3)
+            raise ValueError(f"there is no file and no set {name!r} in {file}; sets are called {first}")
+        number = table.sets.index(name)
     start, stop = table.starts[number], table.starts[number + 1]
     truth = None
     if table.target is not None and not form.each:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -51,16 +51,26 @@ def reader_of_things(model: nn.Module, inputs: Mapping[str, Any], roles: Roles |
 # ---- sets
 
 
+class Example(NamedTuple):
+    """A set of the data, what it is called, what is true of it, if that is known of the whole, and a sentence on it."""
+
+    rows: Array
+    name: str
+    truth: str | None = None
+    said: str = ""
+
+
 class Points(Reader):
     """A set of things, one row of numbers each.
 
     inputs   of the model; their first row is shown when nothing is given
-    example  gives rows to show instead
+    example  gives a set to show instead
+    named    gives a set of the data by what it is called there
     read     gives the rows of a file
     taken    makes of rows what the model takes, n d -> n d; rows are drawn as they came
     columns  what the numbers are called; without it, what the first line of a .csv says
     classes  names of what the model tells apart, if it does
-    notes    what to say of the example
+    notes    what to say of the inputs that are shown when nothing is given
     """
 
     kind = "points"
@@ -70,7 +80,8 @@ class Points(Reader):
         roles: Roles,
         inputs: Mapping[str, Any],
         *,
-        example: Callable[[], Array] | None = None,
+        example: Callable[[], Example] | None = None,
+        named: Callable[[str], Example] | None = None,
         read: ReadRows | None = None,
         taken: Callable[[Array], Array] | None = None,
         columns: Sequence[str] = (),
@@ -80,19 +91,23 @@ class Points(Reader):
         assert roles.stream is not None
         self.stream = roles.stream
         self.inputs = {name: x[:1] if isinstance(x, Tensor) and x.dim() else x for name, x in inputs.items()}
-        self.example, self.opened, self.taken = example, read or rows_in, taken
+        self.example, self.named, self.opened, self.taken = example, named, read or rows_in, taken
         self.columns, self.classes, self.notes = tuple(columns), classes, notes
 
     def read(self, given: str | bytes | None = None, target: str | None = None) -> Given:
-        columns = self.columns
-        if given is not None:
+        columns, shown = self.columns, None
+        if isinstance(given, str) and self.named is not None and not Path(given).exists():
+            shown = self.named(given)
+        elif given is None and self.example is not None:
+            shown = self.example()
+        if shown is not None:
+            rows = shown.rows
+            x = self.of_rows(rows, shown.name)
+        elif given is not None:
             with at_path(given) as path:
                 rows = self.opened(path)
                 columns = columns or header_of(path)
                 x = self.of_rows(rows, path.name)
-        elif self.example is not None:
-            rows = self.example()
-            x = self.of_rows(rows, "the example")
         else:
             x = self.first_row()
             rows = x[0].numpy(force=True)
@@ -105,13 +120,15 @@ class Points(Reader):
             columns = tuple("xyz"[:d]) if d <= 3 else tuple(f"number {i}" for i in range(d))
         return Given(
             inputs=self.inputs | beside | {self.stream.tokens: x},
-            streams=(Tokens("points", tuple(map(str, range(n))), "items"),) if n <= NAMED else (),
+            streams=(Tokens("points", tuple(str(i + 1) for i in range(n)), "items"),) if n <= NAMED else (),
             kind="points",
             cloud=Cloud(input=self.stream.tokens, rows=torch.from_numpy(rows).float(), columns=columns, mask=mask),
-            text=Path(given).name if isinstance(given, str) else None,
+            text=Path(given).name if isinstance(given, str) and shown is None else None,
+            name=None if shown is None else shown.name,
+            truth=None if shown is None or self.classes is None else shown.truth,
             answers=None if self.classes is None else "classes",
             called=None if self.classes is None else self.classes.__getitem__,
-            notes=self.notes if given is None else (),
+            notes=(shown.said,) if shown is not None else self.notes if given is None else (),
         )
 
     def of_rows(self, rows: Array, name: str) -> Tensor:

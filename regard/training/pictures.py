@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Literal
 
 import torch
 import torch.nn.functional as F
@@ -12,25 +11,8 @@ from torch import Tensor, nn
 
 from regard.data.augment import AugmentConfig, changed, mixed
 from regard.data.batch import Batch
+from regard.data.views import Views, judged
 from regard.training.task import Classify, Count, call
-
-Views = Literal["one", "flip", "shifts", "turns"]
-SHIFT = 16  # of the side: how far a shifted view is moved
-
-
-def shifted(x: Tensor) -> list[Tensor]:
-    far = max(1, x.shape[-1] // SHIFT)
-    padded = F.pad(x, (far, far, far, far), mode="replicate")
-    h, w = x.shape[-2:]
-    return [padded[..., i : i + h, j : j + w] for i, j in ((far, far), (0, far), (2 * far, far), (far, 0), (far, 2 * far))]
-
-
-VIEWS: dict[str, Callable[[Tensor], Sequence[Tensor]]] = {
-    "one": lambda x: (x,),
-    "flip": lambda x: (x, x.flip(-1)),
-    "shifts": shifted,
-    "turns": lambda x: [torch.rot90(x, k, (-2, -1)) for k in range(4)],
-}
 
 
 class ClassifyPictures(Classify):
@@ -80,8 +62,7 @@ class ClassifyPictures(Classify):
 
     def answers(self, model: nn.Module, pixels: Tensor) -> Tensor:
         """Log-probabilities of the classes, of all views together.   uint8 b c h w -> b classes"""
-        seen = [model(view).float().log_softmax(-1) for view in VIEWS[self.views](self.scaled(pixels.float() / 255))]
-        return torch.stack(seen).logsumexp(0).log_softmax(-1) if len(seen) > 1 else seen[0]
+        return judged(model, self.scaled(pixels.float() / 255), self.views)
 
 
 class _Seen(nn.Module):

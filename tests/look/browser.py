@@ -125,6 +125,13 @@ def point(shown: Page, n: int, m: int, i: int, j: int, within: str = "") -> str:
     return readout(shown, within)
 
 
+def hover(shown: Page, selector: str, x: float, y: float) -> None:
+    """The pointer goes to a part of an element, measured in its width and height."""
+    box = shown.locator(selector).first.bounding_box()
+    assert box is not None
+    shown.mouse.move(box["x"] + x * box["width"], box["y"] + y * box["height"])
+
+
 def plain(text: str) -> str:
     """What a reader sees, in one line."""
     return " ".join(text.replace("\u2009", " ").split())

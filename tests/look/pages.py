@@ -65,7 +65,8 @@ def text_stream(labels: list[str], name: str = "tokens") -> View:
 def page_of(views: list[View], labels: list[str] = SENTENCE, **changes: Any) -> View:
     return {
         "format": 1, "title": "a small decoder", "subtitle": "Decoder · 4 layers · 1.2 M parameters", "record": 0,
-        "input": {"kind": "text", "text": "".join(labels), "target": None}, "streams": [text_stream(labels)],
+        "input": {"kind": "text", "text": "".join(labels), "target": None, "name": None, "truth": None, "views": None},
+        "streams": [text_stream(labels)],
         "notes": [], "live": None, "silenced": [], "views": views, **changes,
     }  # fmt: skip
 
@@ -135,10 +136,10 @@ def image(heads: int = 6, side: int = 14) -> View:
         wide = 0.006 * (4 - layer)
         maps = torch.stack([torch.exp(-((x - a) ** 2 + (y - b) ** 2) / wide) for a, b in spots[:heads]]) + 0.15 * noise
         maps = maps / maps.sum((-2, -1), keepdim=True)
-        layers.append({"layer": layer, "name": f"blocks.{layer}", "heads": list(range(heads)), "maps": pack.levels(maps)})
-    matters = [{"name": "leave one out", "sentence": "what is lost", "map": pack.levels(x - y)}]
+        layers.append({"layer": layer, "name": f"blocks.{layer}", "heads": list(range(heads)), "maps": pack.floats(maps)})
+    matters = [{"name": "leave one out", "sentence": "what is lost", "values": pack.rounded((x - y).flatten())}]
     return {"view": "image", "picture": picture(), "grid": {"rows": side, "columns": side}, "query": "the class token",
-            "layers": layers, "rollout": pack.levels(maps.mean(0)), "matters": matters}  # fmt: skip
+            "layers": layers, "rollout": pack.floats(maps.mean(0)), "matters": matters}  # fmt: skip
 
 
 def positions(n: int = 64, d: int = 48) -> View:
@@ -227,14 +228,17 @@ def laws(n: int = 9, c: int = 16) -> View:
     """A model that keeps the order of tokens, and one that also looks at their places."""
     rows = [
         {"law": "permutation", "declared": "equivariant", "measured": "holds", "error": 1.1e-7, "tolerance": 1e-5,
-         "worst": "swap 2 and 5", "layer": None, "exact": None, "reason": None, "ok": True, "seconds": 0.12},
+         "worst": "swap 2 and 5", "layer": None, "exact": None, "reason": None, "ok": True, "seconds": 0.12, "place": ""},
         {"law": "causality", "declared": "holds", "measured": "broken", "error": 0.31, "tolerance": 1e-5,
          "worst": "token 7 changed", "layer": "blocks.1.attention", "exact": True,
-         "reason": "its mask lets a token see the next one", "ok": False, "seconds": 0.5},
-        {"law": "shift", "declared": None, "measured": "broken", "error": 0.02, "tolerance": 1e-5, "worst": "shift by 3",
-         "layer": "embed", "exact": False, "reason": "places are counted from the beginning", "ok": True, "seconds": 0.2},
+         "reason": "its mask lets a token see the next one", "ok": False, "seconds": 0.5,
+         "place": "blocks.1.attention"},
+        {"law": "shift", "declared": "broken", "measured": "broken", "error": 0.02, "tolerance": 1e-5, "worst": "shift by 3",
+         "layer": "embed", "exact": False, "reason": "places are counted from the beginning", "ok": True, "seconds": 0.2,
+         "place": "in embed"},
         {"law": "padding", "declared": None, "measured": "unknown", "error": None, "tolerance": None, "worst": None,
-         "layer": None, "exact": None, "reason": "the model takes no mask", "ok": True, "seconds": 0.01},
+         "layer": None, "exact": None, "reason": "the model takes no mask", "ok": True, "seconds": 0.01,
+         "place": ""},
     ]  # fmt: skip
     outputs = torch.tanh(torch.randn(n, c, generator=torch.Generator().manual_seed(5)))
     names = [f"token{k}" for k in range(n)]
@@ -252,11 +256,20 @@ def laws(n: int = 9, c: int = 16) -> View:
         order[0], order[k] = k, 0
         swaps.append(element(f"swap 0 and {k}", order, 0))
     shifts = [element(f"shift by {k}", [(i - k) % n for i in range(n)], 0.25) for k in range(1, 4)]
-    return {"view": "laws", "ok": False, "error": None, "rows": rows, "actions": [
+    verdict = "1 law not as declared: causality"
+    return {"view": "laws", "ok": False, "verdict": verdict, "error": None, "rows": rows, "actions": [
         {"name": "swap two tokens", "sentence": "A layer without places gives the same outputs in the new order.",
          "scale": [-1, 1], "elements": swaps},
         {"name": "shift", "sentence": "Learned places know where the text begins.", "scale": [-1, 1], "elements": shifts},
     ]}  # fmt: skip
+
+
+CONFUSED = [[19, 1, 0], [4, 15, 1], [0, 0, 10]]  # what is, by what it is taken for
+
+
+def confusion() -> View:
+    counts = pack.packed(np.array(CONFUSED, dtype=np.uint32))
+    return {"view": "confusion", "split": "test", "labels": ["cat", "<b>dog</b>", "teapot"], "counts": counts}
 
 
 def about() -> View:
@@ -268,7 +281,8 @@ def example() -> View:
     """A page with every view."""
     seen = attention()
     seen["layers"].append(unproved(seen["layers"][0], 4, "attention dropout was on; call model.eval() first"))
-    others = [next_token, classes, contribution, image, positions, filters, features, embeddings, curves, samples, laws, about]
+    others = [next_token, classes, contribution, image, positions, filters, features, embeddings, curves, samples, laws]
+    others += [confusion, about]
     return page_of([seen, *(each() for each in others)], notes=["The weights are those of an evaluation, without dropout."])
 
 
@@ -292,3 +306,13 @@ def large(layers: int = 12, heads: int = 12, n: int = 512) -> View:
     one = layer_of(attended(3 * torch.randn(heads, n, n, generator=random)), 0, count=24)
     labels = [f" token{k}" for k in range(n)]
     return page_of([{"view": "attention", "layers": [{**one, "layer": k} for k in range(layers)]}], labels)
+
+
+def level(levels: View, *place: int) -> Any:
+    """A number as the page knows it: in 8 bits."""
+    return levels["low"] + pack.unpacked(levels["data"], "u1", *levels["shape"])[place] / 255 * (levels["high"] - levels["low"])
+
+
+def number(floats: View, *place: int) -> float:
+    """A number of a map that is also read: in float32."""
+    return float(pack.unpacked(floats["data"], "f4", *floats["shape"])[place])

@@ -109,7 +109,7 @@ def test_full_weights_are_those_of_the_call_that_is_asked_for():
     for call in (0, 1):
         found = np.frombuffer(live.weights(0, 0, call, 1), "<f4").reshape(5, 5)
         np.testing.assert_allclose(found, seen[call].weights[0, 1], atol=1e-6)
-    with pytest.raises(ValueError, match="no proved head 1 in call 2 of layer 0 of recording 0"):
+    with pytest.raises(ValueError, match="no proved head 1 in window 0, call 2, layer 0 of recording 0"):
         live.weights(0, 0, 2, 1)
 
 

@@ -26,6 +26,9 @@ def test_what_is_not_listed_is_below_what_is(count):
     assert found["count"] == kept and found["all"] == (count >= 50)
     columns = pack.unpacked(found["columns"], "uint16", 3, 40, kept)
     values = pack.unpacked(found["weights"], "float16", 3, 40, kept)
+    exact = pack.unpacked(pack.largest(w, count, exact=True)["weights"], "float32", 3, 40, kept)
+    np.testing.assert_array_equal(exact.astype(np.float16), values)
+    assert found["exact"] is False and not np.array_equal(exact, values)
     listed = columns != pack.NOTHING
     assert (np.diff(np.where(listed, columns, 70_000).astype(int), axis=-1)[listed[..., 1:]] > 0).all()  # in their order
     for h, i in np.ndindex(3, 40):

@@ -10,7 +10,7 @@ from tests.look import pages
 from tests.look.browser import PHONE, eventually, opened, plain, point, readout, ready, three
 
 VIEWS = ["attention", "next", "classes", "contribution", "image", "positions", "filters", "features", "embeddings"]
-VIEWS += ["curves", "samples", "laws", "about"]
+VIEWS += ["curves", "samples", "laws", "confusion", "about"]
 
 
 # ---- the frame
@@ -48,17 +48,17 @@ def test_tabs_follow_the_arrow_keys(browser, example):
 
 def test_a_link_opens_the_same_view(browser, example):
     with opened(browser, example, "attention&layer=2&head=5") as shown:
-        assert shown.get_by_role("heading", name="Layer 2, head 5").is_visible()
-        shown.get_by_role("button", name="layer 1, head 3").click()
-        assert shown.get_by_role("heading", name="Layer 1, head 3").is_visible()
+        assert shown.get_by_role("heading", name="Layer 3, head 6").is_visible()
+        shown.get_by_role("button", name="layer 2, head 4").click()
+        assert shown.get_by_role("heading", name="Layer 2, head 4").is_visible()
         kept = shown.url
         shown.goto("about:blank")
         shown.goto(kept)
-        assert shown.get_by_role("heading", name="Layer 1, head 3").is_visible()
+        assert shown.get_by_role("heading", name="Layer 2, head 4").is_visible()
         shown.evaluate("location.hash = 'view=laws'")
         shown.get_by_role("heading", name="What the model promises").wait_for()
     with opened(browser, example, "<b>&layer=99&head=-1") as shown:       # what makes no sense is as if it were not there
-        assert shown.get_by_role("heading", name="Layer 0, head 0").is_visible()
+        assert shown.get_by_role("heading", name="Layer 1, head 1").is_visible()
 
 
 def test_dark_and_light(browser, example):
@@ -112,10 +112,10 @@ def test_touch(browser, example):
         field.wait_for()
         size = field.bounding_box()
         field.tap(position={"x": size["width"] * 1.5 / 17, "y": size["height"] * 1.5 / 17})
-        assert readout(shown).startswith("query ·cat 1 → key ·cat 1")
+        assert readout(shown).startswith("query ·cat 2 → key ·cat 2")
         shown.locator("label", has_text="lines").tap()
         shown.locator(".links").tap(position={"x": 40, "y": 4 + 20 * 2.5})
-        assert readout(shown).startswith("query ·sat 2 looks at")
+        assert readout(shown).startswith("query ·sat 3 looks at")
 
 
 def test_printing_leaves_out_what_is_for_the_screen(browser, example):
@@ -152,7 +152,7 @@ def test_hostile_labels(browser, tmp_path):
             "<script>alert(1)</script>", "</script><img·src=x·onerror=alert(2)>", "␀␛[31m", "a‹202E›b", "∅", "·", "↵⇥",
             "{{DATA}}", "ש", "‹2028›", "👩‍🚀", "x" * 39 + "…", "&lt;",
         ]  # fmt: skip
-        assert "key <script>alert(1)</script> 0" in point(shown, 13, 13, 3, 0)
+        assert "key <script>alert(1)</script> 1" in point(shown, 13, 13, 3, 0)
         for name in ("next", "contribution", "embeddings"):
             shown.locator(f"#tab-{name}").click()
         assert shown.locator("img, b").count() == 0
@@ -173,8 +173,8 @@ def test_the_matrix_says_the_weights(browser, example):
         for i, j in [(0, 0), (5, 2), (16, 16), (9, 4), (12, 0)]:
             said = point(shown, 17, 17, i, j)
             names = [pages.SENTENCE[k].replace(" ", "·").replace("\n", "↵") for k in (i, j)]
-            assert said == f"query {names[0]} {i} → key {names[1]} {j} {three(weights[i, j].item())}"
-        assert point(shown, 17, 17, 2, 9).endswith("key ·tired 9 0")          # hidden by the mask
+            assert said == f"query {names[0]} {i + 1} → key {names[1]} {j + 1} {three(weights[i, j].item())}"
+        assert point(shown, 17, 17, 2, 9).endswith("key ·tired 10 0")          # hidden by the mask
         marked = shown.locator(".label.marked:visible").all_text_contents()
         assert marked == ["·sat", "·tired"]
         shown.mouse.move(5, 5)
@@ -188,10 +188,10 @@ def test_a_clicked_cell_stays_and_arrows_move_it(browser, example):
         shown.mouse.down()
         shown.mouse.up()
         shown.mouse.move(5, 5)
-        assert readout(shown).startswith("query ·mat 5 → key ·sat 2 ")
+        assert readout(shown).startswith("query ·mat 6 → key ·sat 3 ")
         shown.locator(".matrix").focus()
-        moves = {"ArrowRight": "query ·mat 5 → key ·on 3", "ArrowUp": "query ·the 4 → key ·on 3", "Home": "→ key The 0",
-                 "Shift+ArrowDown": "query ·did 14 → key The 0", "End": "→ key . 16", "Escape": "Point at"}  # fmt: skip
+        moves = {"ArrowRight": "query ·mat 6 → key ·on 4", "ArrowUp": "query ·the 5 → key ·on 4", "Home": "→ key The 1",
+                 "Shift+ArrowDown": "query ·did 15 → key The 1", "End": "→ key . 17", "Escape": "Point at"}  # fmt: skip
         for key, words in moves.items():
             shown.keyboard.press(key)
             assert words in readout(shown), key
@@ -208,7 +208,7 @@ def test_a_weight_that_is_not_listed_is_below_those_that_are(browser, tmp_path):
         assert point(shown, 4, 4, 0, 2).endswith(f" below {three(bound)}")
         assert point(shown, 4, 4, 3, 1).endswith(" 0")                        # fewer are listed than there is room for
         assert "2 largest weights of each row" in shown.locator(".legend").inner_text()
-        shown.get_by_role("button", name="layer 0, head 1").click()
+        shown.get_by_role("button", name="layer 1, head 2").click()
         assert point(shown, 4, 4, 3, 3).endswith(" 1.00")
 
 
@@ -220,14 +220,14 @@ def test_lines_and_matrix_point_together(browser, example):
         shown.mouse.move(box["x"] + 30, box["y"] + 4 + 20 * 8.5)
         said = readout(shown)
         best = zip(*(each.tolist() for each in weights[8].topk(5)), strict=True)
-        assert said.startswith("query ·was 8 looks at ")
-        assert re.findall(r"(\d+) (\d\.\d+)", said) == [(str(j), three(weight)) for weight, j in best]
+        assert said.startswith("query ·was 9 looks at ")
+        assert re.findall(r"(\d+) (\d\.\d+)", said) == [(str(j + 1), three(weight)) for weight, j in best]
         assert shown.locator(".label.marked:visible").all_text_contents() == ["·was"]
         shown.mouse.move(box["x"] + box["width"] - 30, box["y"] + 4 + 20 * 3.5)
-        assert readout(shown).startswith("key ·on 3 is looked at by ")
+        assert readout(shown).startswith("key ·on 4 is looked at by ")
         shown.mouse.move(5, 5)
         shown.locator(".links").focus()
-        moves = [("ArrowDown", "query The 0"), ("ArrowDown", "query ·cat 1"), ("ArrowRight", "key ·cat 1"), ("End", "key . 16")]
+        moves = [("ArrowDown", "query The 1"), ("ArrowDown", "query ·cat 2"), ("ArrowRight", "key ·cat 2"), ("End", "key . 17")]
         for key, words in moves:
             shown.keyboard.press(key)
             assert readout(shown).startswith(words)
@@ -245,14 +245,14 @@ def test_the_sheet_of_heads(browser, example):
     data = pages.example()["views"][0]["layers"]
     with opened(browser, example) as shown:
         ready(shown, "regard:complete")
-        first = shown.get_by_role("button", name="layer 0, head 0")
+        first = shown.get_by_role("button", name="layer 1, head 1")
         pixel = "node => [...node.querySelector('canvas').getContext('2d').getImageData(0, 0, 1, 1).data]"
         assert sum(first.evaluate(pixel)[:3]) < 150                           # the first token can only look at itself
         first.focus()
-        for key, name in [("ArrowRight", "layer 0, head 1"), ("ArrowDown", "layer 1, head 1"), ("ArrowUp", "layer 0, head 1")]:
+        for key, name in [("ArrowRight", "layer 1, head 2"), ("ArrowDown", "layer 2, head 2"), ("ArrowUp", "layer 1, head 2")]:
             shown.keyboard.press(key)
             assert shown.evaluate("document.activeElement.getAttribute('aria-label')") == name
-        assert shown.get_by_role("heading", name="Layer 0, head 1").is_visible()
+        assert shown.get_by_role("heading", name="Layer 1, head 2").is_visible()
         facts = plain(shown.locator(".figures-of").inner_text())
         assert facts == f"entropy {three(data[0]['entropy'][1])} distance {three(data[0]['distance'][1])} proved to 1.2·10⁻⁷"
         for measure in ("entropy", "distance"):
@@ -264,7 +264,7 @@ def test_the_sheet_of_heads(browser, example):
 
 def test_a_layer_that_is_not_proved_says_why(browser, example):
     with opened(browser, example) as shown:
-        shown.get_by_role("button", name="layer 4 is not shown").click()
+        shown.get_by_role("button", name="layer 5 is not shown").click()
         assert "attention dropout was on" in shown.locator(".reason").inner_text()
         assert shown.locator(".matrix").count() == 0
 
@@ -276,11 +276,11 @@ def test_cross_attention_has_rows_and_columns_of_its_own(browser, tmp_path):
         assert shown.locator(".head").count() == 12
         shown.locator(".overview label", has_text="cross").click()
         assert shown.locator(".head").count() == 4
-        assert shown.get_by_role("heading", name="Layer 2, head 0").is_visible()
+        assert shown.get_by_role("heading", name="Layer 3, head 1").is_visible()
         shown.locator(".as-matrix .axes", has_text="queries: target").wait_for()
         assert shown.locator(".labels .label.row").all_text_contents()[:3] == ["Die", "·Katze", "·saß"]
         assert shown.locator(".labels .label.column").all_text_contents()[:3] == ["The", "·cat", "·sat"]
-        assert point(shown, 7, 7, 1, 1).startswith("query ·Katze 1 → key ·cat 1")
+        assert point(shown, 7, 7, 1, 1).startswith("query ·Katze 2 → key ·cat 2")
         assert "Die Katze" in shown.locator(".asked").inner_text()
 
 
@@ -307,7 +307,7 @@ def test_a_large_page_is_small_enough(browser, tmp_path):
     with opened(browser, where) as shown:
         ready(shown)
         assert "24 largest" in shown.locator(".legend").inner_text()
-        assert re.fullmatch(r"query ·token305 305 → key ·token\d+ \d+ (below )?[\d.]+", point(shown, 512, 512, 305, 100))
+        assert re.fullmatch(r"query ·token305 306 → key ·token\d+ \d+ (below )?[\d.]+", point(shown, 512, 512, 305, 100))
         assert shown.evaluate("document.querySelectorAll('*').length") < 2_000   # no node for each cell or each token
         box = shown.locator(".links").bounding_box()
         shown.mouse.move(box["x"] + 30, box["y"] + 4 + 20 * 8.5)

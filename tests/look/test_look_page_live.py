@@ -39,8 +39,8 @@ class Stub:
             def do_GET(self):
                 if self.path == "/":
                     return self.answer(page.html(stub.look()).encode(), "text/html; charset=utf-8")
-                record, layer, call, head = map(int, self.path.removeprefix("/api/weights/").split("/"))
-                assert call == 0
+                record, layer, call, head, window = map(int, self.path.removeprefix("/api/weights/").split("/"))
+                assert call == window == 0
                 weights = stub.weights[record][layer][head].numpy().astype("<f4")
                 return self.answer(weights.tobytes(), "application/octet-stream")
 
@@ -132,22 +132,22 @@ def test_an_error_is_one_line_and_nothing_is_lost(browser, stub):
 
 def test_silence_a_head(browser, stub):
     with served(browser, stub) as shown:
-        shown.get_by_role("button", name="layer 1, head 0").click()
+        shown.get_by_role("button", name="layer 2, head 1").click()
         shown.get_by_role("button", name="silence this head").click()
-        shown.get_by_role("button", name="layer 1, head 0, silenced").wait_for()
+        shown.get_by_role("button", name="layer 2, head 1, silenced").wait_for()
         assert stub.asked[-1]["silence"] == [[1, 0]]
         pressed = shown.get_by_role("button", name="silence this head")
         assert pressed.get_attribute("aria-pressed") == "true"
         pressed.click()
-        shown.get_by_role("button", name="layer 1, head 0", exact=True).wait_for()
+        shown.get_by_role("button", name="layer 2, head 1", exact=True).wait_for()
         assert stub.asked[-1]["silence"] == []
         assert shown.get_by_role("button", name="hear all heads again").count() == 0
-        for head in (0, 1):
-            shown.get_by_role("button", name=f"layer 1, head {head}").click()
+        for head in (1, 2):
+            shown.get_by_role("button", name=f"layer 2, head {head}").click()
             shown.get_by_role("button", name="silence this head").click()
-            shown.get_by_role("button", name=f"layer 1, head {head}, silenced").wait_for()
+            shown.get_by_role("button", name=f"layer 2, head {head}, silenced").wait_for()
         shown.get_by_role("button", name="hear all heads again (2 silenced)").click()
-        shown.get_by_role("button", name="layer 1, head 1", exact=True).wait_for()
+        shown.get_by_role("button", name="layer 2, head 2", exact=True).wait_for()
         assert stub.asked[-1]["silence"] == []
 
 
@@ -180,7 +180,7 @@ def test_compare_with_before(browser, stub):
         shown.locator(".readout", has_text="Point at").wait_for()
         said = point(shown, 4, 4, 3, 1)
         numbers = three(now[3, 1].item()), three(then[3, 1].item()), ("+" if change > 0 else "") + three(change)
-        assert said == "query z 3 → key x 1 {} before {}, change {}".format(*numbers)
+        assert said == "query z 4 → key x 2 {} before {}, change {}".format(*numbers)
         shown.locator("#tab-next").click()
         shown.locator(".piece").nth(2).click()
         assert shown.locator(".bars.compared").is_visible()
@@ -199,6 +199,7 @@ def test_a_picture_is_sent_as_it_is(browser, stub, tmp_path):
         with shown.expect_response("**/api/look"):
             shown.get_by_label("picture").set_input_files(where)
         assert stub.asked[-1]["image"] == pages.picture(8)
+        shown.locator(".answer", has_text="small.png").wait_for()               # the server does not know how it was called
 
 
 def test_a_page_that_was_saved(browser, tmp_path):

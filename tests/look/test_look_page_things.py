@@ -59,9 +59,9 @@ def test_a_cloud_is_turned_and_its_seeds_are_switched(browser, cloud):
     with opened(browser, where) as shown:
         ready(shown)
         assert shown.locator(".picker select").first.locator("option").all_inner_texts() == [
-            "0 · 3 inducing points look at the points",
-            "1 · points look at 3 inducing points",
-            "2 · 4 seeds look at the points",
+            "1 · 3 inducing points look at the points",
+            "2 · points look at 3 inducing points",
+            "3 · 4 seeds look at the points",
         ]
         space = shown.locator(".space")
         assert changed(shown, lambda: space.press("ArrowLeft")) and changed(shown, lambda: space.press("+"))
@@ -72,18 +72,18 @@ def test_a_cloud_is_turned_and_its_seeds_are_switched(browser, cloud):
         shown.mouse.up()
         assert changed(shown, lambda: shown.mouse.wheel(0, -300))
         seeds = shown.locator(".legend button")
-        assert seeds.all_inner_texts() == [f"seed {k}" for k in range(4)]
+        assert seeds.all_inner_texts() == [f"seed {k}" for k in range(1, 5)]
         assert changed(shown, lambda: seeds.nth(2).click()) and seeds.nth(2).get_attribute("aria-pressed") == "false"
         field = shown.locator("input[type=number]")
-        field.fill("17")
+        field.fill("18")
         field.press("Enter")
         weights = seen[2].weights[0, :, :, 17].mean(0)  # of the two heads together
         best = weights.argsort(descending=True).tolist()
         numbers = ", ".join(f"{axis} {three(value)}" for axis, value in zip("xyz", x[0, 17].tolist(), strict=True))
-        said = " ".join(f"seed {k} {three(float(weights[k]))}" for k in best)
-        eventually(shown, lambda: near(readout(shown), f"point 17 ({numbers}) {said}"), True)
+        said = " ".join(f"seed {k + 1} {three(float(weights[k]))}" for k in best)
+        eventually(shown, lambda: near(readout(shown), f"point 18 ({numbers}) {said}"), True)
         space.press("PageDown")
-        assert field.input_value() == "18"
+        assert field.input_value() == "19"
         space.press("Escape")
         assert field.input_value() == ""
 
@@ -106,15 +106,15 @@ def test_a_point_of_the_plane_is_pointed_at(browser, folder):
     where = page.write(scene_of(model, {"x": FLAT}).data, folder / "plane.html")
     with opened(browser, where) as shown:
         ready(shown)
-        shown.locator(".picker select").first.select_option(label="0 · points look at points")
+        shown.locator(".picker select").first.select_option(label="1 · points look at points")
         shown.mouse.move(*spot(shown, 0.98, 0.01))
-        eventually(shown, lambda: readout(shown).startswith("point 1 (x 1.00, y 0) gets"), True)
+        eventually(shown, lambda: readout(shown).startswith("point 2 (x 1.00, y 0) gets"), True)
         shown.mouse.click(*spot(shown, 0.98, 0.01))
         row = heard(model, {"x": FLAT})[0].weights[0].mean(0)[1]
         first = int(row.argmax())
-        eventually(shown, lambda: f"and looks at {first} {three(float(row[first]))}" in readout(shown), True)
+        eventually(shown, lambda: f"and looks at {first + 1} {three(float(row[first]))}" in readout(shown), True)
         shown.mouse.move(*spot(shown, -0.98, 0.01))
-        eventually(shown, lambda: readout(shown).endswith(f"point 1 looks at it with {three(float(row[0]))}"), True)
+        eventually(shown, lambda: readout(shown).endswith(f"point 2 looks at it with {three(float(row[0]))}"), True)
 
 
 def test_edges_and_neighbours(browser, network):
@@ -193,7 +193,7 @@ def test_another_file_and_a_silenced_head(browser, tmp_path):
         assert plain(shown.locator(".title-line .facts").inner_text()) == "6 points"
         shown.locator("input[type=file]").set_input_files(tmp_path / "other.npy")
         eventually(shown, lambda: plain(shown.locator(".title-line .facts").inner_text()), "9 points")
-        shown.locator(".picker select").nth(1).select_option(label="head 1")
+        shown.locator(".picker select").nth(1).select_option(label="head 2")
         shown.get_by_role("button", name="silence this head").click()
         eventually(shown, lambda: shown.get_by_role("button", name="silence this head").get_attribute("aria-pressed"), "true")
         assert plain(shown.locator(".title-line .facts").inner_text()) == "9 points"

@@ -60,7 +60,7 @@ def test_all_heads_are_drawn_as_they_are(seen):
     figure = plot.heads(seen, title="mine")
     *maps, bar = figure.axes
     drawn = [axis.images[0].get_array() for axis in maps]
-    assert len(drawn) == 4 and maps[0].get_ylabel() == "layer 0" and [axis.get_title() for axis in maps][3] == "head 3"
+    assert len(drawn) == 4 and maps[0].get_ylabel() == "layer 1" and [axis.get_title() for axis in maps][3] == "head 4"
     assert bar.get_xlabel() == "weight, as a share of the largest of its map"
     for image, weights in zip(drawn, seen[0].weights[0], strict=True):
         np.testing.assert_allclose(image, weights, rtol=1e-6)

@@ -13,8 +13,10 @@ from regard.look import pack
 from regard.look.closed import OfPatches
 from regard.look.record import record
 from regard.look.scene import gather
+from regard.look.views.laws import laws
 from regard.models.images import ViT
 from regard.models.sequences import Decoder, DecoderConfig, Encoder, EncoderConfig
+from regard.symmetry.report import Finding, Report
 
 
 def letters(n, vocab=13):
@@ -51,7 +53,8 @@ def weights_of(layer):
     """Weights as a page can show them: those listed, and 0 elsewhere."""
     h, n, m, count = len(layer["heads"]), layer["n"], layer["m"], layer["largest"]["count"]
     columns = pack.unpacked(layer["largest"]["columns"], "uint16", h, n, count).astype(int)
-    values = pack.unpacked(layer["largest"]["weights"], "float16", h, n, count).astype(np.float32)
+    kind = "float32" if layer["largest"]["exact"] else "float16"
+    values = pack.unpacked(layer["largest"]["weights"], kind, h, n, count).astype(np.float32)
     dense = np.zeros((h, n, m + 1), np.float32)
     np.put_along_axis(dense, np.minimum(columns, m), values, -1)
     return dense[..., :m]
@@ -67,7 +70,8 @@ def test_attention_is_that_of_the_recording(decoder, scene):
         decoder(letters(12).inputs["tokens"])
     for layer, entry in zip(view(scene, "attention")["layers"], seen, strict=True):
         assert layer["proved"] and layer["name"] == entry.name and layer["heads"] == [0, 1, 2, 3]
-        np.testing.assert_allclose(weights_of(layer), entry.weights[0], rtol=1e-3, atol=1e-6)
+        assert layer["largest"]["exact"]
+        np.testing.assert_allclose(weights_of(layer), entry.weights[0], rtol=1e-6, atol=1e-9)
         assert layer["entropy"] == pytest.approx(entry.summary.entropy[0].mean(-1).tolist(), rel=1e-3)
         assert layer["distance"] == pytest.approx(entry.summary.distance[0].mean(-1).tolist(), rel=1e-3)
         assert scene.data["streams"][layer["rows"]]["labels"] == list(letters(12).streams[0].labels)
@@ -112,7 +116,7 @@ def test_a_model_that_knows_no_order_moves_its_outputs_along_and_others_do_not(s
     assert all(each["holds"] for each in seeing["shift the places"])  # rotary knows distances only
     first = seeing["swap two tokens"][0]
     labels = letters(12).streams[0].labels
-    assert first["label"] == "swap 0 and 1" and first["order"][:2] == [labels[1], labels[0]]
+    assert first["label"] == "swap 1 and 2" and first["order"][:2] == [labels[1], labels[0]]
 
 
 def test_places_and_points_are_there(scene):
@@ -178,10 +182,8 @@ def test_the_class_token_of_a_picture(vit):
     shown = view(found, "image")
     assert shown["query"] == "the class token" and shown["grid"] == {"rows": 4, "columns": 4}
     for layer, weights in zip(shown["layers"], theirs.attentions, strict=True):
-        maps = layer["maps"]
-        values = pack.unpacked(maps["data"], "uint8", 4, 4, 4) / 255 * (maps["high"] - maps["low"]) + maps["low"]
-        step = (maps["high"] - maps["low"]) / 255
-        np.testing.assert_allclose(values, weights[0, :, 0, 1:].unflatten(-1, (4, 4)), atol=step)
+        values = pack.unpacked(layer["maps"]["data"], "f4", 4, 4, 4)
+        np.testing.assert_allclose(values, weights[0, :, 0, 1:].unflatten(-1, (4, 4)), atol=1e-6)
     likely = dict(view(found, "classes")["likely"])
     assert likely[str(int(theirs.logits.argmax()))] == pytest.approx(theirs.logits.softmax(-1).max().item(), rel=1e-3)
     stream = found.data["streams"][view(found, "attention")["layers"][0]["rows"]]
@@ -194,8 +196,7 @@ def test_rollout_is_that_of_its_definition(vit):
     with torch.no_grad():
         weights = vit(**picture().inputs, output_attentions=True).attentions
     first, second = (0.5 * each[0].mean(0) + 0.5 * torch.eye(17) for each in weights)
-    values = pack.unpacked(shown["data"], "uint8", 4, 4) / 255 * (shown["high"] - shown["low"]) + shown["low"]
-    np.testing.assert_allclose(values, (second @ first)[0, 1:].view(4, 4), atol=(shown["high"] - shown["low"]) / 255)
+    np.testing.assert_allclose(pack.unpacked(shown["data"], "f4", 4, 4), (second @ first)[0, 1:].view(4, 4), atol=1e-6)
 
 
 @pytest.mark.parametrize("patch, side", [(None, (4, 3)), (4, (4, 4))])
@@ -225,9 +226,48 @@ def test_a_picture_for_a_model_of_ours():
     shown, (first, last) = view(scene, "image"), (0.5 * entry.weights[0].mean(0) for entry in scene.seen)
     assert len(shown["layers"]) == 2 and last.shape == (1, 11)  # in the last layer the class token alone attends
     rolled = (last + 0.5 * torch.eye(11)[:1]) @ (first + 0.5 * torch.eye(11))
-    low, high = shown["rollout"]["low"], shown["rollout"]["high"]
-    found = pack.unpacked(shown["rollout"]["data"], "uint8", 3, 3) / 255 * (high - low) + low
-    np.testing.assert_allclose(found, rolled[0, 2:].view(3, 3), atol=(high - low) / 255)
+    np.testing.assert_allclose(pack.unpacked(shown["rollout"]["data"], "f4", 3, 3), rolled[0, 2:].view(3, 3), atol=1e-6)
+
+
+def test_all_tabs_say_the_same_number_of_a_patch():
+    """What a patch contributes is in two tabs; both have it from one place, and not in 8 bits."""
+    model, inputs = ViT.tiny()
+    how = {"kind": "image", "picture": torch.rand(3, 12, 12), "grid": (3, 3), "answers": "classes", "called": str}
+    scene = gather(model.eval(), Given(inputs={"x": inputs["x"][:1]}, pixels="x", **how), name="a ViT", tsne=False)
+    columns = {column["name"]: column["values"] for column in view(scene, "contribution")["columns"]}
+    attended, over_it = view(scene, "attention")["layers"][0], view(scene, "image")["layers"][0]
+    np.testing.assert_array_equal(weights_of(attended)[:, 0, 2:], pack.unpacked(over_it["maps"]["data"], "f4", 4, 9))
+    over = {each["name"]: each["values"] for each in view(scene, "image")["matters"]}
+    assert over == {name: columns[name] for name in ("leave one out", "gradient × input")}
+
+
+# ---- laws
+
+
+def report_of(*findings):
+    return Report(findings, seed=0).to_json()
+
+
+BROKEN = Finding("shift", "broken", "broken", 0.3, 1e-4, layer="", exact=False)
+KEPT = Finding("neighbours", "holds", "holds", 1e-8, 1e-4)
+WRONG = Finding("causality", "holds", "broken", float("inf"), 1e-4, layer="blocks.0", exact=True)
+
+
+@pytest.mark.parametrize("findings, said", [
+    ((BROKEN, KEPT), "As declared: 1 law holds, 1 is broken and not promised to hold"),
+    ((KEPT, KEPT), "As declared: 2 laws hold"),
+    ((KEPT, WRONG), "1 law not as declared: causality"),
+    ((Finding("shift", None, "broken", 0.1, 1e-4),), "As declared: 1 is broken and not promised to hold"),
+    ((Finding("cache", "holds", "unknown", reason="no step"),), "Nothing was measured: cache"),
+])  # fmt: skip
+def test_the_verdict_and_the_place_are_those_of_the_command_line(findings, said, decoder):
+    found = laws(decoder, letters(5), report_of(*findings))
+    assert found["verdict"] == said and found["verdict"].lower().startswith(Report(findings, seed=0).verdict)
+    assert [row["place"] for row in found["rows"]] == [each.place for each in findings]
+
+
+def test_a_law_that_breaks_nobody_knows_where(decoder):
+    assert laws(decoder, letters(5), report_of(BROKEN))["rows"][0]["place"] == "somewhere in the model"
 
 
 def test_the_format_names_every_view(scene, vit):

@@ -53,7 +53,7 @@ def test_the_page_and_new_data(address):
     status, body, _ = ask(address, "POST", "/api/look", json.dumps({"text": "hello"}), **JSON)
     data = json.loads(body)
     assert status == 200 and data["streams"][0]["labels"] == list("hello")
-    status, body, _ = ask(address, path=f"/api/weights/{data['record']}/0/0/1")
+    status, body, _ = ask(address, path=f"/api/weights/{data['record']}/0/0/1/0")
     weights = np.frombuffer(body, "<f4").reshape(5, 5)
     assert status == 200
     np.testing.assert_allclose(weights.sum(1), 1, atol=1e-5)
@@ -81,7 +81,8 @@ def test_its_own_origin_is_not(address):
 
 @pytest.mark.parametrize("path", [
     "/etc/passwd", "/../../etc/passwd", "/%2e%2e/page.py", "/static/page.css",
-    "/api/weights/0/0/0/99", "/api/weights/0/0/7/0", "/api/weights/x/0/0/0", "/api/weights/-1/0/0/0",
+    "/api/weights/0/0/0/99/0", "/api/weights/0/0/7/0/0", "/api/weights/x/0/0/0/0", "/api/weights/-1/0/0/0/0",
+    "/api/weights/0/0/0/0/1",
 ])
 def test_only_its_own_is_served(address, path):
     assert ask(address, path=path)[0] == 404

@@ -271,7 +271,7 @@ def test_another_order_of_a_set_is_shown_to_change_nothing(each):
     (action,) = view(scene, "laws")["actions"]
     assert [element["label"] for element in action["elements"]] == ["backwards", "roll by 1", "mixed"]
     assert all(element["holds"] and element["n"] == (7 if each else 1) for element in action["elements"])
-    assert action["elements"][0]["order"] == list("6543210")
+    assert action["elements"][0]["order"] == list("7654321")
 
 
 def test_other_names_of_nodes_are_shown_to_move_along():
@@ -292,7 +292,7 @@ def test_stills(tmp_path):
     figure = still(scene_of(set_transformer(points=5, seeds=3), {"x": points_of(12)}), title="a set")
     assert [len(axis.collections) for axis in figure.axes] == [1] * 6  # three layers of two heads
     assert figure.legends[0].get_title().get_text() == "inducing point or seed"
-    assert [text.get_text() for text in figure.legends[0].texts] == list("01234")
+    assert [text.get_text() for text in figure.legends[0].texts] == list("12345")
     save(figure, tmp_path / "set.png")
     figure = still(scene_of(set_transformer(), {"x": points_of(12)}))  # points look at points, too
     assert figure.axes[-1].get_xlabel() == "from nothing to the largest of each picture" and figure.axes[-1].collections

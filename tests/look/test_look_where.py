@@ -138,6 +138,46 @@ def test_a_picture_whose_last_patches_are_cut_off():
         assert values[5] == pytest.approx(float((model(x) - model(grey))[0, best]), abs=1e-4)
 
 
+# ---- windows by name
+
+
+@pytest.mark.parametrize("side, window, shift", [(8, 4, 0), (8, 4, 2), (10, 4, 2), (6, 4, 0)])
+def test_tokens_of_a_window_are_called_by_their_places(side, window, shift):
+    """Against a grid of names that is filled up, rolled and cut by hand."""
+    cut = windowed.windows(side, side, window, shift, torch.device("cpu"))
+    names = [[f"row {i + 1}, column {j + 1}" for j in range(side)] for i in range(side)]
+    wide = side + -side % window
+    padded = [[names[i][j] if i < side and j < side else "beyond the edge" for j in range(wide)] for i in range(wide)]
+    rolled = np.roll(np.array(padded, dtype=object), (-shift, -shift), (0, 1))
+    cuts = range(0, wide, window)
+    wanted = [rolled[i : i + window, j : j + window].flatten().tolist() for i in cuts for j in cuts]
+    found = windowed.named(windowed.Block(None, (side, side), cut))
+    assert [list(each.labels) for each in found] == wanted
+    first = {(0, 8): "1–4", (2, 8): "3–6", (2, 10): "3–6", (0, 6): "1–4"}[shift, side]
+    assert found[0].name == f"window of rows {first}, columns {first}"
+    if (side, shift) == (8, 2):
+        assert found[-1].name == "window of rows 1–2 and 7–8, columns 1–2 and 7–8"  # around the edge
+
+
+def test_the_page_has_all_windows_of_each_layer():
+    model, x = swin()
+    with torch.no_grad(), record(model) as seen:
+        model(x)
+    scene = gather(model, given_for(model, x), name="swin", tsne=False)
+    layers = next(view for view in scene.data["views"] if view["view"] == "attention")["layers"]
+    for layer, entry in zip(layers, seen, strict=True):
+        assert len(layer["windows"]) == entry.shape[0] > 1
+        for k, window in enumerate(layer["windows"]):
+            count = window["largest"]["count"]
+            kept = pack.unpacked(window["largest"]["weights"], "float32", *entry.shape[1:3], count)
+            np.testing.assert_allclose(np.sort(kept)[..., -1], entry.weights[k].amax(-1), rtol=1e-3)
+            labels = scene.data["streams"][window["rows"]]["labels"]
+            assert len(labels) == layer["n"] and window["rows"] == window["columns"]
+            assert {label[:3] for label in labels} <= {"row", "bey"}
+    patches = [stream for stream in scene.data["streams"] if stream["grid"] is not None]
+    assert [len(stream["labels"]) for stream in patches] == [100]  # a window is not taken for the whole picture
+
+
 # ---- all kinds
 
 

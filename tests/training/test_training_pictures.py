@@ -7,7 +7,8 @@ from torch import nn
 
 from regard.data.augment import AugmentConfig
 from regard.data.batch import Batch
-from regard.training.pictures import VIEWS, ClassifyPictures
+from regard.data.views import VIEWS
+from regard.training.pictures import ClassifyPictures
 
 PIXELS = torch.randint(0, 256, (6, 3, 8, 8), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
 TARGET = torch.tensor([0, 1, 2, 3, 0, 1])

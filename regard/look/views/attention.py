@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -11,22 +11,30 @@ from torch import Tensor
 from regard.look import measure, pack
 from regard.look.entry import Entry
 from regard.look.streams import Streams, sizes
+from regard.look.windowed import Window
+
+Windows = Mapping[str, Sequence[Window]]
 
 MOST_NODES = 2048  # of a graph whose edges are drawn as a matrix
+UNNAMED = 64  # windows, or rows of a batch, of which it is not known what they are
 LONGEST = 16_384  # queries or keys of a matrix, and
 LARGEST = 2**26  # weights of one head: more cannot be looked at
 
 
-def attention(seen: Iterable[Entry], streams: Streams) -> dict[str, Any] | None:
-    """The view, or None if nothing was heard. Only proved weights are shown."""
+def attention(seen: Iterable[Entry], streams: Streams, windows: Windows | None = None) -> dict[str, Any] | None:
+    """The view, or None if nothing was heard. Only proved weights are shown.
+
+    windows  what those of a layer are called and what is in them, as far as that is known, by the name of the layer
+    """
     every = list(seen)
     entries = [entry for entry in every if fits(entry)]
     if not entries:
         return None
-    rows = sum(len(entry.heads) * sizes(entry)[0] for entry in entries if entry.proved)
+    rows = sum(len(entry.heads) * sizes(entry)[0] * count_of(entry) for entry in entries if entry.proved)
     few = f"{len(every) - len(entries)} of {len(every)} attentions are too large to be drawn as a matrix."
     note = few if len(entries) < len(every) else None
-    return {"view": "attention", "layers": [layer(entry, streams, rows) for entry in entries], "note": note}
+    layers = [layer(entry, streams, rows, (windows or {}).get(entry.name)) for entry in entries]
+    return {"view": "attention", "layers": layers, "note": note}
 
 
 def fits(entry: Entry) -> bool:
@@ -34,8 +42,13 @@ def fits(entry: Entry) -> bool:
     return n <= MOST_NODES if entry.kind == "edges" else max(n, m) <= LONGEST and n * m <= LARGEST
 
 
-def layer(entry: Entry, streams: Streams, rows: int) -> dict[str, Any]:
-    queries, keys = streams.of(entry)
+def count_of(entry: Entry) -> int:
+    """In how many windows a layer looks: of one input, they are the rows of its batch."""
+    return 1 if entry.kind == "edges" else entry.shape[0]
+
+
+def layer(entry: Entry, streams: Streams, rows: int, windows: Sequence[Window] | None) -> dict[str, Any]:
+    queries, keys = streams.of(entry) if windows is None else (streams.window(windows[0].labels),) * 2
     n, m = sizes(entry)
     found: dict[str, Any] = {
         "layer": entry.layer,
@@ -51,33 +64,54 @@ def layer(entry: Entry, streams: Streams, rows: int) -> dict[str, Any]:
         "proved": entry.proved,
         "reason": entry.reason,
         "error": pack.rounded(float(entry.error), 2),
-        "note": noted(entry),
+        "note": noted(entry, windows),
         "entropy": None,
         "distance": None,
         "small": None,
         "largest": None,
+        "windows": None,
     }
-    if entry.proved:
-        weights = matrix(entry)
-        found["entropy"] = pack.rounded(measure.entropy(weights[None])[0].mean(-1))
-        if entry.kind == "self" and n == m:
-            found["distance"] = pack.rounded(measure.distance(weights[None])[0].mean(-1))
-        found["small"] = pack.thumbnails(weights)
-        found["largest"] = pack.largest(weights, pack.kept_of_each_row(rows, m))
+    if not entry.proved:
+        return found
+    kept = pack.kept_of_each_row(rows, m)
+    exact = rows * kept <= pack.EXACT
+    if count_of(entry) == 1:
+        return found | weighed(matrix(entry), kept, exact, ordered=entry.kind == "self" and n == m and windows is None)
+    if windows is not None:
+        named = [(window.name, streams.window(window.labels), streams.window(window.labels)) for window in windows]
+    else:
+        named = [(f"row {k + 1} of its batch", queries, keys) for k in range(min(count_of(entry), UNNAMED))]
+    found["windows"] = [
+        {"name": name, "rows": looking, "columns": seen} | weighed(matrix(entry, k), kept, exact, ordered=False)
+        for k, (name, looking, seen) in enumerate(named)
+    ]
     return found
 
 
-def noted(entry: Entry) -> str | None:
-    """What a reader should know: how it was computed, and that several windows, of which the first is shown, share a name."""
-    windows = entry.shape[0] if entry.kind != "edges" else 1
-    more = f"the first of {windows} windows is shown" if windows > 1 else None
+def noted(entry: Entry, windows: Sequence[Window] | None) -> str | None:
+    """What a reader should know: how it was computed, and what is left out."""
+    count = count_of(entry)
+    more = f"the first {UNNAMED} of {count} rows of its batch are shown" if windows is None and count > UNNAMED else None
     return "; ".join(each for each in (entry.note, more) if each) or None
 
 
-def matrix(entry: Entry) -> Tensor:
-    """Weights of the first row of the batch; those along edges are laid out, target by source.   h n m"""
+def weighed(weights: Tensor, kept: int, exact: bool, *, ordered: bool) -> dict[str, Any]:
+    """What is shown of the weights of a layer, or of one window of it.   h n m
+
+    ordered  queries and keys lie along one line, so that it means something how far they are apart
+    """
+    return {
+        "entropy": pack.rounded(measure.entropy(weights[None])[0].mean(-1)),
+        "distance": pack.rounded(measure.distance(weights[None])[0].mean(-1)) if ordered else None,
+        "small": pack.thumbnails(weights),
+        "largest": pack.largest(weights, kept, exact=exact),
+    }
+
+
+def matrix(entry: Entry, window: int = 0) -> Tensor:
+    """Weights of one row of the batch, which is a window; those along edges are laid out, target by source.   h n m"""
     if entry.kind != "edges":
-        return entry.weights[0]
+        return entry.weights[window]
     weights, edges = entry.weights, entry.edges
     assert edges is not None
     count = sizes(entry)[0]

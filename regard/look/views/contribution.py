@@ -24,7 +24,10 @@ STEEP = "how steeply the answer's logit rises along this {}, times the {} itself
 
 
 def contribution(model: nn.Module, out: Any, given: Given, seen: Sequence[Entry], streams: Streams) -> dict[str, Any] | None:
-    """The view, or None for a model without an answer to explain."""
+    """The view, or None for a model without an answer to explain.
+
+    out  the answer: what the model returns, or what it says after several looks at a picture
+    """
     logits = getattr(out, "logits", out)
     if given.answers not in ("next", "classes") or not isinstance(logits, Tensor) or logits.dim() not in (2, 3):
         return None
@@ -38,9 +41,12 @@ def contribution(model: nn.Module, out: Any, given: Given, seen: Sequence[Entry]
         stream = streams.find(given.grid[0] * given.grid[1])
     else:
         return None
+    asked = ways.Largest()
+    if logits.dim() == 2:
+        asked.chosen = logits.argmax(-1)  # of several looks together, perhaps not what each of them says
     columns = [
-        column("gradient × input", STEEP.format(thing, thing), lambda: ways.gradient_times_input(closed, x)),
-        column("leave one out", LEFT_OUT.format(thing, gone), lambda: left_out(closed, x, fill)),
+        column("gradient × input", STEEP.format(thing, thing), lambda: ways.gradient_times_input(closed, x, read=asked)),
+        column("leave one out", LEFT_OUT.format(thing, gone), lambda: left_out(closed, x, fill, asked)),
         column("attention received", "the mean weight it gets from all queries, in all layers and heads", lambda: got(seen, x)),
     ]
     shown = [each for each in columns if each is not None]
@@ -72,14 +78,17 @@ def column(name: str, sentence: str, values: Callable[[], Tensor | None]) -> dic
     return {"name": name, "sentence": sentence, "values": rounded(found[0].detach().float()), "signed": bool((found < 0).any())}
 
 
-def left_out(model: nn.Module, x: Tensor, fill: float | None) -> Tensor | None:
+def left_out(model: nn.Module, x: Tensor, fill: float | None, read: ways.Read | None = None) -> Tensor | None:
     """Leave one out, if it can be done in the time that a reader waits."""
-    began = time.perf_counter()
-    with torch.no_grad():
-        model(x)
-    if x.shape[1] * (time.perf_counter() - began) > PATIENCE or (x.shape[1] < 2 and fill is None):
+    took = []
+    for _ in range(2):  # the first one may find the machine asleep
+        began = time.perf_counter()
+        with torch.no_grad():
+            model(x)
+        took.append(time.perf_counter() - began)
+    if x.shape[1] * min(took) > PATIENCE or (x.shape[1] < 2 and fill is None):
         return None
-    return ways.leave_one_out(model, x, fill=fill)
+    return ways.leave_one_out(model, x, read=read, fill=fill)
 
 
 def got(seen: Sequence[Entry], x: Tensor) -> Tensor | None:

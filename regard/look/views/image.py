@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import torch
-
 from regard.given import Given
-from regard.look.pack import levels
+from regard.look.pack import floats
 from regard.look.thumbnails import as_png
 from regard.look.where import Looked
 
@@ -29,16 +27,15 @@ def image(given: Given, found: Looked | None, matters: Mapping[str, Any] | None 
         "grid": {"rows": rows, "columns": columns},
         "query": None if found is None else found.query,
         "layers": [
-            {"layer": each.entry.layer, "name": each.entry.name, "heads": list(each.entry.heads), "maps": levels(each.maps)}
+            {"layer": each.entry.layer, "name": each.entry.name, "heads": list(each.entry.heads), "maps": floats(each.maps)}
             for each in layers
         ],
-        "rollout": None if found is None or found.rollout is None else levels(found.rollout),
-        "matters": [] if matters is None or given.grid is None else over_patches(matters, given.grid),
+        "rollout": None if found is None or found.rollout is None else floats(found.rollout),
+        "matters": [] if matters is None or given.grid is None else over_patches(matters),
     }
 
 
-def over_patches(matters: Mapping[str, Any], grid: tuple[int, int]) -> list[dict[str, Any]]:
-    """Contributions of patches as maps, what was really tried first. What each receives is shown by the heads themselves."""
+def over_patches(matters: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Contributions of patches, what was really tried first. What each receives is shown by the heads themselves."""
     shown = [column for column in reversed(matters["columns"]) if column["name"] != "attention received"]
-    maps = [levels(torch.tensor(column["values"]).unflatten(0, grid)) for column in shown]
-    return [{"name": c["name"], "sentence": c["sentence"], "map": each} for c, each in zip(shown, maps, strict=True)]
+    return [{name: column[name] for name in ("name", "sentence", "values")} for column in shown]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import torch
@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from regard.given import Given, Tokens
 from regard.look.contribution import tensor_of
 from regard.look.pack import packed
+from regard.symmetry.report import Finding, Report
 
 CHANNELS = 16  # of the output that are drawn: those that vary most
 LONGEST = 64  # tokens that are drawn
@@ -42,13 +43,33 @@ def laws(model: nn.Module, given: Given, report: Mapping[str, Any] | None) -> di
     if report is None and not actions:
         return None
     report = report or {"ok": None, "laws": []}
+    rows = list(report.get("laws", []))
+    found = Report(tuple(map(finding, rows)), seed=0)
     return {
         "view": "laws",
         "ok": report.get("ok"),
+        "verdict": verdict(found) if rows else None,
         "error": report.get("error"),
-        "rows": list(report.get("laws", [])),
+        "rows": [row | {"place": each.place} for row, each in zip(rows, found, strict=True)],
         "actions": actions,
     }
+
+
+def finding(row: Mapping[str, Any]) -> Finding:
+    """A line of the report as it was before it became JSON, which knows no infinity."""
+    known = {field.name: row[field.name] for field in fields(Finding) if field.name in row}
+    return Finding(**{"declared": None} | known | {"error": None if row.get("error") is None else float(row["error"])})
+
+
+def verdict(found: Report) -> str:
+    """As the command line says it, and of how many laws: a law that breaks may be declared to."""
+    if found.wrong:
+        return f"{found.verdict}: {', '.join(each.law for each in found.wrong)}".capitalize()
+    holds = sum(each.measured == "holds" for each in found)
+    breaks = sum(each.measured == "broken" for each in found)
+    parts = [f"{holds} law{'s' * (holds != 1)} hold{'s' * (holds == 1)}"] if holds else []
+    parts += [f"{breaks} {'is' if breaks == 1 else 'are'} broken and not promised to hold"] if breaks else []
+    return ": ".join(each for each in (found.verdict, ", ".join(parts)) if each).capitalize()
 
 
 @torch.no_grad()
@@ -136,7 +157,7 @@ def renamed(given: Given, order: list[int]) -> Given:
 def swapped(n: int, i: int, j: int) -> tuple[str, list[int]]:
     order = list(range(n))
     order[i], order[j] = j, i
-    return f"swap {i} and {j}", order
+    return f"swap {i + 1} and {j + 1}", order
 
 
 def of_pictures(given: Given, moved: Mapping[str, Tensor]) -> list[Element]:

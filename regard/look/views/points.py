@@ -207,7 +207,7 @@ def decided(model: nn.Module, out: Any, given: Given, x: Tensor, found: list[Max
         more = ENOUGH.format(len(few)) if apart < SAME and len(few) < x.shape[1] else ""
     return [
         {
-            "name": f"maximum in {each.name}" + (f", call {each.call}" if each.call else ""),
+            "name": f"maximum in {each.name}" + (f", call {each.call + 1}" if each.call else ""),
             "sentence": DECIDES.format(each.has.shape[1]) + more,
             "signed": False,
             "values": each.alone,

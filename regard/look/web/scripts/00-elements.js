@@ -64,6 +64,18 @@ function picker(words, options, now, changed) {
   return make("label", { class: "picker" }, make("span", {}, words), select);
 }
 
+// What may be wider than the page: a shadow at a side says that there is more beyond it.
+function scrolled(element) {
+  const box = make("div", { class: "scroll", tabindex: "0" }, element);
+  const tell = () => {
+    box.classList.toggle("more-left", box.scrollLeft > 1);
+    box.classList.toggle("more-right", box.scrollLeft + box.clientWidth < box.scrollWidth - 1);
+  };
+  box.addEventListener("scroll", tell);
+  new ResizeObserver(tell).observe(box);
+  return box;
+}
+
 function slider(words, { low, high, step, now }, changed) {
   const heard = () => changed(Number(input.value));
   const input = make("input", { type: "range", min: low, max: high, step, value: now, oninput: heard });

@@ -21,6 +21,12 @@ function shownLabels({ labels, kind }) {
   return labels.map(kind === "text" ? shownToken : shown);
 }
 
+// The same where there is little room: patches by row and column alone.
+function shortLabels(stream) {
+  const labels = shownLabels(stream);
+  return stream.kind === "patches" ? labels.map((label) => label.replace(/^row (\d+), column (\d+)$/, "r$1 c$2")) : labels;
+}
+
 function tamed(character) {
   const code = character.codePointAt(0);
   if (code < 32) return String.fromCodePoint(0x2400 + code);  // ␀ … ␟
@@ -29,7 +35,12 @@ function tamed(character) {
 
 // A label in a sentence, as it is shown; its own direction of writing does not reach beyond it.
 function token(text, place = null) {
-  return make("bdi", { class: "token" }, clipped(text, 40), place === null ? null : make("sub", {}, `\u2009${place}`));
+  return make("bdi", { class: "token" }, clipped(text, 40), place === null ? null : make("sub", {}, `\u2009${nth(place)}`));
+}
+
+// A token of a stream, with its place in a text; patches and the like are called by their places.
+function streamToken({ kind }, label, k) {
+  return token(label, kind === "text" ? k : null);
 }
 
 function clipped(text, most) {

@@ -26,6 +26,11 @@ function percent(p) {
   return `${hundred.toFixed(hundred >= 99.95 ? 0 : hundred >= 1 ? 1 : 2)} %`;
 }
 
+// People count from 1: layers, heads, rows, columns, channels, tokens. Code, addresses and what a server is asked count from 0.
+function nth(k) {
+  return whole(k + 1);
+}
+
 function whole(x) {
   return x.toLocaleString("en-US").replaceAll(",", "\u202f");
 }

@@ -13,6 +13,10 @@ const HEADS = [
   [0.44, 0.13, 310],
 ];
 
+// over a picture: for the answer, or reached by attention; and against the answer
+const SPEAKS_FOR = [255, 176, 32];
+const SPEAKS_AGAINST = [96, 156, 255];
+
 const onPaper = matchMedia("print");  // what is printed is light
 
 function dark() {

@@ -21,6 +21,17 @@ async function unpackedLevels({ shape, low, high, data }) {
   return { shape, low, high, bytes, at: (place) => low + (bytes[place] / 255) * (high - low) };
 }
 
+// {"shape", "data"} -> the same with all `numbers` and a function from a place to the number there
+async function unpackedFloats({ shape, data }) {
+  const bytes = await unpackedOnce(data);
+  const numbers = floatsOf(bytes);
+  return { shape, numbers, at: (place) => numbers[place] };
+}
+
+function floatsOf(bytes) {
+  return new Float32Array(bytes.buffer, bytes.byteOffset, bytes.byteLength / 4);
+}
+
 let halves = null;
 
 // float16 -> float32, through a table of all there are

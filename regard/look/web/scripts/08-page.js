@@ -11,9 +11,10 @@ class Page {
     this.notes = make("footer", { class: "notes" });
     this.title = make("h1");
     this.subtitle = make("p", { class: "subtitle" });
+    this.answer = make("p", { class: "answer" });
     this.asked = data.live ? liveInput(this) : stillInput(data);
     const head = make("header", { class: "masthead" },
-      make("div", {}, make("p", { class: "maker" }, "regard"), this.title, this.subtitle),
+      make("div", {}, make("p", { class: "maker" }, "regard"), this.title, this.subtitle, this.answer),
       themeButton(() => this.here?.repaint()));
     place.append(head, this.asked.element, this.tabs, make("main", {}, this.panel), this.notes);
     this.tabs.addEventListener("keydown", (event) => this.stepped(event));
@@ -45,6 +46,7 @@ class Page {
   show() {
     this.title.textContent = this.data.title;
     this.subtitle.textContent = this.data.subtitle ?? "";
+    refill(this.answer, answerWords(this.data));
     const notes = this.data.notes ?? [];
     const list = make("ul", {}, notes.map((note) => make("li", {}, note)));
     refill(this.notes, notes.length ? [make("h2", {}, "Notes"), list] : null);
@@ -90,6 +92,17 @@ class Page {
     Object.assign(chosen, fromAddress());
     this.open(this.part?.view ?? null);
   }
+}
+
+// What was given and what the model takes it for, above all tabs.
+function answerWords({ input, views: parts }) {
+  const [label, p] = parts.find((part) => part.view === "classes")?.likely[0] ?? [null, null];
+  const named = (text, tag = "bdi") => make(tag, {}, clipped(shown(text), 60));
+  const said = label === null ? null : ["taken for ", make("strong", {}, named(label)), `, ${percent(p)}`,
+    input?.views ? `, of ${input.views} together` : null];
+  const truth = !input?.truth ? null : make("span", { class: label === null || input.truth === label ? "badge plain" : "badge bad" },
+    "labelled ", named(input.truth));
+  return [input?.name ? [named(input.name), said ? ": " : null] : null, said, truth ? [" ", truth] : null];
 }
 
 function titleOf(part) {

@@ -8,17 +8,17 @@ function headSheet(here, layers, silenced, selected) {
   const buttons = new Map();  // "layer/head", both as places -> button
   sheet.style.setProperty("--side", `${side}px`);
   const rows = layers.map(([place, layer]) => {
-    const title = `${layer.name}${layer.call ? `, call ${layer.call}` : ""}`;
+    const title = `${layer.name}${layer.call ? `, call ${nth(layer.call)}` : ""}`;
     const cells = layer.proved ? layer.heads.map((head, k) => mapButton(place, layer, head, k)) : reasonButton(place, layer);
-    return make("div", { class: "layer" }, make("span", { class: "number", title }, String(layer.layer)), cells);
+    return make("div", { class: "layer" }, make("span", { class: "number", title }, nth(layer.layer)), cells);
   });
-  const numbers = Array.from({ length: most }, (_, k) => make("span", { class: "number" }, String(layers[0]?.[1].heads[k] ?? k)));
+  const numbers = Array.from({ length: most }, (_, k) => make("span", { class: "number" }, nth(layers[0]?.[1].heads[k] ?? k)));
   refill(sheet, make("div", { class: "layer numbers", "aria-hidden": "true" }, make("span", { class: "number" }), numbers), rows);
 
   function mapButton(place, layer, head, k) {
     const canvas = make("canvas", { width: layer.small.width, height: layer.small.height });
     const gone = silenced(layer.layer, head);
-    const name = `layer ${layer.layer}, head ${head}${gone ? ", silenced" : ""}`;
+    const name = `layer ${nth(layer.layer)}, head ${nth(head)}${gone ? ", silenced" : ""}`;
     const button = make("button", {
       type: "button", class: gone ? "head silenced" : "head", onclick: () => selected(place, k), "aria-label": name, title: name,
     }, canvas, make("span", { class: "figure" }));
@@ -29,7 +29,7 @@ function headSheet(here, layers, silenced, selected) {
   function reasonButton(place, layer) {
     const button = make("button", {
       type: "button", class: "head unproved", onclick: () => selected(place, 0), title: layer.reason,
-      "aria-label": `layer ${layer.layer} is not shown: ${layer.reason}`,
+      "aria-label": `layer ${nth(layer.layer)} is not shown: ${layer.reason}`,
     }, "not proved");
     buttons.set(`${place}/0`, button);
     return button;

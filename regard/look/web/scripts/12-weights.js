@@ -6,9 +6,10 @@ const lists = new WeakMap();  // layer -> promise of its lists
 
 function listsOf(layer) {
   if (!lists.has(layer)) {
-    const { columns, weights } = layer.largest;
+    const { columns, weights, exact } = layer.largest;
+    const numbers = (bytes) => (exact ? floatsOf(bytes) : fromHalves(bytes));
     const parts = Promise.all([unpacked(columns), unpacked(weights), smallOf(layer)]);
-    lists.set(layer, parts.then(([where, what, small]) => ({ columns: sixteens(where), weights: fromHalves(what), small })));
+    lists.set(layer, parts.then(([where, what, small]) => ({ columns: sixteens(where), weights: numbers(what), small })));
   }
   return lists.get(layer);
 }
@@ -49,7 +50,7 @@ class Weights {
   }
 
   static async served(record, layer, place) {
-    const answer = await fetch(`/api/weights/${record}/${layer.layer}/${layer.call}/${layer.heads[place]}`);
+    const answer = await fetch(`/api/weights/${record}/${layer.layer}/${layer.call}/${layer.heads[place]}/${layer.window ?? 0}`);
     if (!answer.ok) throw new Error(`the server has no weights of record ${record}`);
     const values = new Float32Array(await answer.arrayBuffer());
     if (values.length !== layer.n * layer.m) throw new Error(`got ${values.length} weights, expected ${layer.n} × ${layer.m}`);

@@ -5,7 +5,7 @@ const enlargedShown = { as: null };  // matrix, lines or both; stays so for the 
 async function enlarge(here, layer, head, place) {
   const inner = here.afresh();
   const { page } = here;
-  const title = layer.proved ? `Layer ${layer.layer}, head ${layer.heads[head]}` : `Layer ${layer.layer}`;
+  const title = layer.proved ? `Layer ${nth(layer.layer)}, head ${nth(layer.heads[head])}` : `Layer ${nth(layer.layer)}`;
   const heading = make("div", { class: "title-line" }, make("h2", {}, title), whereabouts(layer));
   if (!layer.proved) {
     const words = make("strong", {}, "These weights are not shown, because they are not proved. ");
@@ -25,8 +25,12 @@ async function enlarge(here, layer, head, place) {
   const silence = page.data.live?.silence ? page.asked.silenceButton(layer.layer, layer.heads[head]) : null;
   const hearAll = page.data.live?.silence && page.data.silenced?.length ? page.asked.hearAllButton() : null;
   const compare = page.before ? page.asked.compareButton() : null;
+  const windows = layer.windows ? picker("shown", layer.windows.map(({ name }, k) => [k, name]), layer.window, (k) => {
+    attentionShown.windows.set(layerKey(layer), Number(k));
+    page.open("attention");
+  }) : null;
   refill(place, heading, figuresOf(layer, head), layer.note ? make("p", { class: "note" }, layer.note) : null,
-    make("div", { class: "controls" }, ways, silence, hearAll, compare), readout, figures, legend);
+    make("div", { class: "controls" }, windows, ways, silence, hearAll, compare), readout, figures, legend);
 
   const [weights, earlier] = await Promise.all([weightsOf(page.data, layer, head), weightsBefore(page, layer, head)]);
   if (inner.closed) return;
@@ -36,7 +40,7 @@ async function enlarge(here, layer, head, place) {
 }
 
 function whereabouts({ name, kind, call, operator }) {
-  const words = [kind === "edges" ? "attention along edges" : `${kind}-attention`, call ? `call ${call}` : null, operator].filter(Boolean);
+  const words = [kind === "edges" ? "attention along edges" : `${kind}-attention`, call ? `call ${nth(call)}` : null, operator].filter(Boolean);
   return make("p", { class: "facts" }, make("bdi", { class: "name" }, name || "the model"), ` · ${words.join(" · ")}`);
 }
 
@@ -60,7 +64,8 @@ class Enlarged {
 
   draw(inner, matrixPlace, linesPlace, legend) {
     const { layer: { layer, n, m } } = this;
-    const tokens = { n, m, rows: this.queries, columns: this.keys, name: `attention of layer ${layer}: ${n} queries by ${m} keys` };
+    const [rows, columns] = [labelsOf(this.rows, n, shortLabels), labelsOf(this.columns, m, shortLabels)];
+    const tokens = { n, m, rows, columns, name: `attention of layer ${nth(layer)}: ${n} queries by ${m} keys` };
     const [rowName, columnName] = [`queries: ${this.rows.name} ↓`, `keys: ${this.columns.name} →`];
     this.matrix = heatmap(inner, { ...tokens, rowName, columnName, told: (i, j = null) => {
       this.links.mark(i === null ? null : "query", i);
@@ -113,20 +118,21 @@ class Enlarged {
   cellWords(i, j) {
     const then = this.earlier ? ` before ${weightWords(this.earlier.at(i, j))}, change ${signed(this.change(i, j))}` : "";
     const figures = [make("strong", {}, weightWords(this.weights.at(i, j))), make("span", { class: "before" }, then)];
-    return ["query ", token(this.queries[i], i), " → key ", token(this.keys[j], j), " ", figures];
+    return ["query ", streamToken(this.rows, this.queries[i], i), " → key ", streamToken(this.columns, this.keys[j], j), " ", figures];
   }
 
   tokenWords(side, k) {
-    const [mine, others] = side === "query" ? [this.queries, this.keys] : [this.keys, this.queries];
+    const both = [(k) => streamToken(this.rows, this.queries[k], k), (k) => streamToken(this.columns, this.keys[k], k)];
+    const [mine, others] = side === "query" ? both : both.reverse();
     const best = this.weights.of(side, k, 5);
-    return [`${side} `, token(mine[k], k), side === "query" ? " looks at " : " is looked at by ", best.map(([other, weight]) => (
-      make("span", { class: "item" }, token(others[other], other), " ", make("strong", {}, three(weight)), " ")))];
+    return [`${side} `, mine(k), side === "query" ? " looks at " : " is looked at by ", best.map(([other, weight]) => (
+      make("span", { class: "item" }, others(other), " ", make("strong", {}, three(weight)), " ")))];
   }
 }
 
-function labelsOf(stream, count) {
-  const labels = shownLabels(stream);
-  return Array.from({ length: count }, (_, k) => labels[k] ?? String(k));
+function labelsOf(stream, count, shownAs = shownLabels) {
+  const labels = shownAs(stream);
+  return Array.from({ length: count }, (_, k) => labels[k] ?? nth(k));
 }
 
 async function weightsOf(data, layer, head) {
@@ -142,7 +148,7 @@ async function weightsOf(data, layer, head) {
 
 // the same head before the last run, if its map has the same shape
 async function weightsBefore(page, layer, head) {
-  const same = page.partBefore?.layers.find((each) => each.layer === layer.layer && each.call === layer.call);
+  const same = page.partBefore && throughWindows(page.partBefore.layers).find((each) => each.layer === layer.layer && each.call === layer.call);
   if (!same?.proved || same.n !== layer.n || same.m !== layer.m || same.heads[head] !== layer.heads[head]) return null;
   return weightsOf(page.before, same, head);
 }

@@ -1,9 +1,22 @@
 // Attention: all heads on a sheet, and one of them enlarged.
 
-const attentionShown = { measure: "maps", kind: "all" };  // stays so when another view is opened in between
+const attentionShown = { measure: "maps", kind: "all", windows: new Map() };  // stays so when another view is opened in between
+
+function layerKey({ layer, call }) {
+  return `${layer}/${call}`;
+}
+
+// Of a layer that looks within windows, the one that is chosen, in the place of the whole.
+function throughWindows(layers) {
+  return layers.map((layer) => {
+    if (!layer.windows) return layer;
+    const window = Math.min(attentionShown.windows.get(layerKey(layer)) ?? 0, layer.windows.length - 1);
+    return { ...layer, ...layer.windows[window], name: layer.name, window };
+  });
+}
 
 view("attention", "Attention", (part, place, here) => {
-  const { layers } = part;
+  const layers = throughWindows(part.layers);
   const detail = make("div", { class: "enlarged" });
   const sheetPlace = make("div");
   const kinds = [...new Set(layers.map((layer) => layer.kind))];

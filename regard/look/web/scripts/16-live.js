@@ -22,6 +22,7 @@ function liveInput(page) {
     make("div", { class: "controls" }, run, make("span", { class: "hint" }, "Ctrl + Enter"), state), error, chips);
   // what is shown was asked so; the next question differs from it in what was changed
   const written = ({ text: a, target: b }) => ({ text: live.text ? a ?? "" : null, target: live.target ? b ?? "" : null });
+  let pictureName = null;  // of the file that was chosen last
   let last = { ...written(page.data.input ?? {}), image: null, file: null, node: null, order: null, silence: [] };
 
   async function ask(changes = {}) {
@@ -36,6 +37,7 @@ function liveInput(page) {
     error.hidden = true;
     try {
       const data = await answered(question);
+      if (question.image) data.input.name = pictureName;
       last = question;
       state.textContent = `done in ${((performance.now() - began) / 1000).toFixed(2)} s`;
       page.replace(data);
@@ -70,7 +72,9 @@ function liveInput(page) {
   });
   for (const each of [text, target]) each.addEventListener("input", () => grow(each));
   file.addEventListener("change", async () => {
-    if (file.files.length) ask({ image: await dataAddress(file.files[0]), order: null });
+    if (!file.files.length) return;
+    pictureName = file.files[0].name;
+    ask({ image: await dataAddress(file.files[0]), order: null });
   });
 
   numbers.addEventListener("change", async () => {

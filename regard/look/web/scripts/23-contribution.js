@@ -12,16 +12,16 @@ view("contribution", "Contribution", (part, place, here) => {
 
   function say(k) {
     if (k === null) {
-      refill(readout, make("span", { class: "quiet" }, "Point at a token to read its numbers."));
+      refill(readout, make("span", { class: "quiet" }, `Point at a ${stream.kind === "patches" ? "patch" : "token"} to read its numbers.`));
       return;
     }
-    refill(readout, token(labels[k], k), " ", part.columns.map((column) => make("span", { class: "item" },
+    refill(readout, streamToken(stream, labels[k], k), " ", part.columns.map((column) => make("span", { class: "item" },
       make("span", { class: "quiet" }, `${column.name} `), make("strong", {}, valueWords(column, k)), " ")));
   }
 
   function show() {
     figures.className = `contribution-figures as-${contributionShown.as}`;
-    refill(figures, ways[contributionShown.as](here.afresh(), part.columns, labels, say, stream.grid));
+    refill(figures, ways[contributionShown.as](here.afresh(), part.columns, labels, say, stream));
     say(null);
   }
 
@@ -62,7 +62,7 @@ function contributionText(inner, columns, labels, say) {
   });
 }
 
-function contributionMap(inner, columns, labels, say, { rows, columns: across, before }) {
+function contributionMap(inner, columns, labels, say, { grid: { rows, columns: across, before } }) {
   return columns.map((column) => {
     const parts = shades(column).slice(before);
     const told = (i, j) => say(i === null ? null : before + i * across + j);
@@ -73,7 +73,7 @@ function contributionMap(inner, columns, labels, say, { rows, columns: across, b
   });
 }
 
-function contributionBars(inner, columns, labels, say) {
+function contributionBars(inner, columns, labels, say, stream) {
   const fills = [];  // [element, its colour]
   const scaled = columns.map((column) => [column, Math.max(1e-30, ...column.values.map((value) => Math.abs(value ?? 0)))]);
   const cell = ([column, most], k) => {
@@ -86,11 +86,11 @@ function contributionBars(inner, columns, labels, say) {
       make("span", { class: "number" }, valueWords(column, k)));
   };
   const rows = labels.map((label, k) => make("tr", { onpointerenter: () => say(k) },
-    make("th", { scope: "row" }, token(label, k)), scaled.map((each) => cell(each, k))));
+    make("th", { scope: "row" }, streamToken(stream, label, k)), scaled.map((each) => cell(each, k))));
   inner.paint(() => fills.forEach(([fill, colour]) => {
     fill.style.background = css(colour());
   }));
   const head = make("tr", {}, make("td"), columns.map((column) => make("th", { scope: "col" }, columnHead(column))));
   const table = make("table", { class: "contributions" }, make("thead", {}, head), make("tbody", {}, rows));
-  return make("div", { class: "scroll" }, table);
+  return scrolled(table);
 }

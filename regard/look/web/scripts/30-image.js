@@ -1,14 +1,14 @@
 // The attention of each head over the picture, in a colour of its own, rollout, and what each patch contributes.
 
 const imageShown = { layer: null, way: null, alone: 0, off: new Set(), strength: 0.85 };
-const ROLLOUT = [255, 176, 32];
-const AGAINST = [96, 156, 255];
+const GROUND = [16, 18, 22];  // of small maps and of bars, where nothing is coloured
 
 const NO_MAPS = "No layer lets every patch look at every patch (they look within windows, or not at all), so no map is laid over it.";
 const SIGNS = "Orange speaks for the answer, blue against it.";
 
 view("image", "Image", (part, place, here) => {
   const matters = part.matters ?? [];
+  const views = here.page.data.input?.views;
   if (!part.layers.length && !matters.length) {
     refill(place, make("h2", {}, "The picture"), make("p", { class: "sentence" }, NO_MAPS),
       make("div", { class: "image-figure" }, make("div", { class: "picture alone" }, shownPicture(part.picture))));
@@ -26,20 +26,28 @@ view("image", "Image", (part, place, here) => {
     imageShown.way = way;
     figure.paint();
   });
-  const layers = part.layers.map((layer, k) => [k, `${layer.layer}  ${layer.name}`]);
-  figure.layerPicker = picker("layer", layers, imageShown.layer, (k) => {
+  const layers = part.layers.map((layer, k) => [k, nth(layer.layer)]);
+  const which = picker("layer", layers, imageShown.layer, (k) => {
     imageShown.layer = Number(k);
     figure.load();
   });
+  refill(figure.layerPicker, layers.length > 1 ? which : null, figure.layerName);
   const strength = slider("strength", { low: 0, high: 1, step: 0.05, now: imageShown.strength }, (value) => {
     imageShown.strength = value;
     figure.paint();
   });
-  refill(place, make("h2", {}, part.query ? `Where ${part.query} looks` : "What matters in the picture"), figure.sentence,
-    make("div", { class: "controls" }, wayChoice, layers.length > 1 ? figure.layerPicker : null, strength),
-    make("div", { class: "image-figure" }, make("div", {}, figure.picture, figure.readout), figure.thumbs));
+  const plain = make("figure", { class: "plain as-seen" }, make("div", { class: "picture alone" }, shownPicture(part.picture)),
+    make("figcaption", {}, "the picture, as the model is given it"));
+  refill(place, figure.heading, figure.sentence, views ? make("p", { class: "sentence" }, ofOneView(views)) : null,
+    make("div", { class: "controls" }, wayChoice, figure.layerPicker, strength),
+    make("div", { class: "image-figure" }, make("div", {}, figure.picture, figure.legend, figure.readout),
+      make("div", { class: "image-side" }, plain, figure.thumbs)));
   figure.load();
 });
+
+function ofOneView(views) {
+  return `This is of the picture as it stands; the answer is that of ${views} of it together.`;
+}
 
 class PictureFigure {
   constructor(part, here) {
@@ -51,6 +59,10 @@ class PictureFigure {
     this.readout = make("output", { class: "readout", "aria-live": "polite" });
     this.thumbs = make("div", { class: "head-maps" });
     this.sentence = make("p", { class: "sentence" });
+    this.heading = make("h2");
+    this.legend = make("div", { class: "legend" });
+    this.layerName = make("bdi", { class: "name" });
+    this.layerPicker = make("div", { class: "layer-picker" });
     const under = (event) => cellUnder(event, this.picture, ...this.grid);
     this.picture.addEventListener("pointermove", (event) => event.pointerType === "mouse" && this.point(under(event)));
     this.picture.addEventListener("pointerleave", (event) => event.pointerType === "mouse" && this.point(null));
@@ -86,24 +98,22 @@ class PictureFigure {
     return imageShown.way === "alone" ? k === imageShown.alone : !imageShown.off.has(this.layer.heads[k]);
   }
 
-  // how much head number k of the layer looks at a patch
-  value(k, patch) {
+  // how much head number k of the layer looks at each patch
+  valuesOf(k) {
     const [, rows, columns] = this.layer.maps.shape;
-    return this.maps.at(k * rows * columns + patch);
+    return [...this.maps.numbers.subarray(k * rows * columns, (k + 1) * rows * columns)];
   }
 
   async load() {
     const { layer, part } = this;
-    const [maps, rollout, ...others] = await Promise.all([layer?.maps, part.rollout, ...(part.matters ?? []).map(({ map }) => map)]
-      .map((each) => (each ? unpackedLevels(each) : null)));
+    const [maps, rollout] = await Promise.all([layer?.maps, part.rollout].map((each) => (each ? unpackedFloats(each) : null)));
     if (this.here.closed || layer !== this.layer) return;
-    this.matters = (part.matters ?? []).map((each, k) => ({ ...each, levels: others[k], strengths: signs(numbersOf(others[k])) }));
-    Object.assign(this, { maps, rollout, rolled: rollout ? strengths(numbersOf(rollout)) : null, strengths: [] });
+    this.matters = (part.matters ?? []).map((each) => ({ ...each, strengths: signs(each.values) }));
+    Object.assign(this, { maps, rollout, rolled: rollout ? strengths([...rollout.numbers]) : null, strengths: [] });
     if (layer) {
       const [count, rows, columns] = layer.maps.shape;
       imageShown.alone = Math.min(imageShown.alone, count - 1);
-      const patches = Array.from({ length: rows * columns }, (_, patch) => patch);
-      this.strengths = layer.heads.map((_, k) => strengths(patches.map((patch) => this.value(k, patch))));
+      this.strengths = layer.heads.map((_, k) => strengths(this.valuesOf(k)));
       refill(this.thumbs, layer.heads.map((head, k) => this.thumb(head, k, rows, columns)));
     }
     this.loaded = true;
@@ -119,7 +129,7 @@ class PictureFigure {
       this.paint();
     };
     const gone = (this.here.page.data.silenced ?? []).some(([a, b]) => a === this.layer.layer && b === head);
-    const name = `head ${head}${gone ? ", silenced" : ""}`;
+    const name = `head ${nth(head)}${gone ? ", silenced" : ""}`;
     return make("button", {
       type: "button", class: "head-map", style: `--colour: ${css(ofHead(head))}`, onclick: touched, "aria-label": name,
     }, make("span", { class: "map" }, canvas), make("span", { class: "caption" }, make("span", { class: "dot" }), name));
@@ -138,9 +148,9 @@ class PictureFigure {
   // colour and strength of a patch, in the way that is chosen
   painted(patch) {
     if (this.areHeads) return this.strongest(patch);
-    if (!this.mattering) return [ROLLOUT, this.rolled[patch]];
+    if (!this.mattering) return [SPEAKS_FOR, this.rolled[patch]];
     const part = this.mattering.strengths[patch];
-    return [part < 0 ? AGAINST : ROLLOUT, Math.abs(part)];
+    return [part < 0 ? SPEAKS_AGAINST : SPEAKS_FOR, Math.abs(part)];
   }
 
   paint() {
@@ -151,13 +161,37 @@ class PictureFigure {
     this.picture.setAttribute("aria-label", `${rows} by ${columns} patches`);
     for (const [k, thumb] of [...this.thumbs.children].entries()) thumb.setAttribute("aria-pressed", String(this.lit(k)));
     this.thumbs.hidden = this.layerPicker.hidden = !this.areHeads;
+    this.layerName.textContent = this.layer?.name ?? "";
+    this.heading.textContent = this.mattering ? "What matters to the answer" : `Where ${this.part.query} looks`;
+    this.paintLegend();
     this.sentence.textContent = this.mattering ? `${capital(this.mattering.sentence)}. ${SIGNS}` : {
-      together: "Each patch has the colour of the head that looks at it most; the more than at others, the stronger.",
-      alone: `Where head ${this.layer?.heads[imageShown.alone]} looks.`,
+      together: "Each patch has the colour of the head that looks at it most: none at the mean of that head, all of it at its largest, or at three times the mean.",
+      alone: `Where head ${nth(this.layer?.heads[imageShown.alone] ?? 0)} looks.`,
       rollout: "Attention of all layers multiplied, with the residual connections: how much of each patch can reach the end.",
     }[imageShown.way];
     if (this.at && (this.at[0] >= rows || this.at[1] >= columns)) this.at = null;
     this.say();
+  }
+
+  // what the colours mean, in numbers where there is one scale
+  paintLegend() {
+    const over = (colour) => (t) => mixed(GROUND, colour, t);
+    const above = (colour, { mean, top }, title) => colourBar(over(colour), [[0, three(mean)], [1, three(top)]], title);
+    const bar = () => {
+      if (this.mattering) {
+        const most = reach(this.mattering.values);
+        const colour = (t) => mixed(GROUND, t < 0.5 ? SPEAKS_AGAINST : SPEAKS_FOR, Math.abs(2 * t - 1));
+        return colourBar(colour, [[0, three(-most)], [0.5, "0"], [1, signed(most)]], "logit");
+      }
+      if (imageShown.way === "rollout") return above(SPEAKS_FOR, scaleOf([...this.rollout.numbers]), "share, from the mean");
+      if (imageShown.way === "alone") {
+        return above(ofHead(this.layer.heads[imageShown.alone]), scaleOf(this.valuesOf(imageShown.alone)), "share, from the mean");
+      }
+      return colourBar(over([235, 235, 235]), [[0, "mean"], [1, "largest"]], "of each head");
+    };
+    const made = bar();
+    made.paint();
+    refill(this.legend, made.element);
   }
 
   point(next) {
@@ -176,33 +210,32 @@ class PictureFigure {
     const [wide, high] = [100 / columns, 100 / rows];
     Object.assign(this.box.style, { left: `${j * wide}%`, top: `${i * high}%`, width: `${wide}%`, height: `${high}%` });
     const patch = i * columns + j;
-    const alone = () => (this.mattering ? signed(this.mattering.levels.at(patch)) : three(this.rollout.at(patch)));
-    refill(this.readout, `row ${i}, column ${j} `, this.areHeads ? this.headWords(patch) : make("strong", {}, alone()));
+    const alone = () => (this.mattering ? signed(this.mattering.values[patch]) : three(this.rollout.at(patch)));
+    refill(this.readout, `row ${nth(i)}, column ${nth(j)} `, this.areHeads ? this.headWords(patch) : make("strong", {}, alone()));
   }
 
   headWords(patch) {
-    const values = this.layer.heads.map((head, k) => [head, this.value(k, patch), k]).filter(([, , k]) => this.lit(k));
+    const values = this.layer.heads.map((head, k) => [head, this.valuesOf(k)[patch], k]).filter(([, , k]) => this.lit(k));
     const dot = (head) => make("span", { class: "dot", style: `--colour: ${css(ofHead(head))}` });
     return values.sort((a, b) => b[1] - a[1]).slice(0, 4).map(([head, value]) => (
-      make("span", { class: "item" }, dot(head), `head ${head} `, make("strong", {}, three(value)), " ")));
+      make("span", { class: "item" }, dot(head), `head ${nth(head)} `, make("strong", {}, three(value)), " ")));
   }
 }
 
 // How strongly patches are coloured, from 0 to 1: by how much more than the mean they get. A head that looks everywhere
 // alike, nowhere at more than three times the mean, stays faint.
 function strengths(values) {
+  const { mean, top } = scaleOf(values);
+  return values.map((value) => Math.max(0, value - mean) / (top - mean));
+}
+
+function scaleOf(values) {
   const mean = values.reduce((sum, value) => sum + value, 0) / values.length;
-  const full = Math.max(3 * mean, ...values, 1e-12) - mean;
-  return values.map((value) => Math.max(0, value - mean) / full);
+  return { mean, top: Math.max(3 * mean, ...values, 1e-12) };
 }
 
 function capital(words) {
   return words.charAt(0).toUpperCase() + words.slice(1);
-}
-
-// All numbers of unpacked levels.
-function numbersOf(levels) {
-  return Array.from(levels.bytes, (_, k) => levels.at(k));
 }
 
 // Contributions from −1 to 1, around zero.

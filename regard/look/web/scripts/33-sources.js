@@ -10,7 +10,7 @@ function pointSources(part) {
 class LayerSource {
   constructor(layer) {
     this.layer = layer;
-    this.title = `${layer.layer} · ${layer.title}`;
+    this.title = `${nth(layer.layer)} · ${layer.title}`;
     this.sentence = layer.sentence;
     this.proved = layer.proved;
     this.heads = layer.heads;
@@ -39,7 +39,7 @@ class LayerSource {
   }
 
   called(few) {
-    return `${this.layer.what} ${few}`;
+    return `${this.layer.what} ${nth(few)}`;
   }
 }
 

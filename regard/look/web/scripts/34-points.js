@@ -15,7 +15,7 @@ view("points", "Points", (part, place, here) => {
     if (!source || pointsShown.head >= source.heads.length) pointsShown.head = MEAN;
     const names = sources.map(({ title }, k) => [k, title]);
     const which = picker("layer", names, sources.indexOf(source), (k) => show(sources[Number(k)]));
-    const heads = (source?.heads ?? []).map((number, k) => [k, `head ${number}`]);
+    const heads = (source?.heads ?? []).map((number, k) => [k, `head ${nth(number)}`]);
     const headPicker = picker("head", [[MEAN, "mean of all"], ...heads], pointsShown.head, (k) => {
       pointsShown.head = Number(k);
       show(source);
@@ -48,8 +48,8 @@ class PointsFigure {
     this.readout = make("output", { class: "readout", "aria-live": "polite" });
     this.sentence = make("p", { class: "sentence" });
     this.legend = make("div", { class: "legend" });
-    const field = make("input", { type: "number", min: 0, max: part.count - 1, placeholder: "none" });
-    field.addEventListener("change", () => this.choose(field.value === "" ? null : this.placeOf(Number(field.value))));
+    const field = make("input", { type: "number", min: 1, max: part.count, placeholder: "none" });
+    field.addEventListener("change", () => this.choose(field.value === "" ? null : this.placeOf(Number(field.value) - 1)));
     this.field = field;
     this.number = make("label", { class: "picker" }, make("span", {}, "point"), field);
     if (pointsShown.camera?.flat !== this.flat) pointsShown.camera = new Camera(this.flat);
@@ -124,7 +124,7 @@ class PointsFigure {
 
   async choose(k) {
     pointsShown.chosen = k;
-    this.field.value = k === null ? "" : this.names[k];
+    this.field.value = k === null ? "" : this.names[k] + 1;
     this.row = null;
     if (k !== null && this.listed) {
       const row = await rowOf(this.listed, pointsShown.head, this.names[k]);
@@ -268,7 +268,7 @@ class PointsFigure {
       refill(this.readout, make("span", { class: "quiet" }, `${how}, scroll to zoom. Point at a point to read it, click to keep it.`));
       return;
     }
-    refill(this.readout, make("span", { class: "item" }, "point ", make("strong", {}, whole(this.names[k]))), " ",
+    refill(this.readout, make("span", { class: "item" }, "point ", make("strong", {}, nth(this.names[k]))), " ",
       make("span", { class: "quiet" }, `(${this.numberWords(k)}) `), this.sourceWords(k), this.rowWords(k));
   }
 
@@ -295,10 +295,10 @@ class PointsFigure {
     if (!this.row) return null;
     const chosenOne = pointsShown.chosen;
     if (k !== chosenOne) {
-      return [" ", make("span", { class: "item" }, `point ${whole(this.names[chosenOne])} looks at it with `, make("strong", {}, three(this.row[k])))];
+      return [" ", make("span", { class: "item" }, `point ${nth(this.names[chosenOne])} looks at it with `, make("strong", {}, three(this.row[k])))];
     }
     const best = [...this.row.keys()].sort((a, b) => this.row[b] - this.row[a]).slice(0, 5);
-    return [" and looks at ", best.map((other) => [make("span", { class: "item" }, `${whole(this.names[other])} `,
+    return [" and looks at ", best.map((other) => [make("span", { class: "item" }, `${nth(this.names[other])} `,
       make("strong", {}, three(this.row[other]))), " "])];
   }
 }

@@ -15,12 +15,12 @@ view("graph", "Graph", (part, place, here) => {
   function show() {
     const layer = layers[graphShown.layer] ?? null;
     if (!layer || graphShown.head >= layer.heads.length) graphShown.head = MEAN;
-    const names = layers.map(({ layer: number, name }, k) => [k, `${number} · ${name || "the model"}`]);
+    const names = layers.map(({ layer: number, name }, k) => [k, `${nth(number)} · ${name || "the model"}`]);
     const which = picker("layer", names, graphShown.layer, (k) => {
       graphShown.layer = Number(k);
       show();
     });
-    const heads = (layer?.heads ?? []).map((number, k) => [k, `head ${number}`]);
+    const heads = (layer?.heads ?? []).map((number, k) => [k, `head ${nth(number)}`]);
     const head = picker("head", [[MEAN, "mean of all"], ...heads], graphShown.head, (k) => {
       graphShown.head = Number(k);
       show();

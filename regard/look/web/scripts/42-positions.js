@@ -16,10 +16,10 @@ view("positions", "Positions", (part, place, here) => {
     if (inner.closed) return;
     refill(figures,
       codes ? levelsFigure(inner, codes, {
-        title: "Codes", axes: "place ↓ · dimension →", said: (i, j) => `place ${i}, dimension ${j} `, square: false,
+        title: "Codes", axes: "place ↓ · dimension →", said: (i, j) => `place ${nth(i)}, dimension ${nth(j)} `, square: false,
       }) : null,
       similarity ? levelsFigure(inner, similarity, {
-        title: "Similarity of two places", axes: "place ↓ · place →", said: (i, j) => `places ${i} and ${j} `, square: true,
+        title: "Similarity of two places", axes: "place ↓ · place →", said: (i, j) => `places ${nth(i)} and ${nth(j)} `, square: true,
       }) : null,
       item.by_distance?.length ? distanceFigure(inner, item.by_distance) : null);
   }

@@ -15,7 +15,7 @@ function filterFigure(here, layer) {
   const scale = `from ${three(layer.filters.low)} to ${three(layer.filters.high)}`;
   const number = `${count}${(layer.of ?? count) > count ? ` of ${layer.of}` : ""} filters of ${size}`;
   const turned = poses > 1 ? `, each in its ${poses} poses, one below the other` : "";
-  const named = (k) => (poses > 1 ? `filter ${Math.floor(k / poses)}, ${poseWords(k % poses)}` : `filter ${k}`);
+  const named = (k) => (poses > 1 ? `filter ${nth(Math.floor(k / poses))}, ${poseWords(k % poses)}` : `filter ${nth(k)}`);
   const quiet = () => refill(readout, make("span", { class: "quiet" }, `${number}${turned}, all on one scale ${scale}`));
   unpackedLevels(layer.filters).then((levels) => {
     if (here.closed) return;

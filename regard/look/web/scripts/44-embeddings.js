@@ -33,7 +33,8 @@ function scatter(here, item, way, sheets) {
   const points = item[way];
   const labels = shownLabels({ labels: item.labels, kind: here.page.data.input?.kind });
   const count = points.length;
-  const groups = item.groups ? [...new Set(item.groups)].sort() : null;
+  const others = item.said ? item.groups.slice(1) : item.groups;  // the input itself is no class
+  const groups = others ? [...new Set(others)].sort((a, b) => a.localeCompare(b, "en", { numeric: true })) : null;
   const canvas = make("canvas");
   const frame = make("div", {
     class: "scatter", tabindex: "0", role: "application", "aria-roledescription": "scatter plot",
@@ -67,7 +68,7 @@ function scatter(here, item, way, sheets) {
       context.stroke();
     }
     const radius = count > 600 ? 2.5 : count > 150 ? 3.5 : 5;
-    for (let k = 0; k < count; k++) {
+    for (let k = item.said ? 1 : 0; k < count; k++) {
       context.globalAlpha = lit !== null && item.groups[k] !== lit ? 0.12 : 0.9;
       context.fillStyle = css(colour(k));
       context.beginPath();
@@ -92,6 +93,7 @@ function scatter(here, item, way, sheets) {
     context.fillStyle = context.strokeStyle = ink;
     context.lineWidth = 2;
     context.strokeRect(x - 7, y - 7, 14, 14);
+    context.fillRect(x - 3, y - 3, 6, 6);
     context.font = tokenFont(11.5);
     context.textBaseline = "middle";
     context.textAlign = x > width - 120 ? "right" : "left";
@@ -123,8 +125,8 @@ function scatter(here, item, way, sheets) {
     paint();
     thumbs?.show(k === null ? null : item.thumbs.cells[k], k === null ? null : seen(k), width, k === null ? "" : labels[k]);
     if (k === null) refill(readout, make("span", { class: "quiet" }, planeWords(item, way)));
-    else refill(readout, token(labels[k], k), groups ? ` ${shown(item.groups[k])}` : "",
-      item.said ? saidWords(item, k) : "",
+    else refill(readout, item.said ? token(shown(item.labels[k])) : token(labels[k], k),
+      groups && !(item.said && k === 0) ? ` ${shown(item.groups[k])}` : "", item.said ? saidWords(item, k) : "",
       make("span", { class: "quiet" }, `  (${three(xs[k])}, ${three(ys[k])})`));
   }
 
@@ -168,7 +170,8 @@ function scatter(here, item, way, sheets) {
   const bar = colourBar((t) => sequential(0.25 + 0.7 * t), [[0, "first"], [1, "last"]], "place");
   here.paint(() => {
     bar.paint();
-    refill(legend, groups ? groups.slice(0, GROUPS).map(groupKey) : bar.element);
+    const itself = item.said ? make("span", { class: "key itself" }, make("span", { class: "mark" }), shown(item.labels[0])) : null;
+    refill(legend, itself, groups ? groups.slice(0, GROUPS).map(groupKey) : bar.element);
     paint();
   });
   point(null);

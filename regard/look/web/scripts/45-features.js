@@ -28,18 +28,18 @@ function featureFigure(here, layer, maps, colours, place) {
   const most = Math.max(Math.abs(maps.low), Math.abs(maps.high)) || 1;
   const readout = make("output", { class: "readout", "aria-live": "polite" });
   const named = (k) => {
-    const channel = `channel ${layer.channels[Math.floor(k / layer.poses)]}`;
+    const channel = `channel ${nth(layer.channels[Math.floor(k / layer.poses)])}`;
     return layer.poses > 1 ? `${channel}, ${poseWords(k % layer.poses)}` : channel;
   };
   const short = (k) => {
-    const [channel, pose] = [layer.channels[Math.floor(k / layer.poses)], k % layer.poses];
-    return layer.poses > 1 ? `${channel} · ${pose >= 4 ? "mirrored " : ""}${90 * (pose % 4)}°` : String(channel);
+    const [channel, pose] = [nth(layer.channels[Math.floor(k / layer.poses)]), k % layer.poses];
+    return layer.poses > 1 ? `${channel} · ${pose >= 4 ? "mirrored " : ""}${90 * (pose % 4)}°` : channel;
   };
   const value = (k, i, j) => maps.at((k * n + i) * m + j);
   const shade = (k) => Uint8Array.from({ length: n * m }, (_, p) => 128 + Math.round((127 * maps.at(k * n * m + p)) / most));
   const told = (i, j) => {
     if (i === null) refill(readout, make("span", { class: "quiet" }, featureWords(layer, maps)));
-    else refill(readout, `${named(featuresShown.map)}, row ${i}, column ${j} `, make("strong", {}, three(value(featuresShown.map, i, j))));
+    else refill(readout, `${named(featuresShown.map)}, row ${nth(i)}, column ${nth(j)} `, make("strong", {}, three(value(featuresShown.map, i, j))));
   };
   const large = heatmap(here, { n, m, name: "the chosen channel", highest: 380, told });
   const heading = make("h3");

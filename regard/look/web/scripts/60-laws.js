@@ -1,11 +1,10 @@
 // Which laws hold, and what a group element does to the outputs.
 
 view("laws", "Laws", (part, place, here) => {
-  const verdicts = { true: ["good", "Every declared law holds."], false: ["bad", "A declared law is broken."] };
-  const verdict = part.error ? ["bad", part.error] : verdicts[part.ok];
+  const verdict = part.error ? ["bad", part.error] : part.verdict && part.ok !== null ? [part.ok ? "good" : "bad", part.verdict] : null;
   refill(place, verdict || part.rows?.length ? make("h2", {}, "What the model promises, and what it does") : null,
     verdict ? make("p", { class: `verdict ${verdict[0]}` }, verdict[1]) : null,
-    part.rows?.length ? make("div", { class: "scroll" }, lawTable(part.rows)) : null,
+    part.rows?.length ? lawTable(part.rows) : null,
     part.actions?.length ? actionFigure(part.actions, here) : null);
 });
 
@@ -24,11 +23,13 @@ function lawRow(row, wide) {
     more.hidden = !more.hidden;
     open.setAttribute("aria-expanded", String(!more.hidden));
   });
-  const badge = make("span", { class: `badge ${lawColour(row)}` }, row.measured);
+  const badge = make("span", { class: `badge ${lawColour(row)}` }, lawWords(row));
   const cells = [
-    make("th", { scope: "row" }, open), make("td", {}, row.declared ?? make("span", { class: "quiet" }, "nothing")),
-    make("td", {}, badge, make("span", { class: "name" }, lawPlace(row))),
-    make("td", { class: "figure" }, three(row.error)), make("td", { class: "figure quiet" }, three(row.tolerance)),
+    make("th", { scope: "row" }, open),
+    make("td", { "data-head": "declared" }, row.declared ?? make("span", { class: "quiet" }, "nothing")),
+    make("td", { "data-head": "measured" }, badge, row.place ? [" ", make("span", { class: "name" }, row.place)] : null),
+    make("td", { class: "figure", "data-head": "error" }, three(typeof row.error === "string" ? Infinity : row.error)),
+    make("td", { class: "figure quiet", "data-head": "tolerance" }, three(row.tolerance)),
   ];
   return [make("tr", {}, cells), more];
 }
@@ -39,9 +40,9 @@ function lawColour({ measured, ok }) {
   return measured === "holds" ? "good" : "plain";
 }
 
-function lawPlace({ layer, exact }) {
-  if (layer === null || layer === undefined) return "";
-  return ` ${exact === false ? "in " : ""}${layer || "the model itself"}`;
+// a law that is broken and was declared so is no surprise
+function lawWords({ declared, measured }) {
+  return declared === "broken" && measured === "broken" ? "broken, as declared" : measured;
 }
 
 function lawDetails({ reason, worst, seconds }) {

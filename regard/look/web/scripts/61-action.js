@@ -60,7 +60,7 @@ async function showElement(inner, { order, left, right, n, c, error, holds }, [l
       return;
     }
     const numbers = outputs.slice(0, 2).map(([name, , at]) => [`${name} `, make("strong", {}, three(at(i * c + j)))]);
-    refill(readout, rows ? token(rows[i], i) : `row ${i}`, `, component ${j}: `, numbers[0], ", ", numbers[1]);
+    refill(readout, rows ? token(rows[i], i) : `row ${nth(i)}`, `, component ${nth(j)}: `, numbers[0], ", ", numbers[1]);
   }
 
   const maps = outputs.map(([name, said, at]) => {

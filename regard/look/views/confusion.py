@@ -1,0 +1,23 @@
+"""What a classifier takes for what, on the pictures, sets or graphs that it did not learn from."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from regard import files
+from regard.look.pack import packed
+from regard.run import Run
+
+FILE = "confusion.json"  # {"split", "labels", "counts": true × taken for}
+
+
+def confusion(run: Run) -> dict[str, Any] | None:
+    """The view, or None for a run that tells no classes apart, or has not ended."""
+    path = run.path / FILE
+    if not path.exists():
+        return None
+    found = files.read_json(path)
+    counts = np.array(found["counts"], dtype=np.uint32)
+    return {"view": "confusion", "split": found["split"], "labels": found["labels"], "counts": packed(counts)}
