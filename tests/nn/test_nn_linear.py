@@ -46,7 +46,7 @@ def test_gradients_of_gradients_and_of_some():
     for f in (one, lambda x: F.linear(x, one.weight, one.bias)):
         first = torch.autograd.grad(f(x).sin().sum(), (x, one.weight), create_graph=True)
         second.append(torch.autograd.grad(sum(g.square().sum() for g in first), (x, one.weight)))
-    torch.testing.assert_close(*second)
+    torch.testing.assert_close(*second, rtol=2e-5, atol=2e-5)  # sums of up to 10, in another order
     one.requires_grad_(False)
     (found,) = torch.autograd.grad(one(x).sum(), x)
     torch.testing.assert_close(found, one.weight.sum(0).expand(5, -1))
