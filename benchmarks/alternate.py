@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import random
 import statistics
 import time
 from collections.abc import Callable, Iterable
@@ -17,18 +18,21 @@ def take_turns(
 ) -> dict[str, float]:
     """Median seconds of each contestant. They alternate until `seconds` have passed and each had `least` turns.
 
+    In each round in another order: what one leaves in caches and in the heap is there for the next.
+
     timer: time.process_time counts what the processor does for us, and not what it does for others meanwhile.
     """
     times: dict[str, list[float]] = {name: [] for name in work}
     for run in work.values():
         run()  # the first run pays for allocations and caches
     repeat = {name: max(1, int(0.002 / max(clock(run), 1e-9))) for name, run in work.items()}  # short work in bundles
-    started = time.perf_counter()
+    order, draw, started = list(work), random.Random(0), time.perf_counter()
     while time.perf_counter() - started < seconds or min(len(t) for t in times.values()) < least:
-        for name, run in work.items():
+        draw.shuffle(order)
+        for name in order:
             begin = timer()
             for _ in range(repeat[name]):
-                run()
+                work[name]()
             times[name].append((timer() - begin) / repeat[name])
     return {name: statistics.median(t) for name, t in times.items()}
 
