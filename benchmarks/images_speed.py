@@ -148,14 +148,16 @@ def timed(work: dict[str, Work], dtype: torch.dtype, args: argparse.Namespace) -
     """Seconds of each, and the operations a second of a large product, which takes turns with them."""
     a = torch.randn(PEAK, PEAK, dtype=dtype)
     timer = time.process_time if args.shared else time.perf_counter
-    seen = take_turns({"peak": lambda: a @ a} | work, seconds=args.seconds, least=5, timer=timer)
+    seen = take_turns({"peak": lambda: a @ a} | work, seconds=args.seconds, least=5, timer=timer, warm=True)
     return seen, 2 * PEAK**3 / seen.pop("peak")
 
 
 def shares(run: Work) -> tuple[float, float]:
     """The shares of its time that are spent within matrix products, and within gelu, softmax and norms."""
+    run()
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as seen:
-        run()
+        for _ in range(3):
+            run()
     times = {each.key: each.self_cpu_time_total for each in seen.key_averages()}
     products, functions = (sum(t for name, t in times.items() if kind.fullmatch(name)) for kind in (PRODUCTS, FUNCTIONS))
     return products / sum(times.values()), functions / sum(times.values())
@@ -173,11 +175,12 @@ def keep_speed(args: argparse.Namespace, rows: list[list[str]], memory: float) -
     machine = f"{platform.machine()}, {torch.backends.cpu.get_cpu_capability()}, {torch.get_num_threads()} threads"
     text = (
         f"`{command}` on {machine}, torch {torch.__version__}. Pictures of 224 × 224, the same weights for all; "
-        f"medians of alternating runs, {clock}. A step is loss, gradients and plain gradient descent; `regard train` "
-        "works under autocast. *Of the peak*: the operations of Hugging Face's eager model, as PyTorch counts them, three "
-        f"times for a step, beside a product of {PEAK} × {PEAK} in the same run. *In products*: the share of time that "
-        "PyTorch's profiler sees in matrix products. *If the rest were free*: the same against the best other, if all that "
-        "is neither a product nor gelu, softmax or norm took no time. *Off by*: from Hugging Face in float32. "
+        f"medians of alternating runs, each after one that is not counted, {clock}. A step is loss, gradients and plain "
+        "gradient descent; `regard train` works under autocast. *Of the peak*: the operations of Hugging Face's eager model, "
+        f"as PyTorch counts them, three times for a step, beside a product of {PEAK} × {PEAK} in the same run. *In products*: "
+        "the share of time that PyTorch's profiler sees in matrix products. *If the rest were free*: the same against the "
+        "best other, if all that is neither a product nor gelu, softmax or norm took no time. *Off by*: from Hugging Face in "
+        "float32. "
         f"Memory: {memory / 1e9:.0f} GB/s."
     )
     headers = ["model", "work", "dtype", "who", "images/s", "of the best other", "of the peak", "in products"]
