@@ -50,7 +50,8 @@ class Result:
         if self.best_step is None or self.worse < LOOKS_TOO_MANY or self.step - self.best_step < SHARE_TOO_LONG * self.step:
             return None
         then, now = self.best["loss"], self.measures["loss"]
-        if now - then < CLEARLY_WORSE * abs(then):
+        as_often_right = "accuracy" in self.best and self.measures["accuracy"] >= self.best["accuracy"]
+        if now - then < CLEARLY_WORSE * abs(then) or as_often_right:
             return None
         return (f"note: since step {self.best_step:,} of {self.step:,} the validation loss was never as low, and rose from "
                 f"{say_loss(then)} to {say_loss(now)}: what came later was learned by heart. More data, or a smaller model, "

@@ -21,6 +21,7 @@ from regard.training import budget
 from regard.training.loop import fit
 from regard.training.progress import Lines
 from regard.training.recompute import blocks, recomputing
+from regard.training.result import Result
 from regard.training.step import pick_device, pick_half, seed_all
 from tests.training.cases import VOCAB, WIDTH, Pairs, Tiny, losses, says, tiny, train
 
@@ -308,6 +309,13 @@ def test_which_weights_are_kept_and_what_was_learned_by_heart_is_said(tmp_path, 
     heard = result.by_heart()
     assert (heard is None) == (said is None)
     assert said is None or (said in heard and heard == stream.getvalue().splitlines()[-1])
+
+
+@pytest.mark.parametrize("accuracy, heard", [(0.95, True), (1.0, False)])
+def test_who_is_as_often_right_learned_nothing_by_heart(accuracy, heard):
+    best, now = {"loss": 0.03, "accuracy": 1.0}, {"loss": 0.04, "accuracy": accuracy}
+    result = Result(step=100, steps=100, reason="done", measures=now, best=best, best_step=40, worse=6)
+    assert (result.by_heart() is not None) == heard
 
 
 def test_without_a_validation_split_the_last_weights_are_kept_and_that_is_said(tmp_path):
