@@ -92,7 +92,8 @@ def train(words: list[str]) -> int:
         recipe, given.get("--data"), given.get("--model"), given.get("--out"), resume, given.get("--from"),
         options.told_first(recipe, rest),
     )
-    settings = options.read(default, rest, f"regard train {recipe}")
+    kind = f" --model {given['--model']}" if "--model" in given else ""
+    settings = options.read(default, rest, f"regard train {recipe}{kind}")
     ending = Ending()
     run = verbs.train(
         recipe,

@@ -57,7 +57,7 @@ def files_in_a_line(run: Run) -> str:
 def laws_in_a_line(laws: list[dict[str, Any]]) -> str:
     """laws that hold: rotation by quarter turns, padding; broken: shift. What is not promised, and is not kept, is no news."""
     found: dict[str, list[str]] = {}
-    for law in (law for law in laws if (law["declared"], law["measured"]) != ("broken", "broken")):
+    for law in (law for law in laws if law["measured"] != "broken" or law["declared"] not in ("broken", "not promised")):
         found.setdefault(str(law["measured"]), []).append(titled(law["law"], law.get("by")))
     hold = found.pop("holds", ["none"])
     return "; ".join([f"laws that hold: {', '.join(hold)}", *(f"{how}: {', '.join(each)}" for how, each in found.items())])

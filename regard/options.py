@@ -82,7 +82,7 @@ def help_text(recipe: str, path: str | None, kind: str | None, words: list[str])
     return (
         f"usage: regard train {recipe} [--data PATH] [OPTIONS]\n\n{about}\nHere: {type(default).__doc__}\n\n"
         + (f"examples:{examples}\n\n" if examples else "")
-        + f"{first}\n\n--data and --model choose the defaults of all that follows.\n\n"
+        + f"{first}\n\n--data and --model choose the defaults of all that follows: give them before --help to see yours.\n\n"
         + without_what_cannot_be_set(shown.getvalue())
     )
 

@@ -168,9 +168,12 @@ def train_module(
 
 
 def predict(
-    path: str | os.PathLike[str], given: Sequence[str], *, out: str | os.PathLike[str] | None = None
+    path: str | os.PathLike[str],
+    given: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    *,
+    out: str | os.PathLike[str] | None = None,
 ) -> list[Answer]:
-    """What a run says of each input: texts for a classifier of texts, files for other kinds of data.
+    """What a run says of each input, one or several: texts for a classifier of texts, files for other kinds of data.
 
     Of pictures a folder or a pattern stands for all in it, and what cannot be read has an `error` in place of an answer.
 
@@ -180,11 +183,21 @@ def predict(
     if run.config.get("recipe") is None:
         raise ValueError(f"{run.path} was not made by a recipe, so regard does not know how its inputs are read")
     job = work(run.config["recipe"])
-    given = job.inputs(given)
+    inputs = job.inputs(words_of(given, run))
     if out is not None:
-        drawing.check_out(run, given, out)
-    answers = job.predict(run, given)
+        drawing.check_out(run, inputs, out)
+    answers = job.predict(run, inputs)
     return answers if out is None else drawing.draw(run, answers, out)
+
+
+def words_of(given: Any, run: Run) -> list[str]:
+    """One input or several, as a command line would have them."""
+    several = [given] if isinstance(given, str | os.PathLike) or not isinstance(given, Sequence) else given
+    for each in several:
+        if not isinstance(each, str | os.PathLike):
+            raise ValueError(f"predict takes texts, or paths of files, got {type(each).__name__}; for inputs of your own call "
+                             f"the model itself: regard.load({str(run.path)!r})")
+    return [os.fspath(each) for each in several]
 
 
 # ── check ────────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -182,7 +182,7 @@ def test_a_reader_that_goes_away():
 
 def test_the_laws_of_a_run_in_a_line():
     laws = [("permutation", "invariant", "holds"), ("padding", "holds", "holds"), ("causality", "broken", "broken"),
-            ("shift", "invariant", "broken"), ("scaling", "holds", "unknown")]
+            ("shift", "invariant", "broken"), ("scaling", "holds", "unknown"), ("neighbours", "not promised", "broken")]
     line = laws_in_a_line([dict(zip(("law", "declared", "measured"), law, strict=True)) for law in laws])
     assert line == "laws that hold: permutation, padding; broken: shift; unknown: scaling"
     assert laws_in_a_line([]) == "laws that hold: none"

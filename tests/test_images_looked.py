@@ -64,6 +64,18 @@ def predict(capsys, *words):
     return code, said.out, said.err
 
 
+@pytest.mark.parametrize("given", ["pictures/red/03.png", Path("pictures/red/03.png"), [Path("pictures/red/03.png")]])
+def test_from_python_one_picture_may_be_given_as_it_is(given):
+    (answer,) = verbs.predict(run_of(), given)
+    assert answer.given == "pictures/red/03.png" and answer.error is None
+
+
+@pytest.mark.parametrize("given", [torch.zeros(1, 3, 16, 16), [Image.new("RGB", (16, 16))], 3])
+def test_what_is_no_path_is_refused_and_the_model_offered(given):
+    with pytest.raises(ValueError, match=r"predict takes texts, or paths of files, got \w+; .* regard\.load\('.*lenet'\)"):
+        verbs.predict(run_of(), given)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_draws_where_it_looked(kind, capsys):
     code, out, err = predict(capsys, run_of(kind), "pictures/red/03.png", "--out", f"{kind}.png")

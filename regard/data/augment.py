@@ -17,7 +17,7 @@ from torch import Tensor
 class AugmentConfig:
     """How pictures are changed in training; 0 is not at all."""
 
-    crop: float = 0.0  # moved by up to this share of the side, and cut at the edge (0.1 is usual)
+    crop: float = 0.0  # moved by up to this share of the side; the border mirrors what is beyond (0.1 is usual)
     zoom: float = 0.0  # made larger or smaller by up to this share (0.1 is usual)
     flip: bool = False  # half of them mirrored, left and right (for photos; not for letters and digits)
     turn: float = 0.0  # turned by up to so many degrees, either way (10 is usual; 180 for what has no up and down)

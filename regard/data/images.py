@@ -45,7 +45,7 @@ class ImagesConfig:
     path: str | None = None  # a folder with one folder a class, idx files, .npz, a .csv of paths and labels; None: digits
     picture: str = "file"  # the column of a .csv that holds the path
     label: str = "label"  # the column that holds the label
-    size: int | None = None  # side to which pictures are brought; None: as they are, or 64 if they are larger or differ
+    size: int | None = None  # side to which pictures are brought; None: their own, 64 at most; if they differ, the median's
     channels: Literal["auto", "grey", "colour"] = "auto"  # auto: grey if all of them are
     fit: Fit = "crop"  # to a square: the middle of it, all of it with black beside, or out of shape
     damaged: Literal["skip", "stop"] = "skip"  # what to do with files that cannot be read; they are named

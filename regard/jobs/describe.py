@@ -17,12 +17,13 @@ def described(job: Job) -> str:
     about = job.about
     where = next((str(about[name]) for name in ("path", "name", "task") if about.get(name) is not None), "data")
     figures = [figure(name, about[name]) for name in COUNTED if counts(about.get(name)) and name not in SPLITS]
+    side = [f"{about['size']} × {about['size']} pixels"] if "pictures" in about and "size" in about else []
     splits = [f"{about[name]:,} {name}" for name in SPLITS if counts(about.get(name))]
     labels = about.get("labels")
     known = [f"{len(labels):,} classes"] if isinstance(labels, list) else []
     tokens = [f"tokens: {about['vocabulary']:,} {about['kind']}"] if "vocabulary" in about else []
     weights = sum(parameter.numel() for parameter in job.model.parameters())
-    parts = [*figures, *([" / ".join(splits)] if splits else []), *known, *tokens]
+    parts = [*figures, *side, *([" / ".join(splits)] if splits else []), *known, *tokens]
     return f"{os.path.basename(where.rstrip('/')) or where}: {', '.join(parts)}; {job.kind} with {weights:,} parameters"
 
 

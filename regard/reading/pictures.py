@@ -22,7 +22,8 @@ from regard.reading.held_out import held_out
 from regard.reading.reader import Reader
 from regard.run import Run
 
-OF_THE_DATA = "This picture is one of the data, not of those for training if there are others; --input shows one of yours."
+HELD_OUT = "This picture is one of the data that was held out from training; --input shows one of yours."
+OF_THE_DATA = "This picture is one of the data, and may be one that the model learned from; --input shows one of yours."
 TRIED = 20  # files, until one can be read
 DRAWN = "The data is not where it was, so this picture was drawn for the purpose; --input shows one of yours."
 
@@ -104,13 +105,14 @@ class OwnPicture(Reader):
         with suppress(ValueError, OSError):
             found = self.album()
             rows = np.argsort(found.splits != TRAIN, kind="stable")[::-1]
+            notes = (OF_THE_DATA if found.splits[rows[0]] == TRAIN else HELD_OUT,)
             if found.pixels is not None:
                 first = resized(found.pixels[rows[:1]], self.size, self.channels, self.data.fit)[0]
-                return Shown(first, f"picture {rows[0] + 1:,} of {found.name}", truth_of(found, rows[0]), (OF_THE_DATA,))
+                return Shown(first, f"picture {rows[0] + 1:,} of {found.name}", truth_of(found, rows[0]), notes)
             for row in rows[:TRIED]:
                 with suppress(Damaged):
                     pixels, name = read(found.files[row], self.size, self.channels, self.data.fit), found.files[row]
-                    return Shown(pixels, os.path.basename(name), truth_of(found, row), (OF_THE_DATA,))
+                    return Shown(pixels, os.path.basename(name), truth_of(found, row), notes)
         return Shown(fitted(plain(drawn(), self.channels, "the picture"), self.size, self.data.fit), notes=(DRAWN,))
 
 

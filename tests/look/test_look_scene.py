@@ -254,16 +254,23 @@ WRONG = Finding("causality", "holds", "broken", float("inf"), 1e-4, layer="block
 
 
 @pytest.mark.parametrize("findings, said", [
-    ((BROKEN, KEPT), "As declared: 1 law holds, 1 is broken and not promised to hold"),
+    ((BROKEN, KEPT), "As declared: 1 law holds, 1 is declared broken"),
     ((KEPT, KEPT), "As declared: 2 laws hold"),
     ((KEPT, WRONG), "1 law not as declared: causality"),
-    ((Finding("shift", None, "broken", 0.1, 1e-4),), "As declared: 1 is broken and not promised to hold"),
+    ((Finding("shift", None, "broken", 0.1, 1e-4),), "As declared: 1 is broken, and not promised"),
+    ((BROKEN, BROKEN, Finding("turn", "not promised", "broken", 0.1, 1e-4)), "As declared: 2 are declared broken, 1 is broken, "
+     "and not promised"),
     ((Finding("cache", "holds", "unknown", reason="no step"),), "Nothing was measured: cache"),
 ])  # fmt: skip
 def test_the_verdict_and_the_place_are_those_of_the_command_line(findings, said, decoder):
     found = laws(decoder, letters(5), report_of(*findings))
     assert found["verdict"] == said and found["verdict"].lower().startswith(Report(findings, seed=0).verdict)
     assert [row["place"] for row in found["rows"]] == [each.place for each in findings]
+
+
+def test_how_far_patches_look_is_not_counted_along_their_list(vit):
+    layers = view(gather(vit, picture(), name="vit", tsne=False), "attention")["layers"]
+    assert layers and all(layer["entropy"] and layer["distance"] is None for layer in layers)
 
 
 def test_a_law_that_breaks_nobody_knows_where(decoder):

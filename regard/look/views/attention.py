@@ -76,7 +76,8 @@ def layer(entry: Entry, streams: Streams, rows: int, windows: Sequence[Window] |
     kept = pack.kept_of_each_row(rows, m)
     exact = rows * kept <= pack.EXACT
     if count_of(entry) == 1:
-        return found | weighed(matrix(entry), kept, exact, ordered=entry.kind == "self" and n == m and windows is None)
+        in_line = entry.kind == "self" and n == m and windows is None and streams.found[queries].kind != "patches"
+        return found | weighed(matrix(entry), kept, exact, ordered=in_line)
     if windows is not None:
         named = [(window.name, streams.window(window.labels), streams.window(window.labels)) for window in windows]
     else:

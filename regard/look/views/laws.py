@@ -21,7 +21,7 @@ MOVED = "tokens change places with each other; a model that does not know order 
 SHIFTED = "every place grows by the same number; a model that knows only how far tokens are apart gives the same outputs"
 REORDERED = "the things of the set come in another order; what is said of the whole stays, what is said of each moves along"
 RENAMED = "nodes get other numbers, in the edges too; what is said of the graph stays, what is said of each node moves along"
-ROLLED = "the picture moves by whole patches and comes in again at the other side"
+ROLLED = "the picture moves by {} and comes in again at the other side"
 TURNED = "the picture turns by quarter turns"
 HOLDS = 1e-4  # relative; float32 rounds to about 1e-6 a layer
 
@@ -66,9 +66,10 @@ def verdict(found: Report) -> str:
     if found.wrong:
         return f"{found.verdict}: {', '.join(each.law for each in found.wrong)}".capitalize()
     holds = sum(each.measured == "holds" for each in found)
-    breaks = sum(each.measured == "broken" for each in found)
+    breaks = [each.declared == "broken" for each in found if each.measured == "broken"]
     parts = [f"{holds} law{'s' * (holds != 1)} hold{'s' * (holds == 1)}"] if holds else []
-    parts += [f"{breaks} {'is' if breaks == 1 else 'are'} broken and not promised to hold"] if breaks else []
+    for count, how in ((sum(breaks), "declared broken"), (len(breaks) - sum(breaks), "broken, and not promised")):
+        parts += [f"{count} {'is' if count == 1 else 'are'} {how}"] if count else []
     return ": ".join(each for each in (found.verdict, ", ".join(parts)) if each).capitalize()
 
 
@@ -111,8 +112,10 @@ def families(model: nn.Module, given: Given) -> Iterator[tuple[str, str, list[El
     elif given.kind == "image" and given.grid is not None:
         pixels = given.inputs[given.pixels]
         step = given.patch or pixels.shape[-1] // given.grid[1]
-        rolled = {f"{k} patch{'es' * (k > 1)} to the right": pixels.roll(k * step, -1) for k in range(1, min(4, given.grid[1]))}
-        yield "roll the picture", ROLLED, of_pictures(given, rolled)
+        moves = [k * step for k in range(1, min(4, given.grid[1]))]
+        rolled = {f"{move} pixel{'s' * (move > 1)} to the right": pixels.roll(move, -1) for move in moves}
+        far = f"{step} pixel{'s' * (step > 1)}" if given.patch is None else f"whole patches of {step} pixels"
+        yield "roll the picture", ROLLED.format(far), of_pictures(given, rolled)
         if pixels.shape[-1] == pixels.shape[-2]:
             yield "turn the picture", TURNED, of_pictures(given, {f"{90 * k}°": pixels.rot90(k, (-2, -1)) for k in (1, 2, 3)})
 

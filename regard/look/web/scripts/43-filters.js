@@ -1,7 +1,7 @@
-// Filters of convolutions: with three channels in their colours, with one around zero.
+// Filters of the first layer: with three channels in their colours, with one around zero.
 
 view("filters", "Filters", (part, place, here) => {
-  refill(place, make("h2", {}, "Filters of convolutions"), part.layers.map((layer) => filterFigure(here, layer)));
+  refill(place, make("h2", {}, "Filters of the first layer"), part.layers.map((layer) => filterFigure(here, layer)));
 });
 
 function filterFigure(here, layer) {
@@ -13,7 +13,8 @@ function filterFigure(here, layer) {
   sheet.style.setProperty("--poses", poses);
   const size = `${height} × ${width}${channels === 3 ? " in colour" : ""}`;
   const scale = `from ${three(layer.filters.low)} to ${three(layer.filters.high)}`;
-  const number = `${count}${(layer.of ?? count) > count ? ` of ${layer.of}` : ""} filters of ${size}`;
+  const all = layer.of ?? count;
+  const number = `${count / poses}${all > count ? ` of ${all / poses}` : ""} filters of ${size}`;
   const turned = poses > 1 ? `, each in its ${poses} poses, one below the other` : "";
   const named = (k) => (poses > 1 ? `filter ${nth(Math.floor(k / poses))}, ${poseWords(k % poses)}` : `filter ${nth(k)}`);
   const quiet = () => refill(readout, make("span", { class: "quiet" }, `${number}${turned}, all on one scale ${scale}`));
