@@ -158,7 +158,7 @@ MODELS: dict[str, Callable[[int], Any]] = {
 
 
 def train_of(path: str | None) -> TrainConfig:
-    minutes, batch, average = (1.75, 64, 0.99) if path is None else (10.0, 128, 0.995)
+    minutes, batch, average = (1.55, 64, 0.99) if path is None else (10.0, 128, 0.995)
     return TrainConfig(minutes=minutes, batch=batch, lr=0.02, average=average)
 
 
