@@ -105,15 +105,18 @@ class OwnPicture(Reader):
         with suppress(ValueError, OSError):
             found = self.album()
             rows = np.argsort(found.splits != TRAIN, kind="stable")[::-1]
-            notes = (OF_THE_DATA if found.splits[rows[0]] == TRAIN else HELD_OUT,)
             if found.pixels is not None:
-                first = resized(found.pixels[rows[:1]], self.size, self.channels, self.data.fit)[0]
-                return Shown(first, f"picture {rows[0] + 1:,} of {found.name}", truth_of(found, rows[0]), notes)
+                row, pixels = rows[0], resized(found.pixels[rows[:1]], self.size, self.channels, self.data.fit)[0]
+                return Shown(pixels, f"picture {row + 1:,} of {found.name}", truth_of(found, row), (told_of(found, row),))
             for row in rows[:TRIED]:
                 with suppress(Damaged):
                     pixels, name = read(found.files[row], self.size, self.channels, self.data.fit), found.files[row]
-                    return Shown(pixels, os.path.basename(name), truth_of(found, row), notes)
+                    return Shown(pixels, os.path.basename(name), truth_of(found, row), (told_of(found, row),))
         return Shown(fitted(plain(drawn(), self.channels, "the picture"), self.size, self.data.fit), notes=(DRAWN,))
+
+
+def told_of(found: Album, row: int) -> str:
+    return OF_THE_DATA if found.splits[row] == TRAIN else HELD_OUT
 
 
 def truth_of(found: Album, row: int) -> str:

@@ -118,8 +118,6 @@ def families(model: nn.Module, given: Given) -> Iterator[tuple[str, str, list[El
         yield "roll the picture", ROLLED.format(far), of_pictures(given, rolled)
         if pixels.shape[-1] == pixels.shape[-2]:
             yield "turn the picture", TURNED, of_pictures(given, {f"{90 * k}°": pixels.rot90(k, (-2, -1)) for k in (1, 2, 3)})
-
-
     elif given.cloud is not None:
         yield "another order", REORDERED, [Element(label, reordered(given, order), order) for label, order in orders_of(given)]
     elif given.network is not None:
