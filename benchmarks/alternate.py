@@ -19,14 +19,12 @@ def take_turns(
     seconds: float = 2.0,
     least: int = 3,
     timer: Callable[[], float] = time.perf_counter,
-    warm: bool = False,
 ) -> dict[str, float]:
     """Median seconds of each contestant. They alternate until `seconds` have passed and each had `least` turns.
 
     In each round in another order: what one leaves in caches and in the heap is there for the next.
 
     timer: time.process_time counts what the processor does for us, and not what it does for others meanwhile.
-    warm: who comes works once before it is timed, as one that is used again and again: the heap is shaped by its own needs.
     """
     times: dict[str, list[float]] = {name: [] for name in work}
     for run in work.values():
@@ -36,8 +34,6 @@ def take_turns(
     while time.perf_counter() - started < seconds or min(len(t) for t in times.values()) < least:
         draw.shuffle(order)
         for name in order:
-            if warm:
-                work[name]()
             begin = timer()
             for _ in range(repeat[name]):
                 work[name]()

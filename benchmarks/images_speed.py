@@ -6,6 +6,7 @@ import argparse
 import copy
 import platform
 import re
+import sys
 import time
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -15,9 +16,12 @@ from typing import Any, NamedTuple
 import torch
 import torch.nn.functional as F
 from alternate import Work, keep, table, take_turns
+from apart import contest
+from apart import take_turns as take_turns_apart
 from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
+from regard import heap
 from regard.attention.kernels.precision import CPU_MULTIPLIES
 from regard.models.images import ViT, ViTConfig
 from regard.models.windows import Swin, SwinConfig
@@ -110,46 +114,84 @@ def entries(ours: nn.Module, theirs: dict[str, nn.Module], dtype: torch.dtype) -
 # ---- speed
 
 
+class Asked(NamedTuple):
+    """What one contestant does, in words that can be sent to another process."""
+
+    shape: str
+    who: str
+    dtype: torch.dtype
+    what: str
+    batch: int
+    kept: bool  # its heap, as `regard train` and `regard predict` keep it
+
+
 def speed(args: argparse.Namespace) -> None:
-    torch.manual_seed(0)
-    x, y = torch.randn(args.batch, 3, 224, 224), torch.randint(1000, (args.batch,))
+    x, _ = pictures(args.batch)
     rows: list[list[str]] = []
     memory = bandwidth()
-    for name, (ours, theirs) in peers().items():
+    for shape, (ours, theirs) in peers().items():
         with torch.no_grad(), FlopCounterMode(display=False) as counted:
             true = Entry(theirs["eager"].eval(), torch.float32).logits(x)
         for dtype in (torch.float32, torch.bfloat16) if CPU_MULTIPLIES[torch.bfloat16] else (torch.float32,):
-            contest = entries(ours, theirs, dtype)
-            apart = {who: gap(entry, x, true) for who, entry in contest.items()}
+            everyone = entries(ours, theirs, dtype)
+            apart = {who: gap(entry, x, true) for who, entry in everyone.items()}
             assert dtype is torch.bfloat16 or max(apart.values()) < 1e-5, apart
-            for what, make in WORK.items():
-                work = {who: make(entry, x, y) for who, entry in contest.items()}
-                seen, peak = timed(work, dtype, args)
-                best = min(took for who, took in seen.items() if not who.startswith("regard"))
+            for what in WORK:
+                asked = [Asked(shape, who, dtype, what, args.batch, kept) for who in everyone for kept in (False, True)]
+                seen, parts, peak = measured(asked, args)
+                best = {kept: min(took for one, took in seen.items() if one.kept is kept and not is_ours(one))
+                        for kept in (False, True)}
                 flops = counted.get_total_flops() * (1 if what == "forward" else 3)
-                for who, took in sorted(seen.items(), key=lambda each: each[1]):
-                    of_peak = f"{flops / took / peak:.0%} of {peak / 1e9:.0f} GFLOP/s"
-                    products, functions = shares(work[who])
+                for one, took in sorted(seen.items(), key=lambda each: each[1]):
+                    products, functions = parts[one]
                     rows.append([
-                        name, what, str(dtype).removeprefix("torch."), who, f"{args.batch / took:.1f}", f"{best / took:.2f} ×",
-                        of_peak, f"{products:.0%}", f"{best / took / (products + functions):.2f} ×", f"{apart[who]:.0e}",
+                        shape, what, str(dtype).removeprefix("torch."), one.who, "kept" if one.kept else "as it comes",
+                        f"{args.batch / took:.1f}", f"{best[False] / took:.2f} ×", f"{best[one.kept] / took:.2f} ×",
+                        f"{flops / took / peak:.0%} of {peak / 1e9:.0f} GFLOP/s", f"{products:.0%}",
+                        f"{best[False] / took / (products + functions):.2f} ×", f"{apart[one.who]:.0e}",
                     ])  # fmt: skip
                     print(" | ".join(rows[-1]), flush=True)
                 keep_speed(args, rows, memory)
+
+
+def is_ours(one: Asked) -> bool:
+    return one.who.startswith("regard")
+
+
+def pictures(batch: int) -> tuple[Tensor, Tensor]:
+    torch.manual_seed(0)
+    return torch.randn(batch, 3, 224, 224), torch.randint(1000, (batch,))
+
+
+def measured(
+    asked: list[Asked], args: argparse.Namespace
+) -> tuple[dict[Asked, float], dict[Asked, tuple[float, float]], float]:
+    """Seconds of each, the parts of its time, and the operations a second of a large product, which takes turns with them."""
+    makers = {"peak": (product, asked[0].dtype)} | {one: (work_of, one) for one in asked}
+    with contest(makers) as contestants:
+        seen = take_turns_apart(contestants, seconds=args.seconds, least=5, shared=args.shared)
+        parts = {one: contestants[one].ask(shares) for one in asked}
+    return seen, parts, 2 * PEAK**3 / seen.pop("peak")
+
+
+def product(dtype: torch.dtype) -> Work:
+    a = torch.randn(PEAK, PEAK, dtype=dtype)
+    return lambda: a @ a
+
+
+def work_of(one: Asked) -> Work:
+    sys.path.insert(0, str(HERE.parent))
+    if one.kept:
+        heap.keep()
+    x, y = pictures(one.batch)
+    ours, theirs = peers()[one.shape]
+    return WORK[one.what](entries(ours, theirs, one.dtype)[one.who], x, y)
 
 
 @torch.no_grad()
 def gap(entry: Entry, x: Tensor, true: Tensor) -> float:
     """The largest difference from what is true, relative to the largest number there."""
     return float((entry.logits(x) - true).abs().max() / true.abs().max())
-
-
-def timed(work: dict[str, Work], dtype: torch.dtype, args: argparse.Namespace) -> tuple[dict[str, float], float]:
-    """Seconds of each, and the operations a second of a large product, which takes turns with them."""
-    a = torch.randn(PEAK, PEAK, dtype=dtype)
-    timer = time.process_time if args.shared else time.perf_counter
-    seen = take_turns({"peak": lambda: a @ a} | work, seconds=args.seconds, least=5, timer=timer, warm=True)
-    return seen, 2 * PEAK**3 / seen.pop("peak")
 
 
 def shares(run: Work) -> tuple[float, float]:
@@ -175,16 +217,18 @@ def keep_speed(args: argparse.Namespace, rows: list[list[str]], memory: float) -
     machine = f"{platform.machine()}, {torch.backends.cpu.get_cpu_capability()}, {torch.get_num_threads()} threads"
     text = (
         f"`{command}` on {machine}, torch {torch.__version__}. Pictures of 224 × 224, the same weights for all; "
-        f"medians of alternating runs, each after one that is not counted, {clock}. A step is loss, gradients and plain "
-        "gradient descent; `regard train` works under autocast. *Of the peak*: the operations of Hugging Face's eager model, "
+        f"each in a process of its own, in turns, medians, each turn after one that is not counted, {clock}. A step is loss, "
+        "gradients and plain gradient descent; `regard train` works under autocast. *Heap*: kept by `regard train` and `regard "
+        "predict`, or as it comes, for everyone both. *Of the best other*: the best of Hugging Face's as it comes; *in such a "
+        "heap*: the best of its in the same. *Of the peak*: the operations of Hugging Face's eager model, "
         f"as PyTorch counts them, three times for a step, beside a product of {PEAK} × {PEAK} in the same run. *In products*: "
         "the share of time that PyTorch's profiler sees in matrix products. *If the rest were free*: the same against the "
         "best other, if all that is neither a product nor gelu, softmax or norm took no time. *Off by*: from Hugging Face in "
         "float32. "
         f"Memory: {memory / 1e9:.0f} GB/s."
     )
-    headers = ["model", "work", "dtype", "who", "images/s", "of the best other", "of the peak", "in products"]
-    headers += ["if the rest were free", "off by"]
+    headers = ["model", "work", "dtype", "who", "heap", "images/s", "of the best other", "in such a heap", "of the peak"]
+    headers += ["in products", "if the rest were free", "off by"]
     keep(RESULTS, f"Images, speed, {args.batch} at once", f"{text}\n\n{table(headers, rows)}")
 
 

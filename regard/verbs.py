@@ -18,6 +18,7 @@ from regard.data.batch import Source, TensorSource
 from regard.endings import tested, write_confusion
 from regard.folders import cache_folder, fresh, latest
 from regard.given import Given
+from regard.heap import kept_heap
 from regard.jobs.describe import described
 from regard.jobs.job import Answer, Job, Note, Reading, work
 from regard.look import page, plot, report
@@ -186,7 +187,8 @@ def predict(
     inputs = job.inputs(words_of(given, run))
     if out is not None:
         drawing.check_out(run, inputs, out)
-    answers = job.predict(run, inputs)
+    with kept_heap():
+        answers = job.predict(run, inputs)
     return answers if out is None else drawing.draw(run, answers, out)
 
 

@@ -8,7 +8,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1] / "regard"
 
-GROUND = {"names", "shapes", "config", "files", "program"}
+GROUND = {"names", "shapes", "config", "files", "program", "heap"}
 TO_NN = {"nn", "attention", "symmetry", "shapes"}
 TO_MODELS = {"models", "names", "config"} | TO_NN
 TO_PRETRAINED = {"pretrained", "decode", "files"} | TO_MODELS

@@ -210,11 +210,10 @@ class Rotary(Position):
         wide = torch.float32 if x.dtype in HALF else x.dtype
         if where is None and self.axes == 1 and not torch.compiler.is_compiling():
             cos, sin = consecutive_turns(first, n, c, self.base, x.device, wide, self.interleaved)
+        elif where is None or not repeats(where):
+            cos, sin = turns_at(where, first, n, b, c, self.axes, self.base, x.device, wide, self.interleaved)
         else:
-            places = coordinates(where, first, n, b, x.device, "Rotary", self.axes)
-            each = [turns(places if self.axes == 1 else places[..., i], c // self.axes, self.base, wide, self.interleaved)
-                    for i in range(self.axes)]
-            cos, sin = each[0] if self.axes == 1 else (torch.cat(parts, -1) for parts in zip(*each, strict=True))
+            cos, sin = kept_turns(where, where._version, n, b, c, self.axes, self.base, x.device, wide, self.interleaved)
         return Turn.apply(x.to(wide), cos, sin, self.interleaved, self.axes).to(x.dtype)
 
 
@@ -244,7 +243,7 @@ class Turn(torch.autograd.Function):
 def swapped(x: Tensor, interleaved: bool, axes: int = 1) -> Tensor:
     """The two channels of each pair exchanged, in each of `axes` equal parts.  ... c -> ... c"""
     if axes > 1 and not interleaved:
-        return swapped(x.unflatten(-1, (axes, -1)), interleaved).flatten(-2)
+        return x.unflatten(-1, (axes, 2, -1)).flip(-2).flatten(-3)
     return x.unflatten(-1, (-1, 2)).flip(-1).flatten(-2) if interleaved else x.roll(x.shape[-1] // 2, -1)
 
 
@@ -256,6 +255,35 @@ def turns(where: Tensor, channels: int, base: float, dtype: torch.dtype, interle
     cos, sin = angles.cos().to(dtype), angles.sin().to(dtype)
     axis = -1 if interleaved else -2
     return torch.stack((cos, cos), axis).flatten(-2), torch.stack((-sin, sin), axis).flatten(-2)
+
+
+def turns_at(
+    where: Tensor | None, first: int, n: int, b: int, channels: int, axes: int, base: float, device: torch.device,
+    dtype: torch.dtype, interleaved: bool,
+) -> tuple[Tensor, Tensor]:
+    """`turns` at places given, with the channels of each axis one after another.   b|1 1 n c each"""
+    places = coordinates(where, first, n, b, device, "Rotary", axes)
+    if axes == 1:
+        return turns(places, channels, base, dtype, interleaved)
+    each = [turns(places[..., i], channels // axes, base, dtype, interleaved) for i in range(axes)]
+    cos, sin = (torch.cat(parts, -1) for parts in zip(*each, strict=True))
+    return cos, sin
+
+
+def repeats(where: Tensor) -> bool:
+    """May what follows from these places be kept for the next layer, and nobody follows how it is made?"""
+    followed = torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active()
+    return not (followed or where.requires_grad or where.is_inference())
+
+
+@lru_cache(maxsize=2)  # queries and keys of all layers have the same places, or a memory has others
+def kept_turns(
+    where: Tensor, version: int, n: int, b: int, channels: int, axes: int, base: float, device: torch.device,
+    dtype: torch.dtype, interleaved: bool,
+) -> tuple[Tensor, Tensor]:
+    """`turns_at` places that are this very tensor, of this version: what is written into it has another."""
+    with torch.inference_mode(False):  # what is kept must also serve a gradient later on
+        return turns_at(where, 0, n, b, channels, axes, base, device, dtype, interleaved)
 
 
 @lru_cache(maxsize=16)

@@ -112,6 +112,8 @@ def places(where: Where, n: int, m: int) -> tuple[Tensor | None, Tensor | None, 
     if where is None:
         return None, None, m - n
     if isinstance(where, Tensor):
+        if m == n:
+            return where, where, 0  # the same tensor, by which positions know that they were asked before
         return where[m - n :] if where.dim() == 1 else where[:, m - n :], where, 0
     return where[0], where[1], 0
 

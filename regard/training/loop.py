@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from regard.config import to_dict
 from regard.data.batch import Batch, Source
+from regard.heap import kept_heap
 from regard.run import Run, TrainConfig, environment
 from regard.training import budget, optim
 from regard.training.checkpoint import Checkpoint, Checkpoints, alone
@@ -72,7 +73,7 @@ def fit(
     model.safetensors; the model itself ends with the last ones.
     To resume, give a model made as the first time (with the same seed), which is what a run without checkpoint starts from.
     """
-    with alone(run.state), Stop() as stop, ExitStack() as after:
+    with alone(run.state), kept_heap(), Stop() as stop, ExitStack() as after:
         training = Training(run, Stepper(model, as_task(task), source, config), config, observers, sample, stop)
         try:
             training.prepare(resume, notes)

@@ -4,6 +4,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from regard.attention import positions
 from regard.attention.positions import LearnedGrid, Rotary, Sinusoidal
 from regard.nn.patches import PatchEmbedding, cut, grid_places
 
@@ -34,6 +35,22 @@ def test_scores_of_a_turned_grid_know_differences_only(interleaved):
     assert (scores(where) - scores(where.flip(-1))).abs().max() > 1e-3  # rows are no columns
     x = random(1, 1, 3, 8).requires_grad_()
     assert torch.autograd.gradcheck(lambda x: rotary.turn(x, torch.tensor([[[0, 1], [2, 0], [3, 4]]])), (x,))
+
+
+def test_turns_are_made_once_for_all_layers_and_anew_for_places_that_changed(monkeypatch):
+    made, turns_at, rotary, x = [], positions.turns_at, Rotary(8, axes=2), random(1, 2, 4, 8)
+    monkeypatch.setattr(positions, "turns_at", lambda *given: made.append(given) or turns_at(*given))
+    where, other = torch.randint(9, (1, 4, 2)), torch.randint(9, (1, 4, 2))
+    first = rotary.turn(x, where)
+    assert torch.equal(rotary.turn(x, where), first) and len(made) == 1
+    assert not torch.equal(rotary.turn(x, other), first) and torch.equal(rotary.turn(x, where), first) and len(made) == 2
+    where += 1
+    changed = rotary.turn(x, where)
+    assert len(made) == 3 and torch.equal(changed, rotary.turn(x, where.clone())) and not torch.equal(changed, first)
+    with torch.inference_mode():
+        assert torch.equal(rotary.turn(x, other), rotary.turn(x, other.clone()))
+        rotary.turn(x.float(), other)  # kept in another precision, and made where nothing has a gradient
+    rotary.turn(x.float().requires_grad_(), other).sum().backward()
 
 
 def test_tokens_without_a_place_are_left_alone():
