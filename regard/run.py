@@ -308,6 +308,11 @@ def _processor() -> str:
         return platform.processor() or platform.machine()
 
 
+def say_loss(loss: float) -> str:
+    """As it is written everywhere: four decimals, or as many as show three digits of a small one."""
+    return f"{loss:.4f}" if loss == 0 or not abs(loss) < 0.01 else f"{loss:.3g}"
+
+
 def check_free(path: files.PathLike) -> None:
     """Raise unless a run may be made here. Nothing is made yet: it can be asked before long work on data."""
     path = Path(path)

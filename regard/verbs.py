@@ -176,7 +176,7 @@ def predict(
 ) -> list[Answer]:
     """What a run says of each input, one or several: texts for a classifier of texts, files for other kinds of data.
 
-    Of pictures a folder or a pattern stands for all in it, and what cannot be read has an `error` in place of an answer.
+    What cannot be read has an `error` in place of an answer. Of pictures a folder or a pattern stands for all in it.
 
     out  of pictures: draw where the model looked, all on one sheet (.png, .svg, .pdf), or a file for each in a folder
     """

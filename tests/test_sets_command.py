@@ -220,8 +220,11 @@ def test_a_folder_stands_for_the_clouds_in_it_and_what_is_next_can_be_typed(clou
     assert work("sets").then(run) == f"regard predict run {clouds}/ball/0.npy"
     table = trained("table", data=baskets, steps=1, **BASKET)
     assert work("sets").then(table) == f"regard predict table {baskets}"
-    with pytest.raises(FileNotFoundError, match="clouds is a folder; give files of sets such as the model learned from"):
-        verbs.predict(table.path, [clouds])
+    (answer,) = verbs.predict(table.path, [clouds])
+    assert answer.error.endswith("clouds is a folder; give files of sets such as the model learned from")
+    Path(clouds, "ball", "0.npy").write_text("no cloud")
+    first, *others = verbs.predict(run.path, [clouds])
+    assert "0.npy" in first.error and len(others) == 23 and all(each.labels for each in others)
 
 
 def test_what_is_said_of_a_table_to_predict_can_be_done(baskets, tmp_path):
@@ -231,9 +234,8 @@ def test_what_is_said_of_a_table_to_predict_can_be_done(baskets, tmp_path):
                          "price, amount, so call them that"),
                         ("basket,price,amount\n1,2,x\n", "has 'x' in column 'amount', where a number should be; fill it in")):
         more.write_text(text)
-        with pytest.raises(ValueError, match=words) as error:
-            verbs.predict(run.path, [str(more)])
-        assert "--data" not in str(error.value)
+        (answer,) = verbs.predict(run.path, [str(more)])
+        assert words in answer.error and "--data" not in answer.error
 
 
 def test_a_run_finds_its_data_from_another_folder(baskets, tmp_path, monkeypatch):
@@ -248,15 +250,16 @@ def test_a_run_finds_its_data_from_another_folder(baskets, tmp_path, monkeypatch
 
 
 @pytest.mark.parametrize("name, content, words", [
-    ("few.npy", np.zeros((4, 2)), "few.npy: each thing must have 3 numbers .x, y, z., got 2"),
+    ("few.npy", np.zeros((4, 2)), "few.npy: each thing must have 3 numbers (x, y, z), got 2"),
     ("gone.npy", None, "there is no file gone.npy"),
 ])
 def test_what_cannot_be_predicted(name, content, words):
     run = trained(data__points=8, steps=1)
     if content is not None:
         np.save(name, content)
-    with pytest.raises((ValueError, FileNotFoundError), match=words):
-        verbs.predict(run.path, [name])
+    np.save("good.npy", np.zeros((4, 3)))
+    bad, good = verbs.predict(run.path, [name, "good.npy"])
+    assert words in bad.error and good.error is None and good.labels
 
 
 def test_an_empty_cloud_has_an_answer():

@@ -452,6 +452,8 @@ def test_predict_reads_files_and_takes_no_typing_error_for_a_text(capsys, tmp_pa
         code, out, error = regard_command(capsys, "predict", "labels", given)
         assert (code, out, error.count("\n")) == (2, "", 1) and words in error
     assert regard_command(capsys, "predict", "labels", "x" * 5000)[0] == 0  # too long for the name of a file
+    code, out, error = regard_command(capsys, "predict", "labels", "nowhere.txt", "a great film", "empty.txt")
+    assert (code, out.count("\n"), error.count("\n")) == (1, 1, 2) and "a great film" in out
 
 
 def test_unknown_words_are_counted(capsys):

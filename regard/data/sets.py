@@ -276,20 +276,23 @@ def _of_clouds(config: SetsConfig, seed: int, note: Note) -> SetsCorpus:
     return SetsCorpus(config, form, form.scaled(points), starts, target, held, tuple(file.path for file in files))
 
 
-def sets_in(path: str, config: SetsConfig, form: SetsForm) -> Iterator[tuple[str, Ids]]:
-    """The sets of a file and what they are called: those of a table if the model learned from one, else the cloud in it.
+def learned_from_tables(config: SetsConfig, form: SetsForm) -> bool:
+    return config.path is not None and not form.fitted
 
-    A folder stands for all clouds in it.
-    """
-    tables = config.path is not None and not form.fitted
-    if os.path.isdir(path) and not tables:
-        for file in find_clouds(path):
-            yield from sets_in(file.path, config, form)
-        return
+
+def files_of(path: str, config: SetsConfig, form: SetsForm) -> list[str]:
+    """A folder stands for all clouds in it, anything else for itself."""
+    if os.path.isdir(path) and not learned_from_tables(config, form):
+        return [file.path for file in find_clouds(path)]
+    return [path]
+
+
+def sets_in(path: str, config: SetsConfig, form: SetsForm) -> Iterator[tuple[str, Ids]]:
+    """The sets of a file and what they are called: those of a table if the model learned from one, else the cloud in it."""
     if not os.path.isfile(path):
         what = f"{path} is a folder" if os.path.isdir(path) else f"there is no file {path}"
         raise FileNotFoundError(f"{what}; give files of sets such as the model learned from")
-    if tables:
+    if learned_from_tables(config, form):
         table = read_long(path, config.id, None, form.features)
         for number, name in enumerate(table.sets):
             yield f"{path}: {name}", table.points[table.starts[number] : table.starts[number + 1]]

@@ -16,7 +16,7 @@ from regard.data.batch import Batch, generator
 from regard.data.graph_parts import Array, Parts
 from regard.data.graphs import Graphs, GraphsConfig, Scaling, both_ways, features, prepare_graphs, read_parts
 from regard.data.neighbours import MOST, MappedGraph, SampledSource, looks_mapped
-from regard.jobs.job import Answer, Job, Reading, as_given
+from regard.jobs.job import Answer, Job, Reading, as_given, one_by_one
 from regard.models.graph_transformer import GraphTransformerConfig
 from regard.recipes.graphs import KINDS
 from regard.run import Run, load_model
@@ -89,15 +89,15 @@ inputs = as_given
 def predict(run: Run, given: Sequence[str]) -> list[Answer]:
     """For each file what the model says of its nodes, its edges or its graphs."""
     model, config, about = load_model(run), run.section(GraphsConfig, "data"), run.config["corpus"]
-    answers = []
-    for path in given:
+
+    def answers(path: str) -> list[Answer]:
         if looks_mapped(path):
-            answers.append(of_large(model, opened(config, path, 0), about))
-            continue
+            return [of_large(model, opened(config, path, 0), about)]
         same = config.path is not None and os.path.realpath(path) == os.path.realpath(config.path)
         parts = read_parts(replace(config, path=path, nodes=config.nodes if same else None))
-        answers += of_parts(model, parts, config, about)
-    return answers
+        return of_parts(model, parts, config, about)
+
+    return one_by_one(given, answers)
 
 
 def of_parts(model: Any, parts: Parts, config: GraphsConfig, about: dict[str, Any]) -> list[Answer]:

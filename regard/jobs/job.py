@@ -84,6 +84,17 @@ def as_given(given: Sequence[str]) -> list[str]:
     return list(given)
 
 
+def one_by_one(given: Iterable[str], answers: Callable[[str], Iterable[Answer]]) -> list[Answer]:
+    """What is said of each input. One that cannot be read has an error in place of an answer, and the others are answered."""
+    found: list[Answer] = []
+    for each in given:
+        try:
+            found += answers(each)
+        except (ValueError, OSError) as error:
+            found.append(Answer(given=each, error=str(error)))
+    return found
+
+
 class Work(Protocol):
     """What a module of jobs offers."""
 

@@ -17,8 +17,8 @@ from regard.config import from_dict, to_dict
 from regard.data.batch import Ids
 from regard.data.clouds import find_clouds
 from regard.data.made_sets import CLUSTERS
-from regard.data.sets import SetsConfig, SetsCorpus, SetsForm, prepare_sets, sets_in
-from regard.jobs.job import Answer, Job, Reading, as_given
+from regard.data.sets import SetsConfig, SetsCorpus, SetsForm, files_of, prepare_sets, sets_in
+from regard.jobs.job import Answer, Job, Reading, as_given, one_by_one
 from regard.models.sets import DeepSetsConfig, MLPConfig, SetTransformerConfig
 from regard.recipes.sets import KINDS
 from regard.run import Run, load_model
@@ -88,14 +88,15 @@ def predict(run: Run, given: Sequence[str]) -> list[Answer]:
     """For each cloud, or each set of each table, what the model says of it."""
     form = from_dict(SetsForm, run.config["corpus"]["form"])
     config, model = run.section(SetsConfig, "data"), load_model(run)
-    return [answer(model, form, points, name) for path in given for name, points in sets_in(path, config, form)]
+    files = [file for path in given for file in files_of(path, config, form)]
+    return one_by_one(files, lambda path: [answer(model, form, points, name) for name, points in sets_in(path, config, form)])
 
 
 def answer(model: nn.Module, form: SetsForm, points: Ids, name: str) -> Answer:
     try:
         x = torch.from_numpy(form.read(points))[None]
     except ValueError as error:
-        raise ValueError(f"{name}: {error}") from error
+        return Answer(given=name, error=f"{name}: {error}")
     out: Tensor = model(x)[0]
     if form.asks == "clusters":
         return Answer(given=name, each=tuple(clusters(out, points.shape[1])))

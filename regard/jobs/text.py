@@ -15,7 +15,7 @@ from regard import decode
 from regard.data import tokens as tokenizers
 from regard.data.labelled import prepare_labelled
 from regard.data.text import prepare
-from regard.jobs.job import Answer, Job, Reading, as_given
+from regard.jobs.job import Answer, Job, Reading, as_given, one_by_one
 from regard.models.sequences import Decoder, Encoder
 from regard.recipes.text import ClassifierRecipe, DecoderRecipe, EncoderRecipe
 from regard.run import Run, load_model
@@ -81,15 +81,16 @@ def predict(run: Run, given: Sequence[str]) -> list[Answer]:
     if labels is None:
         raise ValueError(f"{run.path} is no classifier; {instead(run)}")
     model, tokenizer, context = load_model(run), tokenizers.load(run.tokenizer_file), run.config["data"]["context"]
-    answers = []
-    for each in given:
-        text, kind = read(each)
+
+    def answer(given: str) -> list[Answer]:
+        text, kind = read(given)
         ids = torch.as_tensor(tokenizer.encode(text).astype("int64"))
         shares: Tensor = model(ids[None, :context]).softmax(-1)[0]
         notes = [unknown_words(tokenizer, text), cut(len(ids), context)]
-        known: dict[str, Any] = {"kind": kind, "notes": tuple(f"{each[:40]}: {note}" for note in notes if note)}
-        answers.append(replace(Answer.of_classes(each, shares, labels), **known))
-    return answers
+        known: dict[str, Any] = {"kind": kind, "notes": tuple(f"{given[:40]}: {note}" for note in notes if note)}
+        return [replace(Answer.of_classes(given, shares, labels), **known)]
+
+    return one_by_one(given, answer)
 
 
 def instead(run: Run) -> str:

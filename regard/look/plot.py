@@ -16,7 +16,7 @@ from torch import Tensor
 
 from regard import files
 from regard.look import measure
-from regard.run import Run
+from regard.run import Run, say_loss
 
 TRAINING, SMOOTHED, VALIDATION = "#c6dbef", "#2171b5", "#d55e00"  # told apart without colour vision, too
 SUFFIXES = (".png", ".svg", ".pdf")
@@ -45,7 +45,7 @@ def drawn_curves(events: Sequence[Mapping[str, Any]], title: str) -> bytes:
         axis.plot(at, smoothed(losses), color=SMOOTHED, linewidth=1.6, label="training, smoothed")
     if looks:
         best = min(looks, key=lambda event: event["loss"])
-        said = f"validation, best {best['loss']:.3f} at step {best['step']:,}"
+        said = f"validation, best {say_loss(best['loss'])} at step {best['step']:,}"
         axis.plot(*columns(looks), "o-", color=VALIDATION, markersize=4, linewidth=1.6, label=said)
         axis.plot([best["step"]], [best["loss"]], "o", color=VALIDATION, markersize=10, fillstyle="none", clip_on=False)
     axis.set_title(title, loc="left")

@@ -20,7 +20,7 @@ from regard.data.graph_targets import is_known, targets
 from regard.data.graphs import GraphsConfig, Scaling, both_ways, features, read_parts
 from regard.data.long_tables import LongTable, read_long
 from regard.data.neighbours import MappedGraph, looks_mapped
-from regard.data.sets import SetsConfig, SetsForm, draw, sets_in
+from regard.data.sets import SetsConfig, SetsForm, draw, files_of, sets_in
 from regard.reading.reader import Reader
 from regard.reading.things import Array, Example, Linked, Nodes, Points
 from regard.run import Run
@@ -50,8 +50,8 @@ def own_sets(run: Run, model: Any, roles: Roles, inputs: Mapping[str, Any]) -> R
     config, form = run.section(SetsConfig, "data"), from_dict(SetsForm, run.config["corpus"]["form"])
 
     def read(path: Path) -> Array:
-        """The only cloud of a file, or the first set of a table."""
-        return next(sets_in(str(path), config, form))[1]
+        """The only cloud of a file, the first one of a folder, or the first set of a table."""
+        return next(sets_in(files_of(str(path), config, form)[0], config, form))[1]
 
     @cache
     def example() -> Example:

@@ -13,8 +13,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
 
 from regard.program import spoken
-from regard.run import Run
-from regard.training.result import Result, say_loss, say_measures, say_test, say_time
+from regard.run import Run, say_loss
+from regard.training.result import Result, say_measures, say_test, say_time
 
 
 def how_to_go_on(run: Run) -> str:

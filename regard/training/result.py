@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from regard.run import say_loss
+
 LOOKS_TOO_MANY = 3  # looks at the validation split without a better loss, after which a training is said to learn by heart
 SHARE_TOO_LONG = 0.25  # of all steps that came after the best, at least,
 CLEARLY_WORSE = 0.05  # and the share by which the loss grew
@@ -66,11 +68,6 @@ class Result:
 def say_measures(measures: Mapping[str, float]) -> str:
     known: dict[str, Callable[[float], str]] = {"loss": say_loss, "accuracy": "accuracy {:.1%}".format}
     return "  ".join(known[name](value) if name in known else f"{name} {value:.4g}" for name, value in measures.items())
-
-
-def say_loss(loss: float) -> str:
-    """Four decimals, or as many as show three digits of a small one."""
-    return f"{loss:.4f}" if loss == 0 or not abs(loss) < 0.01 else f"{loss:.3g}"
 
 
 def say_test(measures: Mapping[str, float], count: int | None) -> str:

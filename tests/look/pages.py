@@ -210,9 +210,11 @@ def curves(steps: int = 600) -> View:
     loss = [1.2 + 3 * math.exp(-k / 120) for k in range(1, steps + 1)]
     noisy = [round(x + 0.12 * random.normal(), 4) for x in loss]
     looks = range(60, steps + 1, 60)
+    validation = [[k, round(1.28 + 3 * math.exp(-k / 125) + 0.0004 * k, 4)] for k in looks]
+    best = min(validation, key=lambda point: point[1])
     return {"view": "curves", "training": [[k + 1, x] for k, x in enumerate(noisy)],
             "smoothed": [[k + 1, round(x, 4)] for k, x in enumerate(loss)],
-            "validation": [[k, round(1.28 + 3 * math.exp(-k / 125) + 0.0004 * k, 4)] for k in looks],
+            "validation": validation, "best": {"point": best, "said": f"{best[1]:.4f}"},
             "measures": {"accuracy": [[k, round(0.62 - 0.5 * math.exp(-k / 200), 4)] for k in looks],
                          "bits a byte": [[k, round(1.9 + 2 * math.exp(-k / 150), 4)] for k in looks]}}  # fmt: skip
 

@@ -12,7 +12,7 @@ import torch
 from rich.console import Console
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from regard.run import Run
+from regard.run import Run, say_loss
 from regard.training.progress import (
     Bar,
     Board,
@@ -23,7 +23,7 @@ from regard.training.progress import (
     how_to_go_on,
     watch,
 )
-from regard.training.result import Result, say_loss, say_time
+from regard.training.result import Result, say_time
 from tests.training.cases import losses, says, train
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from torch import nn
 
 from regard.look.pack import rounded
 from regard.look.plot import smoothed
-from regard.run import Run
+from regard.run import Run, say_loss
 
 MOST = 1000  # points of a curve
 LAST = 8  # samples that are shown
@@ -30,8 +30,17 @@ def curves(run: Run) -> dict[str, Any] | None:
         "training": thinned(losses),
         "smoothed": thinned(soft),
         "validation": thinned([(event["step"], event["loss"]) for event in looks]),
+        "best": best(looks),
         "measures": {name: thinned([(e["step"], e[name]) for e in looks if plain(e.get(name))]) for name in measures},
     }
+
+
+def best(looks: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
+    """The lowest loss of the validation split, where it is in the curve and in words."""
+    if not looks:
+        return None
+    event = min(looks, key=lambda event: event["loss"])
+    return {"point": [event["step"], rounded(float(event["loss"]))], "said": say_loss(event["loss"])}
 
 
 def plain(value: Any) -> bool:
@@ -61,7 +70,9 @@ def scores(run: Run) -> dict[str, dict[str, str]]:
 
 
 def said(measure: str, value: float) -> str:
-    return f"{value:.1%}" if measure == "accuracy" else f"{value:,}" if isinstance(value, int) else f"{value:.4g}"
+    if measure in ("accuracy", "loss"):
+        return f"{value:.1%}" if measure == "accuracy" else say_loss(value)
+    return f"{value:,}" if isinstance(value, int) else f"{value:.4g}"
 
 
 def about(model: nn.Module, name: str, run: Run | None = None) -> dict[str, Any]:
@@ -73,7 +84,25 @@ def about(model: nn.Module, name: str, run: Run | None = None) -> dict[str, Any]
         for section in ("model", "data", "train", "corpus"):
             values = run.config.get(section)
             if isinstance(values, dict):
-                rows += [[f"{section}.{key}", str(value)] for key, value in values.items() if value is not None]
-        made = run.environment()
-        rows += [[key, str(value)] for key, value in made.items()]
+                rows += flat(values, f"{section}.")
+        rows += flat(run.environment())
     return {"view": "about", "rows": [[key, value if len(value) < 300 else value[:300] + "…"] for key, value in rows]}
+
+
+def flat(values: Mapping[str, Any], before: str = "") -> list[list[str]]:
+    """Names and values, those of parts by their whole name; what is not set is left out."""
+    rows: list[list[str]] = []
+    for key, value in values.items():
+        if isinstance(value, Mapping):
+            rows += flat(value, f"{before}{key}.")
+        elif value is not None:
+            rows.append([f"{before}{key}", in_words(value)])
+    return rows
+
+
+def in_words(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list | tuple):
+        return ", ".join(map(in_words, value)) or "none"
+    return f"{value:.6g}" if isinstance(value, float) else str(value)

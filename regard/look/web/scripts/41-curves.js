@@ -4,14 +4,13 @@ const curvesShown = { scale: "linear" };
 
 view("curves", "Curves", (part, place, here) => {
   const figures = make("div", { class: "curves-figures" });
-  const { training = [], smoothed = [], validation = [], measures = {} } = part;
-  const best = validation.reduce((found, point) => (found === null || point[1] < found[1] ? point : found), null);
+  const { training = [], smoothed = [], validation = [], measures = {}, best = null } = part;
   const ink = (number) => () => css(ofHead(number));
   const few = (points) => points.length <= 60;
   const losses = [
     { name: "each step", points: training, colour: ink(0), width: 1, faint: true },
     { name: "smoothed", points: smoothed, colour: ink(0), width: 2.2 },
-    { name: "validation", points: validation, colour: ink(5), dots: few(validation), ringed: best },
+    { name: "validation", points: validation, colour: ink(5), dots: few(validation), ringed: best && best.point },
   ];
 
   function show() {
@@ -29,7 +28,7 @@ view("curves", "Curves", (part, place, here) => {
     curvesShown.scale = name;
     show();
   });
-  const found = best ? make("p", { class: "facts" }, `best validation loss ${three(best[1])} at step ${whole(best[0])}`) : null;
+  const found = best ? make("p", { class: "facts" }, `best validation loss ${best.said} at step ${whole(best.point[0])}`) : null;
   const title = make("div", { class: "title-line" }, make("h2", {}, "Training"), found);
   refill(place, title, make("div", { class: "controls" }, scale), figures);
   show();

@@ -1,0 +1,34 @@
+"""What a run tells of itself: the same words for a loss as everywhere else, and settings by their whole names."""
+
+from torch import nn
+
+from regard.look.plot import drawn_curves
+from regard.look.views import history
+from regard.run import say_loss
+
+
+class Told:
+    """A run with these settings and looks at its validation split."""
+
+    def __init__(self):
+        self.config = {"data": {"path": None, "augment": {"crop": 0.125, "flip": False}}}
+        self.config |= {"corpus": {"labels": ["a", "b"], "skipped": []}}
+
+    def metrics(self):
+        return [{"event": "validation", "step": step, "loss": loss} for step, loss in ((10, 0.0302), (20, 0.030149), (30, 0.2))]
+
+    def environment(self):
+        return {"torch": "2", "machine": {"cores": 2}}
+
+
+def test_the_best_loss_is_written_as_in_the_terminal():
+    best = history.curves(Told())["best"]
+    assert best == {"point": [20, 0.03015], "said": "0.0301"} and say_loss(0.030149) == best["said"]
+    assert history.scores(Told())["validation"]["loss"] == best["said"]
+    assert drawn_curves(Told().metrics(), "run").startswith(b"\x89PNG")
+
+
+def test_settings_are_told_by_their_whole_names():
+    rows = dict(history.about(nn.Linear(2, 2), "mine", Told())["rows"])
+    assert rows["data.augment.crop"] == "0.125" and rows["data.augment.flip"] == "no" and "data.path" not in rows
+    assert rows["corpus.labels"] == "a, b" and rows["corpus.skipped"] == "none" and rows["machine.cores"] == "2"
