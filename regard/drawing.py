@@ -6,9 +6,11 @@ import os
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import chain, count
 from pathlib import Path
 
 from regard.data.images import ImagesConfig
+from regard.jobs.images import LOOKED
 from regard.jobs.job import Answer
 from regard.look import overlays, plot
 from regard.run import Run
@@ -88,13 +90,13 @@ def told_apart(given: Sequence[str]) -> dict[str, str]:
 
 
 def names(called: Sequence[str]) -> list[str]:
-    """A file for each input, called after it, in one folder; names that are equal then are counted."""
+    """A file for each input, called after it, in one folder; where names are equal the ending tells, or a number."""
     found: dict[str, None] = {}
     for each in called:
-        stem, number = "-".join([*Path(each.strip("/")).with_suffix("").parts, "looked"]), 1
-        while (name := f"{stem}.png" if number == 1 else f"{stem}-{number}.png") in found:
-            number += 1
-        found[name] = None
+        path = Path(each.strip("/"))
+        stem, ending = "-".join(path.with_suffix("").parts), path.suffix.removeprefix(".")
+        names = chain((f"{stem}-", f"{stem}-{ending}-"), (f"{stem}-{number}-" for number in count(2)))
+        found[next(name for start in names if (name := f"{start}{LOOKED}") not in found)] = None
     return list(found)
 
 

@@ -17,13 +17,13 @@ RUN is a run of regard train. INPUT is what it was trained on: for a classifier 
 a file of text (UTF-8); for other data files: pictures, clouds of points, tables, graphs. A folder stands for all pictures
 in it and in its folders, and so does a pattern in quotes: 'photos/*.jpg', 'photos/**/*.png'.
 
-exit code: 0 all are answered, 1 some pictures could not be read (each is named on stderr), 2 none could, or it could not be run
+exit code: 0 all are answered, 1 some could not be read (each is named on stderr), 2 none could, or it could not be run
 
   --json         for machines: a line of JSON for each input, {"input", "labels" or "values" or "each" or "error"}; of text
                  also "kind", which says whether the input was taken as a text or read from a file; with --out "picture"
   --out PATH     of pictures: draw where the model looked, and what its answer loses when a part of the picture is made
                  grey. A file (.png, .svg, .pdf) is one sheet of all inputs; a folder gets a file for each, NAME-looked.png,
-                 or FOLDER-NAME-looked.png where names are equal.
+                 or FOLDER-NAME-looked.png where names are equal (such files are no inputs when a folder is given).
                  Attention is drawn where a model attends: of the class token, or rollout to the mean of all patches"""
 
 CHECK = f"""

@@ -127,6 +127,8 @@ def test_a_folder_and_a_pattern_stand_for_all_pictures_in_them(capsys, tmp_path)
     for name in ("photos/b.png", "photos/a.PNG", "photos/deeper/c.png", "photos/.hidden.png", "photos/[1].png"):
         shutil.copy("pictures/red/03.png", tmp_path / name)
     (tmp_path / "photos" / "notes.txt").write_text("no picture, and nobody asked for it")
+    assert predict(capsys, run_of(), f"{tmp_path}/photos/b.png", "--out", f"{tmp_path}/photos/")[0] == 0
+    assert (tmp_path / "photos" / "b-looked.png").exists()  # drawn there, and no input of the next command
 
     def answered(*words):
         code, out, _ = predict(capsys, run_of(), *words, "--json")
@@ -134,8 +136,8 @@ def test_a_folder_and_a_pattern_stand_for_all_pictures_in_them(capsys, tmp_path)
         return [os.path.relpath(json.loads(line)["input"], tmp_path / "photos") for line in out.splitlines()]
 
     assert answered(str(tmp_path / "photos")) == ["[1].png", "a.PNG", "b.png", "deeper/c.png"]
-    assert answered(f"{tmp_path}/photos/*") == ["[1].png", "a.PNG", "b.png"]
-    assert answered(f"{tmp_path}/photos/**/*.png", f"{tmp_path}/photos/b.png") == ["[1].png", "b.png", "deeper/c.png", "b.png"]
+    assert answered(f"{tmp_path}/photos/*") == ["[1].png", "a.PNG", "b-looked.png", "b.png"]  # as it says
+    assert answered(f"{tmp_path}/photos/**/?.png", f"{tmp_path}/photos/b.png") == ["b.png", "deeper/c.png", "b.png"]
     assert answered(f"{tmp_path}/photos/[1].png") == ["[1].png"]  # a file of that name is no pattern
     for given, said in ((f"{tmp_path}/photos/*.jpg", "matches no pictures"), (f"{tmp_path}/empty", "holds no pictures")):
         (tmp_path / "empty").mkdir(exist_ok=True)
@@ -149,9 +151,10 @@ def test_names_that_are_equal_are_told_apart_by_their_folders():
     named = [called[each] for each in given]
     assert named == ["cat/1.png", "dog/1.png", "2.png", "a/x/1.png", "b/x/1.png", "1.png"]
     assert drawing.told_apart(["a.png", "./a.png", "b.png"]) == {"a.png": "a.png", "./a.png": "a.png", "b.png": "b.png"}
-    assert drawing.names([*named, "cat-1.png"]) == [
+    assert drawing.names([*named, "cat-1.png", "cat-1.jpg", "dog/1.png"]) == [
         "cat-1-looked.png", "dog-1-looked.png", "2-looked.png", "a-x-1-looked.png", "b-x-1-looked.png", "1-looked.png",
-        "cat-1-looked-2.png"]
+        "cat-1-png-looked.png", "cat-1-jpg-looked.png", "dog-1-png-looked.png"]
+    assert drawing.names(["1.png", "1.png", "1.png"]) == ["1-looked.png", "1-png-looked.png", "1-2-looked.png"]
 
 
 def test_what_is_drawn_says_what_it_is(monkeypatch):

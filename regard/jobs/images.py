@@ -75,6 +75,9 @@ def filled_up(config: Any) -> tuple[str, ...]:
 # ── answers ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+LOOKED = "looked.png"  # how the name of a drawing ends; such a file in a folder is no input
+
+
 def inputs(given: Sequence[str]) -> list[str]:
     """Files as they are given; of a folder all pictures in it and in its folders, of a pattern all that match it."""
     return [path for each in given for path in (pictures_of(each) or [each])]
@@ -83,7 +86,7 @@ def inputs(given: Sequence[str]) -> list[str]:
 def pictures_of(given: str) -> list[str]:
     """Of a folder, or of a pattern such as photos/*.jpg, in the order of their paths; of anything else none."""
     if os.path.isdir(given):
-        found, what = list(pictures_in(Path(given))), "holds no pictures"
+        found, what = [each for each in pictures_in(Path(given)) if not each.endswith(f"-{LOOKED}")], "holds no pictures"
     elif glob.has_magic(given) and not os.path.exists(given):
         match = sorted(glob.glob(given, recursive=True))
         found, what = [each for each in match if is_picture(os.path.basename(each))], "matches no pictures"
