@@ -57,6 +57,11 @@ def test_contribution_as_text_and_as_bars(browser, example):
     columns = pages.contribution()["columns"]
     with opened(browser, example, "contribution") as shown:
         assert shown.locator("h3").all_inner_texts() == [column["name"] for column in columns]
+        for column, bar in zip(columns, shown.locator("figure .colour-bar").all(), strict=True):
+            lowest, *_, highest = bar.locator(".mark").all_inner_texts()
+            sizes = [abs(value) for value in column["values"]]
+            full = max(sizes) if column["signed"] else max(max(sizes), 3 * sum(sizes) / len(sizes))
+            assert highest.removeprefix("+") == three(full) and lowest == (three(-full) if column["signed"] else "0")
         shown.locator(".shaded-text").nth(1).locator(".piece").nth(4).hover()
         said = readout(shown)
         for column in columns:

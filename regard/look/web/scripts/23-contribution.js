@@ -38,16 +38,26 @@ function valueWords(column, k) {
   return column.signed ? signed(column.values[k]) : three(column.values[k]);
 }
 
-// As colours: from −1 to 1, or from 0 to 1. What is spread evenly is to look so: full is at least three times the mean.
-function shades({ values, signed: hasSign }) {
+// The value whose colour is full. What is spread evenly is to look so: it is at least three times the mean.
+function fullOf({ values, signed: hasSign }) {
   const known = values.map((value) => value ?? 0);
   const mean = known.reduce((sum, value) => sum + value, 0) / Math.max(1, known.length);
-  const full = hasSign ? reach(known) : Math.max(3 * mean, reach(known));
-  return known.map((value) => Math.max(hasSign ? -1 : 0, Math.min(1, value / full)));
+  return hasSign ? reach(known) : Math.max(3 * mean, reach(known));
 }
 
-function columnFigure(column, element) {
-  return make("figure", { class: "plain" }, columnHead(column), element);
+// As colours: from −1 to 1, or from 0 to 1.
+function shades(column) {
+  const full = fullOf(column);
+  return column.values.map((value) => Math.max(column.signed ? -1 : 0, Math.min(1, (value ?? 0) / full)));
+}
+
+function columnFigure(inner, column, element, { positive, negative }) {
+  const full = fullOf(column);
+  const colour = (t) => (!column.signed ? positive(t) : t < 0.5 ? negative(1 - 2 * t) : positive(2 * t - 1));
+  const stops = column.signed ? [[0, three(-full)], [0.5, "0"], [1, signed(full)]] : [[0, "0"], [1, three(full)]];
+  const bar = colourBar(colour, stops, "");
+  inner.paint(bar.paint);
+  return make("figure", { class: "plain" }, columnHead(column), element, make("div", { class: "legend" }, bar.element));
 }
 
 function columnHead(column) {
@@ -58,7 +68,10 @@ function contributionText(inner, columns, labels, say) {
   return columns.map((column) => {
     const parts = shades(column);
     const shade = (k) => (column.signed ? diverging(0.75 * parts[k]) : underText(parts[k]));
-    return columnFigure(column, shadedText(inner, labels, { name: column.name, told: say, shade }));
+    const colours = column.signed
+      ? { positive: (t) => diverging(0.75 * t), negative: (t) => diverging(-0.75 * t) }
+      : { positive: underText };
+    return columnFigure(inner, column, shadedText(inner, labels, { name: column.name, told: say, shade }), colours);
   });
 }
 
@@ -69,7 +82,8 @@ function contributionMap(inner, columns, labels, say, { grid: { rows, columns: a
     const map = heatmap(inner, { n: rows, m: across, name: column.name, highest: 300, told });
     inner.paint(() => map.show(Uint8Array.from(parts, (part) => (column.signed ? 128 + 127 * part : 255 * part)),
       column.signed ? divergingPalette() : sequentialPalette()));
-    return columnFigure(column, map.element);
+    const colours = column.signed ? { positive: diverging, negative: (t) => diverging(-t) } : { positive: sequential };
+    return columnFigure(inner, column, map.element, colours);
   });
 }
 
