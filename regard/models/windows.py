@@ -141,6 +141,11 @@ class WindowBlock(nn.Module):
         self.mlp = make_mlp(config.mlp, dim, config.ratio * dim, config.dropout)
         self.dropout = Dropout(config.dropout)
 
+    @property
+    def does(self) -> str:
+        """In a sentence, for `check`."""
+        return f"attends within windows of {self.window} × {self.window} patches"
+
     def forward(self, x: Tensor, grid: tuple[int, int]) -> Tensor:
         found = windows if torch.compiler.is_compiling() else known_windows  # a tracer does not look into what is kept
         cut = found(*grid, self.window, self.shift, x.device)

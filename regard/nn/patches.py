@@ -27,6 +27,12 @@ class PatchEmbedding(nn.Module):
         self.colours, self.patch, self.dim = colours, patch, dim
         self.linear = Linear(colours * patch * patch, dim)
 
+    @property
+    def does(self) -> str:
+        """In a sentence, for `check`."""
+        side = self.patch
+        return f"takes squares of {side} × {side} pixels, side by side, and weighs each pixel by its place in its square"
+
     def forward(self, x: Tensor) -> Tensor:
         _, _, height, width = expect(x, "b c h w", name="x", c=self.colours)
         if not height or not width:

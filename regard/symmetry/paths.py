@@ -165,8 +165,9 @@ class Paths:
                 return Found(Place(child.name, True, f"{self.called(child)} {words}"), when)
         if into is not None or call.children:
             before = f"before {into.name}" if into is not None else "at its end"
-            return Found(Place(call.name, True, f"in the forward of {self.called(call)} itself, {before}"), when)
-        how = self.difference(call) + self.more(call)
+            reason = f"in the forward of {self.called(call)} itself, {before}{self.explained(call)}"
+            return Found(Place(call.name, True, reason), when)
+        how = self.difference(call) + self.more(call) + self.explained(call)
         return Found(Place(call.name, True, f"{self.called(call)} gets what it should and gives something else{how}"), when)
 
     def more(self, first: Call) -> str:
@@ -217,6 +218,15 @@ class Paths:
         first, second = self.first[call.key].outputs or {}, call.outputs or {}
         words = (self.align.difference(first[path], x, self.inner) for path, x in second.items() if path in first)
         return next(words, "")
+
+    def explained(self, call: Call) -> str:
+        """What the module does to a picture, or one that it is a part of, in its own words (`does`)."""
+        names = call.name.split(".") if call.name else []
+        for many in range(len(names), 0, -1):
+            name = ".".join(names[:many])
+            if isinstance(does := getattr(self.subject.model.get_submodule(name), "does", None), str):
+                return f"; {name} {does}"
+        return ""
 
     def called(self, call: Call) -> str:
         kind = type(self.subject.model.get_submodule(call.name)).__name__

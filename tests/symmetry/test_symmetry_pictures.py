@@ -42,6 +42,16 @@ def test_every_kind_of_model_names_its_layer(kind):
     assert {found.law: (found.layer, found.exact) for found in report} == {law: (name, True) for law, name in layers.items()}
 
 
+def test_a_layer_says_what_it_does_to_a_picture():
+    model, x = OURS["vit"][0](), torch.randn(2, 2, 16, 16)
+    does = "embed takes squares of 4 × 4 pixels, side by side, and weighs each pixel by its place in its square"
+    for found in check(model, x, laws=["shift", "rotation"], trials=2):  # of the layer itself, and of one that it is made of
+        assert found.reason.endswith(f"; {does}"), found.reason
+    swin = Swin(SwinConfig(**SMALL, patch=1, dim=8, depths=(2, 1), heads=(2, 4), window=4, ratio=2))
+    (found,) = check(swin, x, laws=["shift"], trials=2)
+    assert found.reason.endswith("; stages.0.0 attends within windows of 4 × 4 patches"), found.reason
+
+
 TOKENS = {"patch_size": 4, "image_size": 16}
 FOREIGN = {
     "ViT": (TOKENS | {"hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2, "num_attention_heads": 2},
