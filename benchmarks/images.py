@@ -187,6 +187,8 @@ def main() -> None:
     contest.add_argument("--batch", type=int, default=16)
     contest.add_argument("--seconds", type=float, default=40.0, help="of measuring, for each of eight contests")
     contest.add_argument("--shared", action="store_true", help="count what the processor does for us, where others work, too")
+    contest.add_argument("--compile", action="store_true", help="everyone by torch.compile, too: a minute more for each")
+    contest.add_argument("--dtypes", nargs="+", default=["float32", "bfloat16"], choices=["float32", "bfloat16"])
     growing = commands.add_parser("cost")
     growing.set_defaults(run=cost)
     growing.add_argument("--seconds", type=float, default=4.0)

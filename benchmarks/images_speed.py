@@ -122,7 +122,11 @@ class Asked(NamedTuple):
     dtype: torch.dtype
     what: str
     batch: int
-    kept: bool  # its heap, as `regard train` and `regard predict` keep it
+    way: str
+
+
+WAYS = ("as it comes", "heap kept")
+COMPILED = "heap kept, compiled"
 
 
 def speed(args: argparse.Namespace) -> None:
@@ -132,23 +136,26 @@ def speed(args: argparse.Namespace) -> None:
     for shape, (ours, theirs) in peers().items():
         with torch.no_grad(), FlopCounterMode(display=False) as counted:
             true = Entry(theirs["eager"].eval(), torch.float32).logits(x)
-        for dtype in (torch.float32, torch.bfloat16) if CPU_MULTIPLIES[torch.bfloat16] else (torch.float32,):
+        for dtype in (getattr(torch, name) for name in args.dtypes):
+            if not CPU_MULTIPLIES.get(dtype, True):
+                continue
             everyone = entries(ours, theirs, dtype)
             apart = {who: gap(entry, x, true) for who, entry in everyone.items()}
             assert dtype is torch.bfloat16 or max(apart.values()) < 1e-5, apart
             for what in WORK:
-                asked = [Asked(shape, who, dtype, what, args.batch, kept) for who in everyone for kept in (False, True)]
+                ways = (*WAYS, COMPILED) if args.compile else WAYS
+                asked = [Asked(shape, who, dtype, what, args.batch, way) for who in everyone for way in ways]
                 seen, parts, peak = measured(asked, args)
-                best = {kept: min(took for one, took in seen.items() if one.kept is kept and not is_ours(one))
-                        for kept in (False, True)}
+                best = {way: min(took for one, took in seen.items() if one.way == way and not is_ours(one)) for way in ways}
+                usual = best[WAYS[0]]
                 flops = counted.get_total_flops() * (1 if what == "forward" else 3)
                 for one, took in sorted(seen.items(), key=lambda each: each[1]):
                     products, functions = parts[one]
                     rows.append([
-                        shape, what, str(dtype).removeprefix("torch."), one.who, "kept" if one.kept else "as it comes",
-                        f"{args.batch / took:.1f}", f"{best[False] / took:.2f} ×", f"{best[one.kept] / took:.2f} ×",
+                        shape, what, str(dtype).removeprefix("torch."), one.who, one.way,
+                        f"{args.batch / took:.1f}", f"{usual / took:.2f} ×", f"{best[one.way] / took:.2f} ×",
                         f"{flops / took / peak:.0%} of {peak / 1e9:.0f} GFLOP/s", f"{products:.0%}",
-                        f"{best[False] / took / (products + functions):.2f} ×", f"{apart[one.who]:.0e}",
+                        f"{usual / took / (products + functions):.2f} ×", f"{apart[one.who]:.0e}",
                     ])  # fmt: skip
                     print(" | ".join(rows[-1]), flush=True)
                 keep_speed(args, rows, memory)
@@ -181,11 +188,14 @@ def product(dtype: torch.dtype) -> Work:
 
 def work_of(one: Asked) -> Work:
     sys.path.insert(0, str(HERE.parent))
-    if one.kept:
+    if one.way != WAYS[0]:
         heap.keep()
     x, y = pictures(one.batch)
     ours, theirs = peers()[one.shape]
-    return WORK[one.what](entries(ours, theirs, one.dtype)[one.who], x, y)
+    entry = entries(ours, theirs, one.dtype)[one.who]
+    if one.way == COMPILED:
+        entry.model.compile()
+    return WORK[one.what](entry, x, y)
 
 
 @torch.no_grad()
@@ -213,23 +223,25 @@ def bandwidth() -> float:
 
 def keep_speed(args: argparse.Namespace, rows: list[list[str]], memory: float) -> None:
     clock = "seconds of the processor, since others used it, too" if args.shared else "seconds of the wall"
-    command = f"python benchmarks/images.py speed --batch {args.batch}{' --shared' if args.shared else ''}"
+    command = f"python benchmarks/images.py speed --batch {args.batch} --dtypes {' '.join(args.dtypes)}"
+    command += "".join(f" --{flag}" for flag in ("shared", "compile") if getattr(args, flag))
     machine = f"{platform.machine()}, {torch.backends.cpu.get_cpu_capability()}, {torch.get_num_threads()} threads"
     text = (
         f"`{command}` on {machine}, torch {torch.__version__}. Pictures of 224 × 224, the same weights for all; "
         f"each in a process of its own, in turns, medians, each turn after one that is not counted, {clock}. A step is loss, "
-        "gradients and plain gradient descent; `regard train` works under autocast. *Heap*: kept by `regard train` and `regard "
-        "predict`, or as it comes, for everyone both. *Of the best other*: the best of Hugging Face's as it comes; *in such a "
-        "heap*: the best of its in the same. *Of the peak*: the operations of Hugging Face's eager model, "
+        "gradients and plain gradient descent; `regard train` works under autocast. *Heap kept*: as by `regard train` and "
+        "`regard predict`; compiled: by torch.compile. *Of the best other*: of Hugging Face's as it comes; *of the best in "
+        "this way*: of Hugging Face's in the same way. *Of the peak*: the operations of Hugging Face's eager model, "
         f"as PyTorch counts them, three times for a step, beside a product of {PEAK} × {PEAK} in the same run. *In products*: "
         "the share of time that PyTorch's profiler sees in matrix products. *If the rest were free*: the same against the "
         "best other, if all that is neither a product nor gelu, softmax or norm took no time. *Off by*: from Hugging Face in "
         "float32. "
         f"Memory: {memory / 1e9:.0f} GB/s."
     )
-    headers = ["model", "work", "dtype", "who", "heap", "images/s", "of the best other", "in such a heap", "of the peak"]
-    headers += ["in products", "if the rest were free", "off by"]
-    keep(RESULTS, f"Images, speed, {args.batch} at once", f"{text}\n\n{table(headers, rows)}")
+    headers = ["model", "work", "dtype", "who", "way", "images/s", "of the best other", "of the best in this way"]
+    headers += ["of the peak", "in products", "if the rest were free", "off by"]
+    title = f"Images, speed, {args.batch} at once{', compiled' if args.compile else ''}"
+    keep(RESULTS, title, f"{text}\n\n{table(headers, rows)}")
 
 
 # ---- cost
