@@ -63,9 +63,13 @@ class Classify:
         sums = _Sums()
         for number, batch in enumerate(batches):
             logits, target = self._ask(model, self._fixed(batch, number))
-            total, count = _cross_entropy(logits, target)
+            total, count = self._judged(logits, target)
             sums.add(count, loss=total, accuracy=((logits.argmax(-1) == target) & (target != IGNORE)).sum())
         return sums.means()
+
+    def _judged(self, logits: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+        """The loss by which weights are chosen, summed, and of how many."""
+        return _cross_entropy(logits, target)
 
     def confusion(self, model: nn.Module, batches: Iterable[Batch], classes: int) -> Tensor:
         """How often each class was taken for each; a row for each true one.   classes classes"""

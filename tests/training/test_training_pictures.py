@@ -74,6 +74,28 @@ def test_views_are_averaged_as_probabilities(views):
     assert all(counts[i, j] == ((i == TARGET) & (expected.argmax(-1) == j)).sum() for i in range(4) for j in range(4))
 
 
+def test_weights_are_judged_by_the_loss_that_is_learned():
+    model, batches = Linear(), [Batch(PIXELS[:4], TARGET[:4]), Batch(PIXELS[4:], TARGET[4:])]
+    wanted = F.cross_entropy(model(scaled()), TARGET, label_smoothing=0.1).item()
+    assert task(smoothing=0.1).measure(model, batches)["loss"] == pytest.approx(wanted, rel=1e-5)
+
+    class Sure(nn.Module):
+        """Right, and as sure as it was told to be."""
+
+        def __init__(self, share):
+            super().__init__()
+            self.share = share
+
+        def forward(self, x):
+            rest = (1 - self.share) / 3
+            return (F.one_hot(TARGET, 4) * (self.share - rest) + rest).log()
+
+    def loss(share, **how):
+        return task(**how).measure(Sure(share), [Batch(PIXELS, TARGET)])["loss"]
+
+    assert loss(0.925, smoothing=0.1) < loss(0.999, smoothing=0.1) and loss(0.925) > loss(0.999)
+
+
 def test_quarter_turns_make_any_model_invariant_to_them():
     model, asked = Linear(), task(views="turns")
     turned = torch.rot90(PIXELS, 1, (-2, -1))
