@@ -240,7 +240,7 @@ def keep_speed(args: argparse.Namespace, rows: list[list[str]], memory: float) -
     )
     headers = ["model", "work", "dtype", "who", "way", "images/s", "of the best other", "of the best in this way"]
     headers += ["of the peak", "in products", "if the rest were free", "off by"]
-    title = f"Images, speed, {args.batch} at once{', compiled' if args.compile else ''}"
+    title = f"Images, speed in {' and '.join(args.dtypes)}, {args.batch} at once{', compiled' if args.compile else ''}"
     keep(RESULTS, title, f"{text}\n\n{table(headers, rows)}")
 
 
