@@ -11,7 +11,7 @@ from contextlib import ExitStack, contextmanager
 from multiprocessing.connection import Connection
 from typing import Any
 
-Work = Callable[[], object]
+from alternate import Work
 
 
 class Contestant:
