@@ -26,6 +26,7 @@ from regard.training.pictures import ClassifyPictures
 
 NAMED = 5  # damaged files that are named one by one
 AT_ONCE = 64  # pictures that are answered together
+LOOKED = "looked.png"  # how the name of a drawing ends; such a file in a folder is no input
 
 
 def prepared(recipe: Any, reading: Reading) -> Job:
@@ -73,9 +74,6 @@ def filled_up(config: Any) -> tuple[str, ...]:
 
 
 # ── answers ──────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-LOOKED = "looked.png"  # how the name of a drawing ends; such a file in a folder is no input
 
 
 def inputs(given: Sequence[str]) -> list[str]:
