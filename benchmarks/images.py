@@ -189,6 +189,8 @@ def main() -> None:
     contest.add_argument("--shared", action="store_true", help="count what the processor does for us, where others work, too")
     contest.add_argument("--compile", action="store_true", help="everyone by torch.compile, too: a minute more for each")
     contest.add_argument("--dtypes", nargs="+", default=["float32", "bfloat16"], choices=["float32", "bfloat16"])
+    contest.add_argument("--shapes", nargs="+", default=["ViT-Tiny", "Swin-Tiny"], choices=["ViT-Tiny", "Swin-Tiny"])
+    contest.add_argument("--work", nargs="+", default=["forward", "step"], choices=["forward", "step"])
     growing = commands.add_parser("cost")
     growing.set_defaults(run=cost)
     growing.add_argument("--seconds", type=float, default=4.0)

@@ -12,10 +12,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 # of mallopt(3): names and numbers are glibc's
-TRIM_THRESHOLD, MMAP_THRESHOLD = -1, -3
+TRIM_THRESHOLD, MMAP_THRESHOLD, MMAP_MAX = -1, -3, -4
 NEVER = -1
-LARGEST = 2**25  # bytes of a block: the most that every glibc lets live in its heap, and what it comes to by itself
+LARGEST = 2**25  # bytes of a block: what is larger does not live in its heap, unless nothing may live elsewhere
 USUAL = 2 * LARGEST  # unused bytes at the end of the heap that it comes to keep by itself
+ELSEWHERE = 2**16  # blocks that may live outside of its heap, if nobody says otherwise
 
 
 @contextmanager
@@ -31,13 +32,15 @@ def kept_heap() -> Iterator[None]:
 def keep() -> None:
     """From now on, freed memory is kept. Elsewhere than in glibc nothing changes."""
     if (library := glibc()) is not None:
-        library.mallopt(MMAP_THRESHOLD, LARGEST)
+        library.mallopt(MMAP_MAX, 0)
         library.mallopt(TRIM_THRESHOLD, NEVER)
 
 
 def give_back() -> None:
     """What is not in use goes back to the system, now and from now on."""
     if (library := glibc()) is not None:
+        library.mallopt(MMAP_MAX, ELSEWHERE)
+        library.mallopt(MMAP_THRESHOLD, LARGEST)  # what it would have come to by itself
         library.mallopt(TRIM_THRESHOLD, USUAL)
         library.malloc_trim(0)
 

@@ -101,6 +101,13 @@ def slots(grid: Tensor, side: int) -> Tensor:
     return grid.unflatten(1, (-1, side)).unflatten(0, (-1, side)).transpose(1, 2).flatten(2).flatten(0, 1)
 
 
+def gathered(x: Tensor, order: Tensor) -> Tensor:
+    """x[:, order]. Token by token from one long list, which PyTorch does twice as fast as slot by slot for a whole batch."""
+    b, t, _ = x.shape
+    rows = order + t * torch.arange(b, device=x.device)[:, None]
+    return x.reshape(b * t, -1).index_select(0, rows.flatten()).view(b, len(order), -1)
+
+
 class Reordered(torch.autograd.Function):
     """x[:, order] where no token goes to two slots, so that the gradient is a gather as well: x̄ = ȳ[:, back]."""
 
@@ -108,7 +115,7 @@ class Reordered(torch.autograd.Function):
 
     @staticmethod
     def forward(x: Tensor, order: Tensor, back: Tensor) -> Tensor:
-        return x.index_select(1, order)
+        return gathered(x, order)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor, Tensor], output: Tensor) -> None:
@@ -121,9 +128,13 @@ class Reordered(torch.autograd.Function):
 
 
 class Near(Dense):
-    """Tokens of a window that were neighbours before the shift. Each sees at least itself."""
+    """Tokens of a window that were neighbours before the shift, the same for each picture. Each sees at least itself."""
 
     leaves = True
+
+    def __init__(self, allowed: Tensor, pictures: int) -> None:
+        super().__init__(allowed.repeat(pictures, 1, 1))
+        self.period = len(allowed)
 
     def unseen(self, m: int, device: torch.device) -> Tensor | None:
         return None
@@ -158,11 +169,11 @@ class WindowBlock(nn.Module):
         n = cut.side * cut.side
         count = len(cut.into) // n
         whole = len(cut.into) == t
-        y = Reordered.apply(x, cut.into, cut.back) if whole else F.pad(x, (0, 0, 0, 1)).index_select(1, cut.into)
-        mask = None if cut.allowed is None else Near(cut.allowed.repeat(b, 1, 1))
+        y = Reordered.apply(x, cut.into, cut.back) if whole else gathered(F.pad(x, (0, 0, 0, 1)), cut.into)
+        mask = None if cut.allowed is None else Near(cut.allowed, b)
         y = self.attention(y.reshape(b * count, n, d), mask=mask, bias=self.bias, where=cut.places)
         y = y.view(b, count * n, d)
-        return Reordered.apply(y, cut.back, cut.into) if whole else y.index_select(1, cut.back)
+        return Reordered.apply(y, cut.back, cut.into) if whole else gathered(y, cut.back)
 
 
 class Merge(nn.Module):

@@ -10,6 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from regard import heap
 from regard.attention.dropout import Dropout
 from regard.nn.linear import Linear
 from regard.shapes import expect
@@ -47,7 +48,7 @@ class Relu2(torch.autograd.Function):
         return through if dx is None else dx + through
 
 
-PIECE = 2**20  # hidden numbers at once where nobody needs them afterwards: what fits a cache is not written to memory and back
+PIECE = 2**20  # hidden numbers at once, where there are so many that the system would be asked for memory anew each time
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": F.relu,
@@ -90,7 +91,7 @@ class MLP(nn.Module):
         """Are there many tokens, on the CPU, and does nobody want a gradient, or listen to what is inside?"""
         if torch.is_grad_enabled() or torch.compiler.is_compiling() or x.device.type != "cpu":
             return False
-        return x.numel() // self.dim * self.hidden >= 2 * PIECE and not self.heard()
+        return x.numel() // self.dim * self.hidden * x.element_size() > heap.LARGEST and not self.heard()
 
     def heard(self) -> bool:
         """Does anybody listen to what is inside?"""

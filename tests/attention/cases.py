@@ -59,12 +59,13 @@ def random_inputs(
     heads: int = HEADS,
     groups: int | None = None,
     width: int = CHANNELS,
+    batch: int = BATCH,
     dtype: torch.dtype = torch.float64,
 ) -> list[Tensor]:
     """q, k, v that want gradients; as many key heads as query heads, or `groups` of them."""
     draw = torch.Generator().manual_seed(1000 * n + m)
     g = heads if groups is None else groups
-    shapes = [(BATCH, heads, n, CHANNELS), (BATCH, g, m, CHANNELS), (BATCH, g, m, width)]
+    shapes = [(batch, heads, n, CHANNELS), (batch, g, m, CHANNELS), (batch, g, m, width)]
     return [torch.randn(*s, generator=draw, dtype=torch.float64).to(dtype).requires_grad_() for s in shapes]
 
 

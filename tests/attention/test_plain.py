@@ -10,6 +10,7 @@ from regard.attention.kernels import plain
 from regard.attention.kernels.plain import Plain
 from regard.attention.kernels.reference import by_definition
 from regard.attention.masks import Causal, Dense
+from regard.models.windows import Near
 from regard.nn.patches import grid_places
 from tests.attention.cases import CHANNELS, HEADS, random_inputs, results
 
@@ -49,6 +50,40 @@ def test_first_and_second_gradients():
         function = lambda *given, rest=rest: Plain.apply(*given, *rest, 0.3)  # noqa: E731
         assert torch.autograd.gradcheck(function, (q, k, v, added))
         assert torch.autograd.gradgradcheck(function, (q, k, v, added))
+
+
+@pytest.mark.parametrize("rows", [1, 3, 4, 12])
+@pytest.mark.parametrize("piece", [plain.PIECE, 100, 30, 1])  # all at once; some rounds; parts of a round; each row by itself
+def test_what_is_added_may_come_again_after_some_rows(rows, piece, monkeypatch):
+    monkeypatch.setattr(plain, "PIECE", piece)
+    q, k, v = random_inputs(3, 3, batch=12)
+    added = torch.randn(rows, q.shape[1], 3, 3, dtype=q.dtype, generator=torch.Generator().manual_seed(0))
+    added[:, :, 0, 1] = -torch.inf
+    added.requires_grad_()
+    found = Plain.apply(q, k, v, added, None, None, 0.3)
+    true = (0.3 * q @ k.mT + added.repeat(12 // rows, 1, 1, 1)).softmax(-1) @ v
+    gradients = (torch.autograd.grad(out.sin().sum(), (q, k, v, added), create_graph=True) for out in (found, true))
+    torch.testing.assert_close(found, true)
+    for mine, other in zip(*gradients, strict=True):
+        torch.testing.assert_close(mine, other)
+
+
+@pytest.mark.parametrize("piece", [plain.PIECE, 400, 1])
+def test_a_mask_that_comes_again_is_hidden_once(piece, monkeypatch):
+    """Two pictures of three windows: the same as if nothing were known of the mask, and no row was masked by itself."""
+    monkeypatch.setattr(plain, "PIECE", piece)
+    inputs, bias, seen = random_inputs(6, 6, heads=4, groups=4, batch=6), Offsets(4, reach=2).double(), []
+    allowed = (torch.rand(3, 6, 6, generator=torch.Generator().manual_seed(0)) < 0.6) | torch.eye(6, dtype=torch.bool)
+    apply = Plain.apply
+    monkeypatch.setattr(Plain, "apply", lambda *given: seen.append((given[3].shape, given[4])) or apply(*given))
+    found = {}
+    for name, mask in (("again", Near(allowed, 2)), ("dense", Dense(allowed.repeat(2, 1, 1)))):
+        with kernels.only("plain"):
+            out = attend(*inputs, mask=mask, bias=bias, where=WHERE)
+        found[name] = (out, *torch.autograd.grad(out.sin().sum(), (*inputs, bias.table)))
+    for mine, true in zip(*found.values(), strict=True):
+        torch.testing.assert_close(mine, true)
+    assert seen[0] == ((3, 4, 6, 6), None) and seen[1][0] == (1, 4, 6, 6)
 
 
 def test_only_some_may_want_a_gradient():

@@ -132,7 +132,7 @@ def test_relu2_gradient_is_smooth_at_zero():
 def test_many_tokens_go_through_in_pieces_when_nobody_wants_a_gradient():
     """The same numbers either way, and whoever listens hears one call."""
     mlp = MLP(32, 256)
-    x, calls = torch.randn(3, 4096, 32), []
+    x, calls = torch.randn(3, 12_000, 32), []
     assert mlp.in_pieces(x) is False  # a gradient may be wanted
     true = mlp(x)
     with torch.no_grad():
@@ -140,4 +140,4 @@ def test_many_tokens_go_through_in_pieces_when_nobody_wants_a_gradient():
         torch.testing.assert_close(mlp(x), true)
         mlp.up.register_forward_hook(lambda module, given, out: calls.append(out.shape))
         assert torch.equal(mlp(x), true)
-    assert calls == [(3, 4096, 256)]
+    assert calls == [(3, 12_000, 256)]

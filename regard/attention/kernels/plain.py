@@ -8,7 +8,6 @@ are taken a few at a time, so that the scores of one step are still in a cache a
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import repeat
 from typing import Any
 
 import torch
@@ -32,6 +31,9 @@ def plain(q: Tensor, k: Tensor, v: Tensor, terms: Terms) -> Tensor:
         hidden = ~mask.tile(terms.here, terms.there)
         if not mask.leaves and (nothing := hidden.all(-1, keepdim=True)).any():
             hidden, empty = hidden & ~nothing, nothing  # softmax of only -inf is NaN
+        again = mask.period or period(hidden)
+        if added is not None and period(added) == 1 and again < len(q) and empty is None:  # hidden once, and not in each row
+            added, hidden = added.masked_fill(hidden if hidden.dim() < 4 else hidden[:again], -torch.inf), None
     k, v = heads_of(k, q.shape[1]), heads_of(v, q.shape[1])
     if torch.is_grad_enabled():
         q, k, v = q.contiguous(), k.contiguous(), v.contiguous()  # products want them so, for the gradient once more
@@ -39,7 +41,10 @@ def plain(q: Tensor, k: Tensor, v: Tensor, terms: Terms) -> Tensor:
 
 
 class Plain(torch.autograd.Function):
-    """softmax(scale·q kᵀ + added) v, without what is hidden, 0 in rows that are empty.   added, hidden, empty: to b h n m"""
+    """softmax(scale·q kᵀ + added) v, without what is hidden, 0 in rows that are empty.   added, hidden, empty: to b h n m
+
+    Where `added` has fewer rows than the batch, it comes again after them.
+    """
 
     @staticmethod
     def forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor, added: Any, hidden: Any, empty: Any, scale: float) -> Tensor:
@@ -47,10 +52,12 @@ class Plain(torch.autograd.Function):
         wide = torch.promote_types(q.dtype, torch.float32)
         kept = q.new_empty(b, h, n, m) if any(ctx.needs_input_grad) else None
         out = heads_inside(b, h, n, e, q)
-        for q_, k_, v_, added_, hidden_, empty_, kept_, out_ in in_pieces(h * n * m, q, k, v, added, hidden, empty, kept, out):
+        given = (q, k, v, added, hidden, empty, kept, out)
+        for q_, k_, v_, added_, hidden_, empty_, kept_, out_ in in_pieces(h * n * m, period(added), *given):
             scores = times(q_.flatten(0, 1), k_.flatten(0, 1).mT, scale).view(-1, h, n, m)
             if added_ is not None:
-                scores = scores.to(wide).add_(added_)
+                scores = scores.to(wide)
+                by_rows(scores, added_).add_(added_)
             if hidden_ is not None:
                 scores = scores.to(wide).masked_fill_(hidden_, -torch.inf)
             if kept_ is None:
@@ -75,16 +82,18 @@ class Plain(torch.autograd.Function):
             dweights = grad @ v.mT
             dscores = weights * (dweights - (dweights * weights).sum(-1, keepdim=True))
             dq, dk, dv = ctx.scale * dscores @ k, ctx.scale * dscores.mT @ q, weights.mT @ grad
-            return dq, dk, dv, dscores.to(added.dtype).sum_to_size(added.shape) if for_added else None, None, None, None
+            dadded = by_rows(dscores.to(added.dtype), added).sum_to_size(added.shape) if for_added else None
+            return dq, dk, dv, dadded, None, None, None
         (b, h, n, c), (m, e) = q.shape, v.shape[2:]
         dq, dk, dv = heads_inside(b, h, n, c, q), heads_inside(b, h, m, c, q), heads_inside(b, h, m, e, q)
         dadded = torch.zeros_like(added) if for_added else None
         wide = torch.promote_types(q.dtype, torch.float32) if for_added else q.dtype
-        for *given, dq_, dk_, dv_, dadded_ in in_pieces(h * n * m, q, k, v, grad, weights, dq, dk, dv, dadded):
+        everything = (q, k, v, grad, weights, dq, dk, dv, dadded)
+        for *given, dq_, dk_, dv_, dadded_ in in_pieces(h * n * m, period(added), *everything):
             q_, k_, v_, grad_, weights_ = (x.flatten(0, 1) for x in given)
             dscores = torch._softmax_backward_data((grad_ @ v_.mT).to(wide), weights_.to(wide), -1, wide)
             if dadded_ is not None:
-                dadded_ += dscores.view(-1, h, n, m).sum_to_size(dadded_.shape)
+                dadded_ += by_rows(dscores.view(-1, h, n, m), dadded_).sum_to_size(dadded_.shape)
             dscores = dscores.to(q.dtype)
             dq_.copy_(times(dscores, k_, ctx.scale).view(-1, h, n, c))
             dk_.copy_(times(dscores.mT, q_, ctx.scale).view(-1, h, m, c))
@@ -97,15 +106,42 @@ def heads_inside(b: int, h: int, n: int, c: int, like: Tensor) -> Tensor:
     return like.new_empty(b, n, h, c).transpose(1, 2)
 
 
-def in_pieces(scores: int, *given: Tensor | None) -> Iterator[tuple[Any, ...]]:
-    """Some rows of the batch at a time; what is the same for all rows goes with each.   scores: of one row"""
+def period(x: Tensor | None) -> int:
+    """The rows after which it comes again."""
+    return 1 if x is None or x.dim() < 4 else len(x)
+
+
+def by_rows(scores: Tensor, added: Tensor) -> Tensor:
+    """Scores, as many rows at a time as are added.   b h n m -> (b / rows) rows h n m"""
+    return scores.unflatten(0, (-1, period(added)))
+
+
+def in_pieces(scores: int, again: int, *given: Tensor | None) -> Iterator[tuple[Any, ...]]:
+    """Some rows of the batch at a time; what is the same for all rows goes with each.
+
+    scores: of one row   again: the rows of what comes again after them; a piece has them whole, or a part of them
+    """
     first = given[0]
     assert first is not None
     b, rows = first.shape[0], max(1, PIECE * torch.get_num_threads() // max(1, scores))
     if rows >= b or first.device.type != "cpu":
-        return iter((given,))
-    parts = (x.split(rows) if x is not None and x.dim() == 4 and x.shape[0] == b else repeat(x) for x in given)
-    return zip(*parts, strict=False)  # what repeats has no end
+        yield given
+        return
+    rows = rows // again * again or rows
+    for begin in range(0, b, max(again, rows)):
+        end = min(begin + max(again, rows), b)
+        for i in range(begin, end, rows):
+            count = min(rows, end - i)
+            yield tuple(piece(x, i, count, b, again) for x in given)
+
+
+def piece(x: Tensor | None, i: int, count: int, b: int, again: int) -> Tensor | None:
+    """Of b rows, or of those that come again, the ones from i on."""
+    if x is None or x.dim() < 4 or len(x) == 1:
+        return x
+    if len(x) == b:
+        return x[i : i + count]
+    return x if count >= again else x[i % again : i % again + count]
 
 
 def times(x: Tensor, y: Tensor, scale: float) -> Tensor:
@@ -116,7 +152,7 @@ def times(x: Tensor, y: Tensor, scale: float) -> Tensor:
 def weights_of(q: Tensor, k: Tensor, added: Any, hidden: Any, empty: Any, scale: float) -> Tensor:
     """The weights in operations that have gradients themselves.   b h n m"""
     scores = scale * (q @ k.mT)
-    scores = scores if added is None else scores + added
+    scores = scores if added is None else (by_rows(scores, added) + added).flatten(0, 1)
     scores = scores if hidden is None else scores.masked_fill(hidden, -torch.inf)
     weights = scores.softmax(-1).to(q.dtype)
     return weights if empty is None else weights.masked_fill(empty, 0)
