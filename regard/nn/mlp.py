@@ -10,7 +10,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from regard import heap
 from regard.attention.dropout import Dropout
 from regard.nn.linear import Linear
 from regard.shapes import expect
@@ -48,7 +47,8 @@ class Relu2(torch.autograd.Function):
         return through if dx is None else dx + through
 
 
-PIECE = 2**20  # hidden numbers at once, where there are so many that the system would be asked for memory anew each time
+LARGE = 2**25  # bytes of hidden numbers, beyond which glibc asks the system for memory anew each time
+PIECE = 2**20  # hidden numbers at once where there are more
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": F.relu,
@@ -91,7 +91,7 @@ class MLP(nn.Module):
         """Are there many tokens, on the CPU, and does nobody want a gradient, or listen to what is inside?"""
         if torch.is_grad_enabled() or torch.compiler.is_compiling() or x.device.type != "cpu":
             return False
-        return x.numel() // self.dim * self.hidden * x.element_size() > heap.LARGEST and not self.heard()
+        return x.numel() // self.dim * self.hidden * x.element_size() > LARGE and not self.heard()
 
     def heard(self) -> bool:
         """Does anybody listen to what is inside?"""
