@@ -25,6 +25,7 @@ from regard import heap
 from regard.attention.kernels.precision import CPU_MULTIPLIES
 from regard.models.images import ViT, ViTConfig
 from regard.models.windows import Swin, SwinConfig
+from regard.nn.linear import fixed
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results.md"
@@ -133,6 +134,7 @@ class Asked(NamedTuple):
 USUAL = f"Hugging Face ({ATTENTIONS[0]})"
 HEAT = 2.0  # seconds, for each way to bfloat16, by which the faster one is chosen
 WAYS = ("as it comes", "heap kept")
+FIXED = "heap kept, weights fixed"  # ours, where no gradient is wanted: as `regard predict` answers
 COMPILED = "heap kept, compiled"
 
 
@@ -154,9 +156,11 @@ def speed(args: argparse.Namespace) -> None:
             for what in args.work:
                 ways = (*WAYS, COMPILED) if args.compile else WAYS
                 asked = [Asked(shape, who, dtype, what, args.batch, way) for who in everyone for way in ways]
+                asked += [one._replace(way=FIXED) for one in asked if is_ours(one) and one.way == WAYS[1] and what == "forward"]
                 seen, parts, peak = measured(finalists(asked), args)
                 best = {way: min(took for one, took in seen.items() if one.way == way and not is_ours(one)) for way in ways}
-                (usual,) = (took for one, took in seen.items() if one.model == USUAL and one.way == WAYS[0])
+                best[FIXED] = best[WAYS[1]]
+                usual = min(took for one, took in seen.items() if is_usual(one))
                 flops = counted.get_total_flops() * (1 if what == "forward" else 3)
                 for one, took in sorted(seen.items(), key=lambda each: each[1]):
                     products, functions = parts[one]
@@ -174,13 +178,19 @@ def is_ours(one: Asked) -> bool:
     return one.model == "regard"
 
 
+def is_usual(one: Asked) -> bool:
+    """Hugging Face's with nothing set by anybody."""
+    return one.model == USUAL and one.way == WAYS[0]
+
+
 def finalists(asked: list[Asked]) -> list[Asked]:
     """Of autocast and a model of bfloat16 the faster one, for everyone in each way: all of them at once would need more memory
-    than there is."""
+    than there is. Of Hugging Face's as it comes both take part, since all are compared with the faster of them."""
     groups: dict[tuple[str, str], list[Asked]] = {}
     for one in asked:
         groups.setdefault((one.model, one.way), []).append(one)
-    found = []
+    found = [one for one in asked if is_usual(one)]
+    groups.pop((USUAL, WAYS[0]))
     for group in groups.values():
         if len(group) > 1:
             with contest({one: (work_of, one) for one in group}) as contestants:
@@ -220,6 +230,8 @@ def work_of(one: Asked) -> Work:
     entry = entries(ours, theirs, one.dtype)[one.who]
     if one.way == COMPILED:
         entry.model.compile()
+    if one.way == FIXED:
+        fixed(entry.model).__enter__()  # until the process ends
     return WORK[one.what](entry, x, y)
 
 
@@ -257,9 +269,11 @@ def keep_speed(args: argparse.Namespace, rows: list[list[str]], memory: float) -
         f"`{command}` on {machine}, torch {torch.__version__}. Pictures of 224 × 224, the same weights for all; "
         f"each in a process of its own, in turns, medians, each turn after one that is not counted, {clock}. A step is loss, "
         "gradients and plain gradient descent; `regard train` works under autocast. *Heap kept*: as by `regard train` and "
-        "`regard predict`; compiled: by torch.compile. Of autocast and a model of bfloat16 the faster one in a short "
-        "heat (five turns or a little more) takes part, for everyone: by chance it may be the slower one. "
-        f"*Of theirs as it comes*: of Hugging Face's with the attention that it takes by itself ({ATTENTIONS[0]}); "
+        "`regard predict`; weights fixed: laid out once for all products (`regard.nn.linear.fixed`), as by `regard predict`; "
+        "compiled: by torch.compile. Of autocast and a model of bfloat16 the faster one in a short "
+        "heat (five turns or a little more) takes part: by chance it may be the slower one. "
+        f"*Of theirs as it comes*: of Hugging Face's with the attention that it takes by itself ({ATTENTIONS[0]}), of "
+        "which both take part, and the faster one counts; "
         "*of their best in this way*: of Hugging Face's with whichever attention is faster. *Of the peak*: the operations of "
         "Hugging Face's eager model, as PyTorch counts them, three times for a step, beside a product of "
         f"{PEAK} × {PEAK} in the same run. *In products*: the share of time that PyTorch's profiler sees in matrix products. "

@@ -1,11 +1,14 @@
 """Linear maps. nn.Linear, with the faster of the two libraries that PyTorch brings for large products on a processor.
 
 PyTorch gives float32 to MKL, which was seen to be a tenth to a quarter slower than oneDNN on a processor of AMD's, and writes
-the bias in a pass of its own. oneDNN adds it to what is still in registers, and can apply gelu there, too.
+the bias in a pass of its own. oneDNN adds it to what is still in registers, and can apply gelu there, too. It lays a weight out
+anew for every product, unless it is told that the weight stays as it is (`fixed`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -16,24 +19,66 @@ from regard.attention.kernels.precision import CPU_MULTIPLIES
 
 LARGE = 2**22  # products of two numbers, from which on it pays to ask; what decodes one token at a time has fewer
 LARGE_WITH_GRADIENT = 2**26  # the same where Python must also carry the gradient
-KNOWN = torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")
+OPERATORS = ("_linear_pointwise", "_reorder_linear_weight")
+KNOWN = torch.backends.mkldnn.is_available() and all(hasattr(torch.ops.mkldnn, name) for name in OPERATORS)
 
 
 class Linear(nn.Linear):
     """θᵀx + b.   ... d -> ... outputs"""
+
+    laid: Laid | None = None  # inside `fixed`
 
     def forward(self, x: Tensor) -> Tensor:
         if not suits(x, self.weight):
             return F.linear(x, self.weight, self.bias)
         if torch.is_grad_enabled():
             return Mapped.apply(x, self.weight, self.bias)
-        return mapped(x, self.weight, self.bias)
+        return mapped(x, self.laid_out(x), self.bias)
 
     def gelu(self, x: Tensor) -> Tensor | None:
         """gelu(θᵀx + b) in one pass; None where that cannot be, or a gradient may be wanted."""
         if torch.is_grad_enabled() or not suits(x, self.weight):
             return None
-        return mapped(x, self.weight, self.bias, "gelu")
+        return mapped(x, self.laid_out(x), self.bias, "gelu")
+
+    def laid_out(self, x: Tensor) -> Tensor:
+        """The weight, as a product with x wants it where that is known."""
+        return self.weight if self.laid is None else self.laid.of(self.weight, x.numel() // x.shape[-1])
+
+
+class Laid:
+    """A weight laid out as a large product wants it: when it is first asked for, and anew after a change."""
+
+    def __init__(self) -> None:
+        self.of_which: tuple[Any, ...] = ()
+        self.weight: Tensor | None = None
+
+    def of(self, weight: Tensor, rows: int) -> Tensor:
+        if weight.is_inference():  # whose changes PyTorch does not count
+            return weight
+        now = (weight.data_ptr(), weight.dtype, weight._version)
+        if self.weight is None or self.of_which != now:
+            self.of_which, self.weight = now, torch.ops.mkldnn._reorder_linear_weight(weight.detach(), rows)
+        return self.weight
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> None:
+        """A copy of the layer is not inside `fixed`."""
+
+
+@contextmanager
+def fixed(model: nn.Module) -> Iterator[None]:
+    """Inside, weights stay as they are: each is laid out for large products once, and takes its room twice.
+
+    A change of a weight is seen all the same, if PyTorch counts it; one through `.data` is not.
+    """
+    layers = [each for each in model.modules() if isinstance(each, Linear) and each.laid is None]
+    for each in layers:
+        each.laid = Laid()
+    try:
+        yield
+    finally:
+        for each in layers:
+            each.laid = None
 
 
 def suits(x: Tensor, weight: Tensor) -> bool:

@@ -1,11 +1,13 @@
 """Large linear maps on a processor by another library: the same numbers, the same gradients, and small ones as ever."""
 
+import copy
+
 import pytest
 import torch
 import torch.nn.functional as F
 
 from regard.nn import linear
-from regard.nn.linear import Linear, suits
+from regard.nn.linear import Linear, fixed, suits
 from regard.nn.mlp import MLP
 
 pytestmark = pytest.mark.skipif(not linear.KNOWN, reason="this PyTorch was built without oneDNN")
@@ -94,3 +96,52 @@ def test_gelu_comes_with_the_map_unless_somebody_listens():
         mlp.up.register_forward_hook(lambda module, given, out: heard.append(out))
         torch.testing.assert_close(mlp(x), true)
     torch.testing.assert_close(heard[0], F.linear(x, mlp.up.weight, mlp.up.bias))
+
+
+@pytest.mark.usefixtures("any_size")
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("rows", [1, 3, 200])
+def test_weights_that_stay_give_the_same_bits(dtype, rows):
+    torch.manual_seed(0)
+    mlp, draw = MLP(24, 40).to(dtype), torch.Generator().manual_seed(1)
+    x, other = torch.randn(2, rows, 24, generator=draw).to(dtype), torch.randn(5, 24, generator=draw).to(dtype)
+    with torch.no_grad():
+        true, else_true = mlp(x), mlp(other)
+        with fixed(mlp):
+            assert torch.equal(mlp(x), true) and torch.equal(mlp(other), else_true)  # laid out for other rows
+            assert torch.equal(mlp(x), true)
+    assert mlp.up.laid is None is mlp.down.laid
+
+
+@pytest.mark.usefixtures("any_size")
+def test_a_weight_that_changes_inside_is_laid_out_anew():
+    one, x = layer(), torch.randn(5, 24, generator=torch.Generator().manual_seed(1))
+    with torch.no_grad(), fixed(one):
+        before = one(x)
+        first = one.laid.weight
+        assert one.laid.of(one.weight, 5) is first  # and not anew while it stays
+        one.weight.mul_(2)
+        torch.testing.assert_close(one(x), F.linear(x, one.weight, one.bias))
+        assert not torch.equal(one(x), before)
+        one.load_state_dict({"weight": torch.zeros(40, 24), "bias": torch.ones(40)})
+        assert torch.equal(one(x), torch.ones(5, 40))
+        one.weight = torch.nn.Parameter(torch.ones(40, 24))
+        torch.testing.assert_close(one(x), F.linear(x, one.weight, one.bias))
+
+
+@pytest.mark.usefixtures("any_size")
+def test_inside_gradients_copies_and_layers_within_are_as_ever():
+    one, x = layer(), torch.randn(5, 24, generator=torch.Generator().manual_seed(1))
+    with fixed(one), fixed(one):
+        true = torch.autograd.grad(F.linear(x, one.weight, one.bias).sin().sum(), one.weight)
+        torch.testing.assert_close(torch.autograd.grad(one(x).sin().sum(), one.weight), true)
+        with torch.no_grad():
+            one(x)
+        assert one.laid.weight is not None and copy.deepcopy(one).laid is None
+    assert one.laid is None
+    with torch.inference_mode():
+        made_here = layer()
+        with fixed(made_here):
+            made_here(x)
+            made_here.weight.zero_()  # which nobody counts
+            assert torch.equal(made_here(x), made_here.bias.expand(5, -1))

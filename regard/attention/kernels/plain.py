@@ -16,7 +16,7 @@ from torch import Tensor
 from regard.attention.kernels.reference import by_definition, heads_of
 from regard.attention.terms import Terms
 
-PIECE = 2**19  # scores at once for each thread of a processor: few enough for its cache, and enough to be worth a call
+PIECE = 2**20  # scores at once for each thread of a processor: few enough for its cache, and enough to be worth a call
 
 
 def plain(q: Tensor, k: Tensor, v: Tensor, terms: Terms) -> Tensor:
@@ -60,12 +60,10 @@ class Plain(torch.autograd.Function):
                 by_rows(scores, added_).add_(added_)
             if hidden_ is not None:
                 scores = scores.to(wide).masked_fill_(hidden_, -torch.inf)
-            if kept_ is None:
-                weights = scores.softmax(-1).to(q.dtype)  # PyTorch sums bfloat16 in float32
-            elif scores.dtype is q.dtype:
-                weights = torch.softmax(scores, -1, out=kept_)
-            else:
-                weights = kept_.copy_(scores.softmax(-1))
+            same = scores.dtype is q.dtype  # PyTorch sums bfloat16 in float32
+            weights = torch.softmax(scores, -1, out=kept_ if same and kept_ is not None else scores)
+            if not same:
+                weights = weights.to(q.dtype) if kept_ is None else kept_.copy_(weights)
             if empty_ is not None:
                 weights.masked_fill_(empty_, 0)
             out_.copy_((weights.view(-1, n, m) @ v_.flatten(0, 1)).view(-1, h, n, e))
