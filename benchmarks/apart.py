@@ -13,6 +13,8 @@ from typing import Any
 
 from alternate import Work
 
+TURN = 1.0  # seconds of one turn, about
+
 
 class Contestant:
     """A process that makes some work, and does it when it is asked to."""
@@ -46,12 +48,16 @@ def serve(pipe: Connection, make: Callable[..., Work], given: tuple[Any, ...]) -
 
 
 def took(work: Work, shared: bool) -> float:
-    """Seconds of one turn, after one that is not counted. shared: of the processor, since others use it, too."""
+    """Seconds of some work, done again and again for a second or so, after once that is not counted: it is the one that finds
+    all caches full of what others left. shared: of the processor, since others use it, too."""
     timer = time.process_time if shared else time.perf_counter
+    began = time.perf_counter()
     work()
+    times = max(1, round(TURN / (time.perf_counter() - began)))
     began = timer()
-    work()
-    return timer() - began
+    for _ in range(times):
+        work()
+    return (timer() - began) / times
 
 
 @contextmanager

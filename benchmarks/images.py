@@ -1,7 +1,7 @@
 """Images: what symmetry buys, and what it costs.
 
     python benchmarks/images.py rotated --mnist FOLDER     rotated MNIST, and upright pictures tested turned: an hour and more
-    python benchmarks/images.py speed                      ViT-Tiny and Swin-Tiny against Hugging Face's: ten minutes
+    python benchmarks/images.py speed                      ViT-Tiny and Swin-Tiny against Hugging Face's: an hour
     python benchmarks/images.py cost                       seconds against the side of the picture, as images_cost.png
 
 Tables go to results.md. FOLDER holds the four files of MNIST (train-images-idx3-ubyte.gz and so on). Every network that is done
@@ -185,7 +185,8 @@ def main() -> None:
     contest = commands.add_parser("speed")
     contest.set_defaults(run=speed)
     contest.add_argument("--batch", type=int, default=16)
-    contest.add_argument("--seconds", type=float, default=40.0, help="of measuring, for each of eight contests")
+    contest.add_argument("--seconds", type=float, default=10.0, help="of measuring, for each round of each of eight contests")
+    contest.add_argument("--rounds", type=int, default=5, help="each with new processes")
     contest.add_argument("--shared", action="store_true", help="count what the processor does for us, where others work, too")
     contest.add_argument("--compile", action="store_true", help="everyone by torch.compile, too: a minute more for each")
     contest.add_argument("--dtypes", nargs="+", default=["float32", "bfloat16"], choices=["float32", "bfloat16"])

@@ -6,10 +6,12 @@ import argparse
 import copy
 import platform
 import re
+import statistics
 import sys
 import time
 from collections.abc import Callable
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -157,18 +159,19 @@ def speed(args: argparse.Namespace) -> None:
                 ways = (*WAYS, COMPILED) if args.compile else WAYS
                 asked = [Asked(shape, who, dtype, what, args.batch, way) for who in everyone for way in ways]
                 asked += [one._replace(way=FIXED) for one in asked if is_ours(one) and one.way == WAYS[1] and what == "forward"]
-                seen, parts, peak = measured(finalists(asked), args)
-                best = {way: min(took for one, took in seen.items() if one.way == way and not is_ours(one)) for way in ways}
-                best[FIXED] = best[WAYS[1]]
-                usual = min(took for one, took in seen.items() if is_usual(one))
+                rounds, parts, peak = measured(finalists(asked), args)
+                seen = {one: statistics.median(each[one] for each in rounds) for one in rounds[0]}
                 flops = counted.get_total_flops() * (1 if what == "forward" else 3)
                 for one, took in sorted(seen.items(), key=lambda each: each[1]):
                     products, functions = parts[one]
+                    of_usual = [fastest(each, is_usual) / each[one] for each in rounds]
+                    of_best = statistics.median(fastest(each, partial(is_rival, of=one)) / each[one] for each in rounds)
                     rows.append([
                         shape, "training step" if what == "step" else what, str(dtype).removeprefix("torch."), one.who, one.way,
-                        f"{args.batch / took:.1f}", f"{usual / took:.2f} ×", f"{best[one.way] / took:.2f} ×",
+                        f"{args.batch / took:.1f}",
+                        f"{statistics.median(of_usual):.2f} × ({min(of_usual):.2f} to {max(of_usual):.2f})", f"{of_best:.2f} ×",
                         f"{flops / took / peak:.0%} of {peak / 1e9:.0f} GFLOP/s", f"{products:.0%}",
-                        f"{best[one.way] / took / (products + functions):.2f} ×", f"{apart[one.who]:.0e}",
+                        f"{of_best / (products + functions):.2f} ×", f"{apart[one.who]:.0e}",
                     ])  # fmt: skip
                     print(" | ".join(rows[-1]), flush=True)
                 keep_speed(args, rows, memory)
@@ -181,6 +184,15 @@ def is_ours(one: Asked) -> bool:
 def is_usual(one: Asked) -> bool:
     """Hugging Face's with nothing set by anybody."""
     return one.model == USUAL and one.way == WAYS[0]
+
+
+def is_rival(one: Asked, of: Asked) -> bool:
+    """Any of Hugging Face's in the same way; it has no fixed weights."""
+    return not is_ours(one) and one.way == (WAYS[1] if of.way == FIXED else of.way)
+
+
+def fastest(seen: dict[Asked, float], which: Callable[[Asked], bool]) -> float:
+    return min(took for one, took in seen.items() if which(one))
 
 
 def finalists(asked: list[Asked]) -> list[Asked]:
@@ -207,13 +219,16 @@ def pictures(batch: int) -> tuple[Tensor, Tensor]:
 
 def measured(
     asked: list[Asked], args: argparse.Namespace
-) -> tuple[dict[Asked, float], dict[Asked, tuple[float, float]], float]:
-    """Seconds of each, the parts of its time, and the operations a second of a large product, which takes turns with them."""
+) -> tuple[list[dict[Asked, float]], dict[Asked, tuple[float, float]], float]:
+    """Seconds of each, round by round, the parts of its time, and the operations a second of a large product, which takes turns
+    with them. Where the system puts a process makes it faster or slower as long as it lives, so each round has new ones."""
     makers = {"peak": (product, asked[0].dtype)} | {one: (work_of, one) for one in asked}
-    with contest(makers) as contestants:
-        seen = take_turns_apart(contestants, seconds=args.seconds, least=5, shared=args.shared)
-        parts = {one: contestants[one].ask(shares) for one in asked}
-    return seen, parts, 2 * PEAK**3 / seen.pop("peak")
+    rounds = []
+    for _ in range(args.rounds):
+        with contest(makers) as contestants:
+            rounds.append(take_turns_apart(contestants, seconds=args.seconds, least=3, shared=args.shared))
+            parts = {one: contestants[one].ask(shares) for one in asked} if len(rounds) == args.rounds else {}
+    return rounds, parts, 2 * PEAK**3 / statistics.median(seen.pop("peak") for seen in rounds)
 
 
 def product(dtype: torch.dtype) -> Work:
@@ -261,15 +276,16 @@ def bandwidth() -> float:
 def keep_speed(args: argparse.Namespace, rows: list[list[str]], memory: float) -> None:
     clock = "seconds of the processor, since others used it, too" if args.shared else "seconds of the wall"
     chosen = {name: getattr(args, name) for name in ("dtypes", "shapes", "work")}
-    command = f"python benchmarks/images.py speed --batch {args.batch} --seconds {args.seconds:g}"
+    command = f"python benchmarks/images.py speed --batch {args.batch} --rounds {args.rounds} --seconds {args.seconds:g}"
     command += "".join(f" --{name} {' '.join(values)}" for name, values in chosen.items())
     command += "".join(f" --{flag}" for flag in ("shared", "compile") if getattr(args, flag))
     machine = f"{platform.machine()}, {torch.backends.cpu.get_cpu_capability()}, {torch.get_num_threads()} threads"
     text = (
         f"`{command}` on {machine}, torch {torch.__version__}. Pictures of 224 × 224, the same weights for all; "
-        f"each in a process of its own, in turns, medians, each turn after one that is not counted, {clock}. A step is loss, "
-        "gradients and plain gradient descent; `regard train` works under autocast. *Heap kept*: as by `regard train` and "
-        "`regard predict`; weights fixed: laid out once for all products (`regard.nn.linear.fixed`), as by `regard predict`; "
+        f"each in a process of its own, in turns of a second or more, {clock}; {args.rounds} rounds, "
+        "each with new processes, medians of all, and of ratios within a round (smallest and largest in brackets). A step is "
+        "loss, gradients and plain gradient descent; `regard train` works under autocast. *Heap kept*: as by `regard train` "
+        "and `regard predict`; weights fixed: laid out once for all products (`regard.nn.linear.fixed`), as by the latter; "
         "compiled: by torch.compile. Of autocast and a model of bfloat16 the faster one in a short "
         "heat (five turns or a little more) takes part: by chance it may be the slower one. "
         f"*Of theirs as it comes*: of Hugging Face's with the attention that it takes by itself ({ATTENTIONS[0]}), of "

@@ -165,21 +165,23 @@ def predict(words: list[str]) -> int:
 
     from regard import verbs
 
-    answers = verbs.predict(words[0], words[1:], out=given.get("--out"))
-    for answer in answers:
+    drawn: dict[str, None] = {}
+    answered = errors = 0
+    for answer in verbs.answers(words[0], words[1:], out=given.get("--out")):
         for note in answer.notes:
-            print(f"regard: {note}", file=sys.stderr)
+            print(f"regard: {note}", file=sys.stderr, flush=True)
         if as_json:
-            print(json.dumps(answer.to_json(), ensure_ascii=False))
+            print(json.dumps(answer.to_json(), ensure_ascii=False), flush=True)
         elif answer.error is not None:
-            print(f"regard: {answer.error}", file=sys.stderr)
+            print(f"regard: {answer.error}", file=sys.stderr, flush=True)
         else:
-            print(answer.say())
-    drawn = dict.fromkeys(answer.picture for answer in answers if answer.picture is not None)
+            print(answer.say(), flush=True)  # also where it goes into a pipe: each may have taken a while
+        if answer.picture is not None:
+            drawn[answer.picture] = None
+        answered, errors = answered + (answer.error is None), errors + (answer.error is not None)
     if drawn and not as_json:
         print("\n".join(["where it looked:", *(f"  {file}" for file in drawn)]))
-    errors = sum(answer.error is not None for answer in answers)
-    return 0 if not errors else 1 if errors < len(answers) else 2
+    return 0 if not errors else 1 if answered else 2
 
 
 @command(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain, count
 from pathlib import Path
@@ -40,34 +40,47 @@ def check_out(run: Run, given: Sequence[str], out: str | os.PathLike[str]) -> No
         raise ValueError(f"one sheet shows {MOST} pictures at most, got {len(given)}; give a folder instead: --out looked/")
 
 
-def draw(run: Run, answers: Sequence[Answer], out: str | os.PathLike[str]) -> list[Answer]:
-    """Write where the model looked, and say in each answer in which file that is. What was not answered is not drawn."""
+def draw(run: Run, given: Sequence[str], answers: Iterable[Answer], out: str | os.PathLike[str]) -> Iterator[Answer]:
+    """Write where the model looked, and say in each answer in which file that is. What was not answered is not drawn.
+
+    A file of its own is there when its answer comes, a sheet after the last one.
+    """
     from regard.targets import open_target  # knows foreign libraries, which nothing else needs
 
     opened = open_target(run.path)
     labels, views = run.config["corpus"]["labels"], run.section(ImagesConfig, "data").views
     several = "" if views == "one" else f"; the answer is of several views ({views}), the maps are of one"
 
-    good = [answer for answer in answers if answer.error is None]
-    called = told_apart([answer.given for answer in good])
+    called = told_apart(given)
+    files = files_of(called, out)
+    sheet: list[overlays.Line] = []
+    drawn: set[str] = set()  # (a picture that is given twice is drawn once in a folder)
 
     def line(answer: Answer) -> overlays.Line:
-        given = opened.reader.read(answer.given)
-        assert given.picture is not None
-        shown = overlays.of_answer(opened.model, given, labels.index(next(iter(answer.labels))))
-        return overlays.Line(words(answer, called[answer.given]) + several, given.picture, shown)
+        read = opened.reader.read(answer.given)
+        assert read.picture is not None
+        shown = overlays.of_answer(opened.model, read, labels.index(next(iter(answer.labels))))
+        return overlays.Line(words(answer, called[answer.given]) + several, read.picture, shown)
 
+    for answer in answers:
+        if answer.error is None:
+            if not is_folder(out):
+                sheet.append(line(answer))
+            elif answer.given not in drawn:
+                plot.save(overlays.drawn([line(answer)]), files[answer.given])
+                drawn.add(answer.given)
+            answer = replace(answer, picture=str(files[answer.given]))
+        yield answer
+    if sheet:
+        plot.save(overlays.drawn(sheet), out)
+
+
+def files_of(called: dict[str, str], out: str | os.PathLike[str]) -> dict[str, Path]:
+    """Where each input is drawn; a folder is made if it is not there."""
     if not is_folder(out):
-        drawn = dict.fromkeys(called, plot.save(overlays.drawn([line(answer) for answer in good]), out)) if good else {}
-    else:
-        Path(out).mkdir(parents=True, exist_ok=True)
-        first = {answer.given: answer for answer in good}  # (a picture that is given twice is drawn once)
-        files = [Path(out) / name for name in names([called[each] for each in first])]
-        drawn = {
-            each: plot.save(overlays.drawn([line(answer)]), file)
-            for (each, answer), file in zip(first.items(), files, strict=True)
-        }
-    return [replace(each, picture=str(drawn[each.given])) if each.error is None else each for each in answers]
+        return dict.fromkeys(called, Path(out))
+    Path(out).mkdir(parents=True, exist_ok=True)
+    return {given: Path(out) / name for given, name in zip(called, names(list(called.values())), strict=True)}
 
 
 def words(answer: Answer, called: str) -> str:

@@ -54,6 +54,16 @@ class Crowd:
     names: tuple[str, ...]  # what each is called
 
 
+@dataclass(frozen=True)
+class Cut:
+    """How one layer of attention cuts a grid of tokens into windows."""
+
+    layer: str  # dotted name; that of its attention begins with it
+    grid: tuple[int, int]  # rows and columns of tokens
+    window: int  # the sides of a window, in tokens
+    shift: int  # by which windows are moved down and to the right, around the edge
+
+
 @dataclass(frozen=True, kw_only=True)
 class Judged:
     """An answer that takes more than one look at a picture."""
@@ -82,6 +92,8 @@ class Given:
     picture: Tensor | None = None  # what the model sees, as 3 h w in 0 … 1
     grid: tuple[int, int] | None = None  # rows and columns of patches: the model's own, or those that are asked about
     patch: int | None = None  # sides of a patch, the last ones of which may be cut off; None: the grid cuts it evenly
+    piece: Literal["patch", "part"] = "patch"  # a field of the grid: taken whole by the model, or only asked about
+    cuts: tuple[Cut, ...] = ()  # of a model whose patches look within windows, where it does not say so itself
     reads: Literal["class", "mean"] | None = None  # what the answer is made from; None: a class token, if one is there
     crowd: Callable[[], Crowd | None] | None = None  # other pictures to compare with
     cloud: Cloud | None = None
@@ -117,19 +129,23 @@ class Given:
         """The inputs with other things of the set, perhaps more or fewer.   1 n d"""
         assert self.cloud is not None
         mask = {} if self.cloud.mask is None else {self.cloud.mask: fitted(self.inputs[self.cloud.mask], *x.shape[:2])}
-        return self.inputs | mask | {self.cloud.input: x}
+        return self.for_rows(len(x)) | mask | {self.cloud.input: x}
 
     def with_ids(self, ids: Tensor) -> dict[str, Any]:
         """The inputs with other ids of the first stream, perhaps more or fewer; what goes along with them fits itself."""
         assert self.ids is not None
         b, n = ids.shape
         beside = {name: fitted(self.inputs[name], b, n) for name in self.along}
-        others = {
-            name: x.expand(b, *x.shape[1:]) if isinstance(x, Tensor) and x.dim() and x.shape[0] == 1 and b > 1 else x
-            for name, x in self.inputs.items()
-            if name not in beside
-        }
-        return others | beside | {self.ids: ids}
+        return self.for_rows(b) | beside | {self.ids: ids}
+
+    def with_pixels(self, pixels: Tensor) -> dict[str, Any]:
+        """The inputs with other pictures.   b c h w"""
+        return self.for_rows(len(pixels)) | {self.pixels: pixels}
+
+    def for_rows(self, b: int) -> dict[str, Any]:
+        """The inputs as they are, the same in each of b rows."""
+        one = {name: isinstance(x, Tensor) and x.dim() > 0 and x.shape[0] == 1 for name, x in self.inputs.items()}
+        return {name: x.expand(b, *x.shape[1:]) if one[name] and b > 1 else x for name, x in self.inputs.items()}
 
 
 def fitted(x: Tensor, b: int, n: int) -> Tensor:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -180,6 +180,11 @@ def predict(
 
     out  of pictures: draw where the model looked, all on one sheet (.png, .svg, .pdf), or a file for each in a folder
     """
+    return list(answers(path, given, out=out))
+
+
+def answers(path: str | os.PathLike[str], given: Any, *, out: str | os.PathLike[str] | None = None) -> Iterator[Answer]:
+    """The same, each as soon as it is known. A sheet is drawn after the last."""
     run = Run.open(path)
     if run.config.get("recipe") is None:
         raise ValueError(f"{run.path} was not made by a recipe, so regard does not know how its inputs are read")
@@ -188,8 +193,8 @@ def predict(
     if out is not None:
         drawing.check_out(run, inputs, out)
     with kept_heap():
-        answers = job.predict(run, inputs)
-    return answers if out is None else drawing.draw(run, answers, out)
+        found = job.predict(run, inputs)
+        yield from found if out is None else drawing.draw(run, inputs, found, out)
 
 
 def words_of(given: Any, run: Run) -> list[str]:

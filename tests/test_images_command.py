@@ -18,8 +18,9 @@ from regard.data.augment import AugmentConfig
 from regard.folders import cache_folder
 from regard.jobs import images as job
 from regard.jobs.job import Reading
+from regard.models.images import ViTConfig
 from regard.recipes.find import FOLLOWS, find_recipe
-from regard.recipes.images import KINDS, patch_of
+from regard.recipes.images import KINDS, patch_of, swin, vit
 from regard.run import Run, load_model
 from regard.targets import open_target
 from regard.training.progress import Observer
@@ -237,6 +238,15 @@ def test_a_run_brings_a_picture_of_its_data_to_be_looked_at(pictures):
 @pytest.mark.parametrize("side, patch", [(8, 2), (28, 4), (32, 4), (64, 8), (224, 16), (25, 5), (13, 1)])
 def test_patches_divide_the_picture(side, patch):
     assert patch_of(side) == patch and side % patch == 0
+
+
+def test_patches_are_never_so_small_that_there_are_far_too_many():
+    for side in range(8, 300):
+        for model in (vit(side), swin(side)):
+            across = -(-side // model.patch)
+            assert model.patch <= 16 and across <= max(28, side / 8), (side, model.patch)
+            assert across >= (4 if isinstance(model, ViTConfig) else 7), (side, model.patch)
+    assert [swin(side).patch for side in (25, 28, 64, 97, 224)] == [3, 4, 4, 6, 16] and patch_of(29) == 4
 
 
 @pytest.mark.parametrize("kind", ["vit", "swin"])

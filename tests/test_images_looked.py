@@ -93,7 +93,30 @@ def test_a_folder_gets_a_file_for_each_and_a_sheet_shows_all(capsys, tmp_path):
     code, out, _ = predict(capsys, run_of(), *given, "--out", f"{tmp_path}/all.svg")
     assert code == 0 and out.count("all.svg") == 1
     words = (tmp_path / "all.svg").read_text()
-    assert words.count("what the model saw") == 3 and words.count("leave one patch out") == 3
+    assert words.count("what the model saw") == 3 and words.count("leave one part out") == 3
+
+
+def test_answers_come_as_soon_as_they_are_known(capsys, tmp_path, monkeypatch):
+    given = ["pictures/red/03.png", "nowhere.png", "pictures/red/03.png", "pictures/blue/03.png"]
+    save, told = drawing.plot.save, []
+
+    def saved(figure, file):
+        told.append(capsys.readouterr().out)
+        return save(figure, file)
+
+    monkeypatch.setattr(drawing.plot, "save", saved)
+    assert predict(capsys, run_of(), *given, "--out", f"{tmp_path}/each/")[0] == 1
+    first, second = told  # what is given twice is drawn once
+    assert first == "" and second.count("red/03.png") == 2  # what was said before the last one was drawn
+    told.clear()
+    code, out, _ = predict(capsys, run_of(), *given, "--json", "--out", f"{tmp_path}/all.png")
+    assert (code, out) == (1, "") and [json.loads(line)["input"] for line in told[0].splitlines()] == given
+    assert (tmp_path / "all.png").exists()
+
+
+def test_from_python_an_answer_says_why_there_is_none():
+    (answer,) = verbs.predict(run_of(), "nowhere.png")
+    assert answer.say() == answer.error == "there is no picture nowhere.png" and not answer.labels
 
 
 def test_one_that_cannot_be_read_does_not_keep_the_others_from_being_answered(capsys, tmp_path):

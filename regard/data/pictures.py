@@ -128,7 +128,7 @@ def what_it_is(path: str | os.PathLike[str] | bytes) -> str:
     kind = "a HEIC" if start[4:8] == b"ftyp" and start[8:] in HEIC else OTHERS.get(suffix)
     if kind is not None:
         return f"is {kind} picture, which is not read; convert it to JPEG or PNG"
-    return f"is no picture that can be read; {readable_formats()} files are"
+    return f"is no picture that can be read: it is none of {readable_formats()}"
 
 
 def readable_formats() -> str:

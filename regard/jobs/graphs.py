@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -86,7 +86,7 @@ inputs = as_given
 
 
 @torch.no_grad()
-def predict(run: Run, given: Sequence[str]) -> list[Answer]:
+def predict(run: Run, given: Sequence[str]) -> Iterator[Answer]:
     """For each file what the model says of its nodes, its edges or its graphs."""
     model, config, about = load_model(run), run.section(GraphsConfig, "data"), run.config["corpus"]
 
@@ -97,7 +97,7 @@ def predict(run: Run, given: Sequence[str]) -> list[Answer]:
         parts = read_parts(replace(config, path=path, nodes=config.nodes if same else None))
         return of_parts(model, parts, config, about)
 
-    return one_by_one(given, answers)
+    yield from one_by_one(given, answers)
 
 
 def of_parts(model: Any, parts: Parts, config: GraphsConfig, about: dict[str, Any]) -> list[Answer]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import glob
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +20,7 @@ from regard.data.pictures import SUFFIXES
 from regard.data.splits import TEST
 from regard.data.work import cores
 from regard.jobs.job import Answer, Job, Reading
+from regard.nn.linear import fixed
 from regard.recipes.images import KINDS
 from regard.run import Run, load_model
 from regard.training.pictures import ClassifyPictures
@@ -96,11 +97,11 @@ def pictures_of(given: str) -> list[str]:
 
 
 @torch.no_grad()
-def predict(run: Run, given: Sequence[str]) -> list[Answer]:
+def predict(run: Run, given: Sequence[str]) -> Iterator[Answer]:
     """For each picture, the classes with their probabilities, the likeliest first; what cannot be read has an error instead."""
     about, data, model = run.config["corpus"], run.section(ImagesConfig, "data"), load_model(run)
-    task, answers = task_of(data, about), []
-    with ThreadPoolExecutor(cores()) as pool:
+    task = task_of(data, about)
+    with ThreadPoolExecutor(cores()) as pool, fixed(model):
         for start in range(0, len(given), AT_ONCE):
             some = given[start : start + AT_ONCE]
             pixels = list(pool.map(lambda path: or_why(path, about["size"], about["channels"], data.fit), some))
@@ -108,10 +109,9 @@ def predict(run: Run, given: Sequence[str]) -> list[Answer]:
             shares = iter(task.answers(model, torch.from_numpy(np.stack(good))).exp() if good else ())
             for path, found in zip(some, pixels, strict=True):
                 if isinstance(found, str):
-                    answers.append(Answer(given=path, error=found))
+                    yield Answer(given=path, error=found)
                 else:
-                    answers.append(Answer.of_classes(path, next(shares), about["labels"]))
-    return answers
+                    yield Answer.of_classes(path, next(shares), about["labels"])
 
 
 def then(run: Run) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
@@ -72,7 +72,9 @@ class Answer:
         return {"input": self.given} | {name: value for name, value in found.items() if value}
 
     def say(self) -> str:
-        """One line, and one more for each part."""
+        """One line, and one more for each part; why there is no answer, if there is none."""
+        if self.error is not None:
+            return self.error
         shares = [f"{label} {share:.1%}" for label, share in list(self.labels.items())[:SHOWN]]
         numbers = [f"{name} {value:.6g}" for name, value in self.values.items()]
         line = "   ".join(part for part in ("  ".join([*shares, *numbers]), self.given) if part)
@@ -84,15 +86,14 @@ def as_given(given: Sequence[str]) -> list[str]:
     return list(given)
 
 
-def one_by_one(given: Iterable[str], answers: Callable[[str], Iterable[Answer]]) -> list[Answer]:
+def one_by_one(given: Iterable[str], answers: Callable[[str], Iterable[Answer]]) -> Iterator[Answer]:
     """What is said of each input. One that cannot be read has an error in place of an answer, and the others are answered."""
-    found: list[Answer] = []
     for each in given:
         try:
-            found += answers(each)
+            found = list(answers(each))
         except (ValueError, OSError) as error:
-            found.append(Answer(given=each, error=str(error)))
-    return found
+            found = [Answer(given=each, error=str(error))]
+        yield from found
 
 
 class Work(Protocol):
@@ -106,8 +107,8 @@ class Work(Protocol):
         """What is to be answered, one by one: a folder or a pattern may stand for many."""
         ...
 
-    def predict(self, run: Run, given: Sequence[str]) -> list[Answer]:
-        """What the model of a run says of each input."""
+    def predict(self, run: Run, given: Sequence[str]) -> Iterator[Answer]:
+        """What the model of a run says of each input, as soon as it is known."""
         ...
 
     def then(self, run: Run) -> str:

@@ -84,12 +84,14 @@ inputs = as_given
 
 
 @torch.no_grad()
-def predict(run: Run, given: Sequence[str]) -> list[Answer]:
+def predict(run: Run, given: Sequence[str]) -> Iterator[Answer]:
     """For each cloud, or each set of each table, what the model says of it."""
     form = from_dict(SetsForm, run.config["corpus"]["form"])
     config, model = run.section(SetsConfig, "data"), load_model(run)
     files = [file for path in given for file in files_of(path, config, form)]
-    return one_by_one(files, lambda path: [answer(model, form, points, name) for name, points in sets_in(path, config, form)])
+    yield from one_by_one(
+        files, lambda path: [answer(model, form, points, name) for name, points in sets_in(path, config, form)]
+    )
 
 
 def answer(model: nn.Module, form: SetsForm, points: Ids, name: str) -> Answer:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
@@ -75,7 +75,7 @@ inputs = as_given
 
 
 @torch.no_grad()
-def predict(run: Run, given: Sequence[str]) -> list[Answer]:
+def predict(run: Run, given: Sequence[str]) -> Iterator[Answer]:
     """For each text, or the text of each file, the labels of a classifier with their probabilities, the likeliest first."""
     labels = run.config.get("corpus", {}).get("labels")
     if labels is None:
@@ -90,7 +90,7 @@ def predict(run: Run, given: Sequence[str]) -> list[Answer]:
         known: dict[str, Any] = {"kind": kind, "notes": tuple(f"{given[:40]}: {note}" for note in notes if note)}
         return [replace(Answer.of_classes(given, shares, labels), **known)]
 
-    return one_by_one(given, answer)
+    yield from one_by_one(given, answer)
 
 
 def instead(run: Run) -> str:

@@ -57,4 +57,4 @@ class OfPatches(nn.Module):
         return self.pixels.new_ones(1, self.given.grid[0] * self.given.grid[1])
 
     def forward(self, there: Tensor) -> Any:
-        return self.model(**self.given.inputs | {self.given.pixels: self.pixels * there[:, None, self.patch]})
+        return self.model(**self.given.with_pixels(self.pixels * there[:, None, self.patch]))

@@ -19,6 +19,7 @@ HEADS = (
     (0.82, 0.15, 98), (0.44, 0.13, 310),
 )  # fmt: skip
 EVEN = 3  # times the mean: a map that nowhere has more stays faint
+FAINT = 0.1  # of a logit: odds change by a tenth. What changes an answer by less everywhere stays faint
 
 
 def of_head(number: int) -> Colour:
@@ -51,8 +52,8 @@ def scale_of(values: Tensor) -> tuple[float, float]:
     return mean, max(EVEN * mean, float(values.max()), mean + 1e-12)
 
 
-def reach(values: Tensor) -> float:
-    """A size that all but a few numbers stay below: one that stands out must not hide the others."""
+def reach(values: Tensor, least: float = 0.0) -> float:
+    """A size that all but a few numbers stay below, `least` or more: one that stands out must not hide the others."""
     sizes = values.flatten().abs().sort().values
     nearly, largest = float(sizes[int(0.99 * (len(sizes) - 1))]), float(sizes[-1])
-    return (nearly if largest > 2 * nearly > 0 else largest) or 1.0
+    return max(nearly if largest > 2 * nearly > 0 else largest, least) or 1.0

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 Read = Callable[[Any], Tensor]  # what a model returns -> one number a row: b
+TOGETHER = 16  # rows that are asked at once
 
 
 class Largest:
@@ -29,7 +30,8 @@ class Largest:
             raise ValueError(f"the model returns {tuple(logits.shape)}; give read=, from its output to one number a row")
         if self.chosen is None:
             self.chosen = logits.detach().argmax(-1)
-        return logits.gather(1, self.chosen[:, None])[:, 0]
+        chosen = self.chosen.repeat(len(logits) // len(self.chosen))  # rows that are asked together come row by row again
+        return logits.gather(1, chosen[:, None])[:, 0]
 
 
 def tensor_of(out: Any) -> Tensor:
@@ -51,7 +53,8 @@ def leave_one_out(
 
     The token is taken out, so that n − 1 are left; with `fill` it is replaced by that id or number instead (a mask token, a
     grey patch, 0), which keeps the places of the others. x may also say how much of each is there (`OfPatches`), 1 or 0.
-    `read` makes one number a row of what the model returns; by default it is the largest logit (of the last token).
+    `read` makes one number a row of what the model returns; by default it is the largest logit (of the last token). Several
+    rows are asked together: all of x without one token, then all of x without the next.
     """
     if x.dim() not in (2, 3):
         raise ValueError(f"x must be ids b n or vectors b n d, got {tuple(x.shape)}")
@@ -60,16 +63,20 @@ def leave_one_out(
         raise ValueError("nothing is left when the only token goes; give fill=, what to put in its place")
     answer = Largest() if read is None else read
     with torch.no_grad():
-        whole = answer(model(x))
-        lost = []
-        for i in range(n):
-            if fill is None:
-                other = torch.cat((x[:, :i], x[:, i + 1 :]), 1)
-            else:
-                other = x.clone()
-                other[:, i] = fill
-            lost.append(whole - answer(model(other)))
-    return torch.stack(lost, 1)
+        whole, lost = answer(model(x)), []
+        for some in torch.arange(n).split(max(1, TOGETHER // len(x))):
+            others = torch.cat([without(x, i, fill) for i in some.tolist()])
+            lost.append(whole - answer(model(others)).view(len(some), -1))
+    return torch.cat(lost).mT
+
+
+def without(x: Tensor, i: int, fill: float | None) -> Tensor:
+    """x without token i, or with something else in its place."""
+    if fill is None:
+        return torch.cat((x[:, :i], x[:, i + 1 :]), 1)
+    other = x.clone()
+    other[:, i] = fill
+    return other
 
 
 def gradient_times_input(model: nn.Module, x: Tensor, *, read: Read | None = None) -> Tensor:

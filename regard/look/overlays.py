@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from regard.given import Given
 from regard.look import contribution, plot
 from regard.look.closed import OfPatches
-from regard.look.colours import GROUND, SPEAKS_AGAINST, SPEAKS_FOR, Colour, of_head, reach, scale_of
+from regard.look.colours import FAINT, GROUND, SPEAKS_AGAINST, SPEAKS_FOR, Colour, of_head, reach, scale_of
 from regard.look.record import record
 from regard.look.where import Looked, looked
 
@@ -27,7 +27,7 @@ class Overlay:
 
     title: str
     map: Tensor
-    signed: bool = False  # around zero: for the answer, or against it
+    signed: bool = False  # around zero, in logits: for the answer, or against it
     colour: Colour = SPEAKS_FOR  # of what is not signed
 
 
@@ -41,7 +41,7 @@ class Line:
 
 
 def of_answer(model: nn.Module, given: Given, answer: int) -> list[Overlay]:
-    """Where the model looked, if it attends, and what its answer, the number of a class, loses with each patch."""
+    """Where the model looked, if it attends, and what its answer, the number of a class, loses with each piece."""
     with torch.no_grad(), record(model) as seen:
         model(**given.inputs)
     closed = OfPatches(model, given)
@@ -51,7 +51,8 @@ def of_answer(model: nn.Module, given: Given, answer: int) -> list[Overlay]:
 
     lost = contribution.leave_one_out(closed, closed.all_there(), read=read, fill=0.0)
     assert given.grid is not None
-    matters = Overlay("leave one patch out:\nwhat the answer's logit loses", lost[0].unflatten(0, given.grid), signed=True)
+    title = f"leave one {given.piece} out:\nwhat the answer's logit loses"
+    matters = Overlay(title, lost[0].unflatten(0, given.grid), signed=True)
     return [*of_attention(looked(model, seen, given)), matters]
 
 
@@ -121,7 +122,7 @@ def lay(figure: Any, axis: Any, shown: Any, overlay: Overlay) -> None:
     subdued = BRIGHTNESS * (SATURATION * shown + (1 - SATURATION) * shown.mean(-1, keepdims=True))
     axis.imshow(subdued, interpolation="nearest", extent=(0, width, height, 0))
     if overlay.signed:
-        most = reach(values)
+        most = reach(values, FAINT)
         low, high = -most, most
         stops = [(0, (*SPEAKS_AGAINST, 1)), (0.5, (*SPEAKS_AGAINST, 0)), (0.5, (*SPEAKS_FOR, 0)), (1, (*SPEAKS_FOR, 1))]
     else:

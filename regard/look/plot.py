@@ -10,6 +10,7 @@ import os
 from collections.abc import Mapping, Sequence
 from itertools import accumulate
 from pathlib import Path
+from textwrap import wrap
 from typing import Any
 
 from torch import Tensor
@@ -23,6 +24,7 @@ SUFFIXES = (".png", ".svg", ".pdf")
 MAP = "magma_r"  # light where nothing is attended to, so that it prints
 MOST_LABELS = 60
 WRITTEN = 25  # classes up to which counts can be read in a confusion matrix
+LEAST, LETTERS = 3.5, 12  # inches of its sides, and letters of its title to an inch
 REACH = 0.02  # share of all steps that a smoothed loss is the mean of, to either side
 
 
@@ -64,7 +66,7 @@ def confusion(counts: Tensor, labels: Sequence[str], *, title: str = "") -> Any:
     pyplot = plotter()
     n, total = len(labels), counts.sum(1, keepdim=True)
     shares = (counts / total.clamp_min(1)).numpy()
-    side = min(12.0, 2.2 + 0.42 * n)
+    side = min(12.0, max(LEAST, 2.2 + 0.42 * n))
     figure, axis = pyplot.subplots(figsize=(side, side), layout="constrained")
     axis.imshow(shares, cmap="Blues", vmin=0, vmax=1)
     names = [label if len(label) <= 16 else label[:15] + "…" for label in labels]
@@ -77,7 +79,8 @@ def confusion(counts: Tensor, labels: Sequence[str], *, title: str = "") -> Any:
             axis.text(j, i, f"{int(counts[i, j]):,}", ha="center", va="center", fontsize=7, color=colour)
     right = float(counts.diagonal().sum() / counts.sum().clamp_min(1))
     axis.set(xlabel="taken for", ylabel="is")
-    axis.set_title(f"{title}: {right:.1%} right" if title else f"{right:.1%} right", loc="left")
+    words = "\n".join(wrap(title, int(LETTERS * side)))
+    figure.suptitle(f"{words}\n{right:.1%} right".lstrip(), x=0.01, ha="left", fontsize=10)  # over the whole width
     return figure
 
 

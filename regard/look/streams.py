@@ -60,7 +60,7 @@ class Streams:
             if 0 <= before <= MOST_BEFORE:
                 first = ["class", *(f"register {i}" for i in range(1, before))][:before]
                 patches = [f"row {r + 1}, column {c + 1}" for r in range(rows) for c in range(columns)]
-                return Tokens("patches", (*first, *patches), "patches")
+                return Tokens(plural(self.given.piece), (*first, *patches), "patches")
         return Tokens(f"{size} tokens", numbers(size), "items")
 
     def window(self, labels: tuple[str, ...]) -> int:
@@ -86,6 +86,10 @@ class Streams:
                 grid = {"rows": rows, "columns": columns, "before": self.before[number]}
             found.append({"name": stream.name, "kind": stream.kind, "labels": list(stream.labels), "grid": grid})
         return found
+
+
+def plural(piece: str) -> str:
+    return "patches" if piece == "patch" else f"{piece}s"
 
 
 def numbers(size: int) -> tuple[str, ...]:

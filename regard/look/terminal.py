@@ -26,8 +26,8 @@ def laws_table(report: Report, console: Console | None = None) -> None:
     for finding in report:
         if not finding.ok or (finding.measured in ("unknown", "vacuous") and finding.reason):
             console.print(Text(finding.sentence(), style="red" if not finding.ok else "bright_black"))
-    for reason in report.reasons():
-        console.print(Text(reason, style="bright_black"))
+    for line in (*report.reasons(), *report.words()):
+        console.print(Text(line, style="bright_black"))
     for note in report.notes:
         console.print(Text(f"note: {note}", style="yellow"))
     colour = {"as declared": "green", "nothing was measured": "yellow"}.get(report.verdict, "red")

@@ -8,7 +8,7 @@ from typing import Literal
 
 from torch import Tensor, nn
 
-from regard.given import Given
+from regard.given import Cut, Given
 from regard.look import measure, windowed
 from regard.look.entry import Entry
 from regard.look.streams import MOST_BEFORE
@@ -40,8 +40,8 @@ def looked(model: nn.Module, seen: Sequence[Entry], given: Given) -> Looked | No
     """The maps, or None where no patch looks at another one, or where it is not known which patch is where."""
     if given.picture is None or given.grid is None:
         return None
-    if isinstance(model, Swin):
-        return of_windows(model, seen, given)
+    if cuts := cuts_of(model, given):
+        return of_windows(windowed.blocks(cuts, seen))
     count = given.grid[0] * given.grid[1]
     layers = [entry for entry in seen if entry.proved and (whole(entry, count) or of_class(entry, count))]
     if not layers:
@@ -55,10 +55,16 @@ def looked(model: nn.Module, seen: Sequence[Entry], given: Given) -> Looked | No
     )
 
 
-def of_windows(model: Swin, seen: Sequence[Entry], given: Given) -> Looked | None:
-    """The same for patches that look within windows, which shift, and merge from stage to stage."""
+def cuts_of(model: nn.Module, given: Given) -> tuple[Cut, ...]:
+    """How a model cuts this picture into windows, as it says itself, or as was said with the picture."""
+    if not isinstance(model, Swin):
+        return given.cuts
     height, width = given.inputs[given.pixels].shape[-2:]
-    blocks = windowed.blocks(model, seen, height, width)
+    return windowed.cuts(model, height, width)
+
+
+def of_windows(blocks: Sequence[windowed.Block]) -> Looked | None:
+    """The same for patches that look within windows, which shift, and merge from stage to stage."""
     layers = [LayerMaps(block.entry, windowed.received(block)) for block in blocks if block.entry.proved]
     if not layers:
         return None
@@ -68,10 +74,8 @@ def of_windows(model: Swin, seen: Sequence[Entry], given: Given) -> Looked | Non
 
 def windows_of(model: nn.Module, seen: Sequence[Entry], given: Given) -> dict[str, list[windowed.Window]]:
     """The windows of each layer of a model whose patches look within windows, by the name of the layer."""
-    if not isinstance(model, Swin) or given.picture is None:
-        return {}
-    height, width = given.inputs[given.pixels].shape[-2:]
-    return {block.entry.name: windowed.named(block) for block in windowed.blocks(model, seen, height, width)}
+    cuts = () if given.picture is None else cuts_of(model, given)
+    return {block.entry.name: windowed.named(block) for block in windowed.blocks(cuts, seen)}
 
 
 def whole(entry: Entry, count: int) -> bool:

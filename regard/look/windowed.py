@@ -1,4 +1,4 @@
-"""Attention within windows, put back over the picture: which window a token was in is known from the model's own cut."""
+"""Attention within windows, put back over the picture: which window a token was in is known from how the model cuts them."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from regard.given import Cut
 from regard.look.entry import Entry
 from regard.models.windows import Swin, WindowBlock, Windows, windows
 
@@ -29,9 +30,8 @@ class Block:
         return (self.cut.into < rows * columns).view(-1, self.cut.side**2)
 
 
-def blocks(model: Swin, seen: Sequence[Entry], height: int, width: int) -> list[Block]:
-    """The attentions of a picture's blocks, in the order in which they happened."""
-    heard = {entry.name: entry for entry in seen}
+def cuts(model: Swin, height: int, width: int) -> tuple[Cut, ...]:
+    """How ours cuts a picture, layer by layer."""
     grid, found = model.embed.grid(height, width), []
     for stage, parts in enumerate(model.stages):
         if stage:
@@ -39,9 +39,26 @@ def blocks(model: Swin, seen: Sequence[Entry], height: int, width: int) -> list[
         assert isinstance(parts, nn.ModuleList)
         for i, block in enumerate(parts):
             assert isinstance(block, WindowBlock)
-            cut = windows(*grid, block.window, block.shift, torch.device("cpu"))
-            found.append(Block(heard[f"stages.{stage}.{i}.attention"], grid, cut))
-    return found
+            found.append(Cut(f"stages.{stage}.{i}", grid, block.window, block.shift))
+    return tuple(found)
+
+
+def blocks(found: Sequence[Cut], seen: Sequence[Entry]) -> list[Block]:
+    """What was heard in each layer that cuts windows, in their order. Nothing at all if it is not what such a cut leads to."""
+    heard = []
+    for each in found:
+        cut = windows(*each.grid, each.window, each.shift, torch.device("cpu"))
+        inside = [entry for entry in seen if entry.name.startswith(f"{each.layer}.")]
+        n = cut.side**2
+        if len(inside) != 1 or inside[0].kind == "edges" or not fits(inside[0].shape, len(cut.into) // n, n):
+            return []
+        heard.append(Block(inside[0], each.grid, cut))
+    return heard
+
+
+def fits(shape: Sequence[int], count: int, n: int) -> bool:
+    """Are these weights of so many windows of n tokens each?   windows h n n"""
+    return shape[0] == count and shape[2] == shape[3] == n
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.foreign import library
-from regard.given import Given, Tokens
+from regard.given import Cut, Given, Tokens
 from regard.promises import is_causal
 from regard.reading.given_pictures import cells, drawn, opened
 from regard.reading.reader import FIRST_WORDS, Reader, as_text
@@ -157,6 +157,7 @@ class ForeignPicture(Reader):
         self.processor = processor
         self.config: Any = model.config
         self.classifies = bool(getattr(self.config, "id2label", None)) and hasattr(model, "classifier")
+        self.windowed = [name for name, module in model.named_modules() if type(module).__name__ == "SwinLayer"]
 
     def read(self, given: str | bytes | None = None, target: str | None = None) -> Given:
         picture = drawn() if given is None else opened(given)
@@ -170,11 +171,28 @@ class ForeignPicture(Reader):
             kind="image",
             picture=(pixels[0] * deviation + mean).clamp(0, 1),
             grid=(height // sides[0], width // sides[1]) if isinstance(sides[0], int) else cells(height, width),
+            piece="patch" if isinstance(sides[0], int) else "part",
+            cuts=self.cuts(height, width),
             answers="classes" if self.classifies else None,
             called=(lambda i: str(labels.get(i, i))) if self.classifies else None,
             name=Path(given).name if isinstance(given, str) else None,
             notes=() if given is not None else ("This picture was drawn for the purpose; --input shows one of yours.",),
         )
+
+    def cuts(self, height: int, width: int) -> tuple[Cut, ...]:
+        """How a Swin cuts this picture: every second layer of a stage is shifted by half a window, and sides are halved between
+        stages. Of others, and of pictures that are no whole number of patches, nothing is known."""
+        if not self.windowed:
+            return ()
+        config, patch = self.config, self.config.patch_size
+        if len(self.windowed) != sum(config.depths) or height % patch or width % patch:
+            return ()
+        grid, names, found = (height // patch, width // patch), iter(self.windowed), []
+        for stage, depth in enumerate(config.depths):
+            if stage:
+                grid = (-(-grid[0] // 2), -(-grid[1] // 2))
+            found += [Cut(next(names), grid, config.window_size, config.window_size // 2 * (i % 2)) for i in range(depth)]
+        return tuple(found)
 
     def processed(self, picture: Any) -> tuple[Tensor, Tensor, Tensor]:
         """What the model sees, and what undoes its scaling.   1 3 h w, 3 1 1, 3 1 1"""

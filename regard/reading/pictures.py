@@ -70,6 +70,7 @@ class OwnPicture(Reader):
             picture=(torch.from_numpy(pixels).float() / 255).expand(3, -1, -1),
             grid=self.grid,
             patch=self.patch,
+            piece="part" if self.patch is None else "patch",
             reads=self.reads,
             crowd=self.crowd,
             answers="classes",

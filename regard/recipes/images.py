@@ -32,6 +32,7 @@ OWN = frozenset({"classes", "colours", "size", "dropout"})
 DIGITS = 8  # the side of the digits that come with scikit-learn
 SMALL = 32  # up to this side, a picture is
 LARGEST_PATCH = 16  # in pixels
+MANY, FEW = 7, 4  # patches in a row: enough to tell pictures apart, and enough for small ones
 UNKNOWN = 2  # stands for a number that follows from the data
 
 
@@ -126,10 +127,10 @@ def vit(side: int) -> ViTConfig:
 
 def swin(side: int) -> SwinConfig:
     """Seven or more patches in a row, fourteen or more of a large picture, in windows that are smaller than all of them."""
-    many = 14 if side > SMALL else 7
-    patch = next(each for each in range(max(1, min(side // many, LARGEST_PATCH)), 0, -1) if side % each == 0)
-    stages = 3 if side // patch >= 28 else 2
-    window = 7 if side // patch % 14 == 0 else 4
+    patch = patch_near(side, 14 if side > SMALL else MANY)
+    across = -(-side // patch)
+    stages = 3 if across >= 28 else 2
+    window = 7 if across % 14 == 0 else 4
     heads = tuple(2 * 2**i for i in range(stages))
     return SwinConfig(classes=UNKNOWN, size=side, patch=patch, dim=48, depths=(2,) * stages, heads=heads, window=window)
 
@@ -142,9 +143,17 @@ def groupcnn(side: int) -> GroupCNNConfig:
 
 
 def patch_of(side: int) -> int:
-    divisors = [each for each in range(min(side // 4, LARGEST_PATCH), 0, -1) if side % each == 0] or [1]
-    many = [each for each in divisors if each > 1 and side // each >= 7]
-    return many[0] if many else divisors[0]
+    """Of a ViT: one that divides the side, with seven or more in a row, or if only tiny ones do, with four or more."""
+    found = [patch_near(side, many) for many in (MANY, FEW)]
+    return next((each for each in found if each > 1 and side % each == 0), found[0])
+
+
+def patch_near(side: int, many: int) -> int:
+    """The largest patch with so many in a row that divides the side. Where that is far smaller than patches could be, as for a
+    side that is a prime number, one that does not: the last ones are then filled up."""
+    largest = max(1, min(side // many, LARGEST_PATCH))
+    whole = next(each for each in range(largest, 0, -1) if side % each == 0)
+    return whole if 2 * whole > largest else largest
 
 
 MODELS: dict[str, Callable[[int], Any]] = {

@@ -8,7 +8,10 @@ from dataclasses import asdict, dataclass
 from html import escape
 from typing import Any
 
-KEPT = ("invariant", "equivariant", "holds")
+MEANT = {  # by what stands in the column of what is declared, where it may be misread
+    "broken": "declared broken: what the model is made of cannot keep this law, and it says so; to be measured so is no fault",
+    "not promised": "not promised: the model says nothing of this law, and nothing follows from what is measured",
+}
 
 
 @dataclass(frozen=True)
@@ -134,6 +137,10 @@ class Report:
                 laws.setdefault(finding.reason, []).append(finding.title)
         return [f"{', '.join(names)}: {reason}" for reason, names in laws.items()]
 
+    def words(self) -> list[str]:
+        """What is meant by words in the column of what is declared, as far as they stand there."""
+        return [meant for declared, meant in MEANT.items() if any(finding.declared == declared for finding in self.findings)]
+
     def __str__(self) -> str:
         lines = [HEADERS, *self.rows()]
         widths = [min(44, max(len(line[k]) for line in lines)) for k in range(len(HEADERS) - 1)]
@@ -144,7 +151,7 @@ class Report:
         for finding in self.findings:
             if not finding.ok or (finding.measured in ("unknown", "vacuous") and finding.reason):
                 shown.append(finding.sentence())
-        shown += self.reasons()
+        shown += [*self.reasons(), *self.words()]
         shown += [f"note: {note}" for note in self.notes]
         return "\n".join(shown)
 

@@ -245,7 +245,8 @@ CONVERT = "picture, which is not read; convert it to JPEG or PNG"
     ("photo.jpg", b"\0\0\0\x18ftypheix\0\0\0\0mif1heic", f"is a HEIC {CONVERT}"),
     ("photo.NEF", b"some bytes", f"is a RAW {CONVERT}"),
     ("drawing.svg", b"<svg xmlns='http://www.w3.org/2000/svg'/>", f"is an SVG {CONVERT}"),
-    ("x.png", b"bytes", "is no picture that can be read; PNG, JPEG, WebP, BMP, GIF, TIFF, PPM, JPEG 2000 and AVIF files are"),
+    ("x.png", b"bytes",
+     "is no picture that can be read: it is none of PNG, JPEG, WebP, BMP, GIF, TIFF, PPM, JPEG 2000 and AVIF"),
     ("photo.png", b"", "is empty"),
 ])  # fmt: skip
 def test_a_format_that_is_not_read_is_named(tmp_path, name, content, said):

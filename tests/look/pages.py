@@ -108,7 +108,7 @@ def contribution(labels: list[str] = SENTENCE) -> View:
         ("attention received", "From the last token, the mean of all heads of the last layer.", received, False),
     ]
     listed = [dict(zip(("name", "sentence", "values", "signed"), column, strict=True)) for column in columns]
-    return {"view": "contribution", "stream": 0, "answer": "tired", "columns": listed}
+    return {"view": "contribution", "stream": 0, "thing": "token", "answer": "tired", "columns": listed}
 
 
 def picture(side: int = 224) -> str:
@@ -139,7 +139,7 @@ def image(heads: int = 6, side: int = 14) -> View:
         layers.append({"layer": layer, "name": f"blocks.{layer}", "heads": list(range(heads)), "maps": pack.floats(maps)})
     matters = [{"name": "leave one out", "sentence": "what is lost", "values": pack.rounded((x - y).flatten())}]
     return {"view": "image", "picture": picture(), "grid": {"rows": side, "columns": side}, "query": "the class token",
-            "layers": layers, "rollout": pack.floats(maps.mean(0)), "matters": matters}  # fmt: skip
+            "piece": "patch", "layers": layers, "rollout": pack.floats(maps.mean(0)), "matters": matters}  # fmt: skip
 
 
 def positions(n: int = 64, d: int = 48) -> View:

@@ -8,7 +8,7 @@ from torch import nn
 
 from regard.attention.positions import Learned, Nothing, Rotary, Sinusoidal
 from regard.look import measure
-from regard.look.contribution import gradient_times_input, leave_one_out
+from regard.look.contribution import TOGETHER, gradient_times_input, leave_one_out
 from regard.look.filters import filters
 from regard.look.probe import head_scores, repeated_tokens
 from regard.look.record import record
@@ -233,3 +233,24 @@ def test_measures_take_entries_and_refuse_edges():
         layer(torch.randn(5, 4), torch.randint(5, (2, 9)))
     with pytest.raises(ValueError, match=r"attends along edges \(h e\); this measure is for weights b h n m"):
         measure.entropy(seen[0])
+
+
+@pytest.mark.parametrize("fill", [None, 0.0])
+@pytest.mark.parametrize("rows", [1, 3, 20])
+def test_rows_that_are_asked_together_are_as_if_alone(fill, rows):
+    """Each with a largest logit of its own; more of them than are asked at once."""
+    torch.manual_seed(0)
+    body, x, asked = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 5)), torch.randn(rows, 7, 4), []
+
+    def model(x):
+        asked.append(len(x))
+        return body(x).mean(1)
+
+    found = leave_one_out(model, x, fill=fill)
+    assert max(asked) <= max(TOGETHER, rows) and len(asked) == {1: 2, 3: 3, 20: 8}[rows]
+    for b in range(rows):
+        best = body(x[b]).mean(0).argmax()
+        for i in range(7):
+            kept = torch.cat((x[b, :i], x[b, i + 1 :])) if fill is None else x[b].index_fill(0, torch.tensor(i), fill)
+            true = (body(x[b]).mean(0) - body(kept).mean(0))[best]
+            assert found[b, i].item() == pytest.approx(true.item(), abs=1e-6)

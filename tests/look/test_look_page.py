@@ -47,17 +47,18 @@ def test_tabs_follow_the_arrow_keys(browser, example):
 
 
 def test_a_link_opens_the_same_view(browser, example):
-    with opened(browser, example, "attention&layer=2&head=5") as shown:
+    with opened(browser, example, "attention&layer=3&head=6") as shown:
         assert shown.get_by_role("heading", name="Layer 3, head 6").is_visible()
         shown.get_by_role("button", name="layer 2, head 4").click()
         assert shown.get_by_role("heading", name="Layer 2, head 4").is_visible()
         kept = shown.url
+        assert kept.endswith("#view=attention&layer=2&head=4")  # as the page counts
         shown.goto("about:blank")
         shown.goto(kept)
         assert shown.get_by_role("heading", name="Layer 2, head 4").is_visible()
         shown.evaluate("location.hash = 'view=laws'")
         shown.get_by_role("heading", name="What the model promises").wait_for()
-    with opened(browser, example, "<b>&layer=99&head=-1") as shown:       # what makes no sense is as if it were not there
+    with opened(browser, example, "<b>&layer=99&head=0") as shown:       # what makes no sense is as if it were not there
         assert shown.get_by_role("heading", name="Layer 1, head 1").is_visible()
 
 
@@ -168,7 +169,7 @@ def weights_of(layer=0, heads=8, n=17):
 
 def test_the_matrix_says_the_weights(browser, example):
     weights = weights_of(2)[3].half().float()
-    with opened(browser, example, "attention&layer=2&head=3") as shown:
+    with opened(browser, example, "attention&layer=3&head=4") as shown:
         ready(shown)
         for i, j in [(0, 0), (5, 2), (16, 16), (9, 4), (12, 0)]:
             said = point(shown, 17, 17, i, j)
@@ -214,7 +215,7 @@ def test_a_weight_that_is_not_listed_is_below_those_that_are(browser, tmp_path):
 
 def test_lines_and_matrix_point_together(browser, example):
     weights = weights_of(0)[2].half().float()
-    with opened(browser, example, "attention&layer=0&head=2") as shown:
+    with opened(browser, example, "attention&layer=1&head=3") as shown:
         ready(shown)
         box = shown.locator(".links").bounding_box()
         shown.mouse.move(box["x"] + 30, box["y"] + 4 + 20 * 8.5)

@@ -82,6 +82,19 @@ def test_maps_lie_over_the_picture():
     assert [len(axis.images) for axis in figure.axes] == [1, 2, 2] and figure.axes[2].get_title() == "two"
 
 
+@pytest.mark.parametrize("title", ["run, test split", "a run with a name far longer than its figure is wide, test split"])
+@pytest.mark.parametrize("classes", [2, 3, 30])
+def test_the_title_of_a_confusion_matrix_is_not_cut_off(title, classes):
+    counts = torch.eye(classes, dtype=torch.long)
+    figure = plot.confusion(counts, [f"class {i}" for i in range(classes)], title=title)
+    figure.canvas.draw()
+    words, inside = figure._suptitle.get_window_extent(), figure.bbox
+    assert inside.x0 <= words.x0 and words.x1 <= inside.x1 and words.y1 <= inside.y1
+    said = figure._suptitle.get_text()
+    assert " ".join(said.split()) == f"{title} 100.0% right"
+    assert words.y0 >= max(axis.get_window_extent().y1 for axis in figure.axes)  # over the matrix, and not in it
+
+
 def test_positions_are_drawn():
     axes = plot.positions(Rotary(8), 20).axes
     assert axes[2].lines[0].get_ydata()[0] == pytest.approx(1) and len(axes[2].lines[0].get_ydata()) == 20

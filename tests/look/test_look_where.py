@@ -1,5 +1,7 @@
 """Where models of pictures look: against brute force, against the models themselves, for all six kinds."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -8,6 +10,7 @@ from torch import nn
 from regard import names
 from regard.given import Crowd, Given
 from regard.look import overlays, pack, windowed
+from regard.look.colours import FAINT, reach
 from regard.look.embedded import embedded
 from regard.look.features import convolved, grid_of
 from regard.look.filters import filters
@@ -19,6 +22,8 @@ from regard.look.where import looked
 from regard.models.groupcnn import GroupCNN, GroupCNNConfig
 from regard.models.images import ViT, ViTConfig
 from regard.models.windows import Swin, SwinConfig
+from regard.reading.foreign import ForeignPicture
+from tests.models.theirs_images import shaken, swin_weights
 
 KINDS = ("vit", "swin", "lenet", "resnet", "densenet", "groupcnn")
 
@@ -109,6 +114,42 @@ def test_a_window_that_is_not_shifted_back_is_noticed(monkeypatch):
     assert not torch.allclose(looked(model, seen, given_for(model, x)).layers[1].maps, right, rtol=0.1)
 
 
+@pytest.mark.parametrize("size, window", [(32, 4), (40, 4), (36, 3), (32, 7)])  # fitting; filled up; odd sides; one window
+def test_windows_of_hugging_face_lie_where_ours_do(size, window):
+    import transformers
+
+    shape = {"image_size": size, "patch_size": 2, "num_channels": 1, "embed_dim": 8, "window_size": window, "mlp_ratio": 2}
+    config = transformers.SwinConfig(depths=[2, 2], num_heads=[2, 4], num_labels=3, drop_path_rate=0.0, **shape)
+    theirs = shaken(transformers.SwinForImageClassification(config))
+    sizes = {"colours": 1, "size": size, "patch": 2, "dim": 8, "depths": (2, 2), "heads": (2, 4), "window": window, "ratio": 2}
+    ours = Swin(SwinConfig(classes=3, **sizes))
+    ours.load_state_dict(swin_weights(theirs))
+    reader = ForeignPicture(theirs, None)
+    found = []
+    for model, given in ((theirs, reader.read()), (ours.eval(), None)):
+        given = given or given_for(model, reader.read().inputs["pixel_values"])
+        for _ in range(2):  # (Hugging Face's changes its windows while it runs)
+            with torch.no_grad(), record(model) as seen:
+                model(**given.inputs)
+        found.append(looked(model, seen, given))
+    for theirs_here, ours_here in zip(found[0].layers, found[1].layers, strict=True):
+        torch.testing.assert_close(theirs_here.maps, ours_here.maps)
+    torch.testing.assert_close(found[0].rollout, found[1].rollout)
+    assert found[0].query == found[1].query and found[0].rollout.shape == (size // 2, size // 2)
+
+
+def test_a_cut_that_does_not_fit_what_was_heard_gives_no_map():
+    model, x = swin()
+    with torch.no_grad(), record(model) as seen:
+        model(x)
+    cuts = windowed.cuts(model, *x.shape[-2:])
+    assert len(windowed.blocks(cuts, seen)) == len(cuts) == 3
+    for wrong in (replace(cuts[0], window=5), replace(cuts[0], layer="stages.7"), replace(cuts[0], grid=(20, 20))):
+        assert windowed.blocks((wrong, *cuts[1:]), seen) == []
+        given = replace(given_for(model, x), cuts=(wrong, *cuts[1:]))
+        assert looked(nn.Identity(), seen, given) is None
+
+
 # ---- whole attention
 
 
@@ -193,6 +234,26 @@ def test_every_kind_has_maps_features_filters_and_a_picture_of_its_answer(kind):
         assert layer["maps"]["shape"][0] == len(layer["channels"]) * layer["poses"] and 0 < layer["explained"] <= 1.001
     above = [overlay.title for overlay in overlays.of_answer(model, given, 2)]
     assert above[-1].startswith("leave one patch out") and len(above) == {"vit": 3, "swin": 2}.get(kind, 1)
+
+
+def test_what_is_no_patch_is_called_a_part():
+    model, x = tiny("resnet")
+    given = given_for(model, x, piece="part")
+    shown = views(model, given)
+    assert shown["contribution"]["thing"] == "part" == shown["image"]["piece"]
+    assert "when this part is made grey" in shown["contribution"]["columns"][1]["sentence"]
+    assert overlays.of_answer(model, given, 2)[0].title.startswith("leave one part out")
+
+
+def test_what_hardly_matters_is_faint():
+    values = torch.tensor([1e-4, -2e-4, 5e-5])
+    assert reach(values) == pytest.approx(2e-4) and reach(values, FAINT) == FAINT
+    assert reach(100 * values, FAINT) == FAINT and reach(1e4 * values, FAINT) == pytest.approx(2.0)
+    model, x = tiny("resnet")
+    columns = views(model, given_for(model, x))["contribution"]["columns"]
+    assert [column["faint"] for column in columns] == [FAINT, FAINT]
+    figure = overlays.drawn([overlays.Line("", torch.rand(3, 4, 4), [overlays.Overlay("", values[None], signed=True)])])
+    assert [image.get_clim() for axis in figure.axes for image in axis.images][-1] == (-FAINT, FAINT)
 
 
 def test_a_contribution_is_that_of_the_class_that_was_asked_for():

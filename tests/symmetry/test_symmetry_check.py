@@ -328,6 +328,20 @@ def test_a_copy_of_a_copy_in_float64_runs_its_own_layers():
     assert (found.measured, found.dtype, found.layer, found.exact) == ("broken", "float64", "middle", True)
 
 
+def test_what_is_declared_is_explained_where_it_stands():
+    broken, idle = Finding("shift", "broken", "broken", error=1.0), Finding("causality", "not promised", "broken", error=1.0)
+    kept = Finding("permutation", "invariant", "holds", error=0.0)
+    meant = {name: Report(found, 0).words() for name, found in
+             {"none": (kept,), "one": (broken, kept), "both": (kept, idle, broken)}.items()}
+    assert meant["none"] == [] and len(meant["one"]) == 1 and len(meant["both"]) == 2
+    assert meant["one"][0].startswith("declared broken: what the model is made of cannot keep this law")
+    for report in (Report((kept, broken, idle), 0), Report((kept,), 0)):
+        stream = io.StringIO()
+        laws_table(report, Console(file=stream, force_terminal=True, width=300, color_system=None))
+        for text in (str(report), stream.getvalue()):
+            assert text.count("declared broken: ") == text.count("not promised: ") == (len(report) == 3)
+
+
 def test_the_name_of_a_layer_is_never_cut_off():
     layer = "encoder.layers.0.a_module_with_a_very_long_name_of_its_own.norm1"
     report = Report((Finding("shift", "broken", "broken", error=1.0, tolerance=0.1, layer=layer, exact=True),), 0)

@@ -13,6 +13,7 @@ from regard.given import Given
 from regard.look import contribution as ways
 from regard.look import measure
 from regard.look.closed import OfPatches, OfTokens
+from regard.look.colours import FAINT
 from regard.look.entry import Entry
 from regard.look.pack import rounded
 from regard.look.streams import Streams
@@ -37,7 +38,7 @@ def contribution(model: nn.Module, out: Any, given: Given, seen: Sequence[Entry]
         stream = 0
     elif given.grid is not None and given.kind == "image":
         patched = OfPatches(model, given)
-        closed, x, thing, gone, fill = patched, patched.all_there(), "patch", "made grey", 0.0
+        closed, x, thing, gone, fill = patched, patched.all_there(), given.piece, "made grey", 0.0
         stream = streams.find(given.grid[0] * given.grid[1])
     else:
         return None
@@ -45,8 +46,8 @@ def contribution(model: nn.Module, out: Any, given: Given, seen: Sequence[Entry]
     if logits.dim() == 2:
         asked.chosen = logits.argmax(-1)  # of several looks together, perhaps not what each of them says
     columns = [
-        column("gradient × input", STEEP.format(thing, thing), lambda: ways.gradient_times_input(closed, x, read=asked)),
-        column("leave one out", LEFT_OUT.format(thing, gone), lambda: left_out(closed, x, fill, asked)),
+        column("gradient × input", STEEP.format(thing, thing), lambda: ways.gradient_times_input(closed, x, read=asked), FAINT),
+        column("leave one out", LEFT_OUT.format(thing, gone), lambda: left_out(closed, x, fill, asked), FAINT),
         column("attention received", "the mean weight it gets from all queries, in all layers and heads", lambda: got(seen, x)),
     ]
     shown = [each for each in columns if each is not None]
@@ -54,7 +55,8 @@ def contribution(model: nn.Module, out: Any, given: Given, seen: Sequence[Entry]
         return None
     untold = f"Leaving out one {thing} after the other would take too long here, or cannot be done."
     note = untold if columns[1] is None else None
-    return {"view": "contribution", "stream": stream, "answer": answer(logits, given), "columns": shown, "note": note}
+    told = {"stream": stream, "thing": thing, "answer": answer(logits, given), "columns": shown, "note": note}
+    return {"view": "contribution", **told}
 
 
 def answer(logits: Tensor, given: Given) -> str:
@@ -67,15 +69,16 @@ def answer(logits: Tensor, given: Given) -> str:
     return f"{called}, the likeliest answer {after} (probability {share:.3g})"
 
 
-def column(name: str, sentence: str, values: Callable[[], Tensor | None]) -> dict[str, Any] | None:
-    """One way of asking, or None where it does not apply to this model."""
+def column(name: str, sentence: str, values: Callable[[], Tensor | None], faint: float = 0.0) -> dict[str, Any] | None:
+    """One way of asking, or None where it does not apply to this model.   faint: numbers that stay below it look so"""
     try:
         found = values()
     except (ValueError, RuntimeError, TypeError, IndexError):
         return None
     if found is None or not found.isfinite().all():
         return None
-    return {"name": name, "sentence": sentence, "values": rounded(found[0].detach().float()), "signed": bool((found < 0).any())}
+    shown = {"values": rounded(found[0].detach().float()), "signed": bool((found < 0).any()), "faint": faint}
+    return {"name": name, "sentence": sentence, **shown}
 
 
 def left_out(model: nn.Module, x: Tensor, fill: float | None, read: ways.Read | None = None) -> Tensor | None:

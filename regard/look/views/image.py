@@ -25,6 +25,7 @@ def image(given: Given, found: Looked | None, matters: Mapping[str, Any] | None 
         "view": "image",
         "picture": as_png(given.picture),
         "grid": {"rows": rows, "columns": columns},
+        "piece": given.piece,
         "query": None if found is None else found.query,
         "layers": [
             {"layer": each.entry.layer, "name": each.entry.name, "heads": list(each.entry.heads), "maps": floats(each.maps)}
@@ -38,4 +39,4 @@ def image(given: Given, found: Looked | None, matters: Mapping[str, Any] | None 
 def over_patches(matters: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Contributions of patches, what was really tried first. What each receives is shown by the heads themselves."""
     shown = [column for column in reversed(matters["columns"]) if column["name"] != "attention received"]
-    return [{name: column[name] for name in ("name", "sentence", "values")} for column in shown]
+    return [{name: column[name] for name in ("name", "sentence", "values", "faint")} for column in shown]

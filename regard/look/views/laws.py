@@ -50,6 +50,7 @@ def laws(model: nn.Module, given: Given, report: Mapping[str, Any] | None) -> di
         "ok": report.get("ok"),
         "verdict": verdict(found) if rows else None,
         "error": report.get("error"),
+        "words": found.words(),
         "rows": [row | {"place": each.place} for row, each in zip(rows, found, strict=True)],
         "actions": actions,
     }

@@ -97,12 +97,12 @@ function legible(rgb) {
 // Weights and probabilities are drawn as their roots, or small ones would be invisible.
 const ROOTS = [0, 0.01, 0.1, 0.25, 0.5, 1].map((p) => [Math.sqrt(p), String(p).replace(/^0\./, ".")]);
 
-// A size that all but a few numbers stay below: one that stands out must not hide the others.
-function reach(values) {
+// A size that all but a few numbers stay below, `least` or more: one that stands out must not hide the others.
+function reach(values, least = 0) {
   const sizes = Float32Array.from(values, Math.abs).sort();
   const nearly = sizes[Math.floor(0.99 * (sizes.length - 1))];
   const largest = sizes[sizes.length - 1];
-  return (largest > 2 * nearly && nearly > 0 ? nearly : largest) || 1;
+  return Math.max(largest > 2 * nearly && nearly > 0 ? nearly : largest, least) || 1;
 }
 
 function changeBar(most, title) {

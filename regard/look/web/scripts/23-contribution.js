@@ -12,7 +12,7 @@ view("contribution", "Contribution", (part, place, here) => {
 
   function say(k) {
     if (k === null) {
-      refill(readout, make("span", { class: "quiet" }, `Point at a ${stream.kind === "patches" ? "patch" : "token"} to read its numbers.`));
+      refill(readout, make("span", { class: "quiet" }, `Point at a ${part.thing} to read its numbers.`));
       return;
     }
     refill(readout, streamToken(stream, labels[k], k), " ", part.columns.map((column) => make("span", { class: "item" },
@@ -38,11 +38,12 @@ function valueWords(column, k) {
   return column.signed ? signed(column.values[k]) : three(column.values[k]);
 }
 
-// The value whose colour is full. What is spread evenly is to look so: it is at least three times the mean.
-function fullOf({ values, signed: hasSign }) {
+// The value whose colour is full. What is spread evenly is to look so: it is at least three times the mean. And what
+// hardly changes an answer is to look so, too: it is at least `faint`.
+function fullOf({ values, signed: hasSign, faint = 0 }) {
   const known = values.map((value) => value ?? 0);
   const mean = known.reduce((sum, value) => sum + value, 0) / Math.max(1, known.length);
-  return hasSign ? reach(known) : Math.max(3 * mean, reach(known));
+  return hasSign ? reach(known, faint) : Math.max(3 * mean, reach(known, faint));
 }
 
 // As colours: from −1 to 1, or from 0 to 1.

@@ -108,7 +108,7 @@ class PictureFigure {
     const { layer, part } = this;
     const [maps, rollout] = await Promise.all([layer?.maps, part.rollout].map((each) => (each ? unpackedFloats(each) : null)));
     if (this.here.closed || layer !== this.layer) return;
-    this.matters = (part.matters ?? []).map((each) => ({ ...each, strengths: signs(each.values) }));
+    this.matters = (part.matters ?? []).map((each) => ({ ...each, strengths: signs(each.values, each.faint) }));
     Object.assign(this, { maps, rollout, rolled: rollout ? strengths([...rollout.numbers]) : null, strengths: [] });
     if (layer) {
       const [count, rows, columns] = layer.maps.shape;
@@ -158,7 +158,7 @@ class PictureFigure {
     const [rows, columns] = this.grid;
     paintPatches(this.canvas, rows, columns, (patch) => this.painted(patch));
     this.canvas.style.opacity = imageShown.strength;
-    this.picture.setAttribute("aria-label", `${rows} by ${columns} patches`);
+    this.picture.setAttribute("aria-label", `${rows} by ${columns} ${this.part.piece === "patch" ? "patches" : "parts"}`);
     for (const [k, thumb] of [...this.thumbs.children].entries()) thumb.setAttribute("aria-pressed", String(this.lit(k)));
     this.thumbs.hidden = this.layerPicker.hidden = !this.areHeads;
     this.layerName.textContent = this.layer?.name ?? "";
@@ -179,7 +179,7 @@ class PictureFigure {
     const above = (colour, { mean, top }, title) => colourBar(over(colour), [[0, three(mean)], [1, three(top)]], title);
     const bar = () => {
       if (this.mattering) {
-        const most = reach(this.mattering.values);
+        const most = reach(this.mattering.values, this.mattering.faint);
         const colour = (t) => mixed(GROUND, t < 0.5 ? SPEAKS_AGAINST : SPEAKS_FOR, Math.abs(2 * t - 1));
         return colourBar(colour, [[0, three(-most)], [0.5, "0"], [1, signed(most)]], "logit");
       }
@@ -202,7 +202,7 @@ class PictureFigure {
   say() {
     this.box.hidden = this.at === null;
     if (this.at === null || !this.loaded) {
-      refill(this.readout, make("span", { class: "quiet" }, "Point at a patch to read its numbers."));
+      refill(this.readout, make("span", { class: "quiet" }, `Point at a ${this.part.piece} to read its numbers.`));
       return;
     }
     const [i, j] = this.at;
@@ -239,8 +239,8 @@ function capital(words) {
 }
 
 // Contributions from −1 to 1, around zero.
-function signs(values) {
-  const full = reach(values);
+function signs(values, faint) {
+  const full = reach(values, faint);
   return values.map((value) => Math.max(-1, Math.min(1, value / full)));
 }
 

@@ -5,6 +5,7 @@ view("laws", "Laws", (part, place, here) => {
   refill(place, verdict || part.rows?.length ? make("h2", {}, "What the model promises, and what it does") : null,
     verdict ? make("p", { class: `verdict ${verdict[0]}` }, verdict[1]) : null,
     part.rows?.length ? lawTable(part.rows) : null,
+    (part.words ?? []).map((line) => make("p", { class: "sentence" }, capital(`${line}.`))),
     part.actions?.length ? actionFigure(part.actions, here) : null);
 });
 
