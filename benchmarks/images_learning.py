@@ -103,7 +103,8 @@ def budget(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def command(args: argparse.Namespace) -> str:
-    return f"`python benchmarks/images_learning.py {args.what}{'' if args.steps is None else f' --steps {args.steps}'}`"
+    steps_ = "" if args.steps is None else f" --steps {args.steps}"
+    return f"`python benchmarks/images_learning.py {args.what}{steps_}{f' --seeds {args.seeds}' if args.seeds > 1 else ''}`"
 
 
 # ── who is hungry ────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -122,12 +123,11 @@ def hunger(args: argparse.Namespace) -> None:
             for kind, found in seen.items():
                 found.append([learned(Path(folder) / "some.npz", kind, seed, {"train.steps": args.steps})[1]
                               for seed in range(args.seeds)])
-    lines = {name: [statistics.mean(each) for each in found] for name, found in seen.items()}
-    draw(COUNTS, {"LeNet": lines["lenet"], "ViT": lines["vit"]}, "pictures to learn from", HERE / "images_hunger.png", log=True)
+    draw(COUNTS, {"LeNet": seen["lenet"], "ViT": seen["vit"]}, "pictures to learn from", HERE / "images_hunger.png", log=True)
     rows_ = [[f"{count:,}", spread(seen["lenet"][i]), spread(seen["vit"][i])] for i, count in enumerate(COUNTS)]
     text = (
         f"{command(args)}: accuracy on the 10,000 pictures of MNIST's test split against the number of pictures to learn from, "
-        f"{args.steps:,} steps whatever that is, a tenth of the pictures held out, seeds: {args.seeds}. Convolution knows from "
+        f"{args.steps:,} steps whatever that is, a tenth of the pictures held out, {args.seeds} seeds. Convolution knows from "
         "the start that a stroke is the same stroke elsewhere; a ViT has to learn it. Picture: `images_hunger.png`.\n\n"
         + table(["pictures", "LeNet", "ViT"], rows_)
     )
@@ -150,7 +150,7 @@ def shuffled(args: argparse.Namespace) -> None:
         model: Any = regard.load(str(run.path)).eval()
         seen[name] = [accuracy(model, in_other_order(x, model.config.patch, share), answer) for share in SHARES]
     names = {"rotary": "rotary positions", "learned": "learned positions", "none": "no positions"}
-    draw([100 * share for share in SHARES], {names[each]: found for each, found in seen.items()},
+    draw([100 * share for share in SHARES], {names[each]: [[one] for one in found] for each, found in seen.items()},
          "patches out of place, %", HERE / "images_shuffled.png")
     rows = [[f"{100 * share:.0f} %", *(f"{seen[name][i]:.2f} %" for name in seen)] for i, share in enumerate(SHARES)]
     text = (
@@ -181,7 +181,8 @@ def accuracy(model: nn.Module, x: Tensor, answer: Tensor) -> float:
     return 100 * right / len(answer)
 
 
-def draw(x: Any, lines: dict[str, list[float]], label: str, path: Path, log: bool = False) -> None:
+def draw(x: Any, lines: dict[str, list[list[float]]], label: str, path: Path, log: bool = False) -> None:
+    """A line for each name through the means of its seeds, with bars from the worst to the best of them."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -189,7 +190,9 @@ def draw(x: Any, lines: dict[str, list[float]], label: str, path: Path, log: boo
 
     figure, axis = plt.subplots(figsize=(6, 4))
     for (name, found), colour in zip(lines.items(), COLOURS, strict=False):
-        axis.plot(x, found, "o-", color=colour, label=name)
+        means = [statistics.mean(each) for each in found]
+        reach = [[mean - min(each), max(each) - mean] for mean, each in zip(means, found, strict=True)]
+        axis.errorbar(x, means, yerr=np.array(reach).T, fmt="o-", color=colour, label=name, capsize=3)
     axis.set(xlabel=label, ylabel="accuracy, %", xscale="log" if log else "linear")
     axis.grid(alpha=0.2)
     axis.legend(frameon=False)

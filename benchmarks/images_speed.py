@@ -226,7 +226,7 @@ def measured(
     rounds = []
     for _ in range(args.rounds):
         with contest(makers) as contestants:
-            rounds.append(take_turns_apart(contestants, seconds=args.seconds, least=3, shared=args.shared))
+            rounds.append(take_turns_apart(contestants, seconds=args.seconds, least=2, shared=args.shared))
             parts = {one: contestants[one].ask(shares) for one in asked} if len(rounds) == args.rounds else {}
     return rounds, parts, 2 * PEAK**3 / statistics.median(seen.pop("peak") for seen in rounds)
 

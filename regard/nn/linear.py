@@ -50,16 +50,22 @@ class Laid:
     """A weight laid out as a large product wants it: when it is first asked for, and anew after a change."""
 
     def __init__(self) -> None:
-        self.of_which: tuple[Any, ...] = ()
+        self.given: Tensor | None = None  # is kept, so that no other weight can come to lie where it lay
+        self.version = 0
         self.weight: Tensor | None = None
 
     def of(self, weight: Tensor, rows: int) -> Tensor:
         if weight.is_inference():  # whose changes PyTorch does not count
             return weight
-        now = (weight.data_ptr(), weight.dtype, weight._version)
-        if self.weight is None or self.of_which != now:
-            self.of_which, self.weight = now, torch.ops.mkldnn._reorder_linear_weight(weight.detach(), rows)
+        if self.weight is None or not self.is_of(weight):
+            self.given, self.version = weight.detach(), weight._version
+            self.weight = torch.ops.mkldnn._reorder_linear_weight(self.given, rows)
         return self.weight
+
+    def is_of(self, weight: Tensor) -> bool:
+        """Is it the weight that was laid out, and as it was?"""
+        same = self.given is not None and self.given.data_ptr() == weight.data_ptr() and self.given.dtype is weight.dtype
+        return same and self.version == weight._version
 
     def __deepcopy__(self, memo: dict[int, Any]) -> None:
         """A copy of the layer is not inside `fixed`."""

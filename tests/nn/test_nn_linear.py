@@ -125,8 +125,10 @@ def test_a_weight_that_changes_inside_is_laid_out_anew():
         assert not torch.equal(one(x), before)
         one.load_state_dict({"weight": torch.zeros(40, 24), "bias": torch.ones(40)})
         assert torch.equal(one(x), torch.ones(5, 40))
-        one.weight = torch.nn.Parameter(torch.ones(40, 24))
-        torch.testing.assert_close(one(x), F.linear(x, one.weight, one.bias))
+        for value in range(5):  # none of which may be taken for one before that lay in the same place
+            del one.weight
+            one.weight = torch.nn.Parameter(torch.full((40, 24), float(value)))
+            torch.testing.assert_close(one(x), F.linear(x, one.weight, one.bias))
 
 
 @pytest.mark.usefixtures("any_size")
