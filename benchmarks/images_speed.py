@@ -10,7 +10,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import ExitStack, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -138,6 +138,7 @@ HEAT = 2.0  # seconds, for each way to bfloat16, by which the faster one is chos
 WAYS = ("as it comes", "heap kept")
 FIXED = "heap kept, weights fixed"  # ours, where no gradient is wanted: as `regard predict` answers
 COMPILED = "heap kept, compiled"
+STAY = ExitStack()  # until the process ends
 
 
 def speed(args: argparse.Namespace) -> None:
@@ -246,7 +247,7 @@ def work_of(one: Asked) -> Work:
     if one.way == COMPILED:
         entry.model.compile()
     if one.way == FIXED:
-        fixed(entry.model).__enter__()  # until the process ends
+        STAY.enter_context(fixed(entry.model))
     return WORK[one.what](entry, x, y)
 
 
