@@ -22,6 +22,7 @@ class Command(NamedTuple):
 
 
 COMMANDS: dict[str, Command] = {}
+LISTED = 10  # files that are named one by one
 
 
 def command(usage: str, sentence: str, *examples: str) -> Callable[[Run], Run]:
@@ -180,7 +181,8 @@ def predict(words: list[str]) -> int:
             drawn[answer.picture] = None
         answered, errors = answered + (answer.error is None), errors + (answer.error is not None)
     if drawn and not as_json:
-        print("\n".join(["where it looked:", *(f"  {file}" for file in drawn)]))
+        files = [*drawn] if len(drawn) <= LISTED else [f"{len(drawn):,} files in {given['--out']}"]
+        print("\n".join(["where it looked:", *(f"  {file}" for file in files)]))
     return 0 if not errors else 1 if answered else 2
 
 

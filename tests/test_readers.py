@@ -124,7 +124,7 @@ def test_its_own_preprocessing_is_used(vit, tmp_path):
 
 
 @pytest.mark.parametrize("content, words", [(b"no picture", "is no picture that can be read: it is none of PNG, .*"),
-                                            (b"\x89PNG\r\n\x1a\n", "is no picture that can be read")])
+                                            (b"\x89PNG\r\n\x1a\n", "is damaged: it begins as a PNG, and what follows")])
 def test_what_is_no_picture(tmp_path, content, words):
     (tmp_path / "x.png").write_bytes(content)
     with pytest.raises(ValueError, match=words):

@@ -31,6 +31,7 @@ FORMATS = {"PNG": "PNG", "JPEG": "JPEG", "MPO": "JPEG", "WEBP": "WebP", "BMP": "
 RAW = (".cr2", ".cr3", ".crw", ".nef", ".nrw", ".arw", ".dng", ".orf", ".rw2", ".raf", ".pef", ".srw")  # what cameras make
 OTHERS = {**dict.fromkeys(RAW, "a RAW"), ".svg": "an SVG", ".pdf": "a PDF", ".psd": "a Photoshop", ".eps": "an EPS"}
 HEIC = (b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"mif1", b"msf1")  # what such a file calls itself
+BEGIN = {"a JPEG": b"\xff\xd8\xff", "a PNG": b"\x89PNG", "a GIF": b"GIF8"}  # what begins as no other file does
 LARGE = threading.Lock()
 
 
@@ -128,6 +129,9 @@ def what_it_is(path: str | os.PathLike[str] | bytes) -> str:
     kind = "a HEIC" if start[4:8] == b"ftyp" and start[8:] in HEIC else OTHERS.get(suffix)
     if kind is not None:
         return f"is {kind} picture, which is not read; convert it to JPEG or PNG"
+    begun = next((name for name, first in BEGIN.items() if start.startswith(first)), None)
+    if begun is not None:
+        return f"is damaged: it begins as {begun}, and what follows cannot be read"
     return f"is no picture that can be read: it is none of {readable_formats()}"
 
 

@@ -17,7 +17,9 @@ def described(job: Job) -> str:
     about = job.about
     where = next((str(about[name]) for name in ("path", "name", "task") if about.get(name) is not None), "data")
     figures = [figure(name, about[name]) for name in COUNTED if counts(about.get(name)) and name not in SPLITS]
-    side = [f"{about['size']} × {about['size']} pixels"] if "pictures" in about and "size" in about else []
+    patch = getattr(getattr(job.model, "config", None), "patch", None)
+    cut = "" if patch is None else f" in patches of {patch}"
+    side = [f"{about['size']} × {about['size']} pixels{cut}"] if "pictures" in about and "size" in about else []
     splits = [f"{about[name]:,} {name}" for name in SPLITS if counts(about.get(name))]
     labels = about.get("labels")
     known = [f"{len(labels):,} classes"] if isinstance(labels, list) else []

@@ -69,9 +69,10 @@ def filled_up(config: Any) -> tuple[str, ...]:
     patch = getattr(config, "patch", None)
     if patch is None or config.size % patch == 0:
         return ()
-    fit = ", ".join(str(each) for each in range(1, config.size + 1) if config.size % each == 0)
+    less, more = (config.size // patch * patch, -(-config.size // patch) * patch)
+    sizes = f"{less} or {more}" if less else str(more)
     return (f"patches of {patch} pixels do not divide pictures of {config.size}: the last ones are filled up with "
-            f"{-config.size % patch} pixels of zeros. --model.patch may be {fit} instead",)
+            f"{-config.size % patch} pixels of zeros. With --data.size {sizes} --model.patch {patch} they fit",)
 
 
 # ── answers ──────────────────────────────────────────────────────────────────────────────────────────────────────────

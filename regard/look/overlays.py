@@ -51,7 +51,7 @@ def of_answer(model: nn.Module, given: Given, answer: int) -> list[Overlay]:
 
     lost = contribution.leave_one_out(closed, closed.all_there(), read=read, fill=0.0)
     assert given.grid is not None
-    title = f"leave one {given.piece} out:\nwhat the answer's logit loses"
+    title = f"leave one {given.piece} out: what the answer's\nlogit loses (orange: it speaks for it)"
     matters = Overlay(title, lost[0].unflatten(0, given.grid), signed=True)
     return [*of_attention(looked(model, seen, given)), matters]
 

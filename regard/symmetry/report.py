@@ -178,7 +178,7 @@ class Report:
         return f"<div><b>{name}{self.verdict}</b><table style='border-collapse:collapse'><tr>{head}</tr>{body}</table></div>"
 
 
-HEADERS = ["law", "declared", "measured", "error", "tolerance", "worst case", "layer at fault"]
+HEADERS = ["law", "declared", "measured", "error", "tolerance", "worst case", "breaks at"]
 
 
 def titled(law: str, by: str | None) -> str:

@@ -248,6 +248,7 @@ CONVERT = "picture, which is not read; convert it to JPEG or PNG"
     ("x.png", b"bytes",
      "is no picture that can be read: it is none of PNG, JPEG, WebP, BMP, GIF, TIFF, PPM, JPEG 2000 and AVIF"),
     ("photo.png", b"", "is empty"),
+    ("cut.jpg", b"\xff\xd8\xff\xe0\x00\x10JFIF", "is damaged: it begins as a JPEG, and what follows cannot be read"),
 ])  # fmt: skip
 def test_a_format_that_is_not_read_is_named(tmp_path, name, content, said):
     (tmp_path / name).write_bytes(content)

@@ -17,6 +17,7 @@ from regard.look.filters import filters
 from regard.look.record import record
 from regard.look.scene import gather
 from regard.look.thumbnails import SIDE, Sheets
+from regard.look.views import contribution
 from regard.look.views.features import in_colours
 from regard.look.where import looked
 from regard.models.groupcnn import GroupCNN, GroupCNNConfig
@@ -393,3 +394,18 @@ def test_patches_have_parts_of_the_picture_as_thumbnails():
     model, x = tiny("vit")
     item = views(model, given_for(model, x))["embeddings"]["items"][0]
     assert item["name"] == "after stack.blocks.0" and item["thumbs"]["cells"] == [None, None, *range(9)]
+
+
+def test_how_long_leaving_out_takes_is_told_where_it_is_too_long(monkeypatch):
+    model, x = tiny("resnet")
+    asked = []
+    monkeypatch.setattr(contribution, "timed", lambda model, x: asked.append(len(x)) or 0.5 + 0.01 * len(x))
+    shown = views(model, given_for(model, x))["contribution"]  # 36 parts: 18 s one by one, 2 s in three calls
+    assert asked == [1, 1, 16] and [each["name"] for each in shown["columns"]] == ["gradient × input", "leave one out"]
+    monkeypatch.setattr(contribution, "timed", lambda model, x: 0.01)
+    assert contribution.seconds(model, torch.ones(1, 64), 0.0) == pytest.approx(0.64)  # short however it is asked
+    monkeypatch.setattr(contribution, "timed", lambda model, x: 3.0)
+    scene = gather(model, given_for(model, x), name="a model", tsne=False)
+    said = "Leaving out one patch after the other would take about 108 seconds here, so it was not done."
+    assert said in scene.data["notes"]
+    assert contribution.seconds(model, torch.ones(1, 1), None) is None  # nothing would be left

@@ -232,7 +232,7 @@ def test_the_report_for_machines_and_for_people():
     assert [line[key] for key in ("law", "measured", "layer", "exact")] == ["permutation", "broken", "middle", True]
     assert line["ok"] is False
     text = str(report)
-    assert " ".join(text.splitlines()[0].split()) == "law declared measured error tolerance worst case layer at fault"
+    assert " ".join(text.splitlines()[0].split()) == "law declared measured error tolerance worst case breaks at"
     assert "permutation: declared equivariant, measured broken (error" in text and "it breaks at middle" in text
     assert "permutation: declared equivariant" in repr(report)
     assert "<table" in report._repr_html_() and "color:#cf222e;font-weight:bold'>broken" in report._repr_html_()

@@ -19,9 +19,12 @@ from regard.look.pack import rounded
 from regard.look.streams import Streams
 
 PATIENCE = 8.0  # seconds that leaving out one token after the other may take
+FAILURES = (ValueError, RuntimeError, TypeError, IndexError)  # of models that cannot be asked so
 
 LEFT_OUT = "what the answer's logit loses when this {} is {}"
-STEEP = "how steeply the answer's logit rises along this {}, times the {} itself (gradient × input)"
+STEEP = "how steeply the answer's logit rises along this {}, times the {} itself"
+TOO_LONG = "Leaving out one {} after the other would take about {:.0f} seconds here, so it was not done."
+CANNOT = "Leaving out one {} after the other cannot be done here."
 
 
 def contribution(model: nn.Module, out: Any, given: Given, seen: Sequence[Entry], streams: Streams) -> dict[str, Any] | None:
@@ -45,16 +48,17 @@ def contribution(model: nn.Module, out: Any, given: Given, seen: Sequence[Entry]
     asked = ways.Largest()
     if logits.dim() == 2:
         asked.chosen = logits.argmax(-1)  # of several looks together, perhaps not what each of them says
+    wait = seconds(closed, x, fill)
     columns = [
         column("gradient × input", STEEP.format(thing, thing), lambda: ways.gradient_times_input(closed, x, read=asked), FAINT),
-        column("leave one out", LEFT_OUT.format(thing, gone), lambda: left_out(closed, x, fill, asked), FAINT),
+        column("leave one out", LEFT_OUT.format(thing, gone), lambda: left_out(closed, x, fill, asked, wait), FAINT),
         column("attention received", "the mean weight it gets from all queries, in all layers and heads", lambda: got(seen, x)),
     ]
     shown = [each for each in columns if each is not None]
     if not shown:
         return None
-    untold = f"Leaving out one {thing} after the other would take too long here, or cannot be done."
-    note = untold if columns[1] is None else None
+    why = CANNOT.format(thing) if wait is None or wait <= PATIENCE else TOO_LONG.format(thing, wait)
+    note = why if columns[1] is None else None
     told = {"stream": stream, "thing": thing, "answer": answer(logits, given), "columns": shown, "note": note}
     return {"view": "contribution", **told}
 
@@ -73,7 +77,7 @@ def column(name: str, sentence: str, values: Callable[[], Tensor | None], faint:
     """One way of asking, or None where it does not apply to this model.   faint: numbers that stay below it look so"""
     try:
         found = values()
-    except (ValueError, RuntimeError, TypeError, IndexError):
+    except FAILURES:
         return None
     if found is None or not found.isfinite().all():
         return None
@@ -81,17 +85,35 @@ def column(name: str, sentence: str, values: Callable[[], Tensor | None], faint:
     return {"name": name, "sentence": sentence, **shown}
 
 
-def left_out(model: nn.Module, x: Tensor, fill: float | None, read: ways.Read | None = None) -> Tensor | None:
+def left_out(
+    model: nn.Module, x: Tensor, fill: float | None, read: ways.Read | None = None, wait: float | None = None
+) -> Tensor | None:
     """Leave one out, if it can be done in the time that a reader waits."""
-    took = []
-    for _ in range(2):  # the first one may find the machine asleep
-        began = time.perf_counter()
-        with torch.no_grad():
-            model(x)
-        took.append(time.perf_counter() - began)
-    if x.shape[1] * min(took) > PATIENCE or (x.shape[1] < 2 and fill is None):
+    wait = seconds(model, x, fill) if wait is None else wait
+    return None if wait is None or wait > PATIENCE else ways.leave_one_out(model, x, read=read, fill=fill)
+
+
+def seconds(model: nn.Module, x: Tensor, fill: float | None) -> float | None:
+    """About how long leaving one out takes; None: it cannot be done."""
+    n = x.shape[1]
+    if n < 2 and fill is None:
         return None
-    return ways.leave_one_out(model, x, read=read, fill=fill)
+    rows = min(n, ways.TOGETHER)
+    calls = -(-n // rows)
+    try:
+        one = min(timed(model, x), timed(model, x))  # the first one may find the machine asleep
+        if n * one <= PATIENCE or calls * one > PATIENCE:  # short however rows are asked, or too long even if more cost nothing
+            return n * one
+        return calls * timed(model, x.repeat_interleave(rows, 0))
+    except FAILURES:
+        return None
+
+
+@torch.no_grad()
+def timed(model: nn.Module, x: Tensor) -> float:
+    began = time.perf_counter()
+    model(x)
+    return time.perf_counter() - began
 
 
 def got(seen: Sequence[Entry], x: Tensor) -> Tensor | None:
