@@ -98,7 +98,7 @@ def test_it_learns_and_the_command_line_says_so(pictures, capsys, everything):
     words += ["--train.steps", "40", "--train.batch", "8"]
     code = cli.main(["train", "images", "--data", pictures, "--out", "mine", *words])
     out = capsys.readouterr().out
-    assert code == 0 and "note: left out: " in out
+    assert code == 0 and "note: left out: " in out and f"12 × 12 pixels in patches of {patch_of(12)}, " in out
     assert out.splitlines()[-1] == "next: regard predict mine picture.png"
     made = "model.safetensors, report.html, curves.png, confusion.png, laws.json, config.json, metrics.jsonl"
     assert out.splitlines()[-3] == f"mine: {made}"

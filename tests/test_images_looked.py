@@ -11,7 +11,7 @@ import pytest
 import torch
 from PIL import Image
 
-from regard import cli, drawing, verbs, writing
+from regard import cli, commands, drawing, verbs, writing
 from regard.data.views import judged
 from regard.given import Given, Judged
 from regard.jobs.job import Answer
@@ -114,6 +114,15 @@ def test_answers_come_as_soon_as_they_are_known(capsys, tmp_path, monkeypatch):
     assert (tmp_path / "all.png").exists()
 
 
+def test_a_long_list_of_drawings_is_counted(capsys, tmp_path, monkeypatch):
+    given = ["pictures/red/03.png", "pictures/blue/03.png"]
+    each = [f"  {tmp_path}/red-03-looked.png", f"  {tmp_path}/blue-03-looked.png"]
+    for most, said in ((2, each), (1, [f"  2 files in {tmp_path}"])):
+        monkeypatch.setattr(commands, "LISTED", most)
+        code, out, _ = predict(capsys, run_of(), *given, "--out", str(tmp_path))
+        assert code == 0 and out.splitlines()[2:] == ["where it looked:", *said]
+
+
 def test_from_python_an_answer_says_why_there_is_none():
     (answer,) = verbs.predict(run_of(), "nowhere.png")
     assert answer.say() == answer.error == "there is no picture nowhere.png" and not answer.labels
@@ -188,7 +197,8 @@ def test_what_is_drawn_says_what_it_is(monkeypatch):
     assert lines[0].words.startswith(f"{label} {share:.1%} (then ")
     assert "03.png; the answer is of several views (flip)" in lines[0].words
     first, second = (overlay.title for overlay in lines[0].overlays)
-    assert first == "rollout of attention, one layer,\nto the mean of all patches" and second.startswith("leave one patch out")
+    assert first == "rollout of attention, one layer,\nto the mean of all patches"
+    assert second.startswith("leave one patch out: what the answer's") and "orange" in second
     model = writing.load("vit-flip")
     x = open_target("vit-flip").reader.read("pictures/red/03.png").inputs["x"]
     grey, side = x.clone(), model.config.patch
