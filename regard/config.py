@@ -13,6 +13,7 @@ from dataclasses import MISSING, Field, fields, is_dataclass
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 C = TypeVar("C")
+LIKE = 0.5  # of the letters of a name, for one to be meant by another
 
 
 def to_dict(config: Any) -> dict[str, Any]:
@@ -67,8 +68,13 @@ def check_positive(config: Any, *names: str) -> None:
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
-    """The known name most like this one, or None if none is like it."""
-    return next(iter(difflib.get_close_matches(str(name), list(known), n=1, cutoff=0.5)), None)
+    """The known name most like this one, or None if none is like it. Of dotted names, the last parts must be alike, too."""
+
+    def last(each: str) -> str:
+        return each.rpartition(".")[2]
+
+    close = difflib.get_close_matches(str(name), list(known), n=3, cutoff=LIKE)
+    return next((each for each in close if difflib.get_close_matches(last(str(name)), [last(each)], cutoff=LIKE)), None)
 
 
 # ── writing ──────────────────────────────────────────────────────────────────────────────────────────────────────────

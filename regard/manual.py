@@ -47,7 +47,7 @@ LOOK = f"""
                 name of a node to draw a large graph around, or of a set of the data, or its number if sets were made (an
                 example is shown without it)
   --target X    what the decoder of an encoder-decoder has written (without it: what it writes itself)
-  --out FILE    write a self-contained page (.html), or a still (.png, .svg, .pdf): all heads, of pictures over the picture,
+  --out FILE    write a self-contained page (.html), or a still (.png, .svg, .pdf): all heads, over a picture with its answer,
                 and what matters to the answer where nothing attends; without it the page is served on 127.0.0.1, and
                 input, heads and the order of tokens can be changed there
   --port N      of the served page (any free one)

@@ -270,7 +270,7 @@ def look(
     """
     suffix = Path(out).suffix.lower()
     if suffix not in (".html", *plot.SUFFIXES):
-        raise ValueError(f"out must end in .html, {', '.join(plot.SUFFIXES)}, got {os.fspath(out)!r}")
+        raise ValueError(f"--out must end in .html, {', '.join(plot.SUFFIXES)}, got {os.fspath(out)!r}")
     live = living(target, given, answer=answer, laws=laws, tell=tell)
     data = live.show({}) | {"live": None}
     if suffix == ".html":

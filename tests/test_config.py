@@ -228,3 +228,9 @@ def test_nearest():
     assert nearest("dpeth", ["dim", "depth", "heads"]) == "depth"
     assert nearest("zzz", ["dim", "depth", "heads"]) is None
     assert nearest("depth", []) is None
+
+
+def test_the_last_part_of_a_dotted_name_must_be_alike_too():
+    known = ["model.dropout", "model.depth", "data.batch"]
+    assert nearest("model.dpeth", known) == "model.depth" and nearest("modle.depth", known) == "model.depth"
+    assert nearest("model.bogus", known) is None and nearest("model.zzz", known) is None

@@ -121,7 +121,7 @@ def test_laws_are_measured_when_asked_for(here, capsys):
     (("run", "--input", "xyz"), "unknown character 'x' (U+0078) at place 0"),
     (("run", "--input", ""), "there is nothing to look at: the text is empty"),
     (("run", "--target", "a"), "run is no encoder-decoder, so it takes no --target"),
-    (("run", "--out", "page.docx"), "out must end in .html, .png, .svg, .pdf, got 'page.docx'"),
+    (("run", "--out", "page.docx"), "--out must end in .html, .png, .svg, .pdf, got 'page.docx'"),
     (("run", "--out", "no/such/page.html"), "no/such"),
     (("run", "--port", "80a"), "--port must be a whole number, got '80a'"),
     (("run", "--port", "99999"), "--port must be a whole number from 0 to 65535, got 99999"),

@@ -18,6 +18,7 @@ HEADS = (
     (0.52, 0.16, 258), (0.70, 0.15, 60), (0.60, 0.12, 168), (0.62, 0.19, 350), (0.76, 0.10, 222), (0.50, 0.16, 32),
     (0.82, 0.15, 98), (0.44, 0.13, 310),
 )  # fmt: skip
+FEW = 8  # numbers of which each counts
 EVEN = 3  # times the mean: a map that nowhere has more stays faint
 FAINT = 0.1  # of a logit: odds change by a tenth. What changes an answer by less everywhere stays faint
 
@@ -56,4 +57,4 @@ def reach(values: Tensor, least: float = 0.0) -> float:
     """A size that all but a few numbers stay below, `least` or more: one that stands out must not hide the others."""
     sizes = values.flatten().abs().sort().values
     nearly, largest = float(sizes[int(0.99 * (len(sizes) - 1))]), float(sizes[-1])
-    return max(nearly if largest > 2 * nearly > 0 else largest, least) or 1.0
+    return max(nearly if len(sizes) > FEW and largest > 2 * nearly > 0 else largest, least) or 1.0

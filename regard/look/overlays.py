@@ -93,23 +93,24 @@ def drawn(lines: Sequence[Line]) -> Any:
     return figure
 
 
-def by_heads(picture: Tensor, found: Looked, *, title: str) -> Any:
-    """All layers and heads over one picture, rows are layers, and rollout at the end."""
-    across = max(len(layer.entry.heads) for layer in found.layers)
+def by_heads(picture: Tensor, found: Looked, *, words: str) -> Any:
+    """All layers and heads over one picture: first as the model sees it, and rollout; then a row for each layer."""
+    across = max(2, *(len(layer.entry.heads) for layer in found.layers))
     pyplot = plot.plotter()
-    rows = len(found.layers) + (found.rollout is not None)
-    figure, axes = pyplot.subplots(
-        rows, across, figsize=(max(4.0, 1.5 * across), 0.6 + 1.7 * rows), squeeze=False, layout="constrained"
-    )
+    rows = 1 + len(found.layers)
+    size = (max(4.5, 1.5 * across), 0.6 + 1.7 * rows)
+    figure, axes = pyplot.subplots(rows, across, figsize=size, squeeze=False, layout="constrained")
     for axis in axes.flat:
         axis.axis("off")
     shown = picture.detach().expand(3, -1, -1).permute(1, 2, 0).clamp(0, 1).cpu().numpy()
-    for row, layer in zip(axes, found.layers, strict=False):
+    axes[0, 0].imshow(shown, interpolation="nearest")
+    axes[0, 0].set_title("what the model saw", fontsize=7)
+    if found.rollout is not None:
+        lay(figure, axes[0, 1], shown, Overlay("rollout of all layers", found.rollout))
+    for row, layer in zip(axes[1:], found.layers, strict=True):
         for axis, head, one in zip(row, layer.entry.heads, layer.maps, strict=False):
             lay(figure, axis, shown, Overlay(f"layer {layer.entry.layer + 1}, head {head + 1}", one, colour=of_head(head)))
-    if found.rollout is not None:
-        lay(figure, axes[-1, 0], shown, Overlay("rollout of all layers", found.rollout))
-    figure.suptitle(plain(f"{title}: where {found.query} looks"), fontsize=9, x=0.01, ha="left")
+    figure.suptitle(plain(words), fontsize=9, x=0.01, ha="left")
     return figure
 
 

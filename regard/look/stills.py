@@ -16,6 +16,7 @@ COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#b
 PLAIN, FRAME = "#c4c8ce", "#dfe2e6"
 MOST_POINTS = 4000  # in one picture
 MOST_ARROWS = 800
+LIKELY = 3  # classes that are said above a picture
 NAMED = 40  # nodes that have their names beside them
 PALE = 0.12  # of the map of colours, where it begins: nothing is still to be seen
 YAW, PITCH = 0.6, 0.35  # as the page begins
@@ -37,12 +38,21 @@ def still(scene: Scene, *, title: str = "") -> Any:
         return pictures(drawn_graph(views["graph"]), title, colours[0]["name"] if colours else "", classes(views["graph"]))
     picture = scene.given.picture
     if picture is not None and scene.looked is not None:
-        return overlays.by_heads(picture, scene.looked, title=title)
+        return overlays.by_heads(picture, scene.looked, words=f"{title}: where {scene.looked.query} looks{outcome(scene)}")
     if picture is not None and (matters := views["image"]["matters"]):
         values = [torch.tensor(each["values"]).unflatten(0, tuple(views["image"]["grid"].values())) for each in matters]
         maps = [overlays.Overlay(each["name"], one, signed=True) for each, one in zip(matters, values, strict=True)]
-        return overlays.drawn([overlays.Line(f"{title}: what speaks for {views['contribution']['answer']}", picture, maps)])
+        said = f"{title}: what speaks for {views['contribution']['answer']}{outcome(scene)}"
+        return overlays.drawn([overlays.Line(said, picture, maps)])
     return plot.heads(scene.seen, title=title)
+
+
+def outcome(scene: Scene) -> str:
+    """What a picture was taken for, and which picture it is, on a line of its own."""
+    named = [] if scene.given.name is None else [scene.given.name]
+    taken = [view["likely"][:LIKELY] for view in scene.data["views"] if view["view"] == "classes"]
+    parts = [", ".join(f"{label} {share:.1%}" for label, share in each) for each in taken] + named
+    return "".join(f"{start}{part}" for start, part in zip(("\n", "   "), parts, strict=False))
 
 
 def pictures(

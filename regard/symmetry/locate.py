@@ -21,7 +21,7 @@ from regard.symmetry.align import Alignment, Indexed, Same
 from regard.symmetry.laws import Law, Measure, Refused, Trial, error_of, relative
 from regard.symmetry.maps import OnMaps
 from regard.symmetry.paths import Found, Paths
-from regard.symmetry.place import DIFFERENT, EQUAL, UNKNOWN, Place, close
+from regard.symmetry.place import DIFFERENT, EQUAL, UNKNOWN, Place, close, too
 from regard.symmetry.subject import Subject
 from regard.symmetry.watch import Call, Calls, Held, Key, Patch, watched
 
@@ -185,8 +185,7 @@ class Search:
         if named.exact and not self.came_by_right_ways(named.key[0]):
             return Place("", False, f"{named.reason}, or what an earlier step left there")
         more = sorted({s.key[0] for s in suspects[1:]} - {named.key[0]})
-        also = f" (and so does {more[0]}{f' and {len(more) - 1} more' if len(more) > 1 else ''})" if more else ""
-        return Place(named.key[0], named.exact, named.reason + also)
+        return Place(named.key[0], named.exact, named.reason + too(more))
 
     def of_a_kind(self, suspects: list[Suspect]) -> Place | None:
         """The first, if all are modules of one class and the law holds once all modules of that class are put right at once.
@@ -204,7 +203,7 @@ class Search:
         whole = [first, *(Suspect(key, True, "") for key in alike if key != first.key)]
         if error > self.tolerance or reached or self.needless(whole, patches) or not self.came_by_right_ways(first.key[0]):
             return None
-        return Place(first.key[0], True, f"{first.reason} (and so does {others[0].key[0]}, and others of its kind)")
+        return Place(first.key[0], True, f"{first.reason}; {others[0].key[0]} breaks it, too, and others of its kind")
 
     def needless(self, suspects: list[Suspect], patches: dict[Key, Patch]) -> bool:
         """Does the law hold without putting the first right, and without anything wrong reaching the others?"""

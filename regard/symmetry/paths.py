@@ -16,7 +16,7 @@ from torch import Tensor
 
 from regard.symmetry.laws import Trial, relative
 from regard.symmetry.maps import OnMaps
-from regard.symmetry.place import DIFFERENT, EQUAL, UNKNOWN, Place, close
+from regard.symmetry.place import DIFFERENT, EQUAL, UNKNOWN, Place, close, too
 from regard.symmetry.roles import Inputs
 from regard.symmetry.subject import Subject
 from regard.symmetry.watch import Call, Calls, Held, Key, Patch, watched
@@ -167,7 +167,7 @@ class Paths:
             before = f"before {into.name}" if into is not None else "at its end"
             reason = f"in the forward of {self.called(call)} itself, {before}{self.explained(call)}"
             return Found(Place(call.name, True, reason), when)
-        how = self.difference(call) + self.more(call) + self.explained(call)
+        how = self.difference(call) + self.explained(call) + self.more(call)
         return Found(Place(call.name, True, f"{self.called(call)} gets what it should and gives something else{how}"), when)
 
     def more(self, first: Call) -> str:
@@ -176,8 +176,7 @@ class Paths:
         for call in list(self.first.values())[list(self.first).index(first.key) + 1 :]:
             if call.name not in names and not call.children and self.strays(call):
                 names.append(call.name)
-        others = f" and {len(names) - 1} more" if len(names) > 1 else ""
-        return f" (and so does {names[0]}{others})" if names else ""
+        return too(names)
 
     def strays(self, call: Call) -> bool:
         """Does a module of one map to one tensor give something else, in whatever way the map is read?"""

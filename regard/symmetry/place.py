@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
@@ -17,6 +18,13 @@ class Place(NamedTuple):
     layer: str | None
     exact: bool | None
     reason: str | None
+
+
+def too(names: Sequence[str]) -> str:
+    """Who else breaks it, at the end of a reason."""
+    if not names:
+        return ""
+    return f"; {names[0]} breaks it, too" if len(names) == 1 else f"; {names[0]} and {len(names) - 1} more break it, too"
 
 
 def close(first: Tensor, second: Tensor, tolerance: float) -> bool:

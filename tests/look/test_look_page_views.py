@@ -194,6 +194,22 @@ def test_an_element_of_the_group(browser, example):
         eventually(shown, lambda: difference.evaluate(colours), True)
 
 
+def test_classes_of_a_moved_input_have_their_names(browser, tmp_path):
+    outputs = torch.tensor([[[0.2, 0.9, 0.1]], [[0.9, 0.2, 0.1]]])
+    left, right = (pack.packed((x * 255).round().to(torch.uint8).numpy()) for x in outputs)
+    element = {"label": "90°", "order": [], "left": left, "right": right, "n": 1, "c": 3, "error": 0.5, "holds": False,
+               "taken": ["dog", "<b>cat</b>"]}  # fmt: skip
+    names = ["<b>cat</b>", "dog", "owl"]
+    action = {"name": "turn", "sentence": "", "scale": [0, 1], "components": names, "elements": [element]}
+    data = pages.page_of([pages.laws() | {"actions": [action]}])
+    with opened(browser, page.write(data, tmp_path / "classes.html"), "laws") as shown:
+        said = shown.locator(".three figure p").all_inner_texts()
+        assert said[:2] == ["first the change, then the model: dog", "first the model, then the change: <b>cat</b>"]
+        first = shown.locator(".three figure").first
+        eventually(shown, lambda: first.locator(".labels .label.column").all_text_contents(), names)
+        assert point(shown, 1, 3, 0, 1, ".action") == "class dog: f(g x) 0.902, g f(x) 0.200"
+
+
 def test_about(browser, example):
     with opened(browser, example, "about") as shown:
         rows = [[cell.inner_text() for cell in row.locator("th, td").all()] for row in shown.locator(".about-table tr").all()]

@@ -1,6 +1,7 @@
 """What a page says is what the model did: every view against the model, or against Hugging Face's own numbers."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ from regard.look import pack
 from regard.look.closed import OfPatches
 from regard.look.record import record
 from regard.look.scene import gather
+from regard.look.stills import still
 from regard.look.views.laws import laws
 from regard.models.images import ViT
 from regard.models.sequences import Decoder, DecoderConfig, Encoder, EncoderConfig
@@ -227,6 +229,42 @@ def test_a_picture_for_a_model_of_ours():
     assert len(shown["layers"]) == 2 and last.shape == (1, 11)  # in the last layer the class token alone attends
     rolled = (last + 0.5 * torch.eye(11)[:1]) @ (first + 0.5 * torch.eye(11))
     np.testing.assert_allclose(pack.unpacked(shown["rollout"]["data"], "f4", 3, 3), rolled[0, 2:].view(3, 3), atol=1e-6)
+
+
+def test_what_a_moved_picture_is_taken_for():
+    torch.manual_seed(0)
+    model, inputs = ViT(replace(ViT.tiny()[0].config, classes=20)).eval(), ViT.tiny()[1]
+    how = {"kind": "image", "picture": torch.rand(3, 12, 12), "grid": (3, 3), "answers": "classes", "called": "c{}".format}
+    given = Given(inputs={"x": inputs["x"][:1]}, pixels="x", **how)
+    _, turn = view(gather(model, given, name="a ViT", tsne=False), "laws")["actions"]
+    with torch.no_grad():
+        plain, turned = model(inputs["x"][:1])[0], model(inputs["x"][:1].rot90(1, (-2, -1)))[0]
+    likely = sorted(plain.topk(16).indices.tolist())
+    assert turn["components"] == [f"c{i}" for i in likely]
+    first = turn["elements"][0]
+    assert first["taken"] == [f"c{int(turned.argmax())}", f"c{int(plain.argmax())}"] and first["c"] == 16
+    (low, high), left = turn["scale"], pack.unpacked(first["left"], "u1", 16)
+    np.testing.assert_allclose(low + left / 255 * (high - low), turned[likely], atol=(high - low) / 255)
+    nameless = view(gather(model, replace(given, called=None, answers=None), name="a ViT", tsne=False), "laws")["actions"]
+    assert nameless[1]["components"] is None and nameless[1]["elements"][0]["taken"] is None
+
+
+def test_a_still_says_what_the_picture_was_taken_for():
+    torch.manual_seed(0)
+    model, inputs = ViT.tiny()
+    how = {"kind": "image", "picture": torch.rand(3, 12, 12), "grid": (3, 3), "answers": "classes", "called": "c{}".format}
+    given = Given(inputs={"x": inputs["x"][:1]}, pixels="x", name="a$b.png", **how)
+    scene = gather(model.eval(), given, name="a ViT", tsne=False)
+    figure = still(scene, title="a ViT")
+    with torch.no_grad():
+        shares = model(inputs["x"][:1])[0].softmax(-1).sort(descending=True)
+    likely = ", ".join(f"c{i} {p:.1%}" for p, i in zip(shares.values[:3].tolist(), shares.indices[:3].tolist(), strict=True))
+    assert figure.get_suptitle() == f"a ViT: where the class token looks\n{likely}   a\\$b.png"
+    titles = [axis.get_title() for axis in figure.axes if axis.get_title()]
+    assert titles[:2] == ["what the model saw", "rollout of all layers"] and len(titles) == 2 + 2 * 4
+    np.testing.assert_array_equal(figure.axes[0].images[0].get_array(), given.picture.permute(1, 2, 0))
+    nameless = still(gather(model, replace(given, name=None, answers=None), name="a ViT", tsne=False), title="a ViT")
+    assert nameless.get_suptitle() == "a ViT: where the class token looks"
 
 
 def test_all_tabs_say_the_same_number_of_a_patch():

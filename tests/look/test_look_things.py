@@ -17,6 +17,7 @@ from regard.look.plot import save
 from regard.look.record import record
 from regard.look.scene import gather
 from regard.look.stills import still
+from regard.look.views import contribution
 from regard.look.views import points as view_of_points
 from regard.look.views.graph import graph
 from regard.look.views.points import placed
@@ -172,6 +173,16 @@ def test_without_attention_one_point_after_the_other_is_left_out():
         whole = model(x)[0]
         lost = [float(whole.max() - model(torch.cat((x[:, :i], x[:, i + 1 :]), 1))[0, whole.argmax()]) for i in range(8)]
     assert measure["signed"] and unpacked(measure["values"], "f4", 8).tolist() == pytest.approx(lost, rel=1e-3, abs=1e-6)
+
+
+def test_why_no_point_was_left_out_is_said(monkeypatch):
+    model, x = DeepSets(DeepSetsConfig(features=3, outputs=4, hidden=16, pool="mean")).eval(), points_of(8)
+    inputs = {"x": x, "real": torch.ones(1, 8, dtype=torch.bool)}
+    for wait, why in ((61.0, "would take about 61 seconds here, so it was not done."), (None, "cannot be done here.")):
+        for module in (view_of_points, contribution):
+            monkeypatch.setattr(module, "seconds", lambda *given, wait=wait: wait)
+        found = view(scene_of(model, inputs), "points")
+        assert found["note"] == f"The model has no attention. Leaving out one point after the other {why}"
 
 
 # ---- graphs

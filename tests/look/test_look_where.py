@@ -249,6 +249,7 @@ def test_what_is_no_patch_is_called_a_part():
 def test_what_hardly_matters_is_faint():
     values = torch.tensor([1e-4, -2e-4, 5e-5])
     assert reach(values) == pytest.approx(2e-4) and reach(values, FAINT) == FAINT
+    assert reach(torch.tensor([0.1, -0.9])) == pytest.approx(0.9)  # of two numbers none hides the other
     assert reach(100 * values, FAINT) == FAINT and reach(1e4 * values, FAINT) == pytest.approx(2.0)
     model, x = tiny("resnet")
     columns = views(model, given_for(model, x))["contribution"]["columns"]

@@ -174,7 +174,7 @@ def test_of_several_the_first_is_named():
     deep = nn.Sequential(first, nn.ReLU(), second, nn.ReLU(), third)
     found = check(deep, x, laws=["rotation"])["rotation"]
     assert (found.measured, found.layer, found.exact) == ("broken", "0", True)
-    assert "and so does 2 and 1 more" in found.reason
+    assert "; 2 and 1 more break it, too" in found.reason
     first, second = (nn.Conv2d(channels, 4, 3, padding=1) for channels in (3, 4))
     zeros = nn.Sequential(first, nn.ReLU(), second, nn.Flatten(), nn.Linear(256, 5))
     found = check(zeros, x, laws=["shift"])["shift"]

@@ -57,8 +57,7 @@ def contribution(model: nn.Module, out: Any, given: Given, seen: Sequence[Entry]
     shown = [each for each in columns if each is not None]
     if not shown:
         return None
-    why = CANNOT.format(thing) if wait is None or wait <= PATIENCE else TOO_LONG.format(thing, wait)
-    note = why if columns[1] is None else None
+    note = why_not(thing, wait) if columns[1] is None else None
     told = {"stream": stream, "thing": thing, "answer": answer(logits, given), "columns": shown, "note": note}
     return {"view": "contribution", **told}
 
@@ -91,6 +90,11 @@ def left_out(
     """Leave one out, if it can be done in the time that a reader waits."""
     wait = seconds(model, x, fill) if wait is None else wait
     return None if wait is None or wait > PATIENCE else ways.leave_one_out(model, x, read=read, fill=fill)
+
+
+def why_not(thing: str, wait: float | None) -> str:
+    """Why one thing after the other was not left out, if it would take so many seconds."""
+    return CANNOT.format(thing) if wait is None or wait <= PATIENCE else TOO_LONG.format(thing, wait)
 
 
 def seconds(model: nn.Module, x: Tensor, fill: float | None) -> float | None:

@@ -15,7 +15,7 @@ from regard.look.contribution import tensor_of
 from regard.look.pack import packed
 from regard.symmetry.report import Finding, Report
 
-CHANNELS = 16  # of the output that are drawn: those that vary most
+CHANNELS = 16  # of the output that are drawn
 LONGEST = 64  # tokens that are drawn
 MOVED = "tokens change places with each other; a model that does not know order moves its outputs along"
 SHIFTED = "every place grows by the same number; a model that knows only how far tokens are apart gives the same outputs"
@@ -81,16 +81,29 @@ def acted(model: nn.Module, given: Given) -> list[dict[str, Any]]:
     if plain is None:
         return []
     found = []
+    called = given.called if given.answers == "classes" else None
+    drawn = components(plain, called is not None)
+    names = None if called is None else [called(i) for i in drawn]
     for name, sentence, elements in families(model, given):
-        shown = [compared(model, plain, each) for each in elements]
+        shown = [compared(model, plain, each, drawn) for each in elements]
         kept = [each for each in shown if each is not None]
         if kept:
             low = min(each.pop("low") for each in kept)
             high = max(each.pop("high") for each in kept)
             for each in kept:
                 each |= {side: as_bytes(each[side], low, high) for side in ("left", "right")}
-            found.append({"name": name, "sentence": sentence, "scale": [low, high], "elements": kept})
+                best = each.pop("best")
+                each["taken"] = None if called is None or len(plain) > 1 else [called(i) for i in best]
+            found.append({"name": name, "sentence": sentence, "scale": [low, high], "components": names, "elements": kept})
     return found
+
+
+def components(plain: Tensor, classes: bool) -> list[int]:
+    """The components of an output that are drawn: those that vary most, or the likeliest classes."""
+    size = plain.var(0, unbiased=False) if len(plain) > 1 else plain[0]
+    if len(plain) == 1 and not classes:
+        return list(range(min(CHANNELS, len(size))))
+    return size.topk(min(CHANNELS, len(size))).indices.sort().values.tolist()
 
 
 def families(model: nn.Module, given: Given) -> Iterator[tuple[str, str, list[Element]]]:
@@ -175,7 +188,7 @@ def output(model: nn.Module, given: Given) -> Tensor | None:
     return out[0] if out.dim() == 3 else out if out.dim() == 2 else None
 
 
-def compared(model: nn.Module, plain: Tensor, element: Element) -> dict[str, Any] | None:
+def compared(model: nn.Module, plain: Tensor, element: Element, drawn: list[int]) -> dict[str, Any] | None:
     """f(g x) beside g f(x)."""
     left, order = output(model, element.moved), element.order
     if order is not None and len(plain) > LONGEST:
@@ -186,8 +199,7 @@ def compared(model: nn.Module, plain: Tensor, element: Element) -> dict[str, Any
         return None
     size = plain.abs().max().clamp_min(1e-30)
     error = float((left - right).abs().max() / size)
-    chosen = plain.var(0, unbiased=False).topk(min(CHANNELS, plain.shape[1])).indices.sort().values if len(plain) > 1 else None
-    shown = [x[:, chosen] if chosen is not None else x[:, :CHANNELS] for x in (left, right)]
+    shown = [x[:, drawn] for x in (left, right)]
     return {
         "label": element.label,
         "order": list(element.moved.streams[0].labels) if element.moved.streams else [],
@@ -197,6 +209,7 @@ def compared(model: nn.Module, plain: Tensor, element: Element) -> dict[str, Any
         "right": shown[1],
         "low": float(min(x.min() for x in shown)),
         "high": float(max(x.max() for x in shown)),
+        "best": [int(x[0].argmax()) for x in (left, right)],
         "error": float(f"{error:.2g}"),
         "holds": error < HOLDS,
     }

@@ -15,7 +15,7 @@ from regard.look.closed import OfThings
 from regard.look.contribution import tensor_of
 from regard.look.entry import Entry
 from regard.look.maxima import Maximum, enough, maxima
-from regard.look.views.contribution import left_out
+from regard.look.views.contribution import left_out, seconds, why_not
 from regard.look.views.embeddings import principal
 from regard.nn.pool import AttentionPool
 from regard.nn.sets import Induced, Seeds
@@ -32,7 +32,7 @@ ASKS = "which {} each point looks at"
 DECIDES = "in how many of the {} channels of this pool a point alone has the largest value, and so decides it"
 ENOUGH = "; {} of all points are enough for every maximum: without the others the model answers the same"
 EACH = "The model has no attention, and every point has an answer of its own: there is no one answer to leave points out of."
-TOO_LONG = "The model has no attention, and leaving out one point after the other would take too long here, or cannot be done."
+NO_ATTENTION = "The model has no attention."
 LEFT_OUT = "what the largest output loses when the point is taken out"
 
 
@@ -181,9 +181,11 @@ def without_attention(model: nn.Module, out: Any, given: Given) -> tuple[list[di
         return decided(model, out, given, x, found), None
     if not out_of_whole(out):
         return [], EACH
-    lost = left_out(OfThings(model, given), x, None)
+    closed = OfThings(model, given)
+    wait = seconds(closed, x, None)
+    lost = left_out(closed, x, None, wait=wait)
     if lost is None:
-        return [], TOO_LONG
+        return [], f"{NO_ATTENTION} {why_not('point', wait)}"
     return [{"name": "leave one out", "sentence": LEFT_OUT, "signed": True, "values": lost[0].cpu()}], None
 
 

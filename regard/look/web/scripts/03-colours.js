@@ -97,12 +97,14 @@ function legible(rgb) {
 // Weights and probabilities are drawn as their roots, or small ones would be invisible.
 const ROOTS = [0, 0.01, 0.1, 0.25, 0.5, 1].map((p) => [Math.sqrt(p), String(p).replace(/^0\./, ".")]);
 
+const FEW = 8;  // numbers of which each counts
+
 // A size that all but a few numbers stay below, `least` or more: one that stands out must not hide the others.
 function reach(values, least = 0) {
   const sizes = Float32Array.from(values, Math.abs).sort();
   const nearly = sizes[Math.floor(0.99 * (sizes.length - 1))];
   const largest = sizes[sizes.length - 1];
-  return Math.max(largest > 2 * nearly && nearly > 0 ? nearly : largest, least) || 1;
+  return Math.max(sizes.length > FEW && largest > 2 * nearly && nearly > 0 ? nearly : largest, least) || 1;
 }
 
 function changeBar(most, title) {

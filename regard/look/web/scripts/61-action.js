@@ -27,7 +27,7 @@ function actionFigure(actions, here) {
       const element = action.elements[actionShown.element];
       range.value = actionShown.element;
       said.textContent = element.label;
-      showElement(here.afresh(), element, action.scale, figure);
+      showElement(here.afresh(), element, action, figure);
     }
 
     sentence.textContent = action.sentence;
@@ -40,16 +40,16 @@ function actionFigure(actions, here) {
   return make("section", { class: "action-section" }, make("h2", {}, "Apply an element of the group"), sentence, stepper, figure);
 }
 
-async function showElement(inner, { order, left, right, n, c, error, holds }, [low, high], figure) {
+async function showElement(inner, { order, left, right, n, c, error, holds, taken }, { scale: [low, high], components }, figure) {
   const [a, b] = await Promise.all([unpackedOnce(left), unpackedOnce(right)]);
   if (inner.closed) return;
   const readout = make("output", { class: "readout short", "aria-live": "polite" });
   const rows = order?.length === n ? shownLabels({ labels: order, kind: inner.page.data.input?.kind }) : null;
   const value = (bytes, k) => low + (bytes[k] / 255) * (high - low);
-  const most = reach(Float32Array.from(b, (_, k) => value(b, k)));
+  const most = reach([...a, ...b].map((_, k, all) => value(all, k)));
   const outputs = [
-    ["f(g x)", "first the change, then the model", (k) => value(a, k)],
-    ["g f(x)", "first the model, then the change", (k) => value(b, k)],
+    ["f(g x)", `first the change, then the model${taken ? `: ${taken[0]}` : ""}`, (k) => value(a, k)],
+    ["g f(x)", `first the model, then the change${taken ? `: ${taken[1]}` : ""}`, (k) => value(b, k)],
     ["difference", holds ? "nothing is left" : "what is left", (k) => value(a, k) - value(b, k)],
   ];
 
@@ -60,7 +60,8 @@ async function showElement(inner, { order, left, right, n, c, error, holds }, [l
       return;
     }
     const numbers = outputs.slice(0, 2).map(([name, , at]) => [`${name} `, make("strong", {}, three(at(i * c + j)))]);
-    refill(readout, rows ? token(rows[i], i) : `row ${nth(i)}`, `, component ${nth(j)}: `, numbers[0], ", ", numbers[1]);
+    const what = components ? `class ${components[j]}` : `component ${nth(j)}`;
+    refill(readout, n > 1 ? [rows ? token(rows[i], i) : `row ${nth(i)}`, ", "] : null, `${what}: `, numbers[0], ", ", numbers[1]);
   }
 
   const maps = outputs.map(([name, said, at]) => {
@@ -68,7 +69,7 @@ async function showElement(inner, { order, left, right, n, c, error, holds }, [l
       for (const other of maps) if (other !== map) other.mark(i, j);
       say(i, j);
     };
-    const map = heatmap(inner, { n, m: c, rows, name: `${name}: ${said}`, square: false, highest: Math.min(420, 26 * n), told });
+    const map = heatmap(inner, { n, m: c, rows, columns: components, name: `${name}: ${said}`, square: false, highest: Math.min(420, 26 * n + (components ? 110 : 0)), told });
     const level = (_, k) => 128 + Math.round((127 * Math.max(-most, Math.min(most, at(k)))) / most);
     inner.paint(() => map.show(Uint8Array.from({ length: n * c }, level), divergingPalette()));
     return map;
