@@ -203,7 +203,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(required=True, dest="what")
     work: dict[str, tuple[Callable[[argparse.Namespace], None], int | None, int]] = {
-        "digits": (digits, None, 5), "mnist": (mnist, 2500, 1), "hunger": (hunger, 300, 1), "shuffled": (shuffled, 600, 1),
+        "digits": (digits, None, 5), "mnist": (mnist, 2500, 1), "hunger": (hunger, 800, 2), "shuffled": (shuffled, 600, 1),
     }
     for name, (run, count, seeds) in work.items():
         sub = commands.add_parser(name)
