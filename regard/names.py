@@ -131,7 +131,7 @@ _KINDS: dict[str, Kind] = {
         "gated": ("memory:Gated", "Σ σ(θ_λᵀx̄_i) θᵀx̄_i: each token decides what it adds"),
         "softmax": ("memory:Softmax", "the gates share one softmax: attention with one learned query"),
     })),
-    "models": Kind("whole networks, each with the symmetry that it declares and regard check measures", _at("regard.models", {
+    "models": Kind("whole networks; kept is what the small one of each, its tiny(), declares", _at("regard.models", {
         "mlp": ("sets:MLP", "all numbers of a set in one row: the one that knows no symmetry", "nothing"),
         "deepsets": ("sets:DeepSets", "ρ(Σφ(x)), or layers that see each thing and the pool of all", "permutations"),
         "pointnet": ("sets:PointNet", "points turned as the cloud decides, then seen one by one", "permutations"),

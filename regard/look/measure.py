@@ -19,6 +19,8 @@ from regard.shapes import expect
 
 def weights_of(given: Any) -> Tensor:
     """The weights of an entry, or a tensor that already is some.   b h n m"""
+    if isinstance(given, Sequence):
+        raise ValueError(f"this measure is of one entry, got {len(given)}; take them one by one, such as seen[0]")
     weights = given if isinstance(given, Tensor) else given.weights
     if weights.dim() == 2 and not isinstance(given, Tensor):
         raise ValueError(f"{given.where} attends along edges (h e); this measure is for weights b h n m")
@@ -49,11 +51,13 @@ def received(weights: Any) -> Tensor:
     return weights_of(weights).mean(2)
 
 
-def rollout(seen: Sequence[Any], *, residual: float = 0.5) -> Tensor:
+def rollout(seen: Sequence[Any], *, residual: float = 0.5, query: int | None = None) -> Tensor:
     """R = A_L ⋯ A_1 with A = ½ (mean over heads of w) + ½ I: attention followed through the layers.   -> b n n
 
     After Abnar and Zuidema 2020: the half of I is the residual stream, and rows stay sums of 1. Self-attention only; entries
     of other kinds are left out, and what is left must be of one size.
+
+    query  the number of the token that asks in a last layer where only one does: 0 for a class token, as in a ViT.   -> b 1 n
     """
     layers = [entry for entry in seen if isinstance(entry, Tensor) or entry.kind == "self"]
     if not layers:
@@ -62,14 +66,18 @@ def rollout(seen: Sequence[Any], *, residual: float = 0.5) -> Tensor:
     for layer in layers:
         mean = weights_of(layer).mean(1)  # b n n
         b, n, m = mean.shape
-        if n != m or (total is not None and total.shape != mean.shape):
+        alone = n == 1 < m and layer is layers[-1]
+        if alone and query is None:
+            raise ValueError(f"in the last layer one of {m} tokens asks alone; say which, such as query=0 for a class token")
+        if (n != m and not alone) or (total is not None and total.shape != (b, m, m)):
             before = "" if total is None else f" after {tuple(total.shape)}"
             raise ValueError(
                 f"rollout multiplies square matrices of one size, got {(b, n, m)}{before}; give it the entries of one stack "
-                f"and one call"
+                f"and one call (of windows that shift and merge, as in a Swin, regard look draws it)"
             )
         mean = mean / mean.sum(-1, keepdim=True).clamp_min(torch.finfo(mean.dtype).tiny)  # sinks and empty rows
-        step = (1 - residual) * mean + residual * torch.eye(n, dtype=mean.dtype, device=mean.device)
+        same = torch.eye(m, dtype=mean.dtype, device=mean.device)
+        step = (1 - residual) * mean + residual * (same[query : query + 1] if alone and query is not None else same)
         total = step if total is None else step @ total
     assert total is not None
     return total

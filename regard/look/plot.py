@@ -20,6 +20,7 @@ from regard.look import measure
 from regard.run import Run, say_loss
 
 TRAINING, SMOOTHED, VALIDATION = "#c6dbef", "#2171b5", "#d55e00"  # told apart without colour vision, too
+THIN = 8  # times as wide as high: such a map is drawn higher than it is
 SUFFIXES = (".png", ".svg", ".pdf")
 MAP = "magma_r"  # light where nothing is attended to, so that it prints
 MOST_LABELS = 60
@@ -115,6 +116,8 @@ def heads(seen: Any, *, title: str = "") -> Any:
             axis.axis("off")
         for axis, head, one in zip(row, entry.heads, weights, strict=False):
             draw_map(axis, one)
+            if THIN * one.shape[0] < one.shape[1]:  # such as the row of a class token, which nobody could read as a line
+                axis.set_aspect("auto")
             axis.set_title(f"head {head + 1}" if entry.heads != before else "", fontsize=7, pad=2)
         before = entry.heads
         row[0].set_ylabel(f"layer {entry.layer + 1}" + " (cross)" * (entry.kind == "cross"), fontsize=7)

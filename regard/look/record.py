@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
@@ -25,6 +25,7 @@ from regard.look.tapped import Tapped, TappedMix, source_along
 
 FAST = (nn.MultiheadAttention, nn.TransformerEncoderLayer, nn.TransformerEncoder)
 NOTE_FAST = "torch.nn's fast path, which shows nothing, was turned off while recording"
+NAMED = 6  # layers in an error
 NOTE_COMPILED = "compiled code ran in its ordinary, eager form while recording"
 
 
@@ -66,6 +67,7 @@ def record(
         stack.callback(recorder.ear.lineage.traces.clear)
         stack.enter_context(recorder.ear)
         yield seen
+    wanted.check_met(recorder.places)
 
 
 class Wanted:
@@ -91,6 +93,13 @@ class Wanted:
         if self.layers is None:
             return True
         return any(number == each if isinstance(each, int) else f"{name}.".startswith(f"{each}.") for each in self.layers)
+
+    def check_met(self, places: Mapping[tuple[str, int], int]) -> None:
+        """Something of what was asked for is there, if anything is."""
+        if places and not any(self.layer(number, name) for (name, _), number in places.items()):
+            met = ", ".join(f"{number} {name}" for (name, _), number in list(places.items())[:NAMED])
+            rest = ", …" if len(places) > NAMED else ""
+            raise ValueError(f"layers={list(self.layers)} were asked for, and attention happened in others: {met}{rest}")
 
     def heads_of(self, count: int, name: str) -> list[int] | None:
         if self.heads is None:

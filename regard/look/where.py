@@ -95,14 +95,9 @@ def through(layers: Sequence[Entry]) -> Tensor | None:
     """Attention followed through all layers, of which the last may be that of the class token alone.   -> 1 n m"""
     if len({entry.shape[3] for entry in layers}) > 1 or any(entry.shape[2] == 1 for entry in layers[:-1]):
         return None
-    *before, last = layers
-    if last.shape[2] == last.shape[3]:
-        return measure.rollout(layers)
-    if not before:
+    if len(layers) == 1 and layers[0].shape[2] == 1:
         return None
-    step = 0.5 * last.weights.mean(1)
-    step[..., 0] += 0.5  # what the class token was
-    return step @ measure.rollout(before)
+    return measure.rollout(layers, query=0)
 
 
 def over(weights: Tensor, grid: tuple[int, int], reads: Reads) -> Tensor:

@@ -16,9 +16,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.attention.dropout import Dropout
-from regard.models.checks import check_dropout, check_names, check_whole, seeded
+from regard.models.checks import check_dropout, check_names, check_whole, expect_pictures, seeded
 from regard.nn.convolve import Convolution
-from regard.shapes import expect
 from regard.symmetry.groups import Group, Shifts, Trivial
 from regard.symmetry.roles import Roles
 
@@ -101,7 +100,7 @@ class LeNet(ConvNet):
 
     def features(self, x: Tensor) -> Tensor:
         """What the head reads.   b c h w -> b d"""
-        expect(x, "b c h w", name="x", c=self.config.colours, h=self.config.size, w=self.config.size)
+        expect_pictures(x, c=self.config.colours, h=self.config.size, w=self.config.size)
         x = F.max_pool2d(F.relu(self.first(x)), 2)
         x = F.max_pool2d(F.relu(self.second(x)), 2)
         return self.dropout(F.relu(self.between(self.dropout(x.flatten(1)))))
@@ -176,7 +175,7 @@ class ResNet(ConvNet):
 
     def features(self, x: Tensor) -> Tensor:
         """What the head reads.   b c h w -> b d"""
-        expect(x, "b c h w", name="x", c=self.config.colours)
+        expect_pictures(x, c=self.config.colours)
         x = self.stem(x)
         for block in self.blocks:
             x = block(x)
@@ -258,7 +257,7 @@ class DenseNet(ConvNet):
 
     def features(self, x: Tensor) -> Tensor:
         """What the head reads.   b c h w -> b d"""
-        _, _, height, width = expect(x, "b c h w", name="x", c=self.config.colours)
+        _, _, height, width = expect_pictures(x, c=self.config.colours)
         least = 2 ** (len(self.config.blocks) - 1)
         if min(height, width) < least:
             raise ValueError(f"pictures must have sides of at least {least}, got {height} × {width}: they are halved so often")

@@ -9,9 +9,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from regard.models.checks import check_dropout, check_names, check_whole, seeded
+from regard.models.checks import check_dropout, check_names, check_whole, expect_pictures, seeded
 from regard.nn.poses import POSES, TURNS, GroupConvolution, PoseNorm, halved, pooled_poses
-from regard.shapes import expect
 from regard.symmetry.groups import Group, Shifts, Trivial, product
 from regard.symmetry.roles import Roles
 
@@ -40,7 +39,7 @@ class GroupCNNConfig:
             raise ValueError(f"halve names layers from 1 to {self.depth - 1}, got {self.halve}")
         if self.padding != "valid" and not (self.kernel % 2 and self.last % 2):
             sides = f"kernel={self.kernel} and last={self.last}"
-            raise ValueError(f"filters need odd sides unless padding is 'valid', got {sides}; last=1 is a linear map")
+            raise ValueError(f"filters need odd sides unless padding is 'valid', got {sides}; last=3 is odd, last=1 linear")
         least, lost = self.least()
         if self.size < least:
             raise ValueError(f"size={self.size} leaves nothing after {self.depth} layers, {least} is the least; {lost}")
@@ -96,7 +95,7 @@ class GroupCNN(nn.Module):
         return Roles(grid="x")
 
     def forward(self, x: Tensor) -> Tensor:
-        _, _, h, w = expect(x, "b c h w", name="x", c=self.config.colours)
+        _, _, h, w = expect_pictures(x, c=self.config.colours)
         least, advice = self.config.least()
         if min(h, w) < least:
             raise ValueError(f"pictures must have sides of at least {least}, got {h} × {w}; {advice}")

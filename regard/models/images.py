@@ -11,11 +11,19 @@ from torch import Tensor, nn
 
 from regard.attention.dropout import Dropout
 from regard.attention.positions import LearnedGrid, Nothing, Position, Rotary, Sinusoidal
-from regard.models.checks import check_dropout, check_heads, check_names, check_position, check_whole, seeded
+from regard.models.checks import (
+    check_dropout,
+    check_heads,
+    check_names,
+    check_patch,
+    check_position,
+    check_whole,
+    expect_pictures,
+    seeded,
+)
 from regard.nn.block import Stack
 from regard.nn.patches import PatchEmbedding, grid_places
 from regard.nn.pool import ClassToken, MeanPool
-from regard.shapes import expect
 from regard.symmetry.groups import Group, Permutations, Shifts, Trivial, product
 from regard.symmetry.roles import Roles
 
@@ -45,6 +53,7 @@ class ViTConfig:
         check_whole(self, *(["hidden"] if self.hidden is not None else []))
         if type(self.registers) is not int or self.registers < 0:
             raise ValueError(f"registers must be a whole number, 0 or more, got {self.registers!r}")
+        check_patch(self)
         check_heads(self)
         check_dropout(self)
         check_position(self, POSITIONS)
@@ -106,7 +115,7 @@ class ViT(nn.Module):
 
     def features(self, x: Tensor) -> Tensor:
         """What the head reads.   b c h w -> b d"""
-        _, _, height, width = expect(x, "b c h w", name="x", c=self.config.colours)
+        _, _, height, width = expect_pictures(x, c=self.config.colours)
         where: Tensor | None = grid_places(self.embed.grid(height, width), self.config.grid, x.device)
         tokens = self.embed(x)
         if not self.position.turns:

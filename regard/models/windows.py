@@ -19,13 +19,12 @@ from regard.attention.biases import Offsets
 from regard.attention.dropout import Dropout
 from regard.attention.masks import Dense, Window
 from regard.attention.places import Side
-from regard.models.checks import check_dropout, check_names, check_whole, seeded
+from regard.models.checks import check_dropout, check_names, check_patch, check_whole, expect_pictures, seeded
 from regard.nn.attention import Attention
 from regard.nn.linear import Linear
 from regard.nn.mlp import make_mlp
 from regard.nn.norm import LayerNorm
 from regard.nn.patches import PatchEmbedding, grid_places
-from regard.shapes import expect
 from regard.symmetry.groups import Group, Trivial
 from regard.symmetry.roles import Roles
 
@@ -49,6 +48,9 @@ class SwinConfig:
     def __post_init__(self) -> None:
         check_names(self)
         check_whole(self, "classes", "colours", "size", "patch", "dim", "window", "ratio")
+        check_patch(self)
+        if not all(isinstance(each, tuple | list) for each in (self.depths, self.heads)):
+            raise ValueError(f"depths and heads are tuples, as (2, 2), got depths={self.depths} and heads={self.heads}")
         if len(self.depths) != len(self.heads) or not self.depths:
             raise ValueError(f"each stage has a depth and a number of heads, got depths={self.depths} and heads={self.heads}")
         for stage, (depth, heads) in enumerate(zip(self.depths, self.heads, strict=True)):
@@ -103,9 +105,9 @@ def slots(grid: Tensor, side: int) -> Tensor:
 
 def gathered(x: Tensor, order: Tensor) -> Tensor:
     """x[:, order]. Token by token from one long list, which PyTorch does faster than slot by slot for a whole batch."""
-    b, t, _ = x.shape
+    b, t, d = x.shape
     rows = order + t * torch.arange(b, device=x.device)[:, None]
-    return x.reshape(b * t, -1).index_select(0, rows.flatten()).view(b, len(order), -1)
+    return x.reshape(b * t, d).index_select(0, rows.flatten()).view(b, len(order), d)
 
 
 class Reordered(torch.autograd.Function):
@@ -242,7 +244,7 @@ class Swin(nn.Module):
 
     def maps(self, x: Tensor) -> list[Tensor]:
         """What each stage gives, before the merge that follows it.   b c h w -> b tokens d each"""
-        _, _, height, width = expect(x, "b c h w", name="x", c=self.config.colours)
+        _, _, height, width = expect_pictures(x, c=self.config.colours)
         grid, found = self.embed.grid(height, width), []
         h = self.dropout(self.embed_norm(self.embed(x)))
         for stage, blocks in enumerate(self.stages):

@@ -57,7 +57,9 @@ def filter_matrix(weight: Tensor, sizes: Sequence[int], padding: Padding = "circ
 
     Around the end it commutes with shifts, W S = S W.
     """
-    e, c, *kernel = weight.shape
+    e, c, *kernel = with_places(weight, "weight", "e c k…")
+    if not isinstance(sizes, Sequence) or len(sizes) != len(kernel):
+        raise ValueError(f"sizes must be a side for each of a filter's {tuple(kernel)}, as {(9,) * len(kernel)}, got {sizes}")
     read = taps(sizes, kernel, padding).to(weight.device)
     n_out, n_in = len(read), int(torch.tensor(list(sizes)).prod())
     matrix = weight.new_zeros(n_out, n_in + 1, e, c)  # one column more, for what is beyond the border
@@ -69,9 +71,19 @@ def filter_matrix(weight: Tensor, sizes: Sequence[int], padding: Padding = "circ
 
 def data_matrix(x: Tensor, kernel: Sequence[int], padding: Padding = "circular") -> Tensor:
     """The matrix of the data: conv x = w X, with w one row of numbers for each output channel.   b c n… -> b (c t) o"""
-    read = taps(x.shape[2:], kernel, padding).to(x.device)
+    sizes = with_places(x, "x", "b c n…")[2:]
+    if not isinstance(kernel, Sequence) or len(kernel) != len(sizes):
+        raise ValueError(f"kernel must be a side for each of {tuple(sizes)}, such as {(3,) * len(sizes)}, got {kernel}")
+    read = taps(sizes, kernel, padding).to(x.device)
     flat = torch.nn.functional.pad(x.flatten(2), (0, 1))  # the last place is beyond the border
     return flat[..., read.T % flat.shape[-1]].flatten(1, 2)
+
+
+def with_places(x: Tensor, name: str, pattern: str) -> Sequence[int]:
+    """The sizes of what has channels, and at least one axis of places."""
+    if x.dim() < 3:
+        raise ValueError(f"{name} must be '{pattern}', three axes or more, got shape {tuple(x.shape)}")
+    return x.shape
 
 
 def shift_matrix(sizes: Sequence[int], by: Sequence[int]) -> Tensor:

@@ -134,8 +134,8 @@ class PoseNorm(nn.Module):
         self.norm = nn.BatchNorm2d(channels)
 
     def forward(self, x: Tensor) -> Tensor:
-        b, _, h, w = x.shape
-        return self.norm(x.reshape(b, -1, self.poses * h, w)).view(x.shape)
+        b, c, h, w = x.shape
+        return self.norm(x.reshape(b, c // self.poses, self.poses * h, w)).view(x.shape)
 
 
 def halved(x: Tensor) -> Tensor:

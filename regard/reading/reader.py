@@ -46,7 +46,7 @@ class Fixed(Reader):
 
     def read(self, given: str | bytes | None = None, target: str | None = None) -> Given:
         if given is not None:
-            raise ValueError("this model brings its own inputs, and there is no tokenizer to read others; leave --input out")
+            raise ValueError("this model brings its own inputs, and nobody knows how it reads others; leave --input out")
         return numbered(self.inputs)
 
 

@@ -12,6 +12,7 @@ from regard.look.contribution import TOGETHER, gradient_times_input, leave_one_o
 from regard.look.filters import filters
 from regard.look.probe import head_scores, repeated_tokens
 from regard.look.record import record
+from regard.models.images import ViT
 from regard.models.sequences import Decoder, DecoderConfig
 
 UNIFORM = torch.full((1, 2, 6, 6), 1 / 6)
@@ -63,6 +64,25 @@ def test_rollout_of_a_recording():
     close(rolled.sum(-1), torch.ones(2, 7), 1e-5)
     close(rolled.triu(1), torch.zeros(2, 7, 7))  # causal in every layer, so through all of them
     close(rolled, measure.rollout([entry.weights for entry in seen]))
+
+
+def test_a_class_token_that_asks_alone_in_the_last_layer():
+    model, inputs = ViT.tiny()
+    with torch.no_grad(), record(model.eval()) as seen:
+        model(**inputs)
+    first, last = (entry.weights.mean(1) for entry in seen)
+    n = first.shape[-1]
+    by_hand = (0.5 * last + 0.5 * torch.eye(n)[:1]) @ (0.5 * first + 0.5 * torch.eye(n))
+    rolled = measure.rollout(seen, query=0)
+    assert rolled.shape == (2, 1, n)
+    close(rolled, by_hand, 1e-6)
+    close(rolled.sum(-1), torch.ones(2, 1), 1e-5)
+    with pytest.raises(ValueError, match=f"in the last layer one of {n} tokens asks alone; say which, such as query=0"):
+        measure.rollout(seen)
+    with pytest.raises(ValueError, match=r"square matrices of one size, got \(2, 1, "):
+        measure.rollout([seen[1], seen[0]], query=0)  # one that asks alone can only be the last
+    with pytest.raises(ValueError, match=r"this measure is of one entry, got 2; take them one by one, such as seen\[0\]"):
+        measure.entropy(seen)
 
 
 def test_head_similarity():

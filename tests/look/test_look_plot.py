@@ -14,6 +14,7 @@ from regard import Rotary
 from regard.look import plot
 from regard.look.plot import columns, drawn_curves, smoothed
 from regard.look.record import record
+from regard.models.images import ViT
 
 
 def events(steps, every):
@@ -93,6 +94,16 @@ def test_the_title_of_a_confusion_matrix_is_not_cut_off(title, classes):
     said = figure._suptitle.get_text()
     assert " ".join(said.split()) == f"{title} 100.0% right"
     assert words.y0 >= max(axis.get_window_extent().y1 for axis in figure.axes)  # over the matrix, and not in it
+
+
+def test_the_row_of_a_class_token_is_no_line():
+    model, inputs = ViT.tiny()
+    with torch.no_grad(), record(model.eval()) as found:
+        model(**inputs)
+    figure = plot.heads(found)
+    figure.draw_without_rendering()
+    first, last = (axis.get_window_extent() for axis in (figure.axes[0], figure.axes[4]))
+    assert found[1].shape[2] == 1 and last.height > 0.5 * first.height
 
 
 def test_positions_are_drawn():

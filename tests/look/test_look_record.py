@@ -3,6 +3,7 @@ x-transformers' own, as our own kernels', and proved in every case; what is alte
 """
 
 import contextlib
+import re
 
 import pytest
 import torch
@@ -549,6 +550,17 @@ def test_layers_by_name():
     with record(model, layers=["blocks.1"]) as seen:
         model(x)
     assert [(e.name, e.layer) for e in seen] == [("blocks.1", 1)]
+
+
+@pytest.mark.parametrize("layers", [[9], ["block"]])
+def test_layers_that_are_not_there_are_told(layers):
+    model, x = Deep(Written), torch.randn(2, 5, 16)
+    said = f"layers={layers} were asked for, and attention happened in others: 0 blocks.0, 1 blocks.1"
+    with pytest.raises(ValueError, match=re.escape(said)), record(model, layers=layers):
+        model(x)
+    with record(nn.Linear(16, 3), layers=layers) as seen:  # nothing happened, so nothing was missed
+        pass
+    assert not seen
 
 
 @pytest.mark.parametrize("kind", [Written, DroppingInside])

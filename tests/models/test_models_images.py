@@ -220,10 +220,13 @@ def test_the_state_is_the_parameters_and_norms_and_every_parameter_learns(kind):
     (ViT, {"position": "rotary", "heads": 8}, "position 'rotary' does not go with dim=16 and heads=8: channels must be even"),
     (ViT, {"position": "rotor"}, "position must be one of none, learned, sinusoidal, rotary, got 'rotor'; did you mean"),
     (ViT, {"registers": -1}, "registers must be a whole number, 0 or more, got -1"),
+    (ViT, {"patch": 100}, "patches of 100 pixels are larger than pictures of 12: one would be the whole picture"),
+    (Swin, {"patch": 100}, "patches of 100 pixels are larger than pictures of"),
+    (Swin, {"depths": 2}, r"depths and heads are tuples, as \(2, 2\), got depths=2 and heads="),
     (Swin, {"heads": (2,)}, "each stage has a depth and a number of heads"),
     (Swin, {"heads": (2, 3)}, "stage 1 is 16 wide, which 3 heads must divide"),
     (GroupCNN, {"size": 7}, "size=7 leaves nothing after 3 layers, 8 is the least"),
-    (GroupCNN, {"padding": "zeros"}, "filters need odd sides unless padding is 'valid', got kernel=3 and last=2"),
+    (GroupCNN, {"padding": "zeros"}, "filters need odd sides unless padding is 'valid', got kernel=3 and last=2; last=3"),
     (GroupCNN, {"halve": (3,)}, r"halve names layers from 1 to 2, got \(3,\)"),
     (ResNet, {"blocks": ()}, "blocks are whole numbers above zero"),
     (LeNet, {"size": 3}, "size must be at least 4, got 3"),
@@ -242,6 +245,24 @@ def test_bad_pictures_are_refused():
         made(GroupCNN)[0](torch.zeros(1, 1, 7, 12))
     with pytest.raises(ValueError, match="pictures must have sides of at least 2, got 1 × 9"):
         made(DenseNet)[0](torch.zeros(1, 1, 1, 9))
+
+
+@pytest.mark.parametrize("kind", list(SMALL))
+def test_what_is_no_picture_yet_is_refused(kind):
+    model, x = made(kind)
+    with pytest.raises(ValueError, match=r"pictures must be floats, got torch.uint8; x.float\(\) / 255 makes bytes"):
+        model((255 * x.abs().clamp(max=1)).to(torch.uint8))
+    with pytest.raises(TypeError, match=r"x must be a tensor, got ndarray; torch.as_tensor\(x\) makes one"):
+        model(x.numpy())
+    if kind is not LeNet:  # whose pictures have one size
+        with pytest.raises(ValueError, match="a picture must have pixels, got 0 × 8"):
+            model(x[:, :, :0, :1].expand(-1, -1, -1, 8))
+
+
+@pytest.mark.parametrize("kind", list(SMALL))
+def test_a_batch_may_be_empty(kind):
+    model, x = made(kind)
+    assert model(x[:0]).shape == (0, model.config.classes)
 
 
 def test_a_model_learns_digits():

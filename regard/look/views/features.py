@@ -63,7 +63,7 @@ def layer(each: FeatureMap, side: int) -> dict[str, Any]:
 
 def lively(channels: Tensor, most: int) -> list[int]:
     """The channels that vary most over the picture, in their own order.   c p rows columns -> numbers"""
-    spread = channels.flatten(1).nan_to_num().var(1)
+    spread = channels.flatten(1).nan_to_num().var(1, unbiased=False)
     kept: list[int] = spread.topk(min(most, len(channels))).indices.sort().values.tolist()
     return kept
 
