@@ -251,7 +251,7 @@ def build(run: Run) -> nn.Module:
     if run.config.get("kind") is None:
         raise ValueError(
             f"{run.path} holds the weights of a module of your own ({run.config.get('module', 'unknown')}); make it, then "
-            f"regard.run.load_weights(regard.run.Run.open({str(run.path)!r}), module) puts them into it"
+            f"load_weights(Run.open({str(run.path)!r}), module) puts them into it (from regard.run import Run, load_weights)"
         )
     cls = names.find("models", run.config["kind"])
     model: nn.Module = cls(run.section(cls.Config, "model"))

@@ -208,7 +208,7 @@ def test_weights_that_do_not_fit(run):
 
 def test_a_module_of_ones_own(tmp_path):
     run = Run.create(tmp_path, {"recipe": None, "kind": None})
-    with pytest.raises(ValueError, match=r"of a module of your own \(unknown\); make it, then regard.run.load_weights\("):
+    with pytest.raises(ValueError, match=r"of a module of your own \(unknown\); make it, then load_weights\(Run.open\("):
         load_model(run)
     model = Line(Size())
     files.write_tensors(run.model_file, {name: torch.ones_like(tensor) for name, tensor in model.state_dict().items()})

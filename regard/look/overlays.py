@@ -137,6 +137,8 @@ def lay(figure: Any, axis: Any, shown: Any, overlay: Overlay) -> None:
     bar.ax.set_facecolor(GROUND)
     bar.ax.tick_params(labelsize=5, length=2, pad=1)
     bar.ax.locator_params(nbins=4)
+    if not overlay.signed:
+        bar.set_label("no colour: the mean, or less", fontsize=5, labelpad=1)
 
 
 def plain(words: str) -> str:
