@@ -167,6 +167,10 @@ def matrix(weights: Tensor, queries: Sequence[str] | None = None, keys: Sequence
 
 def overlay(picture: Tensor, maps: Tensor, *, titles: Sequence[str] | None = None) -> Any:
     """A picture and, beside it, the same under each map of attention.   3 h w in 0 … 1, k rows columns"""
+    if picture.dim() != 3 or picture.shape[0] not in (1, 3):
+        raise ValueError(f"a picture to draw over is 3 h w, or 1 h w, got {tuple(picture.shape)}")
+    if titles is not None and len(titles) != len(maps):
+        raise ValueError(f"there must be a title for each of {len(maps)} maps, got {len(titles)}")
     pyplot = plotter()
     figure, axes = pyplot.subplots(1, len(maps) + 1, figsize=(2.1 * (len(maps) + 1), 2.3), layout="constrained", squeeze=False)
     shown = picture.detach().expand(3, -1, -1).permute(1, 2, 0).clamp(0, 1).cpu().numpy()

@@ -134,7 +134,7 @@ class Lines(Observer):
 
     def decided(self, steps: int) -> None:
         self.steps = self.speed.steps = steps
-        self._say(f"{steps:,} steps fit into the time")
+        self._say(f"{steps:,} steps fit into the time" if steps > 1 else "one step fits into the time; give it more to learn")
 
     def stepped(self, step: int, loss: float, tokens: int, seconds: float) -> None:
         self.speed.add(step, loss, tokens, seconds)
