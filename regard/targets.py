@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from regard import foreign, names
 from regard.reading.foreign import reader_of
+from regard.reading.own_tensors import reader_of_pictures
 from regard.reading.pictures import OwnPicture
 from regard.reading.reader import Fixed, OwnText, Reader
 from regard.reading.sets_and_graphs import reader_of_run
@@ -172,7 +173,7 @@ def of_function(package: str, name: str) -> Target:
     if roles is not None and not isinstance(roles, Roles):
         raise ValueError(f"{whole} returned {type(roles).__name__} as roles; they should be regard.symmetry.roles.Roles")
     by_name = named(model, inputs)
-    reader = reader_of_things(model, by_name, roles) or Fixed(by_name)
+    reader = reader_of_things(model, by_name, roles) or reader_of_pictures(model, by_name, roles) or Fixed(by_name)
     return Target(model, by_name, symmetry, roles, whole, reader)
 
 

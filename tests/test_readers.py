@@ -6,9 +6,15 @@ import pytest
 import torch
 
 from regard.given import Given, fitted, numbered
+from regard.look.scene import gather
+from regard.models.convnets import ResNet
+from regard.models.images import ViT
+from regard.models.windows import Swin
 from regard.reading.foreign import reader_of
 from regard.reading.given_pictures import drawn, opened
+from regard.reading.own_tensors import reader_of_pictures
 from regard.reading.reader import Fixed, as_text
+from regard.symmetry.roles import Roles
 from regard.targets import open_target
 
 transformers = pytest.importorskip("transformers")
@@ -158,3 +164,33 @@ def test_what_goes_along_with_ids_fits_itself():
     assert fitted(torch.tensor([[7, 8]]), 1, 1).tolist() == [[7]]
     with pytest.raises(ValueError, match="only tokens that have ids can be moved"):
         numbered({"x": torch.zeros(1, 2)}).moved([1, 0])
+
+
+# ---- pictures that come with a model
+
+
+@pytest.mark.parametrize("kind, grid, piece", [(ViT, (3, 3), "patch"), (Swin, (12, 12), "patch"), (ResNet, (6, 6), "part")])
+def test_the_picture_that_came_with_a_model_is_shown(kind, grid, piece):
+    model, inputs = kind.tiny()
+    given = reader_of_pictures(model, inputs, None).read()
+    assert given.kind == "image" and (given.grid, given.piece) == (grid, piece) and given.pixels == "x"
+    assert torch.equal(given.inputs["x"], inputs["x"][:1])
+    light = inputs["x"][0].mean(0)
+    expected = (light - light.min()) / (light.max() - light.min())
+    torch.testing.assert_close(given.picture, expected.expand(3, -1, -1))
+    scene = gather(model.eval(), given, name="mine", tsne=False)
+    with torch.no_grad():
+        best = int(model(inputs["x"][:1]).argmax())
+    views = {view["view"]: view for view in scene.data["views"]}
+    assert views["classes"]["likely"][0][0] == f"class {best}" and "image" in views
+    assert (scene.looked is None) == (kind is ResNet)
+
+
+def test_whose_picture_is_not_known_has_none():
+    linear = torch.nn.Linear(3, 2)
+    assert reader_of_pictures(linear, {"x": torch.zeros(1, 3, 8, 8)}, None) is None
+    assert reader_of_pictures(linear, {"x": torch.zeros(1, 3, 8, 8)}, Roles(grid="x")) is None  # what does it answer?
+    model, _ = ViT.tiny()
+    assert reader_of_pictures(model, {"x": torch.zeros(2, 12)}, None) is None
+    with pytest.raises(ValueError, match="this model brings its own inputs, and nobody knows how it reads others"):
+        reader_of_pictures(*ViT.tiny(), None).read("cat.png")
