@@ -111,7 +111,7 @@ def test_a_run_of_ones_own_module_says_what_to_give_instead(models, capsys, monk
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert err.startswith("regard: mine holds the weights of a module of your own, which only you can make: write a function")
     assert err.endswith("returns (model, inputs), and give my_module:my_function instead\n")
-    with pytest.raises(ValueError, match=r"module of your own \(Linear\); make it, then regard\.run\.load_weights\("):
+    with pytest.raises(ValueError, match=r"module of your own \(Linear\); make it, then load_weights\(Run\.open\("):
         writing.load("mine")
 
 

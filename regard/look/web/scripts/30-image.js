@@ -187,7 +187,7 @@ class PictureFigure {
       if (imageShown.way === "alone") {
         return above(ofHead(this.layer.heads[imageShown.alone]), scaleOf(this.valuesOf(imageShown.alone)), "share, from the mean");
       }
-      return colourBar(over([235, 235, 235]), [[0, "mean"], [1, "largest, or 3 × mean"]], "of each head");
+      return colourBar(over([235, 235, 235]), [[0, "mean"], [1, "largest"]], "of each head");
     };
     const made = bar();
     made.paint();
