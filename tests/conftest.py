@@ -1,8 +1,12 @@
 """What all tests share: hypothesis tries the same examples on every machine, so that a failure is one for everybody."""
 
 import gc
+import os
 
 from hypothesis import settings
+
+if "PYTEST_XDIST_WORKER" in os.environ:  # before PyTorch comes: workers that each take all cores wait for each other
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 settings.register_profile("same", derandomize=True, deadline=None, max_examples=100)
 settings.load_profile("same")
