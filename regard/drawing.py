@@ -16,7 +16,6 @@ from regard.look import overlays, plot
 from regard.run import Run
 
 MOST = 40  # pictures on one sheet
-SHOWN = 3  # classes that are said above a picture
 
 
 def is_folder(out: str | os.PathLike[str]) -> bool:
@@ -60,7 +59,8 @@ def draw(run: Run, given: Sequence[str], answers: Iterable[Answer], out: str | o
         read = opened.reader.read(answer.given)
         assert read.picture is not None
         shown = overlays.of_answer(opened.model, read, labels.index(next(iter(answer.labels))))
-        return overlays.Line(words(answer, called[answer.given]) + several, read.picture, shown)
+        words = overlays.taken_for(list(answer.labels.items()), called[answer.given])
+        return overlays.Line(words + several, read.picture, shown)
 
     for answer in answers:
         if answer.error is None:
@@ -81,12 +81,6 @@ def files_of(called: dict[str, str], out: str | os.PathLike[str]) -> dict[str, P
         return dict.fromkeys(called, Path(out))
     Path(out).mkdir(parents=True, exist_ok=True)
     return {given: Path(out) / name for given, name in zip(called, names(list(called.values())), strict=True)}
-
-
-def words(answer: Answer, called: str) -> str:
-    """The likeliest classes of a picture, and which picture it is."""
-    first, *others = [f"{label} {share:.1%}" for label, share in list(answer.labels.items())[:SHOWN]]
-    return f"{first}" + (f" (then {', '.join(others)})" if others else "") + f"   {called}"
 
 
 def told_apart(given: Sequence[str]) -> dict[str, str]:

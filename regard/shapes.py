@@ -39,6 +39,18 @@ def expect(x: Any, pattern: str, /, *, name: str = "tensor", **sizes: int) -> tu
     return found
 
 
+def expect_pictures(x: Any, **sizes: int) -> tuple[int, ...]:
+    """The sizes of pictures, b c h w; an error for what is no picture, or not yet in numbers that a network can weigh."""
+    found = expect(x, "b c h w", name="x", **sizes)
+    if not hasattr(x, "is_floating_point"):
+        raise TypeError(f"x must be a tensor, got {type(x).__name__}; torch.as_tensor(x) makes one")
+    if not x.is_floating_point():
+        raise ValueError(f"pictures must be floats, got {x.dtype}; x.float() / 255 makes bytes numbers from 0 to 1")
+    if not found[2] or not found[3]:
+        raise ValueError(f"a picture must have pixels, got {found[2]} × {found[3]}")
+    return found
+
+
 def _number(axis: str, pattern: str) -> int:
     if not axis.isdecimal():
         raise ValueError(f"a pattern is words and numbers with spaces between, perhaps after '...'; got '{pattern}'")

@@ -250,7 +250,7 @@ def test_only_pictures_are_drawn(capsys):
 
 def test_a_name_with_signs_of_mathematics_is_only_a_name(tmp_path):
     answer = Answer(given="a/b$x$.png", labels={"$1": 0.75, "c": 0.25})
-    assert drawing.words(answer, "b$x$.png") == "$1 75.0% (then c 25.0%)   b$x$.png"
+    assert drawing.overlays.taken_for(list(answer.labels.items()), "b$x$.png") == "$1 75.0% (then c 25.0%)   b$x$.png"
     line = drawing.overlays.Line("$1 75% $x", torch.rand(3, 4, 4), [])
     drawing.plot.save(drawing.overlays.drawn([line]), tmp_path / "signs.png")
 

@@ -69,6 +69,8 @@ def rollout(seen: Sequence[Any], *, residual: float = 0.5, query: int | None = N
         alone = n == 1 < m and layer is layers[-1]
         if alone and query is None:
             raise ValueError(f"in the last layer one of {m} tokens asks alone; say which, such as query=0 for a class token")
+        if alone and query is not None and not 0 <= query < m:
+            raise ValueError(f"query is the number of one of {m} tokens, from 0 on, got {query}")
         if (n != m and not alone) or (total is not None and total.shape != (b, m, m)):
             before = "" if total is None else f" after {tuple(total.shape)}"
             raise ValueError(

@@ -18,6 +18,7 @@ from regard.look.where import Looked, looked
 
 SATURATION, BRIGHTNESS = 0.45, 0.85  # of a picture under a map
 STRENGTH = 0.85  # of a map over it
+LIKELY = 3  # classes that are said above a picture
 WIDE, HIGH = 2.5, 3.0  # inches of one picture with what is said above and below it
 
 
@@ -139,6 +140,12 @@ def lay(figure: Any, axis: Any, shown: Any, overlay: Overlay) -> None:
     bar.ax.locator_params(nbins=4)
     if not overlay.signed:
         bar.set_label("no colour: the mean, or less", fontsize=5, labelpad=1)
+
+
+def taken_for(likely: Sequence[tuple[str, float]], called: str) -> str:
+    """The likeliest classes of a picture, the first one first, and which picture it is."""
+    first, *others = [f"{label} {share:.1%}" for label, share in likely[:LIKELY]]
+    return f"{first}" + (f" (then {', '.join(others)})" if others else "") + f"   {called}"
 
 
 def plain(words: str) -> str:

@@ -16,7 +16,6 @@ COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#b
 PLAIN, FRAME = "#c4c8ce", "#dfe2e6"
 MOST_POINTS = 4000  # in one picture
 MOST_ARROWS = 800
-LIKELY = 3  # classes that are said above a picture
 NAMED = 40  # nodes that have their names beside them
 PALE = 0.12  # of the map of colours, where it begins: nothing is still to be seen
 YAW, PITCH = 0.6, 0.35  # as the page begins
@@ -49,10 +48,9 @@ def still(scene: Scene, *, title: str = "") -> Any:
 
 def outcome(scene: Scene) -> str:
     """What a picture was taken for, and which picture it is, on a line of its own."""
-    named = [] if scene.given.name is None else [scene.given.name]
-    taken = [view["likely"][:LIKELY] for view in scene.data["views"] if view["view"] == "classes"]
-    parts = [", ".join(f"{label} {share:.1%}" for label, share in each) for each in taken] + named
-    return "".join(f"{start}{part}" for start, part in zip(("\n", "   "), parts, strict=False))
+    name = scene.given.name or ""
+    taken = [overlays.taken_for(view["likely"], name) for view in scene.data["views"] if view["view"] == "classes"]
+    return f"\n{taken[0]}".rstrip() if taken else f"   {name}".rstrip()
 
 
 def pictures(

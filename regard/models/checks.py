@@ -1,4 +1,4 @@
-"""What configurations and pictures must hold, each with its words for what does not; a model that is the same every time."""
+"""What configurations of models must hold, each with its words for what does not; and a model that is the same every time."""
 
 from __future__ import annotations
 
@@ -8,10 +8,8 @@ from types import NoneType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import torch
-from torch import Tensor
 
 from regard.config import nearest
-from regard.shapes import expect
 
 
 def check_names(config: Any) -> None:
@@ -48,18 +46,6 @@ def check_patch(config: Any) -> None:
             f"patches of {config.patch} pixels are larger than pictures of {config.size}: one would be the whole picture, "
             f"and nothing could look at anything; take size={config.patch} or more, or a smaller patch"
         )
-
-
-def expect_pictures(x: Any, **sizes: int) -> tuple[int, ...]:
-    """The sizes of pictures, b c h w; an error for what is no picture, or not yet in numbers that a network can weigh."""
-    found = expect(x, "b c h w", name="x", **sizes)
-    if not isinstance(x, Tensor):
-        raise TypeError(f"x must be a tensor, got {type(x).__name__}; torch.as_tensor(x) makes one")
-    if not x.is_floating_point():
-        raise ValueError(f"pictures must be floats, got {x.dtype}; x.float() / 255 makes bytes numbers from 0 to 1")
-    if not found[2] or not found[3]:
-        raise ValueError(f"a picture must have pixels, got {found[2]} × {found[3]}")
-    return found
 
 
 def check_heads(config: Any) -> None:

@@ -16,8 +16,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.attention.dropout import Dropout
-from regard.models.checks import check_dropout, check_names, check_whole, expect_pictures, seeded
+from regard.models.checks import check_dropout, check_names, check_whole, seeded
 from regard.nn.convolve import Convolution
+from regard.shapes import expect_pictures
 from regard.symmetry.groups import Group, Shifts, Trivial
 from regard.symmetry.roles import Roles
 

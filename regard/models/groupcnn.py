@@ -9,8 +9,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from regard.models.checks import check_dropout, check_names, check_whole, expect_pictures, seeded
+from regard.models.checks import check_dropout, check_names, check_whole, seeded
 from regard.nn.poses import POSES, TURNS, GroupConvolution, PoseNorm, halved, pooled_poses
+from regard.shapes import expect_pictures
 from regard.symmetry.groups import Group, Shifts, Trivial, product
 from regard.symmetry.roles import Roles
 

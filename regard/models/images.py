@@ -18,12 +18,12 @@ from regard.models.checks import (
     check_patch,
     check_position,
     check_whole,
-    expect_pictures,
     seeded,
 )
 from regard.nn.block import Stack
 from regard.nn.patches import PatchEmbedding, grid_places
 from regard.nn.pool import ClassToken, MeanPool
+from regard.shapes import expect_pictures
 from regard.symmetry.groups import Group, Permutations, Shifts, Trivial, product
 from regard.symmetry.roles import Roles
 

@@ -19,12 +19,13 @@ from regard.attention.biases import Offsets
 from regard.attention.dropout import Dropout
 from regard.attention.masks import Dense, Window
 from regard.attention.places import Side
-from regard.models.checks import check_dropout, check_names, check_patch, check_whole, expect_pictures, seeded
+from regard.models.checks import check_dropout, check_names, check_patch, check_whole, seeded
 from regard.nn.attention import Attention
 from regard.nn.linear import Linear
 from regard.nn.mlp import make_mlp
 from regard.nn.norm import LayerNorm
 from regard.nn.patches import PatchEmbedding, grid_places
+from regard.shapes import expect_pictures
 from regard.symmetry.groups import Group, Trivial
 from regard.symmetry.roles import Roles
 

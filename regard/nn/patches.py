@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.nn.linear import Linear
-from regard.shapes import expect
+from regard.shapes import expect_pictures
 from regard.symmetry.groups import EVERYTHING
 
 
@@ -34,9 +34,7 @@ class PatchEmbedding(nn.Module):
         return f"takes squares of {side} × {side} pixels, side by side, and weighs each pixel by its place in its square"
 
     def forward(self, x: Tensor) -> Tensor:
-        _, _, height, width = expect(x, "b c h w", name="x", c=self.colours)
-        if not height or not width:
-            raise ValueError(f"a picture must have pixels, got {height} × {width}")
+        expect_pictures(x, c=self.colours)
         return self.linear(cut(x, self.patch))
 
     def grid(self, height: int, width: int) -> tuple[int, int]:

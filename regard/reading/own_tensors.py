@@ -19,7 +19,7 @@ class OwnTensors(Fixed):
 
     def __init__(self, model: nn.Module, inputs: dict[str, Any], roles: Roles) -> None:
         super().__init__(inputs)
-        self.config: Any = model.config
+        self.reads: Any = getattr(model.config, "pool", None)
         self.pixels, self.patch = roles.grid or "", roles.patch
 
     def read(self, given: str | bytes | None = None, target: str | None = None) -> Given:
@@ -35,7 +35,7 @@ class OwnTensors(Fixed):
             grid=grid,
             patch=self.patch,
             piece="part" if self.patch is None else "patch",
-            reads=getattr(self.config, "pool", None),
+            reads=self.reads,
             answers="classes",
             called="class {}".format,
             notes=(SHOWN,),

@@ -81,6 +81,9 @@ def test_a_class_token_that_asks_alone_in_the_last_layer():
         measure.rollout(seen)
     with pytest.raises(ValueError, match=r"square matrices of one size, got \(2, 1, "):
         measure.rollout([seen[1], seen[0]], query=0)  # one that asks alone can only be the last
+    for query in (-1, n):
+        with pytest.raises(ValueError, match=f"query is the number of one of {n} tokens, from 0 on, got {query}"):
+            measure.rollout(seen, query=query)
     with pytest.raises(ValueError, match=r"this measure is of one entry, got 2; take them one by one, such as seen\[0\]"):
         measure.entropy(seen)
 

@@ -258,8 +258,9 @@ def test_a_still_says_what_the_picture_was_taken_for():
     figure = still(scene, title="a ViT")
     with torch.no_grad():
         shares = model(inputs["x"][:1])[0].softmax(-1).sort(descending=True)
-    likely = ", ".join(f"c{i} {p:.1%}" for p, i in zip(shares.values[:3].tolist(), shares.indices[:3].tolist(), strict=True))
-    assert figure.get_suptitle() == f"a ViT: where the class token looks\n{likely}   a\\$b.png"
+    likely = [f"c{i} {p:.1%}" for p, i in zip(shares.values[:3].tolist(), shares.indices[:3].tolist(), strict=True)]
+    said = f"{likely[0]} (then {likely[1]}, {likely[2]})   a\\$b.png"
+    assert figure.get_suptitle() == f"a ViT: where the class token looks\n{said}"
     titles = [axis.get_title() for axis in figure.axes if axis.get_title()]
     assert titles[:2] == ["what the model saw", "rollout of all layers"] and len(titles) == 2 + 2 * 4
     np.testing.assert_array_equal(figure.axes[0].images[0].get_array(), given.picture.permute(1, 2, 0))

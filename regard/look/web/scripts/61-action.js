@@ -69,7 +69,8 @@ async function showElement(inner, { order, left, right, n, c, error, holds, take
       for (const other of maps) if (other !== map) other.mark(i, j);
       say(i, j);
     };
-    const map = heatmap(inner, { n, m: c, rows, columns: components, name: `${name}: ${said}`, square: false, highest: Math.min(420, 26 * n + (components ? 110 : 0)), told });
+    const highest = Math.min(420, 26 * n + (components ? 110 : 0));  // names of classes stand above
+    const map = heatmap(inner, { n, m: c, rows, columns: components, name: `${name}: ${said}`, square: false, highest, told });
     const level = (_, k) => 128 + Math.round((127 * Math.max(-most, Math.min(most, at(k)))) / most);
     inner.paint(() => map.show(Uint8Array.from({ length: n * c }, level), divergingPalette()));
     return map;
