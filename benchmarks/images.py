@@ -192,6 +192,7 @@ def main() -> None:
     contest.add_argument("--dtypes", nargs="+", default=["float32", "bfloat16"], choices=["float32", "bfloat16"])
     contest.add_argument("--shapes", nargs="+", default=["ViT-Tiny", "Swin-Tiny"], choices=["ViT-Tiny", "Swin-Tiny"])
     contest.add_argument("--work", nargs="+", default=["forward", "step"], choices=["forward", "step"])
+    contest.add_argument("--drop-path", type=float, default=0.0, help="of Swin in training; 0.1 is Hugging Face's default")
     growing = commands.add_parser("cost")
     growing.set_defaults(run=cost)
     growing.add_argument("--seconds", type=float, default=4.0)

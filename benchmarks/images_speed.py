@@ -80,8 +80,8 @@ class Entry(NamedTuple):
 WORK: dict[str, Callable[[Entry, Tensor, Tensor], Work]] = {"forward": Entry.forward, "step": Entry.step}
 
 
-def peers() -> dict[str, tuple[nn.Module, dict[str, nn.Module]]]:
-    """Ours, and Hugging Face's with each of its attentions: the same shape and the same weights."""
+def peers(drop_path: float = 0.0) -> dict[str, tuple[nn.Module, dict[str, nn.Module]]]:
+    """Ours, and Hugging Face's with each of its attentions: the same shape and the same weights. Its ViT knows no drop path."""
     import transformers
 
     from tests.models.theirs_images import swin_weights, vit_weights
@@ -89,13 +89,13 @@ def peers() -> dict[str, tuple[nn.Module, dict[str, nn.Module]]]:
     tiny: dict[str, Any] = {
         "hidden_size": 192, "num_hidden_layers": 12, "num_attention_heads": 3, "intermediate_size": 768, "layer_norm_eps": 1e-5,
     }  # fmt: skip
-    swin: dict[str, Any] = {"drop_path_rate": 0.0}
+    swin: dict[str, Any] = {"drop_path_rate": drop_path}
     vits = transformers.ViTForImageClassification, transformers.ViTConfig, tiny, vit_weights
     swins = transformers.SwinForImageClassification, transformers.SwinConfig, swin, swin_weights
     found = {}
     for name, ours, (kind, config, sizes, weights) in (
         ("ViT-Tiny", ViT(ViTConfig(classes=1000)), vits),
-        ("Swin-Tiny", Swin(SwinConfig(classes=1000)), swins),
+        ("Swin-Tiny", Swin(SwinConfig(classes=1000, drop_path=drop_path)), swins),
     ):
         theirs = {how: kind(config(num_labels=1000, attn_implementation=how, **sizes)) for how in ATTENTIONS}
         for model in theirs.values():
@@ -126,6 +126,7 @@ class Asked(NamedTuple):
     what: str
     batch: int
     way: str
+    drop_path: float = 0.0
 
     @property
     def model(self) -> str:
@@ -158,7 +159,7 @@ def speed(args: argparse.Namespace) -> None:
             assert dtype is torch.bfloat16 or max(apart.values()) < 1e-5, apart
             for what in args.work:
                 ways = (*WAYS, COMPILED) if args.compile else WAYS
-                asked = [Asked(shape, who, dtype, what, args.batch, way) for who in everyone for way in ways]
+                asked = [Asked(shape, who, dtype, what, args.batch, way, args.drop_path) for who in everyone for way in ways]
                 asked += [one._replace(way=FIXED) for one in asked if is_ours(one) and one.way == WAYS[1] and what == "forward"]
                 rounds, parts, peak = measured(finalists(asked), args)
                 seen = {one: statistics.median(each[one] for each in rounds) for one in rounds[0]}
@@ -242,7 +243,7 @@ def work_of(one: Asked) -> Work:
     if one.way != WAYS[0]:
         heap.keep()
     x, y = pictures(one.batch)
-    ours, theirs = peers()[one.shape]
+    ours, theirs = peers(one.drop_path)[one.shape]
     entry = entries(ours, theirs, one.dtype)[one.who]
     if one.way == COMPILED:
         entry.model.compile()
@@ -280,6 +281,7 @@ def keep_speed(args: argparse.Namespace, rows: list[list[str]], memory: float) -
     command = f"python benchmarks/images.py speed --batch {args.batch} --rounds {args.rounds} --seconds {args.seconds:g}"
     command += "".join(f" --{name} {' '.join(values)}" for name, values in chosen.items())
     command += "".join(f" --{flag}" for flag in ("shared", "compile") if getattr(args, flag))
+    command += f" --drop-path {args.drop_path:g}" if args.drop_path else ""
     machine = f"{platform.machine()}, {torch.backends.cpu.get_cpu_capability()}, {torch.get_num_threads()} threads"
     text = (
         f"`{command}` on {machine}, torch {torch.__version__}. Pictures of 224 × 224, the same weights for all; "
@@ -300,6 +302,12 @@ def keep_speed(args: argparse.Namespace, rows: list[list[str]], memory: float) -
     headers = ["model", "work", "dtype", "who", "way", "images/s", "of theirs as it comes", "of their best in this way"]
     headers += ["of the peak", "in products", "if the rest were free", "off by"]
     title = f"Images, speed in {' and '.join(args.dtypes)}, {args.batch} at once{', compiled' if args.compile else ''}"
+    if args.drop_path:
+        title += ", with stochastic depth"
+        text += (
+            f" Stochastic depth: {args.drop_path:g} of the pictures skip the last block, fewer those before. Ours leaves out "
+            "both branches of a block and does not compute them; Hugging Face's leaves out attention alone, after computing it."
+        )
     keep(RESULTS, title, f"{text}\n\n{table(headers, rows)}")
 
 

@@ -39,16 +39,26 @@ def expect(x: Any, pattern: str, /, *, name: str = "tensor", **sizes: int) -> tu
     return found
 
 
-def expect_pictures(x: Any, **sizes: int) -> tuple[int, ...]:
-    """The sizes of pictures, b c h w; an error for what is no picture, or not yet in numbers that a network can weigh."""
+def expect_pictures(x: Any, weights: Any = None, **sizes: int) -> tuple[int, ...]:
+    """The sizes of pictures, b c h w; an error for what is no picture, or not yet in numbers that these weights can weigh."""
     found = expect(x, "b c h w", name="x", **sizes)
     if not hasattr(x, "is_floating_point"):
         raise TypeError(f"x must be a tensor, got {type(x).__name__}; torch.as_tensor(x) makes one")
     if not x.is_floating_point():
         raise ValueError(f"pictures must be floats, got {x.dtype}; x.float() / 255 makes bytes numbers from 0 to 1")
+    if weights is not None and weights.dtype != x.dtype and not _cast_by_itself(x.device.type):
+        have, want = (str(each.dtype).removeprefix("torch.") for each in (x, weights))
+        raise ValueError(f"pictures are {have}, and the model's weights are {want}; x.to({weights.dtype}) makes them fit")
     if not found[2] or not found[3]:
         raise ValueError(f"a picture must have pixels, got {found[2]} × {found[3]}")
     return found
+
+
+def _cast_by_itself(device: str) -> bool:
+    """Does autocast see to it that numbers and weights are of one kind?"""
+    import torch  # here, since shapes are also told before it is needed
+
+    return torch.is_autocast_enabled(device)
 
 
 def _number(axis: str, pattern: str) -> int:

@@ -18,9 +18,11 @@ from regard.data.batch import Source, TensorSource
 from regard.endings import tested, write_confusion
 from regard.folders import cache_folder, fresh, latest
 from regard.given import Given
+from regard.handed import as_files, is_handed
 from regard.heap import kept_heap
 from regard.jobs.describe import described
 from regard.jobs.job import Answer, Job, Note, Reading, work
+from regard.known import kind_of
 from regard.look import page, plot, report
 from regard.look.live import Live
 from regard.look.plot import curves
@@ -152,7 +154,9 @@ def train_module(
     source = data if isinstance(data, Source) else TensorSource(data, batch=config.batch, seed=config.seed)
     wanted = as_task(task)
     check_labels(model, wanted, source, data)
-    about = {"kind": None, "module": type(model).__qualname__, "train": config}
+    kind = kind_of(model)
+    about: dict[str, Any] = {"kind": kind, "module": type(model).__qualname__, "train": config}
+    about |= {"model": model.config} if kind is not None else {}
     beginning: AbstractContextManager[Run]
     if resume:
         beginning = nullcontext(Run.open(latest(None) if out is None else out))
@@ -170,13 +174,14 @@ def train_module(
 
 def predict(
     path: str | os.PathLike[str],
-    given: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    given: Any,
     *,
     out: str | os.PathLike[str] | None = None,
 ) -> list[Answer]:
     """What a run says of each input, one or several: texts for a classifier of texts, files for other kinds of data.
 
-    What cannot be read has an `error` in place of an answer. Of pictures a folder or a pattern stands for all in it.
+    What cannot be read has an `error` in place of an answer. Of pictures a folder or a pattern stands for all in it, and those
+    in memory are taken, too: of pillow's, or arrays of bytes, h w or h w c.
 
     out  of pictures: draw where the model looked, all on one sheet (.png, .svg, .pdf), or a file for each in a folder
     """
@@ -189,17 +194,29 @@ def answers(path: str | os.PathLike[str], given: Any, *, out: str | os.PathLike[
     if run.config.get("recipe") is None:
         raise ValueError(f"{run.path} was not made by a recipe, so regard does not know how its inputs are read")
     job = work(run.config["recipe"])
-    inputs = job.inputs(words_of(given, run))
-    if out is not None:
-        drawing.check_out(run, inputs, out)
-    with kept_heap():
+    several = [given] if isinstance(given, str | bytes | os.PathLike) or not isinstance(given, Sequence) else given
+    handed = run.config["recipe"] == "images" and bool(several) and all(map(is_handed, several))
+    memory: AbstractContextManager[dict[str, str]] = as_files(several) if handed else nullcontext({})
+    with memory as called, kept_heap():
+        inputs = list(called) if handed else job.inputs(words_of(several, run))
+        if out is not None:
+            drawing.check_out(run, inputs, out)
         found = job.predict(run, inputs)
-        yield from found if out is None else drawing.draw(run, inputs, found, out)
+        for answer in found if out is None else drawing.draw(run, inputs, found, out):
+            yield called_again(answer, called)
 
 
-def words_of(given: Any, run: Run) -> list[str]:
-    """One input or several, as a command line would have them."""
-    several = [given] if isinstance(given, str | os.PathLike) or not isinstance(given, Sequence) else given
+def called_again(answer: Answer, called: Mapping[str, str]) -> Answer:
+    """With what a picture from memory is called, in place of the file that it was for a while."""
+    name = called.get(answer.given)
+    if name is None:
+        return answer
+    error = None if answer.error is None else answer.error.replace(answer.given, name)
+    return replace(answer, given=name, error=error)
+
+
+def words_of(several: Sequence[Any], run: Run) -> list[str]:
+    """Inputs as a command line would have them."""
     for each in several:
         if not isinstance(each, str | os.PathLike):
             raise ValueError(f"predict takes texts, or paths of files, got {type(each).__name__}; for inputs of your own call "

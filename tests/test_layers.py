@@ -36,10 +36,12 @@ MAY_IMPORT: dict[str, set[str]] = {
     "folders": {"run"},
     "jobs": TO_RUN | {"training", "recipes"},           # a recipe with its data read
     "starts": TO_RUN | {"recipes", "folders"},          # a run that begins or goes on
+    "handed": {"data"},                                 # pictures in memory, as files for a while
+    "known": {"names"},                                 # is a module one of ours, as its config makes it?
     "drawing": {"data", "jobs", "look", "run", "targets"},      # pictures beside answers
     "endings": TO_RUN | {"jobs", "look", "training"},   # what a run ends with
     "writing": TO_RUN | {"jobs"},                       # texts that a model writes
-    "verbs": TO_LOOK | {"jobs", "folders", "starts", "drawing", "endings"},
+    "verbs": TO_LOOK | {"jobs", "folders", "starts", "drawing", "endings", "handed", "known"},
     "options": {"recipes", "decode", "config"},         # the command line's words as settings, beside verbs
     "manual": set(),
     "words": {"options"},                               # the words after a command, taken apart

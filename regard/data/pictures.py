@@ -32,6 +32,7 @@ RAW = (".cr2", ".cr3", ".crw", ".nef", ".nrw", ".arw", ".dng", ".orf", ".rw2", "
 OTHERS = {**dict.fromkeys(RAW, "a RAW"), ".svg": "an SVG", ".pdf": "a PDF", ".psd": "a Photoshop", ".eps": "an EPS"}
 HEIC = (b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"mif1", b"msf1")  # what such a file calls itself
 BEGIN = {"a JPEG": b"\xff\xd8\xff", "a PNG": b"\x89PNG", "a GIF": b"GIF8"}  # what begins as no other file does
+REAL = "holds real numbers, and nothing says which are black and white; save it with 8 or 16 bits"
 LARGE = threading.Lock()
 
 
@@ -157,7 +158,7 @@ def plain(picture: Any, channels: int, name: str) -> Any:
                           "save it with 8 or 16 bits")
         picture = Image.fromarray((values // 257 if high > 255 else values).astype(np.uint8))  # 257 · 255 = 65,535
     elif picture.mode == "F":
-        raise Damaged(f"{name} holds real numbers, and nothing says which are black and white; save it with 8 or 16 bits")
+        raise Damaged(f"{name} {REAL}")
     if "A" in picture.mode or "transparency" in picture.info:
         picture = picture.convert("RGBA")
         picture = Image.alpha_composite(Image.new("RGBA", picture.size, "white"), picture)

@@ -34,9 +34,10 @@ def check_whole(config: Any, *names: str) -> None:
 
 
 def check_dropout(config: Any) -> None:
-    """Its dropout is a share, and not all."""
-    if not 0.0 <= config.dropout < 1.0:
-        raise ValueError(f"dropout must be at least 0 and less than 1, got {config.dropout}")
+    """What it drops in training is a share, and not all."""
+    for name in ("dropout", "drop_path"):
+        if not 0.0 <= getattr(config, name, 0.0) < 1.0:
+            raise ValueError(f"{name} must be at least 0 and less than 1, got {getattr(config, name)}")
 
 
 def check_patch(config: Any) -> None:

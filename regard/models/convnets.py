@@ -101,7 +101,7 @@ class LeNet(ConvNet):
 
     def features(self, x: Tensor) -> Tensor:
         """What the head reads.   b c h w -> b d"""
-        expect_pictures(x, c=self.config.colours, h=self.config.size, w=self.config.size)
+        expect_pictures(x, self.first.weight, c=self.config.colours, h=self.config.size, w=self.config.size)
         x = F.max_pool2d(F.relu(self.first(x)), 2)
         x = F.max_pool2d(F.relu(self.second(x)), 2)
         return self.dropout(F.relu(self.between(self.dropout(x.flatten(1)))))
@@ -176,7 +176,7 @@ class ResNet(ConvNet):
 
     def features(self, x: Tensor) -> Tensor:
         """What the head reads.   b c h w -> b d"""
-        expect_pictures(x, c=self.config.colours)
+        expect_pictures(x, self.stem.weight, c=self.config.colours)
         x = self.stem(x)
         for block in self.blocks:
             x = block(x)
@@ -258,7 +258,7 @@ class DenseNet(ConvNet):
 
     def features(self, x: Tensor) -> Tensor:
         """What the head reads.   b c h w -> b d"""
-        _, _, height, width = expect_pictures(x, c=self.config.colours)
+        _, _, height, width = expect_pictures(x, self.stem.weight, c=self.config.colours)
         least = 2 ** (len(self.config.blocks) - 1)
         if min(height, width) < least:
             raise ValueError(f"pictures must have sides of at least {least}, got {height} × {width}: they are halved so often")

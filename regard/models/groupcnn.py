@@ -96,7 +96,7 @@ class GroupCNN(nn.Module):
         return Roles(grid="x")
 
     def forward(self, x: Tensor) -> Tensor:
-        _, _, h, w = expect_pictures(x, c=self.config.colours)
+        _, _, h, w = expect_pictures(x, self.layers[0].weight, c=self.config.colours)
         least, advice = self.config.least()
         if min(h, w) < least:
             raise ValueError(f"pictures must have sides of at least {least}, got {h} × {w}; {advice}")

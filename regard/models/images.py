@@ -21,6 +21,7 @@ from regard.models.checks import (
     seeded,
 )
 from regard.nn.block import Stack
+from regard.nn.drop_path import with_branch
 from regard.nn.patches import PatchEmbedding, grid_places
 from regard.nn.pool import ClassToken, MeanPool
 from regard.shapes import expect_pictures
@@ -46,6 +47,7 @@ class ViTConfig:
     registers: int = 0  # learned tokens without a place, for what belongs to no patch
     mlp: Literal["relu", "gelu", "relu2", "swiglu"] = "gelu"
     dropout: float = 0.0  # share of weights, hidden channels and branches dropped in training
+    drop_path: float = 0.0  # share of pictures that skip the last block in training, fewer those before: stochastic depth
 
     def __post_init__(self) -> None:
         check_names(self)
@@ -94,6 +96,7 @@ class ViT(nn.Module):
         self.stack = Stack(
             config.depth, config.dim, config.heads,
             position=turning, mlp=config.mlp, hidden=config.hidden, dropout=config.dropout,
+            drop_path=config.drop_path,
         )  # fmt: skip
         self.head = nn.Linear(config.dim, config.classes)
 
@@ -146,9 +149,12 @@ class ViT(nn.Module):
         """The last block, for the class token alone: nobody reads what it would give for the others.   b n d -> b 1 d"""
         pair = None if where is None else (where[:, :1], where)
         around = block.attention
-        normed = around.norm(x)
-        asked = around.f(normed[:, :1], normed, position=self.stack.position, where=pair)
-        return block.mlp(x[:, :1] + around.dropout(asked))
+
+        def asked(x: Tensor) -> Tensor:
+            normed = around.norm(x)
+            return around.dropout(around.f(normed[:, :1], normed, position=self.stack.position, where=pair))
+
+        return block.mlp(with_branch(x, asked, around.drop_path, onto=x[:, :1], training=self.training))
 
     @classmethod
     def tiny(cls) -> tuple[Self, dict[str, Tensor]]:

@@ -21,6 +21,7 @@ from regard.attention.masks import Dense, Window
 from regard.attention.places import Side
 from regard.models.checks import check_dropout, check_names, check_patch, check_whole, seeded
 from regard.nn.attention import Attention
+from regard.nn.drop_path import deeper, with_branch
 from regard.nn.linear import Linear
 from regard.nn.mlp import make_mlp
 from regard.nn.norm import LayerNorm
@@ -45,6 +46,7 @@ class SwinConfig:
     ratio: int = 4  # channels inside an MLP, times its width
     mlp: Literal["relu", "gelu", "relu2", "swiglu"] = "gelu"
     dropout: float = 0.0  # share of weights, hidden channels and branches dropped in training
+    drop_path: float = 0.0  # share of pictures that skip the last block in training, fewer those before: stochastic depth
 
     def __post_init__(self) -> None:
         check_names(self)
@@ -146,14 +148,14 @@ class Near(Dense):
 class WindowBlock(nn.Module):
     """y = x + attend within windows (norm x);  out = y + mlp(norm y).   b (h w) d -> b (h w) d"""
 
-    def __init__(self, config: SwinConfig, dim: int, heads: int, shift: int) -> None:
+    def __init__(self, config: SwinConfig, dim: int, heads: int, shift: int, drop_path: float) -> None:
         super().__init__()
         self.window, self.shift = config.window, shift
         self.norm1, self.norm2 = LayerNorm(dim), LayerNorm(dim)
         self.attention = Attention(dim, heads, dropout=config.dropout)
         self.bias = Offsets(heads, reach=config.window - 1)
         self.mlp = make_mlp(config.mlp, dim, config.ratio * dim, config.dropout)
-        self.dropout = Dropout(config.dropout)
+        self.dropout, self.drop_path = Dropout(config.dropout), drop_path
 
     @property
     def does(self) -> str:
@@ -163,8 +165,9 @@ class WindowBlock(nn.Module):
     def forward(self, x: Tensor, grid: tuple[int, int]) -> Tensor:
         found = windows if torch.compiler.is_compiling() else known_windows  # a tracer does not look into what is kept
         cut = found(*grid, self.window, self.shift, x.device)
-        x = x + self.dropout(self.within(self.norm1(x), cut))
-        return x + self.dropout(self.mlp(self.norm2(x)))
+        drop: dict[str, Any] = {"drop_path": self.drop_path, "training": self.training}
+        x = with_branch(x, lambda x: self.dropout(self.within(self.norm1(x), cut)), **drop)
+        return with_branch(x, lambda x: self.dropout(self.mlp(self.norm2(x))), **drop)
 
     def within(self, x: Tensor, cut: Windows) -> Tensor:
         """Attention in each window by itself.   b t d -> b t d"""
@@ -215,9 +218,11 @@ class Swin(nn.Module):
         self.embed = PatchEmbedding(config.colours, config.patch, config.dim)
         self.embed_norm = LayerNorm(config.dim)
         self.dropout = Dropout(config.dropout)
+        shares = iter(deeper(config.drop_path, sum(config.depths)))
         self.stages = nn.ModuleList(
             nn.ModuleList(
-                WindowBlock(config, config.dim * 2**stage, heads, 0 if i % 2 == 0 else config.window // 2) for i in range(depth)
+                WindowBlock(config, config.dim * 2**stage, heads, 0 if i % 2 == 0 else config.window // 2, next(shares))
+                for i in range(depth)
             )
             for stage, (depth, heads) in enumerate(zip(config.depths, config.heads, strict=True))
         )

@@ -13,6 +13,7 @@ from regard.attention.dropout import Dropout
 from regard.attention.mask import Mask
 from regard.attention.positions import Nothing, Position
 from regard.nn.attention import Attention
+from regard.nn.drop_path import deeper, with_branch
 from regard.nn.mlp import make_mlp
 from regard.nn.norm import NORMS
 from regard.nn.padding import cleared
@@ -22,23 +23,39 @@ from regard.symmetry.groups import EVERYTHING, Group, Trivial
 class Pre(nn.Module):
     """x + f(norm x): the stream itself is never normalised, so it needs a norm at the very end."""
 
-    def __init__(self, norm: nn.Module, f: nn.Module, dropout: float) -> None:
+    def __init__(self, norm: nn.Module, f: nn.Module, dropout: float, drop_path: float = 0.0) -> None:
         super().__init__()
-        self.norm, self.f, self.dropout = norm, f, Dropout(dropout)
+        self.norm, self.f, self.dropout, self.drop_path = norm, f, Dropout(dropout), drop_path
 
     def forward(self, x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        return x + self.dropout(self.f(self.norm(x), *args, **kwargs))
+        def branch(x: Tensor) -> Tensor:
+            return self.dropout(self.f(self.norm(x), *args, **kwargs))
+
+        return with_branch(x, branch, self.drop_path, training=self.training, apart=same_for_all(args, kwargs))
 
 
 class Post(nn.Module):
     """norm(α·x + f(x)), as the transformer was first built (α = 1), and as DeepNorm is with its larger α."""
 
-    def __init__(self, norm: nn.Module, f: nn.Module, dropout: float, alpha: float = 1.0) -> None:
+    def __init__(
+        self, norm: nn.Module, f: nn.Module, dropout: float, drop_path: float = 0.0, alpha: float = 1.0
+    ) -> None:
         super().__init__()
-        self.norm, self.f, self.dropout, self.alpha = norm, f, Dropout(dropout), alpha
+        self.norm, self.f, self.dropout, self.drop_path, self.alpha = norm, f, Dropout(dropout), drop_path, alpha
 
     def forward(self, x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        return self.norm(self.alpha * x + self.dropout(self.f(x, *args, **kwargs)))
+        def branch(x: Tensor) -> Tensor:
+            return self.dropout(self.f(x, *args, **kwargs))
+
+        apart = same_for_all(args, kwargs)
+        return self.norm(with_branch(x, branch, self.drop_path, onto=self.alpha * x, training=self.training, apart=apart))
+
+
+def same_for_all(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Does a branch read the same for every example, beside the example? Masks, memories and caches may be its own."""
+    where = kwargs.get("where")
+    each = args or (isinstance(where, Tensor) and where.dim() > 1 and len(where) > 1)
+    return not each and all(kwargs.get(name) is None for name in ("mask", "real", "cache"))
 
 
 PLACEMENTS = ("pre", "post", "deepnorm")
@@ -80,6 +97,7 @@ class Block(nn.Module):
         placement: str = "pre",
         alpha: float = 1.0,
         dropout: float = 0.0,
+        drop_path: float = 0.0,
     ) -> None:
         super().__init__()
         if norm not in NORMS or placement not in PLACEMENTS:
@@ -90,8 +108,8 @@ class Block(nn.Module):
 
         def around(f: nn.Module) -> nn.Module:
             if placement == "pre":
-                return Pre(NORMS[norm](dim), f, dropout)
-            return Post(NORMS[norm](dim), f, dropout, alpha if placement == "deepnorm" else 1.0)
+                return Pre(NORMS[norm](dim), f, dropout, drop_path)
+            return Post(NORMS[norm](dim), f, dropout, drop_path, alpha if placement == "deepnorm" else 1.0)
 
         heads_and_more: dict[str, Any] = {"kv_heads": kv_heads, "qk_norm": qk_norm, "dropout": dropout}
         self.attention = around(Attention(dim, heads, **heads_and_more))
@@ -115,7 +133,8 @@ class Stack(nn.Module):
 
     `position` acts once on the tokens and in every block on queries and keys. `bias` is shared by all blocks, as T5's is; a
     function that makes one gives each block its own, as Shaw's has. Padded tokens (`real` False) may hold anything. With a
-    Concatenated position x comes without the channels that it adds. `options` are those of Block.
+    Concatenated position x comes without the channels that it adds. `drop_path` is that of the last block, less the higher up
+    (see `with_branch`). `options` are those of Block.
     """
 
     def __init__(
@@ -130,6 +149,7 @@ class Stack(nn.Module):
         placement: str = "pre",
         across: int | None = None,
         memory_dim: int | None = None,
+        drop_path: float = 0.0,
         **options: Any,
     ) -> None:
         super().__init__()
@@ -143,8 +163,8 @@ class Stack(nn.Module):
         )
         alpha, beta = deepnorm_scales(depth, across, decoder=memory_dim is not None)
         self.blocks = nn.ModuleList(
-            Block(dim, heads, norm=norm, placement=placement, alpha=alpha, memory_dim=memory_dim, **options)
-            for _ in range(depth)
+            Block(dim, heads, norm=norm, placement=placement, alpha=alpha, memory_dim=memory_dim, drop_path=share, **options)
+            for share in deeper(drop_path, depth)
         )
         self.norm = NORMS[norm](dim) if placement == "pre" else nn.Identity()
         if placement == "deepnorm":

@@ -34,7 +34,7 @@ class PatchEmbedding(nn.Module):
         return f"takes squares of {side} × {side} pixels, side by side, and weighs each pixel by its place in its square"
 
     def forward(self, x: Tensor) -> Tensor:
-        expect_pictures(x, c=self.colours)
+        expect_pictures(x, self.linear.weight, c=self.colours)
         return self.linear(cut(x, self.patch))
 
     def grid(self, height: int, width: int) -> tuple[int, int]:

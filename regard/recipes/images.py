@@ -27,7 +27,7 @@ EXAMPLES = (
     "regard train images --data photos.csv --data.picture path --data.label kind --data.balanced",
 )
 TOLD = ("data.size", "data.picture", "data.label")  # the model is sized for the pictures as they will be
-OWN = frozenset({"classes", "colours", "size", "dropout"})
+OWN = frozenset({"classes", "colours", "size", "dropout", "drop_path"})
 
 DIGITS = 8  # the side of the digits that come with scikit-learn
 SMALL = 32  # up to this side, a picture is

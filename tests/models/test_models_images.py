@@ -187,7 +187,7 @@ def test_every_option_does_something(kind, option):
     if option == "padding":
         config = replace(config, last=1) if kind is GroupCNN else config
         changes = {option: "circular" if config.padding != "circular" else "zeros"}
-    if option == "dropout":
+    if option in ("dropout", "drop_path"):
         changes = {option: 0.5}
     if option == "heads" and kind is Swin:
         changes = {option: (4, 4)}
@@ -254,6 +254,10 @@ def test_what_is_no_picture_yet_is_refused(kind):
         model((255 * x.abs().clamp(max=1)).to(torch.uint8))
     with pytest.raises(TypeError, match=r"x must be a tensor, got ndarray; torch.as_tensor\(x\) makes one"):
         model(x.numpy())
+    with pytest.raises(ValueError, match=r"pictures are float64, and the model's weights are float32; x.to\(torch"):
+        model(x.double())
+    with torch.autocast("cpu", torch.bfloat16):  # sees to it by itself
+        assert model(x.bfloat16()).isfinite().all()
     if kind is not LeNet:  # whose pictures have one size
         with pytest.raises(ValueError, match="a picture must have pixels, got 0 × 8"):
             model(x[:, :, :0, :1].expand(-1, -1, -1, 8))

@@ -1,0 +1,39 @@
+"""Is a module one of our models, just as its config makes it? Then a run of it can be opened without whoever made it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import nn
+
+from regard import names
+
+SIMPLE = (int, float, str, tuple, type(None))
+
+
+def kind_of(model: nn.Module) -> str | None:
+    """Its name in the registry; None of another module, and of one of ours in which something was changed afterwards."""
+    lives = f"{type(model).__module__}:{type(model).__qualname__}"
+    kind = next((name for name, entry in names.entries("models").items() if entry.target == lives), None)
+    config: Any = getattr(model, "config", None)
+    if kind is None or type(config) is not type(model).Config:  # type: ignore[attr-defined]
+        return None
+    with torch.random.fork_rng(devices=[]):
+        again = type(model)(config)
+    return kind if outline(again) == outline(model) else None
+
+
+def outline(model: nn.Module) -> dict[str, Any]:
+    """What a module is made of, but for the numbers that it learned: classes, plain settings and shapes, each by its name."""
+    parts = {name: (type(part), settings(part)) for name, part in model.named_modules()}
+    return parts | {f"{name} of the state": tuple(tensor.shape) for name, tensor in model.state_dict().items()}
+
+
+def settings(part: nn.Module) -> dict[str, Any]:
+    """Plain values that it holds, and a forward of its own, if somebody gave it one."""
+    return {
+        name: value
+        for name, value in vars(part).items()
+        if name == "forward" or (isinstance(value, SIMPLE) and name != "training")
+    }

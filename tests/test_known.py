@@ -1,0 +1,67 @@
+"""Runs of our own models that were made in Python: opened by anybody, if they are what their config makes."""
+
+import pytest
+import torch
+
+from regard import names, verbs
+from regard.known import kind_of
+from regard.models.images import ViT, ViTConfig
+from regard.run import Run, load_model
+from regard.targets import open_target
+
+
+@pytest.fixture(autouse=True)
+def in_a_folder_of_its_own(tmp_path, monkeypatch):
+    monkeypatch.setattr(verbs, "curves", lambda *what: None)
+    monkeypatch.setattr(verbs.report, "of_module", lambda *what: None)
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.parametrize("name", names.entries("models"))
+def test_every_model_of_ours_is_known(name):
+    model, _ = names.find("models", name).tiny()
+    before = torch.get_rng_state()
+    assert kind_of(model) == name
+    assert torch.equal(torch.get_rng_state(), before)
+    assert kind_of(torch.nn.Linear(2, 2)) is None
+
+
+def own_vit():
+    torch.manual_seed(0)
+    return ViT(ViTConfig(classes=2, colours=1, size=8, patch=4, dim=16, depth=1, heads=2))
+
+
+def learn(model, out):
+    x = torch.randn(40, 1, 8, 8)
+    data = (x, (x.mean((1, 2, 3)) > 0).long())
+    return verbs.train(model=model, task="classify", data=data, out=out, steps=3, observers=[])
+
+
+def test_a_run_of_our_own_model_can_be_opened_by_anybody():
+    model = own_vit()
+    run = learn(model, "mine")
+    loaded, x = load_model(Run.open(run.path)), torch.randn(2, 1, 8, 8)
+    assert type(loaded) is ViT and loaded.config == model.config
+    torch.testing.assert_close(loaded(x), model.eval()(x))
+    found = open_target("mine")
+    assert verbs.check("mine", laws=["neighbours"]).ok and found.inputs["x"].shape[1:] == (1, 8, 8)
+
+
+class Mine(ViT):
+    pass
+
+
+@pytest.mark.parametrize("change", [
+    lambda model: setattr(model, "head", torch.nn.Linear(16, 2, bias=False)),
+    lambda model: setattr(model, "head", torch.nn.Sequential(torch.nn.Linear(16, 2))),
+    lambda model: setattr(model.stack.blocks[0].mlp.f, "activation", "relu"),
+    lambda model: setattr(model, "forward", lambda x: ViT.forward(model, -x)),
+    lambda model: setattr(model, "__class__", Mine),
+])  # fmt: skip
+def test_one_that_was_changed_is_its_owners_to_make(change):
+    model = own_vit()
+    assert kind_of(model) == "vit"
+    change(model)
+    run = learn(model, "mine")
+    with pytest.raises(ValueError, match=r"holds the weights of a module of your own \((ViT|Mine)\); make it, then"):
+        load_model(Run.open(run.path))
