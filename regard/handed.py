@@ -40,7 +40,7 @@ def of_array(array: Any, name: str) -> Any:
                          "one of numbers from 0 to 1 with the channels first")
     if kind != "uint8" or not (len(shape) == 2 or (len(shape) == 3 and shape[2] in (1, 3, 4))) or 0 in shape:
         raise ValueError(f"{name} must be bytes 'h w' or 'h w c' with 1, 3 or 4 channels, got {kind} of shape {shape}; several "
-                         "pictures are given as a list, list(x), and (x * 255).astype('uint8') makes bytes of numbers from 0 to 1")
+                         "pictures are given as a list, list(x), and (x * 255).astype('uint8') makes bytes of numbers up to 1")
     return pillow().fromarray(array[:, :, 0] if shape[2:] == (1,) else array)
 
 
