@@ -9,7 +9,8 @@ from torch import nn
 
 from regard import names
 
-SIMPLE = (int, float, str, tuple, type(None))
+SIMPLE = (int, float, str, type(None))
+CHANGES = ("forward", "_forward_hooks", "_forward_pre_hooks")  # what somebody else may have put in, and changes what it does
 
 
 def kind_of(model: nn.Module) -> str | None:
@@ -31,9 +32,11 @@ def outline(model: nn.Module) -> dict[str, Any]:
 
 
 def settings(part: nn.Module) -> dict[str, Any]:
-    """Plain values that it holds, and a forward of its own, if somebody gave it one."""
-    return {
-        name: value
-        for name, value in vars(part).items()
-        if name == "forward" or (isinstance(value, SIMPLE) and name != "training")
-    }
+    """Plain values that it holds, and whether somebody gave it a forward or hooks of their own."""
+    held = vars(part)
+    changed = {name: bool(held.get(name)) for name in CHANGES}
+    return changed | {name: value for name, value in held.items() if is_simple(value) and name != "training"}
+
+
+def is_simple(value: Any) -> bool:
+    return isinstance(value, SIMPLE) or (isinstance(value, tuple) and all(map(is_simple, value)))

@@ -57,11 +57,17 @@ class Mine(ViT):
     lambda model: setattr(model.stack.blocks[0].mlp.f, "activation", "relu"),
     lambda model: setattr(model, "forward", lambda x: ViT.forward(model, -x)),
     lambda model: setattr(model, "__class__", Mine),
+    lambda model: model.head.register_forward_hook(lambda module, given, out: -out),
+    lambda model: setattr(model.embed, "patch", 2),
 ])  # fmt: skip
 def test_one_that_was_changed_is_its_owners_to_make(change):
     model = own_vit()
     assert kind_of(model) == "vit"
     change(model)
-    run = learn(model, "mine")
-    with pytest.raises(ValueError, match=r"holds the weights of a module of your own \((ViT|Mine)\); make it, then"):
+    assert kind_of(model) is None
+
+
+def test_what_only_its_owner_can_make_is_said_to_be_so():
+    run = learn(torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(64, 2)), "mine")
+    with pytest.raises(ValueError, match=r"holds the weights of a module of your own \(Sequential\); make it, then"):
         load_model(Run.open(run.path))
