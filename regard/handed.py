@@ -8,14 +8,17 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import numpy as np
+
 from regard.data.pictures import REAL, Damaged, pillow, readable
 
-SAVED = ("1", "L", "LA", "P", "PA", "RGB", "RGBA", "I", "I;16")  # modes that a PNG can hold; of others the colours are kept
+SAVED = ("1", "L", "LA", "P", "RGB", "RGBA", "I", "I;16")  # modes that a PNG can hold
+CLEAR = ("PA", "La", "RGBa")  # others that are transparent
 
 
 def is_handed(given: Any) -> bool:
-    """Is it a picture itself, of pillow's or an array, and not the path of one?"""
-    return hasattr(given, "shape") or isinstance(given, pillow().Image)
+    """Is it a picture itself, of pillow's or an array, and not the path of one? (A tensor is what a model takes.)"""
+    return isinstance(given, np.ndarray | pillow().Image)
 
 
 @contextmanager
@@ -25,7 +28,7 @@ def as_files(given: Sequence[Any]) -> Iterator[dict[str, str]]:
         found = {}
         for number, each in enumerate(given, 1):
             path = Path(folder) / f"picture {number}.png"
-            picture = of_array(each, path.stem) if hasattr(each, "shape") else each
+            picture = of_array(each, path.stem) if isinstance(each, np.ndarray) else each
             with readable(path.stem):
                 save(picture, path)
             found[str(path)] = path.stem
@@ -34,10 +37,7 @@ def as_files(given: Sequence[Any]) -> Iterator[dict[str, str]]:
 
 def of_array(array: Any, name: str) -> Any:
     """Pixels as a picture of pillow's.   h w, or h w c"""
-    kind, shape = str(array.dtype).removeprefix("torch."), tuple(array.shape)
-    if type(array).__module__.split(".")[0] == "torch":
-        raise ValueError(f"{name} is a tensor; give an array of bytes 'h w c': (x * 255).byte().permute(1, 2, 0).numpy() makes "
-                         "one of numbers from 0 to 1 with the channels first")
+    kind, shape = str(array.dtype), tuple(array.shape)
     if kind != "uint8" or not (len(shape) == 2 or (len(shape) == 3 and shape[2] in (1, 3, 4))) or 0 in shape:
         raise ValueError(f"{name} must be bytes 'h w' or 'h w c' with 1, 3 or 4 channels, got {kind} of shape {shape}; several "
                          "pictures are given as a list, list(x), and (x * 255).astype('uint8') makes bytes of numbers up to 1")
@@ -50,4 +50,6 @@ def save(picture: Any, path: Path) -> None:
     if picture.mode == "F":
         raise Damaged(f"{path.stem} {REAL}")
     upright = ImageOps.exif_transpose(picture)
-    (upright if upright.mode in SAVED else upright.convert("RGB")).save(path, compress_level=1)
+    if upright.mode not in SAVED:
+        upright = upright.convert("RGBA" if upright.mode in CLEAR else "RGB")
+    upright.save(path, compress_level=1)

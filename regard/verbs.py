@@ -219,8 +219,9 @@ def words_of(several: Sequence[Any], run: Run) -> list[str]:
     """Inputs as a command line would have them."""
     for each in several:
         if not isinstance(each, str | os.PathLike):
-            raise ValueError(f"predict takes texts, or paths of files, got {type(each).__name__}; for inputs of your own call "
-                             f"the model itself: regard.load({str(run.path)!r})")
+            also = ", pillow's pictures or arrays of bytes" if run.config["recipe"] == "images" else ""
+            raise ValueError(f"predict takes texts, or paths of files{also}, got {type(each).__name__}; for inputs of your own "
+                             f"call the model itself: regard.load({str(run.path)!r})")
     return [os.fspath(each) for each in several]
 
 

@@ -5,7 +5,6 @@ import re
 
 import numpy as np
 import pytest
-import torch
 from PIL import Image
 
 from regard import verbs
@@ -41,7 +40,8 @@ def test_pictures_in_memory_are_answered_as_files_are(run):
     coloured = np.random.default_rng(0).integers(0, 255, (20, 30, 3), dtype=np.uint8)
     Image.fromarray(coloured).save("wide.png")
     modes = [Image.fromarray(coloured).convert(mode) for mode in ("RGB", "CMYK")]
-    for each in verbs.predict(run, [coloured, *modes]):
+    clear = Image.fromarray(np.dstack([coloured, np.full((20, 30), 255, np.uint8)]))
+    for each in verbs.predict(run, [coloured, *modes, clear, clear.convert("RGBa")]):
         assert each.labels == pytest.approx(verbs.predict(run, "wide.png")[0].labels)
 
 
@@ -60,10 +60,9 @@ def test_a_picture_in_memory_is_turned_as_its_camera_says_and_drawn(run):
     (np.zeros((12, 12)), "picture 1 must be bytes 'h w' or 'h w c' with 1, 3 or 4 channels, got float64 of shape (12, 12)"),
     (np.zeros((5, 12, 12), np.uint8), "got uint8 of shape (5, 12, 12); several pictures are given as a list, list(x)"),
     (np.zeros((0, 12), np.uint8), "got uint8 of shape (0, 12)"),
-    (torch.zeros(3, 12, 12), "picture 1 is a tensor; give an array of bytes 'h w c': (x * 255).byte().permute("),
     ([Image.new("L", (9, 9)), Image.new("F", (9, 9))], "picture 2 holds real numbers, and nothing says which are black"),
-    ([Image.new("L", (9, 9)), "a.png"], "predict takes texts, or paths of files, got Image"),
-    (b"bytes", "predict takes texts, or paths of files, got bytes"),
+    ([Image.new("L", (9, 9)), "a.png"], "or paths of files, pillow's pictures or arrays of bytes, got Image"),
+    (b"bytes", "pillow's pictures or arrays of bytes, got bytes; for inputs of your own call"),
 ])  # fmt: skip
 def test_what_is_no_picture_in_memory_is_refused(run, given, words):
     with pytest.raises(ValueError, match=re.escape(words)):
