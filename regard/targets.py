@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from regard import foreign, names
 from regard.reading.foreign import reader_of
-from regard.reading.own_tensors import reader_of_pictures
+from regard.reading.own_tensors import DRAWN, reader_of_pictures
 from regard.reading.pictures import OwnPicture
 from regard.reading.reader import Fixed, OwnText, Reader
 from regard.reading.sets_and_graphs import reader_of_run
@@ -136,7 +136,7 @@ def of_run(path: Path, seed: int, tokens: int | None, rows: int | None) -> Targe
     text = OwnText(run, model) if run.tokenizer_file.exists() else None
     picture = OwnPicture(run, model) if run.config.get("recipe") == "images" else None
     things = reader_of_run(run, model, inputs) or reader_of_things(model, inputs, None)
-    reader = text or picture or things or Fixed(inputs)
+    reader = text or picture or things or reader_of_pictures(model, inputs, None, DRAWN) or Fixed(inputs)
     known = getattr(model, "symmetry", None), getattr(model, "roles", None)
     return Target(model, inputs, *known, path.resolve().name, reader, run)
 

@@ -45,6 +45,8 @@ def test_a_run_of_our_own_model_can_be_opened_by_anybody():
     torch.testing.assert_close(loaded(x), model.eval()(x))
     found = open_target("mine")
     assert verbs.check("mine", laws=["neighbours"]).ok and found.inputs["x"].shape[1:] == (1, 8, 8)
+    given = found.reader.read()
+    assert given.kind == "image" and given.grid == (2, 2) and "random numbers" in given.notes[0]
 
 
 class Mine(ViT):

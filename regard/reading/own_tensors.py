@@ -12,13 +12,15 @@ from regard.reading.reader import Fixed
 from regard.symmetry.roles import Roles
 
 SHOWN = "The picture is the tensor that came with the model, black at its smallest number and white at its largest."
+DRAWN = "The picture is made of random numbers: the run of a module keeps none of those that it learned from."
 
 
 class OwnTensors(Fixed):
     """The inputs that came with a model of pictures; nothing else can be given."""
 
-    def __init__(self, model: nn.Module, inputs: dict[str, Any], roles: Roles) -> None:
+    def __init__(self, model: nn.Module, inputs: dict[str, Any], roles: Roles, note: str) -> None:
         super().__init__(inputs)
+        self.note = note
         self.reads: Any = getattr(model.config, "pool", None)
         self.pixels, self.patch = roles.grid or "", roles.patch
 
@@ -38,17 +40,21 @@ class OwnTensors(Fixed):
             reads=self.reads,
             answers="classes",
             called="class {}".format,
-            notes=(SHOWN,),
+            notes=(self.note,),
         )
 
 
-def reader_of_pictures(model: nn.Module, inputs: dict[str, Any], roles: Roles | None) -> OwnTensors | None:
+def reader_of_pictures(
+    model: nn.Module, inputs: dict[str, Any], roles: Roles | None, note: str = SHOWN
+) -> OwnTensors | None:
     """What shows the picture of a model of ours that tells classes apart; None for any other."""
     known = roles or getattr(model, "roles", None)
     if not isinstance(known, Roles) or known.grid is None or not hasattr(getattr(model, "config", None), "classes"):
         return None
     x = inputs.get(known.grid)
-    return OwnTensors(model, inputs, known) if isinstance(x, Tensor) and x.dim() == 4 and x.is_floating_point() else None
+    if not isinstance(x, Tensor) or x.dim() != 4 or not x.is_floating_point():
+        return None
+    return OwnTensors(model, inputs, known, note)
 
 
 def visible(x: Tensor) -> Tensor:
