@@ -46,7 +46,8 @@ def expect_pictures(x: Any, weights: Any = None, **sizes: int) -> tuple[int, ...
         raise TypeError(f"x must be a tensor, got {type(x).__name__}; torch.as_tensor(x) makes one")
     if not x.is_floating_point():
         raise ValueError(f"pictures must be floats, got {x.dtype}; x.float() / 255 makes bytes numbers from 0 to 1")
-    if weights is not None and weights.dtype != x.dtype and not _cast_by_itself(x.device.type):
+    fits = weights is None or weights.dtype == x.dtype or not weights.is_floating_point()  # (of others their layer knows)
+    if not fits and not _cast_by_itself(x.device.type):
         have, want = (str(each.dtype).removeprefix("torch.") for each in (x, weights))
         raise ValueError(f"pictures are {have}, and the model's weights are {want}; x.to({weights.dtype}) makes them fit")
     if not found[2] or not found[3]:

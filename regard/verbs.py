@@ -154,13 +154,13 @@ def train_module(
     source = data if isinstance(data, Source) else TensorSource(data, batch=config.batch, seed=config.seed)
     wanted = as_task(task)
     check_labels(model, wanted, source, data)
-    kind = kind_of(model)
-    about: dict[str, Any] = {"kind": kind, "module": type(model).__qualname__, "train": config}
-    about |= {"model": model.config} if kind is not None else {}
     beginning: AbstractContextManager[Run]
     if resume:
         beginning = nullcontext(Run.open(latest(None) if out is None else out))
     else:
+        kind = kind_of(model)
+        about: dict[str, Any] = {"kind": kind, "module": type(model).__qualname__, "train": config}
+        about |= {"model": model.config} if kind is not None else {}
         beginning = new_run(fresh("module") if out is None else out, about)
     with beginning as run:
         loop.fit(run, model, wanted, source, config, resume=resume, observers=observers)

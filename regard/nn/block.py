@@ -31,7 +31,8 @@ class Pre(nn.Module):
         def branch(x: Tensor) -> Tensor:
             return self.dropout(self.f(self.norm(x), *args, **kwargs))
 
-        return with_branch(x, branch, self.drop_path, training=self.training, apart=same_for_all(args, kwargs))
+        apart = not self.drop_path or same_for_all(args, kwargs)
+        return with_branch(x, branch, self.drop_path, training=self.training, apart=apart)
 
 
 class Post(nn.Module):
@@ -47,15 +48,15 @@ class Post(nn.Module):
         def branch(x: Tensor) -> Tensor:
             return self.dropout(self.f(x, *args, **kwargs))
 
-        apart = same_for_all(args, kwargs)
+        apart = not self.drop_path or same_for_all(args, kwargs)
         return self.norm(with_branch(x, branch, self.drop_path, onto=self.alpha * x, training=self.training, apart=apart))
 
 
 def same_for_all(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    """Does a branch read the same for every example, beside the example? Masks, memories and caches may be its own."""
+    """Does a branch read the same for every example, beside the example? Masks, biases, memories and caches may be its own."""
     where = kwargs.get("where")
     each = args or (isinstance(where, Tensor) and where.dim() > 1 and len(where) > 1)
-    return not each and all(kwargs.get(name) is None for name in ("mask", "real", "cache"))
+    return not each and all(kwargs.get(name) is None for name in ("mask", "bias", "real", "cache"))
 
 
 PLACEMENTS = ("pre", "post", "deepnorm")

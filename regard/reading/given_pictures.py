@@ -26,9 +26,9 @@ def opened(given: str | bytes) -> Any:
         return files.plain(picture, 3, name)
 
 
-def cells(height: int, width: int) -> tuple[int, int]:
-    """Rows and columns of the parts that are asked about, where a model itself has no patches."""
-    rows, columns = (-(-side // -(-side // CELLS)) for side in (height, width))
+def cells(height: int, width: int, patch: int | None = None) -> tuple[int, int]:
+    """Rows and columns of the parts that are asked about: a model's patches, or parts of our choice where it has none."""
+    rows, columns = (-(-side // (patch or -(-side // CELLS))) for side in (height, width))
     return rows, columns
 
 

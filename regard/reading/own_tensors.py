@@ -28,13 +28,12 @@ class OwnTensors(Fixed):
         inputs = super().read(given, target).inputs
         x: Tensor = inputs[self.pixels]
         height, width = x.shape[-2:]
-        grid = cells(height, width) if self.patch is None else (-(-height // self.patch), -(-width // self.patch))
         return Given(
             inputs=inputs,
             kind="image",
             pixels=self.pixels,
             picture=visible(x[0]),
-            grid=grid,
+            grid=cells(height, width, self.patch),
             patch=self.patch,
             piece="part" if self.patch is None else "patch",
             reads=self.reads,

@@ -54,7 +54,7 @@ class OwnPicture(Reader):
         self.size, self.channels, self.labels = about["size"], about["channels"], about["labels"]
         self.mean, self.deviation = (torch.tensor(about[name]).view(-1, 1, 1) for name in ("mean", "deviation"))
         self.patch: int | None = getattr(config, "patch", None)
-        self.grid = cells(self.size, self.size) if self.patch is None else (-(-self.size // self.patch),) * 2
+        self.grid = cells(self.size, self.size, self.patch)
         self.reads: Any = getattr(config, "pool", None)
         self.judged = None if self.data.views == "one" else self.of_views(self.data.views)
         self.album = lru_cache(maxsize=1)(partial(album, self.data.path, self.data.picture, self.data.label))

@@ -164,7 +164,7 @@ def test_what_differs_from_example_to_example_goes_with_its_example():
     torch.manual_seed(1)
     other = stack(torch.where(real[..., None], x, 1e6), real=real)
     torch.testing.assert_close(found[real], other[real])
-    for how in ({"real": real}, {"where": torch.rand(4, 5)}, {"mask": object()}):
+    for how in ({"real": real}, {"where": torch.rand(4, 5)}, {"mask": object()}, {"bias": object()}):
         assert not block.same_for_all((), how)
     assert not block.same_for_all((x,), {})
     for how in ({}, {"real": None, "mask": None}, {"where": torch.rand(5)}, {"where": torch.rand(1, 5, 2)}):
