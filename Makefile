@@ -17,8 +17,9 @@ demo: $(READY) ## train a small language model in two minutes, and watch it lear
 test: lint types browser ## lint, types, then all tests on all cores
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist worksteal
 
-lint: $(READY) ## ruff
+lint: $(READY) ## ruff: rules and format
 	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
 
 types: $(READY) ## mypy
 	$(BIN)/mypy

@@ -31,7 +31,17 @@ from regard.symmetry.report import Finding, number
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent))  # the models are those of the tests
-HEADERS = ["library", "models", "checks", "hold", "broken, as said", "unknown", "nearest to tolerance", "seconds", "alarms"]
+HEADERS = [
+    "library",
+    "models",
+    "checks",
+    "hold",
+    "broken, as said",
+    "unknown",
+    "nearest to tolerance",
+    "seconds",
+    "alarms",
+]
 
 
 Seen = dict[str, Any]
@@ -102,7 +112,9 @@ def row(library: str, checks: list[Seen]) -> list[str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description="correct models must raise no alarm")
     parser.add_argument("--seeds", type=int, default=20)
-    parser.add_argument("--only", default="", help="only models whose name contains this; the table is then not kept")
+    parser.add_argument(
+        "--only", default="", help="only models whose name contains this; the table is then not kept"
+    )
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--log", type=Path, help="a file that what was seen is kept in, and gone on from")
     given = parser.parse_args()

@@ -29,7 +29,9 @@ def take_turns(
     times: dict[str, list[float]] = {name: [] for name in work}
     for run in work.values():
         run()  # the first run pays for allocations and caches
-    repeat = {name: max(1, int(0.002 / max(clock(run), 1e-9))) for name, run in work.items()}  # short work in bundles
+    repeat = {
+        name: max(1, int(0.002 / max(clock(run), 1e-9))) for name, run in work.items()
+    }  # short work in bundles
     order, draw, started = list(work), random.Random(0), time.perf_counter()
     while time.perf_counter() - started < seconds or min(len(t) for t in times.values()) < least:
         draw.shuffle(order)
@@ -51,7 +53,9 @@ def extra_memory(run: Work) -> float:
     """Megabytes that a call needs at its peak beyond what was in use before it (Linux)."""
     run()  # what is built once and kept is not counted
     gc.collect()
-    ctypes.CDLL(None).malloc_trim(0)  # what was freed goes back to the system, or it would hide what is needed
+    ctypes.CDLL(None).malloc_trim(
+        0
+    )  # what was freed goes back to the system, or it would hide what is needed
     Path("/proc/self/clear_refs").write_text("5")  # forget the peak
     before = memory_line("VmRSS")
     run()
@@ -73,7 +77,11 @@ def table(headers: list[str], rows: Iterable[list[str]]) -> str:
 
 def keep(path: Path, title: str, text: str) -> None:
     """Put a result under its title in a file of results, in place of the one that was there."""
-    old = path.read_text() if path.exists() else "# Results\n\nAs they were seen; ratios count, seconds are one machine's.\n"
+    old = (
+        path.read_text()
+        if path.exists()
+        else "# Results\n\nAs they were seen; ratios count, seconds are one machine's.\n"
+    )
     parts = old.split("\n## ")
     kept = [part for part in parts if not part.startswith(title + "\n")]
     path.write_text("\n## ".join([part.rstrip() + "\n" for part in kept] + [f"{title}\n\n{text.rstrip()}\n"]))

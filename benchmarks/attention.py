@@ -75,7 +75,10 @@ def alibi() -> list[list[str]]:
     rows[0][-1] += f" (+ {memory:.0f} of the matrix itself)"
     rows += versus(
         "the same, SDPA causal without any bias",
-        {"SDPA causal": both_ways(lambda: F.scaled_dot_product_attention(q, k, v, is_causal=True)), "regard": work["regard"]},
+        {
+            "SDPA causal": both_ways(lambda: F.scaled_dot_product_attention(q, k, v, is_causal=True)),
+            "regard": work["regard"],
+        },
         seconds=20,
     )
     return rows
@@ -86,7 +89,10 @@ def versus(title: str, work: dict[str, Work], seconds: float) -> list[list[str]]
     peer = next(iter(work))
     ratio = times[peer] / times["regard"]
     sizes = {name: f"{extra_memory(run):.0f}" for name, run in work.items()}
-    return [[title, name, f"{t:.3f} s", f"{ratio:.1f} ×" if name == "regard" else "", sizes[name]] for name, t in times.items()]
+    return [
+        [title, name, f"{t:.3f} s", f"{ratio:.1f} ×" if name == "regard" else "", sizes[name]]
+        for name, t in times.items()
+    ]
 
 
 def plain_causal() -> list[list[str]]:
@@ -99,7 +105,9 @@ def plain_causal() -> list[list[str]]:
                     continue  # a processor without bfloat16 units takes minutes for SDPA's backward here
                 q, k, v = inputs(n, dtype, grad=way is both_ways)
                 work = {
-                    "SDPA": way(lambda q=q, k=k, v=v: F.scaled_dot_product_attention(q, k, v, is_causal=True)),
+                    "SDPA": way(
+                        lambda q=q, k=k, v=v: F.scaled_dot_product_attention(q, k, v, is_causal=True)
+                    ),
                     "regard": way(lambda q=q, k=k, v=v: attend(q, k, v, mask=Causal())),
                 }
                 times = take_turns(work, seconds=1.5 if n < 2000 else 4)
@@ -132,9 +140,15 @@ def against_length() -> dict[str, dict[int, tuple[float, float]]]:
         q, k, v = inputs(n, grad=True)
         bias = ALiBi(HEADS)
         work = {
-            "SDPA causal": both_ways(lambda q=q, k=k, v=v: F.scaled_dot_product_attention(q, k, v, is_causal=True)),
-            "causal ALiBi": both_ways(lambda q=q, k=k, v=v, bias=bias: attend(q, k, v, mask=Causal(), bias=bias)),
-            "causal window 256": both_ways(lambda q=q, k=k, v=v: attend(q, k, v, mask=Causal() & Window(255))),
+            "SDPA causal": both_ways(
+                lambda q=q, k=k, v=v: F.scaled_dot_product_attention(q, k, v, is_causal=True)
+            ),
+            "causal ALiBi": both_ways(
+                lambda q=q, k=k, v=v, bias=bias: attend(q, k, v, mask=Causal(), bias=bias)
+            ),
+            "causal window 256": both_ways(
+                lambda q=q, k=k, v=v: attend(q, k, v, mask=Causal() & Window(255))
+            ),
         }
         if n <= 8192:
             work["SDPA, dense mask"] = both_ways(lambda q=q, k=k, v=v, n=n: dense_window(q, k, v, n))
@@ -161,7 +175,9 @@ def draw(curves: dict[str, dict[int, tuple[float, float]]], path: Path) -> None:
     for i, (what, unit) in enumerate((("time", "seconds"), ("extra memory at the peak", "megabytes"))):
         for (name, points), colour in zip(curves.items(), colours, strict=True):
             axes[i].plot(list(points), [p[i] for p in points.values()], "o-", label=name, color=colour)
-        axes[i].set(xscale="log", yscale="log", xlabel="tokens", ylabel=unit, title=f"{what}, forward + backward")
+        axes[i].set(
+            xscale="log", yscale="log", xlabel="tokens", ylabel=unit, title=f"{what}, forward + backward"
+        )
         axes[i].set_xticks(list(curves["SDPA causal"]), [f"{n:,}" for n in curves["SDPA causal"]])
         axes[i].minorticks_off()
         axes[i].grid(alpha=0.3)
@@ -190,7 +206,12 @@ def thresholds() -> str:
                 work[kernel] = both_ways(run)
             times = take_turns(work, seconds=1)
             rows.append(
-                [f"{n:,}", name, *(f"{1e3 * t:.2f}" for t in times.values()), explain(q, k, v, mask=mask, bias=bias).name]
+                [
+                    f"{n:,}",
+                    name,
+                    *(f"{1e3 * t:.2f}" for t in times.values()),
+                    explain(q, k, v, mask=mask, bias=bias).name,
+                ]
             )
     return table(["tokens", "mask", "fused ms", "tiled ms", "reference ms", "chosen"], rows)
 
@@ -202,7 +223,9 @@ def matmul_peak() -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--thresholds", action="store_true", help="only measure where kernels cross")
     arguments = parser.parse_args()
     if arguments.thresholds:
@@ -215,14 +238,20 @@ def main() -> None:
     headers = ["work", "who", "median", "faster", "extra memory, MB"]
     long = table(headers, [*window(), *alibi()])
     print(long)
-    short = table(["dtype", "tokens", "work", "SDPA", "regard", "faster", "within 5 % + 20 µs", "kernel"], plain_causal())
+    short = table(
+        ["dtype", "tokens", "work", "SDPA", "regard", "faster", "within 5 % + 20 µs", "kernel"],
+        plain_causal(),
+    )
     print(short)
     curves = against_length()
     draw(curves, HERE / "attention.png")
     lengths = list(curves["SDPA causal"])
     growth = table(
         ["forward + backward", *(f"{n:,}" for n in lengths)],
-        [[name, *(f"{p[n][0]:.2f} s, {p[n][1]:.0f} MB" if n in p else "" for n in lengths)] for name, p in curves.items()],
+        [
+            [name, *(f"{p[n][0]:.2f} s, {p[n][1]:.0f} MB" if n in p else "" for n in lengths)]
+            for name, p in curves.items()
+        ],
     )
     print(growth)
     text = (

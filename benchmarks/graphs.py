@@ -50,7 +50,9 @@ class Setting:
     first_only: bool = True
     epochs: int = 200
     patience: int | None = None
-    judged_by: str = "loss"  # loss or accuracy of validation chooses the epoch, the other one decides ties; both: see GAT
+    judged_by: str = (
+        "loss"  # loss or accuracy of validation chooses the epoch, the other one decides ties; both: see GAT
+    )
     published: str = ""
 
 
@@ -58,12 +60,23 @@ SETTINGS = {
     "GCN": Setting({"layer": "gcn", "hidden": 16, "dropout": 0.5}, published="81.5"),
     "GAT": Setting(
         {"layer": "gat", "hidden": 64, "heads": 8, "dropout": 0.6, "activation": "elu"},
-        rate=0.005, first_only=False, epochs=1000, patience=100, judged_by="both", published="83.0 ± 0.7",
+        rate=0.005,
+        first_only=False,
+        epochs=1000,
+        patience=100,
+        judged_by="both",
+        published="83.0 ± 0.7",
     ),
-    "GraphSAGE, mean": Setting({"layer": "conv", "gather": "mean", "hidden": 64, "dropout": 0.5}, first_only=False),
+    "GraphSAGE, mean": Setting(
+        {"layer": "conv", "gather": "mean", "hidden": 64, "dropout": 0.5}, first_only=False
+    ),
     "ours: two layers alone, then PageRank": Setting(
         {"layer": "alone", "hidden": 64, "dropout": 0.8, "spread": 10, "stay": 0.1},
-        l2=5e-3, epochs=400, patience=80, judged_by="accuracy", published="(84, the aim)",
+        l2=5e-3,
+        epochs=400,
+        patience=80,
+        judged_by="accuracy",
+        published="(84, the aim)",
     ),
 }
 
@@ -72,7 +85,10 @@ def fit(graphs: Graphs, setting: Setting, seed: int) -> dict[str, float]:
     """Validation and test accuracy of the epoch that the validation split chooses."""
     torch.manual_seed(seed)
     model = GraphNet(GraphNetConfig(features=graphs.x.shape[1], outputs=graphs.outputs, **setting.model))
-    first, rest = list(model.layers[0].parameters()), [p for layer in list(model.layers)[1:] for p in layer.parameters()]
+    first, rest = (
+        list(model.layers[0].parameters()),
+        [p for layer in list(model.layers)[1:] for p in layer.parameters()],
+    )
     of_rest = 0.0 if setting.first_only else setting.l2
     groups = [{"params": first, "weight_decay": setting.l2}, {"params": rest, "weight_decay": of_rest}]
     optimiser = torch.optim.Adam(groups, lr=setting.rate)
@@ -89,10 +105,17 @@ def fit(graphs: Graphs, setting: Setting, seed: int) -> dict[str, float]:
         model.eval()
         with torch.no_grad():
             out = model(graphs.x, edges)
-        right = {name: (out[each].argmax(-1) == target[each]).float().mean().item() for name, each in rows.items()}
-        loss, held = F.cross_entropy(out[rows["validation"]], target[rows["validation"]]).item(), right["validation"]
+        right = {
+            name: (out[each].argmax(-1) == target[each]).float().mean().item() for name, each in rows.items()
+        }
+        loss, held = (
+            F.cross_entropy(out[rows["validation"]], target[rows["validation"]]).item(),
+            right["validation"],
+        )
         since += 1
-        if setting.judged_by == "both":  # the rule of GAT's authors: both as good as ever to be chosen, either to go on
+        if (
+            setting.judged_by == "both"
+        ):  # the rule of GAT's authors: both as good as ever to be chosen, either to go on
             if loss <= least and held >= most:
                 found = right
             if loss <= least or held >= most:
@@ -123,18 +146,34 @@ def cora(options: argparse.Namespace) -> None:
                 out.write(json.dumps(done[-1]) + "\n")
     rows = []
     for name, setting in SETTINGS.items():
-        test, held = ([100 * each[which] for each in done if each["model"] == name] for which in ("test", "validation"))
+        test, held = (
+            [100 * each[which] for each in done if each["model"] == name] for which in ("test", "validation")
+        )
         error = statistics.stdev(test) / len(test) ** 0.5 if len(test) > 1 else float("nan")
-        rows.append([name, f"{statistics.mean(test):.2f} ± {error * len(test) ** 0.5:.2f}", f"{error:.2f}", setting.published,
-                     f"{statistics.mean(held):.2f}", f"{min(test):.1f} … {max(test):.1f}", str(len(test))])
+        rows.append(
+            [
+                name,
+                f"{statistics.mean(test):.2f} ± {error * len(test) ** 0.5:.2f}",
+                f"{error:.2f}",
+                setting.published,
+                f"{statistics.mean(held):.2f}",
+                f"{min(test):.1f} … {max(test):.1f}",
+                str(len(test)),
+            ]
+        )
     heads = ["model", "test accuracy, %", "standard error", "published", "validation", "range", "seeds"]
-    text = "\n\n".join([
-        f"`python benchmarks/graphs.py cora cora.npz --seeds {options.seeds}`: the public split of Cora (140, 500 and 1,000 "
-        "nodes), mean and standard deviation over seeds. GCN and GAT have the settings of their papers, GAT its authors' rule "
-        "of when to stop. The epoch is chosen by the validation split, as are the settings of ours; the test split is read at "
-        "the epoch that was chosen, and decides nothing.",
-        table(heads, rows),
-    ])
+    text = "\n\n".join(
+        [
+            f"`python benchmarks/graphs.py cora cora.npz --seeds {options.seeds}`: the public split of Cora (140, 500 and "
+            "1,000 "
+            "nodes), mean and standard deviation over seeds. GCN and GAT have the settings of their papers, GAT its authors' "
+            "rule "
+            "of when to stop. The epoch is chosen by the validation split, as are the settings of ours; the test split is "
+            "read at "
+            "the epoch that was chosen, and decides nothing.",
+            table(heads, rows),
+        ]
+    )
     print(text)
     keep(RESULTS, "Cora", text)
 
@@ -161,7 +200,10 @@ def epoch(options: argparse.Namespace) -> None:
     """A training epoch on Cora, as `cora` trains: forward, backward and a step of Adam."""
     torch.set_num_threads(1)
     graphs = prepare_graphs(GraphsConfig(path=options.path), seed=0)
-    edges, rows = torch.from_numpy(np.ascontiguousarray(graphs.edges)), torch.from_numpy(graphs.split["train"])
+    edges, rows = (
+        torch.from_numpy(np.ascontiguousarray(graphs.edges)),
+        torch.from_numpy(graphs.split["train"]),
+    )
     dense = graphs.x.to_dense()
     lines = []
     for name in ("GCN", "GAT", "GraphSAGE, mean"):
@@ -170,17 +212,28 @@ def epoch(options: argparse.Namespace) -> None:
         ours = GraphNet(GraphNetConfig(features=dense.shape[1], outputs=graphs.outputs, **setting.model))
         theirs = Geometric(setting.model, dense.shape[1], graphs.outputs)
         contest.work["regard"] = stepping(ours, lambda m=ours: m(graphs.x, edges)[rows], graphs.target[rows])
-        contest.work["regard, dense features"] = stepping(ours, lambda m=ours: m(dense, edges)[rows], graphs.target[rows])
-        for who, given in (("PyG, plain edges", edges), ("PyG, EdgeIndex", sorted_and_cached(edges, len(dense)))):
-            contest.work[who] = stepping(theirs, lambda g=given, m=theirs: m(dense, g)[rows], graphs.target[rows])
+        contest.work["regard, dense features"] = stepping(
+            ours, lambda m=ours: m(dense, edges)[rows], graphs.target[rows]
+        )
+        for who, given in (
+            ("PyG, plain edges", edges),
+            ("PyG, EdgeIndex", sorted_and_cached(edges, len(dense))),
+        ):
+            contest.work[who] = stepping(
+                theirs, lambda g=given, m=theirs: m(dense, g)[rows], graphs.target[rows]
+            )
         lines.append(contest.row(name, options.seconds))
         print(" | ".join(lines[-1]), flush=True)
-    text = "\n\n".join([
-        "`python benchmarks/graphs.py epoch cora.npz`: milliseconds of ours, and how many times as long the others take; one "
-        "thread, medians of alternating runs. Features of Cora are mostly zero; ours come as a sparse tensor, those of PyTorch "
-        "Geometric (2.8.1) dense, as its examples have them. Our model with dense features stands beside it.",
-        table(["model", "regard, ms", "regard, dense features", *PEERS[1:]], lines),
-    ])
+    text = "\n\n".join(
+        [
+            "`python benchmarks/graphs.py epoch cora.npz`: milliseconds of ours, and how many times as long the others take; "
+            "one "
+            "thread, medians of alternating runs. Features of Cora are mostly zero; ours come as a sparse tensor, those of "
+            "PyTorch "
+            "Geometric (2.8.1) dense, as its examples have them. Our model with dense features stands beside it.",
+            table(["model", "regard, ms", "regard, dense features", *PEERS[1:]], lines),
+        ]
+    )
     print(text)
     keep(RESULTS, "Epoch on Cora", text)
 
@@ -207,10 +260,16 @@ class Geometric(nn.Module):
         hidden, self.share = model["hidden"], model["dropout"]
         self.act = F.elu if model.get("activation") == "elu" else F.relu
         if model["layer"] == "gat":
-            self.first: nn.Module = geometric.GATConv(features, hidden // model["heads"], model["heads"], dropout=self.share)
+            self.first: nn.Module = geometric.GATConv(
+                features, hidden // model["heads"], model["heads"], dropout=self.share
+            )
             self.second: nn.Module = geometric.GATConv(hidden, outputs, 1, concat=False, dropout=self.share)
         else:
-            make: Any = geometric.SAGEConv if model["layer"] == "conv" else lambda a, b: geometric.GCNConv(a, b, cached=True)
+            make: Any = (
+                geometric.SAGEConv
+                if model["layer"] == "conv"
+                else lambda a, b: geometric.GCNConv(a, b, cached=True)
+            )
             self.first, self.second = make(features, hidden), make(hidden, outputs)
 
     def forward(self, x: Tensor, edges: Any) -> Tensor:
@@ -239,14 +298,19 @@ def layer_work(layer: str, who: str, nodes: int, count: int) -> Callable[[], obj
     torch.manual_seed(0)
     run: Any
     if who == "regard":
-        module: nn.Module = {"GraphConv": lambda: GraphConv(WIDTH, WIDTH), "GCN": lambda: GCN(WIDTH, WIDTH),
-                             "GAT": lambda: GAT(WIDTH, WIDTH, HEADS)}[layer]()
+        module: nn.Module = {
+            "GraphConv": lambda: GraphConv(WIDTH, WIDTH),
+            "GCN": lambda: GCN(WIDTH, WIDTH),
+            "GAT": lambda: GAT(WIDTH, WIDTH, HEADS),
+        }[layer]()
         graph = Graph(edges, nodes)
         run = lambda: module(x, graph)  # noqa: E731
     else:
-        module = {"GraphConv": lambda: geometric.GraphConv(WIDTH, WIDTH),
-                  "GCN": lambda: geometric.GCNConv(WIDTH, WIDTH, cached=True),
-                  "GAT": lambda: geometric.GATConv(WIDTH, WIDTH // HEADS, HEADS)}[layer]()
+        module = {
+            "GraphConv": lambda: geometric.GraphConv(WIDTH, WIDTH),
+            "GCN": lambda: geometric.GCNConv(WIDTH, WIDTH, cached=True),
+            "GAT": lambda: geometric.GATConv(WIDTH, WIDTH // HEADS, HEADS),
+        }[layer]()
         given = edges if who == "PyG, plain edges" else sorted_and_cached(edges, nodes)
         run = lambda: module(x, given)  # noqa: E731
 
@@ -274,21 +338,33 @@ def layers(options: argparse.Namespace) -> None:
         lines.append([*line, *(f"{each:,.0f}" for each in megabytes)])
         print(" | ".join(lines[-1]), flush=True)
     heads = ["layer", "regard, ms", *PEERS[1:], *(f"{who}, MB" for who in PEERS)]
-    text = "\n\n".join([
-        f"`python benchmarks/graphs.py layers --threads {options.threads}`: forward and backward, features with gradients, "
-        f"{options.nodes:,} nodes, {options.edges:,} edges, width {WIDTH}, {HEADS} heads of GAT; medians of alternating "
-        "runs, how many times as long PyTorch Geometric (2.8.1) takes, and what each needs at its peak beyond what it holds "
-        "before (in a process of its own, one thread).",
-        table(heads, lines),
-    ])
+    text = "\n\n".join(
+        [
+            f"`python benchmarks/graphs.py layers --threads {options.threads}`: forward and backward, features with gradients, "
+            f"{options.nodes:,} nodes, {options.edges:,} edges, width {WIDTH}, {HEADS} heads of GAT; medians of alternating "
+            "runs, how many times as long PyTorch Geometric (2.8.1) takes, and what each needs at its peak beyond what it "
+            "holds "
+            "before (in a process of its own, one thread).",
+            table(heads, lines),
+        ]
+    )
     print(text)
     if (options.nodes, options.edges) == (NODES, EDGES):
         keep(RESULTS, "Graph layers", text)
 
 
 def alone(layer: str, who: str, options: argparse.Namespace) -> str:
-    words = [sys.executable, __file__, "layers", "--memory", f"{layer}/{who}", "--nodes", str(options.nodes), "--edges",
-             str(options.edges)]
+    words = [
+        sys.executable,
+        __file__,
+        "layers",
+        "--memory",
+        f"{layer}/{who}",
+        "--nodes",
+        str(options.nodes),
+        "--edges",
+        str(options.edges),
+    ]
     return subprocess.run(words, capture_output=True, text=True, check=True).stdout.split()[-1]
 
 
@@ -303,7 +379,9 @@ def make_large(folder: Path, nodes: int, edges: int) -> None:
     np.save(folder / "starts.npy", np.arange(0, nodes * degree + 1, degree))
     files: dict[str, Any] = {
         "sources": np.lib.format.open_memmap(folder / "sources.npy", "w+", np.int32, (nodes * degree,)),
-        "features": np.lib.format.open_memmap(folder / "features.npy", "w+", np.float16, (nodes, LARGE_WIDTH)),
+        "features": np.lib.format.open_memmap(
+            folder / "features.npy", "w+", np.float16, (nodes, LARGE_WIDTH)
+        ),
         "labels": np.lib.format.open_memmap(folder / "labels.npy", "w+", np.int8, (nodes,)),
     }
     random = np.random.default_rng(0)
@@ -312,8 +390,12 @@ def make_large(folder: Path, nodes: int, edges: int) -> None:
         rows = np.arange(start, min(nodes, start + 250_000))
         near = random.random((len(rows), degree)) < 0.7
         other = random.integers(0, nodes // CLASSES, (len(rows), degree)) * CLASSES
-        source = np.where(near, other + rows[:, None] % CLASSES, random.integers(0, nodes, (len(rows), degree)))
-        files["sources"][start * degree : (start + len(rows)) * degree] = np.minimum(source, nodes - 1).ravel()
+        source = np.where(
+            near, other + rows[:, None] % CLASSES, random.integers(0, nodes, (len(rows), degree))
+        )
+        files["sources"][start * degree : (start + len(rows)) * degree] = np.minimum(
+            source, nodes - 1
+        ).ravel()
         noise = random.standard_normal((len(rows), LARGE_WIDTH), dtype=np.float32)
         files["features"][rows] = 0.3 * middles[rows % CLASSES] + noise
         files["labels"][rows] = rows % CLASSES
@@ -327,28 +409,60 @@ def large(options: argparse.Namespace) -> None:
         began = time.perf_counter()
         make_large(folder, options.nodes, options.edges)
         size, made = sum(file.stat().st_size for file in folder.iterdir()), time.perf_counter() - began
-        words = [sys.executable, "-m", "regard", "train", "graphs", "--data", str(folder), "--out", str(folder / "run"),
-                 "--train.steps", str(options.steps)]
+        words = [
+            sys.executable,
+            "-m",
+            "regard",
+            "train",
+            "graphs",
+            "--data",
+            str(folder),
+            "--out",
+            str(folder / "run"),
+            "--train.steps",
+            str(options.steps),
+        ]
         began = time.perf_counter()
         seen = watched(words, folder / "log", dict(os.environ))
         took = time.perf_counter() - began
         said = (folder / "log").read_text()
         test = next(line for line in said.splitlines() if line.startswith("test"))
-    text = "\n\n".join([
-        f"`python benchmarks/graphs.py large`: `regard train graphs --data FOLDER --train.steps {options.steps}` on "
-        f"{options.nodes:,} nodes with {LARGE_WIDTH} features each and {options.edges:,} edges in {size / 1e9:.1f} GB of "
-        "files; batches of 1,024 nodes with ten neighbours each, and ten of each of those. RssAnon of the command, sampled ten "
-        "times a second.",
-        table(["peak of RssAnon", "under 2 GB", "seconds of the command", "at the end", "seconds to make the files"],
-              [[f"{seen.peak / 1e6:,.0f} MB", "yes" if seen.peak < LIMIT else "no", f"{took:.0f}", test, f"{made:.0f}"]]),
-    ])
+    text = "\n\n".join(
+        [
+            f"`python benchmarks/graphs.py large`: `regard train graphs --data FOLDER --train.steps {options.steps}` on "
+            f"{options.nodes:,} nodes with {LARGE_WIDTH} features each and {options.edges:,} edges in {size / 1e9:.1f} GB of "
+            "files; batches of 1,024 nodes with ten neighbours each, and ten of each of those. RssAnon of the command, "
+            "sampled ten "
+            "times a second.",
+            table(
+                [
+                    "peak of RssAnon",
+                    "under 2 GB",
+                    "seconds of the command",
+                    "at the end",
+                    "seconds to make the files",
+                ],
+                [
+                    [
+                        f"{seen.peak / 1e6:,.0f} MB",
+                        "yes" if seen.peak < LIMIT else "no",
+                        f"{took:.0f}",
+                        test,
+                        f"{made:.0f}",
+                    ]
+                ],
+            ),
+        ]
+    )
     print(text)
     if options.nodes >= 5_000_000:
         keep(RESULTS, "A large graph", text)
     sys.exit(0 if seen.peak < LIMIT else 1)
 
 
-def commands(parser: argparse.ArgumentParser) -> Iterator[tuple[str, Callable[[argparse.Namespace], None], Any]]:
+def commands(
+    parser: argparse.ArgumentParser,
+) -> Iterator[tuple[str, Callable[[argparse.Namespace], None], Any]]:
     made = parser.add_subparsers(required=True)
     for name, run in (("cora", cora), ("epoch", epoch), ("layers", layers), ("large", large)):
         sub = made.add_parser(name)
@@ -357,7 +471,9 @@ def commands(parser: argparse.ArgumentParser) -> Iterator[tuple[str, Callable[[a
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     for name, _, sub in commands(parser):
         if name in ("cora", "epoch"):
             sub.add_argument("path", help="cora.npz")
@@ -374,7 +490,9 @@ def main() -> None:
             sub.add_argument("--memory", help="LAYER/WHO: only measure memory, and print megabytes")
         if name == "large":
             sub.add_argument("--steps", type=int, default=STEPS)
-            sub.add_argument("--folder", help="where the files go for a while; the system's temporary folder if not given")
+            sub.add_argument(
+                "--folder", help="where the files go for a while; the system's temporary folder if not given"
+            )
     options = parser.parse_args()
     options.run(options)
 

@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import os
 
-os.environ.setdefault("OMP_NUM_THREADS", "1")  # processes are forked, which a pool of threads would not survive
+os.environ.setdefault(
+    "OMP_NUM_THREADS", "1"
+)  # processes are forked, which a pool of threads would not survive
 os.environ["HF_HUB_OFFLINE"] = "1"
 
 import argparse
@@ -93,10 +95,16 @@ def examine(name: str, path: Path, trials: int) -> None:
         found["stage"] = "checked"
         began = time.perf_counter()
         report = check(target.model, target.inputs, roles=target.roles, trials=trials)
-        found |= {"stage": "done", "seconds": round(time.perf_counter() - began, 1), "laws": report.to_json()["laws"]}
+        found |= {
+            "stage": "done",
+            "seconds": round(time.perf_counter() - began, 1),
+            "laws": report.to_json()["laws"],
+        }
     except Exception as error:
         lines = str(error).strip().splitlines() or [""]
-        found["error"] = f"{type(error).__name__}: {lines[-1 if 'Validation' in type(error).__name__ else 0][:160]}"
+        found["error"] = (
+            f"{type(error).__name__}: {lines[-1 if 'Validation' in type(error).__name__ else 0][:160]}"
+        )
         found["trace"] = traceback.format_exc(limit=-4)
     finally:
         path.write_text(json.dumps(found))
@@ -114,7 +122,9 @@ def wake(model: nn.Module, inputs: dict[str, Any]) -> None:
     model.eval()
 
 
-def examine_all(names: list[str], jobs: int, seconds: float, minutes: float, trials: int, log: Path | None) -> list[Found]:
+def examine_all(
+    names: list[str], jobs: int, seconds: float, minutes: float, trials: int, log: Path | None
+) -> list[Found]:
     """A few at a time. What is found goes to the log at once."""
     context, began, found = multiprocessing.get_context("fork"), time.monotonic(), []
     waiting, running = list(names), {}
@@ -125,7 +135,9 @@ def examine_all(names: list[str], jobs: int, seconds: float, minutes: float, tri
                     waiting = []
                     break
                 name = waiting.pop(0)
-                process = context.Process(target=examine, args=(name, Path(folder) / name, trials), daemon=True)
+                process = context.Process(
+                    target=examine, args=(name, Path(folder) / name, trials), daemon=True
+                )
                 process.start()
                 running[name] = (process, time.monotonic())
             time.sleep(0.05)
@@ -179,15 +191,17 @@ def shown(found: list[Found], known: int) -> str:
     rows = []
     for each in done:
         unknown = "; ".join(f"{law['law']}: {reason(law)}" for law in named(each, "unknown"))
-        rows.append([
-            each["name"],
-            each["class"],
-            ", ".join(law["law"] for law in named(each, "holds")),
-            ", ".join(where(law) for law in named(each, "broken")),
-            ", ".join(law["law"] for law in named(each, "vacuous")),
-            unknown,
-            str(each["seconds"]),
-        ])
+        rows.append(
+            [
+                each["name"],
+                each["class"],
+                ", ".join(law["law"] for law in named(each, "holds")),
+                ", ".join(where(law) for law in named(each, "broken")),
+                ", ".join(law["law"] for law in named(each, "vacuous")),
+                unknown,
+                str(each["seconds"]),
+            ]
+        )
     headers = ["architecture", "class", "hold", "broken", "vacuous", "unknown", "seconds"]
     broken = sum(bool(named(each, "broken")) for each in done)
     stages = Counter(each["stage"] for each in found if each["stage"] != "done")
@@ -209,17 +223,26 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--seconds", type=float, default=60, help="the time each may take")
     parser.add_argument("--trials", type=int, default=8, help="of each law")
-    parser.add_argument("--minutes", type=float, default=float("inf"), help="the time after which no other is begun")
+    parser.add_argument(
+        "--minutes", type=float, default=float("inf"), help="the time after which no other is begun"
+    )
     parser.add_argument("--log", type=Path, help="a file that what was found is kept in, and gone on from")
     options = parser.parse_args()
     warnings.filterwarnings("ignore")
     transformers.logging.set_verbosity_error()
     torch.set_num_threads(1)
-    before = [json.loads(each) for each in options.log.read_text().splitlines()] if options.log and options.log.exists() else []
+    before = (
+        [json.loads(each) for each in options.log.read_text().splitlines()]
+        if options.log and options.log.exists()
+        else []
+    )
     known = {each["name"] for each in before}
-    names = options.only.split(",") if options.only else [name for name in CONFIG_MAPPING.keys() if buildable(name)]  # noqa: SIM118
+    every = CONFIG_MAPPING.keys()  # it can be asked for its keys, and not be gone through
+    names = options.only.split(",") if options.only else [name for name in every if buildable(name)]
     left = [name for name in names if name not in known]
-    found = before + examine_all(left, options.jobs, options.seconds, options.minutes, options.trials, options.log)
+    found = before + examine_all(
+        left, options.jobs, options.seconds, options.minutes, options.trials, options.log
+    )
     if options.only:
         return
     if len(found) < len(names):

@@ -36,7 +36,9 @@ PEAK = 2048  # side of the square matrices whose product is the peak
 COPIED = 2**26  # numbers of float32 that are copied to see how fast memory is
 ATTENTIONS = ("sdpa", "eager")  # Hugging Face's, the one that it takes by itself first
 # operations that are matrix products, or made of them; convolutions and flash attention have many names
-PRODUCTS = re.compile(r"(aten::(mm|addmm|bmm|baddbmm)|mkldnn::_linear_pointwise|aten::.*(convolution|flash_attention).*)")
+PRODUCTS = re.compile(
+    r"(aten::(mm|addmm|bmm|baddbmm)|mkldnn::_linear_pointwise|aten::.*(convolution|flash_attention).*)"
+)
 # what such a model is made of beside them, forward and backward; everything else is layout, sums and Python
 FUNCTIONS = re.compile(r"aten::(gelu|_softmax|native_layer_norm)(_backward|_backward_data)?")
 
@@ -110,8 +112,13 @@ def entries(ours: nn.Module, theirs: dict[str, nn.Module], dtype: torch.dtype) -
     everyone = {"regard": ours} | {f"Hugging Face ({how})": model for how, model in theirs.items()}
     if dtype is torch.float32:
         return {who: Entry(model, dtype) for who, model in everyone.items()}
-    found = {f"{who}, autocast": Entry(model, torch.float32, autocast=True) for who, model in everyone.items()}
-    return found | {f"{who}, bfloat16 model": Entry(copy.deepcopy(model).to(dtype), dtype) for who, model in everyone.items()}
+    found = {
+        f"{who}, autocast": Entry(model, torch.float32, autocast=True) for who, model in everyone.items()
+    }
+    return found | {
+        f"{who}, bfloat16 model": Entry(copy.deepcopy(model).to(dtype), dtype)
+        for who, model in everyone.items()
+    }
 
 
 # ---- speed
@@ -159,15 +166,25 @@ def speed(args: argparse.Namespace) -> None:
             assert dtype is torch.bfloat16 or max(apart.values()) < 1e-5, apart
             for what in args.work:
                 ways = (*WAYS, COMPILED) if args.compile else WAYS
-                asked = [Asked(shape, who, dtype, what, args.batch, way, args.drop_path) for who in everyone for way in ways]
-                asked += [one._replace(way=FIXED) for one in asked if is_ours(one) and one.way == WAYS[1] and what == "forward"]
+                asked = [
+                    Asked(shape, who, dtype, what, args.batch, way, args.drop_path)
+                    for who in everyone
+                    for way in ways
+                ]
+                asked += [
+                    one._replace(way=FIXED)
+                    for one in asked
+                    if is_ours(one) and one.way == WAYS[1] and what == "forward"
+                ]
                 rounds, parts, peak = measured(finalists(asked), args)
                 seen = {one: statistics.median(each[one] for each in rounds) for one in rounds[0]}
                 flops = counted.get_total_flops() * (1 if what == "forward" else 3)
                 for one, took in sorted(seen.items(), key=lambda each: each[1]):
                     products, functions = parts[one]
                     of_usual = [fastest(each, is_usual) / each[one] for each in rounds]
-                    of_best = statistics.median(fastest(each, partial(is_rival, of=one)) / each[one] for each in rounds)
+                    of_best = statistics.median(
+                        fastest(each, partial(is_rival, of=one)) / each[one] for each in rounds
+                    )
                     rows.append([
                         shape, "training step" if what == "step" else what, str(dtype).removeprefix("torch."), one.who, one.way,
                         f"{args.batch / took:.1f}",
@@ -265,7 +282,9 @@ def shares(run: Work) -> tuple[float, float]:
         for _ in range(3):
             run()
     times = {each.key: each.self_cpu_time_total for each in seen.key_averages()}
-    products, functions = (sum(t for name, t in times.items() if kind.fullmatch(name)) for kind in (PRODUCTS, FUNCTIONS))
+    products, functions = (
+        sum(t for name, t in times.items() if kind.fullmatch(name)) for kind in (PRODUCTS, FUNCTIONS)
+    )
     return products / sum(times.values()), functions / sum(times.values())
 
 
@@ -282,7 +301,9 @@ def keep_speed(args: argparse.Namespace, rows: list[list[str]], memory: float) -
     command += "".join(f" --{name} {' '.join(values)}" for name, values in chosen.items())
     command += "".join(f" --{flag}" for flag in ("shared", "compile") if getattr(args, flag))
     command += f" --drop-path {args.drop_path:g}" if args.drop_path else ""
-    machine = f"{platform.machine()}, {torch.backends.cpu.get_cpu_capability()}, {torch.get_num_threads()} threads"
+    machine = (
+        f"{platform.machine()}, {torch.backends.cpu.get_cpu_capability()}, {torch.get_num_threads()} threads"
+    )
     text = (
         f"`{command}` on {machine}, torch {torch.__version__}. Pictures of 224 × 224, the same weights for all; "
         f"each in a process of its own, in turns of a second or more, {clock}; {args.rounds} rounds, "
@@ -299,7 +320,16 @@ def keep_speed(args: argparse.Namespace, rows: list[list[str]], memory: float) -
         "*If the rest were free*: of their best in this way, if all that is neither a product nor gelu, softmax or norm took "
         f"no time. *Off by*: from Hugging Face in float32. Memory: {memory / 1e9:.0f} GB/s."
     )
-    headers = ["model", "work", "dtype", "who", "way", "images/s", "of theirs as it comes", "of their best in this way"]
+    headers = [
+        "model",
+        "work",
+        "dtype",
+        "who",
+        "way",
+        "images/s",
+        "of theirs as it comes",
+        "of their best in this way",
+    ]
     headers += ["of the peak", "in products", "if the rest were free", "off by"]
     title = f"Images, speed in {' and '.join(args.dtypes)}, {args.batch} at once{', compiled' if args.compile else ''}"
     if args.drop_path:
@@ -321,7 +351,10 @@ def cost(args: argparse.Namespace) -> None:
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    models = {"ViT-Tiny, patches of 16": ViT(ViTConfig(classes=10)).eval(), "Swin-Tiny": Swin(SwinConfig(classes=10)).eval()}
+    models = {
+        "ViT-Tiny, patches of 16": ViT(ViTConfig(classes=10)).eval(),
+        "Swin-Tiny": Swin(SwinConfig(classes=10)).eval(),
+    }
     seen: dict[str, list[float]] = {name: [] for name in models}
     for side in SIDES:
         x = torch.randn(1, 3, side, side)
@@ -340,8 +373,14 @@ def cost(args: argparse.Namespace) -> None:
     axis.minorticks_off()
     axis.legend(frameon=False)
     figure.savefig(HERE / "images_cost.png", dpi=120, bbox_inches="tight")
-    rows = [[str(side), *(f"{seen[name][i]:.3f} s, {seen[name][i] / seen[name][0]:.1f} ×" for name in seen),
-             f"{pixels[i] / pixels[0]:.1f} ×"] for i, side in enumerate(SIDES)]
+    rows = [
+        [
+            str(side),
+            *(f"{seen[name][i]:.3f} s, {seen[name][i] / seen[name][0]:.1f} ×" for name in seen),
+            f"{pixels[i] / pixels[0]:.1f} ×",
+        ]
+        for i, side in enumerate(SIDES)
+    ]
     text = (
         "`python benchmarks/images.py cost`: one picture forward, seconds of the processor; see images_cost.png.\n\n"
         + table(["side", *seen, "pixels"], rows)

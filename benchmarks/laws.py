@@ -19,7 +19,9 @@ from regard.targets import hugging_face
 def main() -> None:
     from transformers import GPT2Config, GPT2LMHeadModel
 
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--tokens", type=int, default=128)
     arguments = parser.parse_args()
     torch.manual_seed(0)
@@ -28,8 +30,17 @@ def main() -> None:
     report = check(target.model, target.inputs, roles=target.roles)
     seconds, work = time.perf_counter() - began, time.process_time() - worked
     print(report)
-    rows = [[f.law, f.declared or "", f.measured, f"{f.error:.1e}" if f.error is not None else "", f.place, f"{f.seconds:.1f}"]
-            for f in report]
+    rows = [
+        [
+            f.law,
+            f.declared or "",
+            f.measured,
+            f"{f.error:.1e}" if f.error is not None else "",
+            f.place,
+            f"{f.seconds:.1f}",
+        ]
+        for f in report
+    ]
     shown = table(["law", "declared", "measured", "error", "layer", "seconds"], rows)
     size = sum(p.numel() for p in target.model.parameters()) / 1e6
     words = (

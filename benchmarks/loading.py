@@ -62,7 +62,9 @@ def make(folder: Path, pictures: int) -> None:
         place = folder / f"class {number % CLASSES}"
         place.mkdir(parents=True, exist_ok=True)
         blots = draw.integers(0, 256, (25, 25, 3)).astype(np.uint8)
-        Image.fromarray(blots).resize((SIDE, SIDE), Image.Resampling.BICUBIC).save(place / f"{number}.jpg", quality=90)
+        Image.fromarray(blots).resize((SIDE, SIDE), Image.Resampling.BICUBIC).save(
+            place / f"{number}.jpg", quality=90
+        )
 
 
 def measured(folder: Path, cache: Path, model: str, decoded: str) -> Seen:
@@ -83,7 +85,9 @@ def measured(folder: Path, cache: Path, model: str, decoded: str) -> Seen:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--pictures", type=int, default=PICTURES)
     pictures = parser.parse_args().pictures
     rows = []
@@ -95,8 +99,21 @@ def main() -> None:
                 cache.mkdir()
                 rows.append(measured(folder, cache, model, decoded))
     head = ["model", "decoded", "start", "second start", "a step", "waiting in it", "share"]
-    text = table(head, [[each.model, each.decoded, f"{each.first:.1f} s", f"{each.again:.1f} s", f"{1e3 * each.step:.0f} ms",
-                         f"{1e3 * each.waited:.1f} ms", f"{each.waited / each.step:.1%}"] for each in rows])
+    text = table(
+        head,
+        [
+            [
+                each.model,
+                each.decoded,
+                f"{each.first:.1f} s",
+                f"{each.again:.1f} s",
+                f"{1e3 * each.step:.0f} ms",
+                f"{1e3 * each.waited:.1f} ms",
+                f"{each.waited / each.step:.1%}",
+            ]
+            for each in rows
+        ],
+    )
     print(text)
     if pictures == PICTURES:
         threads = torch.get_num_threads()

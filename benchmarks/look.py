@@ -24,7 +24,9 @@ from regard.look.scene import gather
 def main() -> None:
     from transformers import GPT2Config, GPT2LMHeadModel
 
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--tokens", type=int, default=512)
     parser.add_argument("--seconds", type=float, default=40)
     arguments = parser.parse_args()
@@ -67,7 +69,10 @@ def main() -> None:
     }
     times = take_turns(work, seconds=arguments.seconds)
     plain = times["the model alone"]
-    rows = [[name, f"{time:.3f} s", f"{time / plain:.2f} ×", f"{extra_memory(work[name]):.0f}"] for name, time in times.items()]
+    rows = [
+        [name, f"{time:.3f} s", f"{time / plain:.2f} ×", f"{extra_memory(work[name]):.0f}"]
+        for name, time in times.items()
+    ]
     shown = table(["who", "median", "of the model alone", "extra memory, MB"], rows)
     stream = Tokens("tokens", tuple(map(str, ids[0].tolist())))
     scene = gather(model, Given(inputs={"input_ids": ids}, streams=(stream,)), name="gpt2", tsne=False)

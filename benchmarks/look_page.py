@@ -24,7 +24,13 @@ from playwright.sync_api import Browser, sync_playwright
 from regard.look import pack, page
 
 HERE = Path(__file__).parent
-QUIET = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update", "--no-first-run"]
+QUIET = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--no-first-run",
+]
 MARKS = {"open": "regard:open", "interactive": "regard:interactive", "complete": "regard:complete"}
 SIZES = [(4, 8, 64), (12, 12, 128), (12, 12, 512)]
 
@@ -62,7 +68,9 @@ def seconds(browser: Browser, where: Path) -> dict[str, float]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--times", type=int, default=5)
     arguments = parser.parse_args()
     where = shutil.which("chromium")

@@ -25,11 +25,18 @@ from typing import NamedTuple
 from alternate import keep, table
 
 LIMIT = 1.5e9  # bytes
-STEPS = ["--train.steps", "5", "--train.evaluate-every", "5"]  # one look at the validation split, which is 27 MB of text
+STEPS = [
+    "--train.steps",
+    "5",
+    "--train.evaluate-every",
+    "5",
+]  # one look at the validation split, which is 27 MB of text
 EVERY = 0.1  # seconds between two samples
 NEW = 0.2  # share of lines that get a word that was never there before: real texts never stop having new ones
 KINDS = {"auto": "bpe (the default)", "characters": "characters", "words": "words"}
-STAGE = re.compile(r"^(reading|looking|learning|encoding|step)\b", re.MULTILINE)  # lines that say what is being done
+STAGE = re.compile(
+    r"^(reading|looking|learning|encoding|step)\b", re.MULTILINE
+)  # lines that say what is being done
 UNITS = {"KB": 10**3, "MB": 10**6, "GB": 10**9}
 
 
@@ -39,7 +46,9 @@ UNITS = {"KB": 10**3, "MB": 10**6, "GB": 10**9}
 def make(path: Path, size: int, text: Path | None) -> None:
     """Lines of Python's library and of a text, shuffled again and again until there are `size` bytes of them."""
     root = Path(sysconfig.get_path("stdlib"))
-    sources = sorted(each for each in root.glob("**/*.py") if "site-packages" not in each.relative_to(root).parts)
+    sources = sorted(
+        each for each in root.glob("**/*.py") if "site-packages" not in each.relative_to(root).parts
+    )
     lines = [line for each in [*sources, *([] if text is None else [text])] for line in lines_of(each)]
     words = sorted({word for line in lines for word in re.findall(r"[a-z]{4,}", line)})
     draw = random.Random(0)
@@ -89,12 +98,19 @@ def watched(command: list[str], log: Path, environment: dict[str, str]) -> Seen:
             sizes = anonymous(process.pid)
             if sum(sizes.values()) > seen.peak:
                 said = STAGE.findall(log.read_text("utf-8", "replace")) or ["reading"]
-                seen = Seen(sum(sizes.values()), sizes.get(process.pid, 0), len(sizes), said[-1].replace("step", "training"))
+                seen = Seen(
+                    sum(sizes.values()),
+                    sizes.get(process.pid, 0),
+                    len(sizes),
+                    said[-1].replace("step", "training"),
+                )
             time.sleep(EVERY)
     finally:
         process.kill()
     if process.returncode:
-        sys.exit(f"{' '.join(command)} ended with code {process.returncode}: {log.read_text('utf-8', 'replace')[-500:]}")
+        sys.exit(
+            f"{' '.join(command)} ended with code {process.returncode}: {log.read_text('utf-8', 'replace')[-500:]}"
+        )
     return seen
 
 
@@ -106,7 +122,9 @@ def anonymous(root: int) -> dict[int, float]:
         with suppress(OSError):  # it may have ended meanwhile
             status = (folder / "status").read_text().partition("RssAnon:")[2]
             found[number] = 1024.0 * int((status or "0").split()[0])
-            waiting += [int(each) for task in folder.glob("task/*/children") for each in task.read_text().split()]
+            waiting += [
+                int(each) for task in folder.glob("task/*/children") for each in task.read_text().split()
+            ]
     return found
 
 
@@ -114,31 +132,63 @@ def anonymous(root: int) -> dict[int, float]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("text", type=Path, nargs="?", metavar="TEXT")
     parser.add_argument("--size", type=size_of, default="1GB")
-    parser.add_argument("--folder", help="where the large files go for a while; the system's temporary folder if not given")
+    parser.add_argument(
+        "--folder", help="where the large files go for a while; the system's temporary folder if not given"
+    )
     options = parser.parse_args()
     rows, over = [], False
     with tempfile.TemporaryDirectory(dir=options.folder) as name:
         folder = Path(name)
         make(folder / "text.txt", options.size, options.text)
         for kind, said in KINDS.items():
-            words = [sys.executable, "-m", "regard", "train", "text", "--data", str(folder / "text.txt"), *STEPS]
+            words = [
+                sys.executable,
+                "-m",
+                "regard",
+                "train",
+                "text",
+                "--data",
+                str(folder / "text.txt"),
+                *STEPS,
+            ]
             words += ["--out", str(folder / kind), *(["--data.tokens", kind] if kind != "auto" else [])]
-            seen = watched(words, folder / f"{kind}.log", os.environ | {"REGARD_CACHE": str(folder / "cache")})
+            seen = watched(
+                words, folder / f"{kind}.log", os.environ | {"REGARD_CACHE": str(folder / "cache")}
+            )
             over = over or seen.peak > LIMIT
-            rows.append([said, f"{seen.peak / 1e6:,.0f} MB", f"{seen.parent / 1e6:,.0f} MB", str(seen.processes),
-                         seen.doing, "no" if seen.peak > LIMIT else "yes"])
+            rows.append(
+                [
+                    said,
+                    f"{seen.peak / 1e6:,.0f} MB",
+                    f"{seen.parent / 1e6:,.0f} MB",
+                    str(seen.processes),
+                    seen.doing,
+                    "no" if seen.peak > LIMIT else "yes",
+                ]
+            )
             print(" | ".join(rows[-1]), flush=True)
         size = (folder / "text.txt").stat().st_size
-    heads = ["tokens", "peak of RssAnon", "in the command itself", "processes", "it said last", "under 1.5 GB"]
-    text = "\n\n".join([
-        f"`python benchmarks/memory.py{' TEXT' if options.text else ''}`: `regard train text --data text.txt "
-        f"{' '.join(STEPS)}` on {size / 1e6:,.0f} MB of text, {os.cpu_count()} processors. "
-        f"Sampled every {EVERY} s, all children included.",
-        table(heads, rows),
-    ])
+    heads = [
+        "tokens",
+        "peak of RssAnon",
+        "in the command itself",
+        "processes",
+        "it said last",
+        "under 1.5 GB",
+    ]
+    text = "\n\n".join(
+        [
+            f"`python benchmarks/memory.py{' TEXT' if options.text else ''}`: `regard train text --data text.txt "
+            f"{' '.join(STEPS)}` on {size / 1e6:,.0f} MB of text, {os.cpu_count()} processors. "
+            f"Sampled every {EVERY} s, all children included.",
+            table(heads, rows),
+        ]
+    )
     print(text)
     if options.size >= 10**9:
         keep(Path(__file__).parent / "results.md", "Memory of a large text", text)

@@ -20,7 +20,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # threads that wait sleep: much faster beside other busy programs
+os.environ.setdefault(
+    "OMP_WAIT_POLICY", "passive"
+)  # threads that wait sleep: much faster beside other busy programs
 
 import torch
 import torch.nn.functional as F
@@ -44,7 +46,10 @@ DEPTH, ENCODER_DEPTH = 4, 2
 SIZES: dict[str, Any] = {"dim": 128, "heads": 4, "zero_start": True}
 KINDS: dict[str, dict[str, Any]] = {
     "none": {"position": "none"},
-    "sinusoidal": {"position": "sinusoidal", "embedding_scale": True},  # sines of height 1 would drown small embeddings
+    "sinusoidal": {
+        "position": "sinusoidal",
+        "embedding_scale": True,
+    },  # sines of height 1 would drown small embeddings
     "learned": {"position": "learned"},
     "concatenated": {"position": "concatenated", "embedding_scale": True},
     "relative": {"position": "none", "bias": "relative"},
@@ -56,7 +61,9 @@ NO_PLACE = f"no place beyond {TRAINED}"
 
 
 def decoder(kind: str, vocab: int, context: int = TRAINED, window: int | None = None) -> Decoder:
-    return Decoder(DecoderConfig(vocab=vocab, context=context, depth=DEPTH, window=window, **SIZES, **KINDS[kind]))
+    return Decoder(
+        DecoderConfig(vocab=vocab, context=context, depth=DEPTH, window=window, **SIZES, **KINDS[kind])
+    )
 
 
 def encoder(kind: str, vocab: int) -> Encoder:
@@ -66,9 +73,13 @@ def encoder(kind: str, vocab: int) -> Encoder:
 def learn(model: nn.Module, task: Task, corpus: Corpus, steps: int, seed: int) -> nn.Module:
     """Train, by the same batches for all, and give back in eval mode."""
     with tempfile.TemporaryDirectory() as folder:
-        source = TextSource(corpus.train, corpus.split, BATCH, TRAINED, seed)  # nothing to look at: it is judged below
+        source = TextSource(
+            corpus.train, corpus.split, BATCH, TRAINED, seed
+        )  # nothing to look at: it is judged below
         out = Path(folder) / "run"
-        verbs.train(model=model, task=task, data=source, out=out, steps=steps, options={"seed": seed}, observers=[])
+        verbs.train(
+            model=model, task=task, data=source, out=out, steps=steps, options={"seed": seed}, observers=[]
+        )
     return model.eval()
 
 
@@ -111,12 +122,17 @@ def loss(model: nn.Module, rows: Batch) -> float:
         return NextToken().measure(model, (Batch(*part) for part in parts))["loss"]
 
 
-def extrapolate(kind: str, model: Decoder, text: Stretch) -> tuple[list[float | None], list[float | None], float]:
+def extrapolate(
+    kind: str, model: Decoder, text: Stretch
+) -> tuple[list[float | None], list[float | None], float]:
     """Losses at all lengths, with all of the row in sight and with the last 64; and the loss by crops."""
     near = decoder(kind, model.config.vocab, window=TRAINED).eval()
     near.load_state_dict(model.state_dict())
     ends = kind == "learned"  # its table does
-    each = [[None if ends and n > TRAINED else loss(seer, text.rows(n)) for n in LENGTHS] for seer in (model, near)]
+    each = [
+        [None if ends and n > TRAINED else loss(seer, text.rows(n)) for n in LENGTHS]
+        for seer in (model, near)
+    ]
     return each[0], each[1], loss(model, text.rows(TRAINED, asked=TRAINED // 2))
 
 
@@ -234,15 +250,23 @@ class Exam:
 
 
 def exam(path: str, cache: Path, steps: int, seed: int) -> Exam:
-    corpus = prepare(TextConfig(path=path, tokens="characters", context=TRAINED, validation=0.1), cache=cache, seed=seed)
+    corpus = prepare(
+        TextConfig(path=path, tokens="characters", context=TRAINED, validation=0.1), cache=cache, seed=seed
+    )
     longest, have = LENGTHS[-1], len(corpus.validation)
     if have < longest:
-        raise SystemExit(f"the last tenth of the text must have {longest:,} characters, got {have:,}; give a longer text")
-    text = Stretch(torch.tensor(corpus.ids.astype("int64")), corpus.split, min(STRETCH, have // longest * longest))
+        raise SystemExit(
+            f"the last tenth of the text must have {longest:,} characters, got {have:,}; give a longer text"
+        )
+    text = Stretch(
+        torch.tensor(corpus.ids.astype("int64")), corpus.split, min(STRETCH, have // longest * longest)
+    )
     return Exam(corpus, text, orders(corpus, text, seed), steps, seed)
 
 
-def report(about: Exam, found: dict[str, Decoded], asked: dict[str, list[str]], paid: dict[str, list[str]]) -> str:
+def report(
+    about: Exam, found: dict[str, Decoded], asked: dict[str, list[str]], paid: dict[str, list[str]]
+) -> str:
     def numbers(values: list[float | None]) -> list[str]:
         return [NO_PLACE if value is None else f"{value:.3f}" for value in values]
 
@@ -257,19 +281,35 @@ def report(about: Exam, found: dict[str, Decoded], asked: dict[str, list[str]], 
         table(["position", *lengths], [[kind, *numbers(d.full)] for kind, d in found.items()]),
         f"The last {TRAINED} characters in sight of each block, the same weights; and crops of {TRAINED}, every "
         f"{TRAINED // 2}, that begin at place 0, judged on their second half:",
-        table(["position", *lengths, "crops"], [[kind, *numbers([*d.near, d.crops])] for kind, d in found.items()]),
+        table(
+            ["position", *lengths, "crops"],
+            [[kind, *numbers([*d.near, d.crops])] for kind, d in found.items()],
+        ),
         f"Cost, in turns, {torch.get_num_threads()} threads, {torch.backends.cpu.get_cpu_capability()} (a step of {BATCH} rows "
         f"of {TRAINED}; a forward of 4 rows of {LENGTHS[-1]:,}, for which learned got a table as long):",
-        table(["position", "parameters", "training step", "forward"], [[kind, *row] for kind, row in paid.items()]),
+        table(
+            ["position", "parameters", "training step", "forward"],
+            [[kind, *row] for kind, row in paid.items()],
+        ),
         f"Shuffled words, the same decoders, rows of {TRAINED}:",
         table(
             ["position", "as written", "words shuffled", "difference"],
-            [[kind, f"{usual:.3f}", f"{strange:.3f}", f"{strange - usual:+.3f}"] for kind, usual, strange in words],
+            [
+                [kind, f"{usual:.3f}", f"{strange:.3f}", f"{strange - usual:+.3f}"]
+                for kind, usual, strange in words
+            ],
         ),
         f"Encoders of {ENCODER_DEPTH} blocks, without a causal mask, guess hidden characters. Do their answers change when "
         "words are shuffled, or rows mirrored (the largest change of a probability, in float64)?",
         table(
-            ["position", "keeps", "loss as written", "words shuffled", "notices the shuffle", "notices the mirror"],
+            [
+                "position",
+                "keeps",
+                "loss as written",
+                "words shuffled",
+                "notices the shuffle",
+                "notices the mirror",
+            ],
             [[kind, *row] for kind, row in asked.items()],
         ),
     ]
@@ -286,10 +326,18 @@ def draw(found: dict[str, Decoded], steps: int, path: Path) -> None:
     titles = ("all of the row in sight", f"the last {TRAINED} characters in sight of each block")
     for i, title in enumerate(titles):
         for (kind, d), colour in zip(found.items(), COLOURS, strict=True):
-            points = [(n, value) for n, value in zip(LENGTHS, (d.full, d.near)[i], strict=True) if value is not None]
+            points = [
+                (n, value) for n, value in zip(LENGTHS, (d.full, d.near)[i], strict=True) if value is not None
+            ]
             style = "X" if len(points) == 1 else "o-"
             label = f"{kind} ({NO_PLACE})" if len(points) == 1 else kind
-            axes[i].plot(*zip(*points, strict=True), style, color=colour, label=label, markersize=8 if style == "X" else 5)
+            axes[i].plot(
+                *zip(*points, strict=True),
+                style,
+                color=colour,
+                label=label,
+                markersize=8 if style == "X" else 5,
+            )
         axes[i].axvline(TRAINED, color="#bbbbbb", linestyle=":", zorder=0)
         axes[i].set(xscale="log", xlabel="characters of a row", title=title)
         axes[i].set_xticks(LENGTHS, [f"{n:,}" for n in LENGTHS])
@@ -303,7 +351,9 @@ def draw(found: dict[str, Decoded], steps: int, path: Path) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("text", help="a text file; characters of the last tenth are judged")
     parser.add_argument("--steps", type=int, default=250, help="of each model")
     parser.add_argument("--seed", type=int, default=0)

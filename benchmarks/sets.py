@@ -54,7 +54,10 @@ class Told(Observer):
     def evaluated(self, step: int, measures: Mapping[str, float]) -> None:
         told = "  ".join(f"{name} {value:.4f}" for name, value in measures.items())
         spent = time.process_time() - self.began
-        print(f"{self.name}  step {step}  {spent:.0f} s  training {np.mean(self.losses[-50:]):.4f}  {told}", flush=True)
+        print(
+            f"{self.name}  step {step}  {spent:.0f} s  training {np.mean(self.losses[-50:]):.4f}  {told}",
+            flush=True,
+        )
 
 
 @dataclass
@@ -79,7 +82,9 @@ class Trained:
     steps: int
 
 
-def trained(kind: str, options: Mapping[str, Any], *, judged: SetsConfig | None = None, name: str = "") -> Trained:
+def trained(
+    kind: str, options: Mapping[str, Any], *, judged: SetsConfig | None = None, name: str = ""
+) -> Trained:
     """A model of a kind, by the recipe with these options; the best weights, as the validation split sees them.
 
     judged: other sets than those that are learned from to choose the best weights by.
@@ -92,7 +97,8 @@ def trained(kind: str, options: Mapping[str, Any], *, judged: SetsConfig | None 
             seed = recipe.train.seed
             source = JudgedBy(source, prepare_sets(judged, seed=seed).source(recipe.train.batch, seed))
         run = Run.create(
-            Path(folder) / "run", {"recipe": "sets", "kind": job.kind, "model": job.model.config, "train": recipe.train}
+            Path(folder) / "run",
+            {"recipe": "sets", "kind": job.kind, "model": job.model.config, "train": recipe.train},
         )
         began = time.process_time()
         result = loop.fit(run, job.model, job.task, source, recipe.train, observers=[Told(name or kind)])
@@ -121,9 +127,21 @@ def spread(values: list[float], digits: int) -> str:
 # ── the largest of a set ─────────────────────────────────────────────────────────────────────────────────────────────
 
 MAX_MODELS = {
-    "DeepSets, max": ("deepsets", {"model.pool": "max", "model.layers": "alone", "model.depth": 3, "model.hidden": 64}, 0.1355),
-    "DeepSets, sum": ("deepsets", {"model.pool": "sum", "model.layers": "alone", "model.depth": 3, "model.hidden": 64}, 1.902),
-    "SetTransformer": ("settransformer", {"model.points": None, "model.hidden": 64, "model.heads": 4}, 0.2085),
+    "DeepSets, max": (
+        "deepsets",
+        {"model.pool": "max", "model.layers": "alone", "model.depth": 3, "model.hidden": 64},
+        0.1355,
+    ),
+    "DeepSets, sum": (
+        "deepsets",
+        {"model.pool": "sum", "model.layers": "alone", "model.depth": 3, "model.hidden": 64},
+        1.902,
+    ),
+    "SetTransformer": (
+        "settransformer",
+        {"model.points": None, "model.hidden": 64, "model.heads": 4},
+        0.2085,
+    ),
 }
 
 
@@ -133,13 +151,23 @@ def largest(arguments: argparse.Namespace) -> None:
     for name, (kind, how, published) in MAX_MODELS.items():
         errors, minutes = [], []
         for seed in range(arguments.seeds):
-            options = {"data.task": "max", "data.points": None, "train.steps": arguments.steps, "train.batch": 128,
-                       "train.seed": seed, "train.lr": arguments.lr, "train.weight_decay": 0.0, **how}
+            options = {
+                "data.task": "max",
+                "data.points": None,
+                "train.steps": arguments.steps,
+                "train.batch": 128,
+                "train.seed": seed,
+                "train.lr": arguments.lr,
+                "train.weight_decay": 0.0,
+                **how,
+            }
             found = trained(kind, options, name=f"{name} {seed}")
             errors.append(measured(found.task, found.model, SetsConfig(task="max"), seed, splits=8)["MAE"])
             minutes.append(found.minutes)
             print(name, seed, errors[-1], f"{minutes[-1]:.1f} minutes", flush=True)
-        rows.append([name, spread(errors, 4), f"{published:.4f}", f"{max(minutes):.1f}", str(arguments.seeds)])
+        rows.append(
+            [name, spread(errors, 4), f"{published:.4f}", f"{max(minutes):.1f}", str(arguments.seeds)]
+        )
     said = (
         f"`python benchmarks/sets.py max --seeds {arguments.seeds} --steps {arguments.steps} --lr {arguments.lr}`: the largest "
         "of 1 to 10 whole numbers from 1 to 99; 64 channels, 128 new sets a step, 4,096 new sets to judge by. Mean and "
@@ -151,15 +179,26 @@ def largest(arguments: argparse.Namespace) -> None:
 
 # ── clusters ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
+
 def clusters(arguments: argparse.Namespace) -> None:
     """Log-likelihood a point of four Gaussians, found in one forward pass."""
     options = {
-        "data.task": "clusters", "data.points": arguments.points, "train.steps": arguments.steps,
-        "train.batch": arguments.batch, "train.seed": arguments.seed, "train.optimiser": arguments.optimiser,
+        "data.task": "clusters",
+        "data.points": arguments.points,
+        "train.steps": arguments.steps,
+        "train.batch": arguments.batch,
+        "train.seed": arguments.seed,
+        "train.optimiser": arguments.optimiser,
         "train.lr": arguments.lr,
-        "train.weight_decay": 0.0, "train.evaluate_every": 500, "train.warmup": 100,
-        "train.decay": 0.9, "train.average": 0.998,
-        "model.hidden": arguments.hidden, "model.points": 16, "model.depth": 2, "model.after": 1,
+        "train.weight_decay": 0.0,
+        "train.evaluate_every": 500,
+        "train.warmup": 100,
+        "train.decay": 0.9,
+        "train.average": 0.998,
+        "model.hidden": arguments.hidden,
+        "model.points": 16,
+        "model.depth": 2,
+        "model.after": 1,
     }
     whole = SetsConfig(task="clusters")
     found = trained("settransformer", options, judged=whole, name="clusters")
@@ -167,8 +206,16 @@ def clusters(arguments: argparse.Namespace) -> None:
     best = oracle(whole, TEST + 100 * arguments.seed, splits=8)
     rows = [
         ["the Gaussians that made the points", f"{best:.4f}", "−1.4726"],
-        ["EM, best of 10 starts, 200 sets", f"{expectation_maximisation(whole, TEST + 100 * arguments.seed, 200):.4f}", ""],
-        [f"SetTransformer, {arguments.hidden} channels, 16 inducing points", f"{ours:.4f}", "−1.5145 (SAB), −1.5009 (ISAB)"],
+        [
+            "EM, best of 10 starts, 200 sets",
+            f"{expectation_maximisation(whole, TEST + 100 * arguments.seed, 200):.4f}",
+            "",
+        ],
+        [
+            f"SetTransformer, {arguments.hidden} channels, 16 inducing points",
+            f"{ours:.4f}",
+            "−1.5145 (SAB), −1.5009 (ISAB)",
+        ],
     ]
     said = (
         f"`python benchmarks/sets.py clusters --steps {arguments.steps} --batch {arguments.batch} --points {arguments.points} "
@@ -178,7 +225,11 @@ def clusters(arguments: argparse.Namespace) -> None:
         f"{found.steps} steps in "
         f"{found.minutes:.0f} minutes of one thread. Published: Lee et al. 2019, table 15.\n\n"
     )
-    keep(RESULTS, "Sets: amortised clustering", said + table(["who", "log-likelihood a point", "published"], rows))
+    keep(
+        RESULTS,
+        "Sets: amortised clustering",
+        said + table(["who", "log-likelihood a point", "published"], rows),
+    )
     print(rows)
     picture_clusters(found.model, whole)
 
@@ -228,11 +279,15 @@ def picture_clusters(model: nn.Module, config: SetsConfig) -> None:
     for axis, points in zip(axes.flat, chosen, strict=True):
         seen = read_mixture(model(points[None]), 4, 2)
         axis.scatter(*points.T, s=3, color="0.5", linewidths=0)
-        for share, middle, deviation, colour in zip(*(part[0].tolist() for part in seen), pyplot.cm.tab10.colors, strict=False):
+        for share, middle, deviation, colour in zip(
+            *(part[0].tolist() for part in seen), pyplot.cm.tab10.colors, strict=False
+        ):
             for times in (1, 2):
                 widths = [2 * times * each for each in deviation]
                 axis.add_patch(Ellipse(middle, *widths, fill=False, color=colour, lw=0.6 + 2 * np.exp(share)))
-        axis.set(xlim=(-5, 5), ylim=(-5, 5), aspect="equal", xticks=[], yticks=[], title=f"{len(points)} points")
+        axis.set(
+            xlim=(-5, 5), ylim=(-5, 5), aspect="equal", xticks=[], yticks=[], title=f"{len(points)} points"
+        )
     figure.savefig(Path(__file__).parent / "clusters.png", dpi=110)
 
 
@@ -247,9 +302,17 @@ def solids(arguments: argparse.Namespace) -> None:
     whole, models = SetsConfig(task="solids", points=1024), {}
     for turn, steps in (("any", arguments.steps), ("none", arguments.steps // 4)):
         options = {
-            "data.task": "solids", "data.points": 256, "data.turn": turn, "train.steps": steps, "train.batch": 32,
-            "train.seed": arguments.seed, "train.evaluate_every": max(1, steps // 4), "train.decay": 0.9, "train.average": 0.99,
-            "model.hidden": arguments.hidden, "model.depth": arguments.depth,
+            "data.task": "solids",
+            "data.points": 256,
+            "data.turn": turn,
+            "train.steps": steps,
+            "train.batch": 32,
+            "train.seed": arguments.seed,
+            "train.evaluate_every": max(1, steps // 4),
+            "train.decay": 0.9,
+            "train.average": 0.99,
+            "model.hidden": arguments.hidden,
+            "model.depth": arguments.depth,
         }
         judged = SetsConfig(task="solids", points=1024, turn=turn)
         models[turn] = trained("pointnet", options, judged=judged, name=f"solids turned {turn}")
@@ -264,11 +327,14 @@ def solids(arguments: argparse.Namespace) -> None:
     by_points = {count: accuracy(models["any"].model, points=count) for count in COUNTS}
     reached = measured(task, models["any"].model, whole, arguments.seed + 1, splits=4)["accuracy"]
     turned = {
-        (learned, seen): accuracy(models[learned].model, turn=seen) for learned in ("none", "any") for seen in ("none", "any")
+        (learned, seen): accuracy(models[learned].model, turn=seen)
+        for learned in ("none", "any")
+        for seen in ("none", "any")
     }
     averaged = {
         (learned, samples): accuracy(over_turns(models[learned].model, samples), turn="any", points=256)
-        for learned in ("none", "any") for samples in SAMPLES
+        for learned in ("none", "any")
+        for samples in SAMPLES
     }
     plain = {learned: accuracy(models[learned].model, turn="any", points=256) for learned in ("none", "any")}
     rows = [[f"{count:,}", f"{share:.1%}"] for count, share in by_points.items()]
@@ -283,11 +349,22 @@ def solids(arguments: argparse.Namespace) -> None:
         "makes of it:\n\n"
     )
     more = [
-        [{"none": "unturned solids", "any": "turned solids"}[learned], f"{turned[learned, 'none']:.1%}",
-         f"{turned[learned, 'any']:.1%}", f"{plain[learned]:.1%}", *(f"{averaged[learned, n]:.1%}" for n in SAMPLES)]
+        [
+            {"none": "unturned solids", "any": "turned solids"}[learned],
+            f"{turned[learned, 'none']:.1%}",
+            f"{turned[learned, 'any']:.1%}",
+            f"{plain[learned]:.1%}",
+            *(f"{averaged[learned, n]:.1%}" for n in SAMPLES),
+        ]
         for learned in ("none", "any")
     ]
-    headers = ["learned from", "unturned", "turned", "turned, 256 points", *(f"mean of {n} turns" for n in SAMPLES)]
+    headers = [
+        "learned from",
+        "unturned",
+        "turned",
+        "turned, 256 points",
+        *(f"mean of {n} turns" for n in SAMPLES),
+    ]
     keep(RESULTS, "Sets: solids", said + table(headers, more) + "\n\nPicture: `solids.png`.")
     picture_solids(by_points, plain, averaged)
 
@@ -297,7 +374,9 @@ def over_turns(model: nn.Module, samples: int) -> nn.Module:
     return Sampled(model, Rotations("space"), OnVectors(), Fixed(), samples=samples)
 
 
-def picture_solids(by_points: Mapping[int, float], plain: Mapping[str, float], averaged: Mapping[Any, float]) -> None:
+def picture_solids(
+    by_points: Mapping[int, float], plain: Mapping[str, float], averaged: Mapping[Any, float]
+) -> None:
     from matplotlib import pyplot
 
     from regard.data.batch import generator
@@ -313,7 +392,9 @@ def picture_solids(by_points: Mapping[int, float], plain: Mapping[str, float], a
         axis.set_axis_off()
     left, right = bottom.subplots(1, 2)
     left.plot(list(by_points), [100 * share for share in by_points.values()], "o-")
-    left.set(xscale="log", xlabel="points of a cloud", ylabel="accuracy, %", title="twelve solids, turned any way")
+    left.set(
+        xscale="log", xlabel="points of a cloud", ylabel="accuracy, %", title="twelve solids, turned any way"
+    )
     left.set_xticks(list(by_points), [str(count) for count in by_points])
     left.minorticks_off()
     for learned, colour in (("any", "C0"), ("none", "C3")):
@@ -321,8 +402,13 @@ def picture_solids(by_points: Mapping[int, float], plain: Mapping[str, float], a
         shares = [100 * averaged[learned, n] for n in SAMPLES]
         right.plot(SAMPLES, shares, "o-", color=colour, label=f"learned from {name} ones")
         right.axhline(100 * plain[learned], color=colour, ls=":", label="the same, without an average")
-    right.set(xscale="log", xlabel="turns that scores are averaged over", ylabel="accuracy, %", ylim=(0, 101),
-              title="turned solids, 256 points")
+    right.set(
+        xscale="log",
+        xlabel="turns that scores are averaged over",
+        ylabel="accuracy, %",
+        ylim=(0, 101),
+        title="turned solids, 256 points",
+    )
     right.set_xticks(SAMPLES, [str(n) for n in SAMPLES])
     right.minorticks_off()
     right.legend(frameon=False)
@@ -346,9 +432,15 @@ def symmetry(arguments: argparse.Namespace) -> None:
         for sets in SETS:
             for seed in range(arguments.seeds):
                 options = {
-                    "data.task": "solids", "data.points": 64, "data.turn": "none", "data.sets": sets, "train.seed": seed,
-                    "train.steps": arguments.steps, "train.batch": 64,
-                    "train.evaluate_every": max(1, arguments.steps // 6), **how,
+                    "data.task": "solids",
+                    "data.points": 64,
+                    "data.turn": "none",
+                    "data.sets": sets,
+                    "train.seed": seed,
+                    "train.steps": arguments.steps,
+                    "train.batch": 64,
+                    "train.evaluate_every": max(1, arguments.steps // 6),
+                    **how,
                 }
                 model = trained(kind, options, name=f"{name} {sets} sets, seed {seed}")
                 share = measured(model.task, model.model, config, seed, splits=2)["accuracy"]
@@ -368,11 +460,18 @@ def picture_symmetry(found: Mapping[tuple[str, int], list[float]]) -> None:
 
     figure, axis = pyplot.subplots(figsize=(7, 4.5), layout="constrained")
     for name in RIVALS:
-        means, errors = zip(*((np.mean(found[name, sets]), np.std(found[name, sets])) for sets in SETS), strict=True)
+        means, errors = zip(
+            *((np.mean(found[name, sets]), np.std(found[name, sets])) for sets in SETS), strict=True
+        )
         axis.errorbar(SETS, means, errors, fmt="o-", capsize=3, label=name)
     axis.axhline(100 / 12, color="0.6", ls=":", label="guessing")
-    axis.set(xscale="log", xlabel="sets to learn from", ylabel="accuracy on new sets, %", ylim=(0, 101),
-             title="twelve solids, 64 points in no order")
+    axis.set(
+        xscale="log",
+        xlabel="sets to learn from",
+        ylabel="accuracy on new sets, %",
+        ylim=(0, 101),
+        title="twelve solids, 64 points in no order",
+    )
     axis.set_xticks(SETS, [f"{sets:,}" for sets in SETS])
     axis.minorticks_off()
     axis.legend(frameon=False, loc="center left")
@@ -380,7 +479,9 @@ def picture_symmetry(found: Mapping[tuple[str, int], list[float]]) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parts = parser.add_subparsers(required=True)
     part = parts.add_parser("max")
     part.add_argument("--seeds", type=int, default=3)

@@ -35,11 +35,20 @@ def peer(corpus_file: str, seed: int) -> tuple[float | None, float, float]:
 
     torch.manual_seed(seed)
     with tempfile.TemporaryDirectory() as folder:
-        corpus = prepare(TextConfig(path=corpus_file, context=64, validation=0.1), cache=Path(folder), seed=seed)
+        corpus = prepare(
+            TextConfig(path=corpus_file, context=64, validation=0.1), cache=Path(folder), seed=seed
+        )
         source = corpus.source(12, 64, seed)
         size = corpus.tokenizer.size
         config = GPT2Config(
-            vocab_size=size, n_positions=64, n_embd=128, n_layer=4, n_head=4, resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0
+            vocab_size=size,
+            n_positions=64,
+            n_embd=128,
+            n_layer=4,
+            n_head=4,
+            resid_pdrop=0.0,
+            embd_pdrop=0.0,
+            attn_pdrop=0.0,
         )
         model = GPT2LMHeadModel(config)
         groups = [
@@ -75,7 +84,9 @@ def judged(model: torch.nn.Module, batches: object) -> float:
     model.eval()
     total = count = 0.0
     for batch in batches:  # type: ignore[attr-defined]
-        losses = F.cross_entropy(model(batch.tokens).logits.flatten(0, 1), batch.target.flatten(), reduction="none")
+        losses = F.cross_entropy(
+            model(batch.tokens).logits.flatten(0, 1), batch.target.flatten(), reduction="none"
+        )
         asked = batch.target.flatten() >= 0
         total, count = total + losses[asked].sum().item(), count + asked.sum().item()
     model.train()
@@ -100,13 +111,20 @@ class Timed(Observer):
 def ours(corpus_file: str, seed: int, steps: int) -> tuple[float | None, float]:
     timed = Timed()
     with tempfile.TemporaryDirectory() as folder:
-        options = {"train.seed": seed, "train.steps": steps, "train.evaluate_every": 3, "data.validation": 0.1}
+        options = {
+            "train.seed": seed,
+            "train.steps": steps,
+            "train.evaluate_every": 3,
+            "data.validation": 0.1,
+        }
         verbs.train("text", data=corpus_file, out=Path(folder) / "run", options=options, observers=[timed])
     return timed.reached, timed.loss
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("text", help="tinyshakespeare as a text file")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--steps", type=int, default=OURS, help="steps of the recipe")
@@ -117,7 +135,9 @@ def main() -> None:
         them, their_loss, spent = peer(arguments.text, seed)
         ours_said = "never" if us is None else f"{us:.1f} s"
         theirs_said = f"not in {spent:.1f} s" if them is None else f"{them:.1f} s"
-        if us is not None:  # a peer that does not get there in its 2,000 steps would have needed more than their time
+        if (
+            us is not None
+        ):  # a peer that does not get there in its 2,000 steps would have needed more than their time
             ratios.append((spent if them is None else them) / us)
         more = "more than " if them is None else ""
         sooner = f"{more}{ratios[-1]:.1f} ×" if us is not None else ""

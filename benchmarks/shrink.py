@@ -24,13 +24,22 @@ RULES: tuple[tuple[str, Rule], ...] = (
     (r"type_vocab_size|pretraining_tp|.*(range|factor|_eps|rate|coefficient|cost|index|idx)", to(10**9)),
     (r".*vocab_size|n_token|vocab_size_per_layer_input", to(VOCAB)),
     (r".*(token_ids?|token_index|_token)", lambda given: given if given < VOCAB else 40 + given % 61),
-    (r"(|.*_)(num_key_value_heads|num_kv_heads|n_kv_heads)", lambda given: 1 if given == 1 else 2),  # fewer than heads
-    (r"(|.*_)(num_heads|attention_heads|n_heads?|num_attention_heads|heads)|linear_num_(key|value)_heads", to(HEADS)),
+    (
+        r"(|.*_)(num_key_value_heads|num_kv_heads|n_kv_heads)",
+        lambda given: 1 if given == 1 else 2,
+    ),  # fewer than heads
+    (
+        r"(|.*_)(num_heads|attention_heads|n_heads?|num_attention_heads|heads)|linear_num_(key|value)_heads",
+        to(HEADS),
+    ),
     (r"(|.*_)(d_head|head_dim|d_kv|attention_head_dim|attention_head_size|rotary_dim)", to(HEAD)),
     (r"(q|kv|o)_lora_rank", to(16)),
     (r".*(intermediate_size|ffn_dim|d_ff|n_inner|d_inner|inner_dim|mlp_dim)", to(INNER)),
     (r".*(feedforward_dim|dim_feedforward|ffn_hidden_size)", to(INNER)),
-    (r"(|.*_)(num_hidden_layers|n_layers?|num_layers|num_blocks|depth|encoder_layers|decoder_layers|layers)", to(LAYERS)),
+    (
+        r"(|.*_)(num_hidden_layers|n_layers?|num_layers|num_blocks|depth|encoder_layers|decoder_layers|layers)",
+        to(LAYERS),
+    ),
     (r"(|.*_)num_(en|de)coder_layers", to(LAYERS)),
     (r"depths|layer_depths|num_block_repeats|first_k_dense_replace|.*_offset", to(1)),
     (r".*_(period|interval|pattern)", to(2)),
@@ -41,7 +50,10 @@ RULES: tuple[tuple[str, Rule], ...] = (
     (r"num_experts_per_tok|moe_topk|moe_k|top_k|topk", to(2)),
     (r"(|.*_)(num_experts|num_local_experts|n_routed_experts|moe_num_experts)", to(4)),
     (r"n_group|topk_group|num_expert_group", to(1)),
-    (r"(|.*_)(hidden_sizes?|d_model|n_embd|embed_dims?|emb_dim|dim|hidden_dim|embedding_size|embedding_dim)", to(WIDTH)),
+    (
+        r"(|.*_)(hidden_sizes?|d_model|n_embd|embed_dims?|emb_dim|dim|hidden_dim|embedding_size|embedding_dim)",
+        to(WIDTH),
+    ),
     (r"(|.*_)(projection_dim|word_embed_proj_dim)", to(WIDTH)),
 )
 MROPE = {"rope_type": "default", "rope_theta": 10000.0, "mrope_section": [1, 1, 2]}
@@ -111,18 +123,28 @@ def small(cls: Any, **given: Any) -> Any:
     from transformers import PreTrainedConfig
 
     common = {field.name for field in fields(PreTrainedConfig)}
-    given_by_class = {field.name: default(field) for field in fields(cls) if field.name not in common and field.name[0] != "_"}
+    given_by_class = {
+        field.name: default(field)
+        for field in fields(cls)
+        if field.name not in common and field.name[0] != "_"
+    }
     values = {name: less for name, value in given_by_class.items() if (less := shrunk(name, value)) != value}
     if "layer_types" in given_by_class and "num_hidden_layers" in values:
         values["num_hidden_layers"] = 2 * LAYERS  # one of each type
     if {"depths", "hidden_sizes", "embed_dims"} & set(given_by_class) and "image_size" in values:
         values["image_size"] = shrunk_picture(given_by_class["image_size"], 64)  # every stage halves it
     for name, value in given_by_class.items():
-        if name.endswith("num_key_value_heads") and value == given_by_class.get(name.replace("key_value", "attention")):
+        if name.endswith("num_key_value_heads") and value == given_by_class.get(
+            name.replace("key_value", "attention")
+        ):
             values[name] = HEADS
     for key, spec in cls.sub_configs_defaults.items():
         if spec.optional and key not in given:
             continue
-        inner = spec.config_class if issubclass(spec.config_class, PreTrainedConfig) else spec.get_config_class(spec.model_type)
+        inner = (
+            spec.config_class
+            if issubclass(spec.config_class, PreTrainedConfig)
+            else spec.get_config_class(spec.model_type)
+        )
         values[key] = small(inner, **{name: shrunk(name, value) for name, value in spec.init_kwargs.items()})
     return cls(**{**values, **given})

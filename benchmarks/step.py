@@ -27,7 +27,14 @@ HERE = Path(__file__).parent
 VOCAB, CONTEXT, DIM, DEPTH, HEADS, BATCH = 65, 256, 384, 6, 6, 8
 PEAK = 2048  # side of the square matrices whose product is the peak
 SIZES = {"vocab": VOCAB, "context": CONTEXT, "dim": DIM, "depth": DEPTH, "heads": HEADS}
-AS_GPT2 = {"position": "learned", "norm": "layernorm", "mlp": "gelu", "offset": True, "qk_norm": False, "tied": True}
+AS_GPT2 = {
+    "position": "learned",
+    "norm": "layernorm",
+    "mlp": "gelu",
+    "offset": True,
+    "qk_norm": False,
+    "tied": True,
+}
 AS_TORCH = AS_GPT2 | {"mlp": "relu", "tied": False}
 AS_LLAMA = {"mlp": "swiglu", "qk_norm": False}
 LIKE = {  # who computes the same
@@ -53,11 +60,15 @@ class TorchDecoder(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        layer = nn.TransformerEncoderLayer(DIM, HEADS, 4 * DIM, dropout=0.0, batch_first=True, norm_first=True)
+        layer = nn.TransformerEncoderLayer(
+            DIM, HEADS, 4 * DIM, dropout=0.0, batch_first=True, norm_first=True
+        )
         self.embedding, self.position_embedding = nn.Embedding(VOCAB, DIM), nn.Embedding(CONTEXT, DIM)
         self.blocks = nn.TransformerEncoder(layer, DEPTH, norm=nn.LayerNorm(DIM), enable_nested_tensor=False)
         self.head = nn.Linear(DIM, VOCAB, bias=False)
-        self.register_buffer("mask", nn.Transformer.generate_square_subsequent_mask(CONTEXT), persistent=False)
+        self.register_buffer(
+            "mask", nn.Transformer.generate_square_subsequent_mask(CONTEXT), persistent=False
+        )
 
     def forward(self, tokens: Tensor) -> Tensor:
         x = self.embedding(tokens) + self.position_embedding.weight[: tokens.shape[1]]
@@ -77,10 +88,26 @@ def contestants() -> tuple[dict[str, Callable[[], nn.Module]], list[str]]:
     try:
         import transformers as hf
 
-        gpt2 = hf.GPT2Config(vocab_size=VOCAB, n_positions=CONTEXT, n_embd=DIM, n_layer=DEPTH, n_head=HEADS, resid_pdrop=0.0,
-                             embd_pdrop=0.0, attn_pdrop=0.0, bos_token_id=0, eos_token_id=0)
-        llama = hf.LlamaConfig(vocab_size=VOCAB, hidden_size=DIM, intermediate_size=1024, num_hidden_layers=DEPTH,
-                               num_attention_heads=HEADS, max_position_embeddings=CONTEXT)
+        gpt2 = hf.GPT2Config(
+            vocab_size=VOCAB,
+            n_positions=CONTEXT,
+            n_embd=DIM,
+            n_layer=DEPTH,
+            n_head=HEADS,
+            resid_pdrop=0.0,
+            embd_pdrop=0.0,
+            attn_pdrop=0.0,
+            bos_token_id=0,
+            eos_token_id=0,
+        )
+        llama = hf.LlamaConfig(
+            vocab_size=VOCAB,
+            hidden_size=DIM,
+            intermediate_size=1024,
+            num_hidden_layers=DEPTH,
+            num_attention_heads=HEADS,
+            max_position_embeddings=CONTEXT,
+        )
         found["Hugging Face GPT-2"] = lambda: Logits(hf.GPT2LMHeadModel(gpt2))
         found["Hugging Face Llama"] = lambda: Logits(hf.LlamaForCausalLM(llama))
     except ImportError as error:
@@ -117,7 +144,11 @@ def step(model: nn.Module, half: bool, compiled: bool) -> Work:
 def flops(model: nn.Module) -> int:
     """Operations of one step, counted for all alike: matrices that tokens pass, and the head, and attention."""
     tables = ("emb", "wte", "wpe", "table", "head")
-    matrices = sum(p.numel() for name, p in model.named_parameters() if p.dim() == 2 and not any(t in name for t in tables))
+    matrices = sum(
+        p.numel()
+        for name, p in model.named_parameters()
+        if p.dim() == 2 and not any(t in name for t in tables)
+    )
     return 3 * BATCH * CONTEXT * (2 * (matrices + VOCAB * DIM) + 4 * DIM * CONTEXT * DEPTH)
 
 
@@ -156,7 +187,9 @@ def profile() -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--compile", action="store_true", help="compiled as well")
     parser.add_argument("--profile", action="store_true", help="only show where our step spends its time")
     parser.add_argument("--seconds", type=float, default=60, help="of measuring, for each table")
@@ -169,7 +202,16 @@ def main() -> None:
     for compiled in (False, True) if arguments.compile else (False,):
         for dtype in (torch.float32, torch.bfloat16) if half else (torch.float32,):
             rows += measure(dtype, compiled, arguments.seconds)
-    headers = ["how", "dtype", "who", "parameters", "tokens/s", "of the best other", "of its like", "of the matmul peak"]
+    headers = [
+        "how",
+        "dtype",
+        "who",
+        "parameters",
+        "tokens/s",
+        "of the best other",
+        "of its like",
+        "of the matmul peak",
+    ]
     shown = table(headers, rows)
     print(shown)
     missing = "" if half else " This processor has no units for bfloat16, so it is not measured."

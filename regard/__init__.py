@@ -16,8 +16,20 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-__all__ = ["ALiBi", "Causal", "Padding", "Rotary", "Window", "attend", "check", "generate", "load", "predict", "record",
-           "train"]
+__all__ = [
+    "ALiBi",
+    "Causal",
+    "Padding",
+    "Rotary",
+    "Window",
+    "attend",
+    "check",
+    "generate",
+    "load",
+    "predict",
+    "record",
+    "train",
+]
 
 _HOME = {
     "attend": "regard.attention.attend",

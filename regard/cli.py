@@ -14,12 +14,12 @@ def main(arguments: list[str] | None = None) -> int:
     words = [word for word in words if word != "--debug"]
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")        # a terminal that cannot show Σ shows ? instead of failing
+            stream.reconfigure(errors="replace")  # a terminal that cannot show Σ shows ? instead of failing
     try:
         code = _run(words)
         sys.stdout.flush()
         return code
-    except BrokenPipeError:                             # the reader went away, as in `regard list | head -1`
+    except BrokenPipeError:  # the reader went away, as in `regard list | head -1`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except KeyboardInterrupt:
@@ -44,7 +44,9 @@ def _run(words: list[str]) -> int:
         return 0
     if name not in COMMANDS:
         raise ValueError(_unknown(name))
-    more = name in ("generate", "predict", "check", "look") or (name == "train" and len(rest) > 1)  # have a help of their own
+    more = name in ("generate", "predict", "check", "look") or (
+        name == "train" and len(rest) > 1
+    )  # have a help of their own
     if ("-h" in rest or "--help" in rest) and not more:
         print(help_for(COMMANDS[name]))
         return 0
@@ -53,20 +55,22 @@ def _run(words: list[str]) -> int:
 
 def _help() -> str:
     width = max(len(each.usage) for each in COMMANDS.values())
-    return "\n".join([
-        "regard: attention models whose symmetries are declared, checked and visible",
-        "",
-        "usage: regard COMMAND ...",
-        "",
-        *(f"  {each.usage:<{width}}  {each.sentence}" for each in COMMANDS.values()),
-        "",
-        "  --help     this text; after a command, more about it",
-        "  --version  the version",
-        "  --debug    with any command: the whole traceback when something goes wrong",
-        "",
-        "examples:",
-        *(f"  {example}" for each in COMMANDS.values() for example in each.examples),
-    ])
+    return "\n".join(
+        [
+            "regard: attention models whose symmetries are declared, checked and visible",
+            "",
+            "usage: regard COMMAND ...",
+            "",
+            *(f"  {each.usage:<{width}}  {each.sentence}" for each in COMMANDS.values()),
+            "",
+            "  --help     this text; after a command, more about it",
+            "  --version  the version",
+            "  --debug    with any command: the whole traceback when something goes wrong",
+            "",
+            "examples:",
+            *(f"  {example}" for each in COMMANDS.values() for example in each.examples),
+        ]
+    )
 
 
 def _unknown(name: str) -> str:
@@ -75,7 +79,11 @@ def _unknown(name: str) -> str:
     known = [*COMMANDS, "--help", "--version", "--debug"]
     near = get_close_matches(name, known, n=1, cutoff=0.5)
     what = "option" if name.startswith("-") else "command"
-    return f"there is no {what} '{name}'; " + (f"did you mean '{near[0]}'? " if near else "") + "see: regard --help"
+    return (
+        f"there is no {what} '{name}'; "
+        + (f"did you mean '{near[0]}'? " if near else "")
+        + "see: regard --help"
+    )
 
 
 def _one_line(error: Exception) -> str:

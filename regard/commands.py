@@ -90,7 +90,12 @@ def train(words: list[str]) -> int:
         print(options.help_text(recipe, given.get("--data"), given.get("--model"), rest))
         return 0
     default = asked_for(
-        recipe, given.get("--data"), given.get("--model"), given.get("--out"), resume, given.get("--from"),
+        recipe,
+        given.get("--data"),
+        given.get("--model"),
+        given.get("--out"),
+        resume,
+        given.get("--from"),
         options.told_first(recipe, rest),
     )
     kind = f" --model {given['--model']}" if "--model" in given else ""
@@ -128,7 +133,9 @@ def generate(words: list[str]) -> int:
     sampling, words = options.read_sampling(words)
     given, words = take_out(words, ("--prompt",))
     if len(words) != 1:
-        raise ValueError(f"regard generate takes one run, got {' '.join(words) or 'none'}; see: regard generate --help")
+        raise ValueError(
+            f"regard generate takes one run, got {' '.join(words) or 'none'}; see: regard generate --help"
+        )
     from regard import writing
 
     model, prompt = writing.load(words[0]), given.get("--prompt", "")
@@ -139,7 +146,9 @@ def generate(words: list[str]) -> int:
             print(f"── {number} ──\n{prompt}{text}")
         return 0
     pieces = writing.generate(model, prompt, **sampling)
-    print(prompt + next(pieces, ""), end="", flush=True)  # a prompt that cannot be read is refused before it is shown
+    print(
+        prompt + next(pieces, ""), end="", flush=True
+    )  # a prompt that cannot be read is refused before it is shown
     for piece in pieces:
         print(piece, end="", flush=True)
     print()
@@ -200,7 +209,9 @@ def check(words: list[str]) -> int:
     as_json, words = "--json" in words, [word for word in words if word != "--json"]
     given, words = take_out(words, ("--laws", "--seed", "--trials", "--dtype", "--device"))
     if len(words) != 1:
-        raise ValueError(f"regard check takes one target, got {' '.join(words) or 'none'}; see: regard check --help")
+        raise ValueError(
+            f"regard check takes one target, got {' '.join(words) or 'none'}; see: regard check --help"
+        )
 
     from regard import names
 
@@ -208,7 +219,9 @@ def check(words: list[str]) -> int:
     for law in laws or ():
         if law not in names.entries("laws"):
             names.find("laws", law)  # says which there are
-    numbers = {name: whole(f"--{name}", given[f"--{name}"]) for name in ("seed", "trials") if f"--{name}" in given}
+    numbers = {
+        name: whole(f"--{name}", given[f"--{name}"]) for name in ("seed", "trials") if f"--{name}" in given
+    }
 
     from regard import verbs
 
@@ -241,7 +254,9 @@ def look(words: list[str]) -> int:
     laws, words = "--laws" in words, [word for word in words if word != "--laws"]
     given, words = take_out(words, ("--input", "--target", "--out", "--port"))
     if len(words) != 1:
-        raise ValueError(f"regard look takes one target, got {' '.join(words) or 'none'}; see: regard look --help")
+        raise ValueError(
+            f"regard look takes one target, got {' '.join(words) or 'none'}; see: regard look --help"
+        )
     port = whole("--port", given["--port"]) if "--port" in given else None
     if port is not None and port > 65535:
         raise ValueError(f"--port must be a whole number from 0 to 65535, got {port}")
@@ -257,7 +272,11 @@ def look(words: list[str]) -> int:
     with options.waiting(f"looking at {words[0]}"):
         if "--out" in given:
             path = verbs.look(words[0], given.get("--input"), out=given["--out"], **how)
-            print(f"{path}: {path.stat().st_size / 1e6:.1f} MB; open it in a browser" if path.suffix == ".html" else path)
+            print(
+                f"{path}: {path.stat().st_size / 1e6:.1f} MB; open it in a browser"
+                if path.suffix == ".html"
+                else path
+            )
             return 0
         live = verbs.living(words[0], given.get("--input"), **how)
         live.show({})  # what is wrong with target or input is said now, not in the browser
@@ -271,4 +290,7 @@ def look(words: list[str]) -> int:
 def print_table(rows: list[tuple[str, ...]]) -> None:
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]) - 1)]
     for row in rows:
-        print("  " + "  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[-1]]))
+        print(
+            "  "
+            + "  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[-1]])
+        )

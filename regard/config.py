@@ -46,7 +46,9 @@ def differences(a: Any, b: Any) -> list[tuple[str, Any, Any]]:
     """Where two configs of one class differ, as (dotted key, value in a, value in b); empty exactly when a == b."""
     _be_dataclass(type(a))
     if type(a) is not type(b):
-        raise TypeError(f"can only compare two configs of one class, got {type(a).__name__} and {type(b).__name__}")
+        raise TypeError(
+            f"can only compare two configs of one class, got {type(a).__name__} and {type(b).__name__}"
+        )
     found: list[tuple[str, Any, Any]] = []
     for field in fields(a):
         left, right = getattr(a, field.name), getattr(b, field.name)
@@ -74,25 +76,35 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
         return each.rpartition(".")[2]
 
     close = difflib.get_close_matches(str(name), list(known), n=3, cutoff=LIKE)
-    return next((each for each in close if difflib.get_close_matches(last(str(name)), [last(each)], cutoff=LIKE)), None)
+    return next(
+        (each for each in close if difflib.get_close_matches(last(str(name)), [last(each)], cutoff=LIKE)),
+        None,
+    )
 
 
 # ── writing ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
+
 def _plain(value: Any, key: str) -> Any:
     if is_dataclass(value) and not isinstance(value, type):
-        return {each.name: _plain(getattr(value, each.name), f"{key}.{each.name}") for each in _settable(type(value))}
+        return {
+            each.name: _plain(getattr(value, each.name), f"{key}.{each.name}")
+            for each in _settable(type(value))
+        }
     if isinstance(value, tuple):
         return [_plain(each, f"{key}.{i}") for i, each in enumerate(value)]
     if isinstance(value, float) and not math.isfinite(value):
         raise ValueError(f"key '{key}' is {value}, and JSON has no such number; use None for 'no limit'")
     if value is None or isinstance(value, bool | int | float | str):
         return value
-    raise TypeError(f"key '{key}' holds a {type(value).__name__}, which would not come back from JSON equal; "
-                    "a config holds bool, int, float, str, None, tuples and frozen dataclasses")
+    raise TypeError(
+        f"key '{key}' holds a {type(value).__name__}, which would not come back from JSON equal; "
+        "a config holds bool, int, float, str, None, tuples and frozen dataclasses"
+    )
 
 
 # ── reading ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
 
 def _read(kind: Any, value: Any, key: str) -> Any:
     """The value as the annotation `kind` wants it, or a ValueError."""
@@ -105,13 +117,15 @@ def _read(kind: Any, value: Any, key: str) -> Any:
         return _read_tuple(kind, arguments, value, key)
     if is_dataclass(kind) and isinstance(kind, type):
         return _read_dataclass(kind, value, key)
-    if kind is float and type(value) is int:            # other programs write 1.0 as 1
+    if kind is float and type(value) is int:  # other programs write 1.0 as 1
         return float(value)
     if kind is None or kind is type(None):
         kind = type(None)
     elif kind not in (bool, int, float, str):
-        raise TypeError(f"key '{key}' is annotated {_say(kind)}, which a config cannot hold; "
-                        "use bool, int, float, str, None, Literal, a tuple or a frozen dataclass")
+        raise TypeError(
+            f"key '{key}' is annotated {_say(kind)}, which a config cannot hold; "
+            "use bool, int, float, str, None, Literal, a tuple or a frozen dataclass"
+        )
     if type(value) is not kind:
         raise _wrong(key, _say(kind), value)
     return value
@@ -128,11 +142,13 @@ def _read_dataclass(cls: type[C], data: Any, key: str) -> C:
     values = {name: _read(hints[name], value, _join(key, name)) for name, value in data.items()}
     missing = [name for name, field in known.items() if _required(field) and name not in values]
     if missing:
-        raise ValueError(f"{cls.__name__} needs {_quoted(_join(key, name) for name in missing)}, "
-                         f"got {_quoted(data) or 'nothing'}")
+        raise ValueError(
+            f"{cls.__name__} needs {_quoted(_join(key, name) for name in missing)}, "
+            f"got {_quoted(data) or 'nothing'}"
+        )
     try:
         return cls(**values)
-    except ValueError as error:                         # the class's own check; say which part of the file it means
+    except ValueError as error:  # the class's own check; say which part of the file it means
         raise ValueError(f"{key}: {error}" if key else str(error)) from error
 
 
@@ -143,16 +159,24 @@ def _read_tuple(kind: Any, arguments: tuple[Any, ...], value: Any, key: str) -> 
         arguments = (arguments[0],) * len(value)
     if len(value) != len(arguments):
         raise _wrong(key, f"a list of {len(arguments)} for {_say(kind)}", value)
-    return tuple(_read(each, part, f"{key}.{i}") for i, (each, part) in enumerate(zip(arguments, value, strict=True)))
+    return tuple(
+        _read(each, part, f"{key}.{i}") for i, (each, part) in enumerate(zip(arguments, value, strict=True))
+    )
 
 
 def _read_literal(choices: tuple[Any, ...], value: Any, key: str) -> Any:
     for choice in choices:
         if type(choice) is type(value) and choice == value:
             return choice
-    near = nearest(value, [choice for choice in choices if isinstance(choice, str)]) if isinstance(value, str) else None
-    raise ValueError(f"key '{key}' must be one of {', '.join(map(repr, choices))}, got {value!r}"
-                     + (f"; did you mean '{near}'?" if near else ""))
+    near = (
+        nearest(value, [choice for choice in choices if isinstance(choice, str)])
+        if isinstance(value, str)
+        else None
+    )
+    raise ValueError(
+        f"key '{key}' must be one of {', '.join(map(repr, choices))}, got {value!r}"
+        + (f"; did you mean '{near}'?" if near else "")
+    )
 
 
 def _read_union(kinds: tuple[Any, ...], value: Any, key: str) -> Any:
@@ -173,12 +197,15 @@ def _read_union(kinds: tuple[Any, ...], value: Any, key: str) -> Any:
 
 # ── words and classes ────────────────────────────────────────────────────────────────────────────────────────────────
 
+
 def _unknown_key(cls: type, name: str, known: Iterable[str], key: str) -> str:
     known = list(known)
     near = nearest(name, known)
-    return (f"unknown key '{_join(key, name)}' for {cls.__name__}; "
-            + (f"did you mean '{_join(key, near)}'? " if near else "")
-            + (f"known: {', '.join(known)}" if len(known) <= 16 else f"it has {len(known)} keys")).rstrip()
+    return (
+        f"unknown key '{_join(key, name)}' for {cls.__name__}; "
+        + (f"did you mean '{_join(key, near)}'? " if near else "")
+        + (f"known: {', '.join(known)}" if len(known) <= 16 else f"it has {len(known)} keys")
+    ).rstrip()
 
 
 def _wrong(key: str, expected: str, value: Any) -> ValueError:

@@ -43,7 +43,9 @@ class Sampling:
     temperature: float = 0.8  # logits are divided by it; 0: always the likeliest token
     top_k: int | None = None  # only the k likeliest tokens
     top_p: float | None = None  # only the fewest tokens that have this probability together
-    min_p: float | None = None  # only tokens at least this probable, as a share of the likeliest one's probability
+    min_p: float | None = (
+        None  # only tokens at least this probable, as a share of the likeliest one's probability
+    )
     repetition: float = 1.0  # above 1: tokens that were there already become less likely
     seed: int | None = None  # the same seed, the same text; None: another one each time
     samples: int = 1  # texts to write at once; with beams: how many of the best
@@ -57,7 +59,9 @@ class Sampling:
                 raise ValueError(f"{name} must be a whole number above zero, got {value!r}")
         if not is_number(self.temperature) or not self.temperature >= 0:
             given = self.temperature
-            raise ValueError(f"temperature must be a number, 0 or more, got {given!r}; 0 always takes the likeliest token")
+            raise ValueError(
+                f"temperature must be a number, 0 or more, got {given!r}; 0 always takes the likeliest token"
+            )
         if self.seed is not None and type(self.seed) is not int:
             raise ValueError(f"seed must be a whole number, got {self.seed!r}")
         for name in ("top_p", "min_p"):
@@ -65,17 +69,23 @@ class Sampling:
             if value is not None and not (is_number(value) and 0 < value <= 1):
                 raise ValueError(f"{name} must be above 0 and at most 1, got {value!r}; None leaves it out")
         check_positive(self, "repetition")
-        stop: Any = (self.stop,) if isinstance(self.stop, str) else self.stop  # one text is as good as a list of one
+        stop: Any = (
+            (self.stop,) if isinstance(self.stop, str) else self.stop
+        )  # one text is as good as a list of one
         object.__setattr__(self, "stop", tuple(stop) if isinstance(stop, list) else stop)
         if not isinstance(stop, tuple | list) or not all(isinstance(text, str) and text for text in stop):
             raise ValueError(f"stop must be texts that are not empty, such as ('\\n\\n',), got {self.stop!r}")
         if self.beams > 1 and self.samples > self.beams:
-            raise ValueError(f"{self.beams} beams cannot give {self.samples} samples; use beams={self.samples} or more")
+            raise ValueError(
+                f"{self.beams} beams cannot give {self.samples} samples; use beams={self.samples} or more"
+            )
         if self.beams > 1:
             for name in ("temperature", "top_k", "top_p", "min_p", "seed"):
                 if getattr(self, name) != getattr(type(self), name):
-                    raise ValueError(f"{name} is for drawing, and beams={self.beams} draws nothing: it searches for the "
-                                     f"likeliest text; leave out one of them")
+                    raise ValueError(
+                        f"{name} is for drawing, and beams={self.beams} draws nothing: it searches for the "
+                        f"likeliest text; leave out one of them"
+                    )
 
 
 def is_number(value: Any) -> bool:
@@ -83,7 +93,12 @@ def is_number(value: Any) -> bool:
 
 
 def generate(
-    model: Any, prompt: str = "", *, tokenizer: Tokenizer | None = None, sampling: Sampling | None = None, **options: Any
+    model: Any,
+    prompt: str = "",
+    *,
+    tokenizer: Tokenizer | None = None,
+    sampling: Sampling | None = None,
+    **options: Any,
 ) -> Iterator[str]:
     """The text that follows the prompt, piece by piece. `options` are those of Sampling.
 
@@ -96,12 +111,19 @@ def generate(
     """
     sampling = chosen(sampling, options)
     if sampling.samples != 1:
-        raise ValueError(f"generate gives one text, got samples={sampling.samples}; use regard.decode.generate_samples")
+        raise ValueError(
+            f"generate gives one text, got samples={sampling.samples}; use regard.decode.generate_samples"
+        )
     return (piece for _, piece in generate_samples(model, prompt, tokenizer=tokenizer, sampling=sampling))
 
 
 def generate_samples(
-    model: Any, prompt: str = "", *, tokenizer: Tokenizer | None = None, sampling: Sampling | None = None, **options: Any
+    model: Any,
+    prompt: str = "",
+    *,
+    tokenizer: Tokenizer | None = None,
+    sampling: Sampling | None = None,
+    **options: Any,
 ) -> Iterator[tuple[int, str]]:
     """As `generate`, for `samples` texts side by side: (number of the sample, piece)."""
     sampling = chosen(sampling, options)
@@ -126,7 +148,9 @@ def chosen(sampling: Sampling | None, options: dict[str, Any]) -> Sampling:
     for name in options:
         if name not in known:
             near = nearest(name, known)
-            raise ValueError(f"unknown option '{name}'; {f'did you mean {near!r}? ' if near else ''}known: {', '.join(known)}")
+            raise ValueError(
+                f"unknown option '{name}'; {f'did you mean {near!r}? ' if near else ''}known: {', '.join(known)}"
+            )
     return replace(sampling or Sampling(), **options)
 
 
@@ -143,6 +167,7 @@ def beginning(tokenizer: Tokenizer, prompt: str) -> list[int]:
 
 # ── reading ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
+
 class Reader:
     """Rows of ids that grow one by one, and what the model makes of them: the logits of what comes next.
 
@@ -155,7 +180,9 @@ class Reader:
         self.limit: int | None = getattr(model, "limit", None)
         self.prompt = list(prompt)
         self.rows = [list(prompt)]  # all ids of each row, however old
-        self.begin = 0 if self.limit is None else max(0, len(prompt) - self.limit)  # the first one that is still read
+        self.begin = (
+            0 if self.limit is None else max(0, len(prompt) - self.limit)
+        )  # the first one that is still read
         self.cached = hasattr(model, "caches")
         self.caches: Any = None
         parameter = next(iter(model.parameters()), None) if isinstance(model, nn.Module) else None
@@ -212,6 +239,7 @@ class Reader:
 
 # ── choosing ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
+
 def penalised(logits: Tensor, seen: Tensor, repetition: float) -> Tensor:
     """Logits of tokens that were there: divided by `repetition` where positive, multiplied where negative.   r v, bool r v"""
     return torch.where(seen, torch.where(logits > 0, logits / repetition, logits * repetition), logits)
@@ -259,6 +287,7 @@ def seen_tokens(rows: list[list[int]], vocab: int) -> Tensor:
 
 # ── stopping ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
+
 class Stops:
     """Lets text through up to a stop text, and holds back what might be the beginning of one."""
 
@@ -270,7 +299,11 @@ class Stops:
         if self.done:
             return ""
         self.held += text
-        ends = [(self.held.find(stop) + len(stop), self.held.find(stop)) for stop in self.stop if stop in self.held]
+        ends = [
+            (self.held.find(stop) + len(stop), self.held.find(stop))
+            for stop in self.stop
+            if stop in self.held
+        ]
         if ends:
             self.done = True
             return self.let(min(ends)[1])  # the one that was complete first
@@ -286,10 +319,13 @@ class Stops:
 
 def overlap(text: str, stop: str) -> int:
     """How many characters at the end of the text are a beginning of the stop text."""
-    return next((size for size in range(min(len(text), len(stop) - 1), 0, -1) if text.endswith(stop[:size])), 0)
+    return next(
+        (size for size in range(min(len(text), len(stop) - 1), 0, -1) if text.endswith(stop[:size])), 0
+    )
 
 
 # ── writing ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
 
 def sampled(reader: Reader, sampling: Sampling, stream: Callable[[], Stream]) -> Iterator[tuple[int, str]]:
     """Draw token after token, each sample with its own random numbers."""
@@ -331,7 +367,9 @@ def searched(reader: Reader, sampling: Sampling, stream: Callable[[], Stream]) -
         yield number, stops.add(text(ids)) + stops.rest()
 
 
-def beam_search(reader: Reader, sampling: Sampling, ended: Callable[[list[int]], bool]) -> list[tuple[float, list[int]]]:
+def beam_search(
+    reader: Reader, sampling: Sampling, ended: Callable[[list[int]], bool]
+) -> list[tuple[float, list[int]]]:
     """(mean log-probability, new ids) of what was found, the best first.
 
     Each step goes on with the `beams` likeliest of all continuations. Those that ended are set aside; the search is over
@@ -360,7 +398,10 @@ def beam_search(reader: Reader, sampling: Sampling, ended: Callable[[list[int]],
                 tokens.append(token)
                 kept.append(total)
         finished = sorted(finished, key=lambda each: -each[0])[:beams]
-        if not kept or (len(finished) >= sampling.samples and finished[sampling.samples - 1][0] >= kept[0] / sampling.max_new):
+        if not kept or (
+            len(finished) >= sampling.samples
+            and finished[sampling.samples - 1][0] >= kept[0] / sampling.max_new
+        ):
             break
         reader.take(parents)
         logits, sums = reader.step(tokens), torch.tensor(kept, dtype=torch.float64)

@@ -26,20 +26,32 @@ def is_folder(out: str | os.PathLike[str]) -> bool:
 def check_out(run: Run, given: Sequence[str], out: str | os.PathLike[str]) -> None:
     """A ValueError for what cannot be drawn, or not there; before any work."""
     if run.config.get("recipe") != "images":
-        raise ValueError(f"--out draws where a model of pictures looked, and {run.path} was trained on {run.config['recipe']}")
+        raise ValueError(
+            f"--out draws where a model of pictures looked, and {run.path} was trained on {run.config['recipe']}"
+        )
     if is_folder(out):
         if os.path.isfile(out):
-            raise ValueError(f"--out {os.fspath(out)} is a file without a suffix; give a folder, or a file in {among()}")
+            raise ValueError(
+                f"--out {os.fspath(out)} is a file without a suffix; give a folder, or a file in {among()}"
+            )
         return
     if Path(out).suffix.lower() not in plot.SUFFIXES:
-        raise ValueError(f"--out must be a folder (ending in /) or a file in {among()}, got {os.fspath(out)!r}")
+        raise ValueError(
+            f"--out must be a folder (ending in /) or a file in {among()}, got {os.fspath(out)!r}"
+        )
     if any(os.path.exists(out) and os.path.exists(each) and os.path.samefile(each, out) for each in given):
-        raise ValueError(f"--out {os.fspath(out)} is one of the inputs, which would be lost; give another name")
+        raise ValueError(
+            f"--out {os.fspath(out)} is one of the inputs, which would be lost; give another name"
+        )
     if len(given) > MOST:
-        raise ValueError(f"one sheet shows {MOST} pictures at most, got {len(given)}; give a folder instead: --out looked/")
+        raise ValueError(
+            f"one sheet shows {MOST} pictures at most, got {len(given)}; give a folder instead: --out looked/"
+        )
 
 
-def draw(run: Run, given: Sequence[str], answers: Iterable[Answer], out: str | os.PathLike[str]) -> Iterator[Answer]:
+def draw(
+    run: Run, given: Sequence[str], answers: Iterable[Answer], out: str | os.PathLike[str]
+) -> Iterator[Answer]:
     """Write where the model looked, and say in each answer in which file that is. What was not answered is not drawn.
 
     A file of its own is there when its answer comes, a sheet after the last one.

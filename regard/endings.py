@@ -39,13 +39,26 @@ def write_confusion(run: Run, job: Job) -> None:
     with torch.no_grad():
         counts = job.task.confusion(load_model(run), batches, len(labels))
     if counts.sum():
-        files.write_json(run.path / "confusion.json", {"split": split, "labels": labels, "counts": counts.tolist()})
-        plot.save(plot.confusion(counts, labels, title=f"{run.path.name}, {split} split"), run.path / "confusion.png")
+        files.write_json(
+            run.path / "confusion.json", {"split": split, "labels": labels, "counts": counts.tolist()}
+        )
+        plot.save(
+            plot.confusion(counts, labels, title=f"{run.path.name}, {split} split"),
+            run.path / "confusion.png",
+        )
 
 
 # What a user may want of a run, in this order.
-FILES = ("model.safetensors", "report.html", "curves.png", "confusion.png", "laws.json", "samples", "config.json",
-         "metrics.jsonl")
+FILES = (
+    "model.safetensors",
+    "report.html",
+    "curves.png",
+    "confusion.png",
+    "laws.json",
+    "samples",
+    "config.json",
+    "metrics.jsonl",
+)
 
 
 def files_in_a_line(run: Run) -> str:
@@ -57,7 +70,13 @@ def files_in_a_line(run: Run) -> str:
 def laws_in_a_line(laws: list[dict[str, Any]]) -> str:
     """laws that hold: rotation by quarter turns, padding; broken: shift. What is not promised, and is not kept, is no news."""
     found: dict[str, list[str]] = {}
-    for law in (law for law in laws if law["measured"] != "broken" or law["declared"] not in ("broken", "not promised")):
+    for law in (
+        law
+        for law in laws
+        if law["measured"] != "broken" or law["declared"] not in ("broken", "not promised")
+    ):
         found.setdefault(str(law["measured"]), []).append(titled(law["law"], law.get("by")))
     hold = found.pop("holds", ["none"])
-    return "; ".join([f"laws that hold: {', '.join(hold)}", *(f"{how}: {', '.join(each)}" for how, each in found.items())])
+    return "; ".join(
+        [f"laws that hold: {', '.join(hold)}", *(f"{how}: {', '.join(each)}" for how, each in found.items())]
+    )

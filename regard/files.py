@@ -28,6 +28,7 @@ PathLike = str | os.PathLike[str]
 
 # ── writing ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
+
 def write_bytes(path: PathLike, data: bytes) -> None:
     """Write a file, whole or not at all."""
     with _replacing(path) as part, open(part, "wb") as file:
@@ -71,7 +72,7 @@ def write_tensors(
     with _replacing(path) as part:
         try:
             save_file(plain, part, dict(metadata) if metadata else None)
-        except SafetensorError as error:                # it hides the system's error number inside its text
+        except SafetensorError as error:  # it hides the system's error number inside its text
             full = f"os error {errno.ENOSPC}" in str(error)
             raise OSError(errno.ENOSPC if full else errno.EIO, str(error)) from error
 
@@ -79,7 +80,7 @@ def write_tensors(
 @contextmanager
 def _replacing(path: PathLike) -> Iterator[Path]:
     """A new file beside `path` to write into; afterwards it takes the place of `path`, or is gone if anything fails."""
-    target = Path(os.path.realpath(path))               # a link keeps pointing at what is replaced
+    target = Path(os.path.realpath(path))  # a link keeps pointing at what is replaced
     if target.is_dir():
         raise IsADirectoryError(f"cannot write {path}: it is a folder; give the name of a file")
     if not target.parent.is_dir():
@@ -90,12 +91,12 @@ def _replacing(path: PathLike) -> Iterator[Path]:
         mode = (target if target.exists() else part).stat().st_mode
         yield part
         _sync(part, os.O_RDWR)
-        os.chmod(part, stat.S_IMODE(mode))              # an old file keeps its permissions, a new one has the usual
+        os.chmod(part, stat.S_IMODE(mode))  # an old file keeps its permissions, a new one has the usual
         os.replace(part, target)
     except OSError as error:
         raise _cannot_write(path, error) from error
     finally:
-        with suppress(OSError):                         # after success it has already moved away
+        with suppress(OSError):  # after success it has already moved away
             os.unlink(part)
     _sync_folder(target.parent)
 
@@ -133,6 +134,7 @@ def _told(error: OSError, message: str) -> OSError:
 
 # ── reading ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
+
 def read_json(path: PathLike) -> Any:
     """What a JSON file holds."""
     with _reading(path) as file:
@@ -140,7 +142,9 @@ def read_json(path: PathLike) -> Any:
     try:
         return json.loads(data.decode("utf-8"), parse_constant=_no_constant)
     except json.JSONDecodeError as error:
-        raise ValueError(f"{path} is not JSON: line {error.lineno}, column {error.colno}: {error.msg}") from error
+        raise ValueError(
+            f"{path} is not JSON: line {error.lineno}, column {error.colno}: {error.msg}"
+        ) from error
     except UnicodeDecodeError as error:
         _refuse_pickle(path)
         raise ValueError(f"{path} is not JSON: it is not text in UTF-8 (byte {error.start})") from error
@@ -228,12 +232,14 @@ def _reading_numpy(path: PathLike, magic: bytes, wanted: str) -> Iterator[Buffer
         _refuse_pickle(path)
         raise ValueError(f"{path} is not {wanted}, whatever its name")
     try:
-        with open(path, "rb") as file:                  # opened here, because numpy leaves a damaged one open
+        with open(path, "rb") as file:  # opened here, because numpy leaves a damaged one open
             yield file
     except (ValueError, EOFError, OSError, zipfile.BadZipFile, zlib.error) as error:
         _refuse_pickle(path)
         if "allow_pickle" in str(error):
-            raise ValueError(f"{path} holds Python objects as a pickle; {_NEVER}, save it as plain numbers") from error
+            raise ValueError(
+                f"{path} holds Python objects as a pickle; {_NEVER}, save it as plain numbers"
+            ) from error
         raise ValueError(f"{path} is not {wanted}, or is damaged: {error}") from error
 
 
@@ -248,7 +254,9 @@ def _refuse_pickle(path: PathLike) -> None:
         with zipfile.ZipFile(path) as archive:
             pickled = any(name.endswith(".pkl") for name in archive.namelist())
     if pickled:
-        raise ValueError(f"{path} is a pickle (as torch.save makes); {_NEVER}; convert it to safetensors first")
+        raise ValueError(
+            f"{path} is a pickle (as torch.save makes); {_NEVER}; convert it to safetensors first"
+        )
 
 
 def _head(path: PathLike) -> bytes:
@@ -261,6 +269,7 @@ def _no_constant(text: str) -> Any:
 
 
 # ── checksums ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
 
 def checksum(path: PathLike) -> str:
     """The file's SHA-256 in hex, read piece by piece."""

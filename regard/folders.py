@@ -27,7 +27,9 @@ def latest(recipe: str | None) -> Path:
     found = [path for path in Path("runs").glob("*") if made_by(path, recipe)]
     if not found:
         what = "a module of your own" if recipe is None else f"the recipe {recipe}"
-        raise FileNotFoundError(f"there is no run of {what} under {Path('runs').resolve()}; name one with --out")
+        raise FileNotFoundError(
+            f"there is no run of {what} under {Path('runs').resolve()}; name one with --out"
+        )
     return max(found, key=lambda path: (touched(path), path.name))
 
 
@@ -40,7 +42,9 @@ def made_by(path: Path, recipe: str | None) -> bool:
 
 def touched(path: Path) -> int:
     """When a training last wrote to a run, in nanoseconds."""
-    return max(each.stat().st_mtime_ns for each in (path / "config.json", path / "metrics.jsonl") if each.exists())
+    return max(
+        each.stat().st_mtime_ns for each in (path / "config.json", path / "metrics.jsonl") if each.exists()
+    )
 
 
 def numbered(name: str, number: int) -> Path:

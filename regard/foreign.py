@@ -23,7 +23,11 @@ from regard.symmetry.roles import Inputs, Roles, Stream
 from regard.symmetry.subject import first_line, main_tensor
 
 ROWS, TOKENS = 3, 12  # what is made unless more is asked for
-SAMPLES, FRAMES, PIXELS = 4000, 96, (64, 224)  # sound as it is heard, as a spectrogram; pictures of models of any size
+SAMPLES, FRAMES, PIXELS = (
+    4000,
+    96,
+    (64, 224),
+)  # sound as it is heard, as a spectrogram; pictures of models of any size
 SPECIAL = re.compile(r".*_token_(id|ids|index)|(pad|bos|eos|unk|mask|sep|cls)_(index|id)")
 Found = tuple[Inputs, Roles]
 
@@ -40,7 +44,9 @@ def open_directory(path: Path, seed: int = 0) -> nn.Module:
     found = getattr(transformers, name, None) if isinstance(name, str) else None
     cls: Any = found if inspect.isclass(found) and issubclass(found, nn.Module) else transformers.AutoModel
     safe = has_weights(path)
-    pickled = sorted(each.name for pattern in ("*.bin", "*.pt", "*.pth", "*.ckpt") for each in path.glob(pattern))
+    pickled = sorted(
+        each.name for pattern in ("*.bin", "*.pt", "*.pth", "*.ckpt") for each in path.glob(pattern)
+    )
     if pickled and not safe:
         raise ValueError(
             f"{path} has its weights only in {pickled[0]}, a pickle, which is never opened; save them as safetensors, or give "
@@ -50,7 +56,11 @@ def open_directory(path: Path, seed: int = 0) -> nn.Module:
         with torch.random.fork_rng(devices=[]), silent(transformers):
             torch.manual_seed(seed)
             if safe:
-                options: dict[str, Any] = {"use_safetensors": True, "trust_remote_code": False, "local_files_only": True}
+                options: dict[str, Any] = {
+                    "use_safetensors": True,
+                    "trust_remote_code": False,
+                    "local_files_only": True,
+                }
                 return loaded(cls.from_pretrained(path, config=config, dtype=torch.float32, **options))
             return loaded(cls.from_config(config) if cls is transformers.AutoModel else cls(config))
     except Exception as error:
@@ -85,7 +95,9 @@ def library() -> Any:
     try:
         import transformers
     except ImportError as error:
-        raise ValueError("a Hugging Face model needs transformers; install it with: pip install 'regard[hf]'") from error
+        raise ValueError(
+            "a Hugging Face model needs transformers; install it with: pip install 'regard[hf]'"
+        ) from error
     return transformers
 
 
@@ -102,11 +114,15 @@ def configuration(path: Path) -> Any:
                 f"function and give package.module:function"
             )
         version = transformers.__version__
-        raise ValueError(f"{path}: transformers {version} knows no model_type {kind!r}{near(kind, known.keys())}")
+        raise ValueError(
+            f"{path}: transformers {version} knows no model_type {kind!r}{near(kind, known.keys())}"
+        )
     try:
         return transformers.AutoConfig.from_pretrained(path, trust_remote_code=False, local_files_only=True)
     except Exception as error:
-        raise ValueError(f"{path / 'config.json'} cannot be read as a {kind} model: {first_line(error)}") from error
+        raise ValueError(
+            f"{path / 'config.json'} cannot be read as a {kind} model: {first_line(error)}"
+        ) from error
 
 
 def near(name: Any, known: Any) -> str:
@@ -123,7 +139,9 @@ def near(name: Any, known: Any) -> str:
 def describe(model: nn.Module, *, seed: int = 0, tokens: int | None = None, rows: int | None = None) -> Found:
     """Inputs made from the configuration, with their roles: the first of several guesses that the model accepts."""
     if getattr(model, "config", None) is None or not hasattr(model, "main_input_name"):
-        raise ValueError(f"{type(model).__name__} is no model of Hugging Face; use check(model, inputs) with your own inputs")
+        raise ValueError(
+            f"{type(model).__name__} is no model of Hugging Face; use check(model, inputs) with your own inputs"
+        )
     making = Making(model, seed, tokens or TOKENS, rows or ROWS)
     problem: Exception | None = None
     with at_rest(model):
@@ -174,7 +192,9 @@ class Making:
         elif self.main == "pixel_values" or "input_ids" not in self.names:
             for inputs in self.signals():
                 grid = "pixel_values" if "pixel_values" in inputs else None
-                patch = self.field("patch_size", None) if grid is not None and inputs[grid].dim() == 4 else None
+                patch = (
+                    self.field("patch_size", None) if grid is not None and inputs[grid].dim() == 4 else None
+                )
                 yield inputs, Roles(grid=grid, patch=patch if isinstance(patch, int) else None)
         if "input_ids" in self.names and "decoder_input_ids" not in self.names:
             text, stream = self.text()
@@ -209,8 +229,13 @@ class Making:
     def ids(self, size: tuple[int, int]) -> Tensor:
         """Ordinary words: none of those that mean padding, an end or a picture."""
         plain = self.config.to_dict()
-        words = min([*self.embedding(), *(value for name, value in walk(plain) if is_vocabulary(name, value))], default=2)
-        special = {number for name, value in walk(plain) if SPECIAL.fullmatch(name) for number in numbers(value)}
+        words = min(
+            [*self.embedding(), *(value for name, value in walk(plain) if is_vocabulary(name, value))],
+            default=2,
+        )
+        special = {
+            number for name, value in walk(plain) if SPECIAL.fullmatch(name) for number in numbers(value)
+        }
         ordinary = [i for i in range(words) if i not in special] or list(range(words))
         return torch.tensor(ordinary)[torch.randint(len(ordinary), size, generator=self.draw)]
 
@@ -250,7 +275,9 @@ class Making:
             """The past is what the model returned; its mask has to cover old and new tokens. An encoder reads all again."""
             past, seen = state if state is not None else (None, None)
             new = dict(inputs)
-            if mask in new and seen is not None and name != "cache_params":  # a recurrence keeps no tokens to be hidden
+            if (
+                mask in new and seen is not None and name != "cache_params"
+            ):  # a recurrence keeps no tokens to be hidden
                 new[mask] = torch.cat([seen, new[mask]], 1)
             output = model(**new, **{name: past}, **how)
             after = getattr(output, name, None)
@@ -281,9 +308,15 @@ class Making:
             yield {"input_values": self.noise(self.rows, SAMPLES)}
             yield {"input_values": self.noise(self.rows, 1, SAMPLES)}
         if "input_features" in self.names:
-            for bins in dict.fromkeys((self.field("num_mel_bins", 80), self.field("feature_projection_input_dim", 160), 128)):
+            for bins in dict.fromkeys(
+                (self.field("num_mel_bins", 80), self.field("feature_projection_input_dim", 160), 128)
+            ):
                 yield {"input_features": self.noise(self.rows, FRAMES, bins)}
-                yield {"input_features": self.noise(self.rows, bins, 2 * self.field("max_source_positions", FRAMES // 2))}
+                yield {
+                    "input_features": self.noise(
+                        self.rows, bins, 2 * self.field("max_source_positions", FRAMES // 2)
+                    )
+                }
                 yield {"input_features": self.noise(self.rows, bins, FRAMES)}
 
     def picture_sizes(self) -> list[tuple[int, int]]:
@@ -331,14 +364,18 @@ def reader(output: Any) -> Callable[[Any], Tensor] | None:
     if not isinstance(output, Mapping) or {"logits", "last_hidden_state", "prediction_logits"} & set(output):
         return None
     if {"text_embeds", "image_embeds"} <= set(output):
-        return lambda output: torch.cat([output[name].flatten(1) for name in ("text_embeds", "image_embeds")], 1)
+        return lambda output: torch.cat(
+            [output[name].flatten(1) for name in ("text_embeds", "image_embeds")], 1
+        )
     sizes = {name: x.numel() for name, x in output.items() if isinstance(x, Tensor) and x.is_floating_point()}
     largest = max(sizes, key=lambda name: sizes[name], default=None)
     return None if largest is None else lambda output: output[largest]
 
 
 def is_vocabulary(name: str, value: Any) -> bool:
-    return name.endswith("vocab_size") and not name.startswith("type_") and isinstance(value, int) and value > 0
+    return (
+        name.endswith("vocab_size") and not name.startswith("type_") and isinstance(value, int) and value > 0
+    )
 
 
 def walk(plain: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:

@@ -40,7 +40,9 @@ class Network:
     edges: Tensor  # 2 e
     labels: tuple[str, ...]  # what each node is called
     truth: tuple[str | None, ...] | None = None  # the class of each node, as far as it is known
-    centre: int | None = None  # the node around which a large graph is drawn; None: one with a dozen neighbours
+    centre: int | None = (
+        None  # the node around which a large graph is drawn; None: one with a dozen neighbours
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,7 +71,9 @@ class Judged:
     """An answer that takes more than one look at a picture."""
 
     views: str  # how many there are, and which: "5 views (shifts)"
-    answer: Callable[[Callable[[Tensor], Any], Tensor], Tensor]  # a model and its pixels -> log-probabilities, b classes
+    answer: Callable[
+        [Callable[[Tensor], Any], Tensor], Tensor
+    ]  # a model and its pixels -> log-probabilities, b classes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,11 +94,21 @@ class Given:
     truth: str | None = None  # the class that it is labelled with, where that is known
     pixels: str = "pixel_values"  # the input that holds a picture
     picture: Tensor | None = None  # what the model sees, as 3 h w in 0 … 1
-    grid: tuple[int, int] | None = None  # rows and columns of patches: the model's own, or those that are asked about
-    patch: int | None = None  # sides of a patch, the last ones of which may be cut off; None: the grid cuts it evenly
-    piece: Literal["patch", "part"] = "patch"  # a field of the grid: taken whole by the model, or only asked about
-    cuts: tuple[Cut, ...] = ()  # of a model whose patches look within windows, where it does not say so itself
-    reads: Literal["class", "mean"] | None = None  # what the answer is made from; None: a class token, if one is there
+    grid: tuple[int, int] | None = (
+        None  # rows and columns of patches: the model's own, or those that are asked about
+    )
+    patch: int | None = (
+        None  # sides of a patch, the last ones of which may be cut off; None: the grid cuts it evenly
+    )
+    piece: Literal["patch", "part"] = (
+        "patch"  # a field of the grid: taken whole by the model, or only asked about
+    )
+    cuts: tuple[
+        Cut, ...
+    ] = ()  # of a model whose patches look within windows, where it does not say so itself
+    reads: Literal["class", "mean"] | None = (
+        None  # what the answer is made from; None: a class token, if one is there
+    )
     crowd: Callable[[], Crowd | None] | None = None  # other pictures to compare with
     cloud: Cloud | None = None
     network: Network | None = None
@@ -128,7 +142,11 @@ class Given:
     def with_things(self, x: Tensor) -> dict[str, Any]:
         """The inputs with other things of the set, perhaps more or fewer.   1 n d"""
         assert self.cloud is not None
-        mask = {} if self.cloud.mask is None else {self.cloud.mask: fitted(self.inputs[self.cloud.mask], *x.shape[:2])}
+        mask = (
+            {}
+            if self.cloud.mask is None
+            else {self.cloud.mask: fitted(self.inputs[self.cloud.mask], *x.shape[:2])}
+        )
         return self.for_rows(len(x)) | mask | {self.cloud.input: x}
 
     def with_ids(self, ids: Tensor) -> dict[str, Any]:
@@ -144,8 +162,12 @@ class Given:
 
     def for_rows(self, b: int) -> dict[str, Any]:
         """The inputs as they are, the same in each of b rows."""
-        one = {name: isinstance(x, Tensor) and x.dim() > 0 and x.shape[0] == 1 for name, x in self.inputs.items()}
-        return {name: x.expand(b, *x.shape[1:]) if one[name] and b > 1 else x for name, x in self.inputs.items()}
+        one = {
+            name: isinstance(x, Tensor) and x.dim() > 0 and x.shape[0] == 1 for name, x in self.inputs.items()
+        }
+        return {
+            name: x.expand(b, *x.shape[1:]) if one[name] and b > 1 else x for name, x in self.inputs.items()
+        }
 
 
 def fitted(x: Tensor, b: int, n: int) -> Tensor:

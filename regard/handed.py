@@ -39,8 +39,10 @@ def of_array(array: Any, name: str) -> Any:
     """Pixels as a picture of pillow's.   h w, or h w c"""
     kind, shape = str(array.dtype), tuple(array.shape)
     if kind != "uint8" or not (len(shape) == 2 or (len(shape) == 3 and shape[2] in (1, 3, 4))) or 0 in shape:
-        raise ValueError(f"{name} must be bytes 'h w' or 'h w c' with 1, 3 or 4 channels, got {kind} of shape {shape}; several "
-                         "pictures are given as a list, list(x), and (x * 255).astype('uint8') makes bytes of numbers up to 1")
+        raise ValueError(
+            f"{name} must be bytes 'h w' or 'h w c' with 1, 3 or 4 channels, got {kind} of shape {shape}; several "
+            "pictures are given as a list, list(x), and (x * 255).astype('uint8') makes bytes of numbers up to 1"
+        )
     return pillow().fromarray(array[:, :, 0] if shape[2:] == (1,) else array)
 
 

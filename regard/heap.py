@@ -14,7 +14,9 @@ from contextlib import contextmanager
 # of mallopt(3): names and numbers are glibc's
 TRIM_THRESHOLD, MMAP_THRESHOLD, MMAP_MAX = -1, -3, -4
 NEVER = -1
-LARGEST = 2**25  # bytes of a block: what is larger does not live in its heap, unless nothing may live elsewhere
+LARGEST = (
+    2**25
+)  # bytes of a block: what is larger does not live in its heap, unless nothing may live elsewhere
 USUAL = 2 * LARGEST  # unused bytes at the end of the heap that it comes to keep by itself
 ELSEWHERE = 2**16  # blocks that may live outside of its heap, if nobody says otherwise
 

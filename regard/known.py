@@ -10,7 +10,11 @@ from torch import nn
 from regard import names
 
 SIMPLE = (int, float, str, type(None))
-CHANGES = ("forward", "_forward_hooks", "_forward_pre_hooks")  # what somebody else may have put in, and changes what it does
+CHANGES = (
+    "forward",
+    "_forward_hooks",
+    "_forward_pre_hooks",
+)  # what somebody else may have put in, and changes what it does
 
 
 def kind_of(model: nn.Module) -> str | None:
@@ -28,7 +32,9 @@ def kind_of(model: nn.Module) -> str | None:
 def outline(model: nn.Module) -> dict[str, Any]:
     """What a module is made of, but for the numbers that it learned: classes, plain settings and shapes, each by its name."""
     parts = {name: (type(part), settings(part)) for name, part in model.named_modules()}
-    return parts | {f"{name} of the state": tuple(tensor.shape) for name, tensor in model.state_dict().items()}
+    return parts | {
+        f"{name} of the state": tuple(tensor.shape) for name, tensor in model.state_dict().items()
+    }
 
 
 def settings(part: nn.Module) -> dict[str, Any]:

@@ -26,7 +26,7 @@ ONE_COLUMN = 100  # characters; on a wider terminal tyro has two
 FIRST = {  # what `regard train` takes before the options of the recipe, besides --data and --model
     "--out DIR": "where the run is kept; without it: runs/{recipe}, runs/{recipe}-2, ...",
     "--resume": "go on with the run of --out, exactly where it stopped; without --out: with the last that this recipe\n"
-                "                trained under runs/",
+    "                trained under runs/",
     "--from RUN": "start with the weights of an earlier run",
     "--debug": "the whole traceback when something goes wrong",
 }
@@ -104,7 +104,7 @@ def narrow() -> Iterator[None]:
 def without_what_cannot_be_set(text: str) -> str:
     """tyro's help from the first section on, without what follows from the data or was said before."""
     kept, hidden = [], False
-    for line in text[max(0, text.find("data options") - 1):].splitlines():
+    for line in text[max(0, text.find("data options") - 1) :].splitlines():
         if (option := re.match(r"\W*--([a-z.]+)", line)) or "options" in line:
             hidden = option is not None and option[1] in (*FOLLOWS, "data.path")
         hidden = hidden and bool(line.strip())  # what comes between sections stays
@@ -204,7 +204,9 @@ def unknown(word: str, known: list[str], program: str) -> ValueError:
     settable = [each for each in known if each[2:] not in FOLLOWS]
     same = [each for each in settable if each.rpartition(".")[2] == name.lstrip("-").replace("_", "-")]
     near = same[0] if same else nearest(name, settable)
-    return ValueError(f"there is no option {name}; {f'did you mean {near}? ' if near else ''}see: {program} --help")
+    return ValueError(
+        f"there is no option {name}; {f'did you mean {near}? ' if near else ''}see: {program} --help"
+    )
 
 
 def fits(word: str, hint: Any) -> bool:
@@ -238,8 +240,12 @@ def reason(error: BaseException, known: Mapping[str, Any]) -> str:
     field = re.match(r"(\w+)(?: of \w+)? (?=must|is)", words)
     if field is None:
         return words
-    same = [each for each in known if re.split(r"[.]|--", each)[-1] == field[1].replace("_", "-") and each[2:] not in FOLLOWS]
-    return f"{same[0]} {words[field.end():]}" if len(same) == 1 else words
+    same = [
+        each
+        for each in known
+        if re.split(r"[.]|--", each)[-1] == field[1].replace("_", "-") and each[2:] not in FOLLOWS
+    ]
+    return f"{same[0]} {words[field.end() :]}" if len(same) == 1 else words
 
 
 def note() -> Callable[[str, float | None], None]:

@@ -36,8 +36,12 @@ class TrainConfig:
     steps: int | None = None  # the budget as a number of steps; minutes then do not count
     batch: int = 32  # rows in a batch
     accumulate: int = 1  # batches in a step: the same as one batch so many times larger, in the memory of one
-    optimiser: Literal["muon", "adamw", "sgd"] = "muon"  # muon: for the matrices of the body, with AdamW for the rest
-    lr: float | None = None  # the learning rate at its highest; None: 0.02 for muon, 0.001 for adamw, 0.1 for sgd
+    optimiser: Literal["muon", "adamw", "sgd"] = (
+        "muon"  # muon: for the matrices of the body, with AdamW for the rest
+    )
+    lr: float | None = (
+        None  # the learning rate at its highest; None: 0.02 for muon, 0.001 for adamw, 0.1 for sgd
+    )
     adam_lr: float | None = None  # of the AdamW that goes with muon; None: 0.3 of lr
     momentum: float | None = None  # None: 0.95 for muon, 0.9 for sgd (AdamW has 0.9 and 0.95)
     weight_decay: float = 0.1  # of matrices; norms, biases and embeddings have none
@@ -45,11 +49,17 @@ class TrainConfig:
     warmup: int = 20  # steps in which the learning rate rises
     decay: float = 0.6  # share of the steps, at the end, in which the learning rate falls to zero
     clip: float | None = 1.0  # the largest norm of the gradient; None: as it comes
-    precision: Literal["auto", "float32", "bfloat16"] = "auto"  # auto: bfloat16 where the hardware multiplies it at full speed
+    precision: Literal["auto", "float32", "bfloat16"] = (
+        "auto"  # auto: bfloat16 where the hardware multiplies it at full speed
+    )
     compile: bool = False  # torch.compile: slow to start, faster after
     recompute: bool = False  # recompute activations in the backward pass: less memory, a third more time
-    average: float | None = None  # keep an exponential average of the weights (0.999, say), and judge and publish that
-    evaluate_every: int | None = None  # steps between looks at the validation split; None: ten in a run, fewer in a short one
+    average: float | None = (
+        None  # keep an exponential average of the weights (0.999, say), and judge and publish that
+    )
+    evaluate_every: int | None = (
+        None  # steps between looks at the validation split; None: ten in a run, fewer in a short one
+    )
     patience: int | None = None  # stop after so many looks without a better validation loss; None: never
     save_minutes: float = 5.0  # minutes between checkpoints, besides those of a new best
     save_every: int | None = None  # steps between checkpoints instead
@@ -61,7 +71,12 @@ class TrainConfig:
         check_positive(self, "batch", "accumulate", "save_minutes")
         optional = ("minutes", "steps", "lr", "adam_lr", "clip", "evaluate_every", "patience", "save_every")
         check_positive(self, *(name for name in optional if getattr(self, name) is not None))
-        for name, low, high in (("weight_decay", 0, None), ("warmup", 0, None), ("decay", 0, 1), ("seed", 0, None)):
+        for name, low, high in (
+            ("weight_decay", 0, None),
+            ("warmup", 0, None),
+            ("decay", 0, 1),
+            ("seed", 0, None),
+        ):
             value = getattr(self, name)
             if not value >= low or (high is not None and value > high):
                 limits = f"at least {low}" if high is None else f"from {low} to {high}"
@@ -95,7 +110,11 @@ class Run:
 
     def __repr__(self) -> str:
         """<Run runs/text: text, decoder>"""
-        what = ", ".join(str(self.config[name]) for name in ("recipe", "kind", "module") if self.config.get(name) is not None)
+        what = ", ".join(
+            str(self.config[name])
+            for name in ("recipe", "kind", "module")
+            if self.config.get(name) is not None
+        )
         return f"<Run {self.path}{what and f': {what}'}>"
 
     # ── making and finding ───────────────────────────────────────────────────────────────────────────────────────────
@@ -108,7 +127,9 @@ class Run:
         try:
             path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise _told(error, f"cannot make the folder {path}: {error.strerror}; choose another with --out") from error
+            raise _told(
+                error, f"cannot make the folder {path}: {error.strerror}; choose another with --out"
+            ) from error
         config = {"regard": _version()} | {name: _plain(value) for name, value in sections.items()}
         files.write_json(path / "config.json", config)
         files.write_json(path / "environment.json", environment())
@@ -122,7 +143,9 @@ class Run:
             what = "is a file" if path.exists() else "does not exist"
             raise FileNotFoundError(f"{path} {what}; give the folder of a run, as made by regard train")
         if not (path / "config.json").exists():
-            raise FileNotFoundError(f"{path} is no run of regard: there is no config.json in it; give one made by regard train")
+            raise FileNotFoundError(
+                f"{path} is no run of regard: there is no config.json in it; give one made by regard train"
+            )
         config = files.read_json(path / "config.json")
         if not isinstance(config, dict) or "regard" not in config:
             raise ValueError(f"{path} is no run of regard: its config.json is of another program")
@@ -143,7 +166,9 @@ class Run:
         if name not in self.config:
             raise ValueError(f"{self.path / 'config.json'} has no section '{name}'")
         try:
-            return configs.from_dict(cls, self._found_again(self.config[name]) if name == "data" else self.config[name])
+            return configs.from_dict(
+                cls, self._found_again(self.config[name]) if name == "data" else self.config[name]
+            )
         except ValueError as error:
             raise ValueError(f"{self.path / 'config.json'}: section '{name}': {error}") from error
 
@@ -152,9 +177,16 @@ class Run:
         began = self.environment().get("folder")
         if not isinstance(data, dict) or not isinstance(began, str):
             return data
-        there = {name: os.path.join(began, data[name]) for name in ("path", "nodes") if isinstance(data.get(name), str)}
-        return data | {name: path for name, path in there.items()
-                       if not os.path.exists(os.path.expanduser(data[name])) and os.path.exists(path)}
+        there = {
+            name: os.path.join(began, data[name])
+            for name in ("path", "nodes")
+            if isinstance(data.get(name), str)
+        }
+        return data | {
+            name: path
+            for name, path in there.items()
+            if not os.path.exists(os.path.expanduser(data[name])) and os.path.exists(path)
+        }
 
     def update(self, **values: Any) -> None:
         """Write some keys of config.json anew."""
@@ -168,7 +200,9 @@ class Run:
         changed = [each for each in changed if each[0] not in set(but)]
         if changed:
             said = "; ".join(f"{name}.{key} was {then!r} and is now {now!r}" for key, then, now in changed)
-            raise ValueError(f"{self.path} was started with other options: {said}. Resume with the same, or start a new run")
+            raise ValueError(
+                f"{self.path} was started with other options: {said}. Resume with the same, or start a new run"
+            )
 
     # ── files ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -200,7 +234,11 @@ class Run:
     def samples(self) -> list[tuple[int, str]]:
         """What it wrote as it learned, each with its step, in order."""
         folder = self.path / "samples"
-        found = {int(path.stem): path for path in folder.glob("*.txt") if path.stem.isdecimal()} if folder.is_dir() else {}
+        found = (
+            {int(path.stem): path for path in folder.glob("*.txt") if path.stem.isdecimal()}
+            if folder.is_dir()
+            else {}
+        )
         return [(step, found[step].read_text("utf-8", errors="replace")) for step in sorted(found)]
 
     # ── metrics ──────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -246,6 +284,7 @@ class Run:
 
 # ── models ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
+
 def build(run: Run) -> nn.Module:
     """A new model of the run's kind and configuration, with weights as they start."""
     if run.config.get("kind") is None:
@@ -285,6 +324,7 @@ def load_weights(run: Run, model: nn.Module) -> None:
 
 # ── words and places ─────────────────────────────────────────────────────────────────────────────────────────────────
 
+
 def environment() -> dict[str, Any]:
     """On what this process computes: all that the last bit of a loss may depend on, and the command."""
     return {
@@ -319,16 +359,28 @@ def check_free(path: files.PathLike) -> None:
     if path.exists() and not path.is_dir():
         raise FileExistsError(f"{path} is a file; choose a folder that is not there yet with --out")
     if Run.exists(path):
-        raise FileExistsError(f"{path} holds a run already; go on with it with --resume, or choose another folder with --out")
-    there = sorted(each.name for each in path.iterdir() if not each.name.endswith(".part")) if path.is_dir() else []
+        raise FileExistsError(
+            f"{path} holds a run already; go on with it with --resume, or choose another folder with --out"
+        )
+    there = (
+        sorted(each.name for each in path.iterdir() if not each.name.endswith(".part"))
+        if path.is_dir()
+        else []
+    )
     if there:
         some = ", ".join(there[:3]) + (", ..." if len(there) > 3 else "")
-        raise FileExistsError(f"{path} is no run and is not empty (it holds {some}); choose another folder with --out")
+        raise FileExistsError(
+            f"{path} is no run and is not empty (it holds {some}); choose another folder with --out"
+        )
     above = next(each for each in (path, *path.parents) if each.exists())
     if not above.is_dir():
-        raise NotADirectoryError(f"cannot make the folder {path}: {above} is a file; choose another with --out")
+        raise NotADirectoryError(
+            f"cannot make the folder {path}: {above} is a file; choose another with --out"
+        )
     if not os.access(above, os.W_OK | os.X_OK):
-        raise PermissionError(f"cannot make the folder {path}: {above} may not be written to; choose another with --out")
+        raise PermissionError(
+            f"cannot make the folder {path}: {above} may not be written to; choose another with --out"
+        )
 
 
 def _after(event: dict[str, Any], step: int) -> bool:

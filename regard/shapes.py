@@ -23,18 +23,24 @@ def expect(x: Any, pattern: str, /, *, name: str = "tensor", **sizes: int) -> tu
     found = tuple(shape)
     if axes and axes[0] == "...":
         axes = axes[1:]
-        found = found[max(0, len(found) - len(axes)):]
+        found = found[max(0, len(found) - len(axes)) :]
     for axis in sizes:
         if axis not in axes:
-            raise ValueError(f"{name} has {axis}={sizes[axis]}, but its pattern '{pattern}' has no axis '{axis}'")
-    asked = len(sizes)                      # a dict keeps its order: what was asked for comes before what is found
+            raise ValueError(
+                f"{name} has {axis}={sizes[axis]}, but its pattern '{pattern}' has no axis '{axis}'"
+            )
+    asked = len(sizes)  # a dict keeps its order: what was asked for comes before what is found
     if len(found) != len(axes):
         raise _unfit(shape, pattern, name, sizes, asked, f"{_axes(len(shape))}, not {_axes(len(axes))}")
     for axis, size in zip(axes, found, strict=True):
         if not axis.isalpha() and size != _number(axis, pattern):
-            raise _unfit(shape, pattern, name, sizes, asked, f"an axis is {size} where the pattern says {axis}")
+            raise _unfit(
+                shape, pattern, name, sizes, asked, f"an axis is {size} where the pattern says {axis}"
+            )
         if sizes.setdefault(axis, size) != size:
-            other = f"expected {sizes[axis]}" if axis in list(sizes)[:asked] else f"but {sizes[axis]} earlier on"
+            other = (
+                f"expected {sizes[axis]}" if axis in list(sizes)[:asked] else f"but {sizes[axis]} earlier on"
+            )
             raise _unfit(shape, pattern, name, sizes, asked, f"axis '{axis}' is {size}, {other}")
     return found
 
@@ -45,11 +51,17 @@ def expect_pictures(x: Any, weights: Any = None, **sizes: int) -> tuple[int, ...
     if not hasattr(x, "is_floating_point"):
         raise TypeError(f"x must be a tensor, got {type(x).__name__}; torch.as_tensor(x) makes one")
     if not x.is_floating_point():
-        raise ValueError(f"pictures must be floats, got {x.dtype}; x.float() / 255 makes bytes numbers from 0 to 1")
-    fits = weights is None or weights.dtype == x.dtype or not weights.is_floating_point()  # (of others their layer knows)
+        raise ValueError(
+            f"pictures must be floats, got {x.dtype}; x.float() / 255 makes bytes numbers from 0 to 1"
+        )
+    fits = (
+        weights is None or weights.dtype == x.dtype or not weights.is_floating_point()
+    )  # (of others their layer knows)
     if not fits and not _cast_by_itself(x.device.type):
         have, want = (str(each.dtype).removeprefix("torch.") for each in (x, weights))
-        raise ValueError(f"pictures are {have}, and the model's weights are {want}; x.to({weights.dtype}) makes them fit")
+        raise ValueError(
+            f"pictures are {have}, and the model's weights are {want}; x.to({weights.dtype}) makes them fit"
+        )
     if not found[2] or not found[3]:
         raise ValueError(f"a picture must have pixels, got {found[2]} × {found[3]}")
     return found
@@ -64,7 +76,9 @@ def _cast_by_itself(device: str) -> bool:
 
 def _number(axis: str, pattern: str) -> int:
     if not axis.isdecimal():
-        raise ValueError(f"a pattern is words and numbers with spaces between, perhaps after '...'; got '{pattern}'")
+        raise ValueError(
+            f"a pattern is words and numbers with spaces between, perhaps after '...'; got '{pattern}'"
+        )
     return int(axis)
 
 
@@ -74,4 +88,6 @@ def _axes(count: int) -> str:
 
 def _unfit(shape: Any, pattern: str, name: str, sizes: dict[str, int], asked: int, reason: str) -> ValueError:
     given = ", ".join(f"{axis}={size}" for axis, size in list(sizes.items())[:asked])
-    return ValueError(f"{name} must be '{pattern}'{given and f' with {given}'}, got shape {tuple(shape)}: {reason}")
+    return ValueError(
+        f"{name} must be '{pattern}'{given and f' with {given}'}, got shape {tuple(shape)}: {reason}"
+    )

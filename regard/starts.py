@@ -32,7 +32,9 @@ def changed(recipe: Recipe, settings: Mapping[str, Any]) -> Recipe:
     for key, value in settings.items():
         section, *names = key.split(".")
         if section not in sections or not names:
-            raise ValueError(f"options are named section.name with a section among {', '.join(sections)}, got '{key}'")
+            raise ValueError(
+                f"options are named section.name with a section among {', '.join(sections)}, got '{key}'"
+            )
         place = sections[section]
         for part in names[:-1]:  # of a section in a section: data.augment.flip
             place = place[part] if isinstance(place.get(part), dict) else {}
@@ -42,7 +44,12 @@ def changed(recipe: Recipe, settings: Mapping[str, Any]) -> Recipe:
 
 
 def asked_for(
-    recipe: str, data: str | None, kind: str | None, out: str | None, resume: bool, start: str | None = None,
+    recipe: str,
+    data: str | None,
+    kind: str | None,
+    out: str | None,
+    resume: bool,
+    start: str | None = None,
     settings: Mapping[str, Any] | None = None,
 ) -> Recipe:
     """The settings that options change: the recipe's own for this data, or those of the run that goes on or is started from.
@@ -73,7 +80,9 @@ def started_from(old: Run, name: str, recipe: Recipe, settings: Mapping[str, Any
                 f"{old.path} cannot be a start for this model: model.{each} is {body[each]!r} there, and {asked!r} was asked "
                 f"for. Leave it out, or train without --from"
             )
-    model = configs.from_dict(type(recipe.model), configs.to_dict(recipe.model) | {each: body[each] for each in shared})
+    model = configs.from_dict(
+        type(recipe.model), configs.to_dict(recipe.model) | {each: body[each] for each in shared}
+    )
     return replace(recipe, model=model)
 
 
@@ -84,15 +93,19 @@ def check_kind(old: Run, name: str, recipe: Recipe) -> None:
     had = old.config.get("kind")
     if had != wanted:
         how = f": regard train {name} --model {wanted}" if name == "text" else ""
-        raise ValueError(f"{old.path} cannot be a start for this model: it holds a model of the kind {had}, and what is "
-                         f"trained here is of the kind {wanted}; start from one of that kind{how}")
+        raise ValueError(
+            f"{old.path} cannot be a start for this model: it holds a model of the kind {had}, and what is "
+            f"trained here is of the kind {wanted}; start from one of that kind{how}"
+        )
 
 
 def adopt(model: nn.Module, old: Run) -> None:
     """Start from the weights of an earlier run: all of the body must fit; a head may be new."""
     theirs = load_model(old).state_dict()
     mine = model.state_dict()
-    fitting = {name: theirs[name] for name in mine if name in theirs and theirs[name].shape == mine[name].shape}
+    fitting = {
+        name: theirs[name] for name in mine if name in theirs and theirs[name].shape == mine[name].shape
+    }
     missing = [name for name in mine if name not in fitting and not name.startswith(("head.", "pool."))]
     if missing:
         first, more = missing[0], len(missing) - 1
@@ -115,10 +128,14 @@ def check_same_data(run: Run, about: Mapping[str, Any]) -> None:
     # (where it lies may be said otherwise from another folder)
     other = [key for key in dict.fromkeys((*then, *now)) if key != "path" and then.get(key) != now.get(key)]
     if other:
-        told = "; ".join(f"{key} was {shown(then.get(key))} and is now {shown(now.get(key))}" for key in other[:TOLD])
+        told = "; ".join(
+            f"{key} was {shown(then.get(key))} and is now {shown(now.get(key))}" for key in other[:TOLD]
+        )
         more = f"; and {len(other) - TOLD} more" if len(other) > TOLD else ""
-        raise ValueError(f"{run.path} was started with other data: {told}{more}. Give it the data of then to go on, or start a "
-                         f"new run, with --from {run.path} if you want its weights")
+        raise ValueError(
+            f"{run.path} was started with other data: {told}{more}. Give it the data of then to go on, or start a "
+            f"new run, with --from {run.path} if you want its weights"
+        )
 
 
 def flat(values: Mapping[str, Any], above: str = "") -> dict[str, Any]:

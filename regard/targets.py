@@ -47,7 +47,9 @@ class Target:
     notes: tuple[str, ...] = ()  # what a reader should know of the model
 
 
-def open_target(text: str | os.PathLike[str], *, seed: int = 0, tokens: int | None = None, rows: int | None = None) -> Target:
+def open_target(
+    text: str | os.PathLike[str], *, seed: int = 0, tokens: int | None = None, rows: int | None = None
+) -> Target:
     """The model that a text names, with inputs for it.
 
     text    a run directory, a Hugging Face model directory, or package.module:function
@@ -60,7 +62,9 @@ def open_target(text: str | os.PathLike[str], *, seed: int = 0, tokens: int | No
     path = Path(text)
     if (file := re.fullmatch(r"(.+)\.py:(\w+)", str(text))) is not None:
         module = ".".join(part for part in Path(file[1]).parts if part != ".")
-        raise ValueError(f"{text} names a file; name its module, as for python -m: did you mean {module}:{file[2]}?")
+        raise ValueError(
+            f"{text} names a file; name its module, as for python -m: did you mean {module}:{file[2]}?"
+        )
     if path.is_dir():
         return of_directory(path, seed, tokens, rows)
     if path.exists():
@@ -105,8 +109,12 @@ def of_directory(path: Path, seed: int, tokens: int | None, rows: int | None) ->
     if isinstance(config, dict) and ("model_type" in config or "architectures" in config):
         model = foreign.open_directory(path, seed)
         target = hugging_face(model, seed=seed, tokens=tokens, rows=rows, name=path.resolve().name, path=path)
-        return replace(target, notes=() if foreign.has_weights(path) else (RANDOM.format(path.resolve().name, seed),))
-    raise ValueError(f"{file} is of no run (no 'regard' in it) and of no Hugging Face model (no 'model_type'); give {KINDS}")
+        return replace(
+            target, notes=() if foreign.has_weights(path) else (RANDOM.format(path.resolve().name, seed),)
+        )
+    raise ValueError(
+        f"{file} is of no run (no 'regard' in it) and of no Hugging Face model (no 'model_type'); give {KINDS}"
+    )
 
 
 def of_run(path: Path, seed: int, tokens: int | None, rows: int | None) -> Target:
@@ -145,7 +153,9 @@ def fitting(x: Any, small: Any, config: Any, draw: torch.Generator) -> Any:
     """Real-valued things of a small model, as many numbers each as this one takes, and no more of them than it takes."""
     if not isinstance(x, Tensor) or not x.is_floating_point() or x.shape[-1] != small.features:
         return x
-    return torch.randn(*x[..., : getattr(config, "size", None), :].shape[:-1], config.features, generator=draw)
+    return torch.randn(
+        *x[..., : getattr(config, "size", None), :].shape[:-1], config.features, generator=draw
+    )
 
 
 def is_ids(x: Any) -> bool:
@@ -164,16 +174,26 @@ def of_function(package: str, name: str) -> Target:
         raise ValueError(f"{whole} returned {got}; it should return {RETURNS}")
     model, inputs, symmetry, roles = (*made, None, None)[:4]
     if not isinstance(model, nn.Module):
-        raise ValueError(f"{whole} returned {type(model).__name__} as its model; it should be a torch.nn.Module, in {RETURNS}")
+        raise ValueError(
+            f"{whole} returned {type(model).__name__} as its model; it should be a torch.nn.Module, in {RETURNS}"
+        )
     if not isinstance(inputs, Tensor | Mapping | tuple | list) or not len(inputs):
         kind = type(inputs).__name__
-        raise ValueError(f"{whole} returned {kind} as inputs; they should be a tensor, a tuple of them, or a dict by name")
+        raise ValueError(
+            f"{whole} returned {kind} as inputs; they should be a tensor, a tuple of them, or a dict by name"
+        )
     if roles is None and isinstance(symmetry, Roles):
-        raise ValueError(f"{whole} returned roles in the place of the symmetry; return (model, inputs, None, roles)")
+        raise ValueError(
+            f"{whole} returned roles in the place of the symmetry; return (model, inputs, None, roles)"
+        )
     if roles is not None and not isinstance(roles, Roles):
-        raise ValueError(f"{whole} returned {type(roles).__name__} as roles; they should be regard.symmetry.roles.Roles")
+        raise ValueError(
+            f"{whole} returned {type(roles).__name__} as roles; they should be regard.symmetry.roles.Roles"
+        )
     by_name = named(model, inputs)
-    reader = reader_of_things(model, by_name, roles) or reader_of_pictures(model, by_name, roles) or Fixed(by_name)
+    reader = (
+        reader_of_things(model, by_name, roles) or reader_of_pictures(model, by_name, roles) or Fixed(by_name)
+    )
     return Target(model, by_name, symmetry, roles, whole, reader)
 
 
@@ -187,7 +207,9 @@ def found(package: str, name: str) -> Callable[[], Any]:
         module = importlib.import_module(package)
     except ModuleNotFoundError as error:
         if error.name is not None and (package == error.name or package.startswith(f"{error.name}.")):
-            raise ValueError(f"{package}:{name}: there is no module {error.name!r} in {here}, nor is one installed") from error
+            raise ValueError(
+                f"{package}:{name}: there is no module {error.name!r} in {here}, nor is one installed"
+            ) from error
         raise ValueError(f"{package} cannot be imported: {first_line(error)}") from error
     except Exception as error:
         raise ValueError(f"{package} cannot be imported: {first_line(error)}") from error
@@ -199,10 +221,18 @@ def found(package: str, name: str) -> Callable[[], Any]:
         own = [each for each, value in vars(module).items() if callable(value) and not each.startswith("_")]
         raise ValueError(f"{package} has no function {name!r}{foreign.near(name, own)}")
     if not callable(function):
-        raise ValueError(f"{package}:{name} is {type(function).__name__}, no function; name one that returns {RETURNS}")
-    needed = [p.name for p in parameters(function) if p.default is p.empty and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
+        raise ValueError(
+            f"{package}:{name} is {type(function).__name__}, no function; name one that returns {RETURNS}"
+        )
+    needed = [
+        p.name
+        for p in parameters(function)
+        if p.default is p.empty and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)
+    ]
     if needed:
-        raise ValueError(f"{package}:{name} needs {', '.join(needed)}; name a function without arguments, returning {RETURNS}")
+        raise ValueError(
+            f"{package}:{name} needs {', '.join(needed)}; name a function without arguments, returning {RETURNS}"
+        )
     made: Callable[[], Any] = function
     return made
 

@@ -81,7 +81,11 @@ def train(
     if recipe is None or task is not None:
         raise ValueError("name a recipe such as 'text', or give a module as model= with its task=")
     settings = {**(options or {}), **{f"train.{name}": value for name, value in budget.items()}}
-    if not resume and not {"train.steps", "train.minutes"} & set(settings) and os.environ.get("REGARD_BUDGET"):
+    if (
+        not resume
+        and not {"train.steps", "train.minutes"} & set(settings)
+        and os.environ.get("REGARD_BUDGET")
+    ):
         settings["train.minutes"] = seconds_of(os.environ["REGARD_BUDGET"]) / 60
     path = os.fspath(data) if isinstance(data, str | os.PathLike) else None
     given = data if path is None else None  # an object: only some recipes take one, and say so
@@ -96,7 +100,9 @@ def train(
                     f"{run.path} was started with another --{name}: {before[name] or 'none'}, not {now}; leave it out"
                 )
         if (was := run.config.get("given")) != (None if given is None else type(given).__name__):
-            raise ValueError(f"{run.path} was started with data={was or 'a path'}; give the same again to go on")
+            raise ValueError(
+                f"{run.path} was started with data={was or 'a path'}; give the same again to go on"
+            )
         for section, but in (("data", ()), ("model", ()), ("train", loop.MAY_CHANGE)):
             run.agree(section, getattr(asked, section), but=but)
         origin = run.config.get("from")
@@ -108,7 +114,9 @@ def train(
     else:
         place = fresh(recipe) if out is None else out
         check_free(place)  # before any work on data
-        asked = with_question(find_recipe(recipe, data if path is None else path, model, settings), settings, given)
+        asked = with_question(
+            find_recipe(recipe, data if path is None else path, model, settings), settings, given
+        )
         old = None if start is None else Run.open(start)
         asked = changed(asked if old is None else started_from(old, recipe, asked, settings), settings)
         origin = None if start is None else os.fspath(start)
@@ -118,7 +126,13 @@ def train(
         more = {"from": origin, "given": None if given is None else type(given).__name__}
         beginning = new_run(
             place,
-            {"recipe": recipe, "kind": job.kind, "model": job.model.config, "data": asked.data, "train": asked.train}
+            {
+                "recipe": recipe,
+                "kind": job.kind,
+                "model": job.model.config,
+                "data": asked.data,
+                "train": asked.train,
+            }
             | {"corpus": job.about, "unit": job.unit}
             | {name: value for name, value in more.items() if value is not None},
         )
@@ -146,11 +160,21 @@ def prepared(name: str, recipe: Recipe, reading: Reading) -> Job:
 
 
 def train_module(
-    model: nn.Module, task: Any, data: Any, out: Any, resume: bool, options: Mapping[str, Any], observers: Sequence[Observer]
+    model: nn.Module,
+    task: Any,
+    data: Any,
+    out: Any,
+    resume: bool,
+    options: Mapping[str, Any],
+    observers: Sequence[Observer],
 ) -> Run:
-    config = configs.from_dict(TrainConfig, {name.removeprefix("train."): value for name, value in options.items()})
+    config = configs.from_dict(
+        TrainConfig, {name.removeprefix("train."): value for name, value in options.items()}
+    )
     if task is None or data is None:
-        raise ValueError("a module needs a task ('classify', 'regress', 'next token' or a function) and data to learn from")
+        raise ValueError(
+            "a module needs a task ('classify', 'regress', 'next token' or a function) and data to learn from"
+        )
     source = data if isinstance(data, Source) else TensorSource(data, batch=config.batch, seed=config.seed)
     wanted = as_task(task)
     check_labels(model, wanted, source, data)
@@ -188,13 +212,19 @@ def predict(
     return list(answers(path, given, out=out))
 
 
-def answers(path: str | os.PathLike[str], given: Any, *, out: str | os.PathLike[str] | None = None) -> Iterator[Answer]:
+def answers(
+    path: str | os.PathLike[str], given: Any, *, out: str | os.PathLike[str] | None = None
+) -> Iterator[Answer]:
     """The same, each as soon as it is known. A sheet is drawn after the last."""
     run = Run.open(path)
     if run.config.get("recipe") is None:
-        raise ValueError(f"{run.path} was not made by a recipe, so regard does not know how its inputs are read")
+        raise ValueError(
+            f"{run.path} was not made by a recipe, so regard does not know how its inputs are read"
+        )
     job = work(run.config["recipe"])
-    several = [given] if isinstance(given, str | bytes | os.PathLike) or not isinstance(given, Sequence) else given
+    several = (
+        [given] if isinstance(given, str | bytes | os.PathLike) or not isinstance(given, Sequence) else given
+    )
     handed = run.config["recipe"] == "images" and bool(several) and all(map(is_handed, several))
     memory: AbstractContextManager[dict[str, str]] = as_files(several) if handed else nullcontext({})
     with memory as called, kept_heap():
@@ -220,8 +250,10 @@ def words_of(several: Sequence[Any], run: Run) -> list[str]:
     for each in several:
         if not isinstance(each, str | os.PathLike):
             also = ", pillow's pictures or arrays of bytes" if run.config["recipe"] == "images" else ""
-            raise ValueError(f"predict takes texts, or paths of files{also}, got {type(each).__name__}; for inputs of your own "
-                             f"call the model itself: regard.load({str(run.path)!r})")
+            raise ValueError(
+                f"predict takes texts, or paths of files{also}, got {type(each).__name__}; for inputs of your own "
+                f"call the model itself: regard.load({str(run.path)!r})"
+            )
     return [os.fspath(each) for each in several]
 
 
@@ -238,7 +270,9 @@ def check(model: Any, inputs: Any = None, **how: Any) -> Report:
     """
     if not isinstance(model, str | os.PathLike):
         if inputs is None:
-            raise ValueError("check needs inputs beside the model: a tensor, a tuple, or a dict by the names of its forward")
+            raise ValueError(
+                "check needs inputs beside the model: a tensor, a tuple, or a dict by the names of its forward"
+            )
         return measure.check(model, inputs, **how)
     if inputs is not None:
         raise ValueError("a target brings its own inputs; to check a module on yours, give the module itself")
@@ -251,7 +285,9 @@ def check(model: Any, inputs: Any = None, **how: Any) -> Report:
         target.model.to(device)
         given = {name: x.to(device) if isinstance(x, Tensor) else x for name, x in given.items()}
     known = {"symmetry": target.symmetry, "roles": target.roles, "name": target.name}
-    found = measure.check(target.model, given, **{**{key: value for key, value in known.items() if value is not None}, **how})
+    found = measure.check(
+        target.model, given, **{**{key: value for key, value in known.items() if value is not None}, **how}
+    )
     return replace(found, notes=target.notes)
 
 
@@ -323,7 +359,11 @@ def living(
         return replace(found, notes=(*opened.notes, *found.notes))
 
     laws_found = laws_of(opened.run) if opened.run is not None else check(target).to_json() if laws else None
-    how: dict[str, Any] = {"kind": opened.reader.kind, "takes_target": opened.reader.takes_target, "tsne": tsne}
+    how: dict[str, Any] = {
+        "kind": opened.reader.kind,
+        "takes_target": opened.reader.takes_target,
+        "tsne": tsne,
+    }
     return Live(opened.model, read, opened.name, run=opened.run, report=laws_found, **how)
 
 

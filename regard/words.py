@@ -8,9 +8,16 @@ def refuse_several(words: list[str]) -> None:
     """A glob without quotes becomes many words."""
     for number, word in enumerate(words):
         after = words[number + 1 + (word == "--data") :][:1]
-        if word.partition("=")[0] == "--data" and after and not after[0].startswith("-") and os.path.exists(after[0]):
-            raise ValueError(f"--data takes one path, and after it comes another: {after[0]}; for several files give "
-                             f"their folder, or a glob in quotes: --data '*.txt'")
+        if (
+            word.partition("=")[0] == "--data"
+            and after
+            and not after[0].startswith("-")
+            and os.path.exists(after[0])
+        ):
+            raise ValueError(
+                f"--data takes one path, and after it comes another: {after[0]}; for several files give "
+                f"their folder, or a glob in quotes: --data '*.txt'"
+            )
 
 
 def refuse_options(words: list[str], known: tuple[str, ...], program: str) -> None:
@@ -33,7 +40,12 @@ def dtype_and_device(given: dict[str, str]) -> dict[str, Any]:
 
     found: dict[str, Any] = {}
     if "--dtype" in given:
-        known = {"float64": torch.float64, "float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+        known = {
+            "float64": torch.float64,
+            "float32": torch.float32,
+            "bfloat16": torch.bfloat16,
+            "float16": torch.float16,
+        }
         if given["--dtype"] not in known:
             raise ValueError(f"--dtype must be one of {', '.join(known)}, got {given['--dtype']!r}")
         found["dtype"] = known[given["--dtype"]]
@@ -41,7 +53,9 @@ def dtype_and_device(given: dict[str, str]) -> dict[str, Any]:
         try:
             found["device"] = torch.empty(0, device=given["--device"]).device
         except (RuntimeError, AssertionError) as error:
-            raise ValueError(f"--device {given['--device']} cannot be used here: {str(error).splitlines()[0]}") from None
+            raise ValueError(
+                f"--device {given['--device']} cannot be used here: {str(error).splitlines()[0]}"
+            ) from None
     return found
 
 

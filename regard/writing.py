@@ -62,4 +62,6 @@ def check_writes(model: nn.Module) -> None:
     """A ValueError for a model that has no next token."""
     if isinstance(model, Encoder):
         does = "fills in hidden tokens" if model.pool is None else "classifies (use regard predict)"
-        raise ValueError(f"this model is an encoder, which {does} and cannot write on; train a decoder on text to generate")
+        raise ValueError(
+            f"this model is an encoder, which {does} and cannot write on; train a decoder on text to generate"
+        )

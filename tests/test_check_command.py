@@ -63,11 +63,18 @@ def test_a_good_model_exits_with_0_and_a_broken_law_with_1(models, capsys):
 
 
 def test_json_for_machines(models, capsys):
-    code, out, _ = run(capsys, "my_models:bad", "--json", "--seed", "3", "--trials", "2", "--dtype", "float64")
+    code, out, _ = run(
+        capsys, "my_models:bad", "--json", "--seed", "3", "--trials", "2", "--dtype", "float64"
+    )
     found = json.loads(out)
     assert code == 1 and found["ok"] is False and found["seed"] == 3 and found["model"] == "my_models:bad"
     law = {each["law"]: each for each in found["laws"]}["permutation"]
-    assert (law["measured"], law["layer"], law["exact"], law["dtype"]) == ("broken", "places", True, "float64")
+    assert (law["measured"], law["layer"], law["exact"], law["dtype"]) == (
+        "broken",
+        "places",
+        True,
+        "float64",
+    )
     assert all(each["seconds"] >= 0 for each in found["laws"])
 
 
@@ -76,14 +83,29 @@ def test_json_for_machines(models, capsys):
     [
         ([], "regard check takes one target, got none; see: regard check --help"),
         (["a", "b"], "regard check takes one target, got a b"),
-        (["nowhere"], "there is no directory 'nowhere'; give a run directory, a Hugging Face model directory, or"),
-        (["my_models.py:good"], "names a file; name its module, as for python -m: did you mean my_models:good?"),
+        (
+            ["nowhere"],
+            "there is no directory 'nowhere'; give a run directory, a Hugging Face model directory, or",
+        ),
+        (
+            ["my_models.py:good"],
+            "names a file; name its module, as for python -m: did you mean my_models:good?",
+        ),
         (["sub/my_models.py:good"], "did you mean sub.my_models:good?"),
         (["my_models:godo"], "my_models has no function 'godo'; did you mean 'good'?"),
-        (["my_models:wrong"], "my_models:wrong returned Pooled; it should return (model, inputs[, symmetry[, roles]])"),
-        (["my_models:good", "--laws", "permutatoin"], "there is no 'permutatoin' among the laws; did you mean 'permutation'?"),
+        (
+            ["my_models:wrong"],
+            "my_models:wrong returned Pooled; it should return (model, inputs[, symmetry[, roles]])",
+        ),
+        (
+            ["my_models:good", "--laws", "permutatoin"],
+            "there is no 'permutatoin' among the laws; did you mean 'permutation'?",
+        ),
         (["my_models:good", "--seed", "x"], "--seed must be a whole number, got 'x'"),
-        (["my_models:good", "--dtype", "float8"], "--dtype must be one of float64, float32, bfloat16, float16, got 'float8'"),
+        (
+            ["my_models:good", "--dtype", "float8"],
+            "--dtype must be one of float64, float32, bfloat16, float16, got 'float8'",
+        ),
         (["my_models:good", "--device", "tpu"], "--device tpu cannot be used here"),
     ],
 )
@@ -109,9 +131,13 @@ def test_a_run_of_ones_own_module_says_what_to_give_instead(models, capsys, monk
     verbs.train(model=torch.nn.Linear(4, 2), task="classify", data=data, out="mine", steps=1, observers=[])
     code, out, err = run(capsys, "mine")
     assert (code, out, err.count("\n")) == (2, "", 1)
-    assert err.startswith("regard: mine holds the weights of a module of your own, which only you can make: write a function")
+    assert err.startswith(
+        "regard: mine holds the weights of a module of your own, which only you can make: write a function"
+    )
     assert err.endswith("returns (model, inputs), and give my_module:my_function instead\n")
-    with pytest.raises(ValueError, match=r"module of your own \(Linear\); make it, then load_weights\(Run\.open\("):
+    with pytest.raises(
+        ValueError, match=r"module of your own \(Linear\); make it, then load_weights\(Run\.open\("
+    ):
         writing.load("mine")
 
 
@@ -135,4 +161,7 @@ def test_random_weights_are_announced(models, capsys):
 def test_help_names_every_option(capsys):
     code, out, _ = run(capsys, "--help")
     assert code == 0
-    assert all(option in out for option in ("--laws", "--json", "--seed", "--trials", "--dtype", "--device", "exit code"))
+    assert all(
+        option in out
+        for option in ("--laws", "--json", "--seed", "--trials", "--dtype", "--device", "exit code")
+    )

@@ -82,13 +82,19 @@ def test_the_list_of_models_says_what_each_keeps(capsys):
     assert "keeps nothing" in next(row for row in rows if row.split()[0] == "mlp")
 
 
-@pytest.mark.parametrize("words, said", [
-    (["lsit"], "there is no command 'lsit'; did you mean 'list'? see: regard --help"),
-    (["qqq"], "there is no command 'qqq'; see: regard --help"),
-    (["--verison"], "there is no option '--verison'; did you mean '--version'? see: regard --help"),
-    (["list", "maks"], "there is no kind 'maks'; did you mean 'masks'? known: " + ", ".join(names.kinds())),
-    (["list", "masks", "biases"], "regard list takes one kind at most, got 2: masks biases"),
-])
+@pytest.mark.parametrize(
+    "words, said",
+    [
+        (["lsit"], "there is no command 'lsit'; did you mean 'list'? see: regard --help"),
+        (["qqq"], "there is no command 'qqq'; see: regard --help"),
+        (["--verison"], "there is no option '--verison'; did you mean '--version'? see: regard --help"),
+        (
+            ["list", "maks"],
+            "there is no kind 'maks'; did you mean 'masks'? known: " + ", ".join(names.kinds()),
+        ),
+        (["list", "masks", "biases"], "regard list takes one kind at most, got 2: masks biases"),
+    ],
+)
 def test_an_error_is_one_line_and_code_2(capsys, words, said):
     assert run(capsys, *words) == (2, "", f"regard: {said}\n")
 
@@ -96,16 +102,20 @@ def test_an_error_is_one_line_and_code_2(capsys, words, said):
 def planted(error):
     def fail(words):
         raise error
+
     return commands.Command("fail", "fails", (), fail)
 
 
-@pytest.mark.parametrize("error, said", [
-    (ValueError("dim is 3;\n  give 4"), "dim is 3; give 4"),
-    (FileNotFoundError("there is no file x"), "there is no file x"),
-    (KeyError("a"), "KeyError: 'a' (add --debug to see where)"),
-    (ValueError(), "ValueError (add --debug to see where)"),
-    (RuntimeError("shapes"), "RuntimeError: shapes (add --debug to see where)"),
-])
+@pytest.mark.parametrize(
+    "error, said",
+    [
+        (ValueError("dim is 3;\n  give 4"), "dim is 3; give 4"),
+        (FileNotFoundError("there is no file x"), "there is no file x"),
+        (KeyError("a"), "KeyError: 'a' (add --debug to see where)"),
+        (ValueError(), "ValueError (add --debug to see where)"),
+        (RuntimeError("shapes"), "RuntimeError: shapes (add --debug to see where)"),
+    ],
+)
 def test_whatever_a_command_raises_is_one_line(capsys, monkeypatch, error, said):
     monkeypatch.setitem(commands.COMMANDS, "fail", planted(error))
     assert run(capsys, "fail") == (2, "", f"regard: {said}\n")
@@ -149,12 +159,16 @@ def test_an_interrupt_is_quiet(capsys, monkeypatch):
 
 
 def test_a_command_chooses_its_exit_code(capsys, monkeypatch):
-    monkeypatch.setitem(commands.COMMANDS, "no", commands.Command("no", "the answer is no", (), lambda words: len(words)))
+    monkeypatch.setitem(
+        commands.COMMANDS, "no", commands.Command("no", "the answer is no", (), lambda words: len(words))
+    )
     assert run(capsys, "no", "x")[0] == 1
 
 
 def process(*words, **options):
-    return subprocess.run([sys.executable, "-m", "regard", *words], cwd=ROOT, capture_output=True, text=True, **options)
+    return subprocess.run(
+        [sys.executable, "-m", "regard", *words], cwd=ROOT, capture_output=True, text=True, **options
+    )
 
 
 def test_as_a_module():
@@ -181,8 +195,14 @@ def test_a_reader_that_goes_away():
 
 
 def test_the_laws_of_a_run_in_a_line():
-    laws = [("permutation", "invariant", "holds"), ("padding", "holds", "holds"), ("causality", "broken", "broken"),
-            ("shift", "invariant", "broken"), ("scaling", "holds", "unknown"), ("neighbours", "not promised", "broken")]
+    laws = [
+        ("permutation", "invariant", "holds"),
+        ("padding", "holds", "holds"),
+        ("causality", "broken", "broken"),
+        ("shift", "invariant", "broken"),
+        ("scaling", "holds", "unknown"),
+        ("neighbours", "not promised", "broken"),
+    ]
     line = laws_in_a_line([dict(zip(("law", "declared", "measured"), law, strict=True)) for law in laws])
     assert line == "laws that hold: permutation, padding; broken: shift; unknown: scaling"
     assert laws_in_a_line([]) == "laws that hold: none"

@@ -31,7 +31,7 @@ class Model:
 @dataclass(frozen=True)
 class Training:
     model: Model
-    fallback: Optional[Model] = None                                       # noqa: UP045  (both ways of writing it)
+    fallback: Optional[Model] = None  # noqa: UP045  (both ways of writing it)
     steps: int = 100
     name: str = "run"
     resume: bool = False
@@ -47,16 +47,30 @@ positive = st.integers(1, 2**70)
 numbers = st.floats(allow_nan=False, allow_infinity=False)
 models = st.builds(
     lambda heads, width, **rest: Model(heads=heads, dim=heads * width, **rest),
-    heads=positive, width=positive, vocab=positive,
-    norm=st.sampled_from(["pre", "post", "deepnorm"]), dropout=numbers, window=st.none() | st.integers())
+    heads=positive,
+    width=positive,
+    vocab=positive,
+    norm=st.sampled_from(["pre", "post", "deepnorm"]),
+    dropout=numbers,
+    window=st.none() | st.integers(),
+)
 trainings = st.builds(
-    Training, model=models, fallback=st.none() | models, steps=st.integers(), name=st.text(), resume=st.booleans(),
-    shape=st.tuples(st.integers(), numbers), sizes=st.lists(st.integers()).map(tuple),
-    models=st.lists(models, max_size=2).map(tuple), device=st.integers() | st.text(),
-    stop=st.sampled_from([1, "never", None]))
+    Training,
+    model=models,
+    fallback=st.none() | models,
+    steps=st.integers(),
+    name=st.text(),
+    resume=st.booleans(),
+    shape=st.tuples(st.integers(), numbers),
+    sizes=st.lists(st.integers()).map(tuple),
+    models=st.lists(models, max_size=2).map(tuple),
+    device=st.integers() | st.text(),
+    stop=st.sampled_from([1, "never", None]),
+)
 
 
 # ── there and back ───────────────────────────────────────────────────────────────────────────────────────────────────
+
 
 @given(trainings)
 def test_to_json_and_back_is_equal(config):
@@ -73,7 +87,14 @@ def test_types_come_back_too(config):
 
 def test_plain_data_is_plain():
     data = to_dict(Training(Model(vocab=8), sizes=(1, 2)))
-    assert data["model"] == {"vocab": 8, "dim": 256, "heads": 4, "norm": "pre", "dropout": 0.0, "window": None}
+    assert data["model"] == {
+        "vocab": 8,
+        "dim": 256,
+        "heads": 4,
+        "norm": "pre",
+        "dropout": 0.0,
+        "window": None,
+    }
     assert data["sizes"] == [1, 2]
     assert "computed" not in data
 
@@ -97,72 +118,92 @@ def exactly(words):
     return f"^{re.escape(words)}$"
 
 
-@pytest.mark.parametrize("data, words", [
-    ({"vocab": 8, "haeds": 2}, f"unknown key 'haeds' for Model; did you mean 'heads'? {KNOWN}"),
-    ({"vocab": 8, "zzz": 2}, f"unknown key 'zzz' for Model; {KNOWN}"),
-    ({"vocab": 8, 3: 2}, f"unknown key '3' for Model; {KNOWN}"),
-    ({"vocab": "8"}, "key 'vocab' must be int, got '8' (str)"),
-    ({"vocab": 8.0}, "key 'vocab' must be int, got 8.0 (float)"),
-    ({"vocab": True}, "key 'vocab' must be int, got True (bool)"),
-    ({"vocab": None}, "key 'vocab' must be int, got None (NoneType)"),
-    ({"vocab": 8, "dropout": False}, "key 'dropout' must be float, got False (bool)"),
-    ({"vocab": 8, "window": "9"}, "key 'window' must be int, got '9' (str)"),
-    ({"vocab": 8, "norm": "pst"}, f"key 'norm' must be {NORMS}, got 'pst'; did you mean 'post'?"),
-    ({"vocab": 8, "norm": 1}, f"key 'norm' must be {NORMS}, got 1"),
-    ({"dim": 8}, "Model needs 'vocab', got 'dim'"),
-    ({}, "Model needs 'vocab', got nothing"),
-    ([1], "a config must be an object with the keys of Model, got [1] (list)"),
-    ({"vocab": 8, "dim": 7}, "dim must be a multiple of heads, got dim=7 and heads=4"),
-    ({"vocab": 0}, "vocab of Model must be a number above zero, got 0"),
-])
+@pytest.mark.parametrize(
+    "data, words",
+    [
+        ({"vocab": 8, "haeds": 2}, f"unknown key 'haeds' for Model; did you mean 'heads'? {KNOWN}"),
+        ({"vocab": 8, "zzz": 2}, f"unknown key 'zzz' for Model; {KNOWN}"),
+        ({"vocab": 8, 3: 2}, f"unknown key '3' for Model; {KNOWN}"),
+        ({"vocab": "8"}, "key 'vocab' must be int, got '8' (str)"),
+        ({"vocab": 8.0}, "key 'vocab' must be int, got 8.0 (float)"),
+        ({"vocab": True}, "key 'vocab' must be int, got True (bool)"),
+        ({"vocab": None}, "key 'vocab' must be int, got None (NoneType)"),
+        ({"vocab": 8, "dropout": False}, "key 'dropout' must be float, got False (bool)"),
+        ({"vocab": 8, "window": "9"}, "key 'window' must be int, got '9' (str)"),
+        ({"vocab": 8, "norm": "pst"}, f"key 'norm' must be {NORMS}, got 'pst'; did you mean 'post'?"),
+        ({"vocab": 8, "norm": 1}, f"key 'norm' must be {NORMS}, got 1"),
+        ({"dim": 8}, "Model needs 'vocab', got 'dim'"),
+        ({}, "Model needs 'vocab', got nothing"),
+        ([1], "a config must be an object with the keys of Model, got [1] (list)"),
+        ({"vocab": 8, "dim": 7}, "dim must be a multiple of heads, got dim=7 and heads=4"),
+        ({"vocab": 0}, "vocab of Model must be a number above zero, got 0"),
+    ],
+)
 def test_a_wrong_model(data, words):
     with pytest.raises(ValueError, match=exactly(words)):
         from_dict(Model, data)
 
 
-@pytest.mark.parametrize("key, value, words", [
-    ("model", {"vocab": 8, "haeds": 2}, f"unknown key 'model.haeds' for Model; did you mean 'model.heads'? {KNOWN}"),
-    ("model", {"vocab": "x"}, "key 'model.vocab' must be int, got 'x' (str)"),
-    ("model", {"dim": 4}, "Model needs 'model.vocab', got 'dim'"),
-    ("model", {"vocab": 8, "dim": 7}, "model: dim must be a multiple of heads, got dim=7 and heads=4"),
-    ("model", None, "key 'model' must be an object with the keys of Model, got None (NoneType)"),
-    ("fallback", {"vocab": []}, "key 'fallback.vocab' must be int, got [] (list)"),
-    ("models", [{"vocab": 1}, {"vocab": 1.5}], "key 'models.1.vocab' must be int, got 1.5 (float)"),
-    ("resume", 1, "key 'resume' must be bool, got 1 (int)"),
-    ("name", 3, "key 'name' must be str, got 3 (int)"),
-    ("shape", [1], "key 'shape' must be a list of 2 for tuple[int, float], got [1] (list)"),
-    ("shape", ["a", 1.0], "key 'shape.0' must be int, got 'a' (str)"),
-    ("sizes", 3, "key 'sizes' must be a list for tuple[int, ...], got 3 (int)"),
-    ("sizes", "12", "key 'sizes' must be a list for tuple[int, ...], got '12' (str)"),
-    ("sizes", [1, None], "key 'sizes.1' must be int, got None (NoneType)"),
-    ("device", 1.5, "key 'device' must be int or str, got 1.5 (float)"),
-    ("stop", True, "key 'stop' must be one of 1, 'never', None, got True"),
-    ("computed", 4, "unknown key 'computed' for Training; known: model, fallback, steps, name, resume, shape, "
-                    "sizes, models, device, stop"),
-    ("name", ["x" * 99], "key 'name' must be str, got ['" + "x" * 55 + "... (list)"),
-])
+@pytest.mark.parametrize(
+    "key, value, words",
+    [
+        (
+            "model",
+            {"vocab": 8, "haeds": 2},
+            f"unknown key 'model.haeds' for Model; did you mean 'model.heads'? {KNOWN}",
+        ),
+        ("model", {"vocab": "x"}, "key 'model.vocab' must be int, got 'x' (str)"),
+        ("model", {"dim": 4}, "Model needs 'model.vocab', got 'dim'"),
+        ("model", {"vocab": 8, "dim": 7}, "model: dim must be a multiple of heads, got dim=7 and heads=4"),
+        ("model", None, "key 'model' must be an object with the keys of Model, got None (NoneType)"),
+        ("fallback", {"vocab": []}, "key 'fallback.vocab' must be int, got [] (list)"),
+        ("models", [{"vocab": 1}, {"vocab": 1.5}], "key 'models.1.vocab' must be int, got 1.5 (float)"),
+        ("resume", 1, "key 'resume' must be bool, got 1 (int)"),
+        ("name", 3, "key 'name' must be str, got 3 (int)"),
+        ("shape", [1], "key 'shape' must be a list of 2 for tuple[int, float], got [1] (list)"),
+        ("shape", ["a", 1.0], "key 'shape.0' must be int, got 'a' (str)"),
+        ("sizes", 3, "key 'sizes' must be a list for tuple[int, ...], got 3 (int)"),
+        ("sizes", "12", "key 'sizes' must be a list for tuple[int, ...], got '12' (str)"),
+        ("sizes", [1, None], "key 'sizes.1' must be int, got None (NoneType)"),
+        ("device", 1.5, "key 'device' must be int or str, got 1.5 (float)"),
+        ("stop", True, "key 'stop' must be one of 1, 'never', None, got True"),
+        (
+            "computed",
+            4,
+            "unknown key 'computed' for Training; known: model, fallback, steps, name, resume, shape, "
+            "sizes, models, device, stop",
+        ),
+        ("name", ["x" * 99], "key 'name' must be str, got ['" + "x" * 55 + "... (list)"),
+    ],
+)
 def test_a_wrong_part(key, value, words):
     with pytest.raises(ValueError, match=exactly(words)):
         from_dict(Training, {"model": {"vocab": 8}, key: value})
 
 
-@pytest.mark.parametrize("text, words", [
-    ('{"vocab": 8,}', "not JSON at line 1, column 13: "),
-    ('{"vocab": 8,\n"dim": }', "not JSON at line 2, column 8: Expecting value"),
-    ('{"vocab": 8, "vocab": 9}', "key 'vocab' is there twice"),
-    ('{"vocab": 8, "dropout": NaN}', "NaN is not JSON"),
-])
+@pytest.mark.parametrize(
+    "text, words",
+    [
+        ('{"vocab": 8,}', "not JSON at line 1, column 13: "),
+        ('{"vocab": 8,\n"dim": }', "not JSON at line 2, column 8: Expecting value"),
+        ('{"vocab": 8, "vocab": 9}', "key 'vocab' is there twice"),
+        ('{"vocab": 8, "dropout": NaN}', "NaN is not JSON"),
+    ],
+)
 def test_wrong_text(text, words):
     with pytest.raises(ValueError, match=words):
         from_json(Model, text)
 
 
-@pytest.mark.parametrize("value, error, words", [
-    (math.inf, ValueError, "key 'model.dropout' is inf, and JSON has no such number"),
-    (math.nan, ValueError, "key 'model.dropout' is nan, and JSON has no such number"),
-    ([1], TypeError, "key 'model.dropout' holds a list, which would not come back from JSON equal"),
-    ({}, TypeError, "key 'model.dropout' holds a dict, which would not come back"),
-])
+@pytest.mark.parametrize(
+    "value, error, words",
+    [
+        (math.inf, ValueError, "key 'model.dropout' is inf, and JSON has no such number"),
+        (math.nan, ValueError, "key 'model.dropout' is nan, and JSON has no such number"),
+        ([1], TypeError, "key 'model.dropout' holds a list, which would not come back from JSON equal"),
+        ({}, TypeError, "key 'model.dropout' holds a dict, which would not come back"),
+    ],
+)
 def test_what_would_not_come_back_is_not_written(value, error, words):
     with pytest.raises(error, match=words):
         to_json(Training(Model(vocab=8, dropout=value)))
@@ -170,14 +211,18 @@ def test_what_would_not_come_back_is_not_written(value, error, words):
 
 def test_long_configs_do_not_list_every_key():
     many = make_dataclass("Many", [(f"option_{i}", int) for i in range(20)], frozen=True)
-    with pytest.raises(ValueError, match="'option_x' for Many; did you mean 'option_\\d+'\\? it has 20 keys$"):
+    with pytest.raises(
+        ValueError, match="'option_x' for Many; did you mean 'option_\\d+'\\? it has 20 keys$"
+    ):
         from_dict(many, {"option_x": 1})
 
 
 @pytest.mark.parametrize("kind", [list[int], dict[str, int], Any, complex])
 def test_a_field_a_config_cannot_hold_is_named(kind):
     odd = make_dataclass("Odd", [("thing", kind)], frozen=True)
-    with pytest.raises(TypeError, match="key 'thing' is annotated .*, which a config cannot hold; use bool, int"):
+    with pytest.raises(
+        TypeError, match="key 'thing' is annotated .*, which a config cannot hold; use bool, int"
+    ):
         from_dict(odd, {"thing": 1})
 
 
@@ -190,6 +235,7 @@ def test_only_dataclasses_are_configs():
 
 
 # ── differences, positive numbers, near names ────────────────────────────────────────────────────────────────────────
+
 
 def test_differences_by_dotted_key():
     a = Training(Model(vocab=8), sizes=(1,), fallback=Model(vocab=1))

@@ -11,7 +11,17 @@ from torch import nn
 
 from regard.data.subwords import Subwords
 from regard.data.tokens import learn
-from regard.decode import Reader, Sampling, Stops, beam_search, candidates, draw, generate, generate_samples, penalised
+from regard.decode import (
+    Reader,
+    Sampling,
+    Stops,
+    beam_search,
+    candidates,
+    draw,
+    generate,
+    generate_samples,
+    penalised,
+)
 from regard.models.sequences import Decoder, DecoderConfig
 
 LETTERS = "abcdefgh"
@@ -86,23 +96,26 @@ def texts(*args, **options):
 KNOWN = torch.tensor([[0.05, 0.4, 0.1, 0.25, 0.2]], dtype=torch.float64)  # by size: ids 1, 3, 4, 2, 0
 
 
-@pytest.mark.parametrize("how, kept", [
-    ({}, [0, 1, 2, 3, 4]),
-    ({"top_k": 1}, [1]),
-    ({"top_k": 3}, [1, 3, 4]),
-    ({"top_k": 99}, [0, 1, 2, 3, 4]),
-    ({"top_p": 0.01}, [1]),
-    ({"top_p": 0.4}, [1]),
-    ({"top_p": 0.41}, [1, 3]),
-    ({"top_p": 0.84}, [1, 3, 4]),
-    ({"top_p": 1.0}, [0, 1, 2, 3, 4]),
-    ({"min_p": 0.2}, [1, 2, 3, 4]),
-    ({"min_p": 0.51}, [1, 3]),
-    ({"min_p": 1.0}, [1]),
-    ({"top_k": 2, "top_p": 0.6}, [1]),  # of what top-k left, 0.4 / 0.65 is enough
-    ({"top_k": 4, "min_p": 0.5}, [1, 3, 4]),
-    ({"top_p": 0.9, "min_p": 0.6}, [1, 3]),
-])
+@pytest.mark.parametrize(
+    "how, kept",
+    [
+        ({}, [0, 1, 2, 3, 4]),
+        ({"top_k": 1}, [1]),
+        ({"top_k": 3}, [1, 3, 4]),
+        ({"top_k": 99}, [0, 1, 2, 3, 4]),
+        ({"top_p": 0.01}, [1]),
+        ({"top_p": 0.4}, [1]),
+        ({"top_p": 0.41}, [1, 3]),
+        ({"top_p": 0.84}, [1, 3, 4]),
+        ({"top_p": 1.0}, [0, 1, 2, 3, 4]),
+        ({"min_p": 0.2}, [1, 2, 3, 4]),
+        ({"min_p": 0.51}, [1, 3]),
+        ({"min_p": 1.0}, [1]),
+        ({"top_k": 2, "top_p": 0.6}, [1]),  # of what top-k left, 0.4 / 0.65 is enough
+        ({"top_k": 4, "min_p": 0.5}, [1, 3, 4]),
+        ({"top_p": 0.9, "min_p": 0.6}, [1, 3]),
+    ],
+)
 def test_filters_keep_exactly_the_right_ids_and_their_shares(how, kept):
     probabilities, ids = candidates((KNOWN * 0.999999).log() + 3, Sampling(temperature=1.0, **how))
     found = {int(i): float(p) for p, i in zip(probabilities[0], ids[0], strict=True) if p > 0}
@@ -121,7 +134,10 @@ def test_temperature():
 
 def test_drawing_follows_the_probabilities():
     """A grid of numbers in place of random ones: each id gets its share of them, and one of probability 0 gets none."""
-    probabilities, ids = torch.tensor([[0.0, 0.5, 0.0, 0.3, 0.2, 0.0]]).double(), torch.tensor([[9, 8, 7, 6, 5, 4]])
+    probabilities, ids = (
+        torch.tensor([[0.0, 0.5, 0.0, 0.3, 0.2, 0.0]]).double(),
+        torch.tensor([[9, 8, 7, 6, 5, 4]]),
+    )
     numbers = [(i + 0.5) / 1000 for i in range(1000)] + [0.0, 1 - 2**-53]
     drawn = [draw(probabilities, ids, [u])[0] for u in numbers]
     counts = {i: drawn[:1000].count(i) for i in set(drawn)}
@@ -145,6 +161,7 @@ def test_repetition_counts_prompt_and_text():
 
 
 # ── seeds ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
 
 def test_the_same_seed_gives_the_same_text_whatever_the_batch():
     m = model()
@@ -171,7 +188,10 @@ def test_others_keep_their_random_numbers_and_the_model_its_mode():
 
 # ── caches and contexts ──────────────────────────────────────────────────────────────────────────────────────────────
 
-@pytest.mark.parametrize("how", [{"position": "learned"}, {"bias": "alibi"}, {"window": 5}, {"window": 9, "bias": "relative"}])
+
+@pytest.mark.parametrize(
+    "how", [{"position": "learned"}, {"bias": "alibi"}, {"window": 5}, {"window": 9, "bias": "relative"}]
+)
 @pytest.mark.parametrize("prompt", ["abc", "abcdefgh" * 2])
 def test_with_and_without_a_cache_beyond_the_context(how, prompt):
     """The prompt may be longer than the context of 8, and the text goes on after it."""
@@ -209,7 +229,9 @@ def test_an_empty_prompt_begins_a_line_or_at_the_first_id():
     m = model()
     assert text(m, "", seed=0, max_new=8) == text(m, "a", seed=0, max_new=8)
     lines = Letters("ab\ndefgh")
-    assert text(m, "", tokenizer=lines, seed=0, max_new=8) == text(m, "\n", tokenizer=lines, seed=0, max_new=8)
+    assert text(m, "", tokenizer=lines, seed=0, max_new=8) == text(
+        m, "\n", tokenizer=lines, seed=0, max_new=8
+    )
 
 
 def test_what_holds_a_model_and_a_tokenizer_will_do():
@@ -220,15 +242,19 @@ def test_what_holds_a_model_and_a_tokenizer_will_do():
 
 # ── stop texts ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
-@pytest.mark.parametrize("stop, whole, out", [
-    (("cd",), "abcdef", "ab"),
-    (("x",), "abcdef", "abcdef"),
-    (("abc",), "abcdef", ""),
-    (("cde", "bcd"), "abcdef", "a"),  # the one that is complete first
-    (("abcX", "bc"), "abcX", "a"),
-    (("ff",), "abcdef", "abcdef"),  # held back at the end, then let go
-    (("aab",), "aaab", "a"),
-])
+
+@pytest.mark.parametrize(
+    "stop, whole, out",
+    [
+        (("cd",), "abcdef", "ab"),
+        (("x",), "abcdef", "abcdef"),
+        (("abc",), "abcdef", ""),
+        (("cde", "bcd"), "abcdef", "a"),  # the one that is complete first
+        (("abcX", "bc"), "abcX", "a"),
+        (("ff",), "abcdef", "abcdef"),  # held back at the end, then let go
+        (("aab",), "aaab", "a"),
+    ],
+)
 def test_nothing_is_written_beyond_a_stop_text_however_it_is_cut(stop, whole, out):
     for cuts in itertools.product((0, 1), repeat=len(whole) - 1):
         stops, written, start = Stops(stop), "", 0
@@ -264,9 +290,11 @@ def test_half_characters_are_held_back_and_given_at_the_end():
     class Halves(Letters):
         def stream(self):
             held = []
+
             def add(i):
                 held.append(i)
                 return "" if len(held) % 2 else f"<{held[-2]}{held[-1]}>"
+
             return SimpleNamespace(add=add, rest=lambda: "?" if len(held) % 2 else "")
 
     chain = Chain(torch.eye(3).roll(1, 1) * 50)
@@ -285,8 +313,13 @@ def test_a_space_stands_between_a_prompt_and_the_next_word():
 
 
 def test_pieces_of_words_join_a_prompt_as_they_join_each_other():
-    inner = tokenizers.Tokenizer(tokenizers.models.WordPiece({"hello": 0, "wor": 1, "##ld": 2, "[UNK]": 3}, unk_token="[UNK]"))
-    inner.pre_tokenizer, inner.decoder = tokenizers.pre_tokenizers.Whitespace(), tokenizers.decoders.WordPiece()
+    inner = tokenizers.Tokenizer(
+        tokenizers.models.WordPiece({"hello": 0, "wor": 1, "##ld": 2, "[UNK]": 3}, unk_token="[UNK]")
+    )
+    inner.pre_tokenizer, inner.decoder = (
+        tokenizers.pre_tokenizers.Whitespace(),
+        tokenizers.decoders.WordPiece(),
+    )
     whole = Subwords(json.loads(inner.to_str()))
     ids, stream = whole.encode("hello world").tolist(), whole.stream()
     assert ids == [0, 1, 2]
@@ -299,6 +332,7 @@ def test_one_stop_text_needs_no_list():
 
 
 # ── beams ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
 
 def brute_force(table, first, length, stop=None):
     """(mean log-probability, ids) of every text of this length, or shorter where it ends with the stop id; best first."""
@@ -347,24 +381,34 @@ def test_beams_give_several_texts_best_first():
 
 # ── errors ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-@pytest.mark.parametrize("wrong, words", [
-    ({"max_new": 0}, "max_new must be a whole number above zero, got 0"),
-    ({"top_k": 0}, "top_k must be a whole number above zero, got 0"),
-    ({"samples": 1.5}, "samples must be a whole number above zero, got 1.5"),
-    ({"temperature": -1}, "temperature must be a number, 0 or more, got -1; 0 always takes the likeliest token"),
-    ({"top_p": 0.0}, "top_p must be above 0 and at most 1, got 0.0; None leaves it out"),
-    ({"min_p": 1.1}, "min_p must be above 0 and at most 1, got 1.1"),
-    ({"repetition": 0.0}, "repetition of Sampling must be a number above zero"),
-    ({"stop": ("",)}, r"stop must be texts that are not empty, such as"),
-    ({"temperature": "hot"}, "temperature must be a number, 0 or more, got 'hot'"),
-    ({"seed": 0.5}, "seed must be a whole number, got 0.5"),
-    ({"top_p": "most"}, "top_p must be above 0 and at most 1, got 'most'"),
-    ({"stop": ""}, r"stop must be texts that are not empty, such as"),
-    ({"stop": 3}, r"stop must be texts that are not empty, such as .* got 3"),
-    ({"beams": 2, "seed": 1}, "seed is for drawing, and beams=2 draws nothing: it searches for the likeliest text; leave"),
-    ({"beams": 2, "temperature": 1.5}, "temperature is for drawing, and beams=2 draws nothing"),
-    ({"beams": 2, "samples": 3}, "2 beams cannot give 3 samples; use beams=3 or more"),
-])
+
+@pytest.mark.parametrize(
+    "wrong, words",
+    [
+        ({"max_new": 0}, "max_new must be a whole number above zero, got 0"),
+        ({"top_k": 0}, "top_k must be a whole number above zero, got 0"),
+        ({"samples": 1.5}, "samples must be a whole number above zero, got 1.5"),
+        (
+            {"temperature": -1},
+            "temperature must be a number, 0 or more, got -1; 0 always takes the likeliest token",
+        ),
+        ({"top_p": 0.0}, "top_p must be above 0 and at most 1, got 0.0; None leaves it out"),
+        ({"min_p": 1.1}, "min_p must be above 0 and at most 1, got 1.1"),
+        ({"repetition": 0.0}, "repetition of Sampling must be a number above zero"),
+        ({"stop": ("",)}, r"stop must be texts that are not empty, such as"),
+        ({"temperature": "hot"}, "temperature must be a number, 0 or more, got 'hot'"),
+        ({"seed": 0.5}, "seed must be a whole number, got 0.5"),
+        ({"top_p": "most"}, "top_p must be above 0 and at most 1, got 'most'"),
+        ({"stop": ""}, r"stop must be texts that are not empty, such as"),
+        ({"stop": 3}, r"stop must be texts that are not empty, such as .* got 3"),
+        (
+            {"beams": 2, "seed": 1},
+            "seed is for drawing, and beams=2 draws nothing: it searches for the likeliest text; leave",
+        ),
+        ({"beams": 2, "temperature": 1.5}, "temperature is for drawing, and beams=2 draws nothing"),
+        ({"beams": 2, "samples": 3}, "2 beams cannot give 3 samples; use beams=3 or more"),
+    ],
+)
 def test_a_wrong_option_is_told_what_is_wrong(wrong, words):
     with pytest.raises(ValueError, match=words):
         Sampling(**wrong)
@@ -376,7 +420,9 @@ def test_words_of_other_errors():
     m = model()
     with pytest.raises(ValueError, match="unknown option 'temprature'; did you mean 'temperature'"):
         generate(m, "abc", temprature=1)
-    with pytest.raises(ValueError, match="generate gives one text, got samples=2; use regard.decode.generate_samples"):
+    with pytest.raises(
+        ValueError, match="generate gives one text, got samples=2; use regard.decode.generate_samples"
+    ):
         generate(m, "abc", samples=2)
     with pytest.raises(ValueError, match="unknown character 'z' at 1"):
         generate(m, "az")

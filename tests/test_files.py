@@ -27,6 +27,7 @@ writers = pytest.mark.parametrize("write", WRITERS.values(), ids=WRITERS)
 def failing(code):
     def fail(*args, **kwargs):
         raise OSError(code, os.strerror(code))
+
     return fail
 
 
@@ -39,6 +40,7 @@ def bare_pickle(path):
 
 
 # ── writing ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
 
 @writers
 def test_writes_a_new_file_and_replaces_an_old_one(tmp_path, write):
@@ -110,6 +112,7 @@ def test_a_disk_that_is_really_full(tmp_path):
 def test_an_interrupt_removes_the_half_written_file(tmp_path, monkeypatch):
     def interrupt(handle):
         raise KeyboardInterrupt
+
     monkeypatch.setattr(os, "fsync", interrupt)
     with pytest.raises(KeyboardInterrupt):
         files.write_text(tmp_path / "file", "x")
@@ -121,7 +124,9 @@ def test_file_then_name_then_folder_are_synced(tmp_path, monkeypatch):
     fsync, replace = os.fsync, os.replace
 
     def watched_fsync(handle):
-        steps.append("folder" if stat.S_ISDIR(os.fstat(handle).st_mode) else f"file of {os.fstat(handle).st_size}")
+        steps.append(
+            "folder" if stat.S_ISDIR(os.fstat(handle).st_mode) else f"file of {os.fstat(handle).st_size}"
+        )
         fsync(handle)
 
     def watched_replace(a, b):
@@ -146,7 +151,9 @@ def test_a_folder_that_cannot_be_synced(tmp_path, monkeypatch, code, raises):
 
     monkeypatch.setattr(os, "fsync", only_files)
     if raises:
-        with pytest.raises(OSError, match="was written to, but the disk does not confirm it: Input/output error"):
+        with pytest.raises(
+            OSError, match="was written to, but the disk does not confirm it: Input/output error"
+        ):
             files.write_text(tmp_path / "file", "x")
     else:
         files.write_text(tmp_path / "file", "x")
@@ -182,37 +189,45 @@ def test_a_missing_folder_and_a_folder_in_the_way(tmp_path):
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3), max_leaves=8)
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
 
 
-@settings(max_examples=30)                              # each is synced to the disk
+@settings(max_examples=30)  # each is synced to the disk
 @given(value=json_values)
 def test_json_there_and_back(tmp_path_factory, value):
     path = tmp_path_factory.getbasetemp() / "value.json"
     try:
         files.write_json(path, value)
-    except UnicodeEncodeError:                          # a lone surrogate is no text
+    except UnicodeEncodeError:  # a lone surrogate is no text
         return
     assert files.read_json(path) == value
 
 
-@pytest.mark.parametrize("value, words", [
-    (float("nan"), "cannot write .*x.json: not possible in JSON: Out of range"),
-    ({1, 2}, "cannot write .*x.json: not possible in JSON: Object of type set"),
-])
+@pytest.mark.parametrize(
+    "value, words",
+    [
+        (float("nan"), "cannot write .*x.json: not possible in JSON: Out of range"),
+        ({1, 2}, "cannot write .*x.json: not possible in JSON: Object of type set"),
+    ],
+)
 def test_what_is_no_json_is_not_written(tmp_path, value, words):
     with pytest.raises(ValueError, match=words):
         files.write_json(tmp_path / "x.json", value)
     assert os.listdir(tmp_path) == []
 
 
-@pytest.mark.parametrize("data, words", [
-    (b'{"a": 1,\n "b" 2}', "x.json is not JSON: line 2, column 6: Expecting ':' delimiter"),
-    (b"", "x.json is not JSON: line 1, column 1"),
-    (b'{"a": NaN}', "x.json is not JSON: NaN is no JSON number"),
-    (b'"\xff"', "x.json is not JSON: it is not text in UTF-8 \\(byte 1\\)"),
-    (pickle.dumps({"a": 1}), "x.json is a pickle .*never opened"),
-])
+@pytest.mark.parametrize(
+    "data, words",
+    [
+        (b'{"a": 1,\n "b" 2}', "x.json is not JSON: line 2, column 6: Expecting ':' delimiter"),
+        (b"", "x.json is not JSON: line 1, column 1"),
+        (b'{"a": NaN}', "x.json is not JSON: NaN is no JSON number"),
+        (b'"\xff"', "x.json is not JSON: it is not text in UTF-8 \\(byte 1\\)"),
+        (pickle.dumps({"a": 1}), "x.json is a pickle .*never opened"),
+    ],
+)
 def test_bad_json_says_where(tmp_path, data, words):
     path = tmp_path / "x.json"
     path.write_bytes(data)
@@ -236,11 +251,20 @@ def test_a_missing_file_is_named(tmp_path, read):
 
 # ── tensors ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
+
 def test_tensors_there_and_back(tmp_path):
     path = tmp_path / "x.safetensors"
     weight = torch.randn(4, 3, requires_grad=True)
-    tensors = {"a": weight, "tied": weight, "turned": weight.T, "row": weight[1], "half": torch.ones(2).bfloat16(),
-               "flag": torch.tensor(True), "empty": torch.zeros(0, 3), "also empty": torch.zeros(0)}
+    tensors = {
+        "a": weight,
+        "tied": weight,
+        "turned": weight.T,
+        "row": weight[1],
+        "half": torch.ones(2).bfloat16(),
+        "flag": torch.tensor(True),
+        "empty": torch.zeros(0, 3),
+        "also empty": torch.zeros(0),
+    }
     files.write_tensors(path, tensors, {"step": "3"})
     back = files.read_tensors(path)
     assert back.keys() == tensors.keys()
@@ -270,7 +294,9 @@ def test_only_safetensors_are_read_as_tensors(tmp_path, read):
     path = tmp_path / "x.safetensors"
     for plant in (torch_archive, bare_pickle):
         plant(path)
-        with pytest.raises(ValueError, match="is a pickle \\(as torch.save makes\\); pickles are never opened"):
+        with pytest.raises(
+            ValueError, match="is a pickle \\(as torch.save makes\\); pickles are never opened"
+        ):
             read(path)
     path.write_bytes(b"hello, this is not one")
     with pytest.raises(ValueError, match="x.safetensors is not a safetensors file, or is damaged"):
@@ -294,6 +320,7 @@ def test_a_header_that_begins_like_a_pickle_is_none(tmp_path):
 
 
 # ── arrays ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
 
 def test_arrays_are_read(tmp_path):
     np.save(tmp_path / "x.npy", np.arange(3))
@@ -322,15 +349,34 @@ def npy(array):
     return file.getvalue()
 
 
-@pytest.mark.parametrize("name, plant, words", [
-    ("x.npy", bare_pickle, "x.npy is a pickle .*never opened"),
-    ("x.npz", torch_archive, "x.npz is a pickle .*never opened"),
-    ("x.npy", lambda path: path.write_bytes(npy(OBJECTS)), "x.npy holds Python objects as a pickle; pickles are never"),
-    ("x.npz", lambda path: np.savez(path, a=OBJECTS), "x.npz holds Python objects as a pickle; pickles are never"),
-    ("x.npy", lambda path: path.write_bytes(b"1,2,3"), "x.npy is not a .npy file, whatever its name"),
-    ("x.npy", lambda path: path.write_bytes(npy(np.arange(9))[:-3]), "x.npy is not a .npy file, or is damaged"),
-    ("x.npz", lambda path: path.write_bytes(b"PK\x03\x04 broken"), "x.npz is not a .npz file, or is damaged"),
-])
+@pytest.mark.parametrize(
+    "name, plant, words",
+    [
+        ("x.npy", bare_pickle, "x.npy is a pickle .*never opened"),
+        ("x.npz", torch_archive, "x.npz is a pickle .*never opened"),
+        (
+            "x.npy",
+            lambda path: path.write_bytes(npy(OBJECTS)),
+            "x.npy holds Python objects as a pickle; pickles are never",
+        ),
+        (
+            "x.npz",
+            lambda path: np.savez(path, a=OBJECTS),
+            "x.npz holds Python objects as a pickle; pickles are never",
+        ),
+        ("x.npy", lambda path: path.write_bytes(b"1,2,3"), "x.npy is not a .npy file, whatever its name"),
+        (
+            "x.npy",
+            lambda path: path.write_bytes(npy(np.arange(9))[:-3]),
+            "x.npy is not a .npy file, or is damaged",
+        ),
+        (
+            "x.npz",
+            lambda path: path.write_bytes(b"PK\x03\x04 broken"),
+            "x.npz is not a .npz file, or is damaged",
+        ),
+    ],
+)
 def test_what_is_no_plain_array_is_refused(tmp_path, name, plant, words):
     plant(tmp_path / name)
     with pytest.raises(ValueError, match=words) as error:
@@ -352,7 +398,9 @@ class Trap:
 @pytest.mark.parametrize("form", ["pickle", "array"])
 def test_nothing_is_ever_run(tmp_path, read, form):
     sprung, path = tmp_path / "sprung", tmp_path / "file"
-    path.write_bytes(pickle.dumps(Trap(sprung)) if form == "pickle" else npy(np.array([Trap(sprung)], dtype=object)))
+    path.write_bytes(
+        pickle.dumps(Trap(sprung)) if form == "pickle" else npy(np.array([Trap(sprung)], dtype=object))
+    )
     with pytest.raises(ValueError, match="file"):
         read(path)
     assert not sprung.exists()
@@ -360,16 +408,19 @@ def test_nothing_is_ever_run(tmp_path, read, form):
 
 # ── checksums ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
+
 def test_checksums(tmp_path):
     path = tmp_path / "x"
     path.write_bytes(b"abc")
-    known = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"       # the standard's own example
+    known = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"  # the standard's own example
     assert files.checksum(path) == known
     files.verify(path, known)
     files.verify(path, known.upper())
     path.write_bytes(b"abd")
     found = files.checksum(path)
-    with pytest.raises(ValueError, match=f"x was damaged or changed: its SHA-256 is {found}, expected {known}"):
+    with pytest.raises(
+        ValueError, match=f"x was damaged or changed: its SHA-256 is {found}, expected {known}"
+    ):
         files.verify(path, known)
 
 

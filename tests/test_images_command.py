@@ -77,20 +77,30 @@ class Heard(Observer):
 def trained(data, model="vit", out="run", steps=3, **options):
     heard = Heard()
     how = SMALL[model] | {"train.batch": 8, "train.evaluate_every": 1000} | options
-    return verbs.train("images", data=data, model=model, out=out, steps=steps, options=how, observers=[heard]), heard
+    return verbs.train(
+        "images", data=data, model=model, out=out, steps=steps, options=how, observers=[heard]
+    ), heard
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_each_kind_trains_on_a_folder_and_predicts_what_it_computes(pictures, kind):
     run, heard = trained(pictures, kind)
-    assert run.config["kind"] == kind and run.config["model"]["classes"] == 2 and run.config["model"]["size"] == 12
+    assert (
+        run.config["kind"] == kind
+        and run.config["model"]["classes"] == 2
+        and run.config["model"]["size"] == 12
+    )
     assert [note for note in heard.notes if "bad.png is no picture that can be read" in note]
     answer = verbs.predict("run", ["pictures/bright/01.png"])[0]
-    pixels = torch.from_numpy(np.asarray(Image.open("pictures/bright/01.png")).copy())[None, None].float() / 255
+    pixels = (
+        torch.from_numpy(np.asarray(Image.open("pictures/bright/01.png")).copy())[None, None].float() / 255
+    )
     about = run.config["corpus"]
     with torch.no_grad():
         shares = load_model(run)((pixels - about["mean"][0]) / about["deviation"][0]).softmax(-1)[0]
-    assert answer.labels == pytest.approx({label: float(shares[i]) for i, label in enumerate(about["labels"])}, abs=1e-5)
+    assert answer.labels == pytest.approx(
+        {label: float(shares[i]) for i, label in enumerate(about["labels"])}, abs=1e-5
+    )
 
 
 def test_it_learns_and_the_command_line_says_so(pictures, capsys, everything):
@@ -102,12 +112,24 @@ def test_it_learns_and_the_command_line_says_so(pictures, capsys, everything):
     assert out.splitlines()[-1] == "next: regard predict mine picture.png"
     made = "model.safetensors, report.html, curves.png, confusion.png, laws.json, config.json, metrics.jsonl"
     assert out.splitlines()[-3] == f"mine: {made}"
-    assert re.search(r"^kept: the averaged weights of step \d+.*, which had the lowest validation loss$", out, re.MULTILINE)
+    assert re.search(
+        r"^kept: the averaged weights of step \d+.*, which had the lowest validation loss$", out, re.MULTILINE
+    )
     last = [event for event in Run.open("mine").metrics() if event["event"] == "validation"][-1]
     assert last["accuracy"] == 1.0
     names = {path.name for path in Run.open("mine").path.iterdir()}
-    assert {"confusion.png", "confusion.json", "curves.png", "laws.json", "report.html", "model.safetensors"} <= names
-    laws, again = (found["laws"] for found in (json.loads(Path("mine/laws.json").read_text()), verbs.check("mine").to_json()))
+    assert {
+        "confusion.png",
+        "confusion.json",
+        "curves.png",
+        "laws.json",
+        "report.html",
+        "model.safetensors",
+    } <= names
+    laws, again = (
+        found["laws"]
+        for found in (json.loads(Path("mine/laws.json").read_text()), verbs.check("mine").to_json())
+    )
     assert [law | {"seconds": 0} for law in laws] == [law | {"seconds": 0} for law in again]
     assert all(law["ok"] for law in laws)
     assert cli.main(["predict", "mine", "pictures/bright/01.png", "pictures/dark/00.png", "--json"]) == 0
@@ -121,8 +143,12 @@ def test_digits_have_a_test_split_that_is_looked_at_once(monkeypatch):
     run, heard = trained(None, steps=2)
     assert set(heard.test) == {"loss", "accuracy"} and run.config["test"] == heard.test
     assert [event for event in run.metrics() if event["event"] == "test"] == [
-        {"step": 2, "event": "test", **heard.test, "count": 359}]
-    assert run.config["corpus"]["test"] == 359 and run.config["corpus"]["train"] + run.config["corpus"]["validation"] == 1438
+        {"step": 2, "event": "test", **heard.test, "count": 359}
+    ]
+    assert (
+        run.config["corpus"]["test"] == 359
+        and run.config["corpus"]["train"] + run.config["corpus"]["validation"] == 1438
+    )
 
 
 def test_stopped_and_resumed_equals_never_stopped(pictures):
@@ -130,7 +156,10 @@ def test_stopped_and_resumed_equals_never_stopped(pictures):
     trained(pictures, out="whole", steps=6, **{"train.decay": 0.0, **how})
     trained(pictures, out="cut", steps=3, **{"train.decay": 0.0, **how})
     verbs.train("images", out="cut", resume=True, steps=6, observers=[])
-    losses = [[event["loss"] for event in Run.open(out).metrics() if event["event"] == "step"] for out in ("cut", "whole")]
+    losses = [
+        [event["loss"] for event in Run.open(out).metrics() if event["event"] == "step"]
+        for out in ("cut", "whole")
+    ]
     assert losses[0] == losses[1] and len(losses[0]) == 6
 
 
@@ -154,7 +183,11 @@ def test_what_is_asked_for_stays_and_the_command_line_says_the_same(pictures):
         small = ["--model.dim", "16", "--model.depth", "1", "--model.heads", "2", "--train.steps", "1"]
         assert cli.main(["train", "images", "--out", out, *words, *small]) == 0
     models = [Run.open(name).config["model"] for name in asked]
-    assert [(each["size"], each["patch"]) for each in models] == [(24, 6), (32, patch_of(32)), (12, patch_of(12))]
+    assert [(each["size"], each["patch"]) for each in models] == [
+        (24, 6),
+        (32, patch_of(32)),
+        (12, patch_of(12)),
+    ]
 
 
 @pytest.mark.parametrize("columns", ["80", "100", "130", "240"])
@@ -191,15 +224,22 @@ def test_the_commands_of_the_page_run(pictures, monkeypatch):
         head = bytes([0, 0, 8, array.ndim]) + np.array(array.shape, ">u4").tobytes()
         Path(f"mnist/train-{name}-ubyte").write_bytes(head + array.tobytes())
     page = (Path(__file__).parents[1] / "docs" / "images.md").read_text("utf-8")
-    lines = [line.split("#")[0] for block in re.findall(r"^```bash\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
-             for line in block.splitlines()]
+    lines = [
+        line.split("#")[0]
+        for block in re.findall(r"^```bash\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+        for line in block.splitlines()
+    ]
     ran = 0
     for line in lines:
         program, command, *words = shlex.split(line)
         assert program == "regard"
         if command == "train":
             kind = words[words.index("--model") + 1] if "--model" in words else "vit"
-            words += [word for name, value in SMALL[kind].items() for word in (f"--{name}", *map(str, np.ravel(value)))]
+            words += [
+                word
+                for name, value in SMALL[kind].items()
+                for word in (f"--{name}", *map(str, np.ravel(value)))
+            ]
             words += ["--train.steps", "1"]
         if command in ("train", "predict"):
             assert cli.main([command, *words]) == 0, line
@@ -210,16 +250,22 @@ def test_the_commands_of_the_page_run(pictures, monkeypatch):
 def test_the_page_says_the_defaults(pictures):
     """Of the table of changes in docs/images.md: for pictures of your own, and for the digits."""
     page = (Path(__file__).parents[1] / "docs" / "images.md").read_text("utf-8")
-    rows = re.findall(r"^\| `--data\.(augment\.)?(\w+)` \|.*\| (\S+) \| (\S+) \| [^|]*\|$", page, re.MULTILINE)
+    rows = re.findall(
+        r"^\| `--data\.(augment\.)?(\w+)` \|.*\| (\S+) \| (\S+) \| [^|]*\|$", page, re.MULTILINE
+    )
     for place, data in ((2, find_recipe("images", pictures).data), (3, find_recipe("images").data)):
         for row in rows:
             value = getattr(data.augment if row[0] else data, row[1])
-            assert row[place] == ({False: "off", True: "on"}[value] if isinstance(value, bool) else f"{value:g}"), row
+            assert row[place] == (
+                {False: "off", True: "on"}[value] if isinstance(value, bool) else f"{value:g}"
+            ), row
     assert {row[1] for row in rows} == {*(field.name for field in fields(AugmentConfig)), "smoothing"}
 
 
 def test_rare_classes_may_count_more(pictures):
-    recipe = starts.changed(find_recipe("images", pictures), {**SMALL["vit"], "data.balanced": True, "train.steps": 1})
+    recipe = starts.changed(
+        find_recipe("images", pictures), {**SMALL["vit"], "data.balanced": True, "train.steps": 1}
+    )
     task = verbs.prepared("images", recipe, Reading(cache=cache_folder())).task
     assert task.weights is not None and task.weights.tolist() == pytest.approx([1.0, 1.0])
     assert job.task_of(recipe.data, {"labels": ["a", "b"], "mean": [0.0], "deviation": [1.0]}).weights is None
@@ -251,21 +297,29 @@ def test_patches_are_never_so_small_that_there_are_far_too_many():
 
 @pytest.mark.parametrize("kind", ["vit", "swin"])
 def test_patches_that_do_not_divide_the_picture_are_noted(pictures, kind):
-    said = ("patches of 7 pixels do not divide pictures of 12: the last ones are filled up with 2 pixels of zeros. "
-            "With --data.size 7 or 14 --model.patch 7 they fit")
+    said = (
+        "patches of 7 pixels do not divide pictures of 12: the last ones are filled up with 2 pixels of zeros. "
+        "With --data.size 7 or 14 --model.patch 7 they fit"
+    )
     _, heard = trained(pictures, kind, steps=1, **{"model.patch": 7})
     assert said in heard.notes
     _, heard = trained(pictures, kind, steps=1, out="other", **{"model.patch": 3})
     assert not any("patches of" in note for note in heard.notes)
 
 
-@pytest.mark.parametrize("words, said", [
-    (["--data", "nowhere"], "there is no nowhere; give a folder with one folder a class"),
-    (["--data", "pictures", "--model", "resnext"], "called 'resnext'; did you mean 'resnet'?"),
-    (["--data", "pictures", "--model.colours", "1"], "--model.colours follows from the data"),
-    (["--data", "pictures", "--data.damaged", "stop"], "bad.png is no picture that can be read"),
-    (["--data", "pictures", "--data.augment.crop", "3"], "--data.augment.crop must be a share from 0 to 1, got 3.0"),
-])
+@pytest.mark.parametrize(
+    "words, said",
+    [
+        (["--data", "nowhere"], "there is no nowhere; give a folder with one folder a class"),
+        (["--data", "pictures", "--model", "resnext"], "called 'resnext'; did you mean 'resnet'?"),
+        (["--data", "pictures", "--model.colours", "1"], "--model.colours follows from the data"),
+        (["--data", "pictures", "--data.damaged", "stop"], "bad.png is no picture that can be read"),
+        (
+            ["--data", "pictures", "--data.augment.crop", "3"],
+            "--data.augment.crop must be a share from 0 to 1, got 3.0",
+        ),
+    ],
+)
 def test_what_is_wrong_is_one_line(pictures, capsys, words, said):
     assert cli.main(["train", "images", "--out", "new", "--train.steps", "1", *words]) == 2
     error = capsys.readouterr().err

@@ -64,7 +64,9 @@ def predict(capsys, *words):
     return code, said.out, said.err
 
 
-@pytest.mark.parametrize("given", ["pictures/red/03.png", Path("pictures/red/03.png"), [Path("pictures/red/03.png")]])
+@pytest.mark.parametrize(
+    "given", ["pictures/red/03.png", Path("pictures/red/03.png"), [Path("pictures/red/03.png")]]
+)
 def test_from_python_one_picture_may_be_given_as_it_is(given):
     (answer,) = verbs.predict(run_of(), given)
     assert answer.given == "pictures/red/03.png" and answer.error is None
@@ -72,7 +74,9 @@ def test_from_python_one_picture_may_be_given_as_it_is(given):
 
 @pytest.mark.parametrize("given", [torch.zeros(1, 3, 16, 16), [torch.zeros(3, 16, 16)], 3])
 def test_what_is_no_path_is_refused_and_the_model_offered(given):
-    with pytest.raises(ValueError, match=r"pictures or arrays of bytes, got (Tensor|int); .* regard\.load\('.*lenet'\)"):
+    with pytest.raises(
+        ValueError, match=r"pictures or arrays of bytes, got (Tensor|int); .* regard\.load\('.*lenet'\)"
+    ):
         verbs.predict(run_of(), given)
 
 
@@ -88,7 +92,11 @@ def test_a_folder_gets_a_file_for_each_and_a_sheet_shows_all(capsys, tmp_path):
     code, out, _ = predict(capsys, run_of(), *given, "--json", "--out", f"{tmp_path}/new/folder")
     files = [json.loads(line)["picture"] for line in out.splitlines()]
     assert code == 0
-    assert [os.path.basename(file) for file in files] == ["red-03-looked.png", "blue-03-looked.png", "04-looked.png"]
+    assert [os.path.basename(file) for file in files] == [
+        "red-03-looked.png",
+        "blue-03-looked.png",
+        "04-looked.png",
+    ]
     assert sorted(os.listdir(tmp_path / "new" / "folder")) == sorted(map(os.path.basename, files))
     code, out, _ = predict(capsys, run_of(), *given, "--out", f"{tmp_path}/all.svg")
     assert code == 0 and out.count("all.svg") == 1
@@ -140,13 +148,20 @@ def test_one_that_cannot_be_read_does_not_keep_the_others_from_being_answered(ca
         assert first.startswith("regard: pictures/red/short.png is damaged: ")
         assert second == "regard: there is no picture nowhere.png"
         sheet = (tmp_path / "all.svg").read_text()
-        assert sheet.count("what the model saw") == 2 and "<!-- " in sheet and "red/03.png" in sheet and "blue/03.png" in sheet
+        assert (
+            sheet.count("what the model saw") == 2
+            and "<!-- " in sheet
+            and "red/03.png" in sheet
+            and "blue/03.png" in sheet
+        )
         code, out, err = predict(capsys, run_of(), *given, "--json")
         found = [json.loads(line) for line in out.splitlines()]
         assert (code, err) == (1, "") and [each["input"] for each in found] == given
         assert [each.keys() - {"input"} for each in found] == [{"labels"}, {"error"}, {"error"}, {"labels"}]
         alone = verbs.predict(run_of(), given[-1:])[0]
-        assert found[-1]["labels"] == pytest.approx(alone.labels, abs=1e-6)  # each answer is of its own picture
+        assert found[-1]["labels"] == pytest.approx(
+            alone.labels, abs=1e-6
+        )  # each answer is of its own picture
         code, out, err = predict(capsys, run_of(), *given[1:3], "--out", str(tmp_path / "none.png"))
         assert (code, out, err.count("\n")) == (2, "", 2) and not (tmp_path / "none.png").exists()
     finally:
@@ -156,7 +171,13 @@ def test_one_that_cannot_be_read_does_not_keep_the_others_from_being_answered(ca
 def test_a_folder_and_a_pattern_stand_for_all_pictures_in_them(capsys, tmp_path):
     deeper = tmp_path / "photos" / "deeper"
     deeper.mkdir(parents=True)
-    for name in ("photos/b.png", "photos/a.PNG", "photos/deeper/c.png", "photos/.hidden.png", "photos/[1].png"):
+    for name in (
+        "photos/b.png",
+        "photos/a.PNG",
+        "photos/deeper/c.png",
+        "photos/.hidden.png",
+        "photos/[1].png",
+    ):
         shutil.copy("pictures/red/03.png", tmp_path / name)
     (tmp_path / "photos" / "notes.txt").write_text("no picture, and nobody asked for it")
     assert predict(capsys, run_of(), f"{tmp_path}/photos/b.png", "--out", f"{tmp_path}/photos/")[0] == 0
@@ -169,12 +190,23 @@ def test_a_folder_and_a_pattern_stand_for_all_pictures_in_them(capsys, tmp_path)
 
     assert answered(str(tmp_path / "photos")) == ["[1].png", "a.PNG", "b.png", "deeper/c.png"]
     assert answered(f"{tmp_path}/photos/*") == ["[1].png", "a.PNG", "b-looked.png", "b.png"]  # as it says
-    assert answered(f"{tmp_path}/photos/**/?.png", f"{tmp_path}/photos/b.png") == ["b.png", "deeper/c.png", "b.png"]
+    assert answered(f"{tmp_path}/photos/**/?.png", f"{tmp_path}/photos/b.png") == [
+        "b.png",
+        "deeper/c.png",
+        "b.png",
+    ]
     assert answered(f"{tmp_path}/photos/[1].png") == ["[1].png"]  # a file of that name is no pattern
-    for given, said in ((f"{tmp_path}/photos/*.jpg", "matches no pictures"), (f"{tmp_path}/empty", "holds no pictures")):
+    for given, said in (
+        (f"{tmp_path}/photos/*.jpg", "matches no pictures"),
+        (f"{tmp_path}/empty", "holds no pictures"),
+    ):
         (tmp_path / "empty").mkdir(exist_ok=True)
         code, _, err = predict(capsys, run_of(), given)
-        assert code == 2 and err.startswith(f"regard: {given} {said}; those are files in .png, .jpg") and err.count("\n") == 1
+        assert (
+            code == 2
+            and err.startswith(f"regard: {given} {said}; those are files in .png, .jpg")
+            and err.count("\n") == 1
+        )
 
 
 def test_names_that_are_equal_are_told_apart_by_their_folders():
@@ -182,17 +214,37 @@ def test_names_that_are_equal_are_told_apart_by_their_folders():
     called = drawing.told_apart(given)
     named = [called[each] for each in given]
     assert named == ["cat/1.png", "dog/1.png", "2.png", "a/x/1.png", "b/x/1.png", "1.png"]
-    assert drawing.told_apart(["a.png", "./a.png", "b.png"]) == {"a.png": "a.png", "./a.png": "a.png", "b.png": "b.png"}
+    assert drawing.told_apart(["a.png", "./a.png", "b.png"]) == {
+        "a.png": "a.png",
+        "./a.png": "a.png",
+        "b.png": "b.png",
+    }
     assert drawing.names([*named, "cat-1.png", "cat-1.jpg", "dog/1.png"]) == [
-        "cat-1-looked.png", "dog-1-looked.png", "2-looked.png", "a-x-1-looked.png", "b-x-1-looked.png", "1-looked.png",
-        "cat-1-png-looked.png", "cat-1-jpg-looked.png", "dog-1-png-looked.png"]
-    assert drawing.names(["1.png", "1.png", "1.png"]) == ["1-looked.png", "1-png-looked.png", "1-2-looked.png"]
+        "cat-1-looked.png",
+        "dog-1-looked.png",
+        "2-looked.png",
+        "a-x-1-looked.png",
+        "b-x-1-looked.png",
+        "1-looked.png",
+        "cat-1-png-looked.png",
+        "cat-1-jpg-looked.png",
+        "dog-1-png-looked.png",
+    ]
+    assert drawing.names(["1.png", "1.png", "1.png"]) == [
+        "1-looked.png",
+        "1-png-looked.png",
+        "1-2-looked.png",
+    ]
 
 
 def test_what_is_drawn_says_what_it_is(monkeypatch):
     lines = []
-    monkeypatch.setattr(drawing.overlays, "drawn", lambda rows: lines.extend(rows) or drawing.plot.plotter().figure())
-    (answer,) = verbs.predict(run_of("vit", **{"data.views": "flip"}), ["pictures/red/03.png"], out="vit-flip.png")
+    monkeypatch.setattr(
+        drawing.overlays, "drawn", lambda rows: lines.extend(rows) or drawing.plot.plotter().figure()
+    )
+    (answer,) = verbs.predict(
+        run_of("vit", **{"data.views": "flip"}), ["pictures/red/03.png"], out="vit-flip.png"
+    )
     (label, share), *_ = answer.labels.items()
     assert lines[0].words.startswith(f"{label} {share:.1%} (then ")
     assert "03.png; the answer is of several views (flip)" in lines[0].words
@@ -220,7 +272,12 @@ def test_pictures_of_another_size_grey_and_turned(capsys, tmp_path):
     given = [str(tmp_path / name) for name in ("grey.png", "turned.jpg", "clear.webp")]
     assert predict(capsys, run_of(), *given, "--out", str(tmp_path / "three.pdf"))[0] == 0
     upright = open_target(run_of()).reader.read(given[1]).picture
-    wanted = np.asarray(image.rotate(-90, expand=True).crop((0, 10, 30, 40)).resize((16, 16), Image.Resampling.BILINEAR)) / 255
+    wanted = (
+        np.asarray(
+            image.rotate(-90, expand=True).crop((0, 10, 30, 40)).resize((16, 16), Image.Resampling.BILINEAR)
+        )
+        / 255
+    )
     assert float((upright - torch.from_numpy(wanted).permute(2, 0, 1)).abs().mean()) < 0.03
 
 
@@ -237,7 +294,11 @@ def test_where_it_cannot_be_drawn_is_one_line(capsys, out, said):
 
 def test_a_sheet_is_not_endless(capsys):
     code, _, err = predict(capsys, run_of(), *["pictures/red/03.png"] * 41, "--out", "all.png")
-    assert code == 2 and err == "regard: one sheet shows 40 pictures at most, got 41; give a folder instead: --out looked/\n"
+    assert (
+        code == 2
+        and err
+        == "regard: one sheet shows 40 pictures at most, got 41; give a folder instead: --out looked/\n"
+    )
 
 
 def test_only_pictures_are_drawn(capsys):
@@ -245,12 +306,17 @@ def test_only_pictures_are_drawn(capsys):
     file = Path("other-run/config.json")
     file.write_text(json.dumps(json.loads(file.read_text()) | {"recipe": "text"}))
     code, _, err = predict(capsys, path, "words", "--out", "looked.png")
-    assert code == 2 and "--out draws where a model of pictures looked, and other-run was trained on text" in err
+    assert (
+        code == 2 and "--out draws where a model of pictures looked, and other-run was trained on text" in err
+    )
 
 
 def test_a_name_with_signs_of_mathematics_is_only_a_name(tmp_path):
     answer = Answer(given="a/b$x$.png", labels={"$1": 0.75, "c": 0.25})
-    assert drawing.overlays.taken_for(list(answer.labels.items()), "b$x$.png") == "$1 75.0% (then c 25.0%)   b$x$.png"
+    assert (
+        drawing.overlays.taken_for(list(answer.labels.items()), "b$x$.png")
+        == "$1 75.0% (then c 25.0%)   b$x$.png"
+    )
     line = drawing.overlays.Line("$1 75% $x", torch.rand(3, 4, 4), [])
     drawing.plot.save(drawing.overlays.drawn([line]), tmp_path / "signs.png")
 
@@ -272,7 +338,9 @@ def test_the_crowd_is_what_the_run_was_validated_on(monkeypatch):
     crowd = open_target(name).reader.read("pictures/red/03.png").crowd()
     assert torch.equal((crowd.pictures * 255).round().byte(), batch.tokens)
     labels = Run.open(name).config["corpus"]["labels"]
-    assert [labels.index(label) for label in crowd.labels] == batch.target.tolist() and crowd.what == "validation pictures"
+    assert [
+        labels.index(label) for label in crowd.labels
+    ] == batch.target.tolist() and crowd.what == "validation pictures"
     torch.testing.assert_close(crowd.x, kept[0].task.scaled(batch.tokens.float() / 255))
 
 
@@ -296,15 +364,21 @@ def views_of(path):
     return data, {view["view"]: view for view in data["views"]}
 
 
-@pytest.mark.parametrize("views, said", [("one", None), ("shifts", "5 views (shifts)"), ("turns", "4 views (turns)")])
+@pytest.mark.parametrize(
+    "views, said", [("one", None), ("shifts", "5 views (shifts)"), ("turns", "4 views (turns)")]
+)
 def test_the_page_gives_the_answer_of_predict(views, said):
     name = run_of("vit", **{"data.views": views, "train.seed": 5})
     (answer,) = verbs.predict(name, ["pictures/red/03.png"])
     data, shown = views_of(verbs.look(name, "pictures/red/03.png", out=f"{name}.html"))
     assert dict(shown["classes"]["likely"]) == pytest.approx(answer.labels, rel=1e-3)
-    assert data["input"]["views"] == said and any("as it stands" in note for note in data["notes"]) == (said is not None)
+    assert data["input"]["views"] == said and any("as it stands" in note for note in data["notes"]) == (
+        said is not None
+    )
     (label, share), *_ = answer.labels.items()
-    assert shown["contribution"]["answer"].startswith(f"{label!r}, the likeliest answer of the whole (probability {share:.3g})")
+    assert shown["contribution"]["answer"].startswith(
+        f"{label!r}, the likeliest answer of the whole (probability {share:.3g})"
+    )
     x, model = open_target(name).reader.read("pictures/red/03.png").inputs["x"], writing.load(name)
     with torch.no_grad():
         alone = float(model(x).softmax(-1)[0, Run.open(name).config["corpus"]["labels"].index(label)])
@@ -322,7 +396,14 @@ def test_what_matters_is_that_of_the_answer_of_all_views():
     x = torch.zeros(1, 1, 4, 4)
     x[..., :2] = 1.0
     judge = Judged(views="2 views (flip)", answer=partial(judged, views="flip"))
-    how = {"kind": "image", "pixels": "x", "grid": (1, 2), "picture": torch.rand(3, 4, 4), "answers": "classes", "called": str}
+    how = {
+        "kind": "image",
+        "pixels": "x",
+        "grid": (1, 2),
+        "picture": torch.rand(3, 4, 4),
+        "answers": "classes",
+        "called": str,
+    }
     scene = gather(Picky(), Given(inputs={"x": x}, judged=judge, **how), name="picky", tsne=False)
     shown = {view["view"]: view for view in scene.data["views"]}
     assert shown["classes"]["likely"][0][0] == "1"  # as it stands it would be 0
@@ -362,7 +443,9 @@ def test_a_page_of_a_run_is_small_and_has_all_views(kind):
     path = verbs.look(run_of(kind), "pictures/blue/03.png", out=f"{kind}.html")
     text = path.read_text()
     _, views = views_of(path)
-    assert {"image", "contribution", "features", "embeddings", "classes"} <= views.keys() and len(text) < 1_000_000
+    assert {"image", "contribution", "features", "embeddings", "classes"} <= views.keys() and len(
+        text
+    ) < 1_000_000
     assert views["embeddings"]["items"][0]["name"] == "validation pictures" and views["embeddings"]["sheets"]
     assert ("attention" in views) == (kind == "swin") == bool(views["image"]["layers"])
     assert "filters" in views  # of Swin those that make a token of a patch
@@ -372,5 +455,7 @@ def test_a_page_of_a_run_is_small_and_has_all_views(kind):
 def test_a_still_of_every_kind(kind):
     verbs.look(run_of(kind), "pictures/blue/03.png", out=f"still-{kind}.svg")
     words = Path(f"still-{kind}.svg").read_text()
-    assert ("layer 1, head 1" in words) == (kind != "densenet") and ("rollout of all layers" in words) == (kind != "densenet")
+    assert ("layer 1, head 1" in words) == (kind != "densenet") and ("rollout of all layers" in words) == (
+        kind != "densenet"
+    )
     assert ("leave one out" in words) == (kind == "densenet")

@@ -26,29 +26,42 @@ MAY_IMPORT: dict[str, set[str]] = {
     "pretrained": TO_MODELS | {"files"},
     "decode": TO_MODELS | {"files"},
     "run": TO_RUN - {"run", "decode"},
-    **dict.fromkeys(("training", "recipes"), TO_RUN),                           # these know nothing of each other,
-    "look": TO_RUN | {"given"},                                                 # and neither does look
-    "given": set(),                                     # an input, as given and as taken: what readers make and look shows
-    "reading": {"config", "data", "foreign", "given", "promises", "run", "symmetry"},   # what a person gives becomes an input
+    **dict.fromkeys(("training", "recipes"), TO_RUN),  # these know nothing of each other,
+    "look": TO_RUN | {"given"},  # and neither does look
+    "given": set(),  # an input, as given and as taken: what readers make and look shows
+    "reading": {
+        "config",
+        "data",
+        "foreign",
+        "given",
+        "promises",
+        "run",
+        "symmetry",
+    },  # what a person gives becomes an input
     "targets": TO_RUN | {"foreign", "reading"},
-    "foreign": {"promises", "symmetry"},                # what targets know of Hugging Face: opening and inputs,
-    "promises": {"symmetry"},                           # and what an architecture promises
+    "foreign": {"promises", "symmetry"},  # what targets know of Hugging Face: opening and inputs,
+    "promises": {"symmetry"},  # and what an architecture promises
     "folders": {"run"},
-    "jobs": TO_RUN | {"training", "recipes"},           # a recipe with its data read
-    "starts": TO_RUN | {"recipes", "folders"},          # a run that begins or goes on
-    "handed": {"data"},                                 # pictures in memory, as files for a while
-    "known": {"names"},                                 # is a module one of ours, as its config makes it?
-    "drawing": {"data", "jobs", "look", "run", "targets"},      # pictures beside answers
-    "endings": TO_RUN | {"jobs", "look", "training"},   # what a run ends with
-    "writing": TO_RUN | {"jobs"},                       # texts that a model writes
+    "jobs": TO_RUN | {"training", "recipes"},  # a recipe with its data read
+    "starts": TO_RUN | {"recipes", "folders"},  # a run that begins or goes on
+    "handed": {"data"},  # pictures in memory, as files for a while
+    "known": {"names"},  # is a module one of ours, as its config makes it?
+    "drawing": {"data", "jobs", "look", "run", "targets"},  # pictures beside answers
+    "endings": TO_RUN | {"jobs", "look", "training"},  # what a run ends with
+    "writing": TO_RUN | {"jobs"},  # texts that a model writes
     "verbs": TO_LOOK | {"jobs", "folders", "starts", "drawing", "endings", "handed", "known"},
-    "options": {"recipes", "decode", "config"},         # the command line's words as settings, beside verbs
+    "options": {"recipes", "decode", "config"},  # the command line's words as settings, beside verbs
     "manual": set(),
-    "words": {"options"},                               # the words after a command, taken apart
+    "words": {"options"},  # the words after a command, taken apart
     "commands": {"verbs", "writing", "starts", "endings", "options", "words", "manual", "jobs"} | TO_LOOK,
     "cli": {"commands", "regard"},
     "__main__": {"cli"},
-    "__init__": {"attention", "look", "verbs", "writing"},       # for editors only: see test_lazy_names_only_at_the_top
+    "__init__": {
+        "attention",
+        "look",
+        "verbs",
+        "writing",
+    },  # for editors only: see test_lazy_names_only_at_the_top
 }
 
 
@@ -67,8 +80,11 @@ def parts_of(path, root):
 
 def imports(path, root):
     """Everything of regard that a file imports, however it is written and wherever it stands."""
-    return [found for found in walk(ast.parse(path.read_text("utf-8")), parts_of(path, root)[:-1], "module")
-            if found.name.split(".")[0] == "regard"]
+    return [
+        found
+        for found in walk(ast.parse(path.read_text("utf-8")), parts_of(path, root)[:-1], "module")
+        if found.name.split(".")[0] == "regard"
+    ]
 
 
 def walk(node, folder, where):
@@ -79,11 +95,18 @@ def walk(node, folder, where):
     if isinstance(node, ast.Import):
         yield from (Import(node.lineno, alias.name, where) for alias in node.names)
     elif isinstance(node, ast.ImportFrom):
-        start = folder[:len(folder) - node.level + 1] if node.level else []
+        start = folder[: len(folder) - node.level + 1] if node.level else []
         base = ".".join([*start, *([node.module] if node.module else [])])
         yield from (Import(node.lineno, f"{base}.{alias.name}", where) for alias in node.names)
-    elif isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1] in ("import_module", "__import__"):
-        yield from (Import(node.lineno, str(each.value), where) for each in node.args if isinstance(each, ast.Constant))
+    elif isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1] in (
+        "import_module",
+        "__import__",
+    ):
+        yield from (
+            Import(node.lineno, str(each.value), where)
+            for each in node.args
+            if isinstance(each, ast.Constant)
+        )
     for child in ast.iter_child_nodes(node):
         yield from walk(child, folder, where)
 
@@ -117,9 +140,14 @@ def re_exports(root):
         if path == root / "__init__.py":
             continue
         if path.name == "__init__.py":
-            found += [f"{file}:{line} re-exports" for line, _, where in imports(path, root) if where != "function"]
-        found += [f"{file}:{node.lineno} has lazy names" for node in ast.parse(path.read_text("utf-8")).body
-                  if isinstance(node, ast.FunctionDef) and node.name == "__getattr__"]
+            found += [
+                f"{file}:{line} re-exports" for line, _, where in imports(path, root) if where != "function"
+            ]
+        found += [
+            f"{file}:{node.lineno} has lazy names"
+            for node in ast.parse(path.read_text("utf-8")).body
+            if isinstance(node, ast.FunctionDef) and node.name == "__getattr__"
+        ]
     return found
 
 
@@ -129,12 +157,14 @@ def circle(root):
     needs = {}
     for module, path in modules.items():
         names = [name for _, name, where in imports(path, root) if where == "module"]
-        needs[module] = {name if name in modules else name.rpartition(".")[0] for name in names} & modules.keys()
+        needs[module] = {
+            name if name in modules else name.rpartition(".")[0] for name in names
+        } & modules.keys()
     done = set()
 
     def follow(module, trail):
         if module in trail:
-            return [*trail[trail.index(module):], module]
+            return [*trail[trail.index(module) :], module]
         if module not in done:
             for other in sorted(needs[module]):
                 if found := follow(other, [*trail, module]):
@@ -168,78 +198,109 @@ def test_the_table_has_no_circle():
     """Going down only: no two units may import each other, not even through others."""
     reach = {unit: set(others) for unit, others in MAY_IMPORT.items()}
     for _ in reach:
-        reach = {unit: others.union(*(reach.get(other, set()) for other in others)) for unit, others in reach.items()}
+        reach = {
+            unit: others.union(*(reach.get(other, set()) for other in others))
+            for unit, others in reach.items()
+        }
     assert [unit for unit, others in reach.items() if unit in others] == []
 
 
 # ── does it see what is wrong? ───────────────────────────────────────────────────────────────────────────────────────
 
+
 def plant(folder, files):
     root = folder / "regard"
-    there = dict.fromkeys(["__init__.py", "shapes.py", "commands.py", "nn/block.py", "attention/masks.py"], "")
+    there = dict.fromkeys(
+        ["__init__.py", "shapes.py", "commands.py", "nn/block.py", "attention/masks.py"], ""
+    )
     for path, text in {**there, **files}.items():
         (root / path).parent.mkdir(parents=True, exist_ok=True)
         (root / path).write_text(text)
     return root
 
 
-@pytest.mark.parametrize("text", [
-    "import regard.nn.block",
-    "from regard.nn.block import Block",
-    "from regard.nn import block",
-    "from regard import nn",
-    "from ..nn.block import Block",
-    "from .. import nn",
-    "def f():\n    from regard.nn.block import Block",
-    "class A:\n    def f(self):\n        import os, regard.nn",
-    "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from regard.nn.block import Block",
-    "from importlib import import_module\nimport_module('regard.nn.block')",
-    "__import__('regard.nn')",
-    "try:\n    import regard.nn\nexcept ImportError:\n    pass",
-])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import regard.nn.block",
+        "from regard.nn.block import Block",
+        "from regard.nn import block",
+        "from regard import nn",
+        "from ..nn.block import Block",
+        "from .. import nn",
+        "def f():\n    from regard.nn.block import Block",
+        "class A:\n    def f(self):\n        import os, regard.nn",
+        "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from regard.nn.block import Block",
+        "from importlib import import_module\nimport_module('regard.nn.block')",
+        "__import__('regard.nn')",
+        "try:\n    import regard.nn\nexcept ImportError:\n    pass",
+    ],
+)
 def test_a_planted_import_the_wrong_way_is_caught(tmp_path, text):
     (broken,) = broken_rules(plant(tmp_path, {"attention/tap.py": text}))
     assert broken.startswith("attention/tap.py:")
     assert broken.endswith("but attention may not import nn")
 
 
-@pytest.mark.parametrize("path, text, words", [
-    ("attention/__init__.py", "from ..nn import block", "attention may not import nn"),
-    ("attention/kernels/tiled.py", "from ...nn import block", "attention may not import nn"),
-    ("shapes.py", "import regard.attention.masks", "shapes may not import attention"),
-    ("attention/tap.py", "from regard import attend", "attention may not import regard"),
-    ("attention/tap.py", "import regard", "attention may not import regard"),
-    ("utils.py", "", "utils.py has no place in the table of layers"),
-    ("helpers/x.py", "", "helpers/x.py has no place in the table of layers"),
-])
+@pytest.mark.parametrize(
+    "path, text, words",
+    [
+        ("attention/__init__.py", "from ..nn import block", "attention may not import nn"),
+        ("attention/kernels/tiled.py", "from ...nn import block", "attention may not import nn"),
+        ("shapes.py", "import regard.attention.masks", "shapes may not import attention"),
+        ("attention/tap.py", "from regard import attend", "attention may not import regard"),
+        ("attention/tap.py", "import regard", "attention may not import regard"),
+        ("utils.py", "", "utils.py has no place in the table of layers"),
+        ("helpers/x.py", "", "helpers/x.py has no place in the table of layers"),
+    ],
+)
 def test_other_planted_breaks(tmp_path, path, text, words):
     (broken,) = broken_rules(plant(tmp_path, {path: text}))
     assert broken.endswith(words)
 
 
-@pytest.mark.parametrize("path, text", [
-    ("nn/mlp.py", "from regard.attention.masks import Causal\nimport regard.shapes, regard.nn.block"),
-    ("nn/mlp.py", "from .block import Block\nfrom ..attention import masks\nimport torch.nn, regarding"),
-    ("cli.py", "def f():\n    from regard import __version__, commands"),
-    ("attention/kernels/__init__.py", "import contextlib\ndef only(name):\n    from regard.attention import masks"),
-])
+@pytest.mark.parametrize(
+    "path, text",
+    [
+        ("nn/mlp.py", "from regard.attention.masks import Causal\nimport regard.shapes, regard.nn.block"),
+        ("nn/mlp.py", "from .block import Block\nfrom ..attention import masks\nimport torch.nn, regarding"),
+        ("cli.py", "def f():\n    from regard import __version__, commands"),
+        (
+            "attention/kernels/__init__.py",
+            "import contextlib\ndef only(name):\n    from regard.attention import masks",
+        ),
+    ],
+)
 def test_what_is_allowed_is_allowed(tmp_path, path, text):
     root = plant(tmp_path, {path: text})
     assert broken_rules(root) == re_exports(root) == circle(root) == []
 
 
-@pytest.mark.parametrize("path, text, words", [
-    ("attention/__init__.py", "from regard.attention.masks import Causal", "attention/__init__.py:1 re-exports"),
-    ("attention/__init__.py", "from .masks import Causal", "attention/__init__.py:1 re-exports"),
-    ("nn/__init__.py", "if True:\n    import regard.shapes", "nn/__init__.py:2 re-exports"),
-    ("nn/__init__.py", "def __getattr__(name): ...", "nn/__init__.py:1 has lazy names"),
-    ("nn/mlp.py", "def __getattr__(name): ...", "nn/mlp.py:1 has lazy names"),
-])
+@pytest.mark.parametrize(
+    "path, text, words",
+    [
+        (
+            "attention/__init__.py",
+            "from regard.attention.masks import Causal",
+            "attention/__init__.py:1 re-exports",
+        ),
+        ("attention/__init__.py", "from .masks import Causal", "attention/__init__.py:1 re-exports"),
+        ("nn/__init__.py", "if True:\n    import regard.shapes", "nn/__init__.py:2 re-exports"),
+        ("nn/__init__.py", "def __getattr__(name): ...", "nn/__init__.py:1 has lazy names"),
+        ("nn/mlp.py", "def __getattr__(name): ...", "nn/mlp.py:1 has lazy names"),
+    ],
+)
 def test_planted_re_exports_are_caught(tmp_path, path, text, words):
     assert re_exports(plant(tmp_path, {path: text})) == [words]
 
 
 def test_a_planted_circle_is_caught(tmp_path):
-    root = plant(tmp_path, {
-        "nn/a.py": "from regard.nn.b import x", "nn/b.py": "import regard.nn.c", "nn/c.py": "from regard.nn import a"})
+    root = plant(
+        tmp_path,
+        {
+            "nn/a.py": "from regard.nn.b import x",
+            "nn/b.py": "import regard.nn.c",
+            "nn/c.py": "from regard.nn import a",
+        },
+    )
     assert circle(root) == ["regard.nn.a", "regard.nn.b", "regard.nn.c", "regard.nn.a"]

@@ -42,12 +42,21 @@ def made_run(path):
     torch.manual_seed(0)
     tokenizer = tokens.Characters(" abcdefghij")
     model = Decoder(DecoderConfig(vocab=tokenizer.size, context=32, dim=32, depth=2, heads=4))
-    run = Run.create(path, {"recipe": "text", "kind": "decoder", "model": model.config, "data": {}, "corpus": {}})
+    run = Run.create(
+        path, {"recipe": "text", "kind": "decoder", "model": model.config, "data": {}, "corpus": {}}
+    )
     files.write_tensors(run.model_file, model.state_dict())
     tokens.save(tokenizer, run.tokenizer_file)
-    run.append([{"event": "step", "step": 1, "loss": 2.0}, {"event": "validation", "step": 1, "loss": 1.9, "accuracy": 0.3}])
+    run.append(
+        [
+            {"event": "step", "step": 1, "loss": 2.0},
+            {"event": "validation", "step": 1, "loss": 1.9, "accuracy": 0.3},
+        ]
+    )
     run.write_sample(1, "a bad cab")
-    files.write_json(run.path / "laws.json", {"ok": True, "laws": [{"law": "causality", "measured": "holds"}]})
+    files.write_json(
+        run.path / "laws.json", {"ok": True, "laws": [{"law": "causality", "measured": "holds"}]}
+    )
     return run
 
 
@@ -66,7 +75,9 @@ def look(capsys, *words):
 
 
 def data_of(path):
-    found = re.search(r'<script id="data" type="application/json">(.*?)</script>', path.read_text("utf-8"), re.S)
+    found = re.search(
+        r'<script id="data" type="application/json">(.*?)</script>', path.read_text("utf-8"), re.S
+    )
     return json.loads(found[1])
 
 
@@ -74,12 +85,26 @@ def test_a_page_of_a_run(here, capsys):
     code, out, err = look(capsys, "run", "--input", "a cab bead", "--out", "page.html")
     assert (code, err) == (0, "") and out.startswith("page.html: 0.") and "open it in a browser" in out
     data = data_of(here / "page.html")
-    assert data["streams"][0]["labels"] == list("a cab bead") and data["live"] is None and data["title"] == "run"
+    assert (
+        data["streams"][0]["labels"] == list("a cab bead") and data["live"] is None and data["title"] == "run"
+    )
     views = {view["view"]: view for view in data["views"]}
-    assert {"attention", "next", "contribution", "laws", "curves", "samples", "embeddings", "positions", "about"} == set(views)
+    assert {
+        "attention",
+        "next",
+        "contribution",
+        "laws",
+        "curves",
+        "samples",
+        "embeddings",
+        "positions",
+        "about",
+    } == set(views)
     assert views["laws"]["rows"] == [{"law": "causality", "measured": "holds", "place": ""}]
     assert views["laws"]["ok"] is True and views["laws"]["verdict"] == "As declared: 1 law holds"
-    assert views["curves"]["validation"] == [[1, 1.9]] and views["curves"]["measures"] == {"accuracy": [[1, 0.3]]}
+    assert views["curves"]["validation"] == [[1, 1.9]] and views["curves"]["measures"] == {
+        "accuracy": [[1, 0.3]]
+    }
     assert views["samples"]["items"] == [{"step": 1, "text": "a bad cab"}]
 
 
@@ -111,22 +136,25 @@ def test_laws_are_measured_when_asked_for(here, capsys):
     assert {row["law"] for row in laws["rows"]} >= {"permutation", "neighbours", "determinism"}
 
 
-@pytest.mark.parametrize("words, message", [
-    ((), "regard look takes one target, got none"),
-    (("a", "b"), "regard look takes one target, got a b"),
-    (("nothing-here",), "there is no directory 'nothing-here'; give a run directory"),
-    (("look_models:blind",), "no attention was heard in look_models:blind, a Linear"),
-    (("look_models:reads", "--input", "words"), "this model brings its own inputs"),
-    (("run", "--input", "a" * 33), "the text has 33 tokens, and the model reads at most 32; shorten it"),
-    (("run", "--input", "xyz"), "unknown character 'x' (U+0078) at place 0"),
-    (("run", "--input", ""), "there is nothing to look at: the text is empty"),
-    (("run", "--target", "a"), "run is no encoder-decoder, so it takes no --target"),
-    (("run", "--out", "page.docx"), "--out must end in .html, .png, .svg, .pdf, got 'page.docx'"),
-    (("run", "--out", "no/such/page.html"), "no/such"),
-    (("run", "--port", "80a"), "--port must be a whole number, got '80a'"),
-    (("run", "--port", "99999"), "--port must be a whole number from 0 to 65535, got 99999"),
-    (("run", "--port", "8000", "--out", "page.html"), "--port is for a page that is served"),
-])
+@pytest.mark.parametrize(
+    "words, message",
+    [
+        ((), "regard look takes one target, got none"),
+        (("a", "b"), "regard look takes one target, got a b"),
+        (("nothing-here",), "there is no directory 'nothing-here'; give a run directory"),
+        (("look_models:blind",), "no attention was heard in look_models:blind, a Linear"),
+        (("look_models:reads", "--input", "words"), "this model brings its own inputs"),
+        (("run", "--input", "a" * 33), "the text has 33 tokens, and the model reads at most 32; shorten it"),
+        (("run", "--input", "xyz"), "unknown character 'x' (U+0078) at place 0"),
+        (("run", "--input", ""), "there is nothing to look at: the text is empty"),
+        (("run", "--target", "a"), "run is no encoder-decoder, so it takes no --target"),
+        (("run", "--out", "page.docx"), "--out must end in .html, .png, .svg, .pdf, got 'page.docx'"),
+        (("run", "--out", "no/such/page.html"), "no/such"),
+        (("run", "--port", "80a"), "--port must be a whole number, got '80a'"),
+        (("run", "--port", "99999"), "--port must be a whole number from 0 to 65535, got 99999"),
+        (("run", "--port", "8000", "--out", "page.html"), "--port is for a page that is served"),
+    ],
+)
 def test_what_cannot_be_looked_at(here, capsys, words, message):
     if "--out" not in words and "--port" not in words:
         words = (*words, "--out", "page.html")
@@ -169,4 +197,7 @@ def test_a_run_ends_with_a_report(here):
     run.model_file.unlink()
     verbs.write_report(run)  # a run is not lost over it
     data = data_of(here / "run" / "report.html")
-    assert "could not be looked at" in data["notes"][0] and [view["view"] for view in data["views"]] == ["curves", "samples"]
+    assert "could not be looked at" in data["notes"][0] and [view["view"] for view in data["views"]] == [
+        "curves",
+        "samples",
+    ]

@@ -44,7 +44,9 @@ def test_kinds_are_described():
 
 
 def test_an_unknown_name_is_told_the_nearest():
-    with pytest.raises(ValueError, match="^there is no 'casual' among the masks; did you mean 'causal'\\? known: full"):
+    with pytest.raises(
+        ValueError, match="^there is no 'casual' among the masks; did you mean 'causal'\\? known: full"
+    ):
         names.find("masks", "casual")
     with pytest.raises(ValueError, match="^there is no 'xyz' among the biases; known: alibi, .*, offsets$"):
         names.find("biases", "xyz")
@@ -52,7 +54,9 @@ def test_an_unknown_name_is_told_the_nearest():
 
 @pytest.mark.parametrize("ask", [names.describe, names.entries, lambda kind: names.find(kind, "causal")])
 def test_an_unknown_kind_is_told_the_nearest(ask):
-    with pytest.raises(ValueError, match="^there is no kind 'mask'; did you mean 'masks'\\? known: masks, positions"):
+    with pytest.raises(
+        ValueError, match="^there is no kind 'mask'; did you mean 'masks'\\? known: masks, positions"
+    ):
         ask("mask")
 
 
@@ -62,9 +66,13 @@ def test_the_table_cannot_be_changed_by_those_who_read_it():
 
 
 def test_a_planted_entry_that_does_not_exist_is_caught(monkeypatch):
-    planted = names.Kind("planted", {
-        "module": names.Entry("regard.nowhere:Thing", "no such module"),
-        "class": names.Entry("regard.shapes:Thing", "no such class")})
+    planted = names.Kind(
+        "planted",
+        {
+            "module": names.Entry("regard.nowhere:Thing", "no such module"),
+            "class": names.Entry("regard.shapes:Thing", "no such class"),
+        },
+    )
     monkeypatch.setitem(names._KINDS, "planted", planted)
     with pytest.raises(ModuleNotFoundError):
         names.find("planted", "module")

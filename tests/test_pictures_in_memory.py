@@ -31,7 +31,11 @@ def test_pictures_in_memory_are_answered_as_files_are(run):
     paths = ["pictures/bright/01.png", "pictures/dark/02.png"]
     opened = [Image.open(path) for path in paths]
     true = verbs.predict(run, paths)
-    for given in (opened, [np.asarray(each) for each in opened], [np.asarray(each)[:, :, None] for each in opened]):
+    for given in (
+        opened,
+        [np.asarray(each) for each in opened],
+        [np.asarray(each)[:, :, None] for each in opened],
+    ):
         found = verbs.predict(run, given)
         assert [each.labels for each in found] == [pytest.approx(each.labels) for each in true]
         assert [each.given for each in found] == ["picture 1", "picture 2"]
@@ -53,7 +57,9 @@ def test_a_picture_in_memory_is_turned_as_its_camera_says_and_drawn(run):
     assert verbs.predict(run, Image.open("side.jpg"))[0].labels == verbs.predict(run, "side.jpg")[0].labels
     assert verbs.predict(run, "side.jpg")[0].labels != verbs.predict(run, side)[0].labels
     (answer,) = verbs.predict(run, side, out="looked.png")
-    assert (answer.given, answer.picture) == ("picture 1", "looked.png") and os.path.getsize("looked.png") > 1000
+    assert (answer.given, answer.picture) == ("picture 1", "looked.png") and os.path.getsize(
+        "looked.png"
+    ) > 1000
 
 
 @pytest.mark.parametrize("given, words", [

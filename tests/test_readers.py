@@ -25,7 +25,9 @@ def tokenizer():
     tokenizers = pytest.importorskip("tokenizers")
     from tokenizers import models, pre_tokenizers, processors
 
-    made = tokenizers.Tokenizer(models.WordPiece({word: i for i, word in enumerate(WORDS)}, unk_token="[UNK]"))
+    made = tokenizers.Tokenizer(
+        models.WordPiece({word: i for i, word in enumerate(WORDS)}, unk_token="[UNK]")
+    )
     made.pre_tokenizer = pre_tokenizers.Whitespace()
     made.post_processor = processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
     names = {"pad_token": "[PAD]", "unk_token": "[UNK]", "mask_token": "[MASK]"}
@@ -37,7 +39,9 @@ def bert(tmp_path_factory):
     path = tmp_path_factory.mktemp("bert")
     sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 64}
     torch.manual_seed(0)
-    transformers.BertForMaskedLM(transformers.BertConfig(vocab_size=len(WORDS), **sizes)).save_pretrained(path)
+    transformers.BertForMaskedLM(transformers.BertConfig(vocab_size=len(WORDS), **sizes)).save_pretrained(
+        path
+    )
     tokenizer().save_pretrained(path)
     return path
 
@@ -73,7 +77,13 @@ def test_words_through_the_tokenizer_beside_a_model(bert):
 def test_a_text_file_is_read(bert, tmp_path):
     file = tmp_path / "words.txt"
     file.write_text("on the mat")
-    assert open_target(bert).reader.read(str(file)).streams[0].labels == ("[CLS]", "on", "the", "mat", "[SEP]")
+    assert open_target(bert).reader.read(str(file)).streams[0].labels == (
+        "[CLS]",
+        "on",
+        "the",
+        "mat",
+        "[SEP]",
+    )
     file.write_bytes(b"on \xff")
     with pytest.raises(ValueError, match="words.txt is no text in UTF-8: byte 3 is 0xff"):
         as_text(str(file))
@@ -81,11 +91,15 @@ def test_a_text_file_is_read(bert, tmp_path):
 
 def test_too_long_or_nothing(bert):
     reader = open_target(bert).reader
-    with pytest.raises(ValueError, match="the text has 22 tokens, and the model reads at most 16; shorten it"):
+    with pytest.raises(
+        ValueError, match="the text has 22 tokens, and the model reads at most 16; shorten it"
+    ):
         reader.read("the " * 20)
     empty = open_target(bert).reader
     empty.tokenizer = None
-    with pytest.raises(ValueError, match="there is no tokenizer beside the model, so the input must be ids such as '12 7 99'"):
+    with pytest.raises(
+        ValueError, match="there is no tokenizer beside the model, so the input must be ids such as '12 7 99'"
+    ):
         empty.read("the cat")
     with pytest.raises(ValueError, match="ids are below the vocabulary of 11, got 11"):
         empty.read("3 11")
@@ -95,7 +109,9 @@ def test_source_and_target(t5):
     target = open_target(t5)
     given = target.reader.read("5 6 7 8 9", "11 12 13")
     assert [stream.name for stream in given.streams] == ["target", "source"]
-    assert given.inputs["decoder_input_ids"].tolist() == [[0, 11, 12]]  # what is read while 11 12 13 is written
+    assert given.inputs["decoder_input_ids"].tolist() == [
+        [0, 11, 12]
+    ]  # what is read while 11 12 13 is written
     assert given.streams[1].labels == ("5", "6", "7", "8", "9")
     own = target.reader.read("5 6 7")
     assert own.inputs["decoder_input_ids"][0, 0] == 0 and own.inputs["decoder_input_ids"].shape[1] > 1
@@ -107,7 +123,11 @@ def test_a_picture_to_the_size_of_the_model(vit, tmp_path):
     drawn().save(tmp_path / "shapes.png")
     reader = open_target(vit).reader
     given = reader.read(str(tmp_path / "shapes.png"))
-    assert given.inputs["pixel_values"].shape == (1, 3, 32, 32) and given.grid == (4, 4) and given.answers == "classes"
+    assert (
+        given.inputs["pixel_values"].shape == (1, 3, 32, 32)
+        and given.grid == (4, 4)
+        and given.answers == "classes"
+    )
     torch.testing.assert_close(given.picture * 2 - 1, given.inputs["pixel_values"][0])
     assert given.called(1) == "LABEL_1"
     torch.testing.assert_close(reader.read((tmp_path / "shapes.png").read_bytes()).picture, given.picture)
@@ -118,8 +138,14 @@ def test_its_own_preprocessing_is_used(vit, tmp_path):
 
     model = open_target(vit).model
     how = {
-        "image_processor_type": "ViTImageProcessor", "do_resize": True, "size": {"height": 32, "width": 32}, "do_rescale": True,
-        "rescale_factor": 1 / 255, "do_normalize": True, "image_mean": [0.1, 0.2, 0.3], "image_std": [0.5, 0.6, 0.7],
+        "image_processor_type": "ViTImageProcessor",
+        "do_resize": True,
+        "size": {"height": 32, "width": 32},
+        "do_rescale": True,
+        "rescale_factor": 1 / 255,
+        "do_normalize": True,
+        "image_mean": [0.1, 0.2, 0.3],
+        "image_std": [0.5, 0.6, 0.7],
     }
     (tmp_path / "preprocessor_config.json").write_text(json.dumps(how))
     Image.new("RGB", (10, 20), (255, 0, 51)).save(tmp_path / "plain.png")
@@ -129,8 +155,13 @@ def test_its_own_preprocessing_is_used(vit, tmp_path):
     torch.testing.assert_close(given.picture[:, 3, 4], torch.tensor([1.0, 0.0, 0.2]))
 
 
-@pytest.mark.parametrize("content, words", [(b"no picture", "is no picture that can be read: it is none of PNG, .*"),
-                                            (b"\x89PNG\r\n\x1a\n", "is damaged: it begins as a PNG, and what follows")])
+@pytest.mark.parametrize(
+    "content, words",
+    [
+        (b"no picture", "is no picture that can be read: it is none of PNG, .*"),
+        (b"\x89PNG\r\n\x1a\n", "is damaged: it begins as a PNG, and what follows"),
+    ],
+)
 def test_what_is_no_picture(tmp_path, content, words):
     (tmp_path / "x.png").write_bytes(content)
     with pytest.raises(ValueError, match=words):
@@ -169,7 +200,9 @@ def test_what_goes_along_with_ids_fits_itself():
 # ---- pictures that come with a model
 
 
-@pytest.mark.parametrize("kind, grid, piece", [(ViT, (3, 3), "patch"), (Swin, (12, 12), "patch"), (ResNet, (6, 6), "part")])
+@pytest.mark.parametrize(
+    "kind, grid, piece", [(ViT, (3, 3), "patch"), (Swin, (12, 12), "patch"), (ResNet, (6, 6), "part")]
+)
 def test_the_picture_that_came_with_a_model_is_shown(kind, grid, piece):
     model, inputs = kind.tiny()
     given = reader_of_pictures(model, inputs, None).read()
@@ -189,8 +222,12 @@ def test_the_picture_that_came_with_a_model_is_shown(kind, grid, piece):
 def test_whose_picture_is_not_known_has_none():
     linear = torch.nn.Linear(3, 2)
     assert reader_of_pictures(linear, {"x": torch.zeros(1, 3, 8, 8)}, None) is None
-    assert reader_of_pictures(linear, {"x": torch.zeros(1, 3, 8, 8)}, Roles(grid="x")) is None  # what does it answer?
+    assert (
+        reader_of_pictures(linear, {"x": torch.zeros(1, 3, 8, 8)}, Roles(grid="x")) is None
+    )  # what does it answer?
     model, _ = ViT.tiny()
     assert reader_of_pictures(model, {"x": torch.zeros(2, 12)}, None) is None
-    with pytest.raises(ValueError, match="this model brings its own inputs, and nobody knows how it reads others"):
+    with pytest.raises(
+        ValueError, match="this model brings its own inputs, and nobody knows how it reads others"
+    ):
         reader_of_pictures(*ViT.tiny(), None).read("cat.png")

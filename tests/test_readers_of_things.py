@@ -31,10 +31,18 @@ def written(path, content):
     return str(path)
 
 
-@pytest.mark.parametrize("model, kind", [
-    (SetTransformer, Points), (DeepSets, Points), (PointNet, Points), (MLP, Points), (GraphNet, Nodes),
-    (Decoder, None), (Encoder, None),
-])
+@pytest.mark.parametrize(
+    "model, kind",
+    [
+        (SetTransformer, Points),
+        (DeepSets, Points),
+        (PointNet, Points),
+        (MLP, Points),
+        (GraphNet, Nodes),
+        (Decoder, None),
+        (Encoder, None),
+    ],
+)
 def test_which_models_are_of_sets_and_graphs(model, kind):
     made, inputs = model.tiny()
     found = reader_of_things(made, inputs, None)
@@ -56,7 +64,11 @@ def test_functions_of_the_users_own(tmp_path, monkeypatch):
     code = "from regard.models.sets import PointNet\nfrom regard.models.graphs import GraphNet\n"
     (tmp_path / "of_things.py").write_text(code + "points = PointNet.tiny\nnodes = GraphNet.tiny\n")
     given = open_target("of_things:points").reader.read()
-    assert given.kind == "points" and given.inputs["x"].shape == (1, 12, 3) and given.cloud.columns == ("x", "y", "z")
+    assert (
+        given.kind == "points"
+        and given.inputs["x"].shape == (1, 12, 3)
+        and given.cloud.columns == ("x", "y", "z")
+    )
     given = open_target("of_things:nodes").reader.read("4")
     assert given.kind == "graph" and given.inputs["x"].shape == (11, 3) and given.network.centre == 4
     assert given.streams[0].labels[:2] == ("0", "1")
@@ -65,7 +77,9 @@ def test_functions_of_the_users_own(tmp_path, monkeypatch):
 def test_a_row_without_its_padding():
     x, real = torch.arange(24.0).view(2, 4, 3), torch.tensor([[True, False, True, True], [True] * 4])
     given = Points(ROLES, {"x": x, "real": real}).read()
-    assert given.inputs["x"].tolist() == x[:1, [0, 2, 3]].tolist() and given.inputs["real"].tolist() == [[True] * 3]
+    assert given.inputs["x"].tolist() == x[:1, [0, 2, 3]].tolist() and given.inputs["real"].tolist() == [
+        [True] * 3
+    ]
     hidden = Roles(streams=(Stream("x", mask="padding", hides=True),))
     given = Points(hidden, {"x": x, "padding": ~real}).read()
     assert given.inputs["x"].shape == (1, 3, 3) and given.inputs["padding"].tolist() == [[False] * 3]
@@ -75,7 +89,11 @@ def test_a_row_without_its_padding():
 
 def test_files(reader, tmp_path):
     rows = np.array([[1.0, 2, 3], [4, 5, 6]])
-    for name, save in (("a.npy", np.save), ("b.npz", lambda p, x: np.savez(p, points=x, other=x[:1])), ("c.npz", np.savez)):
+    for name, save in (
+        ("a.npy", np.save),
+        ("b.npz", lambda p, x: np.savez(p, points=x, other=x[:1])),
+        ("c.npz", np.savez),
+    ):
         save(tmp_path / name, rows)
         assert reader.read(str(tmp_path / name)).inputs["x"].tolist() == [rows.tolist()]
         assert reader.read((tmp_path / name).read_bytes()).inputs["x"].tolist() == [rows.tolist()]
@@ -92,12 +110,15 @@ def test_files(reader, tmp_path):
     assert (mine.read().name, mine.read().truth, mine.read().notes) == ("mine", "cat", ("It is mine.",))
 
 
-@pytest.mark.parametrize("name, content, words", [
-    ("b.csv", b"1,2,3\n1,two,3\n", "b.csv has 'two' where a number should be"),
-    ("d.csv", b"1,2\n", "d.csv: the model takes things of 3 numbers, got 2"),
-    ("e.npy", np.zeros((0, 3)), "there is nothing to look at: the set is empty"),
-    ("k.txt", b"1,2,3", "k.txt is no file of points"),
-])
+@pytest.mark.parametrize(
+    "name, content, words",
+    [
+        ("b.csv", b"1,2,3\n1,two,3\n", "b.csv has 'two' where a number should be"),
+        ("d.csv", b"1,2\n", "d.csv: the model takes things of 3 numbers, got 2"),
+        ("e.npy", np.zeros((0, 3)), "there is nothing to look at: the set is empty"),
+        ("k.txt", b"1,2,3", "k.txt is no file of points"),
+    ],
+)
 def test_what_cannot_be_read(reader, tmp_path, name, content, words):
     with pytest.raises(ValueError, match=re.escape(words)) as error:
         reader.read(written(tmp_path / name, content))
@@ -105,18 +126,26 @@ def test_what_cannot_be_read(reader, tmp_path, name, content, words):
 
 
 def test_a_file_that_is_not_there(reader):
-    with pytest.raises(ValueError, match="there is no file 'nowhere.npy'; give one with the numbers of a set: .npy, .npz"):
+    with pytest.raises(
+        ValueError, match="there is no file 'nowhere.npy'; give one with the numbers of a set: .npy, .npz"
+    ):
         reader.read("nowhere.npy")
-    with pytest.raises(ValueError, match="line 2 of the file has 'x' where a number should be"):  # and no path that is no more
+    with pytest.raises(
+        ValueError, match="line 2 of the file has 'x' where a number should be"
+    ):  # and no path that is no more
         reader.read(b"1,2,3\n1,2,x\n")
 
 
 def test_graphs_from_files(tmp_path):
     inputs = {"x": torch.zeros(2, 3), "edges": torch.tensor([[0], [1]])}
-    reader = Nodes(GRAPH, lambda name: Linked(inputs, ["here", "there"], ["cat", None]), classes=["cat", "dog"])
+    reader = Nodes(
+        GRAPH, lambda name: Linked(inputs, ["here", "there"], ["cat", None]), classes=["cat", "dog"]
+    )
     given = reader.read("there")
     assert given.network.centre == 1 and given.network.truth == ("cat", None) and given.called(1) == "dog"
-    with pytest.raises(ValueError, match="there is no file and no node 'nowhere'; nodes are called here, there"):
+    with pytest.raises(
+        ValueError, match="there is no file and no node 'nowhere'; nodes are called here, there"
+    ):
         reader.read("nowhere")
     x, edges = np.ones((3, 3), dtype=np.float32), np.array([[0, 1], [1, 2]])
     np.savez(tmp_path / "a.npz", x=x, edges=edges, labels=np.array([0, 1, 1]))

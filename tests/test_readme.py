@@ -90,7 +90,9 @@ def test_what_the_readme_shows_works(tmp_path):
 
 
 def test_the_make_targets_in_the_readme_exist():
-    shown = set(re.findall(r"\bmake ([a-z]+)\b", "\n".join(block.text for block in blocks(README.read_text("utf-8")))))
+    shown = set(
+        re.findall(r"\bmake ([a-z]+)\b", "\n".join(block.text for block in blocks(README.read_text("utf-8"))))
+    )
     there = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     assert {"demo", "test"} <= shown <= there
 
@@ -128,22 +130,32 @@ regard nonsense, only shown
 
 def test_blocks_are_found_with_their_lines():
     assert [(block.line, block.language, block.run) for block in blocks(PAGE)] == [
-        (4, "bash", True), (12, "bash", False), (15, "python", True), (20, "", True)]
+        (4, "bash", True),
+        (12, "bash", False),
+        (15, "python", True),
+        (20, "", True),
+    ]
     assert [line for _, line in commands(blocks(PAGE)[0])] == [
-        "make demo                 # set-up is not run", "regard list  masks", "regard --version | cat"]
+        "make demo                 # set-up is not run",
+        "regard list  masks",
+        "regard --version | cat",
+    ]
 
 
 def test_a_page_is_run(tmp_path):
     assert run_all(PAGE, tmp_path) == 3
 
 
-@pytest.mark.parametrize("block, words", [
-    ("```bash\nregard nonsense\n```", "line 2: regard nonsense fails with code 2"),
-    ("```bash\nregard nonsense | cat\n```", "fails with code 2"),
-    ("```bash\nmake test\n\nregrad list\n```", "line 4 is neither run nor set-up: regrad list"),
-    ("```python\nimport regard\nregard.nonsense\n```", "the Python at line 2 fails with code 1"),
-    ("<!-- not run: -->\n```bash\nregard nonsense\n```", "fails with code 2"),
-])
+@pytest.mark.parametrize(
+    "block, words",
+    [
+        ("```bash\nregard nonsense\n```", "line 2: regard nonsense fails with code 2"),
+        ("```bash\nregard nonsense | cat\n```", "fails with code 2"),
+        ("```bash\nmake test\n\nregrad list\n```", "line 4 is neither run nor set-up: regrad list"),
+        ("```python\nimport regard\nregard.nonsense\n```", "the Python at line 2 fails with code 1"),
+        ("<!-- not run: -->\n```bash\nregard nonsense\n```", "fails with code 2"),
+    ],
+)
 def test_a_page_that_is_not_true_is_caught(tmp_path, block, words):
     with pytest.raises(AssertionError, match=re.escape(words)):
         run_all(block, tmp_path)

@@ -39,17 +39,40 @@ def test_numbers_are_sizes():
     assert expect(shaped(2, 1, 12), "b 1 12") == (2, 1, 12)
 
 
-@pytest.mark.parametrize("shape, pattern, sizes, words", [
-    ((2, 3, 5), "b n d", {"d": 4}, "q must be 'b n d' with d=4, got shape (2, 3, 5): axis 'd' is 5, expected 4"),
-    ((2, 3), "b n d", {}, "q must be 'b n d', got shape (2, 3): 2 axes, not 3 axes"),
-    ((2,), "b n", {"b": 2}, "q must be 'b n' with b=2, got shape (2,): 1 axis, not 2 axes"),
-    ((2, 3, 5), "b n n", {"b": 2}, "q must be 'b n n' with b=2, got shape (2, 3, 5): axis 'n' is 5, but 3 earlier on"),
-    ((2, 3, 5), "b n n", {"n": 3}, "q must be 'b n n' with n=3, got shape (2, 3, 5): axis 'n' is 5, expected 3"),
-    ((3, 7), "2 e", {}, "q must be '2 e', got shape (3, 7): an axis is 3 where the pattern says 2"),
-    ((7, 3), "e 2", {"e": 7}, "q must be 'e 2' with e=7, got shape (7, 3): an axis is 3 where the pattern says 2"),
-    ((5,), "... n d", {}, "q must be '... n d', got shape (5,): 1 axis, not 2 axes"),
-    ((2, 3), "b n", {"d": 4}, "q has d=4, but its pattern 'b n' has no axis 'd'"),
-])
+@pytest.mark.parametrize(
+    "shape, pattern, sizes, words",
+    [
+        (
+            (2, 3, 5),
+            "b n d",
+            {"d": 4},
+            "q must be 'b n d' with d=4, got shape (2, 3, 5): axis 'd' is 5, expected 4",
+        ),
+        ((2, 3), "b n d", {}, "q must be 'b n d', got shape (2, 3): 2 axes, not 3 axes"),
+        ((2,), "b n", {"b": 2}, "q must be 'b n' with b=2, got shape (2,): 1 axis, not 2 axes"),
+        (
+            (2, 3, 5),
+            "b n n",
+            {"b": 2},
+            "q must be 'b n n' with b=2, got shape (2, 3, 5): axis 'n' is 5, but 3 earlier on",
+        ),
+        (
+            (2, 3, 5),
+            "b n n",
+            {"n": 3},
+            "q must be 'b n n' with n=3, got shape (2, 3, 5): axis 'n' is 5, expected 3",
+        ),
+        ((3, 7), "2 e", {}, "q must be '2 e', got shape (3, 7): an axis is 3 where the pattern says 2"),
+        (
+            (7, 3),
+            "e 2",
+            {"e": 7},
+            "q must be 'e 2' with e=7, got shape (7, 3): an axis is 3 where the pattern says 2",
+        ),
+        ((5,), "... n d", {}, "q must be '... n d', got shape (5,): 1 axis, not 2 axes"),
+        ((2, 3), "b n", {"d": 4}, "q has d=4, but its pattern 'b n' has no axis 'd'"),
+    ],
+)
 def test_an_error_says_both_sides(shape, pattern, sizes, words):
     with pytest.raises(ValueError, match="'") as error:
         expect(shaped(*shape), pattern, name="q", **sizes)
@@ -58,7 +81,9 @@ def test_an_error_says_both_sides(shape, pattern, sizes, words):
 
 @pytest.mark.parametrize("pattern", ["b (h c)", "b ... d"])
 def test_a_pattern_it_cannot_read_is_refused(pattern):
-    with pytest.raises(ValueError, match="a pattern is words and numbers with spaces between, perhaps after '...'"):
+    with pytest.raises(
+        ValueError, match="a pattern is words and numbers with spaces between, perhaps after '...'"
+    ):
         expect(shaped(2, 3, 4), pattern)
 
 

@@ -19,18 +19,23 @@ HEAVY = {"torch", "numpy", "einops", "safetensors", "tyro", "rich", "matplotlib"
 def loaded_after(code):
     """The top-level modules a fresh interpreter holds after running the code."""
     say = "\nimport sys; print('\\n' + ' '.join({name.split('.')[0] for name in sys.modules}))"
-    done = subprocess.run([sys.executable, "-c", code + say], cwd=ROOT, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code + say], cwd=ROOT, capture_output=True, text=True, check=True
+    )
     return set(done.stdout.splitlines()[-1].split())
 
 
-@pytest.mark.parametrize("code", [
-    "import regard, regard.names, regard.config, regard.files, regard.shapes",
-    "from regard.cli import main; main(['--help'])",
-    "from regard.cli import main; main(['--version'])",
-    "from regard.cli import main; main(['list'])",
-    "from regard.cli import main; main(['list', 'masks'])",
-    "from regard.cli import main; main(['lsit'])",
-])
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import regard, regard.names, regard.config, regard.files, regard.shapes",
+        "from regard.cli import main; main(['--help'])",
+        "from regard.cli import main; main(['--version'])",
+        "from regard.cli import main; main(['list'])",
+        "from regard.cli import main; main(['list', 'masks'])",
+        "from regard.cli import main; main(['lsit'])",
+    ],
+)
 def test_nothing_heavy_is_imported(code):
     loaded = loaded_after(code)
     assert "regard" in loaded
@@ -56,7 +61,7 @@ def test_few_public_names():
 @pytest.mark.parametrize("name", regard.__all__)
 def test_each_public_name_is_the_one_of_its_module(name):
     assert getattr(regard, name) is getattr(importlib.import_module(regard._HOME[name]), name)
-    assert name in vars(regard)                         # kept, so that the second use costs nothing
+    assert name in vars(regard)  # kept, so that the second use costs nothing
 
 
 def test_attend_is_the_function_not_the_module():

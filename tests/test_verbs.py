@@ -75,8 +75,19 @@ def test_a_run_has_everything_and_the_model_can_be_used(everything):
     run, losses = trained(steps=8)
     assert [step for step, _ in losses] == list(range(1, 9))
     names = {path.name for path in run.path.iterdir()}
-    files = {"config.json", "model.safetensors", "tokenizer.json", "metrics.jsonl", "curves.png", "laws.json", "report.html"}
-    assert files | {"state", "samples"} <= names and json.loads((run.path / "laws.json").read_text())["ok"] is True
+    files = {
+        "config.json",
+        "model.safetensors",
+        "tokenizer.json",
+        "metrics.jsonl",
+        "curves.png",
+        "laws.json",
+        "report.html",
+    }
+    assert (
+        files | {"state", "samples"} <= names
+        and json.loads((run.path / "laws.json").read_text())["ok"] is True
+    )
     assert len((run.path / "samples" / "8.txt").read_text()) >= jobs.SAMPLE
     assert (run.path / "curves.png").read_bytes().startswith(b"\x89PNG")
     assert run.config["model"]["vocab"] == len(set(SENTENCES)) and run.config["model"]["context"] == 16
@@ -137,7 +148,14 @@ def test_an_occupied_folder_is_refused_before_any_work_on_data(tmp_path):
         ("text.txt", "text.txt is a file; choose a folder that is not there yet with --out"),
     ):
         with pytest.raises(FileExistsError, match=f"^{re.escape(words)}$"):
-            verbs.train("text", data="other.txt", out=out, steps=1, observers=[], note=lambda *facts: notes.append(facts))
+            verbs.train(
+                "text",
+                data="other.txt",
+                out=out,
+                steps=1,
+                observers=[],
+                note=lambda *facts: notes.append(facts),
+            )
     assert not notes and cached(tmp_path) == before != set()
 
 
@@ -178,16 +196,35 @@ def test_labelled_text_from_nothing_and_from_a_run_without_labels():
     assert next(iter(good)) == "good" and next(iter(bad)) == "bad"
     assert sum(good.values()) == pytest.approx(1, abs=1e-5)
     verbs.train(
-        "text", data="text.txt", model="encoder", out="masked", steps=4, options=TINY | {"data.tokens": "words"}, observers=[]
+        "text",
+        data="text.txt",
+        model="encoder",
+        out="masked",
+        steps=4,
+        options=TINY | {"data.tokens": "words"},
+        observers=[],
     )
-    run = verbs.train("text", data="rows.jsonl", out="tuned", start="masked", steps=3, options={"train.batch": 8}, observers=[])
+    run = verbs.train(
+        "text",
+        data="rows.jsonl",
+        out="tuned",
+        start="masked",
+        steps=3,
+        options={"train.batch": 8},
+        observers=[],
+    )
     assert run.config["model"]["dim"] == 32 and run.config["model"]["classes"] == 2
     start = r"masked is no classifier; train one on labelled text .*, with --from masked to start from this encoder$"
     with pytest.raises(ValueError, match=start):
         verbs.predict("masked", ["x"])
-    for run, does in (("masked", r"fills in hidden tokens"), ("classifier", r"classifies \(use regard predict\)")):
+    for run, does in (
+        ("masked", r"fills in hidden tokens"),
+        ("classifier", r"classifies \(use regard predict\)"),
+    ):
         for write in (writing.generate, writing.samples):
-            with pytest.raises(ValueError, match=f"this model is an encoder, which {does} and cannot write on"):
+            with pytest.raises(
+                ValueError, match=f"this model is an encoder, which {does} and cannot write on"
+            ):
                 write(writing.load(run), "a")
 
 
@@ -223,8 +260,11 @@ def test_train_generate_and_predict_as_commands(capsys, everything):
         capsys, "train", "text", "--data", "text.txt", "--out", "mine", "--train.steps", "4", *TINY_WORDS
     )
     assert code == 0 and "validation" in out
-    assert re.match(r"text\.txt: 1 file, 1,440 characters, 1,296 train / 144 validation, tokens: \d+ characters; decoder with "
-                    r"[\d,]+ parameters\n", out)
+    assert re.match(
+        r"text\.txt: 1 file, 1,440 characters, 1,296 train / 144 validation, tokens: \d+ characters; decoder with "
+        r"[\d,]+ parameters\n",
+        out,
+    )
     assert "── what it writes after step 4 ──\n" in out
     assert out.splitlines()[-1] == 'next: regard generate mine --prompt "..."'
     code, out, _ = regard_command(
@@ -240,30 +280,61 @@ def test_train_generate_and_predict_as_commands(capsys, everything):
     assert code == 0 and out.splitlines()[-1] == 'next: regard predict labels "..."'
     confused = json.loads(Path("labels/confusion.json").read_text())
     assert confused["split"] == "validation" and confused["labels"] == ["bad", "good"]
-    assert [sum(row) for row in confused["counts"]] == [3, 3] and os.path.getsize("labels/confusion.png") > 1000
+    assert [sum(row) for row in confused["counts"]] == [3, 3] and os.path.getsize(
+        "labels/confusion.png"
+    ) > 1000
     code, out, _ = regard_command(capsys, "predict", "labels", "a great film", "--json")
     assert code == 0 and set(json.loads(out)["labels"]) == {"good", "bad"}
 
 
 def test_runs_are_numbered_and_the_last_one_is_resumed(capsys):
     for _ in range(2):
-        assert regard_command(capsys, "train", "text", "--data", "text.txt", "--train.steps", "2", *TINY_WORDS)[0] == 0
+        assert (
+            regard_command(capsys, "train", "text", "--data", "text.txt", "--train.steps", "2", *TINY_WORDS)[
+                0
+            ]
+            == 0
+        )
     assert Run.exists("runs/text") and Run.exists("runs/text-2")
     trained("runs/named", 2)
     code, out, _ = regard_command(capsys, "train", "text", "--resume")
     assert code == 0 and "all 2 steps of runs/named were done before" in out
-    verbs.train(model=torch.nn.Linear(2, 1), task="regress", data=(torch.ones(9, 2), torch.ones(9)), steps=1, observers=[])
-    verbs.train("text", out="runs/text-2", resume=True, observers=[], options={"train.save_minutes": 4})  # the last one
+    verbs.train(
+        model=torch.nn.Linear(2, 1),
+        task="regress",
+        data=(torch.ones(9, 2), torch.ones(9)),
+        steps=1,
+        observers=[],
+    )
+    verbs.train(
+        "text", out="runs/text-2", resume=True, observers=[], options={"train.save_minutes": 4}
+    )  # the last one
     code, out, _ = regard_command(capsys, "train", "text", "--resume")
-    assert code == 0 and "all 2 steps of runs/text-2 were done before; to train on, start a run with --from runs/text-2" in out
+    assert (
+        code == 0
+        and "all 2 steps of runs/text-2 were done before; to train on, start a run with --from runs/text-2"
+        in out
+    )
 
 
 def test_help_explains_every_option(capsys):
     code, out, _ = regard_command(capsys, "train", "text", "--data", "text.txt", "--help")
     assert code == 0
-    for words in ("--model.dim", "--train.minutes", "--data.context", "--data PATH", "the budget in minutes", "(default: 2.0)"):
+    for words in (
+        "--model.dim",
+        "--train.minutes",
+        "--data.context",
+        "--data PATH",
+        "the budget in minutes",
+        "(default: 2.0)",
+    ):
         assert words in out
-    for words in ("--model.vocab", "--model.context", "--data.path", " \n"):  # the data decides them, or it was said before
+    for words in (
+        "--model.vocab",
+        "--model.context",
+        "--data.path",
+        " \n",
+    ):  # the data decides them, or it was said before
         assert words not in out
     assert "--data.text" in out and "--data.label" in out  # of tables
     assert "without --out: with the last that this recipe" in out
@@ -277,19 +348,49 @@ WRONG = [
     (["train", "text", "--data", "nowhere.txt"], "there is no nowhere.txt"),
     (["train", "text", "--data"], "--data needs a value after it"),
     (["train", "text", "--data", "*.none"], "no file matches *.none; try it with ls"),
-    (["train", "text", "--data", "empty"], "the folder empty holds no files (hidden ones do not count); give one that does"),
+    (
+        ["train", "text", "--data", "empty"],
+        "the folder empty holds no files (hidden ones do not count); give one that does",
+    ),
     (["train", "text", "--data", "empty.txt"], "empty.txt is empty; give a file with text in it"),
-    (["train", "text", "--data", "short.txt"], "too few for context=64 and the token after it; use --data.context 4 or less"),
-    (["train", "text", "--data", "latin.txt"], "latin.txt is not text in UTF-8: byte 3 is 0xE9; it may be Latin-1"),
-    (["train", "text", "--data", "binary"], "binary is binary, not text: there is a NUL at byte 1; give text only"),
-    (["train", "text", "text.txt"], "'text.txt' is no option and no value of one; did you mean --data text.txt?"),
-    (["train", "text", "--data", "text.txt", "--model.dimm=3"], "there is no option --model.dimm; did you mean --model.dim?"),
-    (["train", "text", "--data", "text.txt", "--train.minutes", "-1"], "--train.minutes must be a number above zero, got -1.0"),
-    (["train", "text", "--data", "text.txt", "--train.device", "gpu", "--out", "new"], "device 'gpu' cannot be used"),
-    (["train", "text", "--data", "text.txt", "--data.tokenizer", "no.json", "--out", "new"], "give a tokenizer.json"),
+    (
+        ["train", "text", "--data", "short.txt"],
+        "too few for context=64 and the token after it; use --data.context 4 or less",
+    ),
+    (
+        ["train", "text", "--data", "latin.txt"],
+        "latin.txt is not text in UTF-8: byte 3 is 0xE9; it may be Latin-1",
+    ),
+    (
+        ["train", "text", "--data", "binary"],
+        "binary is binary, not text: there is a NUL at byte 1; give text only",
+    ),
+    (
+        ["train", "text", "text.txt"],
+        "'text.txt' is no option and no value of one; did you mean --data text.txt?",
+    ),
+    (
+        ["train", "text", "--data", "text.txt", "--model.dimm=3"],
+        "there is no option --model.dimm; did you mean --model.dim?",
+    ),
+    (
+        ["train", "text", "--data", "text.txt", "--train.minutes", "-1"],
+        "--train.minutes must be a number above zero, got -1.0",
+    ),
+    (
+        ["train", "text", "--data", "text.txt", "--train.device", "gpu", "--out", "new"],
+        "device 'gpu' cannot be used",
+    ),
+    (
+        ["train", "text", "--data", "text.txt", "--data.tokenizer", "no.json", "--out", "new"],
+        "give a tokenizer.json",
+    ),
     (["train", "text", "--data", "text.txt", "--model.vocab", "9"], "--model.vocab follows from the data"),
     (["train", "text", "--data", "text.txt", "--model.context", "9"], "give --data.context"),
-    (["train", "text", "--data", "text.txt", "--model", "swin"], "there is no kind of model for text called 'swin'"),
+    (
+        ["train", "text", "--data", "text.txt", "--model", "swin"],
+        "there is no kind of model for text called 'swin'",
+    ),
     (["train", "text", "--data", "text.txt", "--model.heads", "3"], "dim must be a multiple of heads"),
     (["train", "text", "--data", "text.txt", "--data.context", "100000"], "too few for context=100000"),
     (["train", "text", "--data", "text.txt", "--out", "."], "choose another folder with --out"),
@@ -298,19 +399,39 @@ WRONG = [
     (["generate", "nowhere"], "nowhere does not exist"),
     (["generate", "x", "--temperature", "hot"], "--temperature"),
     (["predict", "x"], "regard predict takes a run and one input at least: a text, or a file"),
-    (["predict", "x", "a text", "--bogus"], "there is no option --bogus; did you mean --out? see: regard predict --help"),
-    (["predict", "x", "a text", "--jsno"], "there is no option --jsno; did you mean --json? see: regard predict --help"),
-    (["train", "text", "--data", "text.txt", "latin.txt"], "--data takes one path, and after it comes another: latin.txt; "),
-    (["train", "text", "--data=text.txt", "latin.txt"], "give their folder, or a glob in quotes: --data '*.txt'"),
+    (
+        ["predict", "x", "a text", "--bogus"],
+        "there is no option --bogus; did you mean --out? see: regard predict --help",
+    ),
+    (
+        ["predict", "x", "a text", "--jsno"],
+        "there is no option --jsno; did you mean --json? see: regard predict --help",
+    ),
+    (
+        ["train", "text", "--data", "text.txt", "latin.txt"],
+        "--data takes one path, and after it comes another: latin.txt; ",
+    ),
+    (
+        ["train", "text", "--data=text.txt", "latin.txt"],
+        "give their folder, or a glob in quotes: --data '*.txt'",
+    ),
     (["train", "text", "--resume"], "there is no run of the recipe text under "),
-    (["train", "text", "--data", "text.txt", "--train.optimiser", "sgd", "--train.adam-lr", "0.1"], "adam_lr goes with muon"),
+    (
+        ["train", "text", "--data", "text.txt", "--train.optimiser", "sgd", "--train.adam-lr", "0.1"],
+        "adam_lr goes with muon",
+    ),
 ]
 
 
 @pytest.mark.parametrize("words, said", WRONG, ids=[" ".join(words) for words, _ in WRONG])
 def test_what_is_wrong_is_one_line(capsys, tmp_path, words, said):
     (tmp_path / "empty").mkdir()
-    for name, content in (("empty.txt", b""), ("short.txt", b"short\n"), ("latin.txt", b"caf\xe9 "), ("binary", b"\1\0\2")):
+    for name, content in (
+        ("empty.txt", b""),
+        ("short.txt", b"short\n"),
+        ("latin.txt", b"caf\xe9 "),
+        ("binary", b"\1\0\2"),
+    ):
         (tmp_path / name).write_bytes(content)
     code, out, error = regard_command(capsys, *words)
     assert (code, out) == (2, "") and said in error
@@ -338,12 +459,19 @@ def test_resuming_on_other_data_says_what_differs(capsys):
     text.write_text(text.read_text() + SENTENCES)
     code, out, error = regard_command(capsys, "train", "text", "--resume", "--out", "mine")
     assert (code, out, error.count("\n")) == (2, "", 1)
-    assert "mine was started with other data: bytes was 1,440 and is now 1,512; characters was 1,440 and is " in error
-    assert error.endswith("Give it the data of then to go on, or start a new run, with --from mine if you want its weights\n")
+    assert (
+        "mine was started with other data: bytes was 1,440 and is now 1,512; characters was 1,440 and is "
+        in error
+    )
+    assert error.endswith(
+        "Give it the data of then to go on, or start a new run, with --from mine if you want its weights\n"
+    )
     classifier("labels", 2)
     rows = Path("rows.jsonl")
     rows.write_text("\n".join(rows.read_text().splitlines()[2:]))
-    with pytest.raises(ValueError, match="^labels was started with other data: rows was 60 and is now 58; train was 54"):
+    with pytest.raises(
+        ValueError, match="^labels was started with other data: rows was 60 and is now 58; train was 54"
+    ):
         verbs.train("text", out="labels", resume=True, observers=[])
 
 
@@ -364,7 +492,9 @@ def test_a_start_keeps_its_body_and_says_so_when_another_is_asked_for(capsys):
 
 def test_a_decoder_is_no_start_for_a_classifier(capsys):
     trained("old", 2)
-    code, out, error = regard_command(capsys, "train", "text", "--data", "rows.jsonl", "--from", "old", "--out", "new")
+    code, out, error = regard_command(
+        capsys, "train", "text", "--data", "rows.jsonl", "--from", "old", "--out", "new"
+    )
     assert (code, out) == (2, "") and error == (
         "regard: old cannot be a start for this model: it holds a model of the kind decoder, and what is trained here is of "
         "the kind encoder; start from one of that kind: regard train text --model encoder\n"
@@ -376,7 +506,9 @@ def test_what_does_not_fit_a_start_is_named_with_both_shapes():
     trained("old", 2)
     model = writing.load("old")
     model.embed.weight = torch.nn.Parameter(model.embed.weight[:-1])
-    with pytest.raises(ValueError, match=r"embed.weight is \(\d+, 32\) there and \(\d+, 32\) here(, and \d+ more)?$") as error:
+    with pytest.raises(
+        ValueError, match=r"embed.weight is \(\d+, 32\) there and \(\d+, 32\) here(, and \d+ more)?$"
+    ) as error:
         starts.adopt(model, Run.open("old"))
     assert "and 0 more" not in str(error.value)
 
@@ -405,7 +537,9 @@ def test_a_start_that_fails_leaves_nothing(monkeypatch):
             trained("new/deeply/run", 2)
         pair = torch.ones(9, 2), torch.ones(9, 2)
         with pytest.raises(RuntimeError, match="planted"):
-            verbs.train(model=torch.nn.Linear(2, 2), task="regress", data=pair, out="there", steps=2, observers=[])
+            verbs.train(
+                model=torch.nn.Linear(2, 2), task="regress", data=pair, out="there", steps=2, observers=[]
+            )
     assert not Path("new").exists()
     assert Path("there").is_dir() and not list(Path("there").iterdir())
     starts_again, _ = trained("new/deeply/run", 2)
@@ -424,7 +558,13 @@ def test_a_run_that_fails_after_a_step_is_kept(monkeypatch):
 
 
 def classifier(out, steps, data="rows.jsonl", **more):
-    small = {"model.dim": 32, "model.depth": 1, "model.heads": 2, "train.batch": 8, "train.evaluate_every": 1000}
+    small = {
+        "model.dim": 32,
+        "model.depth": 1,
+        "model.heads": 2,
+        "train.batch": 8,
+        "train.evaluate_every": 1000,
+    }
     return verbs.train("text", data=data, out=out, steps=steps, options=small | more, observers=[])
 
 
@@ -432,7 +572,11 @@ def test_predict_reads_files_and_takes_no_typing_error_for_a_text(capsys, tmp_pa
     classifier("labels", 2)
     (tmp_path / "review.txt").write_text("a great film number 3")
     said = {}
-    for given, kind in (("a great film number 3", "text"), ("review.txt", "file"), ("either/or, a film", "text")):
+    for given, kind in (
+        ("a great film number 3", "text"),
+        ("review.txt", "file"),
+        ("either/or, a film", "text"),
+    ):
         code, out, error = regard_command(capsys, "predict", "labels", given, "--json")
         answer = said[given] = json.loads(out)
         assert code == 0 and (answer["input"], answer["kind"]) == (given, kind)
@@ -441,7 +585,10 @@ def test_predict_reads_files_and_takes_no_typing_error_for_a_text(capsys, tmp_pa
     (tmp_path / "binary").write_bytes(b"a\0b")
     (tmp_path / "latin").write_bytes(b"caf\xe9")
     for given, words in (
-        ("nowhere.txt", "there is no file nowhere.txt; to have it taken as a text, write it into a file and give that"),
+        (
+            "nowhere.txt",
+            "there is no file nowhere.txt; to have it taken as a text, write it into a file and give that",
+        ),
         ("reviews/nowhere", "there is no file reviews/nowhere; "),
         ("cache", "cache is a folder; give a text, or files of text: cache/*.txt"),
         ("empty.txt", "empty.txt is empty; give a file with text in it"),
@@ -458,17 +605,23 @@ def test_predict_reads_files_and_takes_no_typing_error_for_a_text(capsys, tmp_pa
 
 def test_unknown_words_are_counted(capsys):
     classifier("labels", 2, **{"data.tokens": "words"})
-    code, out, error = regard_command(capsys, "predict", "labels", "a zebra, a yak and a great xylophone film")
+    code, out, error = regard_command(
+        capsys, "predict", "labels", "a zebra, a yak and a great xylophone film"
+    )
     assert code == 0 and "good" in out
     assert error.startswith("regard: a zebra") and "words are unknown to the model: zebra, " in error
     assert regard_command(capsys, "predict", "labels", "a great film")[2] == ""
     trained_words()
-    code, out, error = regard_command(capsys, "generate", "words", "--prompt", "the zebra", "--max-new", "3", "--seed", "1")
+    code, out, error = regard_command(
+        capsys, "generate", "words", "--prompt", "the zebra", "--max-new", "3", "--seed", "1"
+    )
     assert code == 0 and error == "regard: 1 word is unknown to the model: zebra\n"
 
 
 def trained_words():
-    verbs.train("text", data="text.txt", out="words", steps=2, options=TINY | {"data.tokens": "words"}, observers=[])
+    verbs.train(
+        "text", data="text.txt", out="words", steps=2, options=TINY | {"data.tokens": "words"}, observers=[]
+    )
 
 
 def test_generate_takes_the_path_of_a_run():
@@ -477,32 +630,61 @@ def test_generate_takes_the_path_of_a_run():
     assert "".join(regard.generate("mine", "the ", max_new=5, seed=1)) == loaded
     assert "".join(regard.generate(run.path, "the ", max_new=5, seed=1)) == loaded
     assert writing.samples("mine", "the ", max_new=5, seed=1) == [loaded]
-    with pytest.raises(ValueError, match=r"generate gives one text, got samples=2; use regard\.writing\.samples"):
+    with pytest.raises(
+        ValueError, match=r"generate gives one text, got samples=2; use regard\.writing\.samples"
+    ):
         regard.generate("mine", samples=2)
     assert repr(run) == "<Run mine: text, decoder>"
 
 
-@pytest.mark.parametrize("labels, said", [
-    (torch.tensor([0, 1, 2] * 10), "labels must be from 0 to 1, because the model gives 2 scores, got 2; "),
-    (torch.tensor([0, 1, -1] * 10), "labels must be from 0 to 1, because the model gives 2 scores, got -1; "),
-    (torch.zeros(30), "labels of task='classify' must be whole numbers, got float32; use labels.long(), or task='regress'"),
-])
+@pytest.mark.parametrize(
+    "labels, said",
+    [
+        (
+            torch.tensor([0, 1, 2] * 10),
+            "labels must be from 0 to 1, because the model gives 2 scores, got 2; ",
+        ),
+        (
+            torch.tensor([0, 1, -1] * 10),
+            "labels must be from 0 to 1, because the model gives 2 scores, got -1; ",
+        ),
+        (
+            torch.zeros(30),
+            "labels of task='classify' must be whole numbers, got float32; use labels.long(), or task='regress'",
+        ),
+    ],
+)
 def test_labels_that_cannot_be_are_refused_before_the_first_step(labels, said):
     with pytest.raises(ValueError, match=f"^{re.escape(said)}"):
-        verbs.train(model=torch.nn.Linear(4, 2), task="classify", data=(torch.randn(30, 4), labels), out="mine", steps=2)
+        verbs.train(
+            model=torch.nn.Linear(4, 2),
+            task="classify",
+            data=(torch.randn(30, 4), labels),
+            out="mine",
+            steps=2,
+        )
     assert not Path("mine").exists()
 
 
 def test_labels_that_do_not_count_may_be_anything():
     labels = torch.tensor([0, 1, -100] * 10)
-    run = verbs.train(model=torch.nn.Linear(4, 2), task="classify", data=(torch.randn(30, 4), labels), out="mine", steps=2,
-                      options={"optimiser": "adamw"}, observers=[])
+    run = verbs.train(
+        model=torch.nn.Linear(4, 2),
+        task="classify",
+        data=(torch.randn(30, 4), labels),
+        out="mine",
+        steps=2,
+        options={"optimiser": "adamw"},
+        observers=[],
+    )
     assert run.model_file.exists()
 
 
 def test_a_look_at_labels_changes_nothing_that_follows():
     torch.manual_seed(0)
-    model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.Dropout(0.5), torch.nn.BatchNorm1d(8), torch.nn.Linear(8, 2))
+    model = torch.nn.Sequential(
+        torch.nn.Linear(4, 8), torch.nn.Dropout(0.5), torch.nn.BatchNorm1d(8), torch.nn.Linear(8, 2)
+    )
     model[2].eval()
     before, random = {name: x.clone() for name, x in model.state_dict().items()}, torch.get_rng_state()
     x, y = torch.randn(30, 4, generator=torch.Generator().manual_seed(1)), torch.tensor([0, 1, 1] * 10)
@@ -515,7 +697,9 @@ def test_a_prompt_with_unknown_characters_is_one_line(capsys):
     trained("mine", 2)
     code, out, error = regard_command(capsys, "generate", "mine", "--prompt", "the ß")
     assert (code, out) == (2, "")
-    assert error.startswith("regard: unknown character 'ß' (U+00DF) at place 4 of the text: it is none of the ")
+    assert error.startswith(
+        "regard: unknown character 'ß' (U+00DF) at place 4 of the text: it is none of the "
+    )
     assert error.endswith("; leave it out, or train with --data.tokens bytes, which knows all\n")
 
 

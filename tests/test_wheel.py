@@ -48,7 +48,9 @@ def test_it_works_away_from_the_repository(wheel, tmp_path):
         archive.extractall(tmp_path / "site")
     code = "import regard; print(regard.__file__); from regard.cli import main; main(['--version']); main(['list'])"
     environment = {**os.environ, "PYTHONPATH": str(tmp_path / "site")}
-    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=environment, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, env=environment, capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stderr
     where, version, *listed = done.stdout.splitlines()
     assert Path(where) == tmp_path / "site" / "regard" / "__init__.py"

@@ -51,7 +51,9 @@ def attend(
     q, k, v, terms = prepared(q, k, v, mask, bias, where, scale, dropout)
     choice = choose(q, k, v, terms)
     if torch.is_autocast_enabled(q.device.type):
-        with torch.autocast(q.device.type, enabled=False):  # dtypes were settled above; a kernel knows its own
+        with torch.autocast(
+            q.device.type, enabled=False
+        ):  # dtypes were settled above; a kernel knows its own
             out = choice.kernel(q, k, v, terms)
     else:
         out = choice.kernel(q, k, v, terms)
@@ -115,9 +117,13 @@ def prepared(
         complain(q, k, v)
     dtype = q.dtype
     if k.dtype is not dtype or v.dtype is not dtype or not dtype.is_floating_point:
-        raise ValueError(f"q, k and v must have one floating dtype, got {q.dtype}, {k.dtype} and {v.dtype}; use .to(...)")
+        raise ValueError(
+            f"q, k and v must have one floating dtype, got {q.dtype}, {k.dtype} and {v.dtype}; use .to(...)"
+        )
     if not (isinstance(dropout, (int, float)) and 0.0 <= dropout < 1.0):
-        raise ValueError(f"dropout must be at least 0 and less than 1, got {dropout!r}; give a float, 0.0 when not training")
+        raise ValueError(
+            f"dropout must be at least 0 and less than 1, got {dropout!r}; give a float, 0.0 when not training"
+        )
     here, there = sides(where, n, m, b, device)
     if mask is not None:
         if not isinstance(mask, Mask):
@@ -131,7 +137,11 @@ def prepared(
             mask = None
     if bias is not None:
         if not isinstance(bias, Bias):
-            raise ValueError(no_object("bias", bias, Bias, "for scores of your own, subclass Bias of regard.attention.biases"))
+            raise ValueError(
+                no_object(
+                    "bias", bias, Bias, "for scores of your own, subclass Bias of regard.attention.biases"
+                )
+            )
         bias.fits(h, c, e, here.axes)
     return q, k, v, Terms(here, there, mask, bias, factor(scale, c), dropout)
 
@@ -140,10 +150,16 @@ def factor(scale: float | None, c: int) -> float:
     """What scores are multiplied by. A tensor cannot be: only some kernels would give it a gradient, and in silence."""
     if scale is None:
         if c == 0:
-            raise ValueError("q and k have c=0 channels, and scale=None is c^(−½); give a scale, or at least one channel")
+            raise ValueError(
+                "q and k have c=0 channels, and scale=None is c^(−½); give a scale, or at least one channel"
+            )
         return c**-0.5
     if not isinstance(scale, (int, float, torch.SymFloat)):
-        advice = "for a learned one multiply q by it and give scale=1.0" if isinstance(scale, Tensor) else "use float(...)"
+        advice = (
+            "for a learned one multiply q by it and give scale=1.0"
+            if isinstance(scale, Tensor)
+            else "use float(...)"
+        )
         raise ValueError(f"scale must be a number, got {type(scale).__name__}; {advice}")
     return scale
 
@@ -172,7 +188,9 @@ def complain(q: Tensor, k: Tensor, v: Tensor) -> None:
     elif ck != c:
         problem = f"queries and keys must have as many channels, got c={c} and {ck}"
     elif (gv, mv) != (g, m):
-        problem = f"keys and values must belong together, got {g} heads of {m} keys and {gv} heads of {mv} values"
+        problem = (
+            f"keys and values must belong together, got {g} heads of {m} keys and {gv} heads of {mv} values"
+        )
     else:
         problem = f"the number of key heads must divide that of query heads, got g={g} and h={h}"
     raise ValueError(f"{problem}; attend was given {shapes}")

@@ -49,7 +49,9 @@ class Bias(nn.Module):
 
 def one_axis(bias: Bias, axes: int) -> None:
     if axes != 1:
-        raise ValueError(f"{type(bias).__name__} reads places on one axis, got where with {axes}; ALiBi sums over axes")
+        raise ValueError(
+            f"{type(bias).__name__} reads places on one axis, got where with {axes}; ALiBi sums over axes"
+        )
 
 
 def distance(here: Side, there: Side) -> Tensor:
@@ -115,7 +117,9 @@ class ALiBi(Bias):
 
     def fits(self, h: int, c: int, e: int, axes: int) -> None:
         if h != self.heads:
-            raise ValueError(f"ALiBi was made for {self.heads} heads, got queries with {h}; use ALiBi(heads={h})")
+            raise ValueError(
+                f"ALiBi was made for {self.heads} heads, got queries with {h}; use ALiBi(heads={h})"
+            )
 
 
 def alibi_slopes(heads: int) -> list[float]:
@@ -135,7 +139,9 @@ class Relative(Bias):
     keeps = Shifts()
     reads_queries = True
 
-    def __init__(self, channels: int, *, reach: int = 16, values: bool = True, scale: float | None = None) -> None:
+    def __init__(
+        self, channels: int, *, reach: int = 16, values: bool = True, scale: float | None = None
+    ) -> None:
         super().__init__()
         if reach < 0:
             raise ValueError(f"reach must be 0 or more, got {reach}")
@@ -169,7 +175,9 @@ class Relative(Bias):
         one_axis(self, axes)
         channels = self.keys.shape[1]
         if c != channels or (self.gives_values and e != channels):
-            raise ValueError(f"Relative was made for {channels} channels a head, got queries of {c} and values of {e}")
+            raise ValueError(
+                f"Relative was made for {channels} channels a head, got queries of {c} and values of {e}"
+            )
 
 
 class Buckets(Bias):
@@ -181,7 +189,9 @@ class Buckets(Bias):
 
     keeps = Shifts()
 
-    def __init__(self, heads: int, *, buckets: int = 32, farthest: int = 128, both_directions: bool = True) -> None:
+    def __init__(
+        self, heads: int, *, buckets: int = 32, farthest: int = 128, both_directions: bool = True
+    ) -> None:
         super().__init__()
         sides = 2 if both_directions else 1
         exact = buckets // sides // 2
@@ -190,7 +200,12 @@ class Buckets(Bias):
                 f"buckets must be a multiple of {2 * sides} and farthest more than {exact}, got buckets={buckets} and "
                 f"farthest={farthest}"
             )
-        self.heads, self.buckets, self.farthest, self.both_directions = heads, buckets, farthest, both_directions
+        self.heads, self.buckets, self.farthest, self.both_directions = (
+            heads,
+            buckets,
+            farthest,
+            both_directions,
+        )
         self.table = nn.Parameter(torch.randn(buckets, heads) * 0.1)
 
     def bucket(self, relative: Tensor) -> Tensor:
@@ -212,7 +227,9 @@ class Buckets(Bias):
     def fits(self, h: int, c: int, e: int, axes: int) -> None:
         one_axis(self, axes)
         if h != self.heads:
-            raise ValueError(f"Buckets was made for {self.heads} heads, got queries with {h}; use Buckets(heads={h})")
+            raise ValueError(
+                f"Buckets was made for {self.heads} heads, got queries with {h}; use Buckets(heads={h})"
+            )
 
 
 class Distance(Bias):
@@ -252,7 +269,9 @@ class Distance(Bias):
 
     def fits(self, h: int, c: int, e: int, axes: int) -> None:
         if h != self.heads:
-            raise ValueError(f"Distance was made for {self.heads} heads, got queries with {h}; use Distance(heads={h})")
+            raise ValueError(
+                f"Distance was made for {self.heads} heads, got queries with {h}; use Distance(heads={h})"
+            )
 
 
 class Held(Bias):
@@ -264,7 +283,9 @@ class Held(Bias):
     def __init__(self, by: Distance, apart: Tensor) -> None:
         super().__init__()
         if apart.dim() not in (2, 3) or apart.is_complex() or apart.dtype == torch.bool:
-            raise ValueError(f"distances must be numbers n m or b n m, got {apart.dtype} {tuple(apart.shape)}")
+            raise ValueError(
+                f"distances must be numbers n m or b n m, got {apart.dtype} {tuple(apart.shape)}"
+            )
         self.by, self.apart = by, apart if apart.dim() == 3 else apart[None]
 
     def learned(self) -> list[nn.Parameter]:
@@ -277,7 +298,9 @@ class Held(Bias):
     def scores(self, q: Tensor, here: Side, there: Side) -> Tensor:
         if (here.count, there.count) != tuple(self.apart.shape[1:]):
             sizes = f"{here.count} queries and {there.count} keys"
-            raise ValueError(f"the distances are for {tuple(self.apart.shape[1:])} queries and keys, got {sizes}")
+            raise ValueError(
+                f"the distances are for {tuple(self.apart.shape[1:])} queries and keys, got {sizes}"
+            )
         return self.by.read(self.apart[:, here.slots][:, :, there.slots].to(q.device))
 
     def fits(self, h: int, c: int, e: int, axes: int) -> None:
@@ -314,4 +337,6 @@ class Offsets(Bias):
         if axes != 2:
             raise ValueError(f"Offsets reads places on two axes, row and column, got where with {axes}")
         if h != self.heads:
-            raise ValueError(f"Offsets was made for {self.heads} heads, got queries with {h}; use Offsets({h}, reach=...)")
+            raise ValueError(
+                f"Offsets was made for {self.heads} heads, got queries with {h}; use Offsets({h}, reach=...)"
+            )

@@ -66,18 +66,24 @@ class Cache:
     ) -> Tensor | None:
         """The places that n new tokens will have, b n s; None as long as all rows simply count on from `count`."""
         if where is not None:
-            here = where[None, :, None] if where.dim() == 1 else where[..., None] if where.dim() == 2 else where
+            here = (
+                where[None, :, None] if where.dim() == 1 else where[..., None] if where.dim() == 2 else where
+            )
             return here.expand(b, *here.shape[1:])
         if real is None and self.seen is None:
             return None
         seen = torch.full((b,), self.count, device=device) if self.seen is None else self.seen
         steps = torch.arange(1, n + 1, device=device).expand(b, n) if real is None else real.cumsum(1)
-        return (seen[:, None] + steps - 1).clamp(min=0)[..., None]  # padding before the first token has no place to count
+        return (seen[:, None] + steps - 1).clamp(min=0)[
+            ..., None
+        ]  # padding before the first token has no place to count
 
     def count_on(self, here: Tensor, real: Tensor | None) -> Tensor:
         """Take note of how many real tokens each row has by now.  -> real: b n"""
         b, n, _ = here.shape
-        if self.seen is None:  # rows may differ from now on: write down the places that were only understood so far
+        if (
+            self.seen is None
+        ):  # rows may differ from now on: write down the places that were only understood so far
             self.seen = torch.full((b,), self.count, device=here.device)
             if self.store:
                 slots = torch.arange(self.store["k"].shape[2], device=here.device)
@@ -101,7 +107,9 @@ class Cache:
         self.count = stop
 
     def write(self, name: str, x: Tensor, at: int) -> None:
-        if name == "where" and x.dtype != self.store[name].dtype:  # whole numbers first, then a token without a place
+        if (
+            name == "where" and x.dtype != self.store[name].dtype
+        ):  # whole numbers first, then a token without a place
             self.store[name] = self.store[name].to(torch.promote_types(x.dtype, self.store[name].dtype))
         axis = token_axis(name)
         self.store[name].narrow(axis, at, x.shape[axis]).copy_(x)
@@ -120,7 +128,9 @@ class Cache:
 
 def refuse_gradients(k: Tensor, v: Tensor) -> None:
     if torch.is_grad_enabled() and (k.requires_grad or v.requires_grad):
-        raise ValueError("a cache carries no gradients, so training through it would be wrong in silence; use torch.no_grad()")
+        raise ValueError(
+            "a cache carries no gradients, so training through it would be wrong in silence; use torch.no_grad()"
+        )
 
 
 def token_axis(name: str) -> int:
@@ -140,7 +150,9 @@ class WindowCache(Cache):
         self.reach = reach
         self.oldest = 0  # the slot that is written next
 
-    def upcoming(self, b: int, n: int, device: torch.device, where: Tensor | None = None, real: Tensor | None = None) -> Tensor:
+    def upcoming(
+        self, b: int, n: int, device: torch.device, where: Tensor | None = None, real: Tensor | None = None
+    ) -> Tensor:
         """As for any cache, but always written down: slots are used again, so they say nothing about places."""
         if self.seen is None:
             self.seen = torch.zeros(b, dtype=torch.long, device=device)
@@ -175,6 +187,8 @@ class WindowCache(Cache):
         age = torch.arange(real.shape[1], device=real.device) + real * real.shape[1]
         last = age.topk(self.reach + 1, dim=1).indices.flip(1)  # b reach+1, the oldest first
         for name, x in now.items():
-            index = last[:, None, :, None] if token_axis(name) == 2 else last[..., None] if x.dim() == 3 else last
+            index = (
+                last[:, None, :, None] if token_axis(name) == 2 else last[..., None] if x.dim() == 3 else last
+            )
             self.store[name] = torch.take_along_dim(x, index, token_axis(name))
         self.oldest = 0

@@ -25,6 +25,11 @@ def dropped(x: Tensor, share: float, training: bool = True) -> Tensor:
         return torch.dropout(x, share, training)
     kept = min(max(round(STEPS * (1.0 - share)), 1), STEPS)
     count = x.numel()
-    draws = torch.empty((count + 3) // 4, dtype=torch.int64).random_(-(2**63), None).view(torch.int16)[:count].view(x.shape)
+    draws = (
+        torch.empty((count + 3) // 4, dtype=torch.int64)
+        .random_(-(2**63), None)
+        .view(torch.int16)[:count]
+        .view(x.shape)
+    )
     chosen = (draws < kept - STEPS // 2) if kept < STEPS else torch.ones_like(draws, dtype=torch.bool)
     return (x * chosen.view(torch.int8)).mul_(STEPS / kept)  # (a product with a bool would take longer)

@@ -28,7 +28,12 @@ class Edges(Mask):
         takes = "Edges takes whole numbers 2 e: sources and targets"
         if not isinstance(edges, Tensor):
             raise ValueError(f"{takes}, got {type(edges).__name__}; use torch.tensor(...)")
-        if edges.dim() != 2 or edges.shape[0] != 2 or edges.dtype.is_floating_point or edges.dtype == torch.bool:
+        if (
+            edges.dim() != 2
+            or edges.shape[0] != 2
+            or edges.dtype.is_floating_point
+            or edges.dtype == torch.bool
+        ):
             hint = "; use .T" if edges.dim() == 2 and edges.shape[1] == 2 else ""
             raise ValueError(f"{takes}, got {edges.dtype} {tuple(edges.shape)}{hint}")
         if edges.numel() and not torch.compiler.is_compiling() and int(edges.min()) < 0:
@@ -52,7 +57,9 @@ class Edges(Mask):
         source, target = self.edges.to(here.device)
         row, column = (position(side, slots) for side, slots in ((here, target), (there, source)))
         size = here.size * there.size
-        cell = torch.where((row >= 0) & (column >= 0), row * there.size + column, size)  # what is outside goes behind the end
+        cell = torch.where(
+            (row >= 0) & (column >= 0), row * there.size + column, size
+        )  # what is outside goes behind the end
         linked = torch.zeros(size + 1, dtype=torch.bool, device=here.device).index_fill(0, cell, True)
         return linked[:size].view(1, 1, here.size, there.size)
 
@@ -61,7 +68,10 @@ class Edges(Mask):
         links = self.links(here.count, there.count, torch.device("cpu"))
         cell = (links.target // here.block) * columns + links.source // there.block
         inside = torch.bincount(cell, minlength=rows * columns).numpy().reshape(1, 1, rows, columns)
-        sizes = [np.minimum(side.block, side.count - side.block * np.arange(k)) for side, k in ((here, rows), (there, columns))]
+        sizes = [
+            np.minimum(side.block, side.count - side.block * np.arange(k))
+            for side, k in ((here, rows), (there, columns))
+        ]
         return Blocks(inside > 0, inside == sizes[0][:, None] * sizes[1])
 
     def fits(self, b: int, h: int, n: int, m: int) -> None:
@@ -71,7 +81,9 @@ class Edges(Mask):
             largest = int(slots.max())
             if largest >= count:
                 what = "keys" if name == "source" else "queries"
-                raise ValueError(f"an edge has the {name} {largest}, but there are {count} {what}, 0 … {count - 1}")
+                raise ValueError(
+                    f"an edge has the {name} {largest}, but there are {count} {what}, 0 … {count - 1}"
+                )
 
     def unseen(self, m: int, device: torch.device) -> Tensor | None:
         seen = torch.zeros(m, dtype=torch.bool, device=device).index_fill(0, self.edges[0].to(device), True)
@@ -79,7 +91,9 @@ class Edges(Mask):
 
     def take(self, order: Tensor) -> Mask:
         if order.dim() != 1:
-            raise ValueError("edges are the same for every row, so they move with one order for all rows (m), not one for each")
+            raise ValueError(
+                "edges are the same for every row, so they move with one order for all rows (m), not one for each"
+            )
         place = torch.empty_like(order)
         place[order] = torch.arange(len(order), device=order.device)
         return Edges(place.to(self.edges.device)[self.edges])

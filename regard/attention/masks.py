@@ -31,7 +31,9 @@ class Full(Mask):
     static = True
 
     def tile(self, here: Side, there: Side) -> Tensor:
-        return torch.ones(1, 1, 1, 1, dtype=torch.bool, device=here.device).expand(1, 1, here.size, there.size)
+        return torch.ones(1, 1, 1, 1, dtype=torch.bool, device=here.device).expand(
+            1, 1, here.size, there.size
+        )
 
     def blocks(self, here: Bounds, there: Bounds) -> Blocks:
         all_true = np.ones((1, 1, here.low.shape[1], there.low.shape[1]), dtype=bool)
@@ -46,7 +48,9 @@ class Causal(Mask):
     static = True
 
     def tile(self, here: Side, there: Side) -> Tensor:
-        return ~(there.axis(0) > here.axis(0))  # not <=: a comparison with NaN is False, and nowhere is allowed
+        return ~(
+            there.axis(0) > here.axis(0)
+        )  # not <=: a comparison with NaN is False, and nowhere is allowed
 
     def blocks(self, here: Bounds, there: Bounds) -> Blocks:
         (first, last), (begin, end) = here.axis(0), there.axis(0)
@@ -97,7 +101,9 @@ class Prefix(Mask):
 
     def __post_init__(self) -> None:
         if not is_number(self.length):
-            raise ValueError(f"length must be a number, got {self.length!r}; Prefix(3) lets all see the places 0, 1 and 2")
+            raise ValueError(
+                f"length must be a number, got {self.length!r}; Prefix(3) lets all see the places 0, 1 and 2"
+            )
 
     def tile(self, here: Side, there: Side) -> Tensor:
         return Causal().tile(here, there) | (there.axis(0) < self.length)
@@ -127,7 +133,9 @@ class BigBird(Mask):
         counts = (self.neighbours, self.everywhere, self.random)
         whole = all(isinstance(x, (int, np.integer)) for x in (self.block, *counts, self.seed))
         if not whole or self.block < 1 or min(counts) < 0:
-            raise ValueError(f"block must be at least 1 and the counts at least 0, all whole numbers, got {self}")
+            raise ValueError(
+                f"block must be at least 1 and the counts at least 0, all whole numbers, got {self}"
+            )
 
     def tile(self, here: Side, there: Side) -> Tensor:
         i, j = (torch.floor(side.axis(0) / self.block) for side in (here, there))
@@ -157,7 +165,9 @@ class BigBird(Mask):
         late, early = where(i > j, i, j), where(i > j, j, i)
         linked = (late - early <= self.neighbours) | ((early < self.everywhere) & (early >= 0))
         for draw in range(self.random):
-            linked = linked | ((late > 0) & (early == scramble(late, self.seed, draw) % where(late > 0, late, 1)))
+            linked = linked | (
+                (late > 0) & (early == scramble(late, self.seed, draw) % where(late > 0, late, 1))
+            )
         return linked
 
 
@@ -184,7 +194,11 @@ class ByToken(Mask):
             return
         pair = self.data if isinstance(self.data, (tuple, list)) and len(self.data) == 2 else None
         if pair is None or not all(isinstance(data, Tensor) for data in pair):
-            got = type(self.data).__name__ if pair is None else " and ".join(type(data).__name__ for data in pair)
+            got = (
+                type(self.data).__name__
+                if pair is None
+                else " and ".join(type(data).__name__ for data in pair)
+            )
             raise ValueError(
                 f"{type(self).__name__} takes a tensor, or a pair (here, there) of tensors, got {got}; use torch.tensor(...)"
             )
@@ -207,7 +221,9 @@ class ByToken(Mask):
                 f"are the queries', or a pair (here, there)"
             )
         if not isinstance(self.data, Tensor) and held != (n, m):
-            raise ValueError(f"{name} holds {held[0]} and {held[1]} tokens, but there are n={n} queries and m={m} keys")
+            raise ValueError(
+                f"{name} holds {held[0]} and {held[1]} tokens, but there are n={n} queries and m={m} keys"
+            )
 
     def take(self, order: Tensor) -> Mask:
         if isinstance(self.data, Tensor):
@@ -251,7 +267,9 @@ class Padding(Mask):
         try:
             given = real if isinstance(real, Tensor) else torch.tensor(real)
         except (TypeError, ValueError, RuntimeError):
-            raise ValueError(f"{takes}, got {real!r:.60}; give a list of whole numbers, one a row, or a tensor") from None
+            raise ValueError(
+                f"{takes}, got {real!r:.60}; give a list of whole numbers, one a row, or a tensor"
+            ) from None
         inexact = given.dtype.is_floating_point or given.dtype.is_complex
         if inexact or given.dim() != (2 if given.dtype == torch.bool else 1):
             hint = "; from 1 = real, 0 = padding it is `mask != 0`" if given.dim() == 2 else ""
@@ -284,9 +302,13 @@ class Padding(Mask):
                 low, high = int(self.given.min()), int(self.given.max())
                 if low < 0 or high > m:
                     wrong = low if low < 0 else high
-                    raise ValueError(f"lengths of Padding must be from 0 to m={m}, the number of keys, got {wrong}")
+                    raise ValueError(
+                        f"lengths of Padding must be from 0 to m={m}, the number of keys, got {wrong}"
+                    )
         elif shape[0] not in (1, b) or shape[1] != m:
-            raise ValueError(f"Padding for b={b} rows of m={m} keys takes a bool tensor {b} × {m}, got {shape}")
+            raise ValueError(
+                f"Padding for b={b} rows of m={m} keys takes a bool tensor {b} × {m}, got {shape}"
+            )
 
     def unseen(self, m: int, device: torch.device) -> Tensor | None:
         return ~self.real(m, device)[:, None]
@@ -313,7 +335,9 @@ class Dense(Mask):
                 f"and from a float mask that is added to the scores (0 and -inf) it is `mask == 0`"
             )
         self.shape = tuple(allowed.shape)
-        self.allowed = allowed[None, None] if allowed.dim() == 2 else allowed[:, None] if allowed.dim() == 3 else allowed
+        self.allowed = (
+            allowed[None, None] if allowed.dim() == 2 else allowed[:, None] if allowed.dim() == 3 else allowed
+        )
 
     def tile(self, here: Side, there: Side) -> Tensor:
         return self.allowed.to(here.device)[:, :, here.slots][..., there.slots]
@@ -333,7 +357,9 @@ class Dense(Mask):
         shape = tuple(self.allowed.shape)
         if shape[0] not in (1, b) or shape[1] not in (1, h) or shape[2:] != (n, m):
             sizes = f"b={b}, h={h}, n={n}, m={m}"
-            raise ValueError(f"Dense for {sizes} takes n m, b n m or b h n m, got {self.shape}; use .expand(...)")
+            raise ValueError(
+                f"Dense for {sizes} takes n m, b n m or b h n m, got {self.shape}; use .expand(...)"
+            )
 
     def unseen(self, m: int, device: torch.device) -> Tensor | None:
         return ~self.allowed.to(device).any(2)

@@ -24,17 +24,28 @@ def mix(scores: Tensor, v: Tensor, mask: Mask | None = None, *, dropout: float =
 
     A query that may attend to nothing, or that no edge leads to, gets zeros. Places are consecutive; queries are the last n.
     """
-    if not isinstance(scores, Tensor) or not isinstance(v, Tensor) or scores.dim() not in (3, 4) or v.dim() != 4:
-        got = " and ".join(str(tuple(x.shape)) if isinstance(x, Tensor) else type(x).__name__ for x in (scores, v))
+    if (
+        not isinstance(scores, Tensor)
+        or not isinstance(v, Tensor)
+        or scores.dim() not in (3, 4)
+        or v.dim() != 4
+    ):
+        got = " and ".join(
+            str(tuple(x.shape)) if isinstance(x, Tensor) else type(x).__name__ for x in (scores, v)
+        )
         raise ValueError(f"mix takes scores b h n m (or b h e along edges) and v b g m e, got {got}")
     (b, h), (bv, g) = scores.shape[:2], v.shape[:2]
     if b != bv or g == 0 or h % g:
         sizes = f"b={b} and {bv}, h={h} and g={g}"
-        raise ValueError(f"scores and v must have one b, and the heads of v must divide those of scores, got {sizes}")
+        raise ValueError(
+            f"scores and v must have one b, and the heads of v must divide those of scores, got {sizes}"
+        )
     if not 0.0 <= dropout < 1.0:
         raise ValueError(f"dropout must be at least 0 and less than 1, got {dropout}")
     if mask is not None and not isinstance(mask, Mask):
-        raise ValueError(f"mask must be a Mask of regard.attention, got {type(mask).__name__}; wrap a bool tensor in Dense")
+        raise ValueError(
+            f"mask must be a Mask of regard.attention, got {type(mask).__name__}; wrap a bool tensor in Dense"
+        )
     out = along(scores, v, mask, dropout) if scores.dim() == 3 else dense(scores, v, mask, dropout)
     if tap.listeners:
         for listener in tap.listeners:
@@ -63,7 +74,9 @@ def mixing(scores: Tensor, mask: Mask | None) -> Tensor:
         return scores.softmax(-1)
     b, _, n, m = scores.shape
     allowed = mask.tile(*sides(None, n, m, b, scores.device))
-    hidden = ~allowed & allowed.any(-1, keepdim=True)  # an empty row keeps its scores: softmax of only -inf is NaN
+    hidden = ~allowed & allowed.any(
+        -1, keepdim=True
+    )  # an empty row keeps its scores: softmax of only -inf is NaN
     return scores.masked_fill(hidden, -torch.inf).softmax(-1).masked_fill(~allowed, 0)
 
 
@@ -72,7 +85,9 @@ def along(scores: Tensor, v: Tensor, mask: Mask | None, dropout: float) -> Tenso
         raise ValueError(f"scores b h e go along the edges of an Edges mask, got {type(mask).__name__}")
     (b, h, e), m = scores.shape, v.shape[2]
     if e != mask.edges.shape[1]:
-        raise ValueError(f"there must be one score for each edge, got {e} scores and {mask.edges.shape[1]} edges")
+        raise ValueError(
+            f"there must be one score for each edge, got {e} scores and {mask.edges.shape[1]} edges"
+        )
     mask.fits(b, h, m, m)
     links = mask.links(m, m, v.device, once=False)
     weights = portions(scores.flatten(0, 1)[:, links.order].to(wide(v.dtype)), links)

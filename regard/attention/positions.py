@@ -50,11 +50,15 @@ class Nothing(Position):
     keeps = EVERYTHING
 
 
-def coordinates(where: Tensor | None, first: int, n: int, b: int, device: torch.device, kind: str, axes: int = 1) -> Tensor:
+def coordinates(
+    where: Tensor | None, first: int, n: int, b: int, device: torch.device, kind: str, axes: int = 1
+) -> Tensor:
     """One coordinate a token, b|1 n, or one for each of several axes, b|1 n s"""
     if where is None:
         if axes > 1:
-            raise ValueError(f"{kind} reads places on {axes} axes, and only those on one are known by themselves; give where")
+            raise ValueError(
+                f"{kind} reads places on {axes} axes, and only those on one are known by themselves; give where"
+            )
         return torch.arange(first, first + n, device=device)[None]
     laid = spread(where, n, b, "where", device)
     if laid.shape[-1] != axes:
@@ -70,7 +74,9 @@ def check_axes(channels: int, axes: int, name: str) -> None:
     if channels % (2 * axes):
         each = "" if axes == 1 else f" for each of {axes} axes"
         fits = channels + 2 * axes - channels % (2 * axes)
-        raise ValueError(f"{name} must be even, two channels a pair{each}, got {channels}; the next one that fits is {fits}")
+        raise ValueError(
+            f"{name} must be even, two channels a pair{each}, got {channels}; the next one that fits is {fits}"
+        )
 
 
 def exact(device: torch.device) -> torch.dtype:
@@ -96,11 +102,15 @@ class Code(Position):
 
     def codes(self, x: Tensor, where: Tensor | None, first: int) -> Tensor:
         b, n = x.shape[:2]
-        return self.code(coordinates(where, first, n, b, x.device, type(self).__name__, self.axes)).to(x.dtype)
+        return self.code(coordinates(where, first, n, b, x.device, type(self).__name__, self.axes)).to(
+            x.dtype
+        )
 
     def place(self, x: Tensor, where: Tensor | None = None, first: int = 0) -> Tensor:
         if x.shape[-1] != self.dim:
-            raise ValueError(f"{type(self).__name__} was made for tokens of width {self.dim}, got {x.shape[-1]}")
+            raise ValueError(
+                f"{type(self).__name__} was made for tokens of width {self.dim}, got {x.shape[-1]}"
+            )
         return x + self.codes(x, where, first)
 
 
@@ -116,7 +126,9 @@ class Sinusoidal(Code):
         self.base = base
 
     def code(self, where: Tensor) -> Tensor:
-        angles = where[..., None].to(exact(where.device)) * frequencies(self.dim // self.axes, self.base, where.device)
+        angles = where[..., None].to(exact(where.device)) * frequencies(
+            self.dim // self.axes, self.base, where.device
+        )
         code = torch.stack((angles.sin(), angles.cos()), -1).flatten(-2)
         code = code if self.axes == 1 else code.flatten(-2)  # b n s d/s -> b n d
         return torch.nan_to_num(code, nan=0.0) if where.is_floating_point() else code
@@ -167,9 +179,13 @@ class LearnedGrid(Code):
             return self.table[rows * width + columns]
         lost = where.isnan().any(-1, keepdim=True)
         size = torch.tensor([height, width], dtype=where.dtype, device=where.device)
-        across = ((2 * where + 1) / size - 1).nan_to_num(0.0).flip(-1)  # x first, −1 to 1 from border to border
+        across = (
+            ((2 * where + 1) / size - 1).nan_to_num(0.0).flip(-1)
+        )  # x first, −1 to 1 from border to border
         grid = self.table.T.view(1, self.dim, height, width).expand(len(where), -1, -1, -1)
-        found = F.grid_sample(grid, across[:, None].to(grid.dtype), "bicubic", "border", align_corners=False)  # b d 1 n
+        found = F.grid_sample(
+            grid, across[:, None].to(grid.dtype), "bicubic", "border", align_corners=False
+        )  # b d 1 n
         return found[:, :, 0].mT.masked_fill(lost, 0)
 
 
@@ -179,7 +195,9 @@ class Concatenated(Position):
     def __init__(self, of: Code) -> None:
         super().__init__()
         if not isinstance(of, Code):
-            raise TypeError(f"Concatenated takes a position with a code (Sinusoidal, Learned), got {type(of).__name__}")
+            raise TypeError(
+                f"Concatenated takes a position with a code (Sinusoidal, Learned), got {type(of).__name__}"
+            )
         self.of = of
         self.widens = of.dim
 
@@ -198,7 +216,9 @@ class Rotary(Position):
     keeps = Shifts()
     turns = True
 
-    def __init__(self, channels: int, *, axes: int = 1, base: float = 10_000.0, interleaved: bool = False) -> None:
+    def __init__(
+        self, channels: int, *, axes: int = 1, base: float = 10_000.0, interleaved: bool = False
+    ) -> None:
         super().__init__()
         check_axes(channels, axes, "channels")
         self.channels, self.axes, self.base, self.interleaved = channels, axes, base, interleaved
@@ -213,7 +233,9 @@ class Rotary(Position):
         elif where is None or not repeats(where):
             cos, sin = turns_at(where, first, n, b, c, self.axes, self.base, x.device, wide, self.interleaved)
         else:
-            cos, sin = kept_turns(where, where._version, n, b, c, self.axes, self.base, x.device, wide, self.interleaved)
+            cos, sin = kept_turns(
+                where, where._version, n, b, c, self.axes, self.base, x.device, wide, self.interleaved
+            )
         return Turn.apply(x.to(wide), cos, sin, self.interleaved, self.axes).to(x.dtype)
 
 
@@ -237,7 +259,13 @@ class Turn(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, dy: Tensor) -> tuple[Tensor, None, None, None, None]:
         cos, sin = ctx.saved_tensors
-        return (dy * cos).addcmul_(swapped(dy, ctx.interleaved, ctx.axes), sin, value=-1), None, None, None, None
+        return (
+            (dy * cos).addcmul_(swapped(dy, ctx.interleaved, ctx.axes), sin, value=-1),
+            None,
+            None,
+            None,
+            None,
+        )
 
 
 def swapped(x: Tensor, interleaved: bool, axes: int = 1) -> Tensor:
@@ -247,7 +275,9 @@ def swapped(x: Tensor, interleaved: bool, axes: int = 1) -> Tensor:
     return x.unflatten(-1, (-1, 2)).flip(-1).flatten(-2) if interleaved else x.roll(x.shape[-1] // 2, -1)
 
 
-def turns(where: Tensor, channels: int, base: float, dtype: torch.dtype, interleaved: bool) -> tuple[Tensor, Tensor]:
+def turns(
+    where: Tensor, channels: int, base: float, dtype: torch.dtype, interleaved: bool
+) -> tuple[Tensor, Tensor]:
     """Cosine and signed sine for every channel.  b|1 n -> b|1 1 n c each"""
     angles = where[:, None, :, None].to(exact(where.device)) * frequencies(channels, base, where.device)
     if where.is_floating_point():
@@ -258,8 +288,16 @@ def turns(where: Tensor, channels: int, base: float, dtype: torch.dtype, interle
 
 
 def turns_at(
-    where: Tensor | None, first: int, n: int, b: int, channels: int, axes: int, base: float, device: torch.device,
-    dtype: torch.dtype, interleaved: bool,
+    where: Tensor | None,
+    first: int,
+    n: int,
+    b: int,
+    channels: int,
+    axes: int,
+    base: float,
+    device: torch.device,
+    dtype: torch.dtype,
+    interleaved: bool,
 ) -> tuple[Tensor, Tensor]:
     """`turns` at places given, with the channels of each axis one after another.   b|1 1 n c each"""
     places = coordinates(where, first, n, b, device, "Rotary", axes)
@@ -278,8 +316,16 @@ def repeats(where: Tensor) -> bool:
 
 @lru_cache(maxsize=2)  # queries and keys of all layers have the same places, or a memory has others
 def kept_turns(
-    where: Tensor, version: int, n: int, b: int, channels: int, axes: int, base: float, device: torch.device,
-    dtype: torch.dtype, interleaved: bool,
+    where: Tensor,
+    version: int,
+    n: int,
+    b: int,
+    channels: int,
+    axes: int,
+    base: float,
+    device: torch.device,
+    dtype: torch.dtype,
+    interleaved: bool,
 ) -> tuple[Tensor, Tensor]:
     """`turns_at` places that are this very tensor, of this version: what is written into it has another."""
     with torch.inference_mode(False):  # what is kept must also serve a gradient later on
@@ -288,7 +334,13 @@ def kept_turns(
 
 @lru_cache(maxsize=16)
 def consecutive_turns(
-    first: int, n: int, channels: int, base: float, device: torch.device, dtype: torch.dtype, interleaved: bool
+    first: int,
+    n: int,
+    channels: int,
+    base: float,
+    device: torch.device,
+    dtype: torch.dtype,
+    interleaved: bool,
 ) -> tuple[Tensor, Tensor]:
     """`turns` for consecutive places, which every layer and every step asks for again."""
     with torch.inference_mode(False):  # what is kept must also serve a gradient later on

@@ -40,13 +40,17 @@ class Album:
 
     def __post_init__(self) -> None:
         if self.pixels is not None and 0 in self.pixels.shape[1:]:
-            raise ValueError(f"{self.name} has pictures of {self.pixels.shape[1]} × {self.pixels.shape[2]} pixels: none at all")
+            raise ValueError(
+                f"{self.name} has pictures of {self.pixels.shape[1]} × {self.pixels.shape[2]} pixels: none at all"
+            )
         if len(self.labels) < 2:
             only = f"only the class '{self.labels[0]}'" if self.labels else "no classes"
             raise ValueError(f"{self.name} has {only}; there must be two to tell apart")
         counts = np.bincount(self.classes[self.splits == TRAIN], minlength=len(self.labels))
         if (counts == 0).any():
-            raise ValueError(f"{self.name} has no picture of '{self.labels[int(counts.argmin())]}' to train on")
+            raise ValueError(
+                f"{self.name} has no picture of '{self.labels[int(counts.argmin())]}' to train on"
+            )
 
     def __len__(self) -> int:
         return len(self.classes)
@@ -68,7 +72,11 @@ def album(path: str | None, picture: str = "file", label: str = "label") -> Albu
         return of_rows(path, read_npz(place))
     if looks_like_table(path):
         return of_table(place, picture, label)
-    what = "one picture; give the folder that has a folder for each class" if is_picture(place.name) else "none of these"
+    what = (
+        "one picture; give the folder that has a folder for each class"
+        if is_picture(place.name)
+        else "none of these"
+    )
     raise ValueError(f"{path} is {what}: data is {KINDS}")
 
 
@@ -77,7 +85,12 @@ def of_rows(name: str, rows: Rows) -> Album:
 
 
 def numbered(
-    name: str, labels: Sequence[str], splits: Array, *, files: Sequence[str] = (), pixels: Pixels | None = None,
+    name: str,
+    labels: Sequence[str],
+    splits: Array,
+    *,
+    files: Sequence[str] = (),
+    pixels: Pixels | None = None,
     notes: Sequence[str] = (),
 ) -> Album:
     """An album whose classes are the labels, in their order. The same letters are the same label, however they are written."""
@@ -105,30 +118,45 @@ def of_folder(place: Path) -> Album:
     parts = folders(place)
     if not parts:
         what = "pictures, but no folders" if any(loose(place)) else "no pictures"
-        raise ValueError(f"{place} holds {what}; put the pictures of each class into a folder of its own, named as the class")
+        raise ValueError(
+            f"{place} holds {what}; put the pictures of each class into a folder of its own, named as the class"
+        )
     splits = [part for part in parts if part.name.lower() in SPLITS]
     deeper = [part for part in splits if folders(part)]
     if len(splits) == len(parts) and not deeper:
-        raise ValueError(f"{place} has {listed(parts)}, which are no classes; put a folder for each class into each of them")
+        raise ValueError(
+            f"{place} has {listed(parts)}, which are no classes; put a folder for each class into each of them"
+        )
     if any(SPLITS[part.name.lower()] == TRAIN for part in deeper) and len(splits) < len(parts):
         rest = [part for part in parts if part not in splits]
-        raise ValueError(f"{place} has {listed(rest)} beside {listed(splits)}, so folders may be classes or splits; "
-                         f"move those that are no splits elsewhere, or give --data {deeper[0]}")
+        raise ValueError(
+            f"{place} has {listed(rest)} beside {listed(splits)}, so folders may be classes or splits; "
+            f"move those that are no splits elsewhere, or give --data {deeper[0]}"
+        )
     split = bool(deeper) and len(splits) == len(parts)
-    classes = [(each, SPLITS[part.name.lower()]) for part in parts for each in folders(part)] if split else [
-        (part, TRAIN) for part in parts]
+    classes = (
+        [(each, SPLITS[part.name.lower()]) for part in parts for each in folders(part)]
+        if split
+        else [(part, TRAIN) for part in parts]
+    )
     files = [(path, folder.name, number) for folder, number in classes for path in files_in(folder)]
     rows = [row for row in files if is_picture(row[0])]
     above = [str(each) for top in (place, *(parts if split else ())) for each in top.iterdir()]
     passed = passed_over([*above, *(path for path, _, _ in files)])
     if not rows:
-        raise ValueError(f"{place} holds no pictures ({', '.join(SUFFIXES[:4])}, ...) in its {len(parts)} folders"
-                         f"{f'; {passed}' if passed else ''}")
+        raise ValueError(
+            f"{place} holds no pictures ({', '.join(SUFFIXES[:4])}, ...) in its {len(parts)} folders"
+            f"{f'; {passed}' if passed else ''}"
+        )
     found = {label for _, label, _ in rows}
     if len(found) == 1 and len(inner := folders(classes[0][0])) > 1:
-        raise ValueError(f"{place} has only the class '{shown(rows[0][1])}'; there must be two to tell apart. If the classes "
-                         f"are {listed(inner)}, give --data {classes[0][0]}")
-    notes = [f"{folder} holds no pictures, so it is no class" for folder, _ in classes if folder.name not in found]
+        raise ValueError(
+            f"{place} has only the class '{shown(rows[0][1])}'; there must be two to tell apart. If the classes "
+            f"are {listed(inner)}, give --data {classes[0][0]}"
+        )
+    notes = [
+        f"{folder} holds no pictures, so it is no class" for folder, _ in classes if folder.name not in found
+    ]
     for each in (place, *(parts if split else ())):
         if count := sum(loose(each)):
             notes.append(f"left out: {count:,} picture{'s' * (count > 1)} of {each} in no folder of a class")
@@ -189,7 +217,10 @@ def listed(parts: Sequence[Path]) -> str:
 def of_table(place: Path, picture: str, label: str) -> Album:
     """A path and a label in each row; paths count from where the table is. A column 'split' may say train, validation, test."""
     table = read_table(str(place))
-    paths = [os.path.normpath(place.parent / each) for each in table.texts(picture, "say which one with --data.picture")]
+    paths = [
+        os.path.normpath(place.parent / each)
+        for each in table.texts(picture, "say which one with --data.picture")
+    ]
     labels = table.texts(label, "say which one with --data.label")
     if not paths:
         raise ValueError(f"{place} has no rows; give a path and a label in each")
@@ -197,9 +228,13 @@ def of_table(place: Path, picture: str, label: str) -> Album:
     if "split" in table.names:
         for row, (said, line) in enumerate(zip(table.texts("split", ""), table.lines, strict=True)):
             if said.lower() not in SPLITS:
-                raise ValueError(f"line {line} of {place} has '{said}' as its split; it is train, validation or test")
+                raise ValueError(
+                    f"line {line} of {place} has '{said}' as its split; it is train, validation or test"
+                )
             splits[row] = SPLITS[said.lower()]
     if not any(map(os.path.exists, paths)):
-        raise ValueError(f"none of the {len(paths)} pictures of {place} is there, such as {paths[0]}; "
-                         "paths count from the table's folder")
+        raise ValueError(
+            f"none of the {len(paths)} pictures of {place} is there, such as {paths[0]}; "
+            "paths count from the table's folder"
+        )
     return numbered(str(place), labels, splits, files=paths)

@@ -17,14 +17,22 @@ from torch import Tensor
 class AugmentConfig:
     """How pictures are changed in training; 0 is not at all."""
 
-    crop: float = 0.0  # moved by up to this share of the side; the border mirrors what is beyond (0.1 is usual)
+    crop: float = (
+        0.0  # moved by up to this share of the side; the border mirrors what is beyond (0.1 is usual)
+    )
     zoom: float = 0.0  # made larger or smaller by up to this share (0.1 is usual)
     flip: bool = False  # half of them mirrored, left and right (for photos; not for letters and digits)
-    turn: float = 0.0  # turned by up to so many degrees, either way (10 is usual; 180 for what has no up and down)
+    turn: float = (
+        0.0  # turned by up to so many degrees, either way (10 is usual; 180 for what has no up and down)
+    )
     colour: float = 0.0  # brightness, contrast and saturation changed by up to this share (0.3 is usual)
-    erase: float = 0.0  # share of pictures that lose a rectangle of a tenth to a third of them (0.25 is usual)
+    erase: float = (
+        0.0  # share of pictures that lose a rectangle of a tenth to a third of them (0.25 is usual)
+    )
     mixup: float = 0.0  # a of Beta(a, a): two pictures, and their labels, blended by a share drawn from it (0.2 is usual)
-    cutmix: float = 0.0  # a of Beta(a, a): a rectangle of another picture, with its share of the label (1.0 is usual)
+    cutmix: float = (
+        0.0  # a of Beta(a, a): a rectangle of another picture, with its share of the label (1.0 is usual)
+    )
 
     def __post_init__(self) -> None:
         for name in ("crop", "zoom", "colour", "erase"):
@@ -32,7 +40,9 @@ class AugmentConfig:
                 raise ValueError(f"{name} must be a share from 0 to 1, got {getattr(self, name)}")
         for name in ("turn", "mixup", "cutmix"):
             if not 0 <= getattr(self, name) <= (180 if name == "turn" else 100):
-                raise ValueError(f"{name} must be from 0 to {180 if name == 'turn' else 100}, got {getattr(self, name)}")
+                raise ValueError(
+                    f"{name} must be from 0 to {180 if name == 'turn' else 100}, got {getattr(self, name)}"
+                )
 
 
 def changed(x: Tensor, config: AugmentConfig) -> Tensor:
@@ -88,7 +98,11 @@ def recoloured(x: Tensor, strength: float) -> Tensor:
 
 def grey(x: Tensor) -> Tensor:
     """As the eye weighs red, green and blue.   b c h w -> b 1 h w"""
-    return x if x.shape[1] == 1 else (x * x.new_tensor([0.299, 0.587, 0.114]).view(1, 3, 1, 1)).sum(1, keepdim=True)
+    return (
+        x
+        if x.shape[1] == 1
+        else (x * x.new_tensor([0.299, 0.587, 0.114]).view(1, 3, 1, 1)).sum(1, keepdim=True)
+    )
 
 
 def erased(x: Tensor, share: float) -> Tensor:
@@ -101,12 +115,19 @@ def rectangles(x: Tensor, areas: Tensor) -> Tensor:
     """Where a rectangle of this share of the picture is, somewhere in it.   bool b 1 h w"""
     b, (h, w) = len(areas), x.shape[-2:]
     side = areas.sqrt()
-    stretch = torch.exp(torch.rand(b) - 0.5).clamp(side, 1 / side)  # so that neither side is longer than the picture
+    stretch = torch.exp(torch.rand(b) - 0.5).clamp(
+        side, 1 / side
+    )  # so that neither side is longer than the picture
     sides = torch.stack((side * stretch, side / stretch), 1) * torch.tensor([h, w])
     start = torch.rand(b, 2) * (torch.tensor([h, w]) - sides)
     low, high = start[:, :, None, None], (start + sides)[:, :, None, None]
     rows, columns = (torch.arange(n, dtype=torch.float32) + 0.5 for n in (h, w))
-    inside = (rows[:, None] >= low[:, 0]) & (rows[:, None] < high[:, 0]) & (columns >= low[:, 1]) & (columns < high[:, 1])
+    inside = (
+        (rows[:, None] >= low[:, 0])
+        & (rows[:, None] < high[:, 0])
+        & (columns >= low[:, 1])
+        & (columns < high[:, 1])
+    )
     return inside[:, None].to(x.device)
 
 

@@ -15,7 +15,7 @@ from torch.utils.data import Dataset, default_collate
 
 from regard.shapes import expect
 
-IGNORE = -100                                           # a target that is not to be predicted
+IGNORE = -100  # a target that is not to be predicted
 
 Ids = np.ndarray[Any, np.dtype[Any]]
 
@@ -24,20 +24,22 @@ Ids = np.ndarray[Any, np.dtype[Any]]
 class Batch:
     """What a model is given, and what the task wants of it."""
 
-    tokens: Tensor                                      # b n ids, b n d real values, or n d nodes of graphs
-    target: Tensor                                      # b n ids (IGNORE where nothing is asked), b classes, b values
-    real: Tensor | None = None                          # bool b n, True = real; None: all are
-    where: Tensor | None = None                         # n, b n or b n s places; None: consecutive
-    edges: Any = None                                   # 2 e from source to target, or a graph made of them; None: no graph
-    of: Tensor | None = None                            # n, the graph of each node; None: all are of one
-    pairs: Tensor | None = None                         # 2 p, pairs of nodes that are asked about
-    graphs: int | None = None                           # how many graphs there are; the last ones may have no nodes
+    tokens: Tensor  # b n ids, b n d real values, or n d nodes of graphs
+    target: Tensor  # b n ids (IGNORE where nothing is asked), b classes, b values
+    real: Tensor | None = None  # bool b n, True = real; None: all are
+    where: Tensor | None = None  # n, b n or b n s places; None: consecutive
+    edges: Any = None  # 2 e from source to target, or a graph made of them; None: no graph
+    of: Tensor | None = None  # n, the graph of each node; None: all are of one
+    pairs: Tensor | None = None  # 2 p, pairs of nodes that are asked about
+    graphs: int | None = None  # how many graphs there are; the last ones may have no nodes
 
     def __post_init__(self) -> None:
         # (targets of a graph may be those of its nodes, of whole graphs or of pairs)
         if self.tokens.dim() < 1 or (self.edges is None and self.target.shape[:1] != self.tokens.shape[:1]):
-            raise ValueError(f"tokens and target must have as many rows, got shapes {tuple(self.tokens.shape)} and "
-                             f"{tuple(self.target.shape)}")
+            raise ValueError(
+                f"tokens and target must have as many rows, got shapes {tuple(self.tokens.shape)} and "
+                f"{tuple(self.target.shape)}"
+            )
         if self.real is not None:
             if self.real.dtype != torch.bool:
                 raise ValueError(f"real must be a bool tensor 'b n', True = real, got {self.real.dtype}")
@@ -93,10 +95,11 @@ class TensorSource(Source):
 
     def validation(self) -> Iterator[Batch]:
         for start in range(0, len(self._held), self._epochs.batch):
-            yield _take(self._held_data, self._held[start:start + self._epochs.batch])
+            yield _take(self._held_data, self._held[start : start + self._epochs.batch])
 
 
 # ── what sources share ───────────────────────────────────────────────────────────────────────────────────────────────
+
 
 class Epochs:
     """Which rows each step takes: an order for each epoch, drawn by (seed, epoch), cut into batches of one size.
@@ -114,7 +117,7 @@ class Epochs:
         self.all, self.seed, self.lengths = rows, seed, lengths
         self.batch = min(batch, len(rows))
         self.steps = len(rows) // self.batch
-        self._kept: tuple[int, Ids] = (-1, rows)        # the epoch last asked for; drawn again if another one is
+        self._kept: tuple[int, Ids] = (-1, rows)  # the epoch last asked for; drawn again if another one is
 
     def rows(self, step: int) -> Ids:
         """The rows of this step."""
@@ -126,7 +129,7 @@ class Epochs:
 
     def _order(self, epoch: int) -> Ids:
         random = generator(self.seed, 1, epoch)
-        order = random.permutation(self.all)[:self.steps * self.batch]
+        order = random.permutation(self.all)[: self.steps * self.batch]
         if self.lengths is not None:
             stretch = np.arange(len(order)) // (self.STRETCH * self.batch)
             order = order[np.lexsort((self.lengths[order], stretch))]
@@ -164,8 +167,14 @@ def padded(rows: Sequence[Ids], context: int | None = None) -> tuple[Tensor, Ten
 def _rows(data: Any) -> Any:
     if isinstance(data, Dataset):
         return data
-    if not (isinstance(data, tuple | list) and len(data) in (2, 3) and all(isinstance(each, Tensor) for each in data)):
-        raise ValueError(f"data must be a pair of tensors (tokens, target) or a torch Dataset of such pairs, got {_say(data)}")
+    if not (
+        isinstance(data, tuple | list)
+        and len(data) in (2, 3)
+        and all(isinstance(each, Tensor) for each in data)
+    ):
+        raise ValueError(
+            f"data must be a pair of tensors (tokens, target) or a torch Dataset of such pairs, got {_say(data)}"
+        )
     counts = [len(each) if each.dim() else 0 for each in data]
     if len(set(counts)) > 1:
         raise ValueError(f"the tensors must have as many rows, got {' and '.join(map(str, counts))}")
@@ -176,7 +185,9 @@ def _length(data: Any) -> int:
     try:
         count = len(data[0]) if isinstance(data, tuple) else len(data)
     except TypeError as error:
-        raise ValueError(f"{type(data).__name__} does not say how many rows it has; give a Dataset with __len__") from error
+        raise ValueError(
+            f"{type(data).__name__} does not say how many rows it has; give a Dataset with __len__"
+        ) from error
     if count == 0:
         raise ValueError("the data has no rows; give at least one")
     return count

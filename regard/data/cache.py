@@ -24,8 +24,8 @@ from regard import files
 Mapped = np.memmap[Any, np.dtype[Any]]
 Write = Callable[[IO[bytes]], dict[str, Any]]
 
-MOST_BYTES = 20 * 10**9         # of each kind
-_ABANDONED = 3600.0             # seconds; what is being written grows every second, so nobody writes this any more
+MOST_BYTES = 20 * 10**9  # of each kind
+_ABANDONED = 3600.0  # seconds; what is being written grows every second, so nobody writes this any more
 
 
 def key(**parts: Any) -> str:
@@ -50,9 +50,9 @@ def ids(
         try:
             mapped = np.memmap(folder / "ids", dtype=dtype, mode="r", shape=(about["tokens"],))
         except FileNotFoundError:
-            continue                                    # another process dropped it just now
+            continue  # another process dropped it just now
         with suppress(OSError):
-            os.utime(folder / "about.json")             # used now
+            os.utime(folder / "about.json")  # used now
         return mapped, about
 
 
@@ -63,7 +63,7 @@ def known(cache: Path, name: str, find: Callable[[], dict[str, Any]], what: str)
         found: dict[str, Any] = files.read_json(path)
         return found
     found = find()
-    with suppress(OSError):                             # then it is found out again the next time
+    with suppress(OSError):  # then it is found out again the next time
         path.parent.mkdir(parents=True, exist_ok=True)
         files.write_json(path, found)
     return found
@@ -89,11 +89,11 @@ def _build(folder: Path, dtype: np.dtype[Any], write: Write) -> dict[str, Any]:
             out.flush()
             os.fsync(out.fileno())
         files.write_json(part / "about.json", about)
-        if _about(folder, dtype) is None:               # else another process was sooner, with the same ids
+        if _about(folder, dtype) is None:  # else another process was sooner, with the same ids
             shutil.rmtree(folder, ignore_errors=True)
             os.rename(part, folder)
     except OSError as error:
-        if error.errno is None:                         # said in our words already
+        if error.errno is None:  # said in our words already
             raise
         full = error.errno in (errno.ENOSPC, errno.EDQUOT)
         reason = "the disk is full; free some space and try again" if full else error.strerror
@@ -115,7 +115,9 @@ def _drop_unused(latest: Path) -> None:
     for folder in latest.parent.iterdir():
         with suppress(OSError):
             if not folder.name.startswith("."):
-                entries.append(((folder / "about.json").stat().st_mtime_ns, (folder / "ids").stat().st_size, folder))
+                entries.append(
+                    ((folder / "about.json").stat().st_mtime_ns, (folder / "ids").stat().st_size, folder)
+                )
     total = sum(size for _, size, _ in entries)
     for _, size, folder in sorted(entries):
         if total > MOST_BYTES and folder != latest:

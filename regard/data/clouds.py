@@ -40,7 +40,10 @@ def find_clouds(folder: str) -> list[CloudFile]:
     if not clouds:
         others = f"; it has {len(found)} others, the first is {found[0].name}" if found else ""
         raise ValueError(f"the folder {folder} holds no files of points ({', '.join(READERS)}){others}")
-    return [CloudFile(str(path), path.relative_to(root).parts[0] if path.parent != root else None) for path in clouds]
+    return [
+        CloudFile(str(path), path.relative_to(root).parts[0] if path.parent != root else None)
+        for path in clouds
+    ]
 
 
 def read_cloud(path: str, count: int | None, random: np.random.Generator) -> Cloud:
@@ -54,7 +57,9 @@ def read_cloud(path: str, count: int | None, random: np.random.Generator) -> Clo
         raise ValueError(f"{path} cannot be read: {error.strerror or error}") from error
     if not np.isfinite(cloud.points).all():
         row = int(np.flatnonzero(~np.isfinite(cloud.points).all(1))[0])
-        raise ValueError(f"{path} has a number that is none (NaN or infinite) in point {row + 1}; take it out")
+        raise ValueError(
+            f"{path} has a number that is none (NaN or infinite) in point {row + 1}; take it out"
+        )
     if count is None or len(cloud.points) <= count:
         return cloud
     kept = np.sort(random.permutation(len(cloud.points))[:count])
@@ -66,6 +71,7 @@ def _hidden(path: Path, root: Path) -> bool:
 
 
 # ── each kind of file ────────────────────────────────────────────────────────────────────────────────────────────────
+
 
 def _npy(path: str, count: int | None, random: np.random.Generator) -> Cloud:
     found = _numpy(path)
@@ -89,7 +95,9 @@ def _npz(path: str, count: int | None, random: np.random.Generator) -> Cloud:
         raise ValueError(f"{path} must have an array 'points', it has: {', '.join(held) or 'none'}")
     points, labels = _points(held[name], path), held.get("labels")
     if labels is not None and labels.shape != points.shape[:1]:
-        raise ValueError(f"{path} has labels of shape {labels.shape} for {len(points)} points; give one for each")
+        raise ValueError(
+            f"{path} has labels of shape {labels.shape} for {len(points)} points; give one for each"
+        )
     return Cloud(points, labels)
 
 
@@ -108,7 +116,9 @@ def _no_numpy(path: str, error: Exception) -> str:
 
 def _points(array: Ids, path: str) -> Ids:
     if array.dtype.kind not in "fiub" or array.ndim not in (1, 2):
-        raise ValueError(f"{path} must hold numbers, one row for each point, got {array.dtype} of shape {array.shape}")
+        raise ValueError(
+            f"{path} must hold numbers, one row for each point, got {array.dtype} of shape {array.shape}"
+        )
     return (array if array.ndim == 2 else array[:, None]).astype(np.float64)
 
 
@@ -130,9 +140,13 @@ def _csv(path: str, count: int | None, random: np.random.Generator) -> Cloud:
             wrong = next(word for word in words if not _is_number(word))
             raise ValueError(f"line {number} of {path} has {wrong!r} where a number should be") from None
         if rows and len(row) != len(rows[0]):
-            raise ValueError(f"line {number} of {path} has {len(row)} numbers, but those before have {len(rows[0])}")
+            raise ValueError(
+                f"line {number} of {path} has {len(row)} numbers, but those before have {len(rows[0])}"
+            )
         if not np.isfinite(row).all():
-            raise ValueError(f"line {number} of {path} has a number that is none (NaN or infinite); take it out")
+            raise ValueError(
+                f"line {number} of {path} has a number that is none (NaN or infinite); take it out"
+            )
         rows.append(row)
     if not rows:
         raise ValueError(f"{path} has no points; give one in each line")
@@ -173,7 +187,11 @@ def _surface(points: Ids, faces: Ids, count: int | None, random: np.random.Gener
 
 
 READERS: dict[str, Callable[[str, int | None, np.random.Generator], Cloud]] = {
-    ".npy": _npy, ".npz": _npz, ".csv": _csv, ".ply": _ply, ".off": _off,
+    ".npy": _npy,
+    ".npz": _npz,
+    ".csv": _csv,
+    ".ply": _ply,
+    ".off": _off,
 }
 
 

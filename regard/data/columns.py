@@ -33,7 +33,9 @@ class Columns:
         if name not in names:
             near = nearest(name, names)
             hint = f" (is it '{near}'?)" if near else ""
-            raise ValueError(f"{self.path} has no column '{name}', it has: {', '.join(names) or 'no names'}; {advice}{hint}")
+            raise ValueError(
+                f"{self.path} has no column '{name}', it has: {', '.join(names) or 'no names'}; {advice}{hint}"
+            )
         return names.index(name)
 
     def texts(self, column: int) -> list[str]:
@@ -45,20 +47,26 @@ class Columns:
         try:
             found = np.array(cells, dtype=np.float64).reshape(len(cells), len(columns))
         except ValueError:
-            found = np.array([[self._number(row, column) for column in columns] for row in range(len(self.rows))])
+            found = np.array(
+                [[self._number(row, column) for column in columns] for row in range(len(self.rows))]
+            )
         wrong = np.argwhere(~np.isfinite(found))
         if len(wrong):
             row, column = wrong[0]
-            raise ValueError(f"line {self.lines[row]} of {self.path} has '{cells[row][column].strip()}' in "
-                             f"{self._called(columns[column])}; fill it in, or take the row out")
+            raise ValueError(
+                f"line {self.lines[row]} of {self.path} has '{cells[row][column].strip()}' in "
+                f"{self._called(columns[column])}; fill it in, or take the row out"
+            )
         return found.astype(np.float32)
 
     def _number(self, row: int, column: int) -> float:
         try:
             return float(self.rows[row][column])
         except ValueError:
-            raise ValueError(f"line {self.lines[row]} of {self.path} has '{self.rows[row][column].strip()}' in "
-                             f"{self._called(column)}, which must be a number") from None
+            raise ValueError(
+                f"line {self.lines[row]} of {self.path} has '{self.rows[row][column].strip()}' in "
+                f"{self._called(column)}, which must be a number"
+            ) from None
 
     def _called(self, column: int) -> str:
         return f"column '{self.names[column]}'" if self.names else f"column {column + 1}"
@@ -80,12 +88,18 @@ def read_columns(path: str, *, header: bool | None = None) -> Columns:
             mark = next((each for each in ",;\t" if each in text), " ")
         row = text.split() if mark == " " else next(csv.reader([text], delimiter=mark, skipinitialspace=True))
         if rows and len(row) != len(rows[0]):
-            raise ValueError(f"line {line} of {path} has {len(row)} values, but line {lines[0]} has {len(rows[0])}; "
-                             "every row needs as many")
+            raise ValueError(
+                f"line {line} of {path} has {len(row)} values, but line {lines[0]} has {len(rows[0])}; "
+                "every row needs as many"
+            )
         rows.append(row)
         lines.append(line)
     if header is None:
-        header = bool(rows) and not any(map(is_number, rows[0])) and any(is_number(v) for row in rows[1:3] for v in row)
+        header = (
+            bool(rows)
+            and not any(map(is_number, rows[0]))
+            and any(is_number(v) for row in rows[1:3] for v in row)
+        )
     if header and rows:
         return Columns(path, tuple(name.strip() for name in rows[0]), rows[1:], lines[1:])
     return Columns(path, None, rows, lines)

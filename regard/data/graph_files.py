@@ -48,7 +48,9 @@ def stamp(path: str, nodes: str | None) -> tuple[tuple[str, int, int], ...]:
     """Which files a path stands for, their sizes and when they were written: if it is the same, so is what is read."""
     where = Path(path)
     found = sorted(where.rglob("*")) if where.is_dir() else [where, *map(Path, filter(None, [beside(where)]))]
-    stats = [(str(file), file.stat()) for file in (*found, *([Path(nodes)] if nodes else [])) if file.is_file()]
+    stats = [
+        (str(file), file.stat()) for file in (*found, *([Path(nodes)] if nodes else [])) if file.is_file()
+    ]
     return tuple((name, stat.st_size, stat.st_mtime_ns) for name, stat in stats)
 
 
@@ -68,11 +70,15 @@ def of_edge_list(path: str, nodes: str | None, label: str) -> Parts:
     if table.names is None and table.rows:  # a first line of names over ends that are names themselves
         words = [cell.strip().lower() for cell in table.rows[0]]
         if any(set(pair) <= set(words) for pair in ENDS):
-            table = Columns(path, tuple(cell.strip() for cell in table.rows[0]), table.rows[1:], table.lines[1:])
+            table = Columns(
+                path, tuple(cell.strip() for cell in table.rows[0]), table.rows[1:], table.lines[1:]
+            )
             lowered = tuple(words)
     ends = next(([lowered.index(end) for end in pair] for pair in ENDS if set(pair) <= set(lowered)), [0, 1])
     if table.rows and len(table.rows[0]) < 2:
-        raise ValueError(f"line {table.lines[0]} of {path} has one value; an edge needs two: source and target")
+        raise ValueError(
+            f"line {table.lines[0]} of {path} has one value; an edge needs two: source and target"
+        )
     texts = [table.texts(end) for end in ends] if table.rows else [[], []]
     labels = table.texts(table.names.index(label)) if table.names and label in table.names else None
     if nodes is None:
@@ -97,11 +103,15 @@ def numbered(texts: Sequence[Sequence[str]], table: Columns) -> tuple[Array, lis
         return np.array(texts, dtype=np.int64).reshape(2, -1), None
     for side in texts:
         if "" in side:
-            raise ValueError(f"line {table.lines[side.index('')]} of {table.path} has an empty end; an edge needs two nodes")
+            raise ValueError(
+                f"line {table.lines[side.index('')]} of {table.path} has an empty end; an edge needs two nodes"
+            )
     for side in texts:
         if (number := next((i for i, text in enumerate(side) if has_fraction(text)), None)) is not None:
-            raise ValueError(f"line {table.lines[number]} of {table.path} has {side[number]}, which is neither the number nor "
-                             "the name of a node; if these are points, they make a set: regard train sets")
+            raise ValueError(
+                f"line {table.lines[number]} of {table.path} has {side[number]}, which is neither the number nor "
+                "the name of a node; if these are points, they make a set: regard train sets"
+            )
     names = sorted(set(every))
     place = {name: i for i, name in enumerate(names)}
     return np.array([[place[text] for text in side] for side in texts], dtype=np.int64).reshape(2, -1), names
@@ -113,17 +123,23 @@ def named(texts: Sequence[Sequence[str]], names: Sequence[str] | None, count: in
         try:
             edges = np.array(texts, dtype=np.int64).reshape(2, -1)
         except ValueError:
-            number, side = next((i, s) for s in texts for i, text in enumerate(s) if not text.removeprefix("-").isdigit())
-            raise ValueError(f"line {table.lines[number]} of {table.path} has the end '{side[number]}', but nodes without a "
-                             f"column id are numbers, 0 … {count - 1}") from None
+            number, side = next(
+                (i, s) for s in texts for i, text in enumerate(s) if not text.removeprefix("-").isdigit()
+            )
+            raise ValueError(
+                f"line {table.lines[number]} of {table.path} has the end '{side[number]}', but nodes without a "
+                f"column id are numbers, 0 … {count - 1}"
+            ) from None
         check_edges(edges, count, table.path, table.lines)
         return edges
     place = {name: i for i, name in enumerate(names)}
     for number, (source, target) in enumerate(zip(*texts, strict=True)):
         for end in (source, target):
             if end not in place:
-                raise ValueError(f"line {table.lines[number]} of {table.path} has the end '{end}', but no node is called so; "
-                                 f"there are {len(names)}, such as '{names[0]}'")
+                raise ValueError(
+                    f"line {table.lines[number]} of {table.path} has the end '{end}', but no node is called so; "
+                    f"there are {len(names)}, such as '{names[0]}'"
+                )
     return np.array([[place[text] for text in side] for side in texts], dtype=np.int64).reshape(2, -1)
 
 
@@ -139,14 +155,18 @@ def of_node_table(table: Columns, label: str) -> dict[str, Any]:
     ids = None if at_id is None else table.texts(at_id)
     if ids is not None and len(set(ids)) < len(ids):
         twice = next(i for i, name in enumerate(ids) if name in ids[:i])
-        raise ValueError(f"line {table.lines[twice]} of {table.path} is a second node called '{ids[twice]}'; they must differ")
+        raise ValueError(
+            f"line {table.lines[twice]} of {table.path} is a second node called '{ids[twice]}'; they must differ"
+        )
     split: dict[str, Array] = {}
     if at_split is not None:
         words = [word.lower() for word in table.texts(at_split)]
         for row, word in enumerate(words):
             if word not in SPLIT_WORDS:
-                raise ValueError(f"line {table.lines[row]} of {table.path} has the split '{word}'; "
-                                 "it is train, validation, test or empty")
+                raise ValueError(
+                    f"line {table.lines[row]} of {table.path} has the split '{word}'; "
+                    "it is train, validation, test or empty"
+                )
         split = {each: np.flatnonzero([SPLIT_WORDS[word] == each for word in words]) for each in SPLITS}
     return {
         "x": table.numbers(features) if features else None,
@@ -164,9 +184,14 @@ def of_arrays(arrays: Mapping[str, Array], what: str) -> Parts:
 
     With `of` (the graph of each node) labels are those of graphs if there are as many as graphs.
     """
-    found = {name: next((arrays[each] for each in called if each in arrays), None) for name, called in ARRAYS.items()}
+    found = {
+        name: next((arrays[each] for each in called if each in arrays), None)
+        for name, called in ARRAYS.items()
+    }
     if found["edges"] is None:
-        raise ValueError(f"{what} holds the arrays {', '.join(arrays)}, but no edges (2 e, sources and targets)")
+        raise ValueError(
+            f"{what} holds the arrays {', '.join(arrays)}, but no edges (2 e, sources and targets)"
+        )
     edges = whole(found["edges"], "edges", what)
     if edges.ndim != 2 or 2 not in edges.shape:
         raise ValueError(f"edges of {what} must have the shape 2 e or e 2, got {edges.shape}")
@@ -178,31 +203,48 @@ def of_arrays(arrays: Mapping[str, Array], what: str) -> Parts:
             raise ValueError(f"x of {what} must be numbers n d, got {x.dtype} {x.shape}")
         check_finite(x, what)
         x = x.astype(np.float32)
-    count = len(x) if x is not None else len(of) if of is not None else len(labels) if labels is not None else 0
+    count = (
+        len(x) if x is not None else len(of) if of is not None else len(labels) if labels is not None else 0
+    )
     count = count if count or not edges.size else int(edges.max()) + 1
     check_edges(edges, count, what)
     split = {name: places(mask, name, what) for name in SPLITS if (mask := found[name]) is not None}
     if of is None:
         labels_for = label_level(labels, {"node": count, "graph": 1}, what)
-        return one(what, edges, count, x=x, split=split, **{f"{labels_for}_labels": labels} if labels is not None else {})
+        return one(
+            what,
+            edges,
+            count,
+            x=x,
+            split=split,
+            **{f"{labels_for}_labels": labels} if labels is not None else {},
+        )
     return apart(what, edges, whole(of, "of", what), x, labels, split)
 
 
-def apart(what: str, edges: Array, of: Array, x: Any, labels: Any, split: dict[str, Array], graphs: int = 0) -> Parts:
+def apart(
+    what: str, edges: Array, of: Array, x: Any, labels: Any, split: dict[str, Array], graphs: int = 0
+) -> Parts:
     """Many graphs from one that falls apart: `of` says the graph of each node, in order."""
     graphs = max(graphs, int(of.max(initial=-1)) + 1)
     if len(of) and ((np.diff(of) < 0).any() or of[0] < 0):
-        raise ValueError(f"the graph of each node must not fall from node to node in {what}: keep a graph's nodes together")
+        raise ValueError(
+            f"the graph of each node must not fall from node to node in {what}: keep a graph's nodes together"
+        )
     across = np.flatnonzero(of[edges[0]] != of[edges[1]])
     if len(across):
         number = across[0]
-        raise ValueError(f"edge {number} of {what} leads from graph {of[edges[0, number]]} to graph {of[edges[1, number]]}")
+        raise ValueError(
+            f"edge {number} of {what} leads from graph {of[edges[0, number]]} to graph {of[edges[1, number]]}"
+        )
     owner = of[edges[0]]
     order = np.argsort(owner, kind="stable")
     level = label_level(labels, {"graph": graphs, "node": len(of)}, what)
     counted = [np.concatenate([[0], np.cumsum(np.bincount(each, minlength=graphs))]) for each in (of, owner)]
     more = {} if labels is None else {f"{level}_labels": labels}
-    return Parts(what=what, edges=edges[:, order], starts=counted[0], edge_starts=counted[1], x=x, split=split, **more)
+    return Parts(
+        what=what, edges=edges[:, order], starts=counted[0], edge_starts=counted[1], x=x, split=split, **more
+    )
 
 
 def label_level(labels: Any, counts: Mapping[str, int], what: str) -> str:
@@ -240,9 +282,14 @@ def places(mask: Array, name: str, what: str) -> Array:
 
 
 def of_folder(folder: Path, nodes: str | None, label: str) -> Parts:
-    edges = next((folder / name for name in ("edges.csv", "edges.tsv", "edges.txt") if (folder / name).exists()), None)
+    edges = next(
+        (folder / name for name in ("edges.csv", "edges.tsv", "edges.txt") if (folder / name).exists()), None
+    )
     if edges is not None:
-        table = next((folder / name for name in ("nodes.csv", "nodes.tsv", "nodes.npz") if (folder / name).exists()), None)
+        table = next(
+            (folder / name for name in ("nodes.csv", "nodes.tsv", "nodes.npz") if (folder / name).exists()),
+            None,
+        )
         parts = of_edge_list(str(edges), nodes or (None if table is None else str(table)), label)
         return replace(parts, what=str(folder))
     indicators = sorted(folder.glob("*_graph_indicator.txt"))
@@ -253,7 +300,11 @@ def of_folder(folder: Path, nodes: str | None, label: str) -> Parts:
 
 def of_edge_lists(folder: Path, label: str) -> Parts:
     """One graph a file, with NAME.nodes.csv beside NAME.csv for its features; labels in labels.csv, or one folder a class."""
-    found = [file for file in sorted(folder.rglob("*")) if file.suffix.lower() in (".csv", ".tsv", ".txt", ".edges")]
+    found = [
+        file
+        for file in sorted(folder.rglob("*"))
+        if file.suffix.lower() in (".csv", ".tsv", ".txt", ".edges")
+    ]
     found = [f for f in found if f.name not in ("labels.csv", "README.txt") and not f.stem.endswith(".nodes")]
     if not found:
         raise ValueError(f"{folder} holds no edge lists; give {KNOWN}")
@@ -270,30 +321,44 @@ def labels_of(folder: Path, names: Sequence[str], label: str) -> list[str] | Non
         return [name.split("/")[0] for name in names] if all("/" in name for name in names) else None
     table = read_columns(str(path), header=True)
     at = table.place(label, "say which one with --data.label")
-    graphs = [Path(each).with_suffix("").as_posix() if Path(each).suffix else each for each in table.texts(0 if at else 1)]
+    graphs = [
+        Path(each).with_suffix("").as_posix() if Path(each).suffix else each
+        for each in table.texts(0 if at else 1)
+    ]
     known = dict(zip(graphs, table.texts(at), strict=True))
     for line, graph in zip(table.lines, graphs, strict=True):
         if graph not in set(names):
-            raise ValueError(f"line {line} of {path} is about the graph '{graph}', but there is no such file in {folder}")
+            raise ValueError(
+                f"line {line} of {path} is about the graph '{graph}', but there is no such file in {folder}"
+            )
     return [known.get(name, "") for name in names]
 
 
 def of_tu(folder: Path, name: str) -> Parts:
     """NAME_A.txt and NAME_graph_indicator.txt, counted from 1, with labels and attributes of nodes and graphs beside them."""
+
     def table(what: str) -> Columns | None:
         path = folder / f"{name}_{what}.txt"
         return read_columns(str(path), header=False) if path.exists() else None
 
     ends, of = table("A"), table("graph_indicator")
     if ends is None or of is None:
-        raise ValueError(f"{folder} has {name}_graph_indicator.txt but no {name}_A.txt; the TU format needs both")
+        raise ValueError(
+            f"{folder} has {name}_graph_indicator.txt but no {name}_A.txt; the TU format needs both"
+        )
     graph_of = whole_column(of, 0) - 1
-    edges = np.stack([whole_column(ends, i) - 1 for i in (0, 1)]) if ends.rows else np.zeros((2, 0), dtype=np.int64)
+    edges = (
+        np.stack([whole_column(ends, i) - 1 for i in (0, 1)])
+        if ends.rows
+        else np.zeros((2, 0), dtype=np.int64)
+    )
     wrong = np.flatnonzero(((edges < 0) | (edges >= len(graph_of))).any(0))
     if len(wrong):
         given = ", ".join(ends.rows[wrong[0]])
         line = ends.lines[wrong[0]]
-        raise ValueError(f"line {line} of {ends.path} is the edge {given}, but the nodes are 1 … {len(graph_of)}")
+        raise ValueError(
+            f"line {line} of {ends.path} is the edge {given}, but the nodes are 1 … {len(graph_of)}"
+        )
     features: list[Array] = []
     if (numbers := table("node_attributes")) is not None:
         features.append(numbers.numbers(range(len(numbers.rows[0]))))
@@ -302,7 +367,9 @@ def of_tu(folder: Path, name: str) -> Parts:
         features.append(np.eye(len(known), dtype=np.float32)[place])
     for each in features:
         if len(each) != len(graph_of):
-            raise ValueError(f"{folder} has {len(graph_of)} nodes but features of {len(each)}; there must be one row for each")
+            raise ValueError(
+                f"{folder} has {len(graph_of)} nodes but features of {len(each)}; there must be one row for each"
+            )
     labels = table("graph_labels") or table("graph_attributes")
     graphs = max(int(graph_of.max(initial=-1)) + 1, 0 if labels is None else len(labels))
     x = np.concatenate(features, 1) if features else None
@@ -318,5 +385,7 @@ def counted(count: int) -> list[str]:
 def whole_column(table: Columns, column: int) -> Array:
     for line, row in zip(table.lines, table.rows, strict=True):
         if len(row) <= column or not re.fullmatch(r"\s*-?\d+\s*", row[column]):
-            raise ValueError(f"line {line} of {table.path} has '{' '.join(row)}' where a whole number must be")
+            raise ValueError(
+                f"line {line} of {table.path} has '{' '.join(row)}' where a whole number must be"
+            )
     return np.array([int(row[column]) for row in table.rows], dtype=np.int64)

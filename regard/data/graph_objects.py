@@ -18,7 +18,9 @@ def of_object(given: Any) -> Parts:
         return of_data(given, "the graph")
     if isinstance(given, str | bytes) or not hasattr(given, "__len__") or not hasattr(given, "__getitem__"):
         kind = type(given).__name__
-        raise ValueError(f"data must be a path, an object with edge_index, x and y, or a list of them, got {kind}")
+        raise ValueError(
+            f"data must be a path, an object with edge_index, x and y, or a list of them, got {kind}"
+        )
     objects = [given[i] for i in range(len(given))]
     if not objects or not hasattr(objects[0], "edge_index"):
         what = type(objects[0]).__name__ if objects else "nothing"
@@ -35,7 +37,9 @@ def of_object(given: Any) -> Parts:
 def of_data(data: Any, what: str) -> Parts:
     edges = array(data.edge_index).astype(np.int64)
     x = None if getattr(data, "x", None) is None else array(data.x).astype(np.float32)
-    count = len(x) if x is not None else int(getattr(data, "num_nodes", None) or int(edges.max(initial=-1)) + 1)
+    count = (
+        len(x) if x is not None else int(getattr(data, "num_nodes", None) or int(edges.max(initial=-1)) + 1)
+    )
     if edges.ndim != 2 or edges.shape[0] != 2:
         raise ValueError(f"edge_index of {what} must have the shape 2 e, got {edges.shape}")
     check_edges(edges, count, what)
@@ -57,7 +61,9 @@ def of_data(data: Any, what: str) -> Parts:
     elif y is not None and len(y) == edges.shape[1]:
         more["edge_labels"] = y
     elif y is not None:
-        raise ValueError(f"y of {what} has {len(y)} values: neither one for each of {count} nodes nor one for the graph")
+        raise ValueError(
+            f"y of {what} has {len(y)} values: neither one for each of {count} nodes nor one for the graph"
+        )
     return one(what, edges, count, x=x, split=split, **more)
 
 

@@ -62,14 +62,20 @@ class Parts:
 
 def one(what: str, edges: Array, nodes: int, **more: Any) -> Parts:
     """A single graph."""
-    return Parts(what=what, edges=edges, starts=np.array([0, nodes]), edge_starts=np.array([0, edges.shape[1]]), **more)
+    return Parts(
+        what=what, edges=edges, starts=np.array([0, nodes]), edge_starts=np.array([0, edges.shape[1]]), **more
+    )
 
 
 def side_by_side(what: str, graphs: Sequence[Parts], **more: Any) -> Parts:
     """Many graphs as one that falls apart into them. All of them have features of one width, or none has any."""
-    widths = {None if g.x is None else int(g.x.shape[1]) for g in graphs if g.nodes and not isinstance(g.x, Rows)}
+    widths = {
+        None if g.x is None else int(g.x.shape[1]) for g in graphs if g.nodes and not isinstance(g.x, Rows)
+    }
     if len(widths) > 1:
-        raise ValueError(f"all graphs of {what} must have as many numbers a node, got {sorted(widths, key=str)}")
+        raise ValueError(
+            f"all graphs of {what} must have as many numbers a node, got {sorted(widths, key=str)}"
+        )
     starts = np.cumsum([0, *(g.nodes for g in graphs)])
     edges = [g.edges + start for g, start in zip(graphs, starts, strict=False)]
     width = widths.pop() if widths else None
@@ -91,7 +97,9 @@ def check_edges(edges: Array, nodes: int, what: str, lines: Sequence[int] | None
         end, number = wrong[np.argmin(wrong[:, 1])]
         where = f"edge {number} of {what}" if lines is None else f"line {lines[number]} of {what}"
         there = f"0 … {nodes - 1}" if nodes else "none"
-        raise ValueError(f"{where} has the {('source', 'target')[end]} {edges[end, number]}, but the nodes are {there}")
+        raise ValueError(
+            f"{where} has the {('source', 'target')[end]} {edges[end, number]}, but the nodes are {there}"
+        )
 
 
 def check_finite(x: Array, what: str) -> None:
@@ -99,7 +107,9 @@ def check_finite(x: Array, what: str) -> None:
     wrong = np.argwhere(~np.isfinite(x))
     if len(wrong):
         row, column = wrong[0]
-        raise ValueError(f"{what} has {x[row, column]} in row {row}, column {column}; fill it in, or take the node out")
+        raise ValueError(
+            f"{what} has {x[row, column]} in row {row}, column {column}; fill it in, or take the node out"
+        )
 
 
 def symmetric(edges: Array, edge_starts: Array, nodes: int) -> tuple[Array, Array]:
@@ -110,6 +120,9 @@ def symmetric(edges: Array, edge_starts: Array, nodes: int) -> tuple[Array, Arra
     kept = np.sort(kept)
     low, high, of = low[kept], high[kept], of[kept]
     both = np.flatnonzero(low != high)
-    ends, of = np.concatenate([np.stack([low, high]), np.stack([high[both], low[both]])], 1), np.concatenate([of, of[both]])
+    ends, of = (
+        np.concatenate([np.stack([low, high]), np.stack([high[both], low[both]])], 1),
+        np.concatenate([of, of[both]]),
+    )
     order = np.argsort(of, kind="stable")
     return ends[:, order], np.concatenate([[0], np.cumsum(np.bincount(of, minlength=len(edge_starts) - 1))])

@@ -15,7 +15,9 @@ from regard.data.labelled import sort_labels
 Target = Literal["auto", "classes", "numbers"]
 
 
-def targets(labels: list[Any], target: Target, what: str) -> tuple[tuple[str, ...] | None, Array | None, Array]:
+def targets(
+    labels: list[Any], target: Target, what: str
+) -> tuple[tuple[str, ...] | None, Array | None, Array]:
     """Names of classes or None, numbers or None, and the target of each: a class (IGNORE: unknown), or a number (NaN)."""
     known = list(map(is_known, labels))
     if not any(known):
@@ -25,13 +27,17 @@ def targets(labels: list[Any], target: Target, what: str) -> tuple[tuple[str, ..
         if not all(map(is_number, some)):
             odd = next(label for label in some if not is_number(label))
             raise ValueError(f"{what} has the label '{odd}', which is no number; use --data.target classes")
-        found = np.array([float(label) if there else math.nan for label, there in zip(labels, known, strict=True)])
+        found = np.array(
+            [float(label) if there else math.nan for label, there in zip(labels, known, strict=True)]
+        )
         return None, found, found
     names = sort_labels(text_of(label) for label in some)
     if len(names) < 2:
         raise ValueError(f"{what} has only the label '{names[0]}'; there must be two to tell apart")
     place = {name: i for i, name in enumerate(names)}
-    classes = np.array([place[text_of(label)] if there else IGNORE for label, there in zip(labels, known, strict=True)])
+    classes = np.array(
+        [place[text_of(label)] if there else IGNORE for label, there in zip(labels, known, strict=True)]
+    )
     return names, None, classes.astype(np.int64)
 
 
@@ -49,7 +55,11 @@ def kind_of(labels: Sequence[Any], target: Target) -> Literal["classes", "number
 
 
 def text_of(label: Any) -> str:
-    return str(int(label)) if isinstance(label, float | np.floating) and float(label).is_integer() else str(label).strip()
+    return (
+        str(int(label))
+        if isinstance(label, float | np.floating) and float(label).is_integer()
+        else str(label).strip()
+    )
 
 
 def is_number(label: Any) -> bool:

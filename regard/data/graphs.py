@@ -34,28 +34,36 @@ Scale = Literal["auto", "none", "rows", "columns"]
 class GraphsConfig:
     """Which graphs, what is asked of them, and who is learned from."""
 
-    path: str | None = None             # an edge list, a .npz, or a folder; None: digits, each linked to those most like it
-    nodes: str | None = None            # the table of nodes of an edge list: .csv (id, label, split, features) or .npz
-    label: str = "label"                # the column that holds labels, of nodes, edges or graphs
-    level: Level = "auto"               # who is asked about; auto: whoever has labels
-    target: Target = "auto"             # what labels are; auto: numbers if some have a fraction
-    directed: bool = False              # edges lead one way only; otherwise each is made to lead both ways
-    features: Features = "auto"         # numbers of nodes: given, their degree, or both; auto: given, but both for graphs
-    scale: Scale = "auto"               # rows sum to 1 (words), or columns with mean 0 and deviation 1
-    train: int | None = None            # of each class, how many are learned from; None: all that are not held out
-    validation: float = 0.1             # share of each class to look at now and then, where no split is given
-    test: float = 0.1                   # share of each class to look at once, at the end
-    neighbours: int = 10                # of each node, drawn in each layer, in graphs too large to be taken whole
+    path: str | None = (
+        None  # an edge list, a .npz, or a folder; None: digits, each linked to those most like it
+    )
+    nodes: str | None = None  # the table of nodes of an edge list: .csv (id, label, split, features) or .npz
+    label: str = "label"  # the column that holds labels, of nodes, edges or graphs
+    level: Level = "auto"  # who is asked about; auto: whoever has labels
+    target: Target = "auto"  # what labels are; auto: numbers if some have a fraction
+    directed: bool = False  # edges lead one way only; otherwise each is made to lead both ways
+    features: Features = (
+        "auto"  # numbers of nodes: given, their degree, or both; auto: given, but both for graphs
+    )
+    scale: Scale = "auto"  # rows sum to 1 (words), or columns with mean 0 and deviation 1
+    train: int | None = None  # of each class, how many are learned from; None: all that are not held out
+    validation: float = 0.1  # share of each class to look at now and then, where no split is given
+    test: float = 0.1  # share of each class to look at once, at the end
+    neighbours: int = 10  # of each node, drawn in each layer, in graphs too large to be taken whole
 
     def __post_init__(self) -> None:
         for name, known in (("level", Level), ("target", Target), ("features", Features), ("scale", Scale)):
             if getattr(self, name) not in get_args(known):
-                raise ValueError(f"{name} must be one of {', '.join(get_args(known))}, got {getattr(self, name)!r}")
+                raise ValueError(
+                    f"{name} must be one of {', '.join(get_args(known))}, got {getattr(self, name)!r}"
+                )
         if not (self.validation >= 0 and self.test >= 0 and self.validation + self.test < 1):
             shares = f"{self.validation} and {self.test}"
             raise ValueError(f"validation and test are shares that leave some to learn from, got {shares}")
         if (self.train is not None and self.train < 1) or self.neighbours < 1:
-            raise ValueError(f"train and neighbours must be at least 1, got {self.train} and {self.neighbours}")
+            raise ValueError(
+                f"train and neighbours must be at least 1, got {self.train} and {self.neighbours}"
+            )
 
 
 def prepare_graphs(config: GraphsConfig, *, seed: int, given: Any = None, note: Note | None = None) -> Graphs:
@@ -72,7 +80,9 @@ def read_parts(config: GraphsConfig) -> Parts:
     return _read(config.path, config.nodes, config.label, stamp(config.path, config.nodes))
 
 
-@lru_cache(maxsize=1)  # what is asked of a graph decides the defaults that it is then learned with: it is read once for both
+@lru_cache(
+    maxsize=1
+)  # what is asked of a graph decides the defaults that it is then learned with: it is read once for both
 def _read(path: str, nodes: str | None, label: str, _: Any) -> Parts:
     return read_graphs(path, nodes=nodes, label=label)
 
@@ -93,7 +103,9 @@ def question(config: GraphsConfig, given: Any = None) -> tuple[str, str]:
 class Scaling:
     """Which features nodes have, and how they were brought to one size, so that later ones are brought to the same."""
 
-    of: Literal["given", "degree", "both"] | None = None  # None: as the options say, in runs that are older than this
+    of: Literal["given", "degree", "both"] | None = (
+        None  # None: as the options say, in runs that are older than this
+    )
     how: str
     mean: list[float] | None = None
     deviation: list[float] | None = None
@@ -104,14 +116,14 @@ class Graphs:
     """Graphs side by side, and what is asked of them: nodes, pairs or graphs, `target` for each (IGNORE, NaN: unknown)."""
 
     parts: Parts
-    x: Tensor                           # n d, dense or sparse
-    edges: Array                        # 2 e, as messages go
+    x: Tensor  # n d, dense or sparse
+    edges: Array  # 2 e, as messages go
     edge_starts: Array
     level: str
-    target: Tensor                      # classes, or numbers with mean 0 and deviation 1
-    labels: tuple[str, ...] | None      # of classes; None: numbers
-    size: tuple[float, float]           # mean and deviation of numbers
-    split: dict[str, Array]             # numbers of what is asked about
+    target: Tensor  # classes, or numbers with mean 0 and deviation 1
+    labels: tuple[str, ...] | None  # of classes; None: numbers
+    size: tuple[float, float]  # mean and deviation of numbers
+    split: dict[str, Array]  # numbers of what is asked about
     scaling: Scaling
 
     @property
@@ -123,9 +135,16 @@ class Graphs:
         asked = {name: len(self.split[name]) for name in SPLITS}
         scaling = {key: value for key, value in vars(self.scaling).items() if value is not None}
         return {
-            "path": self.parts.what, "graphs": self.parts.graphs, "nodes": self.parts.nodes, "edges": int(self.edges.shape[1]),
-            "features": int(self.x.shape[1]), "level": self.level, **asked,
-            "labels": None if self.labels is None else list(self.labels), "size": list(self.size), "scaling": scaling,
+            "path": self.parts.what,
+            "graphs": self.parts.graphs,
+            "nodes": self.parts.nodes,
+            "edges": int(self.edges.shape[1]),
+            "features": int(self.x.shape[1]),
+            "level": self.level,
+            **asked,
+            "labels": None if self.labels is None else list(self.labels),
+            "size": list(self.size),
+            "scaling": scaling,
         }
 
     def source(self, batch: int, seed: int) -> GraphSource:
@@ -137,8 +156,10 @@ def made(parts: Parts, config: GraphsConfig, seed: int) -> Graphs:
     level = level_of(parts, config)
     labels = labels_at(parts, level)
     if labels is None:
-        raise ValueError(f"{parts.what} has no labels of {level}s to learn from; give a column '{config.label}', or another "
-                         "--data.label or --data.level")
+        raise ValueError(
+            f"{parts.what} has no labels of {level}s to learn from; give a column '{config.label}', or another "
+            "--data.label or --data.level"
+        )
     edges, edge_starts = both_ways(parts, config)
     classes, numbers, target = targets(list(labels), config.target, parts.what)
     split = parts.split or split_of(parts, level, classes, target, config, seed)
@@ -146,13 +167,29 @@ def made(parts: Parts, config: GraphsConfig, seed: int) -> Graphs:
     learned = target[split["train"]]
     size = (0.0, 1.0) if numbers is None else (float(learned.mean()), float(learned.std()) or 1.0)
     x, scaling = features(parts, edges, config, level=level)
-    final = torch.as_tensor(target) if numbers is None else torch.as_tensor((target - size[0]) / size[1]).float()
-    return Graphs(parts=parts, x=x, edges=edges, edge_starts=edge_starts, level=level, target=final, labels=classes, size=size,
-                  split=split, scaling=scaling)
+    final = (
+        torch.as_tensor(target) if numbers is None else torch.as_tensor((target - size[0]) / size[1]).float()
+    )
+    return Graphs(
+        parts=parts,
+        x=x,
+        edges=edges,
+        edge_starts=edge_starts,
+        level=level,
+        target=final,
+        labels=classes,
+        size=size,
+        split=split,
+        scaling=scaling,
+    )
 
 
 def both_ways(parts: Parts, config: GraphsConfig) -> tuple[Array, Array]:
-    return (parts.edges, parts.edge_starts) if config.directed else symmetric(parts.edges, parts.edge_starts, parts.nodes)
+    return (
+        (parts.edges, parts.edge_starts)
+        if config.directed
+        else symmetric(parts.edges, parts.edge_starts, parts.nodes)
+    )
 
 
 def level_of(parts: Parts, config: GraphsConfig) -> str:
@@ -176,14 +213,18 @@ def split_of(
     if names is None:
         classes = np.where(np.isnan(target), -1, 0)
         if (classes == 0).sum() < 2:
-            raise ValueError(f"{parts.what} has {(classes == 0).sum()} known target; there must be two at least")
+            raise ValueError(
+                f"{parts.what} has {(classes == 0).sum()} known target; there must be two at least"
+            )
     else:
         classes = np.where(target == IGNORE, -1, target)
         counts = np.bincount(classes[classes >= 0], minlength=len(names))
         if (config.validation or config.test) and counts.min() < 2:
             few, place = names[int(counts.argmin())], int(np.flatnonzero(classes == counts.argmin())[0])
-            raise ValueError(f"the class '{few}' of {parts.what} has one example, {level} {parts.called(level, place)}, so "
-                             "none can be held out; give more of it, leave it out, or use --data.validation 0 --data.test 0")
+            raise ValueError(
+                f"the class '{few}' of {parts.what} has one example, {level} {parts.called(level, place)}, so "
+                "none can be held out; give more of it, leave it out, or use --data.validation 0 --data.test 0"
+            )
     return drawn(classes, validation=config.validation, test=config.test, seed=seed, train=config.train)
 
 
@@ -194,11 +235,15 @@ def checked(split: dict[str, Array], target: Array, what: str) -> dict[str, Arra
     for name in SPLITS:
         rows = np.asarray(split.get(name, ()), dtype=np.int64)
         if len(rows) and not 0 <= rows.min() <= rows.max() < len(target):
-            raise ValueError(f"the {name} split of {what} names number {rows.max()}, but there are {len(target)}, 0 … "
-                             f"{len(target) - 1}")
+            raise ValueError(
+                f"the {name} split of {what} names number {rows.max()}, but there are {len(target)}, 0 … "
+                f"{len(target) - 1}"
+            )
         found[name] = rows[known[rows]]
     if not len(found["train"]):
-        raise ValueError(f"nothing of {what} is there to learn from: no labelled one is in the training split")
+        raise ValueError(
+            f"nothing of {what} is there to learn from: no labelled one is in the training split"
+        )
     seen = np.concatenate(list(found.values()))
     if len(np.unique(seen)) < len(seen):
         raise ValueError(f"the splits of {what} overlap; each node, edge or graph may be in one of them")
@@ -218,24 +263,36 @@ def features(
         where = Path(parts.what)
         beside = "in nodes.csv in it" if where.is_dir() else f"in {where.stem}.nodes.csv beside it"
         if known is not None:
-            raise ValueError(f"{parts.what} has no features of nodes, and the model learned from some; give them {beside}")
-        raise ValueError(f"{parts.what} has no features of nodes; give columns of numbers ({beside}, or with --data.nodes), or "
-                         "use --data.features degree")
+            raise ValueError(
+                f"{parts.what} has no features of nodes, and the model learned from some; give them {beside}"
+            )
+        raise ValueError(
+            f"{parts.what} has no features of nodes; give columns of numbers ({beside}, or with --data.nodes), or "
+            "use --data.features degree"
+        )
     if of == "given" and isinstance(x, np.ndarray) and (known is None or known.mean is None) and is_thin(x):
         x = to_rows(x)
     sparse, width = (True, x.width) if isinstance(x, Rows) else (False, x.shape[1])
-    if known is not None and known.mean is not None and len(known.mean) != width:  # numpy would stretch one column over all
-        raise ValueError(f"{parts.what} has {width} numbers a node, but the model learned from {len(known.mean)}")
+    if (
+        known is not None and known.mean is not None and len(known.mean) != width
+    ):  # numpy would stretch one column over all
+        raise ValueError(
+            f"{parts.what} has {width} numbers a node, but the model learned from {len(known.mean)}"
+        )
     how = config.scale if known is None else known.how
     if how == "auto":
         how = "none" if of == "degree" else "rows" if sparse else "columns"
     if isinstance(x, Rows):
         if of == "both":
-            raise ValueError(f"the features of {parts.what} are sparse, so degrees cannot stand beside them; use "
-                             "--data.features given or degree")
+            raise ValueError(
+                f"the features of {parts.what} are sparse, so degrees cannot stand beside them; use "
+                "--data.features given or degree"
+            )
         if how == "columns":
-            raise ValueError(f"the features of {parts.what} are mostly zero, and columns with mean 0 would not be; "
-                             "use --data.scale rows or none")
+            raise ValueError(
+                f"the features of {parts.what} are mostly zero, and columns with mean 0 would not be; "
+                "use --data.scale rows or none"
+            )
         return sparse_tensor(x, how == "rows"), Scaling(of="given", how=how)
     if how == "rows":
         total = np.abs(x).sum(1, keepdims=True)
@@ -244,7 +301,9 @@ def features(
     if how == "columns":
         if known is None:
             mean, deviation = (x.mean(0), x.std(0)) if len(x) else (np.zeros(x.shape[1]), np.ones(x.shape[1]))
-            scaling = Scaling(of=of, how=how, mean=mean.tolist(), deviation=np.where(deviation > 0, deviation, 1).tolist())
+            scaling = Scaling(
+                of=of, how=how, mean=mean.tolist(), deviation=np.where(deviation > 0, deviation, 1).tolist()
+            )
         x = (x - np.array(scaling.mean, dtype=np.float32)) / np.array(scaling.deviation, dtype=np.float32)
     if of == "both":
         x = np.concatenate([x, degrees(edges, parts.nodes)], 1)
@@ -283,7 +342,9 @@ def sparse_tensor(x: Rows, rows_sum_to_one: bool) -> Tensor:
         total = np.bincount(row, np.abs(values), minlength=len(x))
         values = (values / np.where(total > 0, total, 1)[row]).astype(np.float32)
     places = torch.from_numpy(np.stack([row, x.columns]))
-    return torch.sparse_coo_tensor(places, torch.from_numpy(values), (len(x), x.width), check_invariants=False).coalesce()
+    return torch.sparse_coo_tensor(
+        places, torch.from_numpy(values), (len(x), x.width), check_invariants=False
+    ).coalesce()
 
 
 # ── batches ──────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -303,7 +364,9 @@ class GraphSource(Source):
             self._dense = graphs.x if graphs.x.layout is torch.strided else graphs.x.to_dense()
         else:
             self._edges = torch.from_numpy(np.ascontiguousarray(graphs.edges))
-            self._pairs = torch.from_numpy(np.ascontiguousarray(graphs.parts.edges)) if graphs.level == "edge" else None
+            self._pairs = (
+                torch.from_numpy(np.ascontiguousarray(graphs.parts.edges)) if graphs.level == "edge" else None
+            )
             self._whole = {name: self._asking(name) for name in SPLITS}
 
     def batch(self, step: int) -> Batch:
@@ -319,7 +382,7 @@ class GraphSource(Source):
             yield from [self._whole[split]] if len(rows) else []
             return
         for start in range(0, len(rows), self._epochs.batch):
-            yield self.some(rows[start:start + self._epochs.batch])
+            yield self.some(rows[start : start + self._epochs.batch])
 
     def _asking(self, split: str) -> Batch:
         """The whole graph; whoever is not in the split is asked nothing."""
@@ -339,8 +402,11 @@ class GraphSource(Source):
         begins = np.concatenate([[0], np.cumsum(np.diff(graphs.parts.starts)[which])])[:-1]
         moved = graphs.edges[:, along] - graphs.parts.starts[which][of_edge] + begins[of_edge]
         return Batch(
-            self._dense[torch.from_numpy(nodes)], graphs.target[torch.from_numpy(which)], edges=torch.from_numpy(moved),
-            of=torch.from_numpy(of), graphs=len(which),
+            self._dense[torch.from_numpy(nodes)],
+            graphs.target[torch.from_numpy(which)],
+            edges=torch.from_numpy(moved),
+            of=torch.from_numpy(of),
+            graphs=len(which),
         )
 
 

@@ -35,31 +35,43 @@ WRITTEN = 256  # pictures decoded between two words about how far it is
 MEASURED = 2000  # pictures, about, whose mean and deviation stand for all
 LEAST_DEVIATION = 0.05  # so that pictures of one colour are not divided by nothing
 SHARE_OF_DISK = 0.25  # of what is free that decoded pictures may take
-ONE_OF_EACH = "every class has one picture to train on, so none is held out, and nothing tells how good the model is"
+ONE_OF_EACH = (
+    "every class has one picture to train on, so none is held out, and nothing tells how good the model is"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ImagesConfig:
     """Which pictures, and how they become pixels of one size."""
 
-    path: str | None = None  # a folder with one folder a class, idx files, .npz, a .csv of paths and labels; None: digits
+    path: str | None = (
+        None  # a folder with one folder a class, idx files, .npz, a .csv of paths and labels; None: digits
+    )
     picture: str = "file"  # the column of a .csv that holds the path
     label: str = "label"  # the column that holds the label
-    size: int | None = None  # side to which pictures are brought; None: their own, 64 at most; if they differ, the median's
+    size: int | None = (
+        None  # side to which pictures are brought; None: their own, 64 at most; if they differ, the median's
+    )
     channels: Literal["auto", "grey", "colour"] = "auto"  # auto: grey if all of them are
     fit: Fit = "crop"  # to a square: the middle of it, all of it with black beside, or out of shape
     damaged: Literal["skip", "stop"] = "skip"  # what to do with files that cannot be read; they are named
-    validation: float = 0.1  # share of the training pictures of each class that is held out, where no split is given
+    validation: float = (
+        0.1  # share of the training pictures of each class that is held out, where no split is given
+    )
     decoded: Literal["auto", "never"] = "auto"  # auto: decoded pictures are kept on the disk when they fit
     balanced: bool = False  # rare classes count as much as frequent ones
     smoothing: float = 0.0  # share of each label that is given to all classes alike
-    views: Literal["one", "flip", "shifts", "turns"] = "one"  # in how many ways a picture is seen when it is judged
+    views: Literal["one", "flip", "shifts", "turns"] = (
+        "one"  # in how many ways a picture is seen when it is judged
+    )
     augment: AugmentConfig = field(default_factory=AugmentConfig)
 
     def __post_init__(self) -> None:
         check_positive(self, *(["size"] if self.size is not None else []))
         if not 0 <= self.validation < 1:
-            raise ValueError(f"validation is a share of the pictures, from 0 to below 1, got {self.validation}")
+            raise ValueError(
+                f"validation is a share of the pictures, from 0 to below 1, got {self.validation}"
+            )
         if not 0 <= self.smoothing < 1:
             raise ValueError(f"smoothing is a share of each label, from 0 to below 1, got {self.smoothing}")
         if self.picture == self.label:
@@ -110,11 +122,22 @@ class Images:
     def describe(self) -> dict[str, Any]:
         """What they are, in figures, for people and for later commands."""
         counts = np.bincount(self.album.classes, minlength=len(self.album.labels)).tolist()
-        splits = {name: int((self.album.splits == number).sum()) for name, number in
-                  (("train", TRAIN), ("validation", VALIDATION), ("test", TEST))}
-        return {"name": self.album.name, "pictures": len(self.album), **splits, "labels": list(self.album.labels),
-                "counts": counts, "size": self.size, "channels": self.channels, "mean": list(self.mean),
-                "deviation": list(self.deviation), "skipped": list(self.skipped)}
+        splits = {
+            name: int((self.album.splits == number).sum())
+            for name, number in (("train", TRAIN), ("validation", VALIDATION), ("test", TEST))
+        }
+        return {
+            "name": self.album.name,
+            "pictures": len(self.album),
+            **splits,
+            "labels": list(self.album.labels),
+            "counts": counts,
+            "size": self.size,
+            "channels": self.channels,
+            "mean": list(self.mean),
+            "deviation": list(self.deviation),
+            "skipped": list(self.skipped),
+        }
 
     def source(self, batch: int, seed: int) -> ImageSource:
         return ImageSource(self, batch, seed)
@@ -159,7 +182,10 @@ class ImageSource(Source):
             yield self._take(rows[start : start + self._epochs.batch])
 
     def _take(self, rows: Ids) -> Batch:
-        return Batch(torch.from_numpy(self._images.store.take(rows)), torch.from_numpy(self._images.album.classes[rows]))
+        return Batch(
+            torch.from_numpy(self._images.store.take(rows)),
+            torch.from_numpy(self._images.album.classes[rows]),
+        )
 
 
 # ── where pixels are ─────────────────────────────────────────────────────────────────────────────────────────────────
@@ -211,7 +237,9 @@ def decoded(
                 tell("decoding pictures", rows.stop / len(found))
         good = len(found) - len(bad)
         if not good:
-            raise ValueError(f"none of the {len(found):,} pictures of {found.name} can be read; the first: {bad[0]}")
+            raise ValueError(
+                f"none of the {len(found):,} pictures of {found.name} can be read; the first: {bad[0]}"
+            )
         return {"tokens": good * channels * size * size, "bad": [[row, why] for row, why in bad.items()]}
 
     mapped: Any = None
@@ -219,11 +247,22 @@ def decoded(
         mapped, about = caches.ids(cache, name, np.dtype(np.uint8), write, what="pixels")
     else:
         about = caches.known(cache, name, write, what="pictures")
-    bad = {row: noted(why, config) for row, why in about["bad"]}  # it may have been decoded when they were to be skipped
+    bad = {
+        row: noted(why, config) for row, why in about["bad"]
+    }  # it may have been decoded when they were to be skipped
     good = np.array([row for row in range(len(found)) if row not in bad], dtype=np.int64)
     check_classes(found, good, bad)
-    left = replace(found, files=tuple(found.files[row] for row in good), classes=found.classes[good], splits=found.splits[good])
-    store: Store = Held(mapped.reshape(-1, channels, size, size)) if keep else Files(left.files, size, channels, config.fit)
+    left = replace(
+        found,
+        files=tuple(found.files[row] for row in good),
+        classes=found.classes[good],
+        splits=found.splits[good],
+    )
+    store: Store = (
+        Held(mapped.reshape(-1, channels, size, size))
+        if keep
+        else Files(left.files, size, channels, config.fit)
+    )
     return left, store, tuple(bad.values())
 
 
@@ -232,7 +271,9 @@ def check_classes(found: Album, good: Ids, bad: Mapping[int, str]) -> None:
     left = set(found.classes[good[found.splits[good] == TRAIN]].tolist())
     for row, why in bad.items():
         if found.classes[row] not in left and found.splits[row] == TRAIN:
-            raise ValueError(f"{found.name} has no picture of '{found.labels[found.classes[row]]}' that can be read; {why}")
+            raise ValueError(
+                f"{found.name} has no picture of '{found.labels[found.classes[row]]}' that can be read; {why}"
+            )
 
 
 def or_why(path: str, size: int, channels: int, fit: Fit) -> Pixels | str:
@@ -314,7 +355,9 @@ def light(store: Store, rows: Ids, cache: Path) -> tuple[tuple[float, ...], tupl
     if isinstance(store, Held):
         return moments(store, rows)
     name = caches.key(files=stamps(store.files), how=store.how, rows=rows.tolist(), measured=MEASURED)
-    known = caches.known(cache, name, lambda: dict(zip(("mean", "deviation"), moments(store, rows), strict=True)), "pictures")
+    known = caches.known(
+        cache, name, lambda: dict(zip(("mean", "deviation"), moments(store, rows), strict=True)), "pictures"
+    )
     return tuple(known["mean"]), tuple(known["deviation"])
 
 

@@ -32,15 +32,15 @@ LONGEST_MEAN_WORD = 12.0
 class LabelledConfig:
     """Which rows, and how their text is cut into tokens."""
 
-    path: str                           # a CSV, TSV or JSONL file
-    text: str = "text"                  # the column (JSONL: the key) that holds the text
-    label: str = "label"                # the column that holds the label
-    tokens: Kind = "auto"               # auto: words, or characters where words are not set apart by spaces
-    tokenizer: str | None = None        # a tokenizer.json (ours or Hugging Face's) to use instead
-    vocabulary: int = 8192              # most ids of words and bpe
-    context: int = 256                  # tokens of a text that are read; the rest is cut off
-    validation: float = 0.1             # share of the rows of each label, drawn by the seed, that training never sees
-    sample: float = 100.0               # megabytes of text, drawn by the seed, that bpe is learned from
+    path: str  # a CSV, TSV or JSONL file
+    text: str = "text"  # the column (JSONL: the key) that holds the text
+    label: str = "label"  # the column that holds the label
+    tokens: Kind = "auto"  # auto: words, or characters where words are not set apart by spaces
+    tokenizer: str | None = None  # a tokenizer.json (ours or Hugging Face's) to use instead
+    vocabulary: int = 8192  # most ids of words and bpe
+    context: int = 256  # tokens of a text that are read; the rest is cut off
+    validation: float = 0.1  # share of the rows of each label, drawn by the seed, that training never sees
+    sample: float = 100.0  # megabytes of text, drawn by the seed, that bpe is learned from
 
     def __post_init__(self) -> None:
         check_positive(self, "vocabulary", "context", "sample")
@@ -65,14 +65,18 @@ def prepare_labelled(
     rows = read_rows(config.path, config.text, config.label)
     labels = sort_labels(row.label for row in rows)
     if len(labels) < 2:
-        raise ValueError(f"{config.path} has only the label '{labels[0]}' in column '{config.label}'; "
-                         "there must be two to tell apart")
+        raise ValueError(
+            f"{config.path} has only the label '{labels[0]}' in column '{config.label}'; "
+            "there must be two to tell apart"
+        )
     number = {label: i for i, label in enumerate(labels)}
     classes = np.array([number[row.label] for row in rows])
     held = stratified(classes, config.validation, seed)
     if config.validation and not held.any():
-        raise ValueError(f"{config.path} has one row for each label, too few to hold some out; give more, or "
-                         "--data.validation 0")
+        raise ValueError(
+            f"{config.path} has one row for each label, too few to hold some out; give more, or "
+            "--data.validation 0"
+        )
     if tokenizer is None:
         tokenizer = _tokenizer(config, rows, held, seed, tell)
     encoded = []
@@ -95,15 +99,21 @@ class LabelledCorpus:
     ids: Ids
     starts: Ids
     classes: Ids
-    held: Ids                                           # bool: rows for validation
+    held: Ids  # bool: rows for validation
 
     def describe(self) -> dict[str, Any]:
         """What it is, in figures, for people and for JSON."""
         counts = np.bincount(self.classes, minlength=len(self.labels)).tolist()
         return {
-            "path": self.path, "rows": len(self.classes), "train": int((~self.held).sum()), "validation": int(self.held.sum()),
-            "labels": dict(zip(self.labels, counts, strict=True)), "tokens": len(self.ids),
-            "longest": int(np.diff(self.starts).max()), "kind": self.tokenizer.kind, "vocabulary": self.tokenizer.size,
+            "path": self.path,
+            "rows": len(self.classes),
+            "train": int((~self.held).sum()),
+            "validation": int(self.held.sum()),
+            "labels": dict(zip(self.labels, counts, strict=True)),
+            "tokens": len(self.ids),
+            "longest": int(np.diff(self.starts).max()),
+            "kind": self.tokenizer.kind,
+            "vocabulary": self.tokenizer.size,
         }
 
     def source(self, batch: int, context: int, seed: int) -> Source:
@@ -131,16 +141,20 @@ class LabelledSource(Source):
 
     def validation(self) -> Iterator[Batch]:
         for start in range(0, len(self._held), self._epochs.batch):
-            yield self._take(self._held[start:start + self._epochs.batch])
+            yield self._take(self._held[start : start + self._epochs.batch])
 
     def _take(self, rows: Ids) -> Batch:
         corpus = self._corpus
-        texts = [corpus.ids[start:stop] for start, stop in zip(corpus.starts[rows], corpus.starts[rows + 1], strict=True)]
+        texts = [
+            corpus.ids[start:stop]
+            for start, stop in zip(corpus.starts[rows], corpus.starts[rows + 1], strict=True)
+        ]
         tokens, real = padded(texts, self.context)
         return Batch(tokens, torch.from_numpy(corpus.classes[rows].astype(np.int64)), real)
 
 
 # ── reading rows ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
 
 class Row(NamedTuple):
     """A text and its label, and the line of the file where they begin."""
@@ -155,22 +169,32 @@ def read_rows(path: str, text: str = "text", label: str = "label") -> list[Row]:
     (file, *others) = find(path)
     suffix = Path(file.path).suffix.lower()
     if others or suffix not in SUFFIXES:
-        raise ValueError(f"labelled text is one file that ends in {', '.join(SUFFIXES)}, got {path}; "
-                         "rename it, or leave the labels out for plain text")
+        raise ValueError(
+            f"labelled text is one file that ends in {', '.join(SUFFIXES)}, got {path}; "
+            "rename it, or leave the labels out for plain text"
+        )
     lines = read_lines(file.path)
-    table = _json_rows(lines, file.path, text, label) if suffix in SUFFIXES[2:] else _csv_rows(lines, file.path, text, label)
+    table = (
+        _json_rows(lines, file.path, text, label)
+        if suffix in SUFFIXES[2:]
+        else _csv_rows(lines, file.path, text, label)
+    )
     rows, bad = [], []
     for line, values in table:
         if any(value is None or not str(value).strip() for value in values):
             bad.append(line)
         else:
-            rows.append(Row(line, _text(values[0], file.path, line, text), _label(values[1], file.path, line, label)))
+            rows.append(
+                Row(line, _text(values[0], file.path, line, text), _label(values[1], file.path, line, label))
+            )
             if half := half_a_character("".join(rows[-1][1:])):
                 raise ValueError(f"line {line} of {path}: {half}")
     if bad:
         named = ", ".join(map(str, bad[:5])) + (f" and {len(bad) - 5} more" if len(bad) > 5 else "")
-        raise ValueError(f"{path} has no '{text}' or no '{label}' in line{'s' if len(bad) > 1 else ''} {named}; "
-                         "fill them in, or take these rows out")
+        raise ValueError(
+            f"{path} has no '{text}' or no '{label}' in line{'s' if len(bad) > 1 else ''} {named}; "
+            "fill them in, or take these rows out"
+        )
     if not rows:
         raise ValueError(f"{path} has no rows; give at least one for each of two labels")
     return rows
@@ -187,21 +211,27 @@ def _csv_rows(lines: Iterator[str], path: str, text: str, label: str) -> Iterato
     first, line = next(lines), 1
     with _any_length():
         try:
-            headers = {mark: [name.strip() for name in next(csv.reader([first], delimiter=mark))] for mark in ",;\t"}
+            headers = {
+                mark: [name.strip() for name in next(csv.reader([first], delimiter=mark))] for mark in ",;\t"
+            }
             mark = max(headers, key=lambda each: ({text, label} <= set(headers[each]), len(headers[each])))
             names = headers[mark]
             places = [_column(name, names, path) for name in (text, label)]
             reader, line = csv.reader(lines, delimiter=mark, strict=True), 2
             for row in reader:
                 if len(row) > len(names):
-                    raise ValueError(f"line {line} of {path} has {len(row)} values, but there are {len(names)} columns; "
-                                     f"a text with '{mark}' or a line end in it must stand in double quotes")
-                if row:                                 # an empty line is no row
+                    raise ValueError(
+                        f"line {line} of {path} has {len(row)} values, but there are {len(names)} columns; "
+                        f"a text with '{mark}' or a line end in it must stand in double quotes"
+                    )
+                if row:  # an empty line is no row
                     yield line, [row[place] if place < len(row) else None for place in places]
-                line = reader.line_num + 2              # where the next row begins; this one may have had several lines
+                line = reader.line_num + 2  # where the next row begins; this one may have had several lines
         except csv.Error as error:
-            raise ValueError(f"{path} is not CSV from line {line} on: {error}; texts with quotes in them need "
-                             'double quotes around, and "" for each inside') from error
+            raise ValueError(
+                f"{path} is not CSV from line {line} on: {error}; texts with quotes in them need "
+                'double quotes around, and "" for each inside'
+            ) from error
 
 
 def _json_rows(lines: Iterator[str], path: str, text: str, label: str) -> Iterator[tuple[int, list[Any]]]:
@@ -211,10 +241,14 @@ def _json_rows(lines: Iterator[str], path: str, text: str, label: str) -> Iterat
         try:
             row = json.loads(content)
         except ValueError as error:
-            raise ValueError(f"line {line} of {path} is not JSON: {error}; JSONL has one object in each line") from error
+            raise ValueError(
+                f"line {line} of {path} is not JSON: {error}; JSONL has one object in each line"
+            ) from error
         if not isinstance(row, dict):
-            raise ValueError(f"line {line} of {path} is a {type(row).__name__}, not an object "
-                             f'such as {{"{text}": "...", "{label}": "..."}}')
+            raise ValueError(
+                f"line {line} of {path} is a {type(row).__name__}, not an object "
+                f'such as {{"{text}": "...", "{label}": "..."}}'
+            )
         if line == 1:
             for name in (text, label):
                 _column(name, list(row), path)
@@ -224,15 +258,18 @@ def _json_rows(lines: Iterator[str], path: str, text: str, label: str) -> Iterat
 def _column(name: str, names: list[str], path: str) -> int:
     if name not in names:
         near = nearest(name, names)
-        raise ValueError(f"{path} has no column '{name}', it has: {', '.join(names)}; "
-                         "say which one with --data.text and --data.label"
-                         + (f" (is it '{near}'?)" if near else ""))
+        raise ValueError(
+            f"{path} has no column '{name}', it has: {', '.join(names)}; "
+            "say which one with --data.text and --data.label" + (f" (is it '{near}'?)" if near else "")
+        )
     return names.index(name)
 
 
 def _text(value: Any, path: str, line: int, column: str) -> str:
     if not isinstance(value, str):
-        raise ValueError(f"line {line} of {path} has {value!r} in '{column}', which is no text; put it in quotes")
+        raise ValueError(
+            f"line {line} of {path} has {value!r} in '{column}', which is no text; put it in quotes"
+        )
     return value
 
 
@@ -240,7 +277,9 @@ def _label(value: Any, path: str, line: int, column: str) -> str:
     if isinstance(value, bool) or not isinstance(value, str | int):
         value = json.dumps(value)
         if value not in ("true", "false"):
-            raise ValueError(f"line {line} of {path} has {value} in '{column}'; a label is text, a whole number, true or false")
+            raise ValueError(
+                f"line {line} of {path} has {value} in '{column}'; a label is text, a whole number, true or false"
+            )
     return str(value).strip()
 
 
@@ -256,6 +295,7 @@ def _any_length() -> Iterator[None]:
 
 # ── split and tokens ─────────────────────────────────────────────────────────────────────────────────────────────────
 
+
 def stratified(classes: Ids, share: float, seed: int) -> Ids:
     """Which rows are held out: of each class its share, rounded so that all together are right too.   bool rows
 
@@ -265,7 +305,7 @@ def stratified(classes: Ids, share: float, seed: int) -> Ids:
     wanted = counts * share
     take = np.minimum(np.floor(wanted).astype(int), counts - 1)
     total = min(max(1, round(len(classes) * share)), int((counts - 1).sum())) if share else 0
-    for each in np.argsort(take - wanted, kind="stable"):           # those first that lost most by rounding down
+    for each in np.argsort(take - wanted, kind="stable"):  # those first that lost most by rounding down
         take[each] += take.sum() < total and take[each] < counts[each] - 1
     held = np.zeros(len(classes), dtype=bool)
     for each, count in enumerate(take):
@@ -287,7 +327,9 @@ def _tokenizer(config: LabelledConfig, rows: list[Row], held: Ids, seed: int, no
     with tempfile.TemporaryDirectory(prefix="regard-") as folder:
         path = Path(folder) / "texts.txt"
         path.write_text("\n".join(texts), "utf-8", newline="\n")
-        parts: list[Piece] = drawn(pieces(find(str(path)), LEARNED_PIECE), config.sample * 1e6, generator(seed, 0))
+        parts: list[Piece] = drawn(
+            pieces(find(str(path)), LEARNED_PIECE), config.sample * 1e6, generator(seed, 0)
+        )
         return learn_apart(kind, parts, config.vocabulary, note)
 
 

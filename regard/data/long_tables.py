@@ -1,9 +1,9 @@
 """Tables in long form: a line for each thing, with the set it belongs to, its numbers, and what is asked of the set.
 
-    set,price,amount,target
-    17,3.50,2,returned
-    17,1.20,1,returned
-    18,9.99,1,kept
+set,price,amount,target
+17,3.50,2,returned
+17,1.20,1,returned
+18,9.99,1,kept
 """
 
 from __future__ import annotations
@@ -43,14 +43,26 @@ def read_long(
     if not rows:
         raise ValueError(f"{path} has no rows; give one for each thing of each set")
     wanted = [identity, *([target] if target is not None else []), *(columns or ())]
-    advice = OPTIONS if target is not None else f"the model learned from {', '.join(wanted)}, so call them that"
+    advice = (
+        OPTIONS if target is not None else f"the model learned from {', '.join(wanted)}, so call them that"
+    )
     for name in wanted:
         table.place(name, advice)
-    used = tuple(columns) if columns is not None else tuple(name for name in names if name not in (identity, target))
+    used = (
+        tuple(columns)
+        if columns is not None
+        else tuple(name for name in names if name not in (identity, target))
+    )
     if not used:
-        raise ValueError(f"{path} has no column with numbers besides '{identity}' and '{target}'; give one at least")
+        raise ValueError(
+            f"{path} has no column with numbers besides '{identity}' and '{target}'; give one at least"
+        )
     places = [names.index(name) for name in used]
-    repair = "fill it in, or take the line out" if columns else "name the columns that hold numbers with --data.columns"
+    repair = (
+        "fill it in, or take the line out"
+        if columns
+        else "name the columns that hold numbers with --data.columns"
+    )
     points = _numbers(rows, lines, places, names, path, repair)
     own = table.texts(identity, advice)
     number: dict[str, int] = {}
@@ -64,7 +76,9 @@ def read_long(
     return LongTable(used, tuple(number), points[order], starts, asked, np.array(lines)[order])
 
 
-def _numbers(rows: list[list[Any]], lines: list[int], places: list[int], names: list[str], path: str, advice: str) -> Ids:
+def _numbers(
+    rows: list[list[Any]], lines: list[int], places: list[int], names: list[str], path: str, advice: str
+) -> Ids:
     """All at once; only when that fails, one by one to find the line that is wrong."""
     try:
         found = np.array([[row[place] for place in places] for row in rows]).astype(np.float64)
@@ -79,9 +93,13 @@ def _numbers(rows: list[list[Any]], lines: list[int], places: list[int], names: 
                 good = math.isfinite(float(value))
             except (ValueError, TypeError):
                 said = "nothing" if value is None or not str(value).strip() else repr(value)
-                raise ValueError(f"line {line} of {path} has {said} in column '{names[place]}', where a number should be; "
-                                 f"{advice}") from None
+                raise ValueError(
+                    f"line {line} of {path} has {said} in column '{names[place]}', where a number should be; "
+                    f"{advice}"
+                ) from None
             if not good:
-                raise ValueError(f"line {line} of {path} has {value} in column '{names[place]}', which is no number; "
-                                 "take the line out, or fill it in")
+                raise ValueError(
+                    f"line {line} of {path} has {value} in column '{names[place]}', which is no number; "
+                    "take the line out, or fill it in"
+                )
     raise ValueError(f"{path} holds numbers that cannot be read")

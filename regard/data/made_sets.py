@@ -13,7 +13,11 @@ from regard.data.solids import SOLIDS, draw_solids
 
 MOST = 10  # numbers of max and sum
 SAMPLE = (10, 100)  # numbers of statistics, from and to
-CLUSTERS, SPREAD, REACH = 4, 0.3, 4.0  # Gaussians of clusters, their standard deviation, and how far out their middles are
+CLUSTERS, SPREAD, REACH = (
+    4,
+    0.3,
+    4.0,
+)  # Gaussians of clusters, their standard deviation, and how far out their middles are
 CLUSTER_POINTS = (100, 500)
 SOLID_POINTS = 256  # enough to know a solid by
 
@@ -100,11 +104,18 @@ MADE: dict[str, MadeTask] = {
     "max": MadeTask("the largest of up to ten numbers", draw_max, MOST, numbers=("max",)),
     "sum": MadeTask("the sum of up to ten digits", draw_sum, MOST, numbers=("sum",)),
     "statistics": MadeTask(
-        "mean, variance and entropy of digits", draw_statistics, SAMPLE[1], numbers=("mean", "variance", "entropy")
+        "mean, variance and entropy of digits",
+        draw_statistics,
+        SAMPLE[1],
+        numbers=("mean", "variance", "entropy"),
     ),
     "clusters": MadeTask("four Gaussians, from their points", draw_clusters, CLUSTER_POINTS[1], ("x", "y")),
     "solids": MadeTask(
-        "twelve shapes, from points on their surface", draw_solid_clouds, SOLID_POINTS, ("x", "y", "z"), tuple(SOLIDS)
+        "twelve shapes, from points on their surface",
+        draw_solid_clouds,
+        SOLID_POINTS,
+        ("x", "y", "z"),
+        tuple(SOLIDS),
     ),
 }
 

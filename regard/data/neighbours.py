@@ -21,7 +21,10 @@ from regard.data.graph_parts import SPLITS, Array
 from regard.data.splits import drawn
 
 NEEDED = ("starts", "sources", "features", "labels")
-MOST = {"validation": 5_000, "test": 20_000}  # nodes of a split that are looked at, drawn by the seed: enough to tell
+MOST = {
+    "validation": 5_000,
+    "test": 20_000,
+}  # nodes of a split that are looked at, drawn by the seed: enough to tell
 
 
 def looks_mapped(path: str | None) -> bool:
@@ -50,14 +53,22 @@ class MappedGraph:
         count = len(starts) - 1
         for name, array in (("features", x), ("labels", labels)):
             if len(array) != count:
-                raise ValueError(f"{path}/{name}.npy has {len(array)} rows, but starts.npy is of {count} nodes")
+                raise ValueError(
+                    f"{path}/{name}.npy has {len(array)} rows, but starts.npy is of {count} nodes"
+                )
         if starts[0] != 0 or starts[-1] != len(sources):
-            raise ValueError(f"{path}/starts.npy must rise from 0 to the {len(sources)} edges of sources.npy, got {starts[0]} "
-                             f"… {starts[-1]}")
+            raise ValueError(
+                f"{path}/starts.npy must rise from 0 to the {len(sources)} edges of sources.npy, got {starts[0]} "
+                f"… {starts[-1]}"
+            )
         classes = int(labels.max(initial=-1)) + 1
         if classes < 2:
-            raise ValueError(f"{path}/labels.npy must hold two classes at least, counted from 0, got {classes}")
-        given = {name: np.asarray(mapped(path, name)) for name in SPLITS if (Path(path) / f"{name}.npy").exists()}
+            raise ValueError(
+                f"{path}/labels.npy must hold two classes at least, counted from 0, got {classes}"
+            )
+        given = {
+            name: np.asarray(mapped(path, name)) for name in SPLITS if (Path(path) / f"{name}.npy").exists()
+        }
         split = given or drawn(np.asarray(labels), validation=validation, test=test, seed=seed)
         split = {name: split.get(name, np.zeros(0, dtype=np.int64)) for name in SPLITS}
         return cls(path, starts, sources, x, labels, split, neighbours, tuple(map(str, range(classes))))
@@ -69,9 +80,15 @@ class MappedGraph:
     def describe(self) -> dict[str, Any]:
         """What it is, in figures, for people and for JSON."""
         return {
-            "path": self.path, "graphs": 1, "nodes": len(self.starts) - 1, "edges": len(self.sources),
-            "features": int(self.x.shape[1]), "level": self.level, **{name: len(self.split[name]) for name in SPLITS},
-            "labels": list(self.labels), "scaling": {"how": "none"},
+            "path": self.path,
+            "graphs": 1,
+            "nodes": len(self.starts) - 1,
+            "edges": len(self.sources),
+            "features": int(self.x.shape[1]),
+            "level": self.level,
+            **{name: len(self.split[name]) for name in SPLITS},
+            "labels": list(self.labels),
+            "scaling": {"how": "none"},
         }
 
     def around(self, nodes: Array, hops: int, random: np.random.Generator) -> tuple[Array, Array]:
@@ -113,7 +130,9 @@ class MappedGraph:
 def mapped(path: str, name: str) -> Array:
     file = Path(path) / f"{name}.npy"
     if not file.exists():
-        raise ValueError(f"there is no {file}; a large graph needs {', '.join(f'{each}.npy' for each in NEEDED)}")
+        raise ValueError(
+            f"there is no {file}; a large graph needs {', '.join(f'{each}.npy' for each in NEEDED)}"
+        )
     found: Array = np.load(file, mmap_mode="r", allow_pickle=False)
     return found
 
@@ -160,19 +179,21 @@ class SampledSource(Source):
         if len(rows) > most:
             rows = np.sort(generator(self.seed, 5).choice(rows, most, replace=False))
         for number, start in enumerate(range(0, len(rows), self._epochs.batch)):
-            yield self.some(rows[start:start + self._epochs.batch], generator(self.seed, 6, number))
+            yield self.some(rows[start : start + self._epochs.batch], generator(self.seed, 6, number))
 
     def some(self, rows: Array, random: np.random.Generator) -> Batch:
         """These nodes and what was drawn around them."""
         nodes, edges = self.graph.around(np.asarray(rows, dtype=np.int64), self.hops, random)
         target = np.full(len(nodes), IGNORE, dtype=np.int64)
         asked = np.asarray(self.graph.classes[rows], dtype=np.int64)
-        target[:len(rows)] = np.where(asked < 0, IGNORE, asked)
+        target[: len(rows)] = np.where(asked < 0, IGNORE, asked)
         x = np.asarray(self.graph.x[nodes], dtype=np.float32)
         return Batch(torch.from_numpy(x), torch.from_numpy(target), edges=torch.from_numpy(edges))
 
 
-def write_mapped(folder: str, edges: Array, x: Array, labels: Array, split: dict[str, Array] | None = None) -> None:
+def write_mapped(
+    folder: str, edges: Array, x: Array, labels: Array, split: dict[str, Array] | None = None
+) -> None:
     """A graph that fits into memory, as files of this kind. Give edges in both directions if they lead both ways."""
     where = Path(folder)
     where.mkdir(parents=True, exist_ok=True)

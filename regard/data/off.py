@@ -13,7 +13,11 @@ Line = tuple[int, list[str]]
 
 def read_off(path: str) -> tuple[Ids, Ids]:
     """Vertices v 3 and triangles f 3; a face with more corners becomes several."""
-    lines = [(number, words) for number, line in enumerate(read_lines(path), 1) if (words := line.partition("#")[0].split())]
+    lines = [
+        (number, words)
+        for number, line in enumerate(read_lines(path), 1)
+        if (words := line.partition("#")[0].split())
+    ]
     if not lines or not lines[0][1][0].upper().startswith("OFF"):
         raise ValueError(f"{path} is no OFF file: its first line must be OFF")
     number, words = lines[0]
@@ -25,8 +29,10 @@ def read_off(path: str) -> tuple[Ids, Ids]:
     counts = _whole(lines[0], path, 2)[:2]
     vertices, faces = lines[1 : 1 + counts[0]], lines[1 + counts[0] : 1 + sum(counts)]
     if len(vertices) + len(faces) < sum(counts):
-        raise ValueError(f"{path} is cut off: it promises {counts[0]} vertices and {counts[1]} faces, "
-                         f"and has {len(lines) - 1} lines for them")
+        raise ValueError(
+            f"{path} is cut off: it promises {counts[0]} vertices and {counts[1]} faces, "
+            f"and has {len(lines) - 1} lines for them"
+        )
     points = np.array([_place(line, path) for line in vertices]).reshape(-1, 3)
     triangles = [_triangles(line, path, len(points)) for line in faces]
     return points, np.concatenate(triangles) if triangles else np.zeros((0, 3), dtype=np.int64)
@@ -37,7 +43,9 @@ def _place(line: Line, path: str) -> list[float]:
     try:
         place = [float(word) for word in words[:3]]  # what follows are colours
     except ValueError:
-        raise ValueError(f"line {number} of {path} is not made of numbers: {' '.join(words)[:60]!r}") from None
+        raise ValueError(
+            f"line {number} of {path} is not made of numbers: {' '.join(words)[:60]!r}"
+        ) from None
     if len(place) < 3:
         raise ValueError(f"line {number} of {path} has {len(place)} numbers, but a vertex has three")
     return place
@@ -46,11 +54,15 @@ def _place(line: Line, path: str) -> list[float]:
 def _triangles(line: Line, path: str, vertices: int) -> Ids:
     count, *corners = _whole(line, path, 1)
     if count < 3 or len(corners) < count:
-        raise ValueError(f"line {line[0]} of {path} must be a number of corners, three at least, and as many vertices")
+        raise ValueError(
+            f"line {line[0]} of {path} must be a number of corners, three at least, and as many vertices"
+        )
     polygon = np.array(corners[:count])
     if polygon.min() < 0 or polygon.max() >= vertices:
         wrong = int(polygon.max() if polygon.max() >= vertices else polygon.min())
-        raise ValueError(f"line {line[0]} of {path} names vertex {wrong}, but there are {vertices}, counted from 0")
+        raise ValueError(
+            f"line {line[0]} of {path} names vertex {wrong}, but there are {vertices}, counted from 0"
+        )
     return fan(polygon)
 
 
@@ -62,6 +74,8 @@ def _whole(line: Line, path: str, least: int) -> list[int]:
             break
         found.append(int(word))
     if len(found) < least:
-        raise ValueError(f"line {line[0]} of {path} must begin with {least} whole number{'s' * (least > 1)}, "
-                         f"got {' '.join(line[1])[:60]!r}")
+        raise ValueError(
+            f"line {line[0]} of {path} must begin with {least} whole number{'s' * (least > 1)}, "
+            f"got {' '.join(line[1])[:60]!r}"
+        )
     return found

@@ -23,15 +23,74 @@ Pixels = np.ndarray[Any, np.dtype[np.uint8]]
 
 MOST_PIXELS = 64_000_000  # that are decoded: a small file can hold a picture too large for memory
 ALONE_FROM = 8_000_000  # pixels of a picture that is decoded while no other so large is: memory is bounded on many cores, too
-SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".ppm", ".pgm", ".pbm", ".jfif", ".jp2", ".avif",
-            ".heic", ".heif")  # (the last two are what phones make; where they cannot be read they are named, not passed over)
+SUFFIXES = (
+    ".png",
+    ".jpg",
+    ".jpeg",
+    ".webp",
+    ".bmp",
+    ".gif",
+    ".tif",
+    ".tiff",
+    ".ppm",
+    ".pgm",
+    ".pbm",
+    ".jfif",
+    ".jp2",
+    ".avif",
+    ".heic",
+    ".heif",
+)  # (the last two are what phones make; where they cannot be read they are named, not passed over)
 # Whatever its name, a file is opened as one of these only. Pillow knows others that it hands to other programs, such as EPS.
-FORMATS = {"PNG": "PNG", "JPEG": "JPEG", "MPO": "JPEG", "WEBP": "WebP", "BMP": "BMP", "GIF": "GIF", "TIFF": "TIFF",
-           "PPM": "PPM", "JPEG2000": "JPEG 2000", "AVIF": "AVIF", "HEIF": "HEIC"}  # as pillow calls it: as people do
-RAW = (".cr2", ".cr3", ".crw", ".nef", ".nrw", ".arw", ".dng", ".orf", ".rw2", ".raf", ".pef", ".srw")  # what cameras make
-OTHERS = {**dict.fromkeys(RAW, "a RAW"), ".svg": "an SVG", ".pdf": "a PDF", ".psd": "a Photoshop", ".eps": "an EPS"}
-HEIC = (b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"mif1", b"msf1")  # what such a file calls itself
-BEGIN = {"a JPEG": b"\xff\xd8\xff", "a PNG": b"\x89PNG", "a GIF": b"GIF8"}  # what begins as no other file does
+FORMATS = {
+    "PNG": "PNG",
+    "JPEG": "JPEG",
+    "MPO": "JPEG",
+    "WEBP": "WebP",
+    "BMP": "BMP",
+    "GIF": "GIF",
+    "TIFF": "TIFF",
+    "PPM": "PPM",
+    "JPEG2000": "JPEG 2000",
+    "AVIF": "AVIF",
+    "HEIF": "HEIC",
+}  # as pillow calls it: as people do
+RAW = (
+    ".cr2",
+    ".cr3",
+    ".crw",
+    ".nef",
+    ".nrw",
+    ".arw",
+    ".dng",
+    ".orf",
+    ".rw2",
+    ".raf",
+    ".pef",
+    ".srw",
+)  # what cameras make
+OTHERS = {
+    **dict.fromkeys(RAW, "a RAW"),
+    ".svg": "an SVG",
+    ".pdf": "a PDF",
+    ".psd": "a Photoshop",
+    ".eps": "an EPS",
+}
+HEIC = (
+    b"heic",
+    b"heix",
+    b"heim",
+    b"heis",
+    b"hevc",
+    b"hevx",
+    b"mif1",
+    b"msf1",
+)  # what such a file calls itself
+BEGIN = {
+    "a JPEG": b"\xff\xd8\xff",
+    "a PNG": b"\x89PNG",
+    "a GIF": b"GIF8",
+}  # what begins as no other file does
 REAL = "holds real numbers, and nothing says which are black and white; save it with 8 or 16 bits"
 LARGE = threading.Lock()
 
@@ -46,7 +105,9 @@ def pillow() -> Any:
         from PIL import Image
     except ImportError as error:
         raise ValueError("pictures need pillow; install it with: pip install 'regard[look]'") from error
-    warnings.filterwarnings("ignore", module=r"PIL\.")  # of odd metadata and of sizes, which are looked at here
+    warnings.filterwarnings(
+        "ignore", module=r"PIL\."
+    )  # of odd metadata and of sizes, which are looked at here
     logging.getLogger("PIL").addHandler(logging.NullHandler())
     return Image
 
@@ -71,8 +132,12 @@ def read(path: str | os.PathLike[str] | bytes, size: int, channels: int, fit: Fi
     """The pixels of a file.   c s s"""
     name = "the picture" if isinstance(path, bytes) else os.fspath(path)
     with readable(name), opened(path, name, most_pixels()) as picture:
-        if picture.format in ("JPEG", "MPO") and not picture.info.get("progressive"):  # (which is held whole while it is read)
-            picture.draft("RGB" if channels == 3 else "L", (2 * size, 2 * size))  # it can be read small at once
+        if picture.format in ("JPEG", "MPO") and not picture.info.get(
+            "progressive"
+        ):  # (which is held whole while it is read)
+            picture.draft(
+                "RGB" if channels == 3 else "L", (2 * size, 2 * size)
+            )  # it can be read small at once
         small_enough(picture, name)
         with LARGE if picture.width * picture.height >= ALONE_FROM else nullcontext():
             return fitted(plain(picture, channels, name), size, fit)
@@ -85,7 +150,9 @@ def readable(name: str) -> Iterator[None]:
         yield
     except (Damaged, MemoryError):
         raise
-    except Exception as error:  # decoders and readers of metadata raise anything: struct.error, zlib.error, KeyError
+    except (
+        Exception
+    ) as error:  # decoders and readers of metadata raise anything: struct.error, zlib.error, KeyError
         raise Damaged(f"{name} is damaged: {' '.join(str(error).split()) or type(error).__name__}") from error
 
 
@@ -105,7 +172,13 @@ def small_enough(picture: Any, name: str) -> None:
 def opened(path: str | os.PathLike[str] | bytes, name: str, most: str = f"{MOST_PIXELS:,} at most") -> Any:
     image = pillow()
     if not isinstance(path, bytes) and not os.path.isfile(path):
-        what = "is a folder, not a picture" if os.path.isdir(path) else "is no file" if os.path.exists(path) else None
+        what = (
+            "is a folder, not a picture"
+            if os.path.isdir(path)
+            else "is no file"
+            if os.path.exists(path)
+            else None
+        )
         raise Damaged(f"{name} {what}" if what else f"there is no picture {name}")
     try:
         return image.open(io.BytesIO(path) if isinstance(path, bytes) else path, formats=formats())
@@ -154,9 +227,13 @@ def plain(picture: Any, channels: int, name: str) -> Any:
         values = np.asarray(picture).astype(np.int32)
         low, high = int(values.min(initial=0)), int(values.max(initial=0))
         if low < 0 or high > 65535:
-            raise Damaged(f"{name} holds whole numbers from {low:,} to {high:,}, and nothing says which are black and white; "
-                          "save it with 8 or 16 bits")
-        picture = Image.fromarray((values // 257 if high > 255 else values).astype(np.uint8))  # 257 · 255 = 65,535
+            raise Damaged(
+                f"{name} holds whole numbers from {low:,} to {high:,}, and nothing says which are black and white; "
+                "save it with 8 or 16 bits"
+            )
+        picture = Image.fromarray(
+            (values // 257 if high > 255 else values).astype(np.uint8)
+        )  # 257 · 255 = 65,535
     elif picture.mode == "F":
         raise Damaged(f"{name} {REAL}")
     if "A" in picture.mode or "transparency" in picture.info:

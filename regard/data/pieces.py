@@ -30,7 +30,7 @@ class TextFile(NamedTuple):
     path: str
     name: str
     size: int
-    changed: int                                        # when, in nanoseconds
+    changed: int  # when, in nanoseconds
 
 
 class Piece(NamedTuple):
@@ -43,6 +43,7 @@ class Piece(NamedTuple):
 
 
 # ── which files ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
 
 def find(path: str | None) -> list[TextFile]:
     """The files of a path: a file, all files in a folder and below it (hidden ones left out), or those of a glob.
@@ -62,8 +63,10 @@ def find(path: str | None) -> list[TextFile]:
         root = os.path.commonpath([os.path.dirname(each) or "." for each in paths]) if paths else ""
         missing = f"no file matches {path}; try it with ls, and quote it so that the shell leaves it alone"
     else:
-        raise FileNotFoundError(f"there is no {path}{_nearby(expanded)}; "
-                                "give a text file, a folder, or a glob such as 'texts/*.txt'")
+        raise FileNotFoundError(
+            f"there is no {path}{_nearby(expanded)}; "
+            "give a text file, a folder, or a glob such as 'texts/*.txt'"
+        )
     if not paths:
         raise ValueError(missing)
     found = [_text_file(each, root) for each in paths]
@@ -80,7 +83,9 @@ def standard_library() -> list[TextFile]:
     paths = [each for each in sorted(folder.glob("*.py")) if not each.name.startswith("_sysconfigdata")]
     found = [_text_file(str(each), str(folder)) for each in paths if each.read_bytes().isascii()]
     if not any(each.size for each in found):
-        raise FileNotFoundError(f"Python's standard library has no .py files in {folder}; give a text of your own as the data")
+        raise FileNotFoundError(
+            f"Python's standard library has no .py files in {folder}; give a text of your own as the data"
+        )
     return [each for each in found if each.size]
 
 
@@ -95,7 +100,11 @@ def fingerprint(files: Sequence[TextFile], note: Note) -> str:
                 content.update(block[:count])
                 done += count
                 note("reading", done / total)
-        whole.update(f"{len(file.name)} {file.name} {file.size} {content.hexdigest()}\n".encode("utf-8", "surrogateescape"))
+        whole.update(
+            f"{len(file.name)} {file.name} {file.size} {content.hexdigest()}\n".encode(
+                "utf-8", "surrogateescape"
+            )
+        )
     return whole.hexdigest()
 
 
@@ -126,7 +135,9 @@ def _text_file(path: str, root: str) -> TextFile:
         raise type(error)(f"cannot read {path}: {error.strerror}") from error
     if not stat.S_ISREG(found.st_mode):
         raise ValueError(f"{path} is not a regular file (a device or a pipe); save its text in a file first")
-    return TextFile(path, Path(os.path.relpath(path, root or ".")).as_posix(), found.st_size, found.st_mtime_ns)
+    return TextFile(
+        path, Path(os.path.relpath(path, root or ".")).as_posix(), found.st_size, found.st_mtime_ns
+    )
 
 
 def _nearby(path: str) -> str:
@@ -135,6 +146,7 @@ def _nearby(path: str) -> str:
 
 
 # ── pieces ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
 
 def pieces(files: Sequence[TextFile], size: int) -> list[Piece]:
     """Files in pieces of about `size` bytes, cut where the tokens of the parts are those of the whole."""
@@ -145,7 +157,9 @@ def pieces(files: Sequence[TextFile], size: int) -> list[Piece]:
             with _open(file.path) as stream:
                 borders = sorted({*borders, *(_border(stream, at) for at in range(size, file.size, size))})
         joined = file is not files[-1]
-        found += [Piece(file.path, start, stop, joined and stop == file.size) for start, stop in pairwise(borders)]
+        found += [
+            Piece(file.path, start, stop, joined and stop == file.size) for start, stop in pairwise(borders)
+        ]
     return found
 
 
@@ -187,31 +201,35 @@ def _decoded(data: bytes, path: str, start: int) -> str:
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise ValueError(f"{path} is not text in UTF-8: byte {start + error.start} is 0x{data[error.start]:02X}; "
-                         f"{_advice(path)}") from error
-    return text.removeprefix("\ufeff") if start == 0 else text      # the mark that some editors put in front
+        raise ValueError(
+            f"{path} is not text in UTF-8: byte {start + error.start} is 0x{data[error.start]:02X}; "
+            f"{_advice(path)}"
+        ) from error
+    return text.removeprefix("\ufeff") if start == 0 else text  # the mark that some editors put in front
 
 
 def _border(stream: BufferedReader, at: int) -> int:
     """A good place at or soon after byte `at`."""
     stream.seek(at)
     window = stream.read(REACH)
-    inside = len(window) if len(window) < 4 else 0      # the end of the last character; or no text at all
+    inside = len(window) if len(window) < 4 else 0  # the end of the last character; or no text at all
     skip = next((i for i, byte in enumerate(window[:4]) if byte & 0xC0 != 0x80), inside)
     try:
         text = window[skip:].decode("utf-8")
     except UnicodeDecodeError as error:
-        if error.start < len(window) - skip - 3:        # no text: whoever reads the piece will say so
+        if error.start < len(window) - skip - 3:  # no text: whoever reads the piece will say so
             return at + skip
-        text = window[skip:skip + error.start].decode("utf-8")
-    return at + skip + len(text[:cut(text, 0)].encode("utf-8"))
+        text = window[skip : skip + error.start].decode("utf-8")
+    return at + skip + len(text[: cut(text, 0)].encode("utf-8"))
 
 
 def _open(path: str) -> BufferedReader:
     try:
         return open(path, "rb")
     except PermissionError as error:
-        raise PermissionError(f"cannot read {path}: permission denied; chmod u+r gives it, if the file is yours") from error
+        raise PermissionError(
+            f"cannot read {path}: permission denied; chmod u+r gives it, if the file is yours"
+        ) from error
     except OSError as error:
         raise type(error)(f"cannot read {path}: {error.strerror}") from error
 
@@ -220,7 +238,7 @@ def _changed(path: str) -> ValueError:
     return ValueError(f"{path} changed while it was read; run this again when nothing writes to it")
 
 
-_HEADS = (                                              # what a file begins with, and what then to do
+_HEADS = (  # what a file begins with, and what then to do
     (b"\xff\xfe", "it looks like UTF-16; save it as UTF-8 (iconv -f UTF-16 -t UTF-8 old > new)"),
     (b"\xfe\xff", "it looks like UTF-16; save it as UTF-8 (iconv -f UTF-16 -t UTF-8 old > new)"),
     (b"\x1f\x8b", "it is compressed; unpack it first (gunzip)"),

@@ -11,8 +11,22 @@ from regard.data.batch import Ids
 from regard.data.surface import fan
 
 TYPES = {
-    "char": "i1", "uchar": "u1", "short": "i2", "ushort": "u2", "int": "i4", "uint": "u4", "float": "f4", "double": "f8",
-    "int8": "i1", "uint8": "u1", "int16": "i2", "uint16": "u2", "int32": "i4", "uint32": "u4", "float32": "f4", "float64": "f8",
+    "char": "i1",
+    "uchar": "u1",
+    "short": "i2",
+    "ushort": "u2",
+    "int": "i4",
+    "uint": "u4",
+    "float": "f4",
+    "double": "f8",
+    "int8": "i1",
+    "uint8": "u1",
+    "int16": "i2",
+    "uint16": "u2",
+    "int32": "i4",
+    "uint32": "u4",
+    "float32": "f4",
+    "float64": "f8",
 }
 ORDERS = {"ascii": "", "binary_little_endian": "<", "binary_big_endian": ">"}
 
@@ -55,16 +69,22 @@ def read_ply(path: str) -> Ply:
     for element in elements:
         if element.name == "vertex":
             if any(column.length for column in element.columns):
-                raise ValueError(f"{path} has a list among the properties of its vertices; only numbers can be read there")
+                raise ValueError(
+                    f"{path} has a list among the properties of its vertices; only numbers can be read there"
+                )
             names = tuple(column.name for column in element.columns)
             vertices = reader.rows(element)
-        elif element.name == "face" and any(column.name in ("vertex_indices", "vertex_index") for column in element.columns):
+        elif element.name == "face" and any(
+            column.name in ("vertex_indices", "vertex_index") for column in element.columns
+        ):
             faces = _triangles(reader.lists(element), path)
         else:
             reader.skip(element)
     if len(faces) and not (faces.min() >= 0 and faces.max() < len(vertices)):
         wrong = int(faces.max() if faces.max() >= len(vertices) else faces.min())
-        raise ValueError(f"{path} has a face with corner {wrong}, but there are {len(vertices)} vertices, counted from 0")
+        raise ValueError(
+            f"{path} has a face with corner {wrong}, but there are {len(vertices)} vertices, counted from 0"
+        )
     return Ply(names, vertices, faces)
 
 
@@ -98,22 +118,32 @@ def _triangles(polygons: list[Ids], path: str) -> Ids:
     for polygon in polygons:
         if len(polygon) < 3:
             raise ValueError(f"{path} has a face with {len(polygon)} corners; a face has three at least")
-    return np.concatenate([fan(polygon) for polygon in polygons]) if polygons else np.zeros((0, 3), dtype=np.int64)
+    return (
+        np.concatenate([fan(polygon) for polygon in polygons])
+        if polygons
+        else np.zeros((0, 3), dtype=np.int64)
+    )
 
 
 class _Text:
     """Elements one line each."""
 
     def __init__(self, data: bytes, path: str, line: int) -> None:
-        self.lines = [(number, words) for number, text in enumerate(data.splitlines(), line + 1) if (words := text.split())]
+        self.lines = [
+            (number, words)
+            for number, text in enumerate(data.splitlines(), line + 1)
+            if (words := text.split())
+        ]
         self.path, self.place = path, 0
 
     def rows(self, element: Element) -> Ids:
         rows = []
         for number, words in self._take(element):
             if len(words) != len(element.columns):
-                raise ValueError(f"line {number} of {self.path} has {len(words)} numbers, "
-                                 f"but a {element.name} has {len(element.columns)}")
+                raise ValueError(
+                    f"line {number} of {self.path} has {len(words)} numbers, "
+                    f"but a {element.name} has {len(element.columns)}"
+                )
             rows.append(self._numbers(number, words))
         return np.array(rows, dtype=np.float64).reshape(len(rows), len(element.columns))
 
@@ -137,7 +167,9 @@ class _Text:
     def _take(self, element: Element) -> list[tuple[int, list[bytes]]]:
         taken = self.lines[self.place : self.place + element.count]
         if len(taken) < element.count:
-            raise ValueError(f"{self.path} is cut off: it promises {element.count} of {element.name} and has {len(taken)}")
+            raise ValueError(
+                f"{self.path} is cut off: it promises {element.count} of {element.name} and has {len(taken)}"
+            )
         self.place += element.count
         return taken
 

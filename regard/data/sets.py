@@ -27,36 +27,52 @@ FEW = 10  # whole numbers with no more different values than this are classes
 JUDGED, TOGETHER = 512, 32  # sets that a made task is judged by, and of these as many as are made at once
 USUAL = 4096  # sets that say how large the numbers of a made task usually are
 CLOUD_POINTS = 1024  # of a cloud from a file that are read at once, if nothing is said
-SPARE = 4  # times as many points are kept of a large cloud as are read at once, so that each step can draw others
+SPARE = (
+    4  # times as many points are kept of a large cloud as are read at once, so that each step can draw others
+)
 
 
 @dataclass(frozen=True, kw_only=True)
 class SetsConfig:
     """Which sets, and what of them is read."""
 
-    path: str | None = None  # a folder of point clouds, one folder a class, or a table in long form; None: sets that are made
+    path: str | None = (
+        None  # a folder of point clouds, one folder a class, or a table in long form; None: sets that are made
+    )
     task: Made = "solids"  # what is made and asked when there is no path
-    points: int | None = None  # things of a set that are read at once, drawn anew each time; None: all (of a cloud 1,024)
-    turn: Turn | None = None  # turn clouds at random: any way, upright about z, none; None: solids any way, files not
-    sets: int | None = None  # of a made task, how many sets there are to learn from; None: new ones at every step
+    points: int | None = (
+        None  # things of a set that are read at once, drawn anew each time; None: all (of a cloud 1,024)
+    )
+    turn: Turn | None = (
+        None  # turn clouds at random: any way, upright about z, none; None: solids any way, files not
+    )
+    sets: int | None = (
+        None  # of a made task, how many sets there are to learn from; None: new ones at every step
+    )
     id: str = "set"  # of a table: the column that says which set a line belongs to
     target: str = "target"  # of a table: the column that is to be predicted
     columns: str | None = None  # of a table: the columns with numbers, as a,b,c; None: all others
-    asks: Literal["auto", "classes", "numbers"] = "auto"  # auto: classes if the target is text or a few whole numbers
+    asks: Literal["auto", "classes", "numbers"] = (
+        "auto"  # auto: classes if the target is text or a few whole numbers
+    )
     validation: float = 0.1  # share of the sets (of each class), drawn by the seed, that training never sees
 
     def __post_init__(self) -> None:
         check_positive(self, *(name for name in ("points", "sets") if getattr(self, name) is not None))
         if self.task not in get_args(Made):
             near = nearest(self.task, get_args(Made))
-            raise ValueError(f"task must be one of {', '.join(get_args(Made))}, got {self.task!r}"
-                             + (f"; did you mean '{near}'?" if near else ""))
+            raise ValueError(
+                f"task must be one of {', '.join(get_args(Made))}, got {self.task!r}"
+                + (f"; did you mean '{near}'?" if near else "")
+            )
         if self.turn not in (None, *get_args(Turn)):
             raise ValueError(f"turn must be one of {', '.join(get_args(Turn))}, got {self.turn!r}")
         if self.turn is not None and self.path is None and self.task != "solids":
             raise ValueError(f"only clouds of points can be turned, and {self.task} has none; leave turn out")
         if self.sets is not None and self.path is not None:
-            raise ValueError(f"sets is for made tasks, and those of {self.path} are all there are; leave it out")
+            raise ValueError(
+                f"sets is for made tasks, and those of {self.path} are all there are; leave it out"
+            )
         if not 0 <= self.validation < 1:
             raise ValueError(f"validation is a share of the sets, from 0 to below 1, got {self.validation}")
         if self.id == self.target:
@@ -100,14 +116,18 @@ def prepare_sets(config: SetsConfig, *, seed: int, note: Note | None = None) -> 
     if not os.path.exists(path):
         near = nearest(config.path, MADE)
         hint = f" (is it {near}?)" if near else ""
-        raise FileNotFoundError(f"there is no {config.path}{hint}; give a folder of point clouds, a table (.csv, .tsv, "
-                                f".parquet), or a made task: {', '.join(MADE)}")
+        raise FileNotFoundError(
+            f"there is no {config.path}{hint}; give a folder of point clouds, a table (.csv, .tsv, "
+            f".parquet), or a made task: {', '.join(MADE)}"
+        )
     if os.path.isdir(path):
         return _of_clouds(config, seed, tell)
     if looks_like_table(path):
         tell("reading", None)
         return _of_table(config, seed)
-    raise ValueError(f"sets are a folder of point clouds or a table (.csv, .tsv, .parquet), got {config.path}")
+    raise ValueError(
+        f"sets are a folder of point clouds or a table (.csv, .tsv, .parquet), got {config.path}"
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,8 +160,12 @@ class SetsCorpus:
         sizes = np.diff(self.starts)
         made = self.config.task if self.config.path is None else None
         return {
-            "path": self.config.path, "task": made, "train": None if self.endless else int((~self.held).sum()),
-            "validation": int(self.held.sum()), "smallest": int(sizes.min()), "largest": int(sizes.max()),
+            "path": self.config.path,
+            "task": made,
+            "train": None if self.endless else int((~self.held).sum()),
+            "validation": int(self.held.sum()),
+            "smallest": int(sizes.min()),
+            "largest": int(sizes.max()),
         }
 
     def source(self, batch: int, seed: int) -> Source:
@@ -160,7 +184,9 @@ class SetsCorpus:
         if self.config.path is not None and self.config.turn not in (None, "none"):
             turns = random_turns(len(rows), random, upright=self.config.turn == "upright").astype(np.float32)
             things = [cloud @ turn for cloud, turn in zip(things, turns, strict=True)]
-        return padded_sets(things, [self.target[places] for places in picked] if self.form.each else self.target[rows])
+        return padded_sets(
+            things, [self.target[places] for places in picked] if self.form.each else self.target[rows]
+        )
 
 
 class SetsSource(Source):
@@ -188,7 +214,7 @@ class SetsSource(Source):
 
     def validation(self) -> Iterator[Batch]:
         for start in range(0, len(self._held), self._batch):
-            yield self._corpus.take(self._held[start:start + self._batch], generator(self._seed, 5, start))
+            yield self._corpus.take(self._held[start : start + self._batch], generator(self._seed, 5, start))
 
 
 def padded_sets(things: list[Ids], target: Ids | list[Ids]) -> Batch:
@@ -201,10 +227,13 @@ def padded_sets(things: list[Ids], target: Ids | list[Ids]) -> Batch:
         asked = np.full(real.shape, IGNORE if target[0].dtype.kind == "i" else 0, dtype=target[0].dtype)
         asked[real] = np.concatenate(target)
         target = asked
-    return Batch(torch.from_numpy(tokens), torch.from_numpy(target), None if real.all() else torch.from_numpy(real))
+    return Batch(
+        torch.from_numpy(tokens), torch.from_numpy(target), None if real.all() else torch.from_numpy(real)
+    )
 
 
 # ── made ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
 
 def draw(config: SetsConfig, count: int, random: np.random.Generator) -> Drawn:
     """Some sets of a made task."""
@@ -218,7 +247,10 @@ def _made(config: SetsConfig, seed: int) -> SetsCorpus:
     judged = len(parts) * TOGETHER
     if config.sets is not None:
         parts += [draw(config, 1, generator(seed, 1, i)) for i in range(config.sets)]
-    points, target = np.concatenate([part.points for part in parts]), np.concatenate([part.target for part in parts])
+    points, target = (
+        np.concatenate([part.points for part in parts]),
+        np.concatenate([part.target for part in parts]),
+    )
     starts = np.concatenate(([0], np.cumsum(np.concatenate([np.diff(part.starts) for part in parts]))))
     numbers = task.numbers is not None
     centre, scale = (0.0,) * points.shape[1], (1.0,) * points.shape[1]
@@ -228,15 +260,22 @@ def _made(config: SetsConfig, seed: int) -> SetsCorpus:
         usual = draw(config, USUAL, generator(0, 7))
         (centre, scale), (middle, wide) = standard(usual.points), standard(usual.target)
     form = SetsForm(
-        features=task.features, centre=centre, scale=scale, fitted=config.task == "solids",
+        features=task.features,
+        centre=centre,
+        scale=scale,
+        fitted=config.task == "solids",
         asks="classes" if task.classes else "numbers" if numbers else "clusters",
-        answers=task.classes or task.numbers or (), target_centre=middle, target_scale=wide, size=config.points or task.most,
+        answers=task.classes or task.numbers or (),
+        target_centre=middle,
+        target_scale=wide,
+        size=config.points or task.most,
     )
     held = np.arange(len(starts) - 1) < judged
     return SetsCorpus(config, form, form.scaled(points), starts, _asked(target, form), held)
 
 
 # ── read ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
 
 def _of_clouds(config: SetsConfig, seed: int, note: Note) -> SetsCorpus:
     files = find_clouds(str(config.path))
@@ -246,17 +285,23 @@ def _of_clouds(config: SetsConfig, seed: int, note: Note) -> SetsCorpus:
         clouds.append(read_cloud(file.path, SPARE * limit, generator(seed, 6, number)))
         width = clouds[0].points.shape[1]
         if clouds[-1].points.shape[1] != width:
-            raise ValueError(f"{file.path} has {clouds[-1].points.shape[1]} numbers for each point, "
-                             f"but {files[0].path} has {width}; all must have as many")
+            raise ValueError(
+                f"{file.path} has {clouds[-1].points.shape[1]} numbers for each point, "
+                f"but {files[0].path} has {width}; all must have as many"
+            )
         note("reading", (number + 1) / len(files))
     if config.turn not in (None, "none") and clouds[0].points.shape[1] != 3:
-        raise ValueError(f"only points x y z can be turned, those of {config.path} have {clouds[0].points.shape[1]} numbers")
+        raise ValueError(
+            f"only points x y z can be turned, those of {config.path} have {clouds[0].points.shape[1]} numbers"
+        )
     starts = np.concatenate(([0], np.cumsum([len(cloud.points) for cloud in clouds])))
     labels = [cloud.labels for cloud in clouds]
     labelled = [each for each in labels if each is not None]
     if labelled and len(labelled) < len(files):
         missing = files[next(i for i, each in enumerate(labels) if each is None)].path
-        raise ValueError(f"{missing} has no labels for its points, and other files have; give all of them labels, or none")
+        raise ValueError(
+            f"{missing} has no labels for its points, and other files have; give all of them labels, or none"
+        )
     if labelled:
         words = [str(each) for each in np.concatenate(labelled).tolist()]
     else:
@@ -267,13 +312,22 @@ def _of_clouds(config: SetsConfig, seed: int, note: Note) -> SetsCorpus:
     held = _split(target, answers, config, seed, each=bool(labelled), sets=len(files))
     width = clouds[0].points.shape[1]
     names = (*"xyz", *(f"number {i + 1}" for i in range(3, width)))[:width]
-    form = SetsForm(features=names, centre=(0.0,) * width, scale=(1.0,) * width, fitted=True, answers=answers,
-                    each=bool(labelled), size=limit)
+    form = SetsForm(
+        features=names,
+        centre=(0.0,) * width,
+        scale=(1.0,) * width,
+        fitted=True,
+        answers=answers,
+        each=bool(labelled),
+        size=limit,
+    )
     points = np.concatenate([in_ball(cloud.points) for cloud in clouds])
     if width > 3:  # what is no place is standardised as columns of a table are
         centre, scale = standard(points[_things(starts, ~held)][:, 3:])
         form = replace(form, centre=(0.0,) * 3 + centre, scale=(1.0,) * 3 + scale)
-    return SetsCorpus(config, form, form.scaled(points), starts, target, held, tuple(file.path for file in files))
+    return SetsCorpus(
+        config, form, form.scaled(points), starts, target, held, tuple(file.path for file in files)
+    )
 
 
 def learned_from_tables(config: SetsConfig, form: SetsForm) -> bool:
@@ -302,8 +356,10 @@ def sets_in(path: str, config: SetsConfig, form: SetsForm) -> Iterator[tuple[str
 
 def _class_of(file: CloudFile, folder: str) -> str:
     if file.label is None:
-        raise ValueError(f"{file.path} is in no folder of a class; put the clouds of each class in a folder of {folder} that "
-                         "is named after it (or give labels for each point: an .npz with arrays points and labels)")
+        raise ValueError(
+            f"{file.path} is in no folder of a class; put the clouds of each class in a folder of {folder} that "
+            "is named after it (or give labels for each point: an .npz with arrays points and labels)"
+        )
     return file.label
 
 
@@ -321,11 +377,16 @@ def _of_table(config: SetsConfig, seed: int) -> SetsCorpus:
     few = numbers is not None and len(set(asked)) <= FEW and bool((numbers == np.round(numbers)).all())
     if config.asks == "numbers" and numbers is None:
         wrong = next(i for i, word in enumerate(words) if _as_numbers([word]) is None)
-        raise ValueError(f"line {table.lines[wrong]} of {path} has {words[wrong]!r} in column '{config.target}', where a "
-                         "number should be; with --data.asks classes it may be text")
+        raise ValueError(
+            f"line {table.lines[wrong]} of {path} has {words[wrong]!r} in column '{config.target}', where a "
+            "number should be; with --data.asks classes it may be text"
+        )
     sets = len(starts) - 1
-    shared: dict[str, Any] = {"features": table.names, "each": each,
-                              "size": config.points or int(np.diff(starts).max())}
+    shared: dict[str, Any] = {
+        "features": table.names,
+        "each": each,
+        "size": config.points or int(np.diff(starts).max()),
+    }
     if numbers is None or config.asks == "classes" or (config.asks == "auto" and few):
         answers = sort_labels(asked)
         number_of = {label: i for i, label in enumerate(answers)}
@@ -336,13 +397,20 @@ def _of_table(config: SetsConfig, seed: int) -> SetsCorpus:
         held = _random_split(config, seed, sets)
         target = numbers if each else numbers[:, None]
         middle, wide = standard(target[_things(starts, ~held) if each else ~held].reshape(-1, 1))
-        shared |= {"asks": "numbers", "answers": (config.target,), "target_centre": middle, "target_scale": wide}
+        shared |= {
+            "asks": "numbers",
+            "answers": (config.target,),
+            "target_centre": middle,
+            "target_scale": wide,
+        }
     centre, scale = standard(table.points[_things(starts, ~held)])
     form = SetsForm(centre=centre, scale=scale, **shared)
     return SetsCorpus(config, form, form.scaled(table.points), starts, _asked(target, form), held, table.sets)
 
 
-def _split(target: Ids, answers: tuple[str, ...], config: SetsConfig, seed: int, *, each: bool, sets: int) -> Ids:
+def _split(
+    target: Ids, answers: tuple[str, ...], config: SetsConfig, seed: int, *, each: bool, sets: int
+) -> Ids:
     """Which sets are held out, of each class its share; with a label for each thing, any."""
     if len(answers) < 2:
         raise ValueError(f"{config.path} has only the class '{answers[0]}'; there must be two to tell apart")
@@ -351,14 +419,16 @@ def _split(target: Ids, answers: tuple[str, ...], config: SetsConfig, seed: int,
     counts = np.bincount(target)
     if config.validation and counts.min() < 2:
         alone = answers[int(counts.argmin())]
-        raise ValueError(f"{config.path} has one set of class '{alone}', too few to learn from one and be judged by another; "
-                         "give more of it, leave it out, or use --data.validation 0")
+        raise ValueError(
+            f"{config.path} has one set of class '{alone}', too few to learn from one and be judged by another; "
+            "give more of it, leave it out, or use --data.validation 0"
+        )
     return stratified(target, config.validation, seed)
 
 
 def _random_split(config: SetsConfig, seed: int, sets: int) -> Ids:
     held = np.zeros(sets, dtype=bool)
-    held[generator(seed, 0).permutation(sets)[:held_out(sets, config.validation)]] = True
+    held[generator(seed, 0).permutation(sets)[: held_out(sets, config.validation)]] = True
     return held
 
 

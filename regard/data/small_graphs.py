@@ -14,7 +14,9 @@ def digits() -> Parts:
     try:
         from sklearn.datasets import load_digits  # type: ignore[import-untyped]
     except ImportError as error:
-        raise ValueError('the graph of digits needs scikit-learn: pip install "regard[look]"; or give --data PATH') from error
+        raise ValueError(
+            'the graph of digits needs scikit-learn: pip install "regard[look]"; or give --data PATH'
+        ) from error
     pictures = load_digits()
     x = (pictures.data / 16.0).astype(np.float32)
     square = (x**2).sum(1)

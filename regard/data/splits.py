@@ -11,8 +11,16 @@ from regard.data.batch import generator
 Array = np.ndarray[Any, np.dtype[Any]]
 
 TRAIN, VALIDATION, TEST = 0, 1, 2
-SPLITS = {"train": TRAIN, "training": TRAIN, "val": VALIDATION, "valid": VALIDATION, "validation": VALIDATION,
-          "test": TEST, "testing": TEST, "t10k": TEST}  # what folders, files and columns call them
+SPLITS = {
+    "train": TRAIN,
+    "training": TRAIN,
+    "val": VALIDATION,
+    "valid": VALIDATION,
+    "validation": VALIDATION,
+    "test": TEST,
+    "testing": TEST,
+    "t10k": TEST,
+}  # what folders, files and columns call them
 
 
 def drawn(
@@ -32,4 +40,6 @@ def drawn(
         stops = np.cumsum([*held, len(rows) if train is None else train])
         for name, start, stop in zip(("validation", "test", "train"), [0, *stops], stops, strict=False):
             found[name].append(rows[start:stop])
-    return {name: np.sort(np.concatenate([np.zeros(0, dtype=np.int64), *parts])) for name, parts in found.items()}
+    return {
+        name: np.sort(np.concatenate([np.zeros(0, dtype=np.int64), *parts])) for name, parts in found.items()
+    }

@@ -17,8 +17,8 @@ import numpy as np
 from regard.data.cuts import cuts
 from regard.data.tokens import BytePieces, Ids, Stream, Tokenizer, half_a_character, shown_bytes
 
-_CHUNK = 1 << 13                # characters encoded at once: each token costs about a hundred bytes until it is an id
-_REMEMBERED = 1 << 17           # segments whose ids are kept, some 30 MB
+_CHUNK = 1 << 13  # characters encoded at once: each token costs about a hundred bytes until it is an id
+_REMEMBERED = 1 << 17  # segments whose ids are kept, some 30 MB
 
 # A text falls into segments before each space, tab or line end that follows something visible: " like", "\n    def".
 # (Spaces of other kinds never begin or end one, because not everybody agrees which characters they are.)
@@ -35,7 +35,7 @@ class Subwords(Tokenizer):
             self._inner = _package().Tokenizer.from_str(json.dumps(data))
         except ImportError:
             raise
-        except Exception as error:                      # the package raises nothing more special
+        except Exception as error:  # the package raises nothing more special
             raise ValueError(f"tokenizers cannot read it: {error}") from error
         self._inner.no_truncation()
         self._inner.no_padding()
@@ -99,17 +99,28 @@ class Subwords(Tokenizer):
         if len(self._memory) > _REMEMBERED:
             self._memory.clear()
         new = [each for each in dict.fromkeys(segments) if each not in self._memory]
-        for segment, encoding in zip(new, self._inner.encode_batch_fast(new, add_special_tokens=False), strict=True):
+        for segment, encoding in zip(
+            new, self._inner.encode_batch_fast(new, add_special_tokens=False), strict=True
+        ):
             self._memory[segment] = tuple(encoding.ids)
         return map(self._memory.__getitem__, segments)
 
     def _segments_stand_alone(self) -> bool:
         """Whether no token crosses the border of a segment: so it is with GPT-2's way to split, and no normaliser."""
         split, model = self._data.get("pre_tokenizer") or {}, self._data["model"]
-        whole = all(_SEGMENT.fullmatch(token["content"]) and not (token["lstrip"] or token["rstrip"])
-                    for token in self._data.get("added_tokens", ()))
-        return (whole and self._data.get("normalizer") is None and model.get("type") == "BPE" and not model.get("dropout")
-                and split.get("type") == "ByteLevel" and split.get("use_regex", True) and not split.get("add_prefix_space"))
+        whole = all(
+            _SEGMENT.fullmatch(token["content"]) and not (token["lstrip"] or token["rstrip"])
+            for token in self._data.get("added_tokens", ())
+        )
+        return (
+            whole
+            and self._data.get("normalizer") is None
+            and model.get("type") == "BPE"
+            and not model.get("dropout")
+            and split.get("type") == "ByteLevel"
+            and split.get("use_regex", True)
+            and not split.get("add_prefix_space")
+        )
 
     def _byte_pieces(self, vocabulary: dict[str, int]) -> list[bytes] | None:
         """The bytes each id stands for, if this is byte-level and nothing else; None if only the package knows."""
@@ -129,15 +140,18 @@ class Subwords(Tokenizer):
 def learn_bpe(texts: Iterable[str], size: int) -> Subwords:
     """Byte-pair encoding with at most `size` ids: the 256 bytes, then the pairs that are most frequent."""
     if size < 257:
-        raise ValueError(f"bpe needs more ids than the 256 bytes, got vocabulary={size}; use 512 or more, or "
-                         "--data.tokens bytes")
+        raise ValueError(
+            f"bpe needs more ids than the 256 bytes, got vocabulary={size}; use 512 or more, or "
+            "--data.tokens bytes"
+        )
     package = _package()
     level = package.pre_tokenizers.ByteLevel
     inner = package.Tokenizer(package.models.BPE())
     inner.pre_tokenizer = level(add_prefix_space=False)
     inner.decoder = package.decoders.ByteLevel()
     trainer = package.trainers.BpeTrainer(
-        vocab_size=size, min_frequency=2, show_progress=False, initial_alphabet=level.alphabet())
+        vocab_size=size, min_frequency=2, show_progress=False, initial_alphabet=level.alphabet()
+    )
     inner.train_from_iterator(_chunks(texts), trainer)
     return Subwords(json.loads(inner.to_str()))
 
@@ -147,8 +161,8 @@ class _Growing:
 
     def __init__(self, tokenizer: Subwords) -> None:
         self._tokenizer = tokenizer
-        self._told: list[int] = []                      # the ids last told, for what joins them to the next
-        self._held: list[int] = []                      # ids since then
+        self._told: list[int] = []  # the ids last told, for what joins them to the next
+        self._held: list[int] = []  # ids since then
 
     def follow(self, id: int) -> None:
         """Go on after this id, which is written already."""
@@ -164,7 +178,7 @@ class _Growing:
 
     def rest(self) -> str:
         before = self._tokenizer.decode(self._told)
-        return self._tokenizer.decode(self._told + self._held)[len(before):]
+        return self._tokenizer.decode(self._told + self._held)[len(before) :]
 
 
 def _chunks(texts: Iterable[str]) -> Iterator[str]:
@@ -187,6 +201,8 @@ def _package() -> Any:
     try:
         import tokenizers
     except ImportError as error:
-        raise ImportError("bpe and tokenizer.json files of Hugging Face need the package tokenizers: "
-                          "pip install 'regard[text]', or choose characters, bytes or words") from error
+        raise ImportError(
+            "bpe and tokenizer.json files of Hugging Face need the package tokenizers: "
+            "pip install 'regard[text]', or choose characters, bytes or words"
+        ) from error
     return tokenizers

@@ -14,7 +14,9 @@ class Surface:
         corners = vertices[faces]  # f 3 3
         sizes = areas(corners)
         if not sizes.sum() > 0:
-            raise ValueError(f"a mesh needs a triangle that is larger than nothing to put points on, got {len(faces)} faces")
+            raise ValueError(
+                f"a mesh needs a triangle that is larger than nothing to put points on, got {len(faces)} faces"
+            )
         self.corners, self.upto = corners[sizes > 0], np.cumsum(sizes[sizes > 0])
 
     def sample(self, count: int, random: np.random.Generator) -> Ids:
@@ -29,7 +31,9 @@ class Surface:
 
 def areas(corners: Ids) -> Ids:
     """Half the length of the cross product of two sides.   f 3 3 -> f"""
-    found: Ids = np.linalg.norm(np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0]), axis=-1) / 2
+    found: Ids = (
+        np.linalg.norm(np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0]), axis=-1) / 2
+    )
     return found
 
 

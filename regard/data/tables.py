@@ -25,7 +25,9 @@ class Table(NamedTuple):
         if name not in self.names:
             near = nearest(name, self.names)
             hint = f" (is it '{near}'?)" if near else ""
-            raise ValueError(f"{self.path} has no column '{name}', it has: {', '.join(self.names)}; {advice}{hint}")
+            raise ValueError(
+                f"{self.path} has no column '{name}', it has: {', '.join(self.names)}; {advice}{hint}"
+            )
         return self.names.index(name)
 
     def texts(self, name: str, advice: str) -> list[str]:
@@ -36,7 +38,9 @@ class Table(NamedTuple):
     def _text(self, value: Any, line: int, column: str) -> str:
         said = "" if value is None else str(value).strip()
         if not said or said.lower() == "nan":
-            raise ValueError(f"line {line} of {self.path} has nothing in column '{column}'; fill it in, or take the line out")
+            raise ValueError(
+                f"line {line} of {self.path} has nothing in column '{column}'; fill it in, or take the line out"
+            )
         return said
 
 
@@ -65,7 +69,9 @@ def _csv(path: str) -> Table:
         for row in reader:
             if row:  # an empty line is no row
                 if len(row) != len(names):
-                    raise ValueError(f"line {line} of {path} has {len(row)} values, but there are {len(names)} columns")
+                    raise ValueError(
+                        f"line {line} of {path} has {len(row)} values, but there are {len(names)} columns"
+                    )
                 rows.append(row)
                 lines.append(line)
             line = reader.line_num + 2
@@ -78,13 +84,17 @@ def _parquet(path: str) -> Table:
     try:
         from pyarrow import ArrowException, parquet  # type: ignore[import-untyped]
     except ImportError as error:
-        raise ValueError(f"{path} is a Parquet file, which pyarrow reads, and it is not installed; "
-                         "use pip install 'regard[tables]', or save it as CSV") from error
+        raise ValueError(
+            f"{path} is a Parquet file, which pyarrow reads, and it is not installed; "
+            "use pip install 'regard[tables]', or save it as CSV"
+        ) from error
     if not Path(path).exists():
         raise FileNotFoundError(f"there is no {path}; give a table (.csv, .tsv, .parquet)")
     try:
         columns: dict[str, list[Any]] = parquet.read_table(path).to_pydict()
     except (ArrowException, OSError) as error:
-        raise ValueError(f"{path} is no Parquet file, or it is cut off: {' '.join(str(error).split())}") from error
+        raise ValueError(
+            f"{path} is no Parquet file, or it is cut off: {' '.join(str(error).split())}"
+        ) from error
     rows = [list(row) for row in zip(*columns.values(), strict=True)]
     return Table(path, list(columns), rows, list(range(1, len(rows) + 1)))

@@ -42,16 +42,17 @@ class UnknownCharacter(ValueError):
     def __init__(self, character: str, place: int, known: int) -> None:
         super().__init__(
             f"unknown character {character!r} (U+{ord(character):04X}) at place {place} of the text: it is none of the "
-            f"{known} characters this tokenizer was made for; leave it out, or train with --data.tokens bytes, which knows all")
+            f"{known} characters this tokenizer was made for; leave it out, or train with --data.tokens bytes, which knows all"
+        )
         self.character, self.place = character, place
 
 
 class Tokenizer(ABC):
     """encode: text -> ids, decode: ids -> text."""
 
-    kind: str                                           # "characters", "bytes", "words", or the kind of subwords
-    size: int                                           # ids are 0 ... size − 1
-    unknown: int | None = None                          # the id of what is not known, if there is one
+    kind: str  # "characters", "bytes", "words", or the kind of subwords
+    size: int  # ids are 0 ... size − 1
+    unknown: int | None = None  # the id of what is not known, if there is one
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -85,15 +86,19 @@ class Tokenizer(ABC):
     def _checked(self, ids: Sequence[int] | Ids) -> Ids:
         array = np.asarray(ids)
         if array.ndim != 1:
-            raise ValueError(f"ids must be one row of whole numbers, got shape {array.shape}; decode row by row")
+            raise ValueError(
+                f"ids must be one row of whole numbers, got shape {array.shape}; decode row by row"
+            )
         if array.size == 0:
             return np.zeros(0, dtype=np.int64)
         if array.dtype.kind not in "iu":
             raise ValueError(f"ids must be whole numbers, got {array.dtype}")
         if array.min() < 0 or array.max() >= self.size:
             place = int(((array < 0) | (array >= self.size)).argmax())
-            raise ValueError(f"ids must be from 0 to {self.size - 1}, got {array[place]} at place {place}; "
-                             "decode with the tokenizer that made them")
+            raise ValueError(
+                f"ids must be from 0 to {self.size - 1}, got {array[place]} at place {place}; "
+                "decode with the tokenizer that made them"
+            )
         return array
 
 
@@ -110,7 +115,7 @@ class Characters(Tokenizer):
         self.characters, self.size = characters, len(characters)
         self._points = _points(characters).astype("<u4")
         self._table = np.full(int(self._points[-1]) + 2, self.size, dtype=np.min_scalar_type(self.size))
-        self._table[self._points] = np.arange(self.size)        # all others, and all above, give `size`
+        self._table[self._points] = np.arange(self.size)  # all others, and all above, give `size`
 
     def encode(self, text: str) -> Ids:
         ids: Ids = self._table.take(_points(text), mode="clip")
@@ -172,8 +177,10 @@ class Words(Tokenizer):
     def __init__(self, vocabulary: Sequence[str]) -> None:
         self.vocabulary = tuple(vocabulary)
         if list(self.vocabulary) != sorted({*self.vocabulary, " "}) or "" in self.vocabulary:
-            raise ValueError("a vocabulary of words must be sorted, without repeats, and hold the space; "
-                             "use learn('words', texts)")
+            raise ValueError(
+                "a vocabulary of words must be sorted, without repeats, and hold the space; "
+                "use learn('words', texts)"
+            )
         if half := half_a_character("".join(self.vocabulary)):
             raise half
         self.size = 1 + len(self.vocabulary)
@@ -218,6 +225,7 @@ class Words(Tokenizer):
 
 # ── files and learning ───────────────────────────────────────────────────────────────────────────────────────────────
 
+
 def save(tokenizer: Tokenizer, path: files.PathLike) -> None:
     """Write tokenizer.json, whole or not at all."""
     files.write_json(path, tokenizer.to_json())
@@ -230,10 +238,14 @@ def load(path: files.PathLike) -> Tokenizer:
     try:
         return from_json(files.read_json(path))
     except FileNotFoundError as error:
-        raise FileNotFoundError(f"{error}; give a tokenizer.json (ours or Hugging Face's), or its folder") from error
+        raise FileNotFoundError(
+            f"{error}; give a tokenizer.json (ours or Hugging Face's), or its folder"
+        ) from error
     except ValueError as error:
         words = str(error)
-        raise ValueError(words if words.startswith(str(path)) else f"{path} is not a tokenizer.json: {words}") from error
+        raise ValueError(
+            words if words.startswith(str(path)) else f"{path} is not a tokenizer.json: {words}"
+        ) from error
 
 
 def from_json(data: Any) -> Tokenizer:
@@ -244,7 +256,9 @@ def from_json(data: Any) -> Tokenizer:
         return Subwords(data)
     kind = data.get("kind") if isinstance(data, dict) else None
     if not isinstance(kind, str) or kind not in _READERS:
-        raise ValueError('it has neither the key "model" (Hugging Face) nor a "kind" of ' + ", ".join(_READERS))
+        raise ValueError(
+            'it has neither the key "model" (Hugging Face) nor a "kind" of ' + ", ".join(_READERS)
+        )
     return _READERS[kind](data)
 
 
@@ -261,12 +275,15 @@ def learn(kind: str, texts: Iterable[str], size: int = 8192) -> Tokenizer:
 
         return learn_bpe(texts, size)
     near = nearest(kind, KINDS)
-    raise ValueError(f"tokens must be one of {', '.join(KINDS)}, got {kind!r}" + (f"; did you mean '{near}'?" if near else ""))
+    raise ValueError(
+        f"tokens must be one of {', '.join(KINDS)}, got {kind!r}"
+        + (f"; did you mean '{near}'?" if near else "")
+    )
 
 
 KINDS = ("characters", "bytes", "words", "bpe")
 
-_COUNTED = 2_000_000            # different words counted at once; beyond, the rare ones are forgotten to save memory
+_COUNTED = 2_000_000  # different words counted at once; beyond, the rare ones are forgotten to save memory
 
 
 def _frequent_words(texts: Iterable[str], size: int) -> list[str]:
@@ -281,7 +298,7 @@ def _frequent_words(texts: Iterable[str], size: int) -> list[str]:
             least *= 2
     counts.pop(" ", None)
     ranked = sorted(counts, key=lambda word: (-counts[word], word))
-    return sorted([" ", *ranked[:size - 2]])
+    return sorted([" ", *ranked[: size - 2]])
 
 
 def _characters_of(data: dict[str, Any]) -> Characters:
@@ -298,13 +315,16 @@ def _words_of(data: dict[str, Any]) -> Words:
 
 
 _READERS: dict[str, Callable[[dict[str, Any]], Tokenizer]] = {
-    "characters": _characters_of, "bytes": lambda data: Bytes(), "words": _words_of}
+    "characters": _characters_of,
+    "bytes": lambda data: Bytes(),
+    "words": _words_of,
+}
 
 
 # ── parts ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-_WORD = re.compile(r"\w++(?:['’]\w++)*+")              # letters, digits and _, with apostrophes inside: don't
-_TOKEN = re.compile(_WORD.pattern + r"| ++|[^\w ]")     # every character of a text is in exactly one of these
+_WORD = re.compile(r"\w++(?:['’]\w++)*+")  # letters, digits and _, with apostrophes inside: don't
+_TOKEN = re.compile(_WORD.pattern + r"| ++|[^\w ]")  # every character of a text is in exactly one of these
 
 
 class BytePieces:
@@ -359,8 +379,10 @@ def shown_bytes(piece: bytes) -> str:
 def half_a_character(text: str) -> ValueError | None:
     """The error for a lone surrogate, which no UTF-8 has (a command line may), or None if there is none in the text."""
     found = re.search("[\ud800-\udfff]", text)
-    return found and ValueError(f"character {found[0]!r} at place {found.start()} of the text is half a character "
-                                "(a lone surrogate), which UTF-8 does not have; leave it out")
+    return found and ValueError(
+        f"character {found[0]!r} at place {found.start()} of the text is half a character "
+        "(a lone surrogate), which UTF-8 does not have; leave it out"
+    )
 
 
 def _points(text: str) -> Ids:

@@ -17,7 +17,10 @@ def shifted(x: Tensor) -> list[Tensor]:
     far = max(1, x.shape[-1] // SHIFT)
     padded = F.pad(x, (far, far, far, far), mode="replicate")
     h, w = x.shape[-2:]
-    return [padded[..., i : i + h, j : j + w] for i, j in ((far, far), (0, far), (2 * far, far), (far, 0), (far, 2 * far))]
+    return [
+        padded[..., i : i + h, j : j + w]
+        for i, j in ((far, far), (0, far), (2 * far, far), (far, 0), (far, 2 * far))
+    ]
 
 
 VIEWS: dict[str, Callable[[Tensor], Sequence[Tensor]]] = {

@@ -22,7 +22,7 @@ import numpy as np
 from regard.data.pieces import Note, Piece, read
 from regard.data.tokens import Tokenizer, UnknownCharacter, from_json, learn
 
-IN_CHILDREN_FROM = 8 << 20      # bytes of text; starting children takes as long as encoding a few megabytes
+IN_CHILDREN_FROM = 8 << 20  # bytes of text; starting children takes as long as encoding a few megabytes
 
 
 class Answer(NamedTuple):
@@ -33,7 +33,9 @@ class Answer(NamedTuple):
     characters: int
 
 
-def encode(pieces: Sequence[Piece], tokenizer: Tokenizer, out: IO[bytes], workers: int, note: Note) -> tuple[int, int]:
+def encode(
+    pieces: Sequence[Piece], tokenizer: Tokenizer, out: IO[bytes], workers: int, note: Note
+) -> tuple[int, int]:
     """Write the ids of all pieces, as the tokenizer's dtype. Returns how many tokens and how many characters."""
     size = characters = 0
     for answer in _all(pieces, {"do": "encode", "tokenizer": tokenizer.to_json()}, workers, "encoding", note):
@@ -57,7 +59,9 @@ def learn_apart(kind: str, pieces: Sequence[Piece], size: int, note: Note) -> To
     for count, answer in enumerate(_in_children([pieces], request, os.environ), start=1):
         if answer.data:
             return from_json(json.loads(answer.data))
-        note(f"learning {kind}", count / len(pieces) if count < len(pieces) else None)      # then it works on what it read
+        note(
+            f"learning {kind}", count / len(pieces) if count < len(pieces) else None
+        )  # then it works on what it read
     raise AssertionError("a child that learns answers with what it learned, or with an error")
 
 
@@ -68,7 +72,10 @@ def cores() -> int:
 
 # ── what is done, here or in a child ─────────────────────────────────────────────────────────────────────────────────
 
-def _answers(request: dict[str, Any], pieces: Sequence[Piece], tell: Callable[[Answer], None]) -> Iterator[Answer]:
+
+def _answers(
+    request: dict[str, Any], pieces: Sequence[Piece], tell: Callable[[Answer], None]
+) -> Iterator[Answer]:
     """What came of each piece. Learning takes all pieces at once, and can only `tell` that it has read one more."""
     if request["do"] == "learn":
         tokenizer = learn(request["kind"], _read_all(pieces, tell), request["size"])
@@ -100,10 +107,12 @@ def _encode(tokenizer: Tokenizer, text: str, piece: Piece) -> Any:
         return tokenizer.encode(text)
     except UnknownCharacter as error:
         mark = 3 if piece.start == 0 and _starts_with_mark(piece) else 0
-        byte = piece.start + mark + len(text[:error.place].encode("utf-8"))
-        raise ValueError(f"{piece.path} has the character {error.character!r} (U+{ord(error.character):04X}) at byte {byte}, "
-                         f"which the given tokenizer does not know; leave it out of the text, or use "
-                         "--data.tokens bytes") from error
+        byte = piece.start + mark + len(text[: error.place].encode("utf-8"))
+        raise ValueError(
+            f"{piece.path} has the character {error.character!r} (U+{ord(error.character):04X}) at byte {byte}, "
+            f"which the given tokenizer does not know; leave it out of the text, or use "
+            "--data.tokens bytes"
+        ) from error
 
 
 def _starts_with_mark(piece: Piece) -> bool:
@@ -113,7 +122,10 @@ def _starts_with_mark(piece: Piece) -> bool:
 
 # ── children ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-def _all(pieces: Sequence[Piece], request: dict[str, Any], workers: int, what: str, note: Note) -> Iterator[Answer]:
+
+def _all(
+    pieces: Sequence[Piece], request: dict[str, Any], workers: int, what: str, note: Note
+) -> Iterator[Answer]:
     total, done = sum(piece.stop - piece.start for piece in pieces), 0
     if workers == 1 or total < IN_CHILDREN_FROM:
         answers = _answers(request, pieces, lambda answer: None)
@@ -127,7 +139,9 @@ def _all(pieces: Sequence[Piece], request: dict[str, Any], workers: int, what: s
         note(what, done / total)
 
 
-def _in_children(parts: Sequence[Sequence[Piece]], request: dict[str, Any], environment: Any) -> Iterator[Answer]:
+def _in_children(
+    parts: Sequence[Sequence[Piece]], request: dict[str, Any], environment: Any
+) -> Iterator[Answer]:
     """One child for each part; the answers in turn: the first of each, the second of each, and so on."""
     with ExitStack() as stack:
         children = [stack.enter_context(_Child(part, request, environment)) for part in parts]
@@ -145,16 +159,23 @@ class _Child:
     """A fresh interpreter at work; it is gone when the `with` ends, however that ends."""
 
     # -P: no module is ever taken from the working folder, which may be full of somebody's data.
-    _COMMAND = ("import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
-                "from regard.data.work import main; main(sys.stdin.buffer, sys.stdout.buffer)")
+    _COMMAND = (
+        "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
+        "from regard.data.work import main; main(sys.stdin.buffer, sys.stdout.buffer)"
+    )
 
     def __init__(self, pieces: Sequence[Piece], request: dict[str, Any], environment: Any) -> None:
         root = str(Path(__file__).resolve().parents[2])
         path = [*(each for each in sys.path if each), root]
-        self._errors = tempfile.TemporaryFile()         # noqa: SIM115  # closed in __exit__
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115  # closed in __exit__
         self._process = subprocess.Popen(
-            [sys.executable, "-P", "-c", self._COMMAND, json.dumps(path)], env=environment, start_new_session=True,
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors)       # Ctrl-C is for the parent alone
+            [sys.executable, "-P", "-c", self._COMMAND, json.dumps(path)],
+            env=environment,
+            start_new_session=True,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+        )  # Ctrl-C is for the parent alone
         self._request = json.dumps({**request, "pieces": pieces}).encode("ascii")
 
     def __enter__(self) -> _Child:
@@ -163,7 +184,7 @@ class _Child:
             with self._process.stdin as stream:
                 stream.write(self._request)
         except BrokenPipeError:
-            pass                                        # it ended already; reading its answer will say how
+            pass  # it ended already; reading its answer will say how
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -191,13 +212,18 @@ class _Child:
         code = self._process.wait()
         self._errors.seek(0)
         lines = self._errors.read().decode("utf-8", "replace").strip().splitlines()
-        return (f"a child process that worked on the text ended with code {code}"
-                + (": " + lines[-1] if lines else "; perhaps memory ran out, then fewer workers help"))
+        return f"a child process that worked on the text ended with code {code}" + (
+            ": " + lines[-1] if lines else "; perhaps memory ran out, then fewer workers help"
+        )
 
 
 _ERRORS: dict[str, type[Exception]] = {
-    "ValueError": ValueError, "OSError": OSError, "PermissionError": PermissionError,
-    "FileNotFoundError": FileNotFoundError, "ImportError": ImportError}
+    "ValueError": ValueError,
+    "OSError": OSError,
+    "PermissionError": PermissionError,
+    "FileNotFoundError": FileNotFoundError,
+    "ImportError": ImportError,
+}
 
 
 def main(source: IO[bytes], out: IO[bytes]) -> None:
@@ -214,7 +240,7 @@ def main(source: IO[bytes], out: IO[bytes]) -> None:
             tell(answer)
         end: dict[str, Any] = {"done": True}
     except (ValueError, OSError, ImportError) as error:
-        if isinstance(error, BrokenPipeError):          # nobody listens any more
+        if isinstance(error, BrokenPipeError):  # nobody listens any more
             os._exit(1)
         kind = next(base.__name__ for base in type(error).__mro__ if base.__name__ in _ERRORS)
         end = {"error": str(error), "kind": kind}

@@ -61,8 +61,14 @@ def notes_on(config: GraphsConfig, of: str | None) -> tuple[str, ...]:
     """What nodes were given that they did not have."""
     if config.features != "auto" or of not in ("degree", "both"):
         return ()
-    own = "nodes have no numbers of their own, so they get" if of == "degree" else "beside the numbers of a node stands"
-    return (f"{own} the number of its neighbours, which tells graphs apart; --data.features given leaves it out",)
+    own = (
+        "nodes have no numbers of their own, so they get"
+        if of == "degree"
+        else "beside the numbers of a node stands"
+    )
+    return (
+        f"{own} the number of its neighbours, which tells graphs apart; --data.features given leaves it out",
+    )
 
 
 def opened(config: GraphsConfig, path: str, seed: int) -> MappedGraph:
@@ -74,9 +80,14 @@ def opened(config: GraphsConfig, path: str, seed: int) -> MappedGraph:
 def check_large(config: Any) -> None:
     """A transformer of a large graph must not lay out all pairs of nodes."""
     linear = ("edges", "none", "none")
-    if isinstance(config, GraphTransformerConfig) and (config.attention, config.bias, config.position) != linear:
-        raise ValueError("a large graph needs --model.attention edges --model.bias none --model.position none: all else is "
-                         "laid out over all pairs of nodes")
+    if (
+        isinstance(config, GraphTransformerConfig)
+        and (config.attention, config.bias, config.position) != linear
+    ):
+        raise ValueError(
+            "a large graph needs --model.attention edges --model.bias none --model.position none: all else is "
+            "laid out over all pairs of nodes"
+        )
 
 
 # ── answers ──────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -104,7 +115,9 @@ def of_parts(model: Any, parts: Parts, config: GraphsConfig, about: dict[str, An
     edges, _ = both_ways(parts, config)
     x, _ = features(parts, edges, config, known=Scaling(**about["scaling"]))
     if x.shape[1] != model.config.features:
-        raise ValueError(f"{parts.what} has {x.shape[1]} numbers a node, but the model learned from {model.config.features}")
+        raise ValueError(
+            f"{parts.what} has {x.shape[1]} numbers a node, but the model learned from {model.config.features}"
+        )
     of = torch.repeat_interleave(torch.arange(parts.graphs), torch.from_numpy(parts.starts).diff())
     level = about["level"]
     pairs = torch.from_numpy(parts.edges) if level == "edge" else None
@@ -113,7 +126,9 @@ def of_parts(model: Any, parts: Parts, config: GraphsConfig, about: dict[str, An
     if level != "graph":
         return [Answer(given=parts.what, each=tuple(each))]
     several = parts.graphs > 1
-    return [replace(answer, given=f"{parts.what}: {answer.given}" if several else parts.what) for answer in each]
+    return [
+        replace(answer, given=f"{parts.what}: {answer.given}" if several else parts.what) for answer in each
+    ]
 
 
 def count(parts: Parts, level: str) -> int:
@@ -138,8 +153,12 @@ def say(out: Tensor, about: dict[str, Any], called: Iterable[str]) -> list[Answe
         mean, deviation = about["size"]
         numbers = (out[:, 0].double() * deviation + mean).tolist()
         column = about.get("label", "value")
-        return [Answer(given=name, values={column: number}) for name, number in zip(called, numbers, strict=True)]
-    return [Answer.of_classes(name, shares, labels) for name, shares in zip(called, out.softmax(-1), strict=True)]
+        return [
+            Answer(given=name, values={column: number}) for name, number in zip(called, numbers, strict=True)
+        ]
+    return [
+        Answer.of_classes(name, shares, labels) for name, shares in zip(called, out.softmax(-1), strict=True)
+    ]
 
 
 def then(run: Run) -> str:

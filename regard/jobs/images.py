@@ -52,15 +52,24 @@ def prepared(recipe: Any, reading: Reading) -> Job:
     )
 
 
-def task_of(data: ImagesConfig, about: dict[str, Any], weights: Sequence[float] | None = None) -> ClassifyPictures:
-    how: dict[str, Any] = {"augment": data.augment, "smoothing": data.smoothing, "weights": weights, "views": data.views}
+def task_of(
+    data: ImagesConfig, about: dict[str, Any], weights: Sequence[float] | None = None
+) -> ClassifyPictures:
+    how: dict[str, Any] = {
+        "augment": data.augment,
+        "smoothing": data.smoothing,
+        "weights": weights,
+        "views": data.views,
+    }
     return ClassifyPictures(len(about["labels"]), about["mean"], about["deviation"], **how)
 
 
 def damaged(skipped: Sequence[str], path: str | None) -> tuple[str, ...]:
     """What was wrong with files that were left out."""
     more = len(skipped) - NAMED
-    rest = (f"{more:,} more pictures of {path} cannot be read; config.json names them all",) if more > 0 else ()
+    rest = (
+        (f"{more:,} more pictures of {path} cannot be read; config.json names them all",) if more > 0 else ()
+    )
     return (*(f"left out: {why}" for why in skipped[:NAMED]), *rest)
 
 
@@ -71,8 +80,10 @@ def filled_up(config: Any) -> tuple[str, ...]:
         return ()
     less, more = (config.size // patch * patch, -(-config.size // patch) * patch)
     sizes = f"{less} or {more}" if less else str(more)
-    return (f"patches of {patch} pixels do not divide pictures of {config.size}: the last ones are filled up with "
-            f"{-config.size % patch} pixels of zeros. With --data.size {sizes} --model.patch {patch} they fit",)
+    return (
+        f"patches of {patch} pixels do not divide pictures of {config.size}: the last ones are filled up with "
+        f"{-config.size % patch} pixels of zeros. With --data.size {sizes} --model.patch {patch} they fit",
+    )
 
 
 # ── answers ──────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -86,7 +97,10 @@ def inputs(given: Sequence[str]) -> list[str]:
 def pictures_of(given: str) -> list[str]:
     """Of a folder, or of a pattern such as photos/*.jpg, in the order of their paths; of anything else none."""
     if os.path.isdir(given):
-        found, what = [each for each in pictures_in(Path(given)) if not each.endswith(f"-{LOOKED}")], "holds no pictures"
+        found, what = (
+            [each for each in pictures_in(Path(given)) if not each.endswith(f"-{LOOKED}")],
+            "holds no pictures",
+        )
     elif glob.has_magic(given) and not os.path.exists(given):
         match = sorted(glob.glob(given, recursive=True))
         found, what = [each for each in match if is_picture(os.path.basename(each))], "matches no pictures"
@@ -105,7 +119,9 @@ def predict(run: Run, given: Sequence[str]) -> Iterator[Answer]:
     with ThreadPoolExecutor(cores()) as pool, fixed(model):
         for start in range(0, len(given), AT_ONCE):
             some = given[start : start + AT_ONCE]
-            pixels = list(pool.map(lambda path: or_why(path, about["size"], about["channels"], data.fit), some))
+            pixels = list(
+                pool.map(lambda path: or_why(path, about["size"], about["channels"], data.fit), some)
+            )
             good = [each for each in pixels if not isinstance(each, str)]
             shares = iter(task.answers(model, torch.from_numpy(np.stack(good))).exp() if good else ())
             for path, found in zip(some, pixels, strict=True):

@@ -25,7 +25,9 @@ class Reading:
 
     cache: Path  # where what was made of large data is kept
     note: Note | None = None  # told what is being prepared, and the share that is done
-    old: Run | None = None  # whose tokenizer and labels are taken: the run that goes on, or the one started from
+    old: Run | None = (
+        None  # whose tokenizer and labels are taken: the run that goes on, or the one started from
+    )
     given: Any = None  # data that is no path, as it came
 
 
@@ -39,11 +41,17 @@ class Job:
     source: Source
     unit: str = "tokens"  # what is counted when speed is told
     about: dict[str, Any]  # what the data is, for people and for later commands; `corpus` in config.json
-    keep: Callable[[Run], None] = field(default=lambda run: None)  # writes what later commands need beside the weights
+    keep: Callable[[Run], None] = field(
+        default=lambda run: None
+    )  # writes what later commands need beside the weights
     sample: Callable[[nn.Module], str] | None = None  # what the model does by now, in words
     notes: tuple[str, ...] = ()  # what the user should know about the data
-    test: Callable[[], Iterable[Batch]] | None = None  # a split that is looked at once, by the best weights, at the end
-    tested: int | None = None  # of how many that is, where a part of the split is enough; None: of all that `about` counts
+    test: Callable[[], Iterable[Batch]] | None = (
+        None  # a split that is looked at once, by the best weights, at the end
+    )
+    tested: int | None = (
+        None  # of how many that is, where a part of the split is enough; None: of all that `about` counts
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,7 +59,9 @@ class Answer:
     """What a model says of one input."""
 
     given: str  # a text, or the name of a file or of a part of it
-    labels: dict[str, float] = field(default_factory=dict)  # of a classifier: probabilities, the likeliest first
+    labels: dict[str, float] = field(
+        default_factory=dict
+    )  # of a classifier: probabilities, the likeliest first
     values: dict[str, float] = field(default_factory=dict)  # of a regression, in the units of the data
     each: tuple[Answer, ...] = ()  # of its parts: points, nodes, edges
     kind: Literal["text", "file"] | None = None  # what `given` is, where it could be either
@@ -63,11 +73,18 @@ class Answer:
     def of_classes(cls, given: str, shares: Tensor, labels: Sequence[str]) -> Answer:
         """Probabilities of classes as an answer.   classes"""
         order = shares.argsort(descending=True).tolist()
-        return cls(given=given, labels={labels[i]: share for i, share in zip(order, shares[order].tolist(), strict=True)})
+        return cls(
+            given=given,
+            labels={labels[i]: share for i, share in zip(order, shares[order].tolist(), strict=True)},
+        )
 
     def to_json(self) -> dict[str, Any]:
         """For machines; what is empty is left out."""
-        found: dict[str, Any] = {"labels": self.labels, "values": self.values, "each": [part.to_json() for part in self.each]}
+        found: dict[str, Any] = {
+            "labels": self.labels,
+            "values": self.values,
+            "each": [part.to_json() for part in self.each],
+        }
         found |= {"kind": self.kind, "notes": list(self.notes), "picture": self.picture, "error": self.error}
         return {"input": self.given} | {name: value for name, value in found.items() if value}
 

@@ -34,8 +34,13 @@ def prepared(recipe: Any, reading: Reading) -> Job:
     model = names.find("models", kind)(measured(recipe.model, corpus.form, corpus.usual))
     labels = {"labels": list(corpus.form.answers)} if corpus.form.asks == "classes" else {}
     return Job(
-        kind=kind, model=model, task=task_of(corpus.form), source=corpus.source(batch, seed), unit="things",
-        about=corpus.describe() | labels | {"form": to_dict(corpus.form)}, notes=notes_on(corpus),
+        kind=kind,
+        model=model,
+        task=task_of(corpus.form),
+        source=corpus.source(batch, seed),
+        unit="things",
+        about=corpus.describe() | labels | {"form": to_dict(corpus.form)},
+        notes=notes_on(corpus),
     )
 
 
@@ -48,7 +53,11 @@ def notes_on(corpus: SetsCorpus) -> tuple[str, ...]:
         which = f"{len(empty):,} of {len(sizes):,} sets hold nothing, such as {corpus.names[empty[0]]}"
         found.append(f"{which}; nothing tells their classes apart")
     learned = corpus.points[np.repeat(~corpus.held, sizes)]
-    if still := [name for name, column in zip(corpus.form.features, learned.T, strict=True) if (column == column[:1]).all()]:
+    if still := [
+        name
+        for name, column in zip(corpus.form.features, learned.T, strict=True)
+        if (column == column[:1]).all()
+    ]:
         each, it = ("each have the same value", "them") if len(still) > 1 else ("has the same value", "it")
         found.append(f"{', '.join(still)} {each} in all sets to learn from, so nothing is learned from {it}")
     return tuple(found)
@@ -56,11 +65,15 @@ def notes_on(corpus: SetsCorpus) -> tuple[str, ...]:
 
 def measured(config: Any, form: SetsForm, usual: int) -> Any:
     """A model's config with what the data decides."""
-    outputs = {"classes": len(form.answers), "numbers": len(form.answers), "clusters": CLUSTERS * 5}[form.asks]
+    outputs = {"classes": len(form.answers), "numbers": len(form.answers), "clusters": CLUSTERS * 5}[
+        form.asks
+    ]
     found: dict[str, Any] = {"features": len(form.features), "outputs": outputs}
     if isinstance(config, MLPConfig):
         if form.each:
-            raise ValueError("an mlp answers for a whole set, and here every thing has a target; choose another --model")
+            raise ValueError(
+                "an mlp answers for a whole set, and here every thing has a target; choose another --model"
+            )
         return replace(config, size=form.size, **found)
     if isinstance(config, DeepSetsConfig):
         found["usual"] = usual
@@ -90,7 +103,8 @@ def predict(run: Run, given: Sequence[str]) -> Iterator[Answer]:
     config, model = run.section(SetsConfig, "data"), load_model(run)
     files = [file for path in given for file in files_of(path, config, form)]
     yield from one_by_one(
-        files, lambda path: [answer(model, form, points, name) for name, points in sets_in(path, config, form)]
+        files,
+        lambda path: [answer(model, form, points, name) for name, points in sets_in(path, config, form)],
     )
 
 
@@ -120,7 +134,9 @@ def clusters(out: Tensor, d: int) -> Iterator[Answer]:
     for i in found.share[0].argsort(descending=True).tolist():
         places = {f"middle {axis + 1}": found.middle[0, i, axis].item() for axis in range(d)}
         widths = {f"deviation {axis + 1}": found.deviation[0, i, axis].item() for axis in range(d)}
-        yield Answer(given=f"cluster {i + 1}", values={"share": found.share[0, i].exp().item(), **places, **widths})
+        yield Answer(
+            given=f"cluster {i + 1}", values={"share": found.share[0, i].exp().item(), **places, **widths}
+        )
 
 
 def then(run: Run) -> str:

@@ -21,7 +21,9 @@ from regard.recipes.text import ClassifierRecipe, DecoderRecipe, EncoderRecipe
 from regard.run import Run, load_model
 from regard.training.task import Classify, MaskedToken, NextToken
 
-LIKE_A_PATH = re.compile(r"\A[^\n]*\.(txt|csv|tsv|jsonl?)\Z|\A\S*/\S*\Z")  # reviews/one.txt, but not "and/or, he said"
+LIKE_A_PATH = re.compile(
+    r"\A[^\n]*\.(txt|csv|tsv|jsonl?)\Z|\A\S*/\S*\Z"
+)  # reviews/one.txt, but not "and/or, he said"
 OPENING, SAMPLE = 24, 160  # tokens of the validation text that a sample goes on from, and of the sample
 
 
@@ -31,15 +33,23 @@ def prepared(recipe: DecoderRecipe | EncoderRecipe | ClassifierRecipe, reading: 
     how: dict[str, Any] = {"seed": seed, "note": reading.note, "tokenizer": tokenizer_of(reading.old)}
     if isinstance(recipe, ClassifierRecipe):
         rows = prepare_labelled(recipe.data, **how)
-        config = replace(recipe.model, vocab=rows.tokenizer.size + 1, context=context, classes=len(rows.labels))
+        config = replace(
+            recipe.model, vocab=rows.tokenizer.size + 1, context=context, classes=len(rows.labels)
+        )
         return Job(
-            kind="encoder", model=Encoder(config), task=Classify(), source=rows.source(batch, context, seed),
-            about=rows.describe() | {"labels": list(rows.labels)}, keep=keeping(rows.tokenizer),
+            kind="encoder",
+            model=Encoder(config),
+            task=Classify(),
+            source=rows.source(batch, context, seed),
+            about=rows.describe() | {"labels": list(rows.labels)},
+            keep=keeping(rows.tokenizer),
         )
     corpus = prepare(recipe.data, cache=reading.cache, **how)
     size = corpus.tokenizer.size
     known: dict[str, Any] = {
-        "source": corpus.source(batch, context, seed), "about": corpus.describe(), "keep": keeping(corpus.tokenizer)
+        "source": corpus.source(batch, context, seed),
+        "about": corpus.describe(),
+        "keep": keeping(corpus.tokenizer),
     }
     if isinstance(recipe, EncoderRecipe):  # one id more than the tokenizer has: the mask
         encoder = Encoder(replace(recipe.model, vocab=size + 1, context=context))
@@ -50,7 +60,9 @@ def prepared(recipe: DecoderRecipe | EncoderRecipe | ClassifierRecipe, reading: 
 
     def sample(model: nn.Module) -> str:
         """What it writes by now, after a few words it has never seen."""
-        return opening + "".join(decode.generate(model, opening, tokenizer=corpus.tokenizer, max_new=SAMPLE, seed=seed))
+        return opening + "".join(
+            decode.generate(model, opening, tokenizer=corpus.tokenizer, max_new=SAMPLE, seed=seed)
+        )
 
     return Job(kind="decoder", model=decoder, task=NextToken(), sample=sample, **known)
 
@@ -80,14 +92,21 @@ def predict(run: Run, given: Sequence[str]) -> Iterator[Answer]:
     labels = run.config.get("corpus", {}).get("labels")
     if labels is None:
         raise ValueError(f"{run.path} is no classifier; {instead(run)}")
-    model, tokenizer, context = load_model(run), tokenizers.load(run.tokenizer_file), run.config["data"]["context"]
+    model, tokenizer, context = (
+        load_model(run),
+        tokenizers.load(run.tokenizer_file),
+        run.config["data"]["context"],
+    )
 
     def answer(given: str) -> list[Answer]:
         text, kind = read(given)
         ids = torch.as_tensor(tokenizer.encode(text).astype("int64"))
         shares: Tensor = model(ids[None, :context]).softmax(-1)[0]
         notes = [unknown_words(tokenizer, text), cut(len(ids), context)]
-        known: dict[str, Any] = {"kind": kind, "notes": tuple(f"{given[:40]}: {note}" for note in notes if note)}
+        known: dict[str, Any] = {
+            "kind": kind,
+            "notes": tuple(f"{given[:40]}: {note}" for note in notes if note),
+        }
         return [replace(Answer.of_classes(given, shares, labels), **known)]
 
     yield from one_by_one(given, answer)
@@ -117,19 +136,25 @@ def read(given: str) -> tuple[str, Literal["text", "file"]]:
             raise ValueError(f"{given} is empty; give a file with text in it")
         return text, "file"
     if LIKE_A_PATH.search(given):
-        raise FileNotFoundError(f"there is no file {given}; to have it taken as a text, write it into a file and give that")
+        raise FileNotFoundError(
+            f"there is no file {given}; to have it taken as a text, write it into a file and give that"
+        )
     return given, "text"
 
 
 def decoded(path: Path) -> str:
     content = path.read_bytes()
     if b"\0" in content:
-        raise ValueError(f"{path} is binary, not text: there is a NUL at byte {content.index(0)}; give text only")
+        raise ValueError(
+            f"{path} is binary, not text: there is a NUL at byte {content.index(0)}; give text only"
+        )
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise ValueError(f"{path} is not text in UTF-8: byte {error.start} is 0x{content[error.start]:02X}; save it "
-                         f"as UTF-8") from error
+        raise ValueError(
+            f"{path} is not text in UTF-8: byte {error.start} is 0x{content[error.start]:02X}; save it "
+            f"as UTF-8"
+        ) from error
 
 
 def unknown_words(tokenizer: tokenizers.Tokenizer, text: str) -> str | None:

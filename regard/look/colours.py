@@ -35,7 +35,11 @@ def oklch(lightness: float, chroma: float, hue: float) -> Colour:
     a, b = chroma * math.cos(math.radians(hue)), chroma * math.sin(math.radians(hue))
     l, m, s = (
         (lightness + x * a + y * b) ** 3
-        for x, y in ((0.3963377774, 0.2158037573), (-0.1055613458, -0.0638541728), (-0.0894841775, -1.291485548))
+        for x, y in (
+            (0.3963377774, 0.2158037573),
+            (-0.1055613458, -0.0638541728),
+            (-0.0894841775, -1.291485548),
+        )
     )
     linear = (
         4.0767416621 * l - 3.3077115913 * m + 0.2309699292 * s,

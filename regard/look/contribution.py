@@ -27,10 +27,14 @@ class Largest:
         if logits.dim() == 3:
             logits = logits[:, -1]
         if logits.dim() != 2:
-            raise ValueError(f"the model returns {tuple(logits.shape)}; give read=, from its output to one number a row")
+            raise ValueError(
+                f"the model returns {tuple(logits.shape)}; give read=, from its output to one number a row"
+            )
         if self.chosen is None:
             self.chosen = logits.detach().argmax(-1)
-        chosen = self.chosen.repeat(len(logits) // len(self.chosen))  # rows that are asked together come row by row again
+        chosen = self.chosen.repeat(
+            len(logits) // len(self.chosen)
+        )  # rows that are asked together come row by row again
         return logits.gather(1, chosen[:, None])[:, 0]
 
 
@@ -42,12 +46,18 @@ def tensor_of(out: Any) -> Tensor:
     while isinstance(out, list | tuple) and out:
         out = out[0]
     if not isinstance(out, Tensor):
-        raise ValueError(f"the model returns {type(out).__name__}; give read=, from its output to one number a row")
+        raise ValueError(
+            f"the model returns {type(out).__name__}; give read=, from its output to one number a row"
+        )
     return out
 
 
 def leave_one_out(
-    model: nn.Module | Callable[[Tensor], Any], x: Tensor, *, read: Read | None = None, fill: float | None = None
+    model: nn.Module | Callable[[Tensor], Any],
+    x: Tensor,
+    *,
+    read: Read | None = None,
+    fill: float | None = None,
 ) -> Tensor:
     """c_i = y(x) − y(x without token i): what the answer loses when a token goes.   x: b n (ids) or b n d -> b n
 
@@ -97,7 +107,12 @@ def gradient_times_input(model: nn.Module, x: Tensor, *, read: Read | None = Non
         ids = given[0] if given and isinstance(given[0], Tensor) else None
         if found or ids is None or not isinstance(out, Tensor) or not out.is_floating_point():
             return None
-        if ids.shape != x.shape or ids.is_floating_point() or not torch.equal(ids, x) or out.shape[:-1] != x.shape:
+        if (
+            ids.shape != x.shape
+            or ids.is_floating_point()
+            or not torch.equal(ids, x)
+            or out.shape[:-1] != x.shape
+        ):
             return None
         found.append(out.detach().requires_grad_())
         return found[0]
@@ -111,7 +126,9 @@ def gradient_times_input(model: nn.Module, x: Tensor, *, read: Read | None = Non
         for handle in handles:
             handle.remove()
     if not found:
-        raise ValueError("no module of the model makes vectors of the ids it is given; give vectors b n d instead of ids")
+        raise ValueError(
+            "no module of the model makes vectors of the ids it is given; give vectors b n d instead of ids"
+        )
     (grad,) = torch.autograd.grad(value, found)
     return contracted(grad * found[0].detach(), x)
 

@@ -25,7 +25,9 @@ SINK = "the softmax ran over more columns than there are values (attention sinks
 class Kept(Source):
     """Weights that the model itself computed, and the values they were summed with."""
 
-    def __init__(self, weights: Tensor, values: Tensor, out: Tensor, q: Tensor | None, k: Tensor | None) -> None:
+    def __init__(
+        self, weights: Tensor, values: Tensor, out: Tensor, q: Tensor | None, k: Tensor | None
+    ) -> None:
         self.kept, self.q, self.k, self.out = weights, q, k, out
         self.b, self.h, self.n, self.m = weights.shape
         self.values = values  # b h m e, or b h n m e when every row has values of its own
@@ -48,7 +50,9 @@ class Kept(Source):
             self.kept = copied(self.kept)
         else:
             self.kept = copied(self.kept[:, :, self.rows])
-            self.slots = torch.zeros(self.n, dtype=torch.long).index_put((self.rows,), torch.arange(len(self.rows)))
+            self.slots = torch.zeros(self.n, dtype=torch.long).index_put(
+                (self.rows,), torch.arange(len(self.rows))
+            )
         self.values = self.kept[..., :0]  # the proof is done
 
     def all_weights(self, rows: Rows) -> Tensor:
@@ -62,7 +66,11 @@ class Kept(Source):
 
 def slim(source: Source) -> Source:
     """The same, holding its weights instead of keys and values, where a few queries look at many keys (a step with a cache)."""
-    if source.k is None or source.n >= source.m or source.b * source.h * source.n * source.m > source.k.numel():
+    if (
+        source.k is None
+        or source.n >= source.m
+        or source.b * source.h * source.n * source.m > source.k.numel()
+    ):
         return source
     with quiet(source.out):
         weights = source.all_weights(slice(0, source.n))
@@ -108,7 +116,9 @@ def of_weighted(root: Weighted, view: Tensor, axis: int, out: Tensor) -> Sum | N
     flat = values.permute(order).reshape(-1, laid.sizes[axis], laid.sizes[channels[-1]])
     sums = out.reshape([laid.sizes[a] for a in range(len(laid.sizes)) if a != axis])
     kept = [a for a in range(len(laid.sizes)) if a != axis]
-    sums = sums.permute([kept.index(a) for a in (*rest, channels[-1])]).reshape(-1, 1, laid.sizes[channels[-1]])
+    sums = sums.permute([kept.index(a) for a in (*rest, channels[-1])]).reshape(
+        -1, 1, laid.sizes[channels[-1]]
+    )
     return Sum(root.node, starts.reshape(-1, 1), laid.strides[axis], flat, sums)
 
 
@@ -139,9 +149,13 @@ def link(found: Sum) -> Linked | None:
     cells = layout.laid(root.tensor)[..., column : column + m]  # L n m
     sums = found.out.reshape(-1, found.out.shape[-1])
     out = (sums if layout.in_order else sums[layout.order]).reshape(len(cells), layout.n, -1)
-    owner = (layout.order // found.out.shape[1]).reshape(len(cells), layout.n)  # which values each row was summed with
+    owner = (layout.order // found.out.shape[1]).reshape(
+        len(cells), layout.n
+    )  # which values each row was summed with
     if (owner == owner[:, :1]).all():
-        values = found.values if layout.in_order and len(cells) == len(found.values) else found.values[owner[:, 0]]
+        values = (
+            found.values if layout.in_order and len(cells) == len(found.values) else found.values[owner[:, 0]]
+        )
     else:
         values = found.values[owner]
     scores = Scores.of(root, layout, m)
@@ -153,7 +167,9 @@ def link(found: Sum) -> Linked | None:
         plain = (where == np.arange(where.size).reshape(shape)).all()
         return (x if plain else x[where.reshape(-1)]).reshape(*shape, *x.shape[1:])
 
-    source = Kept(put(cells), put(values), put(out), None if q is None else put(q), None if k is None else put(k))
+    source = Kept(
+        put(cells), put(values), put(out), None if q is None else put(q), None if k is None else put(k)
+    )
     if m < root.tensor.shape[root.axis]:
         note = SINK if note is None else f"{note}; {SINK}"
     return Linked(source, None if scores is None else scores.kin, note)
@@ -203,10 +219,14 @@ class Layout:
         n = 1 if row is None else sizes[row]
         flat = (cell * n + (0 if row is None else first[row])).reshape(-1)
         count = int(np.prod([sizes[a] for a in rest], dtype=np.int64))
-        if flat.size != count or len(np.unique(flat)) != count:  # some rows were left out, or used more than once
+        if (
+            flat.size != count or len(np.unique(flat)) != count
+        ):  # some rows were left out, or used more than once
             return None
         in_order = bool((flat == np.arange(count)).all())
-        return cls(sizes, root.axis, row, others, np.arange(count) if in_order else np.argsort(flat), in_order)
+        return cls(
+            sizes, root.axis, row, others, np.arange(count) if in_order else np.argsort(flat), in_order
+        )
 
     def laid(self, x: Tensor) -> Tensor:
         """A tensor of the softmax's sizes as L n m."""
@@ -233,20 +253,31 @@ class Scores:
     q: Tensor | None  # L n c
     k: Tensor | None  # L m c
     kin: tuple[frozenset[int], frozenset[int]]
-    origins: list[Index]  # for each of q and k: where in the projection its first channel came from, L for each axis
+    origins: list[
+        Index
+    ]  # for each of q and k: where in the projection its first channel came from, L for each axis
     channels: list[int]
 
     @classmethod
     def of(cls, root: Weights, layout: Layout, m: int) -> Scores | None:
         product = None if root.given is None else root.given.root
         corner = located(root, layout.element(0, 0))
-        if corner is None or not isinstance(product, Product) or product.left is None or product.right is None:
+        if (
+            corner is None
+            or not isinstance(product, Product)
+            or product.left is None
+            or product.right is None
+        ):
             return None
         down, across = located(root, layout.element(layout.n - 1, 0)), located(root, layout.element(0, m - 1))
         if down is None or across is None:
             return None
-        keys_right = bool((across[-1] - corner[-1] == m - 1).all()) and bool((down[-2] - corner[-2] == layout.n - 1).all())
-        keys_left = bool((across[-2] - corner[-2] == m - 1).all()) and bool((down[-1] - corner[-1] == layout.n - 1).all())
+        keys_right = bool((across[-1] - corner[-1] == m - 1).all()) and bool(
+            (down[-2] - corner[-2] == layout.n - 1).all()
+        )
+        keys_left = bool((across[-2] - corner[-2] == m - 1).all()) and bool(
+            (down[-1] - corner[-1] == layout.n - 1).all()
+        )
         if not keys_right and not keys_left:
             return None
         left, right = product.left, product.right.mT  # ... x c and ... y c
@@ -305,7 +336,9 @@ def by_token(origin: Index, channel: int) -> np.ndarray | None:
     counts = np.bincount(token)
     if (counts != counts[0]).any():
         return None
-    order = np.lexsort((origin[channel], token)).reshape(-1, counts[0])  # each row: one token, channels in order
+    order = np.lexsort((origin[channel], token)).reshape(
+        -1, counts[0]
+    )  # each row: one token, channels in order
     if counts[0] > 1 and (np.diff(origin[channel][order], axis=1) == 0).any():
         return None
     return order

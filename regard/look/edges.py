@@ -50,7 +50,9 @@ class EdgeSource:
             self.kept, self.numbers = self.kept[:, list(heads)], tuple(heads)
 
     def held(self) -> None:
-        self.kept, self.edges, self.index, self.out = map(copied, (self.kept, self.edges, self.index, self.out))
+        self.kept, self.edges, self.index, self.out = map(
+            copied, (self.kept, self.edges, self.index, self.out)
+        )
         self.values = self.values[:0]  # the proof is done
 
 
@@ -78,13 +80,17 @@ def telling(softmax: Callable[..., Tensor], lineage: Lineage) -> Iterator[None]:
     """Wherever this function is known by a name, one that also tells what it gave."""
 
     @wraps(softmax)
-    def telling_softmax(src: Tensor, index: Any = None, ptr: Any = None, num_nodes: Any = None, dim: int = 0) -> Tensor:
+    def telling_softmax(
+        src: Tensor, index: Any = None, ptr: Any = None, num_nodes: Any = None, dim: int = 0
+    ) -> Tensor:
         out = softmax(src, index, ptr, num_nodes, dim)
         if index is not None and dim == 0:
             lineage.begin(out, Portion(out.detach(), index.detach()))
         return out
 
-    holders = [(vars(module), name) for module in list(sys.modules.values()) for name in named(module, softmax)]
+    holders = [
+        (vars(module), name) for module in list(sys.modules.values()) for name in named(module, softmax)
+    ]
     try:
         for holder, name in holders:
             holder[name] = telling_softmax
@@ -97,7 +103,9 @@ def telling(softmax: Callable[..., Tensor], lineage: Lineage) -> Iterator[None]:
 def named(module: Any, function: Any) -> list[str]:
     """The names by which a module knows a function."""
     known = getattr(module, "__dict__", None)
-    return [name for name, value in list(known.items()) if value is function] if isinstance(known, dict) else []
+    return (
+        [name for name, value in list(known.items()) if value is function] if isinstance(known, dict) else []
+    )
 
 
 class Messages:
@@ -138,7 +146,11 @@ class Messages:
 def source_of(root: Weighted, edges: Tensor, out: Tensor) -> EdgeSource | None:
     """Weights of edges and the values they were multiplied with, if they lie as they should: one row an edge."""
     portion, sizes = root.node.root, root.view.sizes
-    if not isinstance(portion, Portion) or edges.shape != (2, len(portion.tensor)) or sizes[0] != len(portion.tensor):
+    if (
+        not isinstance(portion, Portion)
+        or edges.shape != (2, len(portion.tensor))
+        or sizes[0] != len(portion.tensor)
+    ):
         return None
     heads = portion.tensor.flatten(1).shape[1] if portion.tensor.dim() > 1 else 1
     laid = [axis for axis, stride in enumerate(root.view.strides) if stride or axis == 0]

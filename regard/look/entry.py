@@ -54,7 +54,9 @@ class Entry:
     def get_weights(self, *, unproved: bool = False) -> Tensor:
         """The weights; `unproved=True` gives them also when they are not known to be those that the model used."""
         if self.source is None:
-            raise ValueError(f"of {self.where} only a summary was kept; record with keep='weights' to have its weights")
+            raise ValueError(
+                f"of {self.where} only a summary was kept; record with keep='weights' to have its weights"
+            )
         self.trusted(unproved)
         return self.source.weights()
 
@@ -64,7 +66,9 @@ class Entry:
         if self.kept is not None:
             return self.kept
         if not isinstance(self.source, Source):
-            raise ValueError(f"{self.where} attends along edges; it has weights (h e) and edges (2 e), and no summary")
+            raise ValueError(
+                f"{self.where} attends along edges; it has weights (h e) and edges (2 e), and no summary"
+            )
         return summarized(self.source, self.top, itself=self.kind == "self")
 
     @property
@@ -73,7 +77,9 @@ class Entry:
 
     def trusted(self, unproved: bool) -> None:
         if self.reason is not None and not unproved:
-            raise ValueError(f"the weights of {self.where} are not proved: {self.reason}; unproved=True gives them anyway")
+            raise ValueError(
+                f"the weights of {self.where} are not proved: {self.reason}; unproved=True gives them anyway"
+            )
 
     @property
     def where(self) -> str:
@@ -82,7 +88,11 @@ class Entry:
     @property
     def q(self) -> Tensor | None:
         """b h n c"""
-        return None if not isinstance(self.source, Source) or self.source.q is None else self.rowwise(self.source.q)
+        return (
+            None
+            if not isinstance(self.source, Source) or self.source.q is None
+            else self.rowwise(self.source.q)
+        )
 
     @property
     def out(self) -> Tensor | None:
@@ -140,8 +150,14 @@ class Seen(Sequence[Entry]):
     def __getitem__(self, i: slice) -> list[Entry]: ...
     def __getitem__(self, i: Any) -> Any:
         if isinstance(i, int) and not -len(self) <= i < len(self):
-            advice = "run the model inside the block, and see that the layers asked for exist" if not len(self) else ""
-            raise IndexError(f"{len(self)} attentions were heard, so there is no number {i}{'; ' if advice else ''}{advice}")
+            advice = (
+                "run the model inside the block, and see that the layers asked for exist"
+                if not len(self)
+                else ""
+            )
+            raise IndexError(
+                f"{len(self)} attentions were heard, so there is no number {i}{'; ' if advice else ''}{advice}"
+            )
         return self.entries[i]
 
     def __iter__(self) -> Iterator[Entry]:

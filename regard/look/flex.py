@@ -11,14 +11,26 @@ from torch import Tensor
 from regard.attention.kernels.reference import heads_of
 from regard.look.source import Rows, Source, softmax, wide
 
-NAMES = ("query", "key", "value", "score_mod", "block_mask", "scale", "kernel_options", "score_buffers", "mask_buffers")
+NAMES = (
+    "query",
+    "key",
+    "value",
+    "score_mod",
+    "block_mask",
+    "scale",
+    "kernel_options",
+    "score_buffers",
+    "mask_buffers",
+)
 
 
 class Flexed(Source):
     """softmax over the keys that mask_mod allows of score_mod(scale·q kᵀ, b, h, i, j)."""
 
     def __init__(self, args: Sequence[Any], kwargs: Mapping[str, Any], out: Tensor) -> None:
-        given = {"score_buffers": (), "mask_buffers": ()} | dict(zip(NAMES, args, strict=False)) | dict(kwargs)
+        given = (
+            {"score_buffers": (), "mask_buffers": ()} | dict(zip(NAMES, args, strict=False)) | dict(kwargs)
+        )
         self.q, self.k, self.v, self.out = given["query"], given["key"], given["value"], out
         (self.b, self.h, self.n, _), self.m = self.q.shape, self.k.shape[2]
         self.scale = given["scale"]
@@ -26,7 +38,9 @@ class Flexed(Source):
         self.mask_mod, self.mask_buffers = given["block_mask"][-1], given["mask_buffers"]
 
     def all_weights(self, rows: Rows) -> Tensor:
-        from torch._dynamo._trace_wrapped_higher_order_op import TransformGetItemToIndex  # lets a function index by a number
+        from torch._dynamo._trace_wrapped_higher_order_op import (
+            TransformGetItemToIndex,
+        )  # lets a function index by a number
 
         assert self.q is not None and self.k is not None
         scores = (wide(self.q[:, :, rows]) @ wide(heads_of(self.k, self.h)).mT) * self.scale
@@ -34,7 +48,9 @@ class Flexed(Source):
         b, h, m = (torch.arange(size, device=device) for size in (self.b, self.h, self.m))
         index = b, h, torch.arange(self.n, device=device)[rows], m
         with TransformGetItemToIndex():
-            score = everywhere(self.score_mod, 1, len(self.score_buffers))(scores, *index, *self.score_buffers)
+            score = everywhere(self.score_mod, 1, len(self.score_buffers))(
+                scores, *index, *self.score_buffers
+            )
             allowed = everywhere(self.mask_mod, 0, len(self.mask_buffers))(*index, *self.mask_buffers)
         return softmax(score.masked_fill(~allowed.bool(), -torch.inf).to(scores.dtype))
 

@@ -147,10 +147,14 @@ class Node:
             return self.back(self.parts[0], index)
         found: Index | None = None
         for part in self.parts:
-            inside = (index[self.axis] >= part.start) & (index[self.axis] < part.start + part.view.sizes[self.axis])
+            inside = (index[self.axis] >= part.start) & (
+                index[self.axis] < part.start + part.view.sizes[self.axis]
+            )
             if not inside.any():
                 continue
-            origin = self.back(part, [i[inside] - (part.start if a == self.axis else 0) for a, i in enumerate(index)])
+            origin = self.back(
+                part, [i[inside] - (part.start if a == self.axis else 0) for a, i in enumerate(index)]
+            )
             if origin is None:
                 return None
             found = [np.zeros_like(offsets) for _ in origin] if found is None else found
@@ -218,7 +222,9 @@ class Lineage:
     def kin(self, x: Tensor) -> frozenset[int]:
         """What a tensor descends from, up to two projections back. Queries and keys that share it attend to themselves."""
         trace = self.trace(x)
-        return frozenset() if trace is None else frozenset((trace.number, trace.base, *trace.near, *trace.far))
+        return (
+            frozenset() if trace is None else frozenset((trace.number, trace.base, *trace.near, *trace.far))
+        )
 
     def made(self, inputs: list[Tensor], outputs: list[Tensor], projects: bool, writes: bool) -> None:
         """Note an operation: what its outputs descend from."""
@@ -233,11 +239,17 @@ class Lineage:
             if trace is None:
                 continue
             if trace.number not in given:
-                trace.near, trace.far, trace.base = near, far, known[0].base if known and not projects else trace.number
+                trace.near, trace.far, trace.base = (
+                    near,
+                    far,
+                    known[0].base if known and not projects else trace.number,
+                )
             elif writes:
                 trace.near, trace.far = near, far
 
-    def follow(self, made_of: Tensor, out: Tensor, *, change: str | None = None, dropped: bool = False) -> None:
+    def follow(
+        self, made_of: Tensor, out: Tensor, *, change: str | None = None, dropped: bool = False
+    ) -> None:
         """`out` was made of a tensor element by element; `change` names an operation that did more than copy."""
         node, trace = self.node(made_of), self.trace(out)
         if node is None or trace is None or node.depth >= DEEPEST:
@@ -249,7 +261,9 @@ class Lineage:
             return
         view = Geometry.of(made_of).spread(out.shape)
         if view is not None:
-            trace.node = Node(node.root, Geometry.of(out), (Part(node, view),), 0, changes, dropped, node.depth + 1)
+            trace.node = Node(
+                node.root, Geometry.of(out), (Part(node, view),), 0, changes, dropped, node.depth + 1
+            )
 
     def join(self, pieces: list[Tensor], axis: int, out: Tensor) -> None:
         """`out` is made of several tensors, one after the other along an axis."""
@@ -263,7 +277,10 @@ class Lineage:
             parts.append(Part(node, Geometry.of(x), start))
             start += x.shape[axis]
         known = [node for node in nodes if node is not None]
-        changes, dropped = tuple(c for node in known for c in node.changes), any(node.dropped for node in known)
+        changes, dropped = (
+            tuple(c for node in known for c in node.changes),
+            any(node.dropped for node in known),
+        )
         trace.node = Node(first.root, Geometry.of(out), tuple(parts), axis, changes, dropped, depth + 1)
 
     def begin(self, out: Tensor, root: Root) -> None:

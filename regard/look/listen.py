@@ -26,7 +26,15 @@ CONVOLUTIONS = {"convolution", "_convolution", "conv1d", "conv2d", "mkldnn_convo
 SOFTMAXES = {"_softmax", "_safe_softmax"}
 COPIES = {"clone", "_to_copy", "copy_", "contiguous", "alias", "lift_fresh"}
 # each element stays in its place, though PyTorch does not say so
-IN_PLACE = {"native_layer_norm", "_fused_rms_norm", "native_group_norm", "masked_fill", "tril", "triu", "index_fill"}
+IN_PLACE = {
+    "native_layer_norm",
+    "_fused_rms_norm",
+    "native_group_norm",
+    "masked_fill",
+    "tril",
+    "triu",
+    "index_fill",
+}
 PENDING = 8  # softmaxes that wait for values at once
 
 Hear = Callable[..., None]
@@ -36,7 +44,12 @@ Hear = Callable[..., None]
 def kind(operator: Any) -> str:
     """What an operation means to a listener."""
     name = operator._schema.name.rpartition("::")[2]
-    for kinds, answer in ((FUSED, "fused"), (PRODUCTS, "product"), (CONVOLUTIONS, "convolution"), (SOFTMAXES, "softmax")):
+    for kinds, answer in (
+        (FUSED, "fused"),
+        (PRODUCTS, "product"),
+        (CONVOLUTIONS, "convolution"),
+        (SOFTMAXES, "softmax"),
+    ):
         if name in kinds:
             return answer
     if name in COPIES:
@@ -153,17 +166,30 @@ class Ear(TorchDispatchMode):
                 other = next((y for y in inputs if y is not x), None)
                 view = Geometry.of(x).spread(out.shape)
                 weights = kinds[0] is Weights
-                if multiplies and weights and not noisy and other is not None and view is not None and lays(node.root, x, view):
+                if (
+                    multiplies
+                    and weights
+                    and not noisy
+                    and other is not None
+                    and view is not None
+                    and lays(node.root, x, view)
+                ):
                     self.lineage.begin(out, Weighted(node, view, other.detach()))
                 else:
-                    self.lineage.follow(x, out, change=name if weights and not noisy else None, dropped=weights and noisy)
+                    self.lineage.follow(
+                        x, out, change=name if weights and not noisy else None, dropped=weights and noisy
+                    )
                 return
 
     def product(self, name: str, left: Tensor, right: Tensor, out: Tensor) -> None:
         if name in ("mm", "bmm"):
             for weights, values, on_the_right in ((left, right, False), (right, left, True)):
                 node = self.lineage.node(weights)
-                if node is not None and isinstance(node.root, Weights) and key_of(values) not in self.parameters:
+                if (
+                    node is not None
+                    and isinstance(node.root, Weights)
+                    and key_of(values) not in self.parameters
+                ):
                     self.attention(of_product(node, weights, values, out, right=on_the_right), name)
         learned = key_of(left) in self.parameters or key_of(right) in self.parameters
         if learned or name not in ("mm", "bmm", "baddbmm"):
@@ -188,7 +214,11 @@ class Ear(TorchDispatchMode):
         """(weights * values).sum(axis)"""
         node = self.lineage.node(args[0])
         axes = args[1] if len(args) > 1 and isinstance(args[1], list | tuple) else None
-        if node is None or not isinstance(node.root, Weighted) or not isinstance(node.root.node.root, Weights):
+        if (
+            node is None
+            or not isinstance(node.root, Weighted)
+            or not isinstance(node.root.node.root, Weights)
+        ):
             return
         if axes is None or len(axes) != 1 or args[0].dim() < 2 or key_of(node.root.values) in self.parameters:
             return
@@ -214,7 +244,11 @@ class Ear(TorchDispatchMode):
             itself = bool(linked.kin[0] & linked.kin[1])
         else:
             itself = source.n == source.m and source.n > 1
-        how: dict[str, Any] = {"dropped": found.node.dropped, "changes": found.node.changes, "note": linked.note}
+        how: dict[str, Any] = {
+            "dropped": found.node.dropped,
+            "changes": found.node.changes,
+            "note": linked.note,
+        }
         self.hear(source, operator, itself, **how)
 
     def heard(self, source: Source, operator: str, q: Tensor, k: Tensor, **how: Any) -> None:

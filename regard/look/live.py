@@ -49,7 +49,9 @@ class Live:
         """The data of a page for what was asked: text, target, image, file, node, order, silence."""
         unknown = set(asked) - FIELDS
         if unknown:
-            raise ValueError(f"there is no {sorted(unknown)[0]!r} to ask for; known: {', '.join(sorted(FIELDS))}")
+            raise ValueError(
+                f"there is no {sorted(unknown)[0]!r} to ask for; known: {', '.join(sorted(FIELDS))}"
+            )
         text, target = words(asked, "text"), words(asked, "target")
         picture, file = bytes_of(asked, "image", "data:image/"), bytes_of(asked, "file", "data:")
         for what, kinds, value in (
@@ -60,7 +62,9 @@ class Live:
             if value is not None and self.kind not in kinds:
                 raise ValueError(f"{self.name} does not read {what}")
         with self.lock:
-            given = self.read(next((each for each in (picture, file, text) if each is not None), None), target)
+            given = self.read(
+                next((each for each in (picture, file, text) if each is not None), None), target
+            )
             if asked.get("node") is not None:
                 given = given.centred(*numbers(asked["node"], "node", one=True))
             if asked.get("order") is not None:
@@ -72,7 +76,12 @@ class Live:
 
     def gathered(self, given: Given, silence: list[tuple[str, int]]) -> Scene:
         try:
-            how: dict[str, Any] = {"run": self.run, "report": self.report, "number": self.count, "tsne": self.tsne}
+            how: dict[str, Any] = {
+                "run": self.run,
+                "report": self.report,
+                "number": self.count,
+                "tsne": self.tsne,
+            }
             scene = gather(self.model, given, name=self.name, silence=silence, **how)
         except ValueError:
             raise
@@ -89,7 +98,10 @@ class Live:
             "target": self.takes_target,
             "image": self.kind == "image",
             "file": self.kind in ("points", "graph"),
-            "node": any(view["view"] == "graph" and len(view["numbers"]) < view["count"] for view in scene.data["views"]),
+            "node": any(
+                view["view"] == "graph" and len(view["numbers"]) < view["count"]
+                for view in scene.data["views"]
+            ),
             "silence": can_silence(self.model),
             "move": given.ids is not None,
             "longest": LONGEST,
@@ -110,7 +122,9 @@ class Live:
         for pair in pairs:
             layer, head = numbers(pair, "silence") if isinstance(pair, list) and len(pair) == 2 else (-1, -1)
             if layer not in names:
-                raise ValueError(f"silence names layers and heads that are there, such as [0, 1]; got {str(pair)[:40]}")
+                raise ValueError(
+                    f"silence names layers and heads that are there, such as [0, 1]; got {str(pair)[:40]}"
+                )
             found.append((names[layer], head))
         return found
 
@@ -125,7 +139,9 @@ class Live:
                 if here and 0 <= window < count_of(entry):
                     weights = matrix(entry, window)[entry.heads.index(head)]
                     return weights.float().cpu().contiguous().numpy().astype("<f4").tobytes()
-        raise ValueError(f"there is no proved head {head} in window {window}, call {call}, layer {layer} of recording {record}")
+        raise ValueError(
+            f"there is no proved head {head} in window {window}, call {call}, layer {layer} of recording {record}"
+        )
 
 
 def words(asked: Mapping[str, Any], name: str) -> str | None:

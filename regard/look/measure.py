@@ -20,7 +20,9 @@ from regard.shapes import expect
 def weights_of(given: Any) -> Tensor:
     """The weights of an entry, or a tensor that already is some.   b h n m"""
     if isinstance(given, Sequence):
-        raise ValueError(f"this measure is of one entry, got {len(given)}; take them one by one, such as seen[0]")
+        raise ValueError(
+            f"this measure is of one entry, got {len(given)}; take them one by one, such as seen[0]"
+        )
     weights = given if isinstance(given, Tensor) else given.weights
     if weights.dim() == 2 and not isinstance(given, Tensor):
         raise ValueError(f"{given.where} attends along edges (h e); this measure is for weights b h n m")
@@ -68,7 +70,9 @@ def rollout(seen: Sequence[Any], *, residual: float = 0.5, query: int | None = N
         b, n, m = mean.shape
         alone = n == 1 < m and layer is layers[-1]
         if alone and query is None:
-            raise ValueError(f"in the last layer one of {m} tokens asks alone; say which, such as query=0 for a class token")
+            raise ValueError(
+                f"in the last layer one of {m} tokens asks alone; say which, such as query=0 for a class token"
+            )
         if alone and query is not None and not 0 <= query < m:
             raise ValueError(f"query is the number of one of {m} tokens, from 0 on, got {query}")
         if (n != m and not alone) or (total is not None and total.shape != (b, m, m)):
@@ -77,9 +81,13 @@ def rollout(seen: Sequence[Any], *, residual: float = 0.5, query: int | None = N
                 f"rollout multiplies square matrices of one size, got {(b, n, m)}{before}; give it the entries of one stack "
                 f"and one call (of windows that shift and merge, as in a Swin, regard look draws it)"
             )
-        mean = mean / mean.sum(-1, keepdim=True).clamp_min(torch.finfo(mean.dtype).tiny)  # sinks and empty rows
+        mean = mean / mean.sum(-1, keepdim=True).clamp_min(
+            torch.finfo(mean.dtype).tiny
+        )  # sinks and empty rows
         same = torch.eye(m, dtype=mean.dtype, device=mean.device)
-        step = (1 - residual) * mean + residual * (same[query : query + 1] if alone and query is not None else same)
+        step = (1 - residual) * mean + residual * (
+            same[query : query + 1] if alone and query is not None else same
+        )
         total = step if total is None else step @ total
     assert total is not None
     return total
@@ -102,7 +110,9 @@ def head_similarity(seen: Any) -> Tensor:
         raise ValueError("head_similarity needs at least one entry, got none")
     each = [weights_of(entry) for entry in given]
     if len({x.shape for x in each}) > 1:
-        raise ValueError(f"heads of different shapes cannot be compared, got {sorted({tuple(x.shape) for x in each})}")
+        raise ValueError(
+            f"heads of different shapes cannot be compared, got {sorted({tuple(x.shape) for x in each})}"
+        )
     heads = torch.cat(each, 1).transpose(0, 1)  # h b n m
     rows = [1 - divergence(head, heads).flatten(1).mean(1) / math.log(2) for head in heads]
     return torch.stack(rows)
@@ -128,7 +138,9 @@ def induction(weights: Any, period: int) -> Tensor:
 
 def square(weights: Tensor, name: str) -> Tensor:
     if weights.shape[-1] != weights.shape[-2] or weights.shape[-1] < 2:
-        raise ValueError(f"{name} needs self-attention of two tokens or more, got weights {tuple(weights.shape)}")
+        raise ValueError(
+            f"{name} needs self-attention of two tokens or more, got weights {tuple(weights.shape)}"
+        )
     return weights
 
 
@@ -148,7 +160,9 @@ def position_codes(position: Position | Tensor, length: int) -> Tensor:
             return position.turn(torch.ones(1, 1, length, position.channels))[0, 0]
         if isinstance(position, Code):
             return position.code(torch.arange(length)[None])[0].float()
-    raise ValueError(f"positions of kind {type(position).__name__} have no vector a place; Rotary, Sinusoidal and Learned have")
+    raise ValueError(
+        f"positions of kind {type(position).__name__} have no vector a place; Rotary, Sinusoidal and Learned have"
+    )
 
 
 def position_similarity(position: Position | Tensor, length: int) -> Tensor:
@@ -160,4 +174,6 @@ def position_similarity(position: Position | Tensor, length: int) -> Tensor:
 def by_distance(similarity: Tensor) -> Tensor:
     """The mean of s_ij over all pairs that are |i − j| apart.   n n -> n"""
     n = similarity.shape[-1]
-    return torch.stack([torch.cat((similarity.diagonal(k), similarity.diagonal(-k))).mean() for k in range(n)])
+    return torch.stack(
+        [torch.cat((similarity.diagonal(k), similarity.diagonal(-k))).mean() for k in range(n)]
+    )

@@ -61,7 +61,11 @@ class Fused(Source):
         if self.mask is None:
             return
         for other in shelf:
-            if other.shape == self.mask.shape and other.dtype == self.mask.dtype and torch.equal(other, self.mask):
+            if (
+                other.shape == self.mask.shape
+                and other.dtype == self.mask.dtype
+                and torch.equal(other, self.mask)
+            ):
                 self.mask = other
                 break
         else:
@@ -81,8 +85,14 @@ class Fused(Source):
         scores = (wide(self.q[:, :, rows]) * self.scale) @ wide(heads_of(self.k, self.h)).mT
         if self.mask is not None:
             mask = self.mask_of(rows)
-            scores = scores.masked_fill(~mask, -torch.inf) if mask.dtype == torch.bool else scores + mask.to(scores.dtype)
+            scores = (
+                scores.masked_fill(~mask, -torch.inf)
+                if mask.dtype == torch.bool
+                else scores + mask.to(scores.dtype)
+            )
         if self.causal:
             here = torch.arange(self.n, device=scores.device)[rows]
-            scores = scores.masked_fill(torch.arange(self.m, device=scores.device) > here[:, None], -torch.inf)
+            scores = scores.masked_fill(
+                torch.arange(self.m, device=scores.device) > here[:, None], -torch.inf
+            )
         return softmax(scores)

@@ -66,7 +66,9 @@ def of_attention(found: Looked | None) -> list[Overlay]:
     if found.query == "the class token" or found.rollout is None:
         heads = len(last.entry.heads)
         mean = f"mean of {heads} heads" if heads > 1 else "its only head"
-        shown.append(Overlay(f"attention of {found.query},\nlayer {last.entry.layer + 1}, {mean}", last.maps.mean(0)))
+        shown.append(
+            Overlay(f"attention of {found.query},\nlayer {last.entry.layer + 1}, {mean}", last.maps.mean(0))
+        )
     if found.rollout is not None:
         layers = f"{len(found.layers)} layers" if len(found.layers) > 1 else "one layer"
         through = f"rollout of attention, {layers} {found.within}".rstrip()
@@ -110,7 +112,12 @@ def by_heads(picture: Tensor, found: Looked, *, words: str) -> Any:
         lay(figure, axes[0, 1], shown, Overlay("rollout of all layers", found.rollout))
     for row, layer in zip(axes[1:], found.layers, strict=True):
         for axis, head, one in zip(row, layer.entry.heads, layer.maps, strict=False):
-            lay(figure, axis, shown, Overlay(f"layer {layer.entry.layer + 1}, head {head + 1}", one, colour=of_head(head)))
+            lay(
+                figure,
+                axis,
+                shown,
+                Overlay(f"layer {layer.entry.layer + 1}, head {head + 1}", one, colour=of_head(head)),
+            )
     figure.suptitle(plain(words), fontsize=9, x=0.01, ha="left")
     return figure
 
@@ -126,11 +133,18 @@ def lay(figure: Any, axis: Any, shown: Any, overlay: Overlay) -> None:
     if overlay.signed:
         most = reach(values, FAINT)
         low, high = -most, most
-        stops = [(0, (*SPEAKS_AGAINST, 1)), (0.5, (*SPEAKS_AGAINST, 0)), (0.5, (*SPEAKS_FOR, 0)), (1, (*SPEAKS_FOR, 1))]
+        stops = [
+            (0, (*SPEAKS_AGAINST, 1)),
+            (0.5, (*SPEAKS_AGAINST, 0)),
+            (0.5, (*SPEAKS_FOR, 0)),
+            (1, (*SPEAKS_FOR, 1)),
+        ]
     else:
         low, high = scale_of(values)
         stops = [(0, (*overlay.colour, 0)), (1, (*overlay.colour, 1))]
-    colours = LinearSegmentedColormap.from_list("over", [(place, (*rgb, STRENGTH * alpha)) for place, (*rgb, alpha) in stops])
+    colours = LinearSegmentedColormap.from_list(
+        "over", [(place, (*rgb, STRENGTH * alpha)) for place, (*rgb, alpha) in stops]
+    )
     limits: dict[str, Any] = {"cmap": colours, "vmin": low, "vmax": high}
     over = axis.imshow(values.numpy(), interpolation="nearest", extent=(0, width, height, 0), **limits)
     axis.set_title(overlay.title, fontsize=7)

@@ -12,7 +12,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-MOST = 24 * 12 * 12 * 512  # weights that a whole page lists: 24 of each row for 12 layers × 12 heads × 512 queries
+MOST = (
+    24 * 12 * 12 * 512
+)  # weights that a whole page lists: 24 of each row for 12 layers × 12 heads × 512 queries
 EXACT = 2**18  # weights of a whole page up to which they are listed in float32
 FEWEST = 4  # of each row, however many there are
 NOTHING = 65_535  # the column of a place in a list that is not used
@@ -26,7 +28,9 @@ def packed(x: np.ndarray[Any, Any]) -> str:
 
 def unpacked(text: str, dtype: str, *shape: int) -> np.ndarray[Any, Any]:
     """The array of `packed` again."""
-    return np.frombuffer(zlib.decompress(base64.b64decode(text)), np.dtype(dtype).newbyteorder("<")).reshape(shape)
+    return np.frombuffer(zlib.decompress(base64.b64decode(text)), np.dtype(dtype).newbyteorder("<")).reshape(
+        shape
+    )
 
 
 def levels(x: Tensor) -> dict[str, Any]:
@@ -51,7 +55,11 @@ def thumbnails(weights: Tensor, side: int = 48) -> dict[str, Any]:
     """
     n, m = weights.shape[-2:]
     height, width = min(n, side), min(m, side)
-    small = F.adaptive_max_pool2d(weights.float(), (height, width)) if (height, width) != (n, m) else weights.float()
+    small = (
+        F.adaptive_max_pool2d(weights.float(), (height, width))
+        if (height, width) != (n, m)
+        else weights.float()
+    )
     bytes_ = (small.clamp(0, 1).sqrt() * 255).round().to(torch.uint8).cpu().numpy()
     return {"height": height, "width": width, "data": packed(bytes_)}
 
@@ -71,7 +79,9 @@ def largest(weights: Tensor, count: int, *, exact: bool = False) -> dict[str, An
     if m >= NOTHING:
         raise ValueError(f"a page shows at most {NOTHING - 1:,} keys, got {m:,}; look at a part of the input")
     found = weights.float().topk(min(count, m), dim=-1)
-    columns, order = torch.where(found.values > 0, found.indices, NOTHING).sort(-1)  # what is hidden is not listed
+    columns, order = torch.where(found.values > 0, found.indices, NOTHING).sort(
+        -1
+    )  # what is hidden is not listed
     values = found.values.gather(-1, order)
     return {
         "count": columns.shape[-1],
@@ -85,5 +95,9 @@ def largest(weights: Tensor, count: int, *, exact: bool = False) -> dict[str, An
 def rounded(x: Tensor | float, digits: int = 4) -> Any:
     """Nested lists of numbers with a few significant digits, so that they are short as text; None for what is not finite."""
     if isinstance(x, Tensor):
-        return [rounded(each, digits) for each in x.tolist()] if x.dim() == 1 else [rounded(each, digits) for each in x]
+        return (
+            [rounded(each, digits) for each in x.tolist()]
+            if x.dim() == 1
+            else [rounded(each, digits) for each in x]
+        )
     return float(f"{x:.{digits}g}") if math.isfinite(x) else None

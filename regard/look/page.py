@@ -31,8 +31,15 @@ def html(data: Mapping[str, Any]) -> str:
     """The page as text. The format of the data is that of web/README.md."""
     known = parts()
     # the only sequences that could end a script early are made harmless; JSON means the same with them
-    plain = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
-    filled = {"TITLE": escape(str(data["title"])), "STYLE": known["style"], "SCRIPT": known["script"], "DATA": plain}
+    plain = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":")).replace(
+        "<", "\\u003c"
+    )
+    filled = {
+        "TITLE": escape(str(data["title"])),
+        "STYLE": known["style"],
+        "SCRIPT": known["script"],
+        "DATA": plain,
+    }
     text = known["page"]
     pieces = []
     while "{{" in text:  # once from left to right, so that what is filled in is not searched again
@@ -44,5 +51,7 @@ def html(data: Mapping[str, Any]) -> str:
 
 def write(data: Mapping[str, Any], path: str | os.PathLike[str]) -> Path:
     """Write the page, whole or not at all."""
-    files.write_bytes(Path(path), html(data).encode("utf-8", "replace"))  # half a character of a label is shown as ?
+    files.write_bytes(
+        Path(path), html(data).encode("utf-8", "replace")
+    )  # half a character of a label is shown as ?
     return Path(path)

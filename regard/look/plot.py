@@ -44,13 +44,28 @@ def drawn_curves(events: Sequence[Mapping[str, Any]], title: str) -> bytes:
     figure, axis = pyplot.subplots(figsize=(7, 4), layout="constrained")
     if steps:
         at, losses = columns(steps)
-        axis.plot(at, losses, color=TRAINING, linewidth=0.8, marker="." if len(at) == 1 else None, label="training, each step")
+        axis.plot(
+            at,
+            losses,
+            color=TRAINING,
+            linewidth=0.8,
+            marker="." if len(at) == 1 else None,
+            label="training, each step",
+        )
         axis.plot(at, smoothed(losses), color=SMOOTHED, linewidth=1.6, label="training, smoothed")
     if looks:
         best = min(looks, key=lambda event: event["loss"])
         said = f"validation, best {say_loss(best['loss'])} at step {best['step']:,}"
         axis.plot(*columns(looks), "o-", color=VALIDATION, markersize=4, linewidth=1.6, label=said)
-        axis.plot([best["step"]], [best["loss"]], "o", color=VALIDATION, markersize=10, fillstyle="none", clip_on=False)
+        axis.plot(
+            [best["step"]],
+            [best["loss"]],
+            "o",
+            color=VALIDATION,
+            markersize=10,
+            fillstyle="none",
+            clip_on=False,
+        )
     axis.set_title(title, loc="left")
     axis.set(xlabel="step", ylabel="loss")
     axis.xaxis.set_major_locator(MaxNLocator(7, integer=True, steps=[1, 2, 5, 10]))
@@ -81,7 +96,9 @@ def confusion(counts: Tensor, labels: Sequence[str], *, title: str = "") -> Any:
     right = float(counts.diagonal().sum() / counts.sum().clamp_min(1))
     axis.set(xlabel="taken for", ylabel="is")
     words = "\n".join(wrap(title, int(LETTERS * side)))
-    figure.suptitle(f"{words}\n{right:.1%} right".lstrip(), x=0.01, ha="left", fontsize=10)  # over the whole width
+    figure.suptitle(
+        f"{words}\n{right:.1%} right".lstrip(), x=0.01, ha="left", fontsize=10
+    )  # over the whole width
     return figure
 
 
@@ -116,7 +133,9 @@ def heads(seen: Any, *, title: str = "") -> Any:
             axis.axis("off")
         for axis, head, one in zip(row, entry.heads, weights, strict=False):
             draw_map(axis, one)
-            if THIN * one.shape[0] < one.shape[1]:  # such as the row of a class token, which nobody could read as a line
+            if (
+                THIN * one.shape[0] < one.shape[1]
+            ):  # such as the row of a class token, which nobody could read as a line
                 axis.set_aspect("auto")
             axis.set_title(f"head {head + 1}" if entry.heads != before else "", fontsize=7, pad=2)
         before = entry.heads
@@ -135,18 +154,30 @@ def shade_bar(figure: Any, axes: Any, words: str, *, root: bool = True, low: flo
     from matplotlib.cm import ScalarMappable
     from matplotlib.colors import LinearSegmentedColormap, PowerNorm
 
-    colours = LinearSegmentedColormap.from_list("part", plotter().get_cmap(MAP)([low + (1 - low) * k / 64 for k in range(65)]))
+    colours = LinearSegmentedColormap.from_list(
+        "part", plotter().get_cmap(MAP)([low + (1 - low) * k / 64 for k in range(65)])
+    )
     scale = ScalarMappable(PowerNorm(0.5 if root else 1.0, 0, 1), colours)
-    bar = figure.colorbar(scale, ax=axes, location="bottom", fraction=0.04, aspect=40, pad=0.02, ticks=[0, 0.1, 0.25, 0.5, 1])
+    bar = figure.colorbar(
+        scale, ax=axes, location="bottom", fraction=0.04, aspect=40, pad=0.02, ticks=[0, 0.1, 0.25, 0.5, 1]
+    )
     bar.ax.set_xticklabels(["0", "0.1", "0.25", "0.5", "1"])
     bar.ax.tick_params(labelsize=6, length=2)
     bar.set_label(words, fontsize=7)
 
 
-def matrix(weights: Tensor, queries: Sequence[str] | None = None, keys: Sequence[str] | None = None, *, title: str = "") -> Any:
+def matrix(
+    weights: Tensor,
+    queries: Sequence[str] | None = None,
+    keys: Sequence[str] | None = None,
+    *,
+    title: str = "",
+) -> Any:
     """One map, enlarged, with the names of its tokens.   n m"""
     if weights.dim() != 2:
-        raise ValueError(f"matrix draws one head, n m, got {tuple(weights.shape)}; take entry.weights[0, head]")
+        raise ValueError(
+            f"matrix draws one head, n m, got {tuple(weights.shape)}; take entry.weights[0, head]"
+        )
     n, m = weights.shape
     for name, labels, size in (("queries", queries, n), ("keys", keys, m)):
         if labels is not None and len(labels) != size:
@@ -172,7 +203,9 @@ def overlay(picture: Tensor, maps: Tensor, *, titles: Sequence[str] | None = Non
     if titles is not None and len(titles) != len(maps):
         raise ValueError(f"there must be a title for each of {len(maps)} maps, got {len(titles)}")
     pyplot = plotter()
-    figure, axes = pyplot.subplots(1, len(maps) + 1, figsize=(2.1 * (len(maps) + 1), 2.3), layout="constrained", squeeze=False)
+    figure, axes = pyplot.subplots(
+        1, len(maps) + 1, figsize=(2.1 * (len(maps) + 1), 2.3), layout="constrained", squeeze=False
+    )
     shown = picture.detach().expand(3, -1, -1).permute(1, 2, 0).clamp(0, 1).cpu().numpy()
     height, width = shown.shape[:2]
     for number, axis in enumerate(axes[0]):
@@ -190,7 +223,9 @@ def positions(position: Any, length: int = 128, *, title: str = "") -> Any:
     codes, similar = measure.position_codes(position, length), measure.position_similarity(position, length)
     pyplot = plotter()
     figure, axes = pyplot.subplots(1, 3, figsize=(10, 3), layout="constrained")
-    figure.colorbar(axes[0].imshow(codes.T.cpu().numpy(), aspect="auto", cmap="RdBu_r"), ax=axes[0], shrink=0.8)
+    figure.colorbar(
+        axes[0].imshow(codes.T.cpu().numpy(), aspect="auto", cmap="RdBu_r"), ax=axes[0], shrink=0.8
+    )
     axes[0].set(xlabel="place", ylabel="channel", title="code")
     figure.colorbar(axes[1].imshow(similar.cpu().numpy(), cmap="viridis"), ax=axes[1], shrink=0.8)
     axes[1].set(xlabel="place", ylabel="place", title="similarity")
@@ -206,7 +241,9 @@ def draw_map(axis: Any, weights: Tensor) -> Any:
     from matplotlib.colors import PowerNorm
 
     shown = weights.detach().float().cpu().numpy()
-    image = axis.imshow(shown, cmap=MAP, norm=PowerNorm(0.5, 0, max(float(shown.max()), 1e-9)), interpolation="nearest")
+    image = axis.imshow(
+        shown, cmap=MAP, norm=PowerNorm(0.5, 0, max(float(shown.max()), 1e-9)), interpolation="nearest"
+    )
     axis.set(xticks=[], yticks=[])
     return image
 

@@ -23,7 +23,9 @@ def distance(mine: Tensor, theirs: Tensor) -> tuple[float, float]:
     if not mine.numel():
         return 0.0, 0.0
     apart = (mine - theirs).abs().masked_fill((mine == theirs) | (mine.isnan() & theirs.isnan()), 0)
-    return float(apart.nan_to_num(nan=torch.inf).max()), float(theirs.abs().nan_to_num(nan=0.0, posinf=0.0).max())
+    return float(apart.nan_to_num(nan=torch.inf).max()), float(
+        theirs.abs().nan_to_num(nan=0.0, posinf=0.0).max()
+    )
 
 
 def error_of(source: Source) -> float:

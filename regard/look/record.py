@@ -80,32 +80,49 @@ class Wanted:
             raise ValueError(f"keep must be 'weights' or 'summary', got {keep!r}")
         if top is not None and (type(top) is not int or top < 1):
             raise ValueError(f"top must be a whole number above zero, got {top!r}")
-        for name, value, kinds in (("layers", layers, (int, str)), ("heads", heads, (int,)), ("rows", rows, (int, slice))):
+        for name, value, kinds in (
+            ("layers", layers, (int, str)),
+            ("heads", heads, (int,)),
+            ("rows", rows, (int, slice)),
+        ):
             if value is None or (name == "rows" and isinstance(value, slice)):
                 continue
-            if isinstance(value, str) or not isinstance(value, Sequence) or not all(isinstance(each, kinds) for each in value):
+            if (
+                isinstance(value, str)
+                or not isinstance(value, Sequence)
+                or not all(isinstance(each, kinds) for each in value)
+            ):
                 raise ValueError(f"{name} must be a list such as [0, 2], got {value!r}")
             if name != "rows" and any(isinstance(each, int) and each < 0 for each in value):
-                raise ValueError(f"{name} are counted from 0 as they are met, got {value!r}; record all and take the last")
+                raise ValueError(
+                    f"{name} are counted from 0 as they are met, got {value!r}; record all and take the last"
+                )
         self.layers, self.heads, self.rows, self.keep, self.top = layers, heads, rows, keep, top
 
     def layer(self, number: int, name: str) -> bool:
         if self.layers is None:
             return True
-        return any(number == each if isinstance(each, int) else f"{name}.".startswith(f"{each}.") for each in self.layers)
+        return any(
+            number == each if isinstance(each, int) else f"{name}.".startswith(f"{each}.")
+            for each in self.layers
+        )
 
     def check_met(self, places: Mapping[tuple[str, int], int]) -> None:
         """Something of what was asked for is there, if anything is."""
         if places and not any(self.layer(number, name) for (name, _), number in places.items()):
             met = ", ".join(f"{number} {name}" for (name, _), number in list(places.items())[:NAMED])
             rest = ", …" if len(places) > NAMED else ""
-            raise ValueError(f"layers={list(self.layers)} were asked for, and attention happened in others: {met}{rest}")
+            raise ValueError(
+                f"layers={list(self.layers)} were asked for, and attention happened in others: {met}{rest}"
+            )
 
     def heads_of(self, count: int, name: str) -> list[int] | None:
         if self.heads is None:
             return None
         if any(head >= count for head in self.heads):
-            raise ValueError(f"heads={list(self.heads)} were asked for, but {name or 'the model'} has {count}, from 0 on")
+            raise ValueError(
+                f"heads={list(self.heads)} were asked for, but {name or 'the model'} has {count}, from 0 on"
+            )
         return list(self.heads)
 
     def rows_of(self, count: int, name: str) -> torch.Tensor | None:
@@ -114,7 +131,9 @@ class Wanted:
         if isinstance(self.rows, slice):
             return torch.arange(count)[self.rows]
         if any(not -count <= row < count for row in self.rows):
-            raise ValueError(f"rows={list(self.rows)} were asked for, but {name or 'the model'} has {count} queries")
+            raise ValueError(
+                f"rows={list(self.rows)} were asked for, but {name or 'the model'} has {count} queries"
+            )
         return torch.tensor([row % count for row in self.rows], dtype=torch.long)
 
 
@@ -125,7 +144,12 @@ class Recorder:
         self.calls, self.wanted, self.seen, self.compiled = calls, wanted, seen, compiled
         self.places: dict[tuple[str, int], int] = {}
         self.shelf: list[torch.Tensor] = []
-        parameters = {key for module in calls.names for p in module.parameters(recurse=False) if (key := key_of(p)) is not None}
+        parameters = {
+            key
+            for module in calls.names
+            for p in module.parameters(recurse=False)
+            if (key := key_of(p)) is not None
+        }
         self.fast = torch.backends.mha.get_fastpath_enabled()
         self.ear = Ear(calls, parameters, self.hear)
 
@@ -163,7 +187,9 @@ class Recorder:
             shape = source.b, source.h, source.n, source.m
             source.choose(self.wanted.heads_of(source.h, call.name), self.wanted.rows_of(source.n, call.name))
             error, dtype = error_of(source), source.out.dtype
-            kept = summarized(source, self.wanted.top, itself=itself) if self.wanted.keep == "summary" else None
+            kept = (
+                summarized(source, self.wanted.top, itself=itself) if self.wanted.keep == "summary" else None
+            )
             if kept is None:
                 source = slim(source)
                 source.held(self.shelf)
@@ -228,7 +254,11 @@ class Recorder:
         """What a reader should know of the way in which this was computed."""
         found = [note] if note is not None else []
         modules = [call.module for call in self.calls.stack]
-        if self.fast and not torch.is_grad_enabled() and any(isinstance(m, FAST) and not m.training for m in modules):
+        if (
+            self.fast
+            and not torch.is_grad_enabled()
+            and any(isinstance(m, FAST) and not m.training for m in modules)
+        ):
             found.append(NOTE_FAST)
         if self.compiled:
             found.append(NOTE_COMPILED)
@@ -237,7 +267,10 @@ class Recorder:
 
 def is_compiled(model: nn.Module) -> bool:
     """Is some module of it compiled?"""
-    return any(hasattr(m, "_orig_mod") or getattr(m, "_compiled_call_impl", None) is not None for m in model.modules())
+    return any(
+        hasattr(m, "_orig_mod") or getattr(m, "_compiled_call_impl", None) is not None
+        for m in model.modules()
+    )
 
 
 @contextmanager
@@ -247,7 +280,9 @@ def ordinary_ways() -> Iterator[None]:
     flag = "_FLEX_ATTENTION_DISABLE_COMPILE_DEBUG"  # FlexAttention called as it is compiles itself otherwise
     before, plain = torch.backends.mha.get_fastpath_enabled(), getattr(flex, flag, None)
     with ExitStack() as stack:
-        if "torch._dynamo" in sys.modules:  # nothing is compiled if it was never imported, and importing it takes seconds
+        if (
+            "torch._dynamo" in sys.modules
+        ):  # nothing is compiled if it was never imported, and importing it takes seconds
             stack.enter_context(torch.compiler.set_stance("force_eager"))
         try:
             torch.backends.mha.set_fastpath_enabled(False)

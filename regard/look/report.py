@@ -18,7 +18,12 @@ FILE = "report.html"
 def of_module(run: Run, model: nn.Module) -> None:
     """How any module learned, and what it is."""
     size = sum(parameter.numel() for parameter in model.parameters())
-    plain(run, f"{type(model).__name__} · {in_short(size)} parameters", [], [history.about(model, run.path.name, run)])
+    plain(
+        run,
+        f"{type(model).__name__} · {in_short(size)} parameters",
+        [],
+        [history.about(model, run.path.name, run)],
+    )
 
 
 def instead(run: Run, why: str) -> None:
@@ -27,7 +32,11 @@ def instead(run: Run, why: str) -> None:
 
 
 def plain(run: Run, subtitle: str, notes: list[str], more: list[dict[str, Any]]) -> None:
-    views = [view for view in (confusion(run), history.curves(run), history.samples(run), *more) if view is not None]
+    views = [
+        view
+        for view in (confusion(run), history.curves(run), history.samples(run), *more)
+        if view is not None
+    ]
     data: dict[str, Any] = {
         "format": FORMAT,
         "title": run.path.resolve().name,

@@ -92,7 +92,11 @@ def gather(
         "record": number,
         "input": asked(given),
         "streams": streams.data(),
-        "notes": [*given.notes, *doubts(seen), *(view["note"] for view in views if view is not None and view.get("note"))],
+        "notes": [
+            *given.notes,
+            *doubts(seen),
+            *(view["note"] for view in views if view is not None and view.get("note")),
+        ],
         "silenced": [[numbers[layer], head] for layer, head in silence],
         "views": [view for view in views if view is not None],
     }
@@ -103,7 +107,9 @@ def gather(
 def judged(model: nn.Module, given: Given) -> Tensor:
     """What is answered after several looks, as `regard predict` does it.   1 classes"""
     assert given.judged is not None
-    return given.judged.answer(lambda x: tensor_of(model(**given.inputs | {given.pixels: x})), given.inputs[given.pixels])
+    return given.judged.answer(
+        lambda x: tensor_of(model(**given.inputs | {given.pixels: x})), given.inputs[given.pixels]
+    )
 
 
 def asked(given: Given) -> dict[str, Any]:
@@ -117,7 +123,12 @@ def frame(model: nn.Module, name: str, seen: Seen, run: Run | None) -> dict[str,
     """What every page begins with."""
     size = sum(parameter.numel() for parameter in model.parameters())
     layers = f"{seen.layers} attention layer{'s' * (seen.layers != 1)}"
-    parts = [type(model).__name__, layers, f"{in_short(size)} parameters", *([] if run is None else score(run))]
+    parts = [
+        type(model).__name__,
+        layers,
+        f"{in_short(size)} parameters",
+        *([] if run is None else score(run)),
+    ]
     return {"format": FORMAT, "title": name, "subtitle": " · ".join(parts), "live": None}
 
 
@@ -125,7 +136,10 @@ def score(run: Run) -> list[str]:
     """What the test split gave, or the best of the validation split."""
     for split, found in history.scores(run).items():
         count = f" of {found['count']}" if "count" in found else ""
-        return [", ".join(f"{key} {value}" for key, value in found.items() if key != "count") + f" ({split}{count})"]
+        return [
+            ", ".join(f"{key} {value}" for key, value in found.items() if key != "count")
+            + f" ({split}{count})"
+        ]
     return []
 
 

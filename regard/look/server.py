@@ -30,7 +30,9 @@ def app(live: Live) -> Any:
         from starlette.responses import HTMLResponse, JSONResponse, Response
         from starlette.routing import Route
     except ImportError as error:
-        raise ValueError("a live page needs starlette and uvicorn; install them with: pip install 'regard[look]'") from error
+        raise ValueError(
+            "a live page needs starlette and uvicorn; install them with: pip install 'regard[look]'"
+        ) from error
 
     def refused(message: str, status: int) -> Response:
         return JSONResponse({"error": message}, status, headers=HEADERS)
@@ -82,12 +84,20 @@ def guarded(inner: Callable[..., Any]) -> Callable[..., Any]:
 
     async def guard(scope: dict[str, Any], receive: Any, send: Any) -> None:
         if scope["type"] == "http":
-            headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
+            headers = {
+                name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]
+            }
             host, origin = headers.get("host", ""), headers.get("origin")
             known = host.rpartition(":")[0] in HOSTS or host in HOSTS
             ours = origin is None or origin in (f"http://{host}",)
             if not known or not ours or headers.get("sec-fetch-site") == "cross-site":
-                await send({"type": "http.response.start", "status": 403, "headers": [(b"content-type", b"text/plain")]})
+                await send(
+                    {
+                        "type": "http.response.start",
+                        "status": 403,
+                        "headers": [(b"content-type", b"text/plain")],
+                    }
+                )
                 await send({"type": "http.response.body", "body": b"only this machine may ask\n"})
                 return
         await inner(scope, receive, send)
@@ -105,7 +115,9 @@ def serve(live: Live, *, port: int | None = None, ready: Callable[[str], None] |
         try:
             listening.bind(("127.0.0.1", 0 if port is None else port))
         except OSError as error:
-            raise ValueError(f"port {port} cannot be used: {error.strerror}; choose another with --port") from error
+            raise ValueError(
+                f"port {port} cannot be used: {error.strerror}; choose another with --port"
+            ) from error
         listening.listen(128)  # who comes before the server is up waits
         if ready is not None:
             ready(f"http://127.0.0.1:{listening.getsockname()[1]}/")

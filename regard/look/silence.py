@@ -24,7 +24,9 @@ def silenced(model: nn.Module, heads: Iterable[tuple[str, int]]) -> Iterator[Non
         for name, numbers in wanted.items():
             layer = layers.get(name)
             if not isinstance(layer, Attention):
-                raise ValueError(f"only heads of regard's own attention can be silenced, and {name or 'the model'!r} is none")
+                raise ValueError(
+                    f"only heads of regard's own attention can be silenced, and {name or 'the model'!r} is none"
+                )
             if not all(0 <= head < layer.heads for head in numbers):
                 raise ValueError(f"{name} has heads 0 … {layer.heads - 1}, got {numbers}")
             handles.append(layer.mix.register_forward_pre_hook(without(layer.heads, numbers)))

@@ -27,7 +27,9 @@ class Unchanged:
 
     def check(self, what: str) -> None:
         if [version(x) for x in self.tensors] != self.versions:
-            raise ValueError(f"{what} was changed in place since the recording; read the weights before that, or keep a copy")
+            raise ValueError(
+                f"{what} was changed in place since the recording; read the weights before that, or keep a copy"
+            )
 
 
 def version(x: Tensor) -> int | None:
@@ -47,7 +49,9 @@ class Source:
     out: Tensor  # b h n e
     numbers: tuple[int, ...] | None = None  # the numbers of the heads that are wanted; None: all
     rows: Tensor | None = None  # and of the rows
-    among: tuple[int, ...] | None = None  # where the wanted heads are among those computed; None: they are all of them
+    among: tuple[int, ...] | None = (
+        None  # where the wanted heads are among those computed; None: they are all of them
+    )
 
     def all_weights(self, rows: Rows) -> Tensor:
         """Weights of these rows for every head.   b h r m"""

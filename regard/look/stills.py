@@ -12,7 +12,16 @@ from regard.look import overlays, plot
 from regard.look.pack import unpacked
 from regard.look.scene import Scene
 
-COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#b8a800", "#444444")  # after Okabe and Ito
+COLOURS = (
+    "#0072b2",
+    "#e69f00",
+    "#009e73",
+    "#cc79a7",
+    "#56b4e9",
+    "#d55e00",
+    "#b8a800",
+    "#444444",
+)  # after Okabe and Ito
 PLAIN, FRAME = "#c4c8ce", "#dfe2e6"
 MOST_POINTS = 4000  # in one picture
 MOST_ARROWS = 800
@@ -30,17 +39,29 @@ def still(scene: Scene, *, title: str = "") -> Any:
     if "points" in views:
         figure = pictures(drawn_points(views["points"]), title, *colours_of_few(views["points"]))
         if shaded(views["points"]):
-            plot.shade_bar(figure, figure.axes, "from nothing to the largest of each picture", root=False, low=PALE)
+            plot.shade_bar(
+                figure, figure.axes, "from nothing to the largest of each picture", root=False, low=PALE
+            )
         return figure
     if "graph" in views:
         colours = views["graph"]["colours"]
-        return pictures(drawn_graph(views["graph"]), title, colours[0]["name"] if colours else "", classes(views["graph"]))
+        return pictures(
+            drawn_graph(views["graph"]), title, colours[0]["name"] if colours else "", classes(views["graph"])
+        )
     picture = scene.given.picture
     if picture is not None and scene.looked is not None:
-        return overlays.by_heads(picture, scene.looked, words=f"{title}: where {scene.looked.query} looks{outcome(scene)}")
+        return overlays.by_heads(
+            picture, scene.looked, words=f"{title}: where {scene.looked.query} looks{outcome(scene)}"
+        )
     if picture is not None and (matters := views["image"]["matters"]):
-        values = [torch.tensor(each["values"]).unflatten(0, tuple(views["image"]["grid"].values())) for each in matters]
-        maps = [overlays.Overlay(each["name"], one, signed=True) for each, one in zip(matters, values, strict=True)]
+        values = [
+            torch.tensor(each["values"]).unflatten(0, tuple(views["image"]["grid"].values()))
+            for each in matters
+        ]
+        maps = [
+            overlays.Overlay(each["name"], one, signed=True)
+            for each, one in zip(matters, values, strict=True)
+        ]
         said = f"{title}: what speaks for {views['contribution']['answer']}{outcome(scene)}"
         return overlays.drawn([overlays.Line(said, picture, maps)])
     return plot.heads(scene.seen, title=title)
@@ -49,7 +70,9 @@ def still(scene: Scene, *, title: str = "") -> Any:
 def outcome(scene: Scene) -> str:
     """What a picture was taken for, and which picture it is, on a line of its own."""
     name = scene.given.name or ""
-    taken = [overlays.taken_for(view["likely"], name) for view in scene.data["views"] if view["view"] == "classes"]
+    taken = [
+        overlays.taken_for(view["likely"], name) for view in scene.data["views"] if view["view"] == "classes"
+    ]
     return f"\n{taken[0]}".rstrip() if taken else f"   {name}".rstrip()
 
 
@@ -78,9 +101,20 @@ def pictures(
         from matplotlib.lines import Line2D
 
         dot: dict[str, Any] = {"linestyle": "", "marker": "o", "markersize": 4}
-        dots = [Line2D([], [], color=colour, label=name.replace("$", r"\$"), **dot) for name, colour in meaning.items()]
-        how: dict[str, Any] = {"frameon": False, "fontsize": 7, "title_fontsize": 7, "alignment": "left", "handletextpad": 0.1}
-        figure.legend(handles=dots, loc="outside lower left", title=what, ncols=min(len(dots), 2 + 2 * across), **how)
+        dots = [
+            Line2D([], [], color=colour, label=name.replace("$", r"\$"), **dot)
+            for name, colour in meaning.items()
+        ]
+        how: dict[str, Any] = {
+            "frameon": False,
+            "fontsize": 7,
+            "title_fontsize": 7,
+            "alignment": "left",
+            "handletextpad": 0.1,
+        }
+        figure.legend(
+            handles=dots, loc="outside lower left", title=what, ncols=min(len(dots), 2 + 2 * across), **how
+        )
     return figure
 
 
@@ -92,7 +126,10 @@ def colours_of_few(view: dict[str, Any]) -> tuple[str, dict[str, str]]:
     few = [layer for layer in view["layers"] if layer["proved"] and layer["kind"] != "among"]
     whats = list(dict.fromkeys(layer["what"] for layer in few))
     most = max((layer["count"] for layer in few), default=0)
-    numbers = {colour: ", ".join(map(str, range(k + 1, most + 1, len(COLOURS)))) for k, colour in enumerate(COLOURS[:most])}
+    numbers = {
+        colour: ", ".join(map(str, range(k + 1, most + 1, len(COLOURS))))
+        for k, colour in enumerate(COLOURS[:most])
+    }
     return " or ".join(whats), {said: colour for colour, said in numbers.items()}
 
 
@@ -139,7 +176,9 @@ def projected(places: Array) -> tuple[Array, Array]:
         return places, np.zeros(len(places))
     x, y, z = (places - (places.max(0) + places.min(0)) / 2).T
     right, deep = x * np.cos(YAW) - y * np.sin(YAW), x * np.sin(YAW) + y * np.cos(YAW)
-    return np.stack((right, z * np.cos(PITCH) + deep * np.sin(PITCH)), 1), deep * np.cos(PITCH) - z * np.sin(PITCH)
+    return np.stack((right, z * np.cos(PITCH) + deep * np.sin(PITCH)), 1), deep * np.cos(PITCH) - z * np.sin(
+        PITCH
+    )
 
 
 def by_few(weights: Array, even: float) -> tuple[Array, Array]:
@@ -180,8 +219,14 @@ def drawn_graph(view: dict[str, Any]) -> list[tuple[str, list[tuple[str, Draw]]]
     for layer in view["layers"]:
         if layer["proved"]:
             edges = lists[layer["list"]]
-            weights = unpacked(layer["weights"], "f2", len(layer["heads"]), edges.shape[1]).astype(float) * layer["scale"]
-            row = [(f"head {head + 1}", network(view, edges, one)) for head, one in zip(layer["heads"], weights, strict=True)]
+            weights = (
+                unpacked(layer["weights"], "f2", len(layer["heads"]), edges.shape[1]).astype(float)
+                * layer["scale"]
+            )
+            row = [
+                (f"head {head + 1}", network(view, edges, one))
+                for head, one in zip(layer["heads"], weights, strict=True)
+            ]
             found.append((f"layer {layer['layer'] + 1}", row))
     return found
 
@@ -205,9 +250,19 @@ def network(view: dict[str, Any], edges: Array, weights: Array) -> Draw:
         side = max(6.0, 40 * min(1.0, 40 / len(places)))
         for edge in weights.argsort(kind="stable")[-MOST_ARROWS:]:
             strong, (source, target) = float(np.sqrt(min(1.0, weights[edge]))), edges[:, edge]
-            how: dict[str, Any] = {"color": "#3b5aa8", "alpha": 0.08 + 0.9 * strong, "linewidth": 0.3 + 1.6 * strong}
+            how: dict[str, Any] = {
+                "color": "#3b5aa8",
+                "alpha": 0.08 + 0.9 * strong,
+                "linewidth": 0.3 + 1.6 * strong,
+            }
             if source == target:
-                axis.scatter(*places[source], s=3.2 * side, facecolors="none", edgecolors="#3b5aa8", alpha=0.08 + 0.9 * strong)
+                axis.scatter(
+                    *places[source],
+                    s=3.2 * side,
+                    facecolors="none",
+                    edgecolors="#3b5aa8",
+                    alpha=0.08 + 0.9 * strong,
+                )
                 continue
             bent = FancyArrowPatch(
                 tuple(places[source]), tuple(places[target]), connectionstyle="arc3,rad=0.13", arrowstyle="-|>",

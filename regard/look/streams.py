@@ -19,14 +19,19 @@ class Streams:
         self.given, self.few = given, few or {}
         self.found: list[Tokens] = list(given.streams)
         self.before: dict[int, int] = {}  # stream -> tokens before the patches
-        self.windows: dict[tuple[str, ...], int] = {}  # labels -> stream: parts of a picture, which are not found by their size
+        self.windows: dict[
+            tuple[str, ...], int
+        ] = {}  # labels -> stream: parts of a picture, which are not found by their size
 
     def of(self, entry: Entry) -> tuple[int, int]:
         """The numbers of the streams of an entry's queries and keys."""
         n, m = sizes(entry)
         if (entry.layer, entry.call) in self.few and self.given.streams:
             others = self.few[entry.layer, entry.call]
-            named = [0 if size == len(self.given.streams[0].labels) else self.called(others, size) for size in (n, m)]
+            named = [
+                0 if size == len(self.given.streams[0].labels) else self.called(others, size)
+                for size in (n, m)
+            ]
             return named[0], named[1]
         if entry.kind == "cross" and len(self.given.streams) > 1:
             return self.find(n, prefer=0), self.find(m, prefer=1)
@@ -84,7 +89,9 @@ class Streams:
             if number in self.before and self.given.grid is not None:
                 rows, columns = self.given.grid
                 grid = {"rows": rows, "columns": columns, "before": self.before[number]}
-            found.append({"name": stream.name, "kind": stream.kind, "labels": list(stream.labels), "grid": grid})
+            found.append(
+                {"name": stream.name, "kind": stream.kind, "labels": list(stream.labels), "grid": grid}
+            )
         return found
 
 

@@ -16,7 +16,10 @@ from regard.look.edges import EdgeSource
 from regard.look.proof import distance, relative
 from regard.look.source import Rows, Source, Unchanged, quiet, wide
 
-CODES = (attend.__code__, mix.__code__)  # what happens while these run is told by the tap, and must not be heard a second time
+CODES = (
+    attend.__code__,
+    mix.__code__,
+)  # what happens while these run is told by the tap, and must not be heard a second time
 
 
 class Tapped(Source):

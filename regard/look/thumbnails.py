@@ -40,7 +40,9 @@ class Sheets:
             pictures = F.interpolate(pictures, (SIDE, SIDE), mode="bilinear", antialias=True)
         columns, rows = min(n, ACROSS), -(-n // ACROSS)
         filled = torch.cat((pictures, pictures.new_zeros(rows * columns - n, *pictures.shape[1:])))
-        whole = filled.unflatten(0, (rows, columns)).permute(2, 0, 3, 1, 4).flatten(3).flatten(1, 2)  # 3 (rows h) (columns w)
+        whole = (
+            filled.unflatten(0, (rows, columns)).permute(2, 0, 3, 1, 4).flatten(3).flatten(1, 2)
+        )  # 3 (rows h) (columns w)
         found, kind = encoded(whole, "PNG"), "png"
         if pictures.shape[-1] == SIDE and len(rough := encoded(whole, "JPEG", quality=85)) < len(found):
             found, kind = rough, "jpeg"  # (in a JPEG smaller ones would run into each other)
@@ -51,7 +53,13 @@ class Sheets:
 def encoded(picture: Tensor, kind: str, **how: Any) -> bytes:
     from PIL import Image
 
-    bytes_ = (picture.detach().expand(3, -1, -1).permute(1, 2, 0).clamp(0, 1) * 255).round().to(torch.uint8).cpu().numpy()
+    bytes_ = (
+        (picture.detach().expand(3, -1, -1).permute(1, 2, 0).clamp(0, 1) * 255)
+        .round()
+        .to(torch.uint8)
+        .cpu()
+        .numpy()
+    )
     file = io.BytesIO()
     Image.fromarray(bytes_).save(file, kind, **how)
     return file.getvalue()

@@ -88,7 +88,11 @@ def whole(entry: Entry, count: int) -> bool:
 
 def of_class(entry: Entry, count: int) -> bool:
     """Does the class token alone attend to all? In a last layer nothing else is needed."""
-    return entry.kind != "edges" and entry.shape[0] == entry.shape[2] == 1 and 1 <= entry.shape[3] - count <= MOST_BEFORE
+    return (
+        entry.kind != "edges"
+        and entry.shape[0] == entry.shape[2] == 1
+        and 1 <= entry.shape[3] - count <= MOST_BEFORE
+    )
 
 
 def through(layers: Sequence[Entry]) -> Tensor | None:
@@ -103,5 +107,7 @@ def through(layers: Sequence[Entry]) -> Tensor | None:
 def over(weights: Tensor, grid: tuple[int, int], reads: Reads) -> Tensor:
     """What the class token looks at, or what all patches look at on average.   1 h n m -> h rows columns"""
     before = weights.shape[-1] - grid[0] * grid[1]
-    from_them = weights[0, :, 0] if reads == "class" else weights[0, :, before:].mean(1)  # registers are not in the mean
+    from_them = (
+        weights[0, :, 0] if reads == "class" else weights[0, :, before:].mean(1)
+    )  # registers are not in the mean
     return from_them[:, before:].unflatten(-1, grid)

@@ -21,7 +21,9 @@ class Caches(list[Cache]):
         """Row i goes on from what row rows[i] has read. As many rows as before are moved in place."""
         for cache in self:
             for name, x in cache.store.items():
-                used = x.shape[token_axis(name)] if isinstance(cache, WindowCache) else cache.count  # a window uses any slot
+                used = (
+                    x.shape[token_axis(name)] if isinstance(cache, WindowCache) else cache.count
+                )  # a window uses any slot
                 cache.store[name] = moved(x, rows, token_axis(name), used)
             cache.seen = None if cache.seen is None else cache.seen[rows]
         if self.before is not None:

@@ -30,7 +30,9 @@ def check_whole(config: Any, *names: str) -> None:
     for name in names:
         value = getattr(config, name)
         if type(value) is not int or value < 1:
-            raise ValueError(f"{name} of {type(config).__name__} must be a whole number above zero, got {value!r}")
+            raise ValueError(
+                f"{name} of {type(config).__name__} must be a whole number above zero, got {value!r}"
+            )
 
 
 def check_dropout(config: Any) -> None:

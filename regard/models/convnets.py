@@ -109,7 +109,9 @@ class LeNet(ConvNet):
     @classmethod
     def tiny(cls) -> tuple[Self, dict[str, Tensor]]:
         """A small one, and inputs for it: model(**inputs)."""
-        return seeded(cls, LeNetConfig(classes=5, colours=2, size=12, widths=(4, 8), hidden=16)), tiny_picture()
+        return seeded(
+            cls, LeNetConfig(classes=5, colours=2, size=12, widths=(4, 8), hidden=16)
+        ), tiny_picture()
 
 
 # ---- ResNet
@@ -164,7 +166,9 @@ class ResNet(ConvNet):
         for group, count in enumerate(config.blocks):
             for i in range(count):
                 halves = group > 0 and i == 0
-                blocks.append(Residual(width, width * 2 if halves else width, 2 if halves else 1, config.padding))
+                blocks.append(
+                    Residual(width, width * 2 if halves else width, 2 if halves else 1, config.padding)
+                )
                 width = width * 2 if halves else width
         self.blocks = nn.ModuleList(blocks)
         self.norm = nn.BatchNorm2d(width)
@@ -261,7 +265,9 @@ class DenseNet(ConvNet):
         _, _, height, width = expect_pictures(x, self.stem.weight, c=self.config.colours)
         least = 2 ** (len(self.config.blocks) - 1)
         if min(height, width) < least:
-            raise ValueError(f"pictures must have sides of at least {least}, got {height} × {width}: they are halved so often")
+            raise ValueError(
+                f"pictures must have sides of at least {least}, got {height} × {width}: they are halved so often"
+            )
         x = self.stem(x)
         for layer in self.layers:
             x = layer(x)

@@ -27,7 +27,11 @@ def cost(model: SequenceModel, context: int | None = None) -> dict[str, int]:
         "bytes": sum(p.numel() * p.element_size() for p in parameters),
         "forward_flops": forward,
         "training_flops": 3 * forward,
-        "cache_bytes": 2 * config.depth * (config.kv_heads or config.heads) * (config.dim // config.heads) * bytes_each,
+        "cache_bytes": 2
+        * config.depth
+        * (config.kv_heads or config.heads)
+        * (config.dim // config.heads)
+        * bytes_each,
     }
 
 
@@ -56,7 +60,13 @@ def head(model: SequenceModel, context: int) -> float:
         weight = model.embed.weight if model.head.weight is None else model.head.weight
         return 2 * weight.numel()
     pool, dim = getattr(model, "pool", None), model.config.dim
-    each, once = 0, sum(2 * part.weight.numel() for part in model.head.modules() if isinstance(part, nn.Linear))
+    each, once = (
+        0,
+        sum(2 * part.weight.numel() for part in model.head.modules() if isinstance(part, nn.Linear)),
+    )
     if isinstance(pool, AttentionPool):
-        each, once = 4 * dim * dim + 4 * dim, once + 2 * dim * dim  # keys and values of each token; the mix of them all
+        each, once = (
+            4 * dim * dim + 4 * dim,
+            once + 2 * dim * dim,
+        )  # keys and values of each token; the mix of them all
     return each + once / context

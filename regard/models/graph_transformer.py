@@ -33,15 +33,23 @@ class GraphTransformerConfig:
     dim: int = 64  # width of the stream
     depth: int = 3  # blocks
     heads: int = 4  # of attention, in each block
-    attention: Literal["edges", "full"] = "full"  # nodes see their neighbours and themselves, or all nodes of their graph
-    bias: Literal["none", "distance"] = "distance"  # a learned number for each number of steps apart; for full attention
+    attention: Literal["edges", "full"] = (
+        "full"  # nodes see their neighbours and themselves, or all nodes of their graph
+    )
+    bias: Literal["none", "distance"] = (
+        "distance"  # a learned number for each number of steps apart; for full attention
+    )
     farthest: int = 5  # steps that are told apart; beyond, all is equally far
-    position: Literal["none", "laplacian", "walk"] = "laplacian"  # where a node is: spectral kernels, or walks that return
+    position: Literal["none", "laplacian", "walk"] = (
+        "laplacian"  # where a node is: spectral kernels, or walks that return
+    )
     places: int = 8  # eigenvectors, or lengths of walks
     norm: Literal["layernorm", "rmsnorm"] = "layernorm"  # which norm, before each part of a block
     mlp: Literal["relu", "leaky", "gelu", "relu2", "swiglu"] = "gelu"  # which activation, inside the MLP
     dropout: float = 0.0  # share of weights, hidden channels and branches dropped in training
-    level: Literal["node", "edge", "graph"] = "node"  # an answer for each node, each pair of nodes, or each graph
+    level: Literal["node", "edge", "graph"] = (
+        "node"  # an answer for each node, each pair of nodes, or each graph
+    )
     pool: Literal["sum", "mean", "max", "attention"] = "mean"  # of the nodes of a graph
     ordered: bool = False  # of pairs: (i, j) may be answered otherwise than (j, i)
 
@@ -52,7 +60,9 @@ class GraphTransformerConfig:
             raise ValueError(f"dim must be a multiple of heads, got dim={self.dim} and heads={self.heads}")
         check_dropout(self)
         if self.attention == "edges" and self.bias != "none":
-            raise ValueError("a bias of distance is for attention='full': along edges every distance is 1; use bias='none'")
+            raise ValueError(
+                "a bias of distance is for attention='full': along edges every distance is 1; use bias='none'"
+            )
 
 
 class Layout(NamedTuple):
@@ -100,10 +110,14 @@ class Places(nn.Module):
             return h + self.read(known.returns.to(h.dtype)), None
         assert known.spectrum is not None
         vectors, values, cut = (each.to(h.dtype) for each in known.spectrum)
-        factors = (self.filter(values[..., None]) * cut[..., None])[known.of]  # n k outs, zero where a space may be cut through
+        factors = (self.filter(values[..., None]) * cut[..., None])[
+            known.of
+        ]  # n k outs, zero where a space may be cut through
         own = torch.einsum("nk,nkl->nl", vectors.square(), factors[..., : self.count])
         each = factors[..., self.count :].unflatten(-1, (self.depth, self.heads))
-        kernels = [Kernels(torch.einsum("nk,nkh->nhk", vectors, each[:, :, i]), vectors) for i in range(self.depth)]
+        kernels = [
+            Kernels(torch.einsum("nk,nkh->nhk", vectors, each[:, :, i]), vectors) for i in range(self.depth)
+        ]
         return h + self.read(own), kernels
 
 
@@ -114,7 +128,11 @@ class Block(nn.Module):
         super().__init__()
         attention = NodeAttention(config.dim, config.heads, dropout=config.dropout)
         self.attention = Pre(NORMS[config.norm](config.dim), attention, config.dropout)
-        self.mlp = Pre(NORMS[config.norm](config.dim), make_mlp(config.mlp, config.dim, None, config.dropout), config.dropout)
+        self.mlp = Pre(
+            NORMS[config.norm](config.dim),
+            make_mlp(config.mlp, config.dim, None, config.dropout),
+            config.dropout,
+        )
 
     def forward(self, x: Tensor, mask: Mask | None, bias: Bias | None, kernels: Kernels | None) -> Tensor:
         out: Tensor = self.mlp(self.attention(x, mask=mask, bias=bias, kernels=kernels))
@@ -139,7 +157,9 @@ class GraphTransformer(GraphModel):
         self.blocks = nn.ModuleList(Block(config) for _ in range(config.depth))
         steps = config.farthest + 1
         biases = config.depth if config.bias == "distance" else 0
-        self.biases = nn.ModuleList(Distance(config.heads, farthest=steps, steps=steps) for _ in range(biases))
+        self.biases = nn.ModuleList(
+            Distance(config.heads, farthest=steps, steps=steps) for _ in range(biases)
+        )
         self.norm = NORMS[config.norm](config.dim)
         self.pool = GraphPool(config.pool, config.dim, config.heads) if config.level == "graph" else None
         if config.level == "edge":
@@ -170,7 +190,11 @@ class GraphTransformer(GraphModel):
         y = rows(h)
         for i, block in enumerate(self.blocks):
             bias = self.biases[i].over(known.apart) if known.apart is not None else None  # type: ignore[operator]
-            laid = None if kernels is None else Kernels(rows(kernels[i].here).transpose(1, 2), rows(kernels[i].there))
+            laid = (
+                None
+                if kernels is None
+                else Kernels(rows(kernels[i].here).transpose(1, 2), rows(kernels[i].there))
+            )
             y = block(y, mask, bias, laid)
         h = self.norm(y[layout.of, layout.place] if full else y[0])
         return answered(h, self.pool, self.head, graph, of, graphs, pairs)
@@ -186,7 +210,9 @@ class GraphTransformer(GraphModel):
         layout = laid_out(member, count, of is None)
         apart = walks = spectral = None
         if config.bias != "none" or config.position != "none":
-            linked = adjacency(graph.edges, layout.of, layout.place, (layout.real.shape[0], layout.real.shape[1]))
+            linked = adjacency(
+                graph.edges, layout.of, layout.place, (layout.real.shape[0], layout.real.shape[1])
+            )
             exact = torch.float64 if h.device.type != "mps" else torch.float32
             if config.bias != "none":
                 apart = steps_apart(linked, config.farthest)
@@ -213,7 +239,9 @@ def laid_out(of: Tensor, graphs: int, single: bool) -> Layout:
     """A row for each graph, as long as the largest."""
     n = of.shape[0]
     if single:
-        return Layout(of, torch.arange(n, device=of.device), torch.ones(graphs, n, dtype=torch.bool, device=of.device))
+        return Layout(
+            of, torch.arange(n, device=of.device), torch.ones(graphs, n, dtype=torch.bool, device=of.device)
+        )
     order = torch.argsort(of, stable=True)
     counts = torch.bincount(of, minlength=graphs)
     place = torch.empty_like(of)

@@ -34,7 +34,9 @@ class GraphNetConfig:
     outputs: int  # numbers that come out
     hidden: int = 64  # channels inside
     depth: int = 2  # layers
-    layer: Literal["conv", "gcn", "gat", "gatv2", "alone"] = "gcn"  # θ₁x + Σθ₂x, GCN, attention along edges, or θx alone
+    layer: Literal["conv", "gcn", "gat", "gatv2", "alone"] = (
+        "gcn"  # θ₁x + Σθ₂x, GCN, attention along edges, or θx alone
+    )
     gather: Literal["sum", "mean", "max"] = "mean"  # over the neighbours, of conv
     heads: int = 8  # of attention, in all layers but the last, where there is one
     activation: Literal["relu", "leaky", "gelu", "elu"] = "relu"  # between layers
@@ -43,7 +45,9 @@ class GraphNetConfig:
     dropout: float = 0.0  # share of channels, and of attention, dropped in training
     spread: int = 0  # steps of personalised PageRank after the layers (APPNP); 0: none
     stay: float = 0.1  # share of a node's own answer in each of them
-    level: Literal["node", "edge", "graph"] = "node"  # an answer for each node, each pair of nodes, or each graph
+    level: Literal["node", "edge", "graph"] = (
+        "node"  # an answer for each node, each pair of nodes, or each graph
+    )
     pool: Literal["sum", "mean", "max", "attention"] = "mean"  # of the nodes of a graph
     ordered: bool = False  # of pairs: (i, j) may be answered otherwise than (j, i)
 
@@ -55,15 +59,21 @@ class GraphNetConfig:
         if not 0.0 <= self.dropout < 1.0 or not 0.0 <= self.stay <= 1.0:
             raise ValueError(f"dropout and stay are shares, 0 to 1, got {self.dropout} and {self.stay}")
         asks = self.level == "graph" and self.pool == "attention"
-        if (asks or (self.layer in ("gat", "gatv2") and (self.depth > 1 or self.level != "node"))) and self.hidden % self.heads:
-            raise ValueError(f"hidden must be a multiple of heads, got hidden={self.hidden} and heads={self.heads}")
+        if (
+            asks or (self.layer in ("gat", "gatv2") and (self.depth > 1 or self.level != "node"))
+        ) and self.hidden % self.heads:
+            raise ValueError(
+                f"hidden must be a multiple of heads, got hidden={self.hidden} and heads={self.heads}"
+            )
 
 
 LAYERS: dict[str, Callable[[GraphNetConfig, int, int, bool], nn.Module]] = {
     "conv": lambda c, a, b, last: GraphConv(a, b, gather=c.gather),
     "gcn": lambda c, a, b, last: GCN(a, b),
     "gat": lambda c, a, b, last: GAT(a, b, 1 if last else c.heads, join=not last, dropout=c.dropout),
-    "gatv2": lambda c, a, b, last: GAT(a, b, 1 if last else c.heads, join=not last, later=True, dropout=c.dropout),
+    "gatv2": lambda c, a, b, last: GAT(
+        a, b, 1 if last else c.heads, join=not last, later=True, dropout=c.dropout
+    ),
     "alone": lambda c, a, b, last: Alone(a, b),
 }
 NORMS_OR_NONE: dict[str, Callable[[int], nn.Module]] = {"none": lambda dim: nn.Identity(), **NORMS}
@@ -98,7 +108,9 @@ class GraphNet(GraphModel):
         last = config.outputs if config.level == "node" else config.hidden
         widths = [config.features, *[config.hidden] * (config.depth - 1), last]
         self.layers = nn.ModuleList(
-            LAYERS[config.layer](config, widths[i], widths[i + 1], i == config.depth - 1 and config.level == "node")
+            LAYERS[config.layer](
+                config, widths[i], widths[i + 1], i == config.depth - 1 and config.level == "node"
+            )
             for i in range(config.depth)
         )
         inner = config.depth - 1 if config.level == "node" else config.depth

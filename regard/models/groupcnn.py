@@ -40,10 +40,14 @@ class GroupCNNConfig:
             raise ValueError(f"halve names layers from 1 to {self.depth - 1}, got {self.halve}")
         if self.padding != "valid" and not (self.kernel % 2 and self.last % 2):
             sides = f"kernel={self.kernel} and last={self.last}"
-            raise ValueError(f"filters need odd sides unless padding is 'valid', got {sides}; last=3 is odd, last=1 linear")
+            raise ValueError(
+                f"filters need odd sides unless padding is 'valid', got {sides}; last=3 is odd, last=1 linear"
+            )
         least, lost = self.least()
         if self.size < least:
-            raise ValueError(f"size={self.size} leaves nothing after {self.depth} layers, {least} is the least; {lost}")
+            raise ValueError(
+                f"size={self.size} leaves nothing after {self.depth} layers, {least} is the least; {lost}"
+            )
 
     def least(self) -> tuple[int, str]:
         """The smallest sides that leave something."""
@@ -116,5 +120,9 @@ class GroupCNN(nn.Module):
     @classmethod
     def tiny(cls) -> tuple[Self, dict[str, Tensor]]:
         """A small one, and inputs for it: model(**inputs)."""
-        config = GroupCNNConfig(classes=5, colours=2, size=12, hidden=4, depth=3, last=1, group="p4m", padding="circular")
-        return seeded(cls, config), {"x": torch.randn(2, 2, 12, 12, generator=torch.Generator().manual_seed(0))}
+        config = GroupCNNConfig(
+            classes=5, colours=2, size=12, hidden=4, depth=3, last=1, group="p4m", padding="circular"
+        )
+        return seeded(cls, config), {
+            "x": torch.randn(2, 2, 12, 12, generator=torch.Generator().manual_seed(0))
+        }

@@ -42,12 +42,16 @@ class ViTConfig:
     heads: int = 3  # of attention, in each block
     hidden: int | None = None  # channels inside the MLP (None: 4 dim)
     position: Literal["none", "learned", "sinusoidal", "rotary"] = "learned"  # how row and column are known
-    base: float = 100.0  # of the angles of rotary and sinusoidal positions: a grid has fewer places than a text
+    base: float = (
+        100.0  # of the angles of rotary and sinusoidal positions: a grid has fewer places than a text
+    )
     pool: Literal["class", "mean"] = "class"  # a token that asks all patches, or the mean of them
     registers: int = 0  # learned tokens without a place, for what belongs to no patch
     mlp: Literal["relu", "gelu", "relu2", "swiglu"] = "gelu"
     dropout: float = 0.0  # share of weights, hidden channels and branches dropped in training
-    drop_path: float = 0.0  # share of pictures that skip the last block in training, fewer those before: stochastic depth
+    drop_path: float = (
+        0.0  # share of pictures that skip the last block in training, fewer those before: stochastic depth
+    )
 
     def __post_init__(self) -> None:
         check_names(self)
@@ -90,9 +94,13 @@ class ViT(nn.Module):
         self.embed = PatchEmbedding(config.colours, config.patch, config.dim)
         self.position = POSITIONS[config.position](config)
         self.dropout = Dropout(config.dropout)
-        self.registers = nn.Parameter(torch.randn(config.registers, config.dim) * 0.02) if config.registers else None
+        self.registers = (
+            nn.Parameter(torch.randn(config.registers, config.dim) * 0.02) if config.registers else None
+        )
         self.pool = ClassToken(config.dim) if config.pool == "class" else MeanPool()
-        turning = self.position if self.position.turns else None  # what is added to patches is added once, before the blocks
+        turning = (
+            self.position if self.position.turns else None
+        )  # what is added to patches is added once, before the blocks
         self.stack = Stack(
             config.depth, config.dim, config.heads,
             position=turning, mlp=config.mlp, hidden=config.hidden, dropout=config.dropout,
@@ -103,7 +111,9 @@ class ViT(nn.Module):
     @property
     def symmetry(self) -> Group:
         """What may be done to a picture of the config's size so that the answer stays."""
-        whole = self.config.size % self.config.patch == 0  # else the last patches have zeros where others have pixels
+        whole = (
+            self.config.size % self.config.patch == 0
+        )  # else the last patches have zeros where others have pixels
         bag = isinstance(self.position, Nothing) and whole
         return product(Permutations(), Shifts(self.config.patch)) if bag else Trivial()
 
@@ -122,7 +132,10 @@ class ViT(nn.Module):
         where: Tensor | None = grid_places(self.embed.grid(height, width), self.config.grid, x.device)
         tokens = self.embed(x)
         if not self.position.turns:
-            tokens, where = self.position(tokens, where), None  # said and done; in the blocks nobody asks for places
+            tokens, where = (
+                self.position(tokens, where),
+                None,
+            )  # said and done; in the blocks nobody asks for places
         tokens, where, front = self.joined(tokens, where)
         tokens = self.dropout(tokens)
         if not isinstance(self.pool, ClassToken):
@@ -141,7 +154,9 @@ class ViT(nn.Module):
             return tokens, where, 0
         first = torch.cat(extra).to(tokens.dtype)
         if where is not None:
-            lost = torch.full((1, len(first), 2), torch.nan, dtype=torch.promote_types(where.dtype, torch.float32))
+            lost = torch.full(
+                (1, len(first), 2), torch.nan, dtype=torch.promote_types(where.dtype, torch.float32)
+            )
             where = torch.cat((lost.to(where.device), where), 1)
         return torch.cat((first.expand(len(tokens), -1, -1), tokens), 1), where, len(first)
 
@@ -162,4 +177,6 @@ class ViT(nn.Module):
         config = ViTConfig(
             classes=5, colours=2, size=12, patch=4, dim=32, depth=2, heads=4, position="none", registers=1
         )
-        return seeded(cls, config), {"x": torch.randn(2, 2, 12, 12, generator=torch.Generator().manual_seed(0))}
+        return seeded(cls, config), {
+            "x": torch.randn(2, 2, 12, 12, generator=torch.Generator().manual_seed(0))
+        }

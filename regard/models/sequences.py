@@ -44,22 +44,32 @@ class SequenceConfig:
     dim: int = 256  # width of the stream
     depth: int = 4  # blocks
     heads: int = 4  # of attention, in each block
-    kv_heads: int | None = None  # heads of keys and values, shared by groups of query heads (None: as many as heads)
-    position: Literal["none", "sinusoidal", "learned", "concatenated", "rotary"] = "rotary"  # how order is known
+    kv_heads: int | None = (
+        None  # heads of keys and values, shared by groups of query heads (None: as many as heads)
+    )
+    position: Literal["none", "sinusoidal", "learned", "concatenated", "rotary"] = (
+        "rotary"  # how order is known
+    )
     bias: Literal["none", "relative", "alibi", "buckets"] = "none"  # what is added to the scores
     base: float = 10_000.0  # of the angles of rotary, sinusoidal and concatenated positions
     norm: Literal["layernorm", "rmsnorm"] = "rmsnorm"  # which norm
     placement: Literal["pre", "post", "deepnorm"] = "pre"  # where the norms are
     mlp: Literal["relu", "leaky", "gelu", "relu2", "swiglu"] = "relu2"  # which activation, inside the MLP
-    hidden: int | None = None  # channels inside the MLP (None: 4 dim; swiglu 8/3 dim, which is as many parameters)
+    hidden: int | None = (
+        None  # channels inside the MLP (None: 4 dim; swiglu 8/3 dim, which is as many parameters)
+    )
     qk_norm: bool = True  # queries and keys of one length, so that scores cannot grow without bound
     offset: bool = False  # linear maps of the blocks add a learned vector (swiglu never does)
     tied: bool = False  # the head uses the embedding's matrix
     window: int | None = None  # a token sees this many tokens, itself included (encoder: to either side)
     dropout: float = 0.0  # share of weights, hidden channels and branches dropped in training
     embedding_norm: bool = False  # a norm after embedding and position, as BERT has
-    embedding_scale: bool = False  # embeddings times √dim, so that a position added to them does not drown them
-    ngrams: int = 1  # adds a learned vector for each run of up to so many neighbouring tokens: learns sooner (1: none)
+    embedding_scale: bool = (
+        False  # embeddings times √dim, so that a position added to them does not drown them
+    )
+    ngrams: int = (
+        1  # adds a learned vector for each run of up to so many neighbouring tokens: learns sooner (1: none)
+    )
     zero_start: bool = False  # blocks begin as the identity (what they add starts at zero): learns sooner
     softcap: float | None = None  # logits l become cap·tanh(l/cap): no prediction is ever too sure
 
@@ -68,11 +78,15 @@ class SequenceConfig:
     def __post_init__(self) -> None:
         check_names(self)
         check_whole(self, "vocab", "context", "dim", "depth", "heads", "ngrams")
-        check_whole(self, *(name for name in ("kv_heads", "hidden", "window") if getattr(self, name) is not None))
+        check_whole(
+            self, *(name for name in ("kv_heads", "hidden", "window") if getattr(self, name) is not None)
+        )
         check_positive(self, "base", *(["softcap"] if self.softcap is not None else []))
         check_heads(self)
         if self.kv_heads is not None and self.heads % self.kv_heads:
-            raise ValueError(f"kv_heads must divide heads, got kv_heads={self.kv_heads} and heads={self.heads}")
+            raise ValueError(
+                f"kv_heads must divide heads, got kv_heads={self.kv_heads} and heads={self.heads}"
+            )
         check_dropout(self)
         check_position(self, POSITIONS)
 
@@ -101,7 +115,9 @@ POSITIONS: dict[str, Callable[[SequenceConfig], Position]] = {
     "none": lambda c: Nothing(),
     "sinusoidal": lambda c: Sinusoidal(c.dim, base=c.base),
     "learned": lambda c: Learned(c.context, c.dim),
-    "concatenated": lambda c: Concatenated(Sinusoidal(2 * max(1, c.dim // 8), base=c.base)),  # a quarter of the width
+    "concatenated": lambda c: Concatenated(
+        Sinusoidal(2 * max(1, c.dim // 8), base=c.base)
+    ),  # a quarter of the width
     "rotary": lambda c: Rotary(c.dim // c.heads, base=c.base),
 }
 BIASES: dict[str, Callable[[SequenceConfig], Bias | Callable[[], Bias] | None]] = {
@@ -181,9 +197,14 @@ class SequenceModel(nn.Module):
     def roles(self) -> Roles:
         """What each input is, for `check`."""
         promises = {"reordering": "holds", "causality": "holds" if self.config.causal else "not promised"}
-        return Roles(streams=(Stream("tokens", mask="real", places="where", sides=("right", "left")),), promises=promises)
+        return Roles(
+            streams=(Stream("tokens", mask="real", places="where", sides=("right", "left")),),
+            promises=promises,
+        )
 
-    def embedded(self, tokens: Tensor, where: Tensor | None, real: Tensor | None, caches: Caches | None = None) -> Tensor:
+    def embedded(
+        self, tokens: Tensor, where: Tensor | None, real: Tensor | None, caches: Caches | None = None
+    ) -> Tensor:
         """What each token is, without its place.   b n -> b n d"""
         x = self.embed(tokens, real)
         return x if self.ngrams is None else x + self.ngrams(tokens, where, real, caches)
@@ -196,7 +217,11 @@ def counted(real: Tensor | None) -> Tensor | None:
     """
     if real is None:
         return None
-    if not torch.compiler.is_compiling() and real.device.type == "cpu" and not (real[:, 1:] & ~real[:, :-1]).any():
+    if (
+        not torch.compiler.is_compiling()
+        and real.device.type == "cpu"
+        and not (real[:, 1:] & ~real[:, :-1]).any()
+    ):
         return None
     return (real.cumsum(1) - 1).clamp(min=0)
 
@@ -234,7 +259,12 @@ class Decoder(SequenceModel):
         self.head = Head(config)
 
     def forward(
-        self, tokens: Tensor, *, where: Tensor | None = None, real: Tensor | None = None, caches: Caches | None = None
+        self,
+        tokens: Tensor,
+        *,
+        where: Tensor | None = None,
+        real: Tensor | None = None,
+        caches: Caches | None = None,
     ) -> Tensor:
         """where: places n or b n, None: consecutive; real: bool b n, False for padding, which may hold any id.
 
@@ -243,7 +273,12 @@ class Decoder(SequenceModel):
         return self.head(self.features(tokens, where=where, real=real, caches=caches), self.embed.weight)
 
     def features(
-        self, tokens: Tensor, *, where: Tensor | None = None, real: Tensor | None = None, caches: Caches | None = None
+        self,
+        tokens: Tensor,
+        *,
+        where: Tensor | None = None,
+        real: Tensor | None = None,
+        caches: Caches | None = None,
     ) -> Tensor:
         """What the head reads.   b n -> b n d"""
         expect(tokens, "b n", name="tokens")
@@ -321,7 +356,9 @@ class Encoder(SequenceModel):
     @classmethod
     def tiny(cls) -> tuple[Self, dict[str, Tensor]]:
         """A small one, and inputs for it: model(**inputs)."""
-        config = EncoderConfig(vocab=13, context=64, dim=32, depth=2, heads=4, position="none", bias="buckets")
+        config = EncoderConfig(
+            vocab=13, context=64, dim=32, depth=2, heads=4, position="none", bias="buckets"
+        )
         return seeded(cls, config), {"tokens": tiny_tokens(13)}
 
 

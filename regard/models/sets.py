@@ -75,7 +75,9 @@ class MLP(nn.Module):
             x = torch.where(real[..., None], x, 0.0)
         over = x[:, self.config.size :]
         if over.shape[1] and (real is None or real[:, self.config.size :].any()):
-            raise ValueError(f"this MLP takes at most {self.config.size} things, got {n}; make one with a larger size")
+            raise ValueError(
+                f"this MLP takes at most {self.config.size} things, got {n}; make one with a larger size"
+            )
         h = F.pad(x, (0, 0, 0, self.config.size - n)).flatten(1)  # cuts what is padding beyond its size
         for layer in self.layers:
             h = ACTIVATIONS[self.config.activation](layer(h))
@@ -116,7 +118,9 @@ class DeepSetsConfig(SetConfig):
     # each thing by itself (φ), or each with what it hears of all; None: alone, but together where every thing is asked
     layers: Literal["alone", "together"] | None = None
     pool: Pool = "sum"  # over the things, at the end; fading is for things in order, and knows it
-    hears: Pool | None = None  # of all, in layers that work together; None: as the pool, but the mean for a sum
+    hears: Pool | None = (
+        None  # of all, in layers that work together; None: as the pool, but the mean for a sum
+    )
     activation: Literal["relu", "leaky", "gelu", "relu2"] = "gelu"  # after each layer
     usual: int = 1  # things of a usual set: a sum at the end is divided by it, so that what follows gets numbers of one size
 
@@ -147,7 +151,9 @@ class SetTransformerConfig(SetConfig):
     """The Set Transformer: things attend to each other, or through a few points; then seeds ask them all."""
 
     heads: int = 4  # of attention
-    points: int | None = None  # inducing points (ISAB): cost linear in the set; None: every thing asks every thing (SAB)
+    points: int | None = (
+        None  # inducing points (ISAB): cost linear in the set; None: every thing asks every thing (SAB)
+    )
     seeds: int = 1  # vectors of the pool
     after: int = 0  # layers among the seeds, after the pool
     norm: Literal["layernorm", "rmsnorm"] = "layernorm"
@@ -159,7 +165,9 @@ class SetTransformerConfig(SetConfig):
         if type(self.after) is not int or self.after < 0:
             raise ValueError(f"after must be a whole number, 0 or more, got {self.after!r}")
         if self.hidden % self.heads:
-            raise ValueError(f"hidden must be a multiple of heads, got hidden={self.hidden} and heads={self.heads}")
+            raise ValueError(
+                f"hidden must be a multiple of heads, got hidden={self.hidden} and heads={self.heads}"
+            )
 
 
 class SetModel(nn.Module):
@@ -223,7 +231,9 @@ class DeepSets(SetModel):
     @classmethod
     def tiny(cls) -> tuple[Self, dict[str, Tensor]]:
         """A small one, and inputs for it: model(**inputs)."""
-        return seeded(cls, DeepSetsConfig(features=3, outputs=5, hidden=32, layers="together", pool="mean")), tiny_set()
+        return seeded(
+            cls, DeepSetsConfig(features=3, outputs=5, hidden=32, layers="together", pool="mean")
+        ), tiny_set()
 
 
 class Turn(nn.Module):
@@ -234,7 +244,9 @@ class Turn(nn.Module):
 
     def __init__(self, dim: int, hidden: int) -> None:
         super().__init__()
-        self.see = nn.Sequential(nn.Linear(dim, hidden), nn.LayerNorm(hidden), nn.ReLU(), nn.Linear(hidden, hidden))
+        self.see = nn.Sequential(
+            nn.Linear(dim, hidden), nn.LayerNorm(hidden), nn.ReLU(), nn.Linear(hidden, hidden)
+        )
         self.pool = POOLS["max"](hidden)
         self.decide = nn.Linear(hidden, dim * dim)
         nn.init.zeros_(self.decide.weight)
@@ -260,7 +272,9 @@ class PointNet(SetModel):
         hidden, turned = config.hidden, config.turned
         self.turn_points, self.turn_features = Turn(config.features, hidden), Turn(turned, hidden)
         self.first = perceptron(config.features, turned, turned)
-        self.second = nn.Sequential(*[layer for a, b in pairwise([turned, *[hidden] * config.depth]) for layer in seeing(a, b)])
+        self.second = nn.Sequential(
+            *[layer for a, b in pairwise([turned, *[hidden] * config.depth]) for layer in seeing(a, b)]
+        )
         self.pool = POOLS["max"](hidden)
         self.head = perceptron(hidden + turned if config.each else hidden, hidden, config.outputs)
 
@@ -320,7 +334,9 @@ class SetTransformer(SetModel):
     @classmethod
     def tiny(cls) -> tuple[Self, dict[str, Tensor]]:
         """A small one, and inputs for it: model(**inputs)."""
-        return seeded(cls, SetTransformerConfig(features=3, outputs=5, hidden=32, points=4, seeds=2, after=1)), tiny_set()
+        return seeded(
+            cls, SetTransformerConfig(features=3, outputs=5, hidden=32, points=4, seeds=2, after=1)
+        ), tiny_set()
 
 
 def tiny_set() -> dict[str, Tensor]:

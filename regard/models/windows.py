@@ -46,20 +46,28 @@ class SwinConfig:
     ratio: int = 4  # channels inside an MLP, times its width
     mlp: Literal["relu", "gelu", "relu2", "swiglu"] = "gelu"
     dropout: float = 0.0  # share of weights, hidden channels and branches dropped in training
-    drop_path: float = 0.0  # share of pictures that skip the last block in training, fewer those before: stochastic depth
+    drop_path: float = (
+        0.0  # share of pictures that skip the last block in training, fewer those before: stochastic depth
+    )
 
     def __post_init__(self) -> None:
         check_names(self)
         check_whole(self, "classes", "colours", "size", "patch", "dim", "window", "ratio")
         check_patch(self)
         if not all(isinstance(each, tuple | list) for each in (self.depths, self.heads)):
-            raise ValueError(f"depths and heads are tuples, as (2, 2), got depths={self.depths} and heads={self.heads}")
+            raise ValueError(
+                f"depths and heads are tuples, as (2, 2), got depths={self.depths} and heads={self.heads}"
+            )
         if len(self.depths) != len(self.heads) or not self.depths:
-            raise ValueError(f"each stage has a depth and a number of heads, got depths={self.depths} and heads={self.heads}")
+            raise ValueError(
+                f"each stage has a depth and a number of heads, got depths={self.depths} and heads={self.heads}"
+            )
         for stage, (depth, heads) in enumerate(zip(self.depths, self.heads, strict=True)):
             dim = self.dim * 2**stage
             if type(depth) is not int or depth < 1 or type(heads) is not int or heads < 1 or dim % heads:
-                raise ValueError(f"stage {stage} is {dim} wide, which {heads} heads must divide, and has blocks, got {depth}")
+                raise ValueError(
+                    f"stage {stage} is {dim} wide, which {heads} heads must divide, and has blocks, got {depth}"
+                )
         check_dropout(self)
 
 
@@ -87,7 +95,9 @@ def windows(height: int, width: int, side: int, shift: int, device: torch.device
     back = into.flatten().argsort(stable=True)[: height * width]
     local, allowed = grid_places((side, side), (side, side), device), None
     if shift:
-        true = grid_places((tall, wide), (tall, wide), device).view(tall, wide, 2).roll((-shift, -shift), (0, 1))
+        true = (
+            grid_places((tall, wide), (tall, wide), device).view(tall, wide, 2).roll((-shift, -shift), (0, 1))
+        )
         where = torch.stack([slots(true[..., i], side) for i in range(2)], -1)  # windows n 2
         rows, columns = (Side(r, side * side, slice(0, side * side), 0, where, device) for r in (True, False))
         allowed = Window(side - 1).tile(rows, columns)[:, 0]
@@ -163,7 +173,9 @@ class WindowBlock(nn.Module):
         return f"attends within windows of {self.window} × {self.window} patches"
 
     def forward(self, x: Tensor, grid: tuple[int, int]) -> Tensor:
-        found = windows if torch.compiler.is_compiling() else known_windows  # a tracer does not look into what is kept
+        found = (
+            windows if torch.compiler.is_compiling() else known_windows
+        )  # a tracer does not look into what is kept
         cut = found(*grid, self.window, self.shift, x.device)
         drop: dict[str, Any] = {"drop_path": self.drop_path, "training": self.training}
         x = with_branch(x, lambda x: self.dropout(self.within(self.norm1(x), cut)), **drop)
@@ -221,7 +233,13 @@ class Swin(nn.Module):
         shares = iter(deeper(config.drop_path, sum(config.depths)))
         self.stages = nn.ModuleList(
             nn.ModuleList(
-                WindowBlock(config, config.dim * 2**stage, heads, 0 if i % 2 == 0 else config.window // 2, next(shares))
+                WindowBlock(
+                    config,
+                    config.dim * 2**stage,
+                    heads,
+                    0 if i % 2 == 0 else config.window // 2,
+                    next(shares),
+                )
                 for i in range(depth)
             )
             for stage, (depth, heads) in enumerate(zip(config.depths, config.heads, strict=True))
@@ -264,5 +282,9 @@ class Swin(nn.Module):
     @classmethod
     def tiny(cls) -> tuple[Self, dict[str, Tensor]]:
         """A small one, and inputs for it: model(**inputs)."""
-        config = SwinConfig(classes=5, colours=2, size=24, patch=2, dim=16, depths=(2, 1), heads=(2, 4), window=3, ratio=2)
-        return seeded(cls, config), {"x": torch.randn(2, 2, 24, 24, generator=torch.Generator().manual_seed(0))}
+        config = SwinConfig(
+            classes=5, colours=2, size=24, patch=2, dim=16, depths=(2, 1), heads=(2, 4), window=3, ratio=2
+        )
+        return seeded(cls, config), {
+            "x": torch.randn(2, 2, 24, 24, generator=torch.Generator().manual_seed(0))
+        }

@@ -96,7 +96,9 @@ class Attention(nn.Module):
             mask = with_padding(mask, real)
         else:
             if memory is not None or isinstance(where, tuple):
-                raise ValueError("a cache is for self-attention: give it new tokens and one `where`, and no memory")
+                raise ValueError(
+                    "a cache is for self-attention: give it new tokens and one `where`, and no memory"
+                )
             check_cache(cache, mask)
             first, upcoming = cache.count, cache.upcoming(b, n, x.device, where, real)
             q, k = position.turn(q, upcoming, first), position.turn(k, upcoming, first)
@@ -121,7 +123,9 @@ def places(where: Where, n: int, m: int) -> tuple[Tensor | None, Tensor | None, 
 def check_cache(cache: Cache, mask: Mask | None) -> None:
     """Raise where a mask means something else with a cache, or needs what the cache forgets."""
     if mask is not None and any(isinstance(part, Padding) and part.by_length for part in mask.parts()):
-        raise ValueError("lengths in a Padding do not say which slots of a cache are real; give real= with the new tokens")
+        raise ValueError(
+            "lengths in a Padding do not say which slots of a cache are real; give real= with the new tokens"
+        )
     if isinstance(cache, WindowCache) and (mask is None or mask.farthest > cache.reach):
         raise ValueError(
             f"the cache forgets what is farther than {cache.reach}, but the mask looks farther; "

@@ -42,14 +42,22 @@ class Post(nn.Module):
         self, norm: nn.Module, f: nn.Module, dropout: float, drop_path: float = 0.0, alpha: float = 1.0
     ) -> None:
         super().__init__()
-        self.norm, self.f, self.dropout, self.drop_path, self.alpha = norm, f, Dropout(dropout), drop_path, alpha
+        self.norm, self.f, self.dropout, self.drop_path, self.alpha = (
+            norm,
+            f,
+            Dropout(dropout),
+            drop_path,
+            alpha,
+        )
 
     def forward(self, x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         def branch(x: Tensor) -> Tensor:
             return self.dropout(self.f(x, *args, **kwargs))
 
         apart = not self.drop_path or same_for_all(args, kwargs)
-        return self.norm(with_branch(x, branch, self.drop_path, onto=self.alpha * x, training=self.training, apart=apart))
+        return self.norm(
+            with_branch(x, branch, self.drop_path, onto=self.alpha * x, training=self.training, apart=apart)
+        )
 
 
 def same_for_all(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
@@ -119,12 +127,16 @@ class Block(nn.Module):
             self.cross = around(Attention(dim, heads, memory_dim=memory_dim, **heads_and_more))
         self.mlp = around(make_mlp(mlp, dim, hidden, dropout))
 
-    def forward(self, x: Tensor, memory: Tensor | None = None, *, memory_real: Tensor | None = None, **how: Any) -> Tensor:
+    def forward(
+        self, x: Tensor, memory: Tensor | None = None, *, memory_real: Tensor | None = None, **how: Any
+    ) -> Tensor:
         """how: mask, bias, position, where, real and cache of the self-attention (see Attention)."""
         x = self.attention(x, **how)
         if memory is not None:
             if self.cross is None:
-                raise ValueError("this block has no cross-attention; make it with memory_dim= to give it a memory")
+                raise ValueError(
+                    "this block has no cross-attention; make it with memory_dim= to give it a memory"
+                )
             x = self.cross(x, memory, real=memory_real)
         return self.mlp(x)
 
@@ -157,14 +169,25 @@ class Stack(nn.Module):
         if depth < 1:
             raise ValueError(f"depth must be at least 1, got {depth}")
         if isinstance(position, Bias) or isinstance(bias, Position):
-            raise ValueError("ALiBi, Relative and Buckets are given as bias=, Rotary, Learned and Sinusoidal as position=")
+            raise ValueError(
+                "ALiBi, Relative and Buckets are given as bias=, Rotary, Learned and Sinusoidal as position="
+            )
         self.position = Nothing() if position is None else position
         self.bias: Bias | nn.ModuleList | None = (
             bias if bias is None or isinstance(bias, Bias) else nn.ModuleList(bias() for _ in range(depth))
         )
         alpha, beta = deepnorm_scales(depth, across, decoder=memory_dim is not None)
         self.blocks = nn.ModuleList(
-            Block(dim, heads, norm=norm, placement=placement, alpha=alpha, memory_dim=memory_dim, drop_path=share, **options)
+            Block(
+                dim,
+                heads,
+                norm=norm,
+                placement=placement,
+                alpha=alpha,
+                memory_dim=memory_dim,
+                drop_path=share,
+                **options,
+            )
             for share in deeper(drop_path, depth)
         )
         self.norm = NORMS[norm](dim) if placement == "pre" else nn.Identity()
@@ -188,7 +211,9 @@ class Stack(nn.Module):
         bias = self.bias_of(0)
         if bias is None:
             return self.position.keeps
-        if bias.reads_queries and self.position.turns:  # alone each keeps shifts, but the bias then reads where a query is
+        if (
+            bias.reads_queries and self.position.turns
+        ):  # alone each keeps shifts, but the bias then reads where a query is
             return Trivial()
         return self.position.keeps & bias.keeps
 

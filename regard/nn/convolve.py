@@ -36,8 +36,12 @@ def taps(sizes: Sequence[int], kernel: Sequence[int], padding: Padding = "circul
     if min(ends, default=1) < 1:
         raise ValueError(f"a filter of {tuple(kernel)} does not fit into {tuple(sizes)}; take a smaller one")
     places = torch.tensor(list(product(*map(range, ends))))[:, None]  # o 1 s
-    offsets = torch.tensor([[t - (0 if inside else k // 2) for t, k in zip(tap, kernel, strict=True)]
-                            for tap in product(*map(range, kernel))])  # t s
+    offsets = torch.tensor(
+        [
+            [t - (0 if inside else k // 2) for t, k in zip(tap, kernel, strict=True)]
+            for tap in product(*map(range, kernel))
+        ]
+    )  # t s
     read, size = places + offsets, torch.tensor(list(sizes))
     beyond = ((read < 0) | (read >= size)).any(-1)
     strides = torch.tensor([int(torch.tensor(sizes[i + 1 :]).prod()) for i in range(len(sizes))])
@@ -49,7 +53,9 @@ def check(padding: str, kernel: Sequence[int]) -> None:
     if padding not in PADDINGS:
         raise ValueError(f"padding must be one of {', '.join(PADDINGS)}, got {padding!r}")
     if padding != "valid" and not all(k % 2 for k in kernel):
-        raise ValueError(f"a filter with a middle has odd sides, got {tuple(kernel)}; take odd ones, or padding='valid'")
+        raise ValueError(
+            f"a filter with a middle has odd sides, got {tuple(kernel)}; take odd ones, or padding='valid'"
+        )
 
 
 def filter_matrix(weight: Tensor, sizes: Sequence[int], padding: Padding = "circular") -> Tensor:
@@ -59,13 +65,17 @@ def filter_matrix(weight: Tensor, sizes: Sequence[int], padding: Padding = "circ
     """
     e, c, *kernel = with_places(weight, "weight", "e c k…")
     if not isinstance(sizes, Sequence) or len(sizes) != len(kernel):
-        raise ValueError(f"sizes must be a side for each of a filter's {tuple(kernel)}, as {(9,) * len(kernel)}, got {sizes}")
+        raise ValueError(
+            f"sizes must be a side for each of a filter's {tuple(kernel)}, as {(9,) * len(kernel)}, got {sizes}"
+        )
     read = taps(sizes, kernel, padding).to(weight.device)
     n_out, n_in = len(read), int(torch.tensor(list(sizes)).prod())
     matrix = weight.new_zeros(n_out, n_in + 1, e, c)  # one column more, for what is beyond the border
     rows = torch.arange(n_out, device=weight.device)[:, None].expand_as(read)
     each = weight.flatten(2).permute(2, 0, 1).expand(n_out, -1, -1, -1)  # o t e c
-    matrix = matrix.index_put((rows, read % (n_in + 1)), each, accumulate=True)  # a long filter comes around to itself
+    matrix = matrix.index_put(
+        (rows, read % (n_in + 1)), each, accumulate=True
+    )  # a long filter comes around to itself
     return matrix[:, :n_in].permute(2, 0, 3, 1).reshape(e * n_out, c * n_in)
 
 
@@ -73,7 +83,9 @@ def data_matrix(x: Tensor, kernel: Sequence[int], padding: Padding = "circular")
     """The matrix of the data: conv x = w X, with w one row of numbers for each output channel.   b c n… -> b (c t) o"""
     sizes = with_places(x, "x", "b c n…")[2:]
     if not isinstance(kernel, Sequence) or len(kernel) != len(sizes):
-        raise ValueError(f"kernel must be a side for each of {tuple(sizes)}, such as {(3,) * len(sizes)}, got {kernel}")
+        raise ValueError(
+            f"kernel must be a side for each of {tuple(sizes)}, such as {(3,) * len(sizes)}, got {kernel}"
+        )
     read = taps(sizes, kernel, padding).to(x.device)
     flat = torch.nn.functional.pad(x.flatten(2), (0, 1))  # the last place is beyond the border
     return flat[..., read.T % flat.shape[-1]].flatten(1, 2)

@@ -46,7 +46,9 @@ def drawn(count: int, drop_path: float) -> Runs:
 
     Examples lie in a batch in no order, so neighbours are as good as any others, and need no copies.
     """
-    many = int((torch.rand(count) >= drop_path).sum())  # on the CPU, wherever the examples are: nobody waits for a GPU
+    many = int(
+        (torch.rand(count) >= drop_path).sum()
+    )  # on the CPU, wherever the examples are: nobody waits for a GPU
     if many == count or not many:
         return (slice(0, count),) if many == count else ()
     first = int(torch.randint(count, ()))

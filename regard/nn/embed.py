@@ -28,11 +28,15 @@ class TokenEmbedding(nn.Module):
     def forward(self, ids: Tensor, real: Tensor | None = None) -> Tensor:
         b, n = expect(ids, "b n", name="ids")
         if ids.dtype not in (torch.int64, torch.int32):
-            raise ValueError(f"ids must be int64 or int32, got {ids.dtype}; use ids.long() if they are whole numbers")
+            raise ValueError(
+                f"ids must be int64 or int32, got {ids.dtype}; use ids.long() if they are whole numbers"
+            )
         if real is not None:
             check_real(real, "b n", b=b, n=n)
             ids = ids.masked_fill(~real, 0)
-        if ids.device.type == "cpu" and not torch.compiler.is_compiling():  # elsewhere a look would wait for the device
+        if (
+            ids.device.type == "cpu" and not torch.compiler.is_compiling()
+        ):  # elsewhere a look would wait for the device
             self.check(ids)
         x = F.embedding(ids, self.weight)
         return cleared(x if self.scale == 1.0 else x * self.scale, real)

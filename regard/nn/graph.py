@@ -37,7 +37,9 @@ class Graph:
         version, known = seen.get(edges, (-1, None))
         if known is None or version != edges._version or known.count != count:
             known = cls(edges, count)
-            known.mask.edges = known.mask.edges.detach()  # the same numbers in another tensor, lest `seen` keep its keys
+            known.mask.edges = (
+                known.mask.edges.detach()
+            )  # the same numbers in another tensor, lest `seen` keep its keys
             seen[edges] = edges._version, known
         return known
 
@@ -63,7 +65,9 @@ class Graph:
             ends = torch.arange(self.count, device=self.edges.device)
             live = torch.cat((self.edges[0] != self.edges[1], torch.ones_like(ends, dtype=torch.bool)))
             edges = torch.cat((self.edges, ends.expand(2, -1)), 1)
-            if not torch.compiler.is_compiling():  # in the order of targets, so that what is read for them is read in a row
+            if (
+                not torch.compiler.is_compiling()
+            ):  # in the order of targets, so that what is read for them is read in a row
                 order = torch.argsort(edges[1], stable=True)
                 edges, live = edges[:, order], live[order]
             self.with_loops = Graph(edges, self.count, live)

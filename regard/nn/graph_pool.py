@@ -29,7 +29,11 @@ def pooled(h: Tensor, of: Tensor | None, how: str, graphs: int | None = None) ->
     if how == "max":
         return most(h, members)
     total = sums(None, h[None], members)[0]
-    return total if how == "sum" else total / members.total(torch.ones_like(of, dtype=h.dtype)).clamp_min(1)[:, None]
+    return (
+        total
+        if how == "sum"
+        else total / members.total(torch.ones_like(of, dtype=h.dtype)).clamp_min(1)[:, None]
+    )
 
 
 def membership(h: Tensor, of: Tensor | None, graphs: int | None) -> tuple[Tensor, int]:
@@ -66,7 +70,9 @@ class AskingPool(nn.Module):
         n, _ = expect(h, "n d", name="h", d=self.dim)
         of, graphs = membership(h, of, graphs)
         q = self.seed.unflatten(0, (self.heads, -1))[None, :, None].expand(1, -1, graphs, -1)
-        k, v = (to(h).unflatten(-1, (self.heads, -1)).transpose(0, 1)[None] for to in (self.to_k, self.to_v))  # 1 h n c
+        k, v = (
+            to(h).unflatten(-1, (self.heads, -1)).transpose(0, 1)[None] for to in (self.to_k, self.to_v)
+        )  # 1 h n c
         asks = Edges(torch.stack((torch.arange(n, device=h.device), of)))  # from each node to its graph
         out: Tensor = self.mix(attend(q.to(k.dtype), k, v, mask=asks)[0].transpose(0, 1).flatten(1))
         return out
@@ -100,8 +106,14 @@ class Pairs(nn.Module):
 
     def forward(self, h: Tensor, pairs: Tensor) -> Tensor:
         expect(pairs, "2 p", name="pairs")
-        if pairs.numel() and not torch.compiler.is_compiling() and not 0 <= int(pairs.min()) <= int(pairs.max()) < len(h):
-            raise ValueError(f"pairs are of nodes 0 … {len(h) - 1}, got {int(pairs.min())} … {int(pairs.max())}")
+        if (
+            pairs.numel()
+            and not torch.compiler.is_compiling()
+            and not 0 <= int(pairs.min()) <= int(pairs.max()) < len(h)
+        ):
+            raise ValueError(
+                f"pairs are of nodes 0 … {len(h) - 1}, got {int(pairs.min())} … {int(pairs.max())}"
+            )
         one, other = h[pairs[0]], h[pairs[1]]
         both = [one + other, one * other, *([one - other] if self.ordered else [])]
         out: Tensor = self.read(torch.cat(both, -1))

@@ -17,7 +17,9 @@ from torch import Tensor, nn
 
 from regard.attention.kernels.precision import CPU_MULTIPLIES
 
-LARGE = 2**22  # products of two numbers, from which on it pays to ask; what decodes one token at a time has fewer
+LARGE = (
+    2**22
+)  # products of two numbers, from which on it pays to ask; what decodes one token at a time has fewer
 LARGE_WITH_GRADIENT = 2**26  # the same where Python must also carry the gradient
 OPERATORS = ("_linear_pointwise", "_reorder_linear_weight")
 KNOWN = torch.backends.mkldnn.is_available() and all(hasattr(torch.ops.mkldnn, name) for name in OPERATORS)
@@ -64,7 +66,11 @@ class Laid:
 
     def is_of(self, weight: Tensor) -> bool:
         """Is it the weight that was laid out, and as it was?"""
-        same = self.given is not None and self.given.data_ptr() == weight.data_ptr() and self.given.dtype is weight.dtype
+        same = (
+            self.given is not None
+            and self.given.data_ptr() == weight.data_ptr()
+            and self.given.dtype is weight.dtype
+        )
         return same and self.version == weight._version
 
     def __deepcopy__(self, memo: dict[int, Any]) -> None:
@@ -125,4 +131,8 @@ class Mapped(torch.autograd.Function):
         dx = None
         if for_x:  # (the gradient of a gradient is asked for where gradients are enabled)
             dx = grad @ weight if torch.is_grad_enabled() else mapped(grad, weight.mT, None)
-        return dx, rows.mT @ x.reshape(-1, x.shape[-1]) if for_weight else None, rows.sum(0) if for_bias else None
+        return (
+            dx,
+            rows.mT @ x.reshape(-1, x.shape[-1]) if for_weight else None,
+            rows.sum(0) if for_bias else None,
+        )

@@ -62,7 +62,10 @@ class Memory(nn.Module, Generic[S]):
         """The memory after the last real token.   b n inputs -> b d"""
         x = self.tokens(x, real)
         w = self.weigh(x, real)
-        ones, tokens = w.sum(1, keepdim=True), (w[:, None] @ x)[:, 0]  # Σ w_i x̄_i first: θ is the same for all
+        ones, tokens = (
+            w.sum(1, keepdim=True),
+            (w[:, None] @ x)[:, 0],
+        )  # Σ w_i x̄_i first: θ is the same for all
         return F.linear(tokens, self.value.weight) + ones * self.value.bias
 
     def weights(self, x: Tensor, real: Tensor | None = None) -> Tensor:
@@ -142,7 +145,9 @@ class Fading(Holding):
         if not 0.0 < gamma <= 1.0:
             raise ValueError(f"gamma must be above 0 and at most 1, got {gamma}; 1 forgets nothing")
         if learned and gamma == 1.0:
-            raise ValueError("a learned gamma must begin below 1, got 1.0: a sigmoid never gets there; try gamma=0.99")
+            raise ValueError(
+                "a learned gamma must begin below 1, got 1.0: a sigmoid never gets there; try gamma=0.99"
+            )
         self.fixed = gamma
         self.logit = nn.Parameter(torch.tensor(math.log(gamma) - math.log1p(-gamma))) if learned else None
 
@@ -238,7 +243,9 @@ class Softmax(Memory[Weighed]):
         """The query asks again after every token: causal attention."""
         x = self.tokens(x, real)
         mask = Causal() & (Full() if real is None else Padding(real))
-        return attend(self.queries(x, x.shape[1]), x[:, None], self.value(x)[:, None], mask=mask, scale=1.0)[:, 0]
+        return attend(self.queries(x, x.shape[1]), x[:, None], self.value(x)[:, None], mask=mask, scale=1.0)[
+            :, 0
+        ]
 
     def queries(self, x: Tensor, n: int) -> Tensor:
         """b 1 n inputs"""
@@ -250,7 +257,9 @@ class Softmax(Memory[Weighed]):
 
     def follow(self, state: Weighed, x: Tensor) -> Weighed:
         score = (x @ self.query)[:, None]
-        peak = torch.maximum(state.peak, score)  # all is measured against the largest score, so that nothing overflows
+        peak = torch.maximum(
+            state.peak, score
+        )  # all is measured against the largest score, so that nothing overflows
         old, new = torch.exp(state.peak - peak), torch.exp(score - peak)
         return Weighed(old * state.memory + new * self.value(x), old * state.total + new, peak)
 

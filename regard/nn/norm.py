@@ -52,7 +52,9 @@ class RMSNorm(nn.Module):
         expect(x, "... d", name="x", d=self.dim)
         if Fast.suits(x, self.scale):
             return Fast.apply(x, self.scale, self.eps)[0]
-        return F.rms_norm(x, (self.dim,), self.scale.to(x.dtype), self.eps)  # torch warns of two dtypes, as in autocast
+        return F.rms_norm(
+            x, (self.dim,), self.scale.to(x.dtype), self.eps
+        )  # torch warns of two dtypes, as in autocast
 
     def extra_repr(self) -> str:
         return f"{self.dim}, eps={self.eps}"
@@ -70,7 +72,9 @@ class Fast(torch.autograd.Function):
     @staticmethod
     def suits(x: Tensor, scale: Tensor) -> bool:
         """Only where a gradient is wanted and nobody traces."""
-        plain = x.device.type == "cpu" and x.dtype is scale.dtype and x.dtype in (torch.float32, torch.float64)
+        plain = (
+            x.device.type == "cpu" and x.dtype is scale.dtype and x.dtype in (torch.float32, torch.float64)
+        )
         wanted = torch.is_grad_enabled() and (x.requires_grad or scale.requires_grad)
         return plain and wanted and not torch.compiler.is_compiling()
 
@@ -92,12 +96,20 @@ class Fast(torch.autograd.Function):
             return None, None, None
         x, scale, r = ctx.saved_tensors
         d = x.shape[-1]
-        if torch.is_grad_enabled():  # the gradient of a gradient is asked for: the same by steps that can be followed
+        if (
+            torch.is_grad_enabled()
+        ):  # the gradient of a gradient is asked for: the same by steps that can be followed
             r = (x.square().mean(-1, keepdim=True) + ctx.eps).rsqrt()
             dn = dy * scale
-            return r * dn - x * r**3 * (dn * x).mean(-1, keepdim=True), (dy * x * r).flatten(0, -2).sum(0), None
+            return (
+                r * dn - x * r**3 * (dn * x).mean(-1, keepdim=True),
+                (dy * x * r).flatten(0, -2).sum(0),
+                None,
+            )
         mask = [True, True, False]
-        dx, dscale, _ = torch.ops.aten.native_layer_norm_backward(dy, x, (d,), torch.zeros_like(r), r, scale, None, mask)
+        dx, dscale, _ = torch.ops.aten.native_layer_norm_backward(
+            dy, x, (d,), torch.zeros_like(r), r, scale, None, mask
+        )
         return dx.add_((dy @ scale).unsqueeze(-1).mul_(r).div_(d)), dscale, None
 
 

@@ -38,7 +38,9 @@ class MeanPool(nn.Module):
 
     def forward(self, x: Tensor, real: Tensor | None = None) -> Tensor:
         _, n, _ = expect(x, "b n d", name="x")
-        wide = torch.promote_types(x.dtype, torch.float32)  # float16 cannot hold a large sum, nor bfloat16 a count
+        wide = torch.promote_types(
+            x.dtype, torch.float32
+        )  # float16 cannot hold a large sum, nor bfloat16 a count
         total = cleared(x, real).sum(1, dtype=wide)
         if real is None:
             return (total / max(n, 1)).to(x.dtype)
@@ -121,7 +123,9 @@ class ClassToken(nn.Module):
         if where is None:
             where = torch.arange(n, device=x.device)
         if where.dim() not in (1, 2, 3) or where.shape[0 if where.dim() == 1 else 1] != n:
-            raise ValueError(f"where must have the shape n, b n or b n s with n={n}, got {tuple(where.shape)}")
+            raise ValueError(
+                f"where must have the shape n, b n or b n s with n={n}, got {tuple(where.shape)}"
+            )
         x = torch.cat([self.token.to(x.dtype).expand(b, 1, -1), cleared(x, real)], 1)
         places = where if where.is_floating_point() else where.float()
         places = F.pad(places, (0, 0, 1, 0) if where.dim() == 3 else (1, 0), value=torch.nan)

@@ -24,7 +24,9 @@ from regard.symmetry.bases import Orbits, basis
 from regard.symmetry.elements import Composed, Element, Mirror, quarter
 from regard.symmetry.groups import Group, Reflections, Rotations, Trivial, product
 
-PlaneGroup = Literal["p1", "p4", "p4m"]  # as crystals name them: shifts alone, with quarter turns, and with mirrors
+PlaneGroup = Literal[
+    "p1", "p4", "p4m"
+]  # as crystals name them: shifts alone, with quarter turns, and with mirrors
 POSES: dict[str, int] = {"p1": 1, "p4": 4, "p4m": 8}
 TURNS: dict[str, Group] = {"p1": Trivial(), "p4": Rotations(), "p4m": product(Rotations(), Reflections())}
 
@@ -33,7 +35,11 @@ def elements(group: PlaneGroup) -> list[Element]:
     """What brings a filter into each of its poses, in the order of the poses."""
     mirrors: list[tuple[Element, ...]] = [(), (Mirror(1),)]
     turns = 4 if group != "p1" else 1
-    return [Composed((*mirror, quarter(r))) for mirror in mirrors[: 2 if group == "p4m" else 1] for r in range(turns)]
+    return [
+        Composed((*mirror, quarter(r)))
+        for mirror in mirrors[: 2 if group == "p4m" else 1]
+        for r in range(turns)
+    ]
 
 
 def by_turning(group: PlaneGroup, kernel: int, lifted: bool) -> Tensor:
@@ -43,7 +49,9 @@ def by_turning(group: PlaneGroup, kernel: int, lifted: bool) -> Tensor:
     """
     count = POSES[group]
     numbers = torch.arange(kernel * kernel * (count if lifted else 1)).view(-1, kernel, kernel)
-    act: Action = Together((OnPoses(0, 8 if count == 8 else 4), OnGrid())) if lifted and count > 1 else OnGrid()
+    act: Action = (
+        Together((OnPoses(0, 8 if count == 8 else 4), OnGrid())) if lifted and count > 1 else OnGrid()
+    )
     return torch.stack([act.act(element, numbers).flatten() for element in elements(group)])
 
 
@@ -119,7 +127,9 @@ class GroupConvolution(nn.Module):
         return F.conv2d(x, self.filters(), bias, padding=edge if self.padding == "zeros" else 0)
 
     def extra_repr(self) -> str:
-        return f"{self.inputs}, {self.outputs}, kernel={self.kernel}, group={self.group}, padding={self.padding}"
+        return (
+            f"{self.inputs}, {self.outputs}, kernel={self.kernel}, group={self.group}, padding={self.padding}"
+        )
 
 
 class PoseNorm(nn.Module):

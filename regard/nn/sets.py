@@ -64,7 +64,9 @@ class Towards(nn.Module):
 
     keeps = EVERYTHING
 
-    def __init__(self, dim: int, heads: int, *, mlp: str = "relu", hidden: int | None = None, norm: str = "layernorm") -> None:
+    def __init__(
+        self, dim: int, heads: int, *, mlp: str = "relu", hidden: int | None = None, norm: str = "layernorm"
+    ) -> None:
         super().__init__()
         self.attention = Attention(dim, heads)
         self.mlp = make_mlp(mlp, dim, hidden)

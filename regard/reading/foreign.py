@@ -18,7 +18,14 @@ from regard.reading.given_pictures import cells, drawn, opened
 from regard.reading.reader import FIRST_WORDS, Reader, as_text
 from regard.symmetry.subject import first_line
 
-TEXT_FILES = ("tokenizer.json", "tokenizer_config.json", "vocab.txt", "vocab.json", "spiece.model", "sentencepiece.bpe.model")
+TEXT_FILES = (
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "vocab.txt",
+    "vocab.json",
+    "spiece.model",
+    "sentencepiece.bpe.model",
+)
 PICTURE_FILES = ("preprocessor_config.json", "processor_config.json")
 NO_TOKENIZER = "There is no tokenizer beside the model, so tokens are shown as ids."
 
@@ -55,7 +62,9 @@ class ForeignText(Reader):
         self.takes_target = "decoder_input_ids" in self.names
         config: Any = model.config
         self.config, text = config, config.get_text_config()
-        limits = [getattr(text, name, None) for name in ("max_position_embeddings", "n_positions", "max_seq_len")]
+        limits = [
+            getattr(text, name, None) for name in ("max_position_embeddings", "n_positions", "max_seq_len")
+        ]
         limits += [getattr(tokenizer, "model_max_length", None)]
         known = [each for each in limits if isinstance(each, int) and 0 < each < 10**6]
         self.longest = min(known, default=None)
@@ -74,7 +83,9 @@ class ForeignText(Reader):
             streams.insert(0, self.stream("target", written))
             names, main = [], "decoder_input_ids"
         heads: Any = getattr(self.config, "architectures", None) or [type(self.model).__name__]
-        classifies = "SequenceClassification" in str(heads[0]) or "SequenceClassification" in type(self.model).__name__
+        classifies = (
+            "SequenceClassification" in str(heads[0]) or "SequenceClassification" in type(self.model).__name__
+        )
         answers: Any = "classes" if classifies else "next" if self.causal or self.takes_target else "filled"
         labels = getattr(self.config, "id2label", None) or {}
         return Given(
@@ -136,7 +147,11 @@ class ForeignText(Reader):
             ids = self.tokenizer(text_target=text, return_tensors="pt")["input_ids"]
         start = self.config.decoder_start_token_id
         begin = start if isinstance(start, int) else int(getattr(self.config, "bos_token_id", 0) or 0)
-        return torch.cat((torch.full((1, 1), begin), ids[:, :-1]), 1) if ids.shape[1] > 1 else torch.tensor([[begin]])
+        return (
+            torch.cat((torch.full((1, 1), begin), ids[:, :-1]), 1)
+            if ids.shape[1] > 1
+            else torch.tensor([[begin]])
+        )
 
     @torch.no_grad()
     def written(self, inputs: dict[str, Any]) -> Tensor:
@@ -157,7 +172,9 @@ class ForeignPicture(Reader):
         self.processor = processor
         self.config: Any = model.config
         self.classifies = bool(getattr(self.config, "id2label", None)) and hasattr(model, "classifier")
-        self.windowed = [name for name, module in model.named_modules() if type(module).__name__ == "SwinLayer"]
+        self.windowed = [
+            name for name, module in model.named_modules() if type(module).__name__ == "SwinLayer"
+        ]
 
     def read(self, given: str | bytes | None = None, target: str | None = None) -> Given:
         picture = drawn() if given is None else opened(given)
@@ -170,13 +187,17 @@ class ForeignPicture(Reader):
             inputs={"pixel_values": pixels},
             kind="image",
             picture=(pixels[0] * deviation + mean).clamp(0, 1),
-            grid=(height // sides[0], width // sides[1]) if isinstance(sides[0], int) else cells(height, width),
+            grid=(height // sides[0], width // sides[1])
+            if isinstance(sides[0], int)
+            else cells(height, width),
             piece="patch" if isinstance(sides[0], int) else "part",
             cuts=self.cuts(height, width),
             answers="classes" if self.classifies else None,
             called=(lambda i: str(labels.get(i, i))) if self.classifies else None,
             name=Path(given).name if isinstance(given, str) else None,
-            notes=() if given is not None else ("This picture was drawn for the purpose; --input shows one of yours.",),
+            notes=()
+            if given is not None
+            else ("This picture was drawn for the purpose; --input shows one of yours.",),
         )
 
     def cuts(self, height: int, width: int) -> tuple[Cut, ...]:
@@ -191,7 +212,10 @@ class ForeignPicture(Reader):
         for stage, depth in enumerate(config.depths):
             if stage:
                 grid = (-(-grid[0] // 2), -(-grid[1] // 2))
-            found += [Cut(next(names), grid, config.window_size, config.window_size // 2 * (i % 2)) for i in range(depth)]
+            found += [
+                Cut(next(names), grid, config.window_size, config.window_size // 2 * (i % 2))
+                for i in range(depth)
+            ]
         return tuple(found)
 
     def processed(self, picture: Any) -> tuple[Tensor, Tensor, Tensor]:
@@ -200,8 +224,12 @@ class ForeignPicture(Reader):
         if self.processor is not None:
             pixels = self.processor(picture, return_tensors="pt")["pixel_values"]
             known = [getattr(self.processor, name, None) for name in ("image_mean", "image_std")]
-            scaled = getattr(self.processor, "do_normalize", False) and all(each is not None for each in known)
-            mean, deviation = (torch.tensor(each).view(-1, 1, 1) for each in known) if scaled else (0 * half, 0 * half + 1)
+            scaled = getattr(self.processor, "do_normalize", False) and all(
+                each is not None for each in known
+            )
+            mean, deviation = (
+                (torch.tensor(each).view(-1, 1, 1) for each in known) if scaled else (0 * half, 0 * half + 1)
+            )
             return pixels, mean, deviation
         size = getattr(self.config, "image_size", None) or 224
         height, width = size if isinstance(size, list | tuple) else (size, size)

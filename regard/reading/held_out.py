@@ -31,7 +31,11 @@ def held_out(run: Run, scaled: Callable[[Pixels], Tensor]) -> Crowd | None:
     except (ValueError, OSError):
         return None
     rows = np.flatnonzero(with_validation(found, data.validation, seed) == VALIDATION)
-    if list(found.labels) != about["labels"] or len(found) != about["pictures"] or len(rows) != about["validation"]:
+    if (
+        list(found.labels) != about["labels"]
+        or len(found) != about["pictures"]
+        or len(rows) != about["validation"]
+    ):
         return None
     rows = rows[np.linspace(0, len(rows) - 1, min(MOST, len(rows))).round().astype(int)]
     kept, pixels = taken(found, rows, (about["size"], about["channels"], data.fit))
@@ -51,9 +55,19 @@ def readable(found: Album, skipped: list[str]) -> Album:
     """The album without the files that the run left out: what was wrong with each begins or ends with its name."""
     if not skipped or not found.files:
         return found
-    bad = {file for file in found.files for why in skipped if why.startswith(f"{file} ") or why.endswith(f" {file}")}
+    bad = {
+        file
+        for file in found.files
+        for why in skipped
+        if why.startswith(f"{file} ") or why.endswith(f" {file}")
+    }
     good = [row for row, file in enumerate(found.files) if file not in bad]
-    return replace(found, files=tuple(found.files[row] for row in good), classes=found.classes[good], splits=found.splits[good])
+    return replace(
+        found,
+        files=tuple(found.files[row] for row in good),
+        classes=found.classes[good],
+        splits=found.splits[good],
+    )
 
 
 def taken(found: Album, rows: Any, how: tuple[Any, ...]) -> tuple[list[int], Pixels]:
@@ -67,5 +81,11 @@ def taken(found: Album, rows: Any, how: tuple[Any, ...]) -> tuple[list[int], Pix
         return None
 
     with ThreadPoolExecutor(cores()) as pool:
-        made = [(row, each) for row, each in zip(rows.tolist(), pool.map(pixels_of, rows), strict=True) if each is not None]
-    return [row for row, _ in made], np.stack([each for _, each in made]) if made else np.empty((0, 0, 0, 0), np.uint8)
+        made = [
+            (row, each)
+            for row, each in zip(rows.tolist(), pool.map(pixels_of, rows), strict=True)
+            if each is not None
+        ]
+    return [row for row, _ in made], np.stack([each for _, each in made]) if made else np.empty(
+        (0, 0, 0, 0), np.uint8
+    )

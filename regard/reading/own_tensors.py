@@ -48,7 +48,11 @@ def reader_of_pictures(
 ) -> OwnTensors | None:
     """What shows the picture of a model of ours that tells classes apart; None for any other."""
     known = roles or getattr(model, "roles", None)
-    if not isinstance(known, Roles) or known.grid is None or not hasattr(getattr(model, "config", None), "classes"):
+    if (
+        not isinstance(known, Roles)
+        or known.grid is None
+        or not hasattr(getattr(model, "config", None), "classes")
+    ):
         return None
     x = inputs.get(known.grid)
     if not isinstance(x, Tensor) or x.dim() != 4 or not x.is_floating_point():

@@ -23,7 +23,9 @@ from regard.reading.reader import Reader
 from regard.run import Run
 
 HELD_OUT = "This picture is one of the data that was held out from training; --input shows one of yours."
-OF_THE_DATA = "This picture is one of the data, and may be one that the model learned from; --input shows one of yours."
+OF_THE_DATA = (
+    "This picture is one of the data, and may be one that the model learned from; --input shows one of yours."
+)
 TRIED = 20  # files, until one can be read
 DRAWN = "The data is not where it was, so this picture was drawn for the purpose; --input shows one of yours."
 
@@ -52,7 +54,9 @@ class OwnPicture(Reader):
         config: Any = model.config
         self.data, about = run.section(ImagesConfig, "data"), run.config["corpus"]
         self.size, self.channels, self.labels = about["size"], about["channels"], about["labels"]
-        self.mean, self.deviation = (torch.tensor(about[name]).view(-1, 1, 1) for name in ("mean", "deviation"))
+        self.mean, self.deviation = (
+            torch.tensor(about[name]).view(-1, 1, 1) for name in ("mean", "deviation")
+        )
         self.patch: int | None = getattr(config, "patch", None)
         self.grid = cells(self.size, self.size, self.patch)
         self.reads: Any = getattr(config, "pool", None)
@@ -90,7 +94,9 @@ class OwnPicture(Reader):
         with suppress(ValueError, OSError):
             found = self.album()
             alike = [row for row, file in enumerate(found.files) if os.path.basename(file) == name]
-            truth = next((truth_of(found, row) for row in alike if os.path.samefile(found.files[row], given)), None)
+            truth = next(
+                (truth_of(found, row) for row in alike if os.path.samefile(found.files[row], given)), None
+            )
         return Shown(pixels, name, truth)
 
     def of_views(self, views: Views) -> Judged:
@@ -107,13 +113,26 @@ class OwnPicture(Reader):
             found = self.album()
             rows = np.argsort(found.splits != TRAIN, kind="stable")[::-1]
             if found.pixels is not None:
-                row, pixels = rows[0], resized(found.pixels[rows[:1]], self.size, self.channels, self.data.fit)[0]
-                return Shown(pixels, f"picture {row + 1:,} of {found.name}", truth_of(found, row), (told_of(found, row),))
+                row, pixels = (
+                    rows[0],
+                    resized(found.pixels[rows[:1]], self.size, self.channels, self.data.fit)[0],
+                )
+                return Shown(
+                    pixels,
+                    f"picture {row + 1:,} of {found.name}",
+                    truth_of(found, row),
+                    (told_of(found, row),),
+                )
             for row in rows[:TRIED]:
                 with suppress(Damaged):
-                    pixels, name = read(found.files[row], self.size, self.channels, self.data.fit), found.files[row]
+                    pixels, name = (
+                        read(found.files[row], self.size, self.channels, self.data.fit),
+                        found.files[row],
+                    )
                     return Shown(pixels, os.path.basename(name), truth_of(found, row), (told_of(found, row),))
-        return Shown(fitted(plain(drawn(), self.channels, "the picture"), self.size, self.data.fit), notes=(DRAWN,))
+        return Shown(
+            fitted(plain(drawn(), self.channels, "the picture"), self.size, self.data.fit), notes=(DRAWN,)
+        )
 
 
 def told_of(found: Album, row: int) -> str:

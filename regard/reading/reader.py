@@ -33,7 +33,9 @@ class Reader(ABC):
         if not count:
             raise ValueError(f"there is nothing to look at: {what} is empty")
         if self.longest is not None and count > self.longest:
-            raise ValueError(f"{what} has {count:,} tokens, and the model reads at most {self.longest:,}; shorten it")
+            raise ValueError(
+                f"{what} has {count:,} tokens, and the model reads at most {self.longest:,}; shorten it"
+            )
 
 
 class Fixed(Reader):
@@ -46,7 +48,9 @@ class Fixed(Reader):
 
     def read(self, given: str | bytes | None = None, target: str | None = None) -> Given:
         if given is not None:
-            raise ValueError("this model brings its own inputs, and nobody knows how it reads others; leave --input out")
+            raise ValueError(
+                "this model brings its own inputs, and nobody knows how it reads others; leave --input out"
+            )
         return numbered(self.inputs)
 
 
@@ -94,7 +98,9 @@ class OwnText(Reader):
         """The beginning of what it wrote last, or a sentence of words that it knows."""
         written = self.run.samples()
         text = written[-1][1] if written else FIRST_WORDS
-        known = "".join(each for each in text if self.tokenizer.kind != "characters" or not self.tokenizer.unknowns(each))
+        known = "".join(
+            each for each in text if self.tokenizer.kind != "characters" or not self.tokenizer.unknowns(each)
+        )
         ids = self.tokenizer.encode(known)[: min(64, self.longest or 64)]
         return self.tokenizer.decode(ids)
 
@@ -115,4 +121,6 @@ def decoded(content: bytes, name: str) -> str:
     try:
         return content.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise ValueError(f"{name} is no text in UTF-8: byte {error.start} is {content[error.start]:#04x}") from error
+        raise ValueError(
+            f"{name} is no text in UTF-8: byte {error.start} is {content[error.start]:#04x}"
+        ) from error

@@ -66,8 +66,15 @@ def own_sets(run: Run, model: Any, roles: Roles, inputs: Mapping[str, Any]) -> R
     def made(number: int) -> Example:
         drawn = draw(config, 1, generator(run.config["train"]["seed"], 9, number))
         asked = np.ravel(drawn.target[0]).tolist()
-        truth = {"classes": lambda: form.answers[int(asked[0])], "numbers": lambda: numbers_in_words(asked, form)}
-        return Example(drawn.points, f"Set {number:,} of those made for {config.task}", truth.get(form.asks, lambda: None)())
+        truth = {
+            "classes": lambda: form.answers[int(asked[0])],
+            "numbers": lambda: numbers_in_words(asked, form),
+        }
+        return Example(
+            drawn.points,
+            f"Set {number:,} of those made for {config.task}",
+            truth.get(form.asks, lambda: None)(),
+        )
 
     @cache
     def table() -> LongTable:
@@ -77,14 +84,18 @@ def own_sets(run: Run, model: Any, roles: Roles, inputs: Mapping[str, Any]) -> R
         """A set of the data by what it is called there; of a made task, by its number."""
         if config.path is None:
             if not (name.isdecimal() and int(name)):
-                raise ValueError(f"there is no file {name!r}; sets made for {config.task} are called 1, 2, 3 …")
+                raise ValueError(
+                    f"there is no file {name!r}; sets made for {config.task} are called 1, 2, 3 …"
+                )
             return told(made(int(name)))
         return told(of_table(table(), Path(config.path).name, form, name))
 
     def told(found: Example) -> Example:
         return found._replace(said=introduced(found, model, form))
 
-    folder = config.path is not None and Path(config.path).expanduser().is_dir()  # of files, which are called by their paths
+    folder = (
+        config.path is not None and Path(config.path).expanduser().is_dir()
+    )  # of files, which are called by their paths
     how: dict[str, Any] = {"read": read, "taken": form.read, "columns": form.features}
     if form.asks == "classes":
         how["classes"] = form.answers
@@ -120,7 +131,9 @@ def introduced(example: Example, model: Any, form: SetsForm) -> str:
         share, best = out.softmax(-1).max(-1)
         says = f"{form.answers[best]} ({share:.0%})"
     else:
-        says = numbers_in_words(out.double().numpy() * np.array(form.target_scale) + np.array(form.target_centre), form)
+        says = numbers_in_words(
+            out.double().numpy() * np.array(form.target_scale) + np.array(form.target_centre), form
+        )
     return f"{example.name}: the model says {says}{'' if example.truth is None else f'; true is {example.truth}'}."
 
 
@@ -148,10 +161,14 @@ def own_graphs(run: Run, roles: Roles, model: Any, inputs: Mapping[str, Any]) ->
         edges, edge_starts = both_ways(parts, config)
         x, _ = features(parts, edges, config, known=Scaling(**about["scaling"]))
         if x.shape[1] != model.features:
-            raise ValueError(f"{parts.what} has {x.shape[1]} numbers a node, but the model learned from {model.features}")
+            raise ValueError(
+                f"{parts.what} has {x.shape[1]} numbers a node, but the model learned from {model.features}"
+            )
         if x.layout is not torch.strided and x.numel() <= DENSE:
             x = x.to_dense()
-        stop, last = (int(parts.starts[1]), int(edge_starts[1])) if level == "graph" else (parts.nodes, edges.shape[1])
+        stop, last = (
+            (int(parts.starts[1]), int(edge_starts[1])) if level == "graph" else (parts.nodes, edges.shape[1])
+        )
         x = x if stop == len(x) else x.index_select(0, torch.arange(stop))
         found: dict[str, Any] = {"x": x, "edges": torch.from_numpy(np.ascontiguousarray(edges[:, :last]))}
         if level == "edge":
@@ -169,7 +186,11 @@ def own_graphs(run: Run, roles: Roles, model: Any, inputs: Mapping[str, Any]) ->
         if parts.node_labels is None or labels is None:
             return None
         names, _, target = targets(list(parts.node_labels), config.target, parts.what)
-        return None if names is None else [None if place == IGNORE else names[place] for place in target.tolist()]
+        return (
+            None
+            if names is None
+            else [None if place == IGNORE else names[place] for place in target.tolist()]
+        )
 
     @cache
     def whole() -> Linked:
@@ -189,13 +210,19 @@ def own_graphs(run: Run, roles: Roles, model: Any, inputs: Mapping[str, Any]) ->
 
 def of_large(path: str, config: GraphsConfig, hops: int, name: str | None) -> Linked:
     """What a model sees of a large graph when it answers for one node: neighbours that are drawn, as in training."""
-    graph = MappedGraph.open(path, neighbours=config.neighbours, validation=config.validation, test=config.test, seed=0)
+    graph = MappedGraph.open(
+        path, neighbours=config.neighbours, validation=config.validation, test=config.test, seed=0
+    )
     count = len(graph.starts) - 1
     if name is not None and not (name.isdecimal() and int(name) < count):
         raise ValueError(f"there is no file and no node {name!r}; nodes are called 0 … {count - 1}")
     node = 0 if name is None else int(name)
     nodes, edges = graph.around(np.array([node]), hops, generator(0, 7, node))
     x: Tensor = torch.from_numpy(np.asarray(graph.x[nodes], dtype=np.float32))
-    truth = [graph.labels[place] if place >= 0 else None for place in np.asarray(graph.classes[nodes]).tolist()]
+    truth = [
+        graph.labels[place] if place >= 0 else None for place in np.asarray(graph.classes[nodes]).tolist()
+    ]
     note = f"Of {count:,} nodes those are shown that the model is given to answer for node {node}: neighbours, drawn at random."
-    return Linked({"x": x, "edges": torch.from_numpy(edges)}, [str(each) for each in nodes.tolist()], truth, (note,))
+    return Linked(
+        {"x": x, "edges": torch.from_numpy(edges)}, [str(each) for each in nodes.tolist()], truth, (note,)
+    )

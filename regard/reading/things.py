@@ -26,7 +26,12 @@ Array = np.ndarray[Any, Any]
 ReadRows = Callable[[Path], Array]  # a file -> the things of a set, n d
 
 NAMED = 16_384  # things that have a name each; more are only numbered
-ENDINGS = {b"\x93NUMPY": ".npy", b"PK\x03\x04": ".npz", b"ply": ".ply", b"OFF": ".off"}  # by how a file begins
+ENDINGS = {
+    b"\x93NUMPY": ".npy",
+    b"PK\x03\x04": ".npz",
+    b"ply": ".ply",
+    b"OFF": ".off",
+}  # by how a file begins
 
 
 def reader_of_things(model: nn.Module, inputs: Mapping[str, Any], roles: Roles | None) -> Reader | None:
@@ -115,14 +120,20 @@ class Points(Reader):
             raise ValueError("there is nothing to look at: the set is empty")
         n, d = x.shape[1:]
         mask = self.stream.mask if self.stream.mask in self.inputs else None
-        beside = {} if mask is None else {mask: torch.full((1, n), not self.stream.hides).to(self.inputs[mask].dtype)}
+        beside = (
+            {}
+            if mask is None
+            else {mask: torch.full((1, n), not self.stream.hides).to(self.inputs[mask].dtype)}
+        )
         if len(columns) != d:
             columns = tuple("xyz"[:d]) if d <= 3 else tuple(f"number {i}" for i in range(d))
         return Given(
             inputs=self.inputs | beside | {self.stream.tokens: x},
             streams=(Tokens("points", tuple(str(i + 1) for i in range(n)), "items"),) if n <= NAMED else (),
             kind="points",
-            cloud=Cloud(input=self.stream.tokens, rows=torch.from_numpy(rows).float(), columns=columns, mask=mask),
+            cloud=Cloud(
+                input=self.stream.tokens, rows=torch.from_numpy(rows).float(), columns=columns, mask=mask
+            ),
             text=Path(given).name if isinstance(given, str) and shown is None else None,
             name=None if shown is None else shown.name,
             truth=None if shown is None or self.classes is None else shown.truth,
@@ -135,8 +146,12 @@ class Points(Reader):
         """As the model takes them.   n d -> 1 n d"""
         like: Tensor = self.inputs[self.stream.tokens]
         if rows.shape[1] != like.shape[-1]:
-            raise ValueError(f"{name}: the model takes things of {like.shape[-1]} numbers, got {rows.shape[1]}")
-        return torch.from_numpy(np.ascontiguousarray(rows if self.taken is None else self.taken(rows))).to(like.dtype)[None]
+            raise ValueError(
+                f"{name}: the model takes things of {like.shape[-1]} numbers, got {rows.shape[1]}"
+            )
+        return torch.from_numpy(np.ascontiguousarray(rows if self.taken is None else self.taken(rows))).to(
+            like.dtype
+        )[None]
 
     def first_row(self) -> Tensor:
         """The things that came with the model, without padding, which is no thing of a set.   1 n d"""
@@ -182,7 +197,13 @@ class Nodes(Reader):
         classes: Sequence[str] | None = None,
     ) -> None:
         assert roles.nodes is not None and roles.edges is not None
-        self.nodes, self.edges, self.example, self.opened, self.classes = roles.nodes, roles.edges, example, read, classes
+        self.nodes, self.edges, self.example, self.opened, self.classes = (
+            roles.nodes,
+            roles.edges,
+            example,
+            read,
+            classes,
+        )
 
     def read(self, given: str | bytes | None = None, target: str | None = None) -> Given:
         name = given if isinstance(given, str) and not Path(given).exists() else None
@@ -196,7 +217,9 @@ class Nodes(Reader):
             raise ValueError("there is nothing to look at: the graph has no nodes")
         labels = tuple(found.labels or map(str, range(count)))
         if name is not None and name not in labels:
-            raise ValueError(f"there is no file and no node {name!r}; nodes are called {', '.join(labels[:3])}, …")
+            raise ValueError(
+                f"there is no file and no node {name!r}; nodes are called {', '.join(labels[:3])}, …"
+            )
         edges = found.inputs[self.edges]
         return Given(
             inputs=dict(found.inputs),
@@ -219,9 +242,16 @@ class Nodes(Reader):
         like: Tensor = self.example(None).inputs[self.nodes]
         parts = read_graphs(str(path))
         if parts.x is None or isinstance(parts.x, Rows) or parts.x.shape[1] != like.shape[1]:
-            got = "none" if parts.x is None else f"{parts.x.width if isinstance(parts.x, Rows) else parts.x.shape[1]}"
+            got = (
+                "none"
+                if parts.x is None
+                else f"{parts.x.width if isinstance(parts.x, Rows) else parts.x.shape[1]}"
+            )
             raise ValueError(f"{path.name}: the model takes nodes of {like.shape[1]} numbers, got {got}")
-        inputs = {self.nodes: torch.from_numpy(parts.x).to(like.dtype), self.edges: torch.from_numpy(parts.edges)}
+        inputs = {
+            self.nodes: torch.from_numpy(parts.x).to(like.dtype),
+            self.edges: torch.from_numpy(parts.edges),
+        }
         truth = None if parts.node_labels is None else [str(label) for label in parts.node_labels]
         return Linked(inputs, parts.names, truth)
 
@@ -234,7 +264,9 @@ def at_path(given: str | bytes) -> Iterator[Path]:
     """A file by its path, or one made of bytes for a while."""
     if isinstance(given, str):
         if not Path(given).exists():
-            raise ValueError(f"there is no file {given!r}; give one with the numbers of a set: .npy, .npz, .csv, .ply or .off")
+            raise ValueError(
+                f"there is no file {given!r}; give one with the numbers of a set: .npy, .npz, .csv, .ply or .off"
+            )
         yield Path(given)
         return
     with tempfile.TemporaryDirectory() as folder:

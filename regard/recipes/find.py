@@ -12,11 +12,24 @@ from regard import names
 from regard.config import nearest
 from regard.run import Run
 
-Recipe = Any  # a frozen dataclass with the sections data, model and train; each kind of model has one of its own
+Recipe = (
+    Any  # a frozen dataclass with the sections data, model and train; each kind of model has one of its own
+)
 
 # What only the data can tell, so that no option sets it.
-FOLLOWS = ("model.vocab", "model.context", "model.classes", "model.features", "model.outputs", "model.size", "model.each",
-           "model.level", "model.ordered", "model.colours", "model.usual")
+FOLLOWS = (
+    "model.vocab",
+    "model.context",
+    "model.classes",
+    "model.features",
+    "model.outputs",
+    "model.size",
+    "model.each",
+    "model.level",
+    "model.ordered",
+    "model.colours",
+    "model.usual",
+)
 
 
 class Family(Protocol):
@@ -42,12 +55,18 @@ def family(name: str) -> Family:
     return cast(Family, import_module(f"{__package__}.{name}"))
 
 
-def find_recipe(name: str, data: Any = None, kind: str | None = None, settings: Mapping[str, Any] | None = None) -> Recipe:
+def find_recipe(
+    name: str, data: Any = None, kind: str | None = None, settings: Mapping[str, Any] | None = None
+) -> Recipe:
     """The recipe of this name, with defaults for this data and kind of model, and for those settings that decide others.
 
     The settings themselves are not in it.
     """
-    found = {each.removeprefix("data."): settings[each] for each in told(name) if each in settings} if settings else {}
+    found = (
+        {each.removeprefix("data."): settings[each] for each in told(name) if each in settings}
+        if settings
+        else {}
+    )
     return family(name).recipe(data, kind, **found)
 
 
@@ -75,7 +94,11 @@ def with_optimiser(recipe: Recipe, optimiser: str | None) -> Recipe:
 def with_question(recipe: Recipe, settings: Mapping[str, Any], data: Any = None) -> Recipe:
     """The recipe for what options say that is asked of the data, if its defaults follow from that. data: if it is no path."""
     asking = getattr(recipe, "asking", None)
-    said = {field.name: settings[name] for field in fields(recipe.data) if (name := f"data.{field.name}") in settings}
+    said = {
+        field.name: settings[name]
+        for field in fields(recipe.data)
+        if (name := f"data.{field.name}") in settings
+    }
     if asking is None or not said:
         return recipe
     found: Recipe = asking(said, data)
@@ -94,4 +117,6 @@ def path_of(data: Any, recipe: str) -> str | None:
     """The path that was given as data, for recipes that take nothing else."""
     if data is None or isinstance(data, str | os.PathLike):
         return None if data is None else os.fspath(data)
-    raise ValueError(f"the recipe {recipe} reads a file or a folder, got {type(data).__name__} as data; give a path")
+    raise ValueError(
+        f"the recipe {recipe} reads a file or a folder, got {type(data).__name__} as data; give a path"
+    )

@@ -78,11 +78,15 @@ def suited(graphs: GraphsConfig, kind: str, given: Any = None) -> Any:
         along: dict[str, Any] = {"attention": "edges", "bias": "none", "position": "none"} if large else {}
         how |= {} if large or not few else {"weight_decay": 0.1}
         return GraphTransformerRecipe(
-            data=graphs, model=GraphTransformerConfig(dropout=0.3 if few or large else 0.0, **along, **SIZES),
+            data=graphs,
+            model=GraphTransformerConfig(dropout=0.3 if few or large else 0.0, **along, **SIZES),
             train=TrainConfig(optimiser="adamw", lr=0.003, precision="float32", **how),
         )
-    model = GraphNetConfig(dropout=0.6, **SIZES) if few else GraphNetConfig(
-        layer="conv", dropout=0.2 if large else 0.0, norm="layernorm", **SIZES)
+    model = (
+        GraphNetConfig(dropout=0.6, **SIZES)
+        if few
+        else GraphNetConfig(layer="conv", dropout=0.2 if large else 0.0, norm="layernorm", **SIZES)
+    )
     train = TrainConfig(optimiser="adamw", lr=0.01, warmup=10, precision="float32", **how)
     return GraphNetRecipe(data=graphs, model=model, train=train)
 

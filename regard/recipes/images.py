@@ -91,13 +91,22 @@ class GroupCNNRecipe:
 
 
 KINDS: dict[str, type[Any]] = {
-    "vit": ViTRecipe, "swin": SwinRecipe, "lenet": LeNetRecipe, "resnet": ResNetRecipe, "densenet": DenseNetRecipe,
+    "vit": ViTRecipe,
+    "swin": SwinRecipe,
+    "lenet": LeNetRecipe,
+    "resnet": ResNetRecipe,
+    "densenet": DenseNetRecipe,
     "groupcnn": GroupCNNRecipe,
 }
 
 
 def recipe(
-    data: Any = None, kind: str | None = None, *, size: Any = None, picture: str = "file", label: str = "label"
+    data: Any = None,
+    kind: str | None = None,
+    *,
+    size: Any = None,
+    picture: str = "file",
+    label: str = "label",
 ) -> Any:
     """A ViT, unless another kind is asked for, sized for the pictures that are there, or for the size they are brought to."""
     path, kind = path_of(data, "images"), kind or "vit"
@@ -122,7 +131,9 @@ def side_of(path: str | None, picture: str, label: str) -> int:
 def vit(side: int) -> ViTConfig:
     """Patches so large that there are seven or more in a row, if they can be; a network that two cores teach in minutes."""
     size: dict[str, Any] = {"dim": 128, "depth": 6} if side > SMALL else {"dim": 64, "depth": 4}
-    return ViTConfig(classes=UNKNOWN, size=side, patch=patch_of(side), heads=4, position="rotary", pool="mean", **size)
+    return ViTConfig(
+        classes=UNKNOWN, size=side, patch=patch_of(side), heads=4, position="rotary", pool="mean", **size
+    )
 
 
 def swin(side: int) -> SwinConfig:
@@ -132,14 +143,18 @@ def swin(side: int) -> SwinConfig:
     stages = 3 if across >= 28 else 2
     window = 7 if across % 14 == 0 else 4
     heads = tuple(2 * 2**i for i in range(stages))
-    return SwinConfig(classes=UNKNOWN, size=side, patch=patch, dim=48, depths=(2,) * stages, heads=heads, window=window)
+    return SwinConfig(
+        classes=UNKNOWN, size=side, patch=patch, dim=48, depths=(2,) * stages, heads=heads, window=window
+    )
 
 
 def groupcnn(side: int) -> GroupCNNConfig:
     """The network of the paper for digits of 28 × 28; smaller pictures have fewer layers, and keep their border."""
     if side >= 28:
         return GroupCNNConfig(classes=UNKNOWN, size=side)
-    return GroupCNNConfig(classes=UNKNOWN, size=side, depth=5, last=1, halve=(2,) if side >= 12 else (), padding="zeros")
+    return GroupCNNConfig(
+        classes=UNKNOWN, size=side, depth=5, last=1, halve=(2,) if side >= 12 else (), padding="zeros"
+    )
 
 
 def patch_of(side: int) -> int:

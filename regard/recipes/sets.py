@@ -60,7 +60,10 @@ class MLPRecipe:
 
 
 KINDS: dict[str, type[Any]] = {
-    "deepsets": DeepSetsRecipe, "pointnet": PointNetRecipe, "settransformer": SetTransformerRecipe, "mlp": MLPRecipe,
+    "deepsets": DeepSetsRecipe,
+    "pointnet": PointNetRecipe,
+    "settransformer": SetTransformerRecipe,
+    "mlp": MLPRecipe,
 }
 # What each kind of set is learned with. Sums know how many things there are, means need not; the largest outlines a cloud.
 COUNTS = DeepSetsConfig(pool="sum", depth=3, **SIZES)
@@ -68,7 +71,11 @@ SHARES = DeepSetsConfig(layers="together", pool="mean", depth=3, **SIZES)
 OUTLINES = DeepSetsConfig(layers="together", pool="max", depth=3, **SIZES)
 INDUCED = SetTransformerConfig(hidden=64, points=16, **SIZES)
 POOLED = {"clouds": OUTLINES, "solids": OUTLINES, "max": OUTLINES, "statistics": SHARES, "clusters": SHARES}
-DEFAULTS: dict[str, str] = {"clouds": "pointnet", "solids": "pointnet", "clusters": "settransformer"}  # others: deepsets
+DEFAULTS: dict[str, str] = {
+    "clouds": "pointnet",
+    "solids": "pointnet",
+    "clusters": "settransformer",
+}  # others: deepsets
 
 
 def recipe(data: Any = None, kind: str | None = None) -> Any:
@@ -82,7 +89,9 @@ def recipe(data: Any = None, kind: str | None = None) -> Any:
     models = {
         "deepsets": POOLED.get(what, COUNTS),
         "pointnet": PointNetConfig(**SIZES),
-        "settransformer": INDUCED if what in ("clouds", "solids", "clusters") else replace(INDUCED, points=None),
+        "settransformer": INDUCED
+        if what in ("clouds", "solids", "clusters")
+        else replace(INDUCED, points=None),
         "mlp": MLPConfig(size=UNKNOWN, hidden=256, **SIZES),
     }
     train = TrainConfig(minutes=1.0, batch=32 if what in ("clouds", "solids", "clusters") else 64)

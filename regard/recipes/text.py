@@ -19,7 +19,7 @@ from regard.run import TrainConfig
 
 HELP = {
     "--data PATH": "a text file, a folder, a glob, or rows with labels (.csv, .jsonl); without it: Python's own\n"
-                   "                source (of a table --data.text and --data.label name the columns; --data rows.csv --help)",
+    "                source (of a table --data.text and --data.label name the columns; --data rows.csv --help)",
     "--model KIND": "decoder (writes on) or encoder (fills in); rows with labels train an encoder",
 }
 OWN = frozenset({"vocab", "context", "classes", "pool", "dropout"})
@@ -76,7 +76,9 @@ def recipe(data: Any = None, kind: str | None = None) -> DecoderRecipe | Encoder
     share = min(0.1, round(JUDGED / total, 4))
     texts = TextConfig(path=path, context=64 if small else 256, validation=share)
     # (two blocks that see runs of letters learn more in minutes than four that have to find them)
-    size: dict[str, Any] = {"dim": 128, "depth": 2, "heads": 4} if small else {"dim": 256, "depth": 6, "heads": 8}
+    size: dict[str, Any] = (
+        {"dim": 128, "depth": 2, "heads": 4} if small else {"dim": 256, "depth": 6, "heads": 8}
+    )
     # (16 rows a step; half of them at a time, because the logits of thousands of pieces of words are most of the memory)
     large = TrainConfig(minutes=10.0, batch=8, accumulate=2)
     train = TrainConfig(minutes=2.0, batch=32, adam_lr=0.012, warmup=10) if small else large

@@ -33,7 +33,9 @@ class Action:
 
     def along(self) -> tuple[int, ...]:
         """The axes of a tensor along which values move; () where none do."""
-        raise ValueError(f"{self}, values do not move along axes, so there is no linear map to speak of; use another action")
+        raise ValueError(
+            f"{self}, values do not move along axes, so there is no linear map to speak of; use another action"
+        )
 
     def shape(self, size: tuple[int, ...]) -> tuple[int, ...]:
         """How long these axes are, where the group acts on so many things, on such a grid, or on vectors so wide."""
@@ -66,7 +68,9 @@ class OnAxis(Action):
     def act(self, element: Element, x: Tensor) -> Tensor:
         if isinstance(element, Permutation):
             if x.shape[self.axis] != len(element.order):
-                raise ValueError(f"a permutation of {len(element.order)} acts on no axis of {x.shape[self.axis]}")
+                raise ValueError(
+                    f"a permutation of {len(element.order)} acts on no axis of {x.shape[self.axis]}"
+                )
             return x.index_select(self.axis, torch.tensor(element.order, device=x.device))
         if isinstance(element, Shift):
             return x.roll(element.by[0], self.axis)
@@ -97,7 +101,9 @@ class OnGrid(Action):
     def act(self, element: Element, x: Tensor) -> Tensor:
         if isinstance(element, Shift):
             if any(by % self.stride for by in element.by):
-                raise ValueError(f"{element} is no whole number of steps on a grid {self.stride} times coarser")
+                raise ValueError(
+                    f"{element} is no whole number of steps on a grid {self.stride} times coarser"
+                )
             return x.roll([by // self.stride for by in element.by], self.axes)
         if isinstance(element, Turn) and element.quarters is not None:
             return x.rot90(element.quarters, self.axes)
@@ -113,7 +119,9 @@ class OnGrid(Action):
 
     def shape(self, size: tuple[int, ...]) -> tuple[int, ...]:
         if any(each % self.stride for each in size):
-            raise ValueError(f"a grid of {size} has no whole number of steps of {self.stride}; choose a multiple of it")
+            raise ValueError(
+                f"a grid of {size} has no whole number of steps of {self.stride}; choose a multiple of it"
+            )
         return tuple(each // self.stride for each in size)
 
     def __str__(self) -> str:
@@ -130,7 +138,9 @@ class OnPatches(Action):
         if not isinstance(element, Permutation):
             return super().act(element, x)
         rows, columns = x.shape[-2] // self.side, x.shape[-1] // self.side
-        apart = x.unflatten(-1, (columns, self.side)).unflatten(-3, (rows, self.side)).transpose(-2, -3)  # … rows columns p p
+        apart = (
+            x.unflatten(-1, (columns, self.side)).unflatten(-3, (rows, self.side)).transpose(-2, -3)
+        )  # … rows columns p p
         moved = OnAxis(-3).act(element, apart.flatten(-4, -3))
         return moved.unflatten(-3, (rows, columns)).transpose(-2, -3).flatten(-4, -3).flatten(-2)
 
@@ -153,7 +163,9 @@ class OnVectors(Action):
         if isinstance(element, Turn):
             matrix = torch.tensor(element.matrix, dtype=x.dtype, device=x.device)
             if x.shape[self.axis] != len(matrix):
-                raise ValueError(f"a turn of {len(matrix)} dimensions acts on no vectors of {x.shape[self.axis]}")
+                raise ValueError(
+                    f"a turn of {len(matrix)} dimensions acts on no vectors of {x.shape[self.axis]}"
+                )
             return torch.movedim(torch.movedim(x, self.axis, -1) @ matrix.T, -1, self.axis)
         if isinstance(element, Mirror):
             signs = torch.ones(x.shape[self.axis], dtype=x.dtype, device=x.device)
@@ -180,7 +192,9 @@ class OnWhere(Action):
 
     def act(self, element: Element, x: Tensor) -> Tensor:
         if isinstance(element, Shift):
-            return x + torch.tensor(element.by if len(element.by) > 1 else element.by[0], dtype=x.dtype, device=x.device)
+            return x + torch.tensor(
+                element.by if len(element.by) > 1 else element.by[0], dtype=x.dtype, device=x.device
+            )
         return super().act(element, x)
 
     def sizes(self, x: Tensor) -> tuple[int, ...]:
@@ -283,7 +297,9 @@ class Together(Action):
         return x
 
     def sizes(self, x: Tensor) -> tuple[int, ...]:
-        return max((action.sizes(x) for action in self.actions), default=(), key=any)  # those with an end say more
+        return max(
+            (action.sizes(x) for action in self.actions), default=(), key=any
+        )  # those with an end say more
 
     def along(self) -> tuple[int, ...]:
         return tuple(axis for action in self.actions for axis in action.along())

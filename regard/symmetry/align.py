@@ -97,16 +97,27 @@ class Indexed(Alignment):
             return []
         if self.renamed is not None and not first.is_floating_point():
             return self.numbers(first, second)
-        return [Pair(self.view(first, plan, 0), self.view(second, plan, 1), sure) for plan, sure in self.plans(first, second)]
+        return [
+            Pair(self.view(first, plan, 0), self.view(second, plan, 1), sure)
+            for plan, sure in self.plans(first, second)
+        ]
 
     def numbers(self, first: Tensor, second: Tensor) -> list[Pair]:
         """Whole numbers may name nodes, or count something: either may be meant."""
         assert self.renamed is not None
         found = [Pair(first, second, sure=False)] if first.shape == second.shape else []
-        if first.shape == second.shape and first.numel() and int(first.min()) >= 0 and int(first.max()) < len(self.renamed):
-            found.append(Pair(self.renamed.to(first.device)[first.long()].to(first.dtype), second, sure=False))
+        if (
+            first.shape == second.shape
+            and first.numel()
+            and int(first.min()) >= 0
+            and int(first.max()) < len(self.renamed)
+        ):
+            found.append(
+                Pair(self.renamed.to(first.device)[first.long()].to(first.dtype), second, sure=False)
+            )
         moved = [
-            Pair(self.view(first, plan, 0), self.view(second, plan, 1), sure=False) for plan, _ in self.plans(first, second)
+            Pair(self.view(first, plan, 0), self.view(second, plan, 1), sure=False)
+            for plan, _ in self.plans(first, second)
         ]
         return found + moved
 
@@ -116,10 +127,13 @@ class Indexed(Alignment):
         for plan, sure in self.plans(first, second):
             if sure:
                 slots = [
-                    torch.arange(size) if match is None else match.there for match, size in zip(plan, second.shape, strict=True)
+                    torch.arange(size) if match is None else match.there
+                    for match, size in zip(plan, second.shape, strict=True)
                 ]
                 out = second.clone()
-                out[torch.meshgrid(*(slot.to(out.device) for slot in slots), indexing="ij")] = self.view(first, plan, 0)
+                out[torch.meshgrid(*(slot.to(out.device) for slot in slots), indexing="ij")] = self.view(
+                    first, plan, 0
+                )
                 return out
         return None
 
@@ -143,7 +157,10 @@ class Indexed(Alignment):
     def maybe_folded(self, one: int, two: int) -> bool:
         """Might tokens be folded into an axis that looks as if nothing happened to it?"""
         return (
-            self.tokens is not None and self.tokens.size == self.tokens.other > 1 and one == two and one % self.tokens.size == 0
+            self.tokens is not None
+            and self.tokens.size == self.tokens.other > 1
+            and one == two
+            and one % self.tokens.size == 0
         )
 
     def foldings(self, first: Tensor, second: Tensor, plan: list[Match | None]) -> list[list[Match | None]]:
@@ -152,7 +169,9 @@ class Indexed(Alignment):
         found: list[list[Match | None]] = []
         for k, (one, two) in enumerate(sizes):
             rest_is_clear = all(
-                m is not None or a == b for j, (m, (a, b)) in enumerate(zip(plan, sizes, strict=True)) if j != k
+                m is not None or a == b
+                for j, (m, (a, b)) in enumerate(zip(plan, sizes, strict=True))
+                if j != k
             )
             if plan[k] is None and rest_is_clear:
                 found += [[*plan[:k], match, *plan[k + 1 :]] for match in self.folded_matches(one, two)]
@@ -196,6 +215,10 @@ def folded(m: Match, one: int, two: int) -> list[Match]:
     if r < 1:
         return []
     inner = torch.arange(r)
-    outside = Match(one, (m.here[:, None] * r + inner).flatten(), two, (m.there[:, None] * r + inner).flatten())
-    inside = Match(one, (m.here + inner[:, None] * m.size).flatten(), two, (m.there + inner[:, None] * m.other).flatten())
+    outside = Match(
+        one, (m.here[:, None] * r + inner).flatten(), two, (m.there[:, None] * r + inner).flatten()
+    )
+    inside = Match(
+        one, (m.here + inner[:, None] * m.size).flatten(), two, (m.there + inner[:, None] * m.other).flatten()
+    )
     return [outside] if r == 1 else [outside, inside]

@@ -80,12 +80,16 @@ class Orbits(Basis):
     def __init__(self, into: Sequence[Tensor], out: Sequence[Tensor], n_in: int, n_out: int) -> None:
         super().__init__(n_in, n_out)
         if len(into) != len(out):
-            raise ValueError(f"each generator acts on input and output, got {len(into)} and {len(out)} orders")
+            raise ValueError(
+                f"each generator acts on input and output, got {len(into)} and {len(out)} orders"
+            )
         for orders, n in ((into, n_in), (out, n_out)):
             for order in orders:
                 if order.shape != (n,) or not torch.equal(order.sort().values, torch.arange(n)):
                     shown = ", ".join(map(str, order.flatten()[:6].tolist()))
-                    raise ValueError(f"no group action: an order holds each of 0 … {n - 1} once, got {shown} …")
+                    raise ValueError(
+                        f"no group action: an order holds each of 0 … {n - 1} once, got {shown} …"
+                    )
         if n_in * n_out > MOST_PAIRS:
             raise ValueError(
                 f"{n_out} × {n_in} pairs are too many to search for orbits, {MOST_PAIRS} are the most; take a smaller size"
@@ -124,7 +128,11 @@ def components(count: int, moves: Sequence[Tensor]) -> Tensor:
         if not len(one):
             return names
         each = torch.arange(nodes)
-        least = torch.full_like(each, nodes).scatter_reduce_(0, one, other, "amin").scatter_reduce_(0, other, one, "amin")
+        least = (
+            torch.full_like(each, nodes)
+            .scatter_reduce_(0, one, other, "amin")
+            .scatter_reduce_(0, other, one, "amin")
+        )
         least = torch.where(least == nodes, each, least)
         roots = (least == each) | ((least[least] == each) & (each < least))
         least = torch.where(roots, each, least)
@@ -180,7 +188,9 @@ class Convolution(Basis):
         wide = torch.promote_types(x.dtype, torch.float32)  # there is no transform of halves on every device
         axes = tuple(range(1, len(self.sizes) + 1))
         there = torch.fft.rfftn(x.to(wide).unflatten(1, self.sizes), dim=axes)
-        kernels = torch.fft.rfftn(kernel.to(wide).unflatten(0, self.sizes), dim=tuple(axis - 1 for axis in axes))
+        kernels = torch.fft.rfftn(
+            kernel.to(wide).unflatten(0, self.sizes), dim=tuple(axis - 1 for axis in axes)
+        )
         mixed = torch.einsum("b...c,...ec->b...e", there, kernels)
         return torch.fft.irfftn(mixed, s=self.sizes, dim=axes).flatten(1, len(self.sizes)).to(x.dtype)
 
@@ -196,12 +206,16 @@ class NullSpace(Basis):
 
     def __init__(self, into: Sequence[Tensor], out: Sequence[Tensor]) -> None:
         if not into or len(into) != len(out):
-            raise ValueError(f"each generator has a matrix for input and one for output, got {len(into)} and {len(out)}")
+            raise ValueError(
+                f"each generator has a matrix for input and one for output, got {len(into)} and {len(out)}"
+            )
         n_in, n_out = (invertible(matrices) for matrices in (into, out))
         super().__init__(n_in, n_out)
         unknowns = n_in * n_out
         if unknowns > MOST_UNKNOWNS:
-            raise ValueError(f"a map of {n_out} × {n_in} entries is too large to solve for, {MOST_UNKNOWNS} are the most")
+            raise ValueError(
+                f"a map of {n_out} × {n_in} entries is too large to solve for, {MOST_UNKNOWNS} are the most"
+            )
         eyes = torch.eye(n_in, dtype=torch.float64), torch.eye(n_out, dtype=torch.float64)
         pairs = [(a.double().T.contiguous(), b.double().contiguous()) for a, b in zip(into, out, strict=True)]
         equations = torch.cat([torch.kron(b, eyes[0]) - torch.kron(eyes[1], a) for a, b in pairs])
@@ -213,7 +227,9 @@ class NullSpace(Basis):
             maps.append(left[:, column] / left[column, column].sqrt())
             left = left - torch.outer(maps[-1], maps[-1])
         found = torch.stack(maps) if maps else torch.zeros(0, unknowns, dtype=torch.float64)
-        self.maps = n_out**0.5 * found.view(-1, n_out, n_in)  # no buffer: a layer that was in half precision gets them back
+        self.maps = n_out**0.5 * found.view(
+            -1, n_out, n_in
+        )  # no buffer: a layer that was in half precision gets them back
 
     def __len__(self) -> int:
         return len(self.maps)
@@ -233,7 +249,11 @@ def invertible(matrices: Sequence[Tensor]) -> int:
     size = len(matrices[0])
     for matrix in matrices:
         if matrix.shape != (size, size):
-            raise ValueError(f"no group action: matrices must all be {size} × {size}, got {tuple(matrix.shape)}")
+            raise ValueError(
+                f"no group action: matrices must all be {size} × {size}, got {tuple(matrix.shape)}"
+            )
         if torch.linalg.matrix_rank(matrix.double()) < size:
-            raise ValueError(f"no group action: a matrix of {size} × {size} cannot be undone, its rank is less than {size}")
+            raise ValueError(
+                f"no group action: a matrix of {size} × {size} cannot be undone, its rank is less than {size}"
+            )
     return size

@@ -43,7 +43,11 @@ class Basis(nn.Module):
             raise ValueError(
                 f"{len(self)} maps of {self.n_out} × {self.n_in} are too many numbers to write down; ask for one with matrix(k)"
             )
-        return torch.stack([self.matrix(k) for k in range(len(self))]) if len(self) else torch.zeros(0, self.n_out, self.n_in)
+        return (
+            torch.stack([self.matrix(k) for k in range(len(self))])
+            if len(self)
+            else torch.zeros(0, self.n_out, self.n_in)
+        )
 
     def extra_repr(self) -> str:
         return f"{len(self)} maps from {self.n_in} to {self.n_out} numbers, by {self.how}"

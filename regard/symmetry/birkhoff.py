@@ -37,7 +37,9 @@ class Decomposition(NamedTuple):
     orders: Tensor  # ... k n
 
     def matrix(self) -> Tensor:
-        return (self.weights[..., None, None] * permutation_matrix(self.orders).to(self.weights.dtype)).sum(-3)
+        return (self.weights[..., None, None] * permutation_matrix(self.orders).to(self.weights.dtype)).sum(
+            -3
+        )
 
 
 # ── permutations and checks ──────────────────────────────────────────────────────────────────────────────────────────
@@ -53,7 +55,9 @@ def order_of(matrix: Tensor) -> Tensor:
     """The order of a permutation matrix.   ... n n -> ... n"""
     order = _square(matrix).argmax(-1)
     if not torch.equal(matrix, torch.nn.functional.one_hot(order, matrix.shape[-1]).to(matrix.dtype)):
-        raise ValueError("a permutation matrix has one 1 in every row and column, and 0 elsewhere; assign decides for one")
+        raise ValueError(
+            "a permutation matrix has one 1 in every row and column, and 0 elsewhere; assign decides for one"
+        )
     _square_orders(order)
     return order
 
@@ -90,14 +94,18 @@ def _square_orders(order: Tensor) -> None:
     (n,) = expect(order, "... n", name="order")
     each = torch.arange(n, device=order.device).expand_as(order)
     if order.dtype != torch.long or not torch.equal(order.sort(-1).values, each):
-        wrong = next((row for row in order.reshape(-1, n).tolist() if sorted(row) != list(range(n))), order.dtype)
+        wrong = next(
+            (row for row in order.reshape(-1, n).tolist() if sorted(row) != list(range(n))), order.dtype
+        )
         raise ValueError(f"an order holds each of 0 … {n - 1} once, as int64, got {wrong}")
 
 
 # ── scores to matrices ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def sinkhorn(scores: Tensor, *, temperature: float = 1.0, iterations: int = 1000, tolerance: float | None = None) -> Balanced:
+def sinkhorn(
+    scores: Tensor, *, temperature: float = 1.0, iterations: int = 1000, tolerance: float | None = None
+) -> Balanced:
     """The matrix D₁ exp(scores / temperature) D₂ that is doubly stochastic: rows and columns are divided by their sums in turn.
 
     In the logarithm, so that nothing overflows, and with gradients through every step. A score of −inf forbids a pair. The
@@ -106,8 +114,14 @@ def sinkhorn(scores: Tensor, *, temperature: float = 1.0, iterations: int = 1000
     """
     _square(scores)
     _positive(temperature=temperature, iterations=iterations)
-    if torch.isnan(scores).any() or (scores == math.inf).any() or (scores.amax(-1).isinf() | scores.amax(-2).isinf()).any():
-        raise ValueError("scores must be numbers, or −inf where a pair is forbidden, with one allowed in every row and column")
+    if (
+        torch.isnan(scores).any()
+        or (scores == math.inf).any()
+        or (scores.amax(-1).isinf() | scores.amax(-2).isinf()).any()
+    ):
+        raise ValueError(
+            "scores must be numbers, or −inf where a pair is forbidden, with one allowed in every row and column"
+        )
     x, done = scores / temperature, 0
     largest = max(1.0, x.detach().abs().nan_to_num(posinf=0.0).max().item()) if x.numel() else 1.0
     eps = torch.finfo(scores.dtype).eps
@@ -154,12 +168,20 @@ def assign(scores: Tensor) -> Tensor:
     if torch.isnan(scores).any() or (scores == math.inf).any():
         raise ValueError("scores must be numbers, or −inf where a pair is forbidden")
     solve = _linear_sum_assignment()
-    each = scores.detach().double().cpu().flatten(0, -3).unbind() if scores.dim() > 2 else [scores.detach().double().cpu()]
+    each = (
+        scores.detach().double().cpu().flatten(0, -3).unbind()
+        if scores.dim() > 2
+        else [scores.detach().double().cpu()]
+    )
     try:
         found = [torch.from_numpy(solve(matrix.numpy(), maximize=True)[1]) for matrix in each]
     except ValueError as error:
         raise ValueError("no permutation is allowed: too many scores are −inf") from error
-    return torch.stack(found).view(scores.shape[:-1]).to(scores.device) if found else scores.new_zeros(scores.shape[:-1]).long()
+    return (
+        torch.stack(found).view(scores.shape[:-1]).to(scores.device)
+        if found
+        else scores.new_zeros(scores.shape[:-1]).long()
+    )
 
 
 def soft_sort(x: Tensor, *, temperature: float = 1.0, iterations: int = 1000) -> Balanced:
@@ -168,7 +190,11 @@ def soft_sort(x: Tensor, *, temperature: float = 1.0, iterations: int = 1000) ->
     At low temperature P x is sort(x), at high temperature everywhere the mean. Gradients reach x through P.
     """
     expect(x, "... n", name="x")
-    return sinkhorn(-(x.sort(-1).values[..., :, None] - x[..., None, :]).abs(), temperature=temperature, iterations=iterations)
+    return sinkhorn(
+        -(x.sort(-1).values[..., :, None] - x[..., None, :]).abs(),
+        temperature=temperature,
+        iterations=iterations,
+    )
 
 
 # ── matrices to permutations, and back into the polytope ─────────────────────────────────────────────────────────────
@@ -189,20 +215,26 @@ def decompose(matrix: Tensor, tolerance: float | None = None) -> Decomposition:
     for k, (some, taken) in enumerate(found):
         weights[k, : len(some)], orders[k, : len(some)] = some.to(matrix.dtype), taken
     ahead = matrix.shape[:-2]
-    return Decomposition(weights.view(*ahead, most).to(matrix.device), orders.view(*ahead, most, n).to(matrix.device))
+    return Decomposition(
+        weights.view(*ahead, most).to(matrix.device), orders.view(*ahead, most, n).to(matrix.device)
+    )
 
 
 def _taken_apart(matrix: Tensor) -> tuple[Tensor, Tensor]:
     """Weights k and orders k n of one matrix."""
     solve, n = _linear_sum_assignment(), len(matrix)
     rest = matrix.clamp(min=0).numpy().copy()
-    for _ in range(BALANCING):  # what another dtype rounded is put right, or the last permutations would not be found
+    for _ in range(
+        BALANCING
+    ):  # what another dtype rounded is put right, or the last permutations would not be found
         rest /= rest.sum(1, keepdims=True)
         rest /= rest.sum(0, keepdims=True)
     nothing, rows = 8 * n * np.finfo(float).eps, np.arange(n)
     weights, orders = [], []
     while True:
-        columns = solve(np.where(rest > nothing, -rest, n))[1]  # an empty entry costs more than all others can bring
+        columns = solve(np.where(rest > nothing, -rest, n))[
+            1
+        ]  # an empty entry costs more than all others can bring
         weight = rest[rows, columns].min()
         if weight <= nothing:
             break
@@ -229,7 +261,9 @@ def project(matrix: Tensor, *, iterations: int = 100, tolerance: float | None = 
     allowed = 32 * x.shape[-1] * torch.finfo(x.dtype).eps * largest if tolerance is None else tolerance
     n, start = x.shape[-1], x.detach()
     share = (n - start.sum((-2, -1))[..., None]) / (2 * n)
-    duals = torch.cat((1 - start.sum(-1) - share, 1 - start.sum(-2) - share), -1) / n  # what would do without the max
+    duals = (
+        torch.cat((1 - start.sum(-1) - share, 1 - start.sum(-2) - share), -1) / n
+    )  # what would do without the max
     done = 0
     with torch.no_grad():
         for _ in range(iterations):
@@ -243,7 +277,9 @@ def project(matrix: Tensor, *, iterations: int = 100, tolerance: float | None = 
     follow = follow - follow.detach()  # no value of its own, but the derivative of u and v
     found = (x + _sums(duals + follow)).clamp(min=0).to(matrix.dtype)
     error = error_of(found.detach()) if found.numel() else found.new_zeros(found.shape[:-2])
-    return Balanced(found, error, done, bool((error <= max(2 * allowed, 4 * n * torch.finfo(matrix.dtype).eps)).all()))
+    return Balanced(
+        found, error, done, bool((error <= max(2 * allowed, 4 * n * torch.finfo(matrix.dtype).eps)).all())
+    )
 
 
 def _sums(duals: Tensor) -> Tensor:
@@ -299,5 +335,7 @@ def _linear_sum_assignment() -> Any:
     try:
         from scipy.optimize import linear_sum_assignment  # type: ignore[import-untyped]
     except ImportError as error:
-        raise ValueError("an exact assignment needs scipy; install it with: pip install 'regard[math]'") from error
+        raise ValueError(
+            "an exact assignment needs scipy; install it with: pip install 'regard[math]'"
+        ) from error
     return linear_sum_assignment

@@ -75,7 +75,9 @@ def check(
         subject = subject.in_dtype(dtype)
     if symmetry is None:
         symmetry = getattr(module, "symmetry", None)
-    return Report(tuple(Checking(subject, symmetry, seed, trials).findings(laws)), seed, name or type(model).__name__)
+    return Report(
+        tuple(Checking(subject, symmetry, seed, trials).findings(laws)), seed, name or type(model).__name__
+    )
 
 
 class Called(nn.Module):
@@ -97,7 +99,13 @@ class Checking:
     def __init__(self, subject: Subject, symmetry: Any, seed: int, trials: int) -> None:
         self.subject, self.seed, self.trials = unpadded(subject), seed, trials
         self.group = symmetry if isinstance(symmetry, Group) else None
-        explicit = [symmetry] if isinstance(symmetry, Symmetry) else [] if self.group or symmetry is None else list(symmetry)
+        explicit = (
+            [symmetry]
+            if isinstance(symmetry, Symmetry)
+            else []
+            if self.group or symmetry is None
+            else list(symmetry)
+        )
         for each in explicit:
             if not isinstance(each, Symmetry):
                 raise ValueError(f"symmetry must be a group or Symmetry objects, got {type(each).__name__}")
@@ -109,7 +117,9 @@ class Checking:
             try:
                 _ = self.subject.output
             except Exception as error:
-                raise ValueError(f"the model does not run on the inputs given: {first_line(error)}") from error
+                raise ValueError(
+                    f"the model does not run on the inputs given: {first_line(error)}"
+                ) from error
             asked = self.asked(laws)
             empty, shaky = self.empty(), self.shaky()
             found = [
@@ -119,7 +129,9 @@ class Checking:
                 for law, declared in asked
             ]
         known = {each.law for each in found if each.measured != "unknown"}
-        again = [(law, declared) for law, declared in asked if law.name in ALSO_IN_TRAINING and law.name in known]
+        again = [
+            (law, declared) for law, declared in asked if law.name in ALSO_IN_TRAINING and law.name in known
+        ]
         if again and not empty:
             with settled(self.subject.model, seed=self.seed, training=True):
                 found += self.in_training(again)
@@ -129,7 +141,9 @@ class Checking:
         """The laws to be measured, each with what is declared of it."""
         if laws is None:
             overridden = {law.name for law in self.explicit}
-            known = [law for law in LAWS if law.name not in overridden and law.wanted(self.subject, self.group)]
+            known = [
+                law for law in LAWS if law.name not in overridden and law.wanted(self.subject, self.group)
+            ]
             return [(law, self.declared(law)) for law in (*self.explicit, *known)]
         found: list[tuple[Law, str | None]] = []
         for law in laws:
@@ -183,18 +197,24 @@ class Checking:
 
     def untold(self, law: Law, declared: str | None, reason: str, suffix: str = "") -> Finding:
         implied = law.kind == "hygiene" and law.name not in self.subject.roles.promises
-        return Finding(law.name + suffix, None if implied else declared, "unknown", reason=reason, by=self.by(law))
+        return Finding(
+            law.name + suffix, None if implied else declared, "unknown", reason=reason, by=self.by(law)
+        )
 
     def finding(self, law: Law, declared: str | None, empty: str | None, suffix: str = "") -> Finding:
         began = time.perf_counter()
         dtype = self.subject.plain(self.subject.short).dtype
         dtype = dtype if dtype.is_floating_point else torch.float32
         tolerance = TOLERANCE[dtype] if law.tolerance is None else law.tolerance
-        found = Finding(law.name + suffix, declared, "unknown", tolerance=tolerance, dtype=short(dtype), by=self.by(law))
+        found = Finding(
+            law.name + suffix, declared, "unknown", tolerance=tolerance, dtype=short(dtype), by=self.by(law)
+        )
         if empty:
             return replace(found, measured="vacuous", reason=empty, tolerance=None)
         implied = law.kind == "hygiene" and law.name not in self.subject.roles.promises
-        idle = declared == "not promised" or (declared is None and not self.named)  # of interest, but nobody relies on it
+        idle = declared == "not promised" or (
+            declared is None and not self.named
+        )  # of interest, but nobody relies on it
         trials = min(self.trials, FEW) if idle else self.trials
         try:
             measured, tolerance, dtype = self.measured(law, tolerance, dtype, trials)
@@ -205,7 +225,9 @@ class Checking:
             found = replace(found, measured="vacuous", reason=str(reason), tolerance=None)
         except Exception as error:  # a model may refuse what a law asks of it
             declared = None if implied else declared
-            found = replace(found, declared=declared, reason=f"the model refused: {first_line(error)}", tolerance=None)
+            found = replace(
+                found, declared=declared, reason=f"the model refused: {first_line(error)}", tolerance=None
+            )
         else:
             broken = measured.error > tolerance
             found = replace(
@@ -218,7 +240,9 @@ class Checking:
             )
             if broken:
                 patience = FEW if idle else MOST_PATCHES
-                place = locate(self.law(law), measured, self.subject, self.widest, self.seed, trials, tolerance, patience)
+                place = locate(
+                    self.law(law), measured, self.subject, self.widest, self.seed, trials, tolerance, patience
+                )
                 found = replace(found, layer=place.layer, exact=place.exact, reason=place.reason)
         return replace(found, seconds=round(time.perf_counter() - began, 3))
 
@@ -233,14 +257,21 @@ class Checking:
     def law(self, law: Law) -> Law:
         return law.of(self.subject, self.group) if isinstance(law, Named) else law
 
-    def measured(self, law: Law, tolerance: float, dtype: torch.dtype, trials: int) -> tuple[Measure, float, torch.dtype]:
+    def measured(
+        self, law: Law, tolerance: float, dtype: torch.dtype, trials: int
+    ) -> tuple[Measure, float, torch.dtype]:
         """The largest error, decided in float64 where float32 is near its tolerance."""
         law = self.law(law)
         measure = law.measure(self.subject, Random(self.seed), trials)
         near = tolerance / NEAR < measure.error < tolerance * NEAR
         if dtype == torch.float64:  # which a model may have left on its way for float32
             near = tolerance < measure.error < TOLERANCE[torch.float32] * NEAR
-        if law.tolerance is None and dtype in (torch.float32, torch.float64) and near and self.widest is not None:
+        if (
+            law.tolerance is None
+            and dtype in (torch.float32, torch.float64)
+            and near
+            and self.widest is not None
+        ):
             try:
                 again = law.measure(self.widest, Random(self.seed), trials)
             except Exception:  # not every model runs in float64; then float32 has the last word
@@ -265,7 +296,10 @@ class Checking:
         try:
             once, again = self.twice()
         except Exception as error:
-            return [Finding(f"{law.name} in training", None, "unknown", reason=first_line(error)) for law, _ in laws]
+            return [
+                Finding(f"{law.name} in training", None, "unknown", reason=first_line(error))
+                for law, _ in laws
+            ]
         mixes = any(isinstance(m, nn.modules.batchnorm._BatchNorm) for m in self.subject.model.modules())
         found = []
         for law, declared in laws:

@@ -30,7 +30,9 @@ class Diagrams(Basis):
 
     def __init__(self, n: int, inputs: int, outputs: int) -> None:
         if inputs + outputs > MOST_AXES:
-            raise ValueError(f"from {inputs} axes to {outputs} there are too many maps; {MOST_AXES} axes in all are the most")
+            raise ValueError(
+                f"from {inputs} axes to {outputs} there are too many maps; {MOST_AXES} axes in all are the most"
+            )
         super().__init__(n**inputs, n**outputs)
         self.n, self.inputs, self.outputs = n, inputs, outputs
         self.partitions = [p for p in partitions(inputs + outputs) if len(set(p)) <= n]

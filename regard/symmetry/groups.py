@@ -13,7 +13,17 @@ from dataclasses import dataclass
 from random import Random
 from typing import Literal
 
-from regard.symmetry.elements import IDENTITY, Composed, Element, Mirror, Permutation, Scale, Shift, Turn, quarter
+from regard.symmetry.elements import (
+    IDENTITY,
+    Composed,
+    Element,
+    Mirror,
+    Permutation,
+    Scale,
+    Shift,
+    Turn,
+    quarter,
+)
 
 
 @dataclass(frozen=True)
@@ -43,7 +53,9 @@ class Group:
 
     def generators(self, sizes: tuple[int, ...]) -> list[Element]:
         """A few elements of which all others are composed, or at least come as near as one likes to all others."""
-        raise ValueError(f"{type(self).__name__} names no generators; use one of the other groups, or Generated")
+        raise ValueError(
+            f"{type(self).__name__} names no generators; use one of the other groups, or Generated"
+        )
 
     def order(self, sizes: tuple[int, ...]) -> int | None:
         """How many elements there are, None for infinitely many."""
@@ -55,7 +67,9 @@ class Group:
 
     def sample(self, sizes: tuple[int, ...], random: Random) -> Element:
         """One of them, each as likely as any other."""
-        raise ValueError(f"no element of the {self} is as likely as any other; choose a group that is finite, or rotations")
+        raise ValueError(
+            f"no element of the {self} is as likely as any other; choose a group that is finite, or rotations"
+        )
 
     def __str__(self) -> str:
         return type(self).__name__.lower()
@@ -92,7 +106,10 @@ class Permutations(Group):
         (n,) = sizes
         if n < 2:
             return []
-        found: list[Element] = [Permutation((*range(n - 2), n - 1, n - 2)), Permutation(tuple(reversed(range(n))))]
+        found: list[Element] = [
+            Permutation((*range(n - 2), n - 1, n - 2)),
+            Permutation(tuple(reversed(range(n)))),
+        ]
         while len(found) < count and n > 2:
             order = tuple(random.sample(range(n), n))
             if order != tuple(range(n)):
@@ -102,7 +119,9 @@ class Permutations(Group):
     def generators(self, sizes: tuple[int, ...]) -> list[Element]:
         """A swap of two neighbours, and all one place on."""
         if len(sizes) != 1:
-            raise ValueError(f"permutations act on one number of things, got {sizes}; choose another action, or another group")
+            raise ValueError(
+                f"permutations act on one number of things, got {sizes}; choose another action, or another group"
+            )
         (n,) = sizes
         swap, cycle = (1, 0, *range(2, n)), (*range(1, n), 0)
         return [Permutation(order) for order in dict.fromkeys((swap, cycle))] if n > 1 else []
@@ -125,7 +144,9 @@ class Shifts(Group):
 
     def __post_init__(self) -> None:
         if self.step < 1:
-            raise ValueError(f"step must be a positive whole number, got {self.step}; Shifts() is every shift")
+            raise ValueError(
+                f"step must be a positive whole number, got {self.step}; Shifts() is every shift"
+            )
 
     def meet(self, other: Group) -> Group | None:
         return Shifts(math.lcm(self.step, other.step)) if isinstance(other, Shifts) else None
@@ -148,7 +169,9 @@ class Shifts(Group):
         return [(size - 1) // self.step if size else max(1, 32 // self.step) for size in sizes]
 
     def generators(self, sizes: tuple[int, ...]) -> list[Element]:
-        return [Shift(tuple(self.step if i == j else 0 for i in range(len(sizes)))) for j in range(len(sizes))]
+        return [
+            Shift(tuple(self.step if i == j else 0 for i in range(len(sizes)))) for j in range(len(sizes))
+        ]
 
     def order(self, sizes: tuple[int, ...]) -> int | None:
         return math.prod(map(len, self._around(sizes))) if all(sizes) else None
@@ -157,7 +180,11 @@ class Shifts(Group):
         return map(Shift, itertools.product(*self._around(sizes))) if all(sizes) else super().elements(sizes)
 
     def sample(self, sizes: tuple[int, ...], random: Random) -> Element:
-        return Shift(tuple(map(random.choice, self._around(sizes)))) if all(sizes) else super().sample(sizes, random)
+        return (
+            Shift(tuple(map(random.choice, self._around(sizes))))
+            if all(sizes)
+            else super().sample(sizes, random)
+        )
 
     def _around(self, sizes: tuple[int, ...]) -> list[range]:
         """Every shift along each axis, once around: 4 steps on 6 places come to stand on every second one."""
@@ -212,7 +239,9 @@ class Rotations(Group):
         return _turn(random.uniform(0, 2 * math.pi)) if self.of == "plane" else self.draw(sizes, random, 1)[0]
 
     def __str__(self) -> str:
-        return {"quarter": "quarter turns", "plane": "rotations of the plane", "space": "rotations of space"}[self.of]
+        return {"quarter": "quarter turns", "plane": "rotations of the plane", "space": "rotations of space"}[
+            self.of
+        ]
 
 
 def _turn(angle: float) -> Turn:
@@ -245,7 +274,9 @@ class Reflections(Group):
 
     def elements(self, sizes: tuple[int, ...]) -> Iterator[Element]:
         choices = itertools.product((False, True), repeat=len(sizes))
-        return (Composed(tuple(Mirror(axis) for axis, chosen in enumerate(each) if chosen)) for each in choices)
+        return (
+            Composed(tuple(Mirror(axis) for axis, chosen in enumerate(each) if chosen)) for each in choices
+        )
 
     def sample(self, sizes: tuple[int, ...], random: Random) -> Element:
         return Composed(tuple(Mirror(axis) for axis in range(len(sizes)) if random.random() < 0.5))
@@ -315,8 +346,12 @@ class Generated(Group):
     of: tuple[Element, ...]
 
     def __post_init__(self) -> None:
-        if not self.of or not (all(isinstance(g, Permutation) for g in self.of) or all(isinstance(g, Turn) for g in self.of)):
-            raise ValueError(f"a group is generated by permutations, or by turns, got {', '.join(map(str, self.of)) or 'none'}")
+        if not self.of or not (
+            all(isinstance(g, Permutation) for g in self.of) or all(isinstance(g, Turn) for g in self.of)
+        ):
+            raise ValueError(
+                f"a group is generated by permutations, or by turns, got {', '.join(map(str, self.of)) or 'none'}"
+            )
 
     def draw(self, sizes: tuple[int, ...], random: Random, count: int) -> list[Element]:
         words = [Composed(tuple(random.choices(self.of, k=random.randrange(2, 8)))) for _ in range(count)]
@@ -356,13 +391,19 @@ def _composed(first: Element, second: Element) -> Element:
         return Permutation(tuple(first.order[i] for i in second.order))  # x_first[second[i]]
     assert isinstance(first, Turn) and isinstance(second, Turn)
     columns = list(zip(*first.matrix, strict=True))
-    product_of = [[sum(a * b for a, b in zip(row, column, strict=True)) for column in columns] for row in second.matrix]
+    product_of = [
+        [sum(a * b for a, b in zip(row, column, strict=True)) for column in columns] for row in second.matrix
+    ]
     return Turn(tuple(map(tuple, product_of)))
 
 
 def _key(element: Element) -> object:
     """Turns that differ by rounding are one."""
-    return tuple(round(x, 6) + 0.0 for row in element.matrix for x in row) if isinstance(element, Turn) else element
+    return (
+        tuple(round(x, 6) + 0.0 for row in element.matrix for x in row)
+        if isinstance(element, Turn)
+        else element
+    )
 
 
 def product(*groups: Group) -> Group:

@@ -33,9 +33,17 @@ class Reordering(Law):
             inputs = subject.placed(subject.sized(subject.inputs, n), stream)
             order = torch.tensor(random.sample(range(n), n))
             align = Indexed(tokens=Match(n, order, n, torch.arange(n)))
-            what = "tokens and places in the order " + " ".join(map(str, order.tolist()[:8])) + (" …" if n > 8 else "")
+            what = (
+                "tokens and places in the order "
+                + " ".join(map(str, order.tolist()[:8]))
+                + (" …" if n > 8 else "")
+            )
             yield Trial(
-                what, inputs, subject.taken(inputs, stream, order), align, along_tokens(subject, order, torch.arange(n))
+                what,
+                inputs,
+                subject.taken(inputs, stream, order),
+                align,
+                along_tokens(subject, order, torch.arange(n)),
             )
 
 
@@ -53,7 +61,9 @@ class Padding(Law):
         if not streams:
             unclear = unclear_masks(subject)
             if unclear:
-                raise CannotTell(f"it is not known what {unclear[0]!r} means; say it with Stream(mask=..., hides=...)")
+                raise CannotTell(
+                    f"it is not known what {unclear[0]!r} means; say it with Stream(mask=..., hides=...)"
+                )
             raise CannotTell("the model takes no mask of real tokens")
         for stream in streams:
             n = subject.lengths_of(stream)[-1]
@@ -72,16 +82,22 @@ class Padding(Law):
         there = torch.arange(length) if side == "right" else torch.arange(size - length, size)
         if kind % 2:
             other = padded(subject, base, stream, lengths, size, side, drawn(random))
-            align = Indexed(Match(size, there, size, there), Match(ROWS, torch.tensor([row]), ROWS, torch.tensor([row])))
+            align = Indexed(
+                Match(size, there, size, there), Match(ROWS, torch.tensor([row]), ROWS, torch.tensor([row]))
+            )
             what = f"other values in the padding at the {side} of row {row}"
             return Trial(what, batch, other, align, of_row(subject, stream, row, row, there, there))
         alone = subject.masked(
-            subject.sized(subject.picked(base, [row]), length, stream), stream, torch.ones(1, length, dtype=torch.bool)
+            subject.sized(subject.picked(base, [row]), length, stream),
+            stream,
+            torch.ones(1, length, dtype=torch.bool),
         )
         if stream.places is not None and side == "left":
             alone = subject.placed(alone, stream)
         here = torch.arange(length)
-        align = Indexed(Match(length, here, size, there), Match(1, torch.tensor([0]), ROWS, torch.tensor([row])))
+        align = Indexed(
+            Match(length, here, size, there), Match(1, torch.tensor([0]), ROWS, torch.tensor([row]))
+        )
         what = f"row of {length} alone, and padded at the {side} to {size} among rows of {', '.join(map(str, lengths))}"
         return Trial(what, alone, batch, align, of_row(subject, stream, 0, row, here, there))
 
@@ -89,25 +105,37 @@ class Padding(Law):
 def unclear_masks(subject: Subject) -> list[str]:
     """Inputs that look like masks and of which nothing is said."""
     return [
-        p.name for p in signature(subject.model) if "mask" in p.name and p.name not in ("head_mask", "attn_mask", "src_mask")
+        p.name
+        for p in signature(subject.model)
+        if "mask" in p.name and p.name not in ("head_mask", "attn_mask", "src_mask")
     ]
 
 
 def padded(
-    subject: Subject, base: Inputs, stream: Stream, lengths: list[int], size: int, side: str, draw: torch.Generator
+    subject: Subject,
+    base: Inputs,
+    stream: Stream,
+    lengths: list[int],
+    size: int,
+    side: str,
+    draw: torch.Generator,
 ) -> Inputs:
     """A batch whose rows are cut to these lengths and padded to one size with values drawn anew."""
     n = subject.length(base, stream)
     out = dict(base)
     slots = torch.arange(size)
     real = torch.stack([slots < length if side == "right" else slots >= size - length for length in lengths])
-    source = torch.stack([slots % n if side == "right" else (slots - (size - length)) % n for length in lengths])  # b size
+    source = torch.stack(
+        [slots % n if side == "right" else (slots - (size - length)) % n for length in lengths]
+    )  # b size
     for name, x in base.items():
         axis = subject.token_axis(name, x, stream) if isinstance(x, Tensor) else None
         if axis is None or name in (stream.mask, stream.places):
             continue
         x = x if axis == 1 else x.transpose(0, 1)  # b n ...
-        index = source.to(x.device).view(*source.shape, *[1] * (x.dim() - 2)).expand(*source.shape, *x.shape[2:])
+        index = (
+            source.to(x.device).view(*source.shape, *[1] * (x.dim() - 2)).expand(*source.shape, *x.shape[2:])
+        )
         wide = x.gather(1, index)
         if name == stream.tokens:
             keep = real.to(x.device).view(*real.shape, *[1] * (x.dim() - 2))
@@ -140,7 +168,9 @@ class Neighbours(Law):
             elif k % 2 == 0:
                 alone = subject.picked(batch, [row])
                 align = Indexed(rows=Match(1, torch.tensor([0]), ROWS, rows))
-                yield Trial(f"row {row} alone, and among {ROWS}", alone, batch, align, rows_of(subject, 0, row))
+                yield Trial(
+                    f"row {row} alone, and among {ROWS}", alone, batch, align, rows_of(subject, 0, row)
+                )
             else:
                 changed = subject.with_other_rows(batch, row, drawn(random))
                 align = Indexed(rows=Match(ROWS, rows, ROWS, rows))
@@ -181,10 +211,16 @@ class Causality(Law):
             seen = torch.arange(last + 1)
             x = subject.tokens(inputs)
             fresh = subject.other_values(x, drawn(random))
-            future = (torch.arange(n) > last).to(x.device).view([n if axis == stream.axis else 1 for axis in range(x.dim())])
+            future = (
+                (torch.arange(n) > last)
+                .to(x.device)
+                .view([n if axis == stream.axis else 1 for axis in range(x.dim())])
+            )
             align = Indexed(tokens=Match(n, seen, n, seen))
             changed = {**inputs, stream.tokens: torch.where(future, fresh, x)}
-            yield Trial(f"other inputs after {last} of {n}", inputs, changed, align, along_tokens(subject, seen, seen))
+            yield Trial(
+                f"other inputs after {last} of {n}", inputs, changed, align, along_tokens(subject, seen, seen)
+            )
 
 
 class Cache(Law):
@@ -197,8 +233,10 @@ class Cache(Law):
 
     def trials(self, subject: Subject, random: Random, count: int) -> Iterator[Trial]:
         if subject.roles.step is None:
-            raise CannotTell("it needs a step function, (model, inputs of the new tokens, state or None) -> (output, state), "
-                             "given as Roles(step=...); see docs/check.md")
+            raise CannotTell(
+                "it needs a step function, (model, inputs of the new tokens, state or None) -> (output, state), "
+                "given as Roles(step=...); see docs/check.md"
+            )
         n = subject.lengths[-1]
         inputs = subject.sized(subject.inputs, n)
         if n < 3:
@@ -214,12 +252,18 @@ class Cache(Law):
             part = torch.arange(first, last)
             align = Indexed(tokens=Match(n, part, pieces[-1], torch.arange(pieces[-1])))
             earlier, run = steps(subject, inputs, pieces)
-            sizes = f"{len(pieces)} steps of 1" if set(pieces) == {1} else "steps of " + ", ".join(map(str, pieces))
+            sizes = (
+                f"{len(pieces)} steps of 1"
+                if set(pieces) == {1}
+                else "steps of " + ", ".join(map(str, pieces))
+            )
             outputs = along_tokens(subject, part, torch.arange(pieces[-1]))
             yield Trial(f"{sizes}, seen at the last", inputs, run, align, outputs, earlier)
 
 
-def steps(subject: Subject, inputs: Inputs, pieces: list[int]) -> tuple[tuple[Earlier, ...], Callable[[Any], Any]]:
+def steps(
+    subject: Subject, inputs: Inputs, pieces: list[int]
+) -> tuple[tuple[Earlier, ...], Callable[[Any], Any]]:
     """What comes before the last piece, and the last piece itself."""
     stream, step = subject.stream, subject.roles.step
     assert step is not None
@@ -230,7 +274,10 @@ def steps(subject: Subject, inputs: Inputs, pieces: list[int]) -> tuple[tuple[Ea
         return lambda state: step(subject.model, piece, state)[which]
 
     earlier = tuple(
-        Earlier(taking(k, 1), Indexed(tokens=Match(n, torch.arange(cuts[k], cuts[k + 1]), size, torch.arange(size))))
+        Earlier(
+            taking(k, 1),
+            Indexed(tokens=Match(n, torch.arange(cuts[k], cuts[k + 1]), size, torch.arange(size))),
+        )
         for k, size in enumerate(pieces[:-1])
     )
     return earlier, taking(len(pieces) - 1, 0)
@@ -264,7 +311,9 @@ def along_tokens(subject: Subject, here: Tensor, there: Tensor) -> Outputs:
     axis = subject.stream.axis
 
     def outputs(first: Tensor, second: Tensor) -> tuple[Tensor, Tensor]:
-        return first.index_select(axis, here.to(first.device)), second.index_select(axis, there.to(second.device))
+        return first.index_select(axis, here.to(first.device)), second.index_select(
+            axis, there.to(second.device)
+        )
 
     return outputs
 

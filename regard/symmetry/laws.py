@@ -16,7 +16,17 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from regard.symmetry.actions import Action, Fixed, OnAxis, OnBoth, OnEdges, OnGrid, OnPatches, OnVectors, OnWhere
+from regard.symmetry.actions import (
+    Action,
+    Fixed,
+    OnAxis,
+    OnBoth,
+    OnEdges,
+    OnGrid,
+    OnPatches,
+    OnVectors,
+    OnWhere,
+)
 from regard.symmetry.align import Alignment, Indexed, Match, Moved
 from regard.symmetry.elements import Element, Permutation, Shift
 from regard.symmetry.groups import Group, Permutations, Reflections, Rotations, Scalings, Shifts
@@ -156,7 +166,9 @@ class Law:
         if hollow and worst.error < math.inf:
             raise Vacuous("the output is not finite")
         if worst.trial is None:
-            raise CannotTell(f"the model takes nothing of that kind: {refused}" if refused else "no trial could be made")
+            raise CannotTell(
+                f"the model takes nothing of that kind: {refused}" if refused else "no trial could be made"
+            )
         return worst
 
     def __str__(self) -> str:
@@ -184,7 +196,9 @@ class Symmetry(Law):
     def __post_init__(self) -> None:
         if not self.name:
             object.__setattr__(
-                self, "name", next((law.name for law in NAMED if isinstance(self.group, law.group)), str(self.group))
+                self,
+                "name",
+                next((law.name for law in NAMED if isinstance(self.group, law.group)), str(self.group)),
             )
 
     def declared(self, subject: Subject, symmetry: Group | None) -> str | None:
@@ -195,7 +209,9 @@ class Symmetry(Law):
         """What is tried of it, where that is less than its name says."""
         if isinstance(self.group, Shifts) and self.group.step > 1:
             actions = [self.into] if isinstance(self.into, Action) else self.into.values()
-            return f"multiples of {self.group.step}" + " pixels" * any(isinstance(action, OnGrid) for action in actions)
+            return f"multiples of {self.group.step}" + " pixels" * any(
+                isinstance(action, OnGrid) for action in actions
+            )
         return "quarter turns" if self.group == Rotations("quarter") else None
 
     def actions(self, inputs: Inputs) -> dict[str, Action]:
@@ -222,7 +238,11 @@ class Symmetry(Law):
                 done += 1
                 moved = {name: action.act(element, inputs[name]) for name, action in actions.items()}
                 yield Trial(
-                    str(element), inputs, {**inputs, **moved}, self.alignment(element, inputs, actions), self.expected(element)
+                    str(element),
+                    inputs,
+                    {**inputs, **moved},
+                    self.alignment(element, inputs, actions),
+                    self.expected(element),
                 )
         if not done:
             raise CannotTell(f"{self.group} have no element but the identity on sizes {sizes}")
@@ -236,9 +256,13 @@ class Symmetry(Law):
     @staticmethod
     def alignment(element: Element, inputs: Inputs, actions: Mapping[str, Action]) -> Alignment:
         for name, action in actions.items():
-            if isinstance(action, OnPatches) or (isinstance(action, OnGrid) and action.axes in ((-2, -1), (2, 3))):
+            if isinstance(action, OnPatches) or (
+                isinstance(action, OnGrid) and action.axes in ((-2, -1), (2, 3))
+            ):
                 rows, *_, height, width = inputs[name].shape
-                return OnMaps(rows, (height, width), element, action.side if isinstance(action, OnPatches) else 1)
+                return OnMaps(
+                    rows, (height, width), element, action.side if isinstance(action, OnPatches) else 1
+                )
         if isinstance(element, Permutation):
             n = len(element.order)
             edges = any(isinstance(action, OnEdges) for action in actions.values())
@@ -248,7 +272,9 @@ class Symmetry(Law):
             (name, action), *_ = actions.items()
             n = inputs[name].shape[action.axis]  # type: ignore[attr-defined]
             return Indexed(tokens=Match(n, (torch.arange(n) - element.by[0]) % n, n, torch.arange(n)))
-        return Moved(tuple((inputs[name], action.act(element, inputs[name])) for name, action in actions.items()))
+        return Moved(
+            tuple((inputs[name], action.act(element, inputs[name])) for name, action in actions.items())
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -280,7 +306,11 @@ class Named(Law):
         return "broken" if kept is None else built.declared(subject, symmetry)
 
     def kept(self, symmetry: Group | None) -> Group | None:
-        return next((part for part in symmetry.parts() if isinstance(part, self.group)), None) if symmetry else None
+        return (
+            next((part for part in symmetry.parts() if isinstance(part, self.group)), None)
+            if symmetry
+            else None
+        )
 
     def of(self, subject: Subject, symmetry: Group | None) -> Symmetry:
         """The symmetry itself, for these inputs: of the group that is declared, or else of the whole group."""
@@ -297,7 +327,9 @@ def permutation(subject: Subject, group: Group | None) -> Symmetry | None:
     stream = subject.roles.stream
     if stream is None:
         return of_patches(subject)
-    belongs = [name for name in (stream.tokens, stream.mask, *stream.along) if name and name in subject.inputs]
+    belongs = [
+        name for name in (stream.tokens, stream.mask, *stream.along) if name and name in subject.inputs
+    ]
     into: dict[str, Action] = {name: OnAxis(stream.axis if name == stream.tokens else 1) for name in belongs}
     if subject.roles.adjacency is not None:
         into[subject.roles.adjacency] = OnBoth()
@@ -326,7 +358,11 @@ def rotation(subject: Subject, group: Group | None) -> Symmetry | None:
     if roles.points is not None:
         width = subject.inputs[roles.points].shape[-1]
         of = Rotations("plane" if width == 2 else "space")
-        return Symmetry(group or of, {roles.points: OnVectors()}, Fixed(), "rotation") if width in (2, 3) else None
+        return (
+            Symmetry(group or of, {roles.points: OnVectors()}, Fixed(), "rotation")
+            if width in (2, 3)
+            else None
+        )
     if roles.grid is None or subject.inputs[roles.grid].shape[-1] != subject.inputs[roles.grid].shape[-2]:
         return None
     return on_grid(subject, Rotations("quarter"), "rotation")
@@ -339,7 +375,12 @@ def reflection(subject: Subject, group: Group | None) -> Symmetry | None:
 
 
 def scaling(subject: Subject, group: Group | None) -> Symmetry | None:
-    names = [subject.roles.points, subject.roles.grid, subject.roles.nodes, *(s.tokens for s in subject.roles.streams)]
+    names = [
+        subject.roles.points,
+        subject.roles.grid,
+        subject.roles.nodes,
+        *(s.tokens for s in subject.roles.streams),
+    ]
     for name in names:
         if name is not None and subject.inputs[name].is_floating_point():
             return Symmetry(Scalings(), {name: OnVectors()}, Fixed(), "scaling")
@@ -366,8 +407,12 @@ def on_grid(subject: Subject, group: Group, name: str) -> Symmetry:
     follows = out.dim() == 4 and out.shape[-1] > 1 and given.shape[-1] % out.shape[-1] == 0
     stride = given.shape[-1] // out.shape[-1] if follows else 1
     if isinstance(group, Shifts) and follows and group.step % stride:
-        group = Shifts(group.step * stride)  # an output that is coarser can only follow whole steps of its own
-    return Symmetry(group, {subject.roles.grid: OnGrid()}, OnGrid(stride=stride) if follows else Fixed(), name)
+        group = Shifts(
+            group.step * stride
+        )  # an output that is coarser can only follow whole steps of its own
+    return Symmetry(
+        group, {subject.roles.grid: OnGrid()}, OnGrid(stride=stride) if follows else Fixed(), name
+    )
 
 
 @dataclass(frozen=True)
@@ -380,11 +425,17 @@ class PlacesShift(Symmetry):
         step = self.group.step
         for n in subject.lengths:
             inputs = subject.placed(subject.sized(subject.inputs, n), stream)
-            more = [11, 3, *(random.randrange(1, 33) for _ in range(max(0, count - 4)))] if n == subject.lengths[-1] else []
+            more = (
+                [11, 3, *(random.randrange(1, 33) for _ in range(max(0, count - 4)))]
+                if n == subject.lengths[-1]
+                else []
+            )
             for by in [step, *(step * steps for steps in more)]:
                 moved = {**inputs, stream.places: inputs[stream.places] + by}
                 align = Moved(((inputs[stream.places], moved[stream.places]),))
-                yield Trial(f"places {by:+d}", inputs, moved, align, refusable=True)  # a table of places ends somewhere
+                yield Trial(
+                    f"places {by:+d}", inputs, moved, align, refusable=True
+                )  # a table of places ends somewhere
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """Which axis of a tensor is what, when a group acts on some of them: the rest are the batch, and after it the channels.
 
-    OnAxis(1)       b n c          OnGrid()     b c h w        OnBoth()     b c n n
-    OnVectors()     b c v          Fixed()      b c            Together((OnPoses(-3), OnGrid()))     b c p h w
+OnAxis(1)       b n c          OnGrid()     b c h w        OnBoth()     b c n n
+OnVectors()     b c v          Fixed()      b c            Together((OnPoses(-3), OnGrid()))     b c p h w
 """
 
 from __future__ import annotations
@@ -42,9 +42,15 @@ class Layout:
         along, lengths = action.along(), action.shape(as_sizes(size))
         rank = len(along) + 2
         if len(lengths) != len(along):
-            raise ValueError(f"a group that acts {action} needs a size for each of {len(along)} axes, got {size}")
-        if not all(-rank <= axis < rank for axis in along) or len({axis % rank for axis in along}) < len(along):
-            raise ValueError(f"acting {action} needs different axes of {rank}: batch, channels and {len(along)} more")
+            raise ValueError(
+                f"a group that acts {action} needs a size for each of {len(along)} axes, got {size}"
+            )
+        if not all(-rank <= axis < rank for axis in along) or len({axis % rank for axis in along}) < len(
+            along
+        ):
+            raise ValueError(
+                f"acting {action} needs different axes of {rank}: batch, channels and {len(along)} more"
+            )
         found = sorted(zip((axis % rank for axis in along), lengths, strict=True))
         axes, sizes = tuple(axis for axis, _ in found), tuple(length for _, length in found)
         batch, channels = (axis for axis in range(rank) if axis not in axes)
@@ -77,7 +83,9 @@ class Layout:
         before = self.unflat(rows[..., None], self.sizes)
         after = self.action.act(element, before)
         if after.shape != before.shape:
-            raise ValueError(f"{element} makes {tuple(after.shape)} of {tuple(before.shape)}; it acts on a square grid only")
+            raise ValueError(
+                f"{element} makes {tuple(after.shape)} of {tuple(before.shape)}; it acts on a square grid only"
+            )
         return self.flat(after)[..., 0].view(numbers.shape)
 
     def order(self, element: Element) -> Tensor | None:
@@ -88,11 +96,15 @@ class Layout:
             return None
         order = found.long() - 1
         other = torch.rand(self.count, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-        return order if torch.equal(self.moved(element, other), other[order]) else None  # no accident of the labels
+        return (
+            order if torch.equal(self.moved(element, other), other[order]) else None
+        )  # no accident of the labels
 
     def matrix(self, element: Element) -> Tensor:
         """The matrix of an element.   n n"""
         zeros = torch.zeros(self.count, dtype=torch.float64)
         if self.moved(element, zeros).any():
-            raise ValueError(f"{element} {self.action} is not linear, it moves 0; this is no group action on linear maps")
+            raise ValueError(
+                f"{element} {self.action} is not linear, it moves 0; this is no group action on linear maps"
+            )
         return self.moved(element, torch.eye(self.count, dtype=torch.float64)).T

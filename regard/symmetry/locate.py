@@ -39,7 +39,14 @@ class Suspect:
 
 
 def locate(
-    law: Law, measure: Measure, subject: Subject, wide: Subject | None, seed: int, trials: int, tolerance: float, most: int
+    law: Law,
+    measure: Measure,
+    subject: Subject,
+    wide: Subject | None,
+    seed: int,
+    trials: int,
+    tolerance: float,
+    most: int,
 ) -> Place:
     """The first submodule at which a broken law breaks, with at most `most` modules put right for the proof."""
     if law.name == "precision":
@@ -60,7 +67,9 @@ def locate(
         return Place("", False, f"it could not be watched more closely ({type(error).__name__})")
 
 
-def on_pictures(law: Law, trial: Trial, subject: Subject, wide: Subject | None, seed: int, tolerance: float) -> Place:
+def on_pictures(
+    law: Law, trial: Trial, subject: Subject, wide: Subject | None, seed: int, tolerance: float
+) -> Place:
     """The first place of a few trials that all others are composed of, on noise: the border of a picture may be blank."""
     for others in (noise_like(wide, seed), wide) if wide is not None else ():
         found: list[Found] = []
@@ -76,7 +85,9 @@ def on_pictures(law: Law, trial: Trial, subject: Subject, wide: Subject | None, 
             return min(found, key=lambda each: each.when).place
     last = Paths(trial, subject, tolerance).found()
     if last is None:
-        return Place("", False, "the break disappears when the model is watched (a fused path is then not taken)")
+        return Place(
+            "", False, "the break disappears when the model is watched (a fused path is then not taken)"
+        )
     return last.place._replace(exact=False)  # rounding may hide what is right
 
 
@@ -122,7 +133,9 @@ class Search:
 
     def __init__(self, trial: Trial, subject: Subject, tolerance: float, most: int) -> None:
         self.trial, self.subject, self.tolerance, self.most = trial, subject, tolerance, most
-        self.inner = 1e-10 if tolerance <= 1e-9 else 1e-5  # of tensors inside, so that no small beginning is overlooked
+        self.inner = (
+            1e-10 if tolerance <= 1e-9 else 1e-5
+        )  # of tensors inside, so that no small beginning is overlooked
         with watched(subject.model) as first:
             self.first_output = subject.run(trial.first)
         self.first = first
@@ -139,7 +152,9 @@ class Search:
     def place(self) -> Place:
         calls, error = self.run({})
         if not error > self.tolerance:
-            return Place("", False, "the break disappears when the model is watched (a fused path is then not taken)")
+            return Place(
+                "", False, "the break disappears when the model is watched (a fused path is then not taken)"
+            )
         if isinstance(self.trial.align, Same):
             return self.tried(calls)
         suspect = self.suspect(calls)
@@ -171,7 +186,9 @@ class Search:
                 return place
             if suspect is None or not suspect.key[0] or suspect.key in patches or len(patches) == self.most:
                 return self.around(suspects)
-            if any(s.key[0].startswith(f"{suspect.key[0]}.") for s in suspects):  # it holds one that was put right already
+            if any(
+                s.key[0].startswith(f"{suspect.key[0]}.") for s in suspects
+            ):  # it holds one that was put right already
                 suspect = replace(suspect, exact=False)
             suspects.append(suspect)
             patches[suspect.key] = self.patch(suspect.key)
@@ -201,9 +218,16 @@ class Search:
         calls, error = self.run(patches)
         reached = any(key in calls and self.compared(calls[key], "inputs") != EQUAL for key in alike)
         whole = [first, *(Suspect(key, True, "") for key in alike if key != first.key)]
-        if error > self.tolerance or reached or self.needless(whole, patches) or not self.came_by_right_ways(first.key[0]):
+        if (
+            error > self.tolerance
+            or reached
+            or self.needless(whole, patches)
+            or not self.came_by_right_ways(first.key[0])
+        ):
             return None
-        return Place(first.key[0], True, f"{first.reason}; {others[0].key[0]} breaks it, too, and others of its kind")
+        return Place(
+            first.key[0], True, f"{first.reason}; {others[0].key[0]} breaks it, too, and others of its kind"
+        )
 
     def needless(self, suspects: list[Suspect], patches: dict[Key, Patch]) -> bool:
         """Does the law hold without putting the first right, and without anything wrong reaching the others?"""
@@ -218,14 +242,19 @@ class Search:
         for step in self.trial.earlier:
             with watched(self.subject.model) as calls, torch.no_grad():
                 state = step.run(state)
-            if any(call.name == name and self.compared(call, "inputs", step.align) != EQUAL for call in calls.values()):
+            if any(
+                call.name == name and self.compared(call, "inputs", step.align) != EQUAL
+                for call in calls.values()
+            ):
                 return False
         return True
 
     def around(self, suspects: list[Suspect]) -> Place:
         """The smallest module around all that are suspected, since no single one could be proved."""
         names = [s.key[0].split(".") for s in suspects]
-        shared = [parts[0] for parts in itertools.takewhile(lambda p: len(set(p)) == 1, zip(*names, strict=False))]
+        shared = [
+            parts[0] for parts in itertools.takewhile(lambda p: len(set(p)) == 1, zip(*names, strict=False))
+        ]
         if len(shared) == len(names[0]):
             shared = shared[:-1]
         return Place(".".join(shared), False, f"{suspects[0].reason}, which alone does not explain it")
@@ -235,7 +264,10 @@ class Search:
 
         def patch(outputs: dict[str, Tensor]) -> dict[str, Tensor]:
             known = first.outputs if first is not None and first.outputs is not None else {}
-            fresh = {path: right(self.trial.align, known[path], x) if path in known else None for path, x in outputs.items()}
+            fresh = {
+                path: right(self.trial.align, known[path], x) if path in known else None
+                for path, x in outputs.items()
+            }
             return {path: x if fresh[path] is None else fresh[path] for path, x in outputs.items()}  # type: ignore[misc]
 
         return patch
@@ -261,14 +293,18 @@ class Search:
                 return self.inside(child)
             if self.unmoved(child):
                 return Suspect(
-                    child.key, True, f"{self.called(child)} gives a different value to each place, whatever the tokens"
+                    child.key,
+                    True,
+                    f"{self.called(child)} gives a different value to each place, whatever the tokens",
                 )
             return self.itself(call, exact=given == DIFFERENT and not blurred)
         return self.itself(call, exact=not blurred)
 
     def itself(self, call: Call, exact: bool) -> Suspect:
         if not call.children:
-            return Suspect(call.key, exact, f"{self.called(call)} gets what it should and gives something else")
+            return Suspect(
+                call.key, exact, f"{self.called(call)} gets what it should and gives something else"
+            )
         where = "itself, between its submodules" if exact else "or in one of its submodules"
         return Suspect(call.key, exact, f"in the forward of {self.called(call)} {where}")
 
@@ -280,7 +316,13 @@ class Search:
         """Under a permutation: did it give exactly the same again, and not the same to all places?"""
         first = self.first.get(call.key)
         align = self.trial.align
-        if first is None or not first.outputs or not call.outputs or not isinstance(align, Indexed) or align.tokens is None:
+        if (
+            first is None
+            or not first.outputs
+            or not call.outputs
+            or not isinstance(align, Indexed)
+            or align.tokens is None
+        ):
             return False
         if align.tokens.size != align.tokens.other or torch.equal(align.tokens.here, align.tokens.there):
             return False
@@ -327,9 +369,15 @@ def vanishing(trial: Trial, subject: Subject) -> Place:
         runs.append(calls)
     first, second = runs
     reached = [
-        call.name for key, call in second.items() if call.name and key in first and differ(first[key].outputs, call.outputs)
+        call.name
+        for key, call in second.items()
+        if call.name and key in first and differ(first[key].outputs, call.outputs)
     ]
-    return Place("", False, f"its change is last seen in what {reached[-1]} gives" if reached else "it changes nothing at all")
+    return Place(
+        "",
+        False,
+        f"its change is last seen in what {reached[-1]} gives" if reached else "it changes nothing at all",
+    )
 
 
 def differ(first: Held, second: Held) -> bool:

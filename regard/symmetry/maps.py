@@ -66,7 +66,9 @@ class OnMaps(Alignment):
             return DIFFERENT
         if self.moved_along(first, second, tolerance):
             return EQUAL
-        strayed = shuffled(first.flatten(1), second.flatten(1), 1, tolerance)  # the same numbers, moved as nothing can follow
+        strayed = shuffled(
+            first.flatten(1), second.flatten(1), 1, tolerance
+        )  # the same numbers, moved as nothing can follow
         return UNKNOWN if not strayed and self.mixed(first, second, tolerance) else DIFFERENT
 
     def cut_alike(self, first: Tensor, second: Tensor, tolerance: float) -> bool:
@@ -74,7 +76,10 @@ class OnMaps(Alignment):
         one, two = (x.flatten(1).sort(1).values for x in (first, second))
         return any(
             shuffled(one.reshape(*shape, -1), two.reshape(*shape, -1), axis, tolerance)
-            for shape, axis in (((self.rows, len(one) // self.rows), 1), ((len(one) // self.rows, self.rows), 0))
+            for shape, axis in (
+                ((self.rows, len(one) // self.rows), 1),
+                ((len(one) // self.rows, self.rows), 0),
+            )
         )
 
     def moved_along(self, first: Tensor, second: Tensor, tolerance: float) -> bool:
@@ -101,10 +106,18 @@ class OnMaps(Alignment):
         sides = (x.shape[axes[0]], x.shape[axes[1]])
         if isinstance(self.element, Permutation):
             stride = self.sides[0] // sides[0]
-            whole = stride and sides == (self.sides[0] // stride, self.sides[1] // stride) and self.patch % stride == 0
+            whole = (
+                stride
+                and sides == (self.sides[0] // stride, self.sides[1] // stride)
+                and self.patch % stride == 0
+            )
             if not whole or self.sides[0] % stride or self.sides[1] % stride:
                 return None
-            return OnPatches(self.patch // stride).act(self.element, x.movedim(axes, (-2, -1))).movedim((-2, -1), axes)
+            return (
+                OnPatches(self.patch // stride)
+                .act(self.element, x.movedim(axes, (-2, -1)))
+                .movedim((-2, -1), axes)
+            )
         element = self.scaled(self.element, sides)
         return None if element is None else OnGrid(axes).act(element, x)
 
@@ -116,24 +129,36 @@ class OnMaps(Alignment):
         if not isinstance(element, Shift):
             return element
         (height, width), (tall, wide) = sides, self.sides
-        if height * wide != width * tall or (tall % height and height % tall) or any(by * height % tall for by in element.by):
+        if (
+            height * wide != width * tall
+            or (tall % height and height % tall)
+            or any(by * height % tall for by in element.by)
+        ):
             return None
         return Shift(tuple(by * height // tall for by in element.by))
 
     def framed(self, first: Tensor, second: Tensor, tolerance: float) -> bool | None:
         """For a map with a margin around it: does the picture go on there from its other side? None: it is no such map."""
-        if not isinstance(self.element, Shift) or first.dim() != 4 or next(self.readings(first), None) is not None:
+        if (
+            not isinstance(self.element, Shift)
+            or first.dim() != 4
+            or next(self.readings(first), None) is not None
+        ):
             return None
         for stride in range(1, min(self.sides) + 1):
             sides = (self.sides[0] // stride, self.sides[1] // stride)
             more = [have - side for have, side in zip(first.shape[-2:], sides, strict=True)]
-            if any(full % stride for full in self.sides) or not all(0 <= extra <= WIDEST_MARGIN for extra in more):
+            if any(full % stride for full in self.sides) or not all(
+                0 <= extra <= WIDEST_MARGIN for extra in more
+            ):
                 continue
             for top, left in product(*(range(extra + 1) for extra in more)):
                 middle = (..., slice(top, top + sides[0]), slice(left, left + sides[1]))
                 moved = self.moved(first[middle], (2, 3))
                 if moved is not None and close(moved, second[middle], tolerance):
-                    return all(close(x, around(x[middle], x.shape, top, left), tolerance) for x in (first, second))
+                    return all(
+                        close(x, around(x[middle], x.shape, top, left), tolerance) for x in (first, second)
+                    )
         return None
 
     def as_long(self, first: Tensor, second: Tensor, tolerance: float) -> bool:
@@ -171,7 +196,9 @@ class OnMaps(Alignment):
             return ""
         off = ((moved - second).abs() > tolerance * first.abs().max()).any(0).any(0)
         down, right = (torch.arange(side, device=off.device) for side in sides)
-        depth = torch.minimum(torch.minimum(down, sides[0] - 1 - down)[:, None], torch.minimum(right, sides[1] - 1 - right))
+        depth = torch.minimum(
+            torch.minimum(down, sides[0] - 1 - down)[:, None], torch.minimum(right, sides[1] - 1 - right)
+        )
         reach = int(depth[off].max()) + 1 if off.any() else 0  # rows or columns from the border inwards
         return f", only within {reach} of the border of its map" if 0 < 4 * reach <= min(sides) else ""
 
@@ -193,7 +220,11 @@ def order(x: Tensor, axis: int) -> Tensor:
 
 def shuffled(first: Tensor, second: Tensor, axis: int, tolerance: float) -> bool:
     """Are slices along one axis the same, in another order?"""
-    return close(first.index_select(axis, order(first, axis)), second.index_select(axis, order(second, axis)), tolerance)
+    return close(
+        first.index_select(axis, order(first, axis)),
+        second.index_select(axis, order(second, axis)),
+        tolerance,
+    )
 
 
 def shuffled_twice(first: Tensor, second: Tensor, axis: int, tolerance: float) -> bool:

@@ -51,7 +51,9 @@ class Paths:
     def __init__(self, trial: Trial, subject: Subject, tolerance: float) -> None:
         assert isinstance(trial.align, OnMaps) and not callable(trial.second)
         self.trial, self.subject, self.tolerance, self.align = trial, subject, tolerance, trial.align
-        self.inner = 1e-10 if tolerance <= 1e-9 else 1e-5  # of tensors inside, so that no small beginning is overlooked
+        self.inner = (
+            1e-10 if tolerance <= 1e-9 else 1e-5
+        )  # of tensors inside, so that no small beginning is overlooked
         self.inputs: Inputs = trial.second
         self.first, self.first_output = self.run(trial.first)
         self.second, self.second_output = self.run(trial.second)
@@ -61,32 +63,47 @@ class Paths:
         self, inputs: Inputs, outputs: dict[Key, Patch] | None = None, given: dict[Key, Patch] | None = None
     ) -> tuple[Calls, Tensor]:
         """Watched, on a copy of the inputs, with some outputs of modules, or what they are given, replaced."""
-        copies = {name: x.clone() if isinstance(x, Tensor) else x for name, x in inputs.items()}  # a model may write into x
+        copies = {
+            name: x.clone() if isinstance(x, Tensor) else x for name, x in inputs.items()
+        }  # a model may write into x
         with watched(self.subject.model, outputs, given) as calls:
             return calls, self.subject.run(copies).clone()
 
     def found(self) -> Found | None:
         """None: in this trial nothing breaks."""
         root = self.second.root()
-        if root is None or not relative(*self.trial.outputs(self.first_output, self.second_output)) > self.tolerance:
+        if (
+            root is None
+            or not relative(*self.trial.outputs(self.first_output, self.second_output)) > self.tolerance
+        ):
             return None
         if self.align.compared(self.first_output, self.second_output, self.inner) == EQUAL:
             stays = close(self.first_output, self.second_output, self.inner)
             does = "stay where they should move along" if stays else "move along where they should stay"
-            return Found(Place("", False, f"the same numbers come out, and {does}: no layer breaks it alone"), len(self.second))
+            return Found(
+                Place("", False, f"the same numbers come out, and {does}: no layer breaks it alone"),
+                len(self.second),
+            )
         for each in self.breaks(root):
             if self.matters(each):
                 found = self.named(each)
                 begins = next(k for k, call in enumerate(self.second.values()) if not call.children)
                 return replace(found, first=found.when <= begins)
-        return Found(Place("", False, "no module was found at which something right becomes wrong for good"), len(self.second))
+        return Found(
+            Place("", False, "no module was found at which something right becomes wrong for good"),
+            len(self.second),
+        )
 
     # ---- what is right
 
     def verdicts(self, call: Call, side: str) -> dict[str, str] | None:
         """Of each tensor that a call gets or gives; None where they cannot be compared."""
         one, two = self.both(call, side)
-        return None if one is None or two is None else {path: self.compared(one[path], two[path]) for path in one}
+        return (
+            None
+            if one is None or two is None
+            else {path: self.compared(one[path], two[path]) for path in one}
+        )
 
     def compared(self, one: Tensor, two: Tensor) -> str:
         """What one module gives the next one gets: a tensor that is the same object in both is compared once."""
@@ -99,7 +116,9 @@ class Paths:
         """The tensors of a call in both runs, if they are the same ones."""
         first = self.first.get(call.key)
         one, two = (getattr(first, side), getattr(call, side)) if first is not None else (None, None)
-        return (one, two) if one is not None and two is not None and one.keys() == two.keys() else (None, None)
+        return (
+            (one, two) if one is not None and two is not None and one.keys() == two.keys() else (None, None)
+        )
 
     def verdict(self, call: Call, side: str) -> str:
         found = self.verdicts(call, side)
@@ -158,7 +177,9 @@ class Paths:
         when = list(self.second).index(last_of(call).key if into is None else into.key)
         if suspect.unsure is not None:
             name = shared(call.name, suspect.unsure)
-            return Found(Place(name, False, f"how what {suspect.unsure} gives should have changed is not known"), when)
+            return Found(
+                Place(name, False, f"how what {suspect.unsure} gives should have changed is not known"), when
+            )
         if into is not None:
             for child in self.placed(call, into):
                 words = "gives a different value to each place, whatever the picture"
@@ -168,7 +189,10 @@ class Paths:
             reason = f"in the forward of {self.called(call)} itself, {before}{self.explained(call)}"
             return Found(Place(call.name, True, reason), when)
         how = self.difference(call) + self.explained(call) + self.more(call)
-        return Found(Place(call.name, True, f"{self.called(call)} gets what it should and gives something else{how}"), when)
+        return Found(
+            Place(call.name, True, f"{self.called(call)} gets what it should and gives something else{how}"),
+            when,
+        )
 
     def more(self, first: Call) -> str:
         """Who else breaks it, each by itself: what it was given is moved, and what it gives does not follow."""
@@ -203,19 +227,25 @@ class Paths:
                 return
             if not child.outputs or not (self.still(child, "inputs") and self.still(child, "outputs")):
                 continue
-            nothing: dict[Key, Patch] = {child.key: lambda now: {path: torch.zeros_like(x) for path, x in now.items()}}
+            nothing: dict[Key, Patch] = {
+                child.key: lambda now: {path: torch.zeros_like(x) for path, x in now.items()}
+            }
             one, two = (self.run(x, nothing)[0][into.key].inputs for x in (self.trial.first, self.inputs))
             if one and two and self.moves(one, two):
                 yield child
 
     def moves(self, one: dict[str, Tensor], two: dict[str, Tensor]) -> bool:
         """Are all tensors right, and not only because nothing is left of them?"""
-        right = all(self.align.compared(one[path], two[path], self.inner) == EQUAL for path in one.keys() & two.keys())
+        right = all(
+            self.align.compared(one[path], two[path], self.inner) == EQUAL for path in one.keys() & two.keys()
+        )
         return right and any(not close(one[path], two[path], self.inner) for path in one.keys() & two.keys())
 
     def difference(self, call: Call) -> str:
         first, second = self.first[call.key].outputs or {}, call.outputs or {}
-        words = (self.align.difference(first[path], x, self.inner) for path, x in second.items() if path in first)
+        words = (
+            self.align.difference(first[path], x, self.inner) for path, x in second.items() if path in first
+        )
         return next(words, "")
 
     def explained(self, call: Call) -> str:
@@ -241,7 +271,9 @@ def shaken(x: Tensor) -> Tensor:
     """Other numbers of the same size."""
     if not x.is_floating_point():
         return x
-    noise = torch.randn(x.shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64).to(x.device, x.dtype)
+    noise = torch.randn(x.shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64).to(
+        x.device, x.dtype
+    )
     return x + noise * (float(torch.nan_to_num(x, posinf=0.0, neginf=0.0).abs().mean()) or 1.0)
 
 

@@ -24,7 +24,11 @@ def too(names: Sequence[str]) -> str:
     """Who else breaks it, at the end of a reason."""
     if not names:
         return ""
-    return f"; {names[0]} breaks it, too" if len(names) == 1 else f"; {names[0]} and {len(names) - 1} more break it, too"
+    return (
+        f"; {names[0]} breaks it, too"
+        if len(names) == 1
+        else f"; {names[0]} and {len(names) - 1} more break it, too"
+    )
 
 
 def close(first: Tensor, second: Tensor, tolerance: float) -> bool:

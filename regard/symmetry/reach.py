@@ -34,20 +34,26 @@ class Reach(Law):
             dead, trial = [], None
             tokens = list(range(n)) if n <= 32 else sorted({0, 1, n - 2, n - 1, *random.sample(range(n), 16)})
             for i in tokens:
-                redraws = (with_other_token(subject, inputs, stream, i, drawn(random)) for _ in range(REDRAWS))
+                redraws = (
+                    with_other_token(subject, inputs, stream, i, drawn(random)) for _ in range(REDRAWS)
+                )
                 if not any(relative(before, subject.run(changed)) > 0 for changed in redraws):
                     dead.append(i)
                     changed = with_other_token(subject, inputs, stream, i, drawn(random))
                     trial = trial or Trial(f"token {i}", inputs, changed, Equal())
             what = (
-                f"token{'s' * (len(dead) > 1)} {', '.join(map(str, dead[:6]))} of {n} change nothing" if dead else f"all of {n}"
+                f"token{'s' * (len(dead) > 1)} {', '.join(map(str, dead[:6]))} of {n} change nothing"
+                if dead
+                else f"all of {n}"
             )
             if len(dead) / len(tokens) > worst.error:
                 worst = Measure(len(dead) / len(tokens), what, trial)
         return worst
 
 
-def with_other_token(subject: Subject, inputs: Inputs, stream: Stream, i: int, draw: torch.Generator) -> Inputs:
+def with_other_token(
+    subject: Subject, inputs: Inputs, stream: Stream, i: int, draw: torch.Generator
+) -> Inputs:
     x: Tensor = inputs[stream.tokens]
     here = (torch.arange(x.shape[stream.axis]) == i).to(x.device)
     here = here.view([-1 if axis == stream.axis else 1 for axis in range(x.dim())])
@@ -71,16 +77,22 @@ class Precision(Law):
         if subject.rows(inputs) is not None:
             inputs = subject.picked(inputs, [0])
         half = subject.in_dtype(torch.bfloat16)
-        rounded = {n: x.to(torch.bfloat16) if isinstance(x, Tensor) and x.is_floating_point() else x for n, x in inputs.items()}
+        rounded = {
+            n: x.to(torch.bfloat16) if isinstance(x, Tensor) and x.is_floating_point() else x
+            for n, x in inputs.items()
+        }
         exact = {
-            n: x.to(subject.output.dtype) if isinstance(x, Tensor) and x.is_floating_point() else x for n, x in rounded.items()
+            n: x.to(subject.output.dtype) if isinstance(x, Tensor) and x.is_floating_point() else x
+            for n, x in rounded.items()
         }
         try:
             found = half.run(rounded)
         except Exception as error:
             raise CannotTell(f"the model does not run in bfloat16: {first_line(error)}") from error
         true = subject.run(exact)
-        return Measure(relative(true, found.to(true.dtype)), "in bfloat16", Trial("in bfloat16", exact, exact, Equal()))
+        return Measure(
+            relative(true, found.to(true.dtype)), "in bfloat16", Trial("in bfloat16", exact, exact, Equal())
+        )
 
 
 PRECISION, REACH = Precision(), Reach()

@@ -29,7 +29,9 @@ class Finding:
     reason: str | None = None  # why the layer, or why unknown or vacuous
     dtype: str | None = None  # in which it was decided
     seconds: float = 0.0
-    by: str | None = None  # of a symmetry, where that is less than its name says: multiples of 4 pixels, quarter turns
+    by: str | None = (
+        None  # of a symmetry, where that is less than its name says: multiples of 4 pixels, quarter turns
+    )
 
     @property
     def title(self) -> str:
@@ -59,7 +61,9 @@ class Finding:
             words += f" (error {number(self.error)}, tolerance {number(self.tolerance)}"
             words += f" in {self.dtype}" * bool(self.dtype) + f"; {self.worst}" * bool(self.worst) + ")"
         if self.layer is not None:
-            words += f"; it breaks {'at' if self.exact else 'somewhere in'} {self.layer or 'the model itself'}"
+            words += (
+                f"; it breaks {'at' if self.exact else 'somewhere in'} {self.layer or 'the model itself'}"
+            )
         return words + (f": {self.reason}" if self.reason else "")
 
 
@@ -81,7 +85,9 @@ class Report:
         for finding in self.findings:
             if finding.law == law:
                 return finding
-        raise KeyError(f"{law!r} was not measured; this report has {', '.join(f.law for f in self.findings) or 'no law'}")
+        raise KeyError(
+            f"{law!r} was not measured; this report has {', '.join(f.law for f in self.findings) or 'no law'}"
+        )
 
     def __contains__(self, law: str) -> bool:
         return any(finding.law == law for finding in self.findings)
@@ -139,7 +145,11 @@ class Report:
 
     def words(self) -> list[str]:
         """What is meant by words in the column of what is declared, as far as they stand there."""
-        return [meant for declared, meant in MEANT.items() if any(finding.declared == declared for finding in self.findings)]
+        return [
+            meant
+            for declared, meant in MEANT.items()
+            if any(finding.declared == declared for finding in self.findings)
+        ]
 
     def __str__(self) -> str:
         lines = [HEADERS, *self.rows()]
@@ -157,7 +167,11 @@ class Report:
 
     def __repr__(self) -> str:
         """Short, the worst first: it is what a test suite shows of a failed `assert report.ok`."""
-        good = f"{len(self)} law{'s' * (len(self) != 1)} as declared" if self.verdict == "as declared" else self.verdict
+        good = (
+            f"{len(self)} law{'s' * (len(self) != 1)} as declared"
+            if self.verdict == "as declared"
+            else self.verdict
+        )
         return "<" + ("; ".join(finding.sentence() for finding in self.wrong) or good) + ">"
 
     def _repr_html_(self) -> str:
@@ -167,7 +181,9 @@ class Report:
         for finding, row in zip(self.findings, self.rows(), strict=True):
             cells = [escape(cell) for cell in row]
             weight = "normal" if finding.ok else "bold"
-            cells[2] = f"<span style='color:{colours[finding.measured]};font-weight:{weight}'>{cells[2]}</span>"
+            cells[2] = (
+                f"<span style='color:{colours[finding.measured]};font-weight:{weight}'>{cells[2]}</span>"
+            )
             title = escape(finding.reason or "", quote=True)
             body += (
                 f"<tr title='{title}'>"

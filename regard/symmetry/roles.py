@@ -26,7 +26,9 @@ class Stream:
     places: str | None = None  # coordinates, n or b n or b n s
     along: tuple[str, ...] = ()  # other inputs b n … that belong to the tokens (types, segments)
     sides: tuple[str, ...] = ("right",)  # where padding may be put: right, left
-    axis: int = 1  # which axis of the tokens runs along them; 0 for torch.nn's n b d, with the batch next to it
+    axis: int = (
+        1  # which axis of the tokens runs along them; 0 for torch.nn's n b d, with the batch next to it
+    )
 
     def __post_init__(self) -> None:
         if not set(self.sides) <= {"left", "right"}:
@@ -47,9 +49,13 @@ class Roles:
     nodes: str | None = None  # features of the nodes of one graph: n d, no batch
     edges: str | None = None  # 2 e, ends of the edges among those nodes
     adjacency: str | None = None  # n n or b n n, instead of edges
-    step: Step | None = None  # (model, inputs of the new tokens, state or None) -> (output, state): decoding with a cache
+    step: Step | None = (
+        None  # (model, inputs of the new tokens, state or None) -> (output, state): decoding with a cache
+    )
     read: Callable[[Any], Tensor] | None = None  # the tensor that counts, out of what the model returns
-    promises: Mapping[str, str] = field(default_factory=dict)  # law -> holds, broken, not promised, invariant, equivariant
+    promises: Mapping[str, str] = field(
+        default_factory=dict
+    )  # law -> holds, broken, not promised, invariant, equivariant
 
     @property
     def stream(self) -> Stream | None:

@@ -44,10 +44,14 @@ class Subject:
         """model(...), by name, or by place for what its forward has no name for."""
         names, anything = self.keywords
         by_place = [
-            value for name, value in inputs.items() if name not in names and (not anything or name.startswith("input "))
+            value
+            for name, value in inputs.items()
+            if name not in names and (not anything or name.startswith("input "))
         ]
         by_name = {
-            name: value for name, value in inputs.items() if name in names or (anything and not name.startswith("input "))
+            name: value
+            for name, value in inputs.items()
+            if name in names or (anything and not name.startswith("input "))
         }
         return self.model(*by_place, **by_name)
 
@@ -76,7 +80,9 @@ class Subject:
         known = self.recalled(inputs)
         if known is not None:
             return known
-        copies = {name: x.clone() if isinstance(x, Tensor) else x for name, x in inputs.items()}  # a model may write into x
+        copies = {
+            name: x.clone() if isinstance(x, Tensor) else x for name, x in inputs.items()
+        }  # a model may write into x
         found = self.run(inputs).clone()  # which it may write into again, the next time
         self.ran.append((copies, found))
         while len(self.ran) > 1 and sum(out.nbytes for _, out in self.ran) > REMEMBERED:
@@ -108,7 +114,9 @@ class Subject:
     def lengths_of(self, stream: Stream) -> list[int]:
         """The last one divides none of the model's sizes, so that an axis of this size can only be that of the tokens."""
         given = self.length(self.inputs, stream)
-        sizes = {size for p in self.model.parameters() for size in p.shape if size > 1} | {self.rows(self.inputs) or 0}
+        sizes = {size for p in self.model.parameters() for size in p.shape if size > 1} | {
+            self.rows(self.inputs) or 0
+        }
         telling = [n for n in (13, 11, 17, 7, 19, 23) if all(size % n or size == 0 for size in sizes)]
         if given in telling:
             return [given]
@@ -127,7 +135,9 @@ class Subject:
         if self.roles.stream is None:
             return False
         axis, given = self.roles.stream.axis, self.length(self.inputs)
-        outs = {n: self.output if n == given else self.plain(self.sized(self.inputs, n)) for n in self.lengths}
+        outs = {
+            n: self.output if n == given else self.plain(self.sized(self.inputs, n)) for n in self.lengths
+        }
         return all(out.dim() > axis and out.shape[axis] == n for n, out in outs.items())
 
     @property
@@ -190,11 +200,15 @@ class Subject:
         """Some rows of the batch."""
         index = torch.tensor(rows)
         return {
-            name: x if (axis := self.batch_axis(name, x)) is None else x.index_select(axis, index.to(x.device))
+            name: x
+            if (axis := self.batch_axis(name, x)) is None
+            else x.index_select(axis, index.to(x.device))
             for name, x in inputs.items()
         }
 
-    def taken(self, inputs: Inputs, stream: Stream, index: Tensor, *, but: tuple[str | None, ...] = ()) -> Inputs:
+    def taken(
+        self, inputs: Inputs, stream: Stream, index: Tensor, *, but: tuple[str | None, ...] = ()
+    ) -> Inputs:
         """Some tokens of a stream, or all in another order, with all that runs along them except the inputs named in `but`."""
         out = dict(inputs)
         for name, x in inputs.items():
@@ -221,7 +235,10 @@ class Subject:
             return inputs
         tokens = self.tokens(inputs, stream)
         rows = tokens.shape[1 - stream.axis]
-        return {**inputs, stream.places: torch.arange(tokens.shape[stream.axis], device=tokens.device).expand(rows, -1)}
+        return {
+            **inputs,
+            stream.places: torch.arange(tokens.shape[stream.axis], device=tokens.device).expand(rows, -1),
+        }
 
     def masked(self, inputs: Inputs, stream: Stream, real: Tensor) -> Inputs:
         """With a mask in the model's own convention.  real: bool b n"""
@@ -271,7 +288,9 @@ class Subject:
             x, axis = inputs[name], self.batch_axis(name, inputs[name])
             if axis is not None:
                 others = (
-                    (torch.arange(x.shape[axis]) != row).to(x.device).view([-1 if k == axis else 1 for k in range(x.dim())])
+                    (torch.arange(x.shape[axis]) != row)
+                    .to(x.device)
+                    .view([-1 if k == axis else 1 for k in range(x.dim())])
                 )
                 out[name] = torch.where(others, self.other_values(x, draw), x)
         return out
@@ -279,7 +298,9 @@ class Subject:
     def values(self, inputs: Inputs) -> set[str]:
         """The inputs that say what a row is, and not where, or what is real."""
         roles = self.roles
-        known = {s.tokens for s in roles.streams} | {name for name in (roles.grid, roles.points, roles.nodes) if name}
+        known = {s.tokens for s in roles.streams} | {
+            name for name in (roles.grid, roles.points, roles.nodes) if name
+        }
         tensors = {name for name, x in inputs.items() if isinstance(x, Tensor) and x.dim() > 0}
         return (known & tensors) or tensors
 
@@ -294,13 +315,18 @@ class Subject:
             model = copy.deepcopy(self.model, weights).to(dtype)
         except Exception as error:  # a model may hold anything
             raise CannotTell(f"the model cannot be copied in {short(dtype)}: {first_line(error)}") from error
-        inputs = {n: x.to(dtype) if isinstance(x, Tensor) and x.is_floating_point() else x for n, x in self.inputs.items()}
+        inputs = {
+            n: x.to(dtype) if isinstance(x, Tensor) and x.is_floating_point() else x
+            for n, x in self.inputs.items()
+        }
         return self.anew(model=widened(model) if dtype == torch.float64 else model, inputs=inputs)
 
     def anew(self, **changes: Any) -> Subject:
         """The same with other weights, or in another mode: outputs are forgotten, and what is known of their shapes is not."""
         fresh = replace(self, **changes)
-        shapes: dict[str, Any] = {name: self.__dict__[name] for name in ("lengths", "follows") if name in self.__dict__}
+        shapes: dict[str, Any] = {
+            name: self.__dict__[name] for name in ("lengths", "follows") if name in self.__dict__
+        }
         fresh.__dict__.update(shapes)
         return fresh
 
@@ -347,7 +373,12 @@ def settled(model: nn.Module, *, seed: int, training: bool = False) -> Iterator[
     after an exception.
     """
     modes = {module: module.training for module in model.modules()}
-    rates = [(m, name, value) for m in modes for name, value in vars(m).items() if training and is_rate(name, value)]
+    rates = [
+        (m, name, value)
+        for m in modes
+        for name, value in vars(m).items()
+        if training and is_rate(name, value)
+    ]
     buffers = {name: buffer.clone() for name, buffer in model.named_buffers()} if training else {}
     held: dict[nn.Parameter, Tensor] = {}
     devices = sorted({p.device.index or 0 for p in model.parameters() if p.device.type == "cuda"})

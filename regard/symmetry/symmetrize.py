@@ -41,7 +41,9 @@ class Symmetrized(nn.Module):
     def __init__(self, function: Callable[..., Tensor], group: Group, into: Action, out: Action) -> None:
         super().__init__()
         if not callable(function):
-            raise ValueError(f"only a function or a module can be made symmetric, got {type(function).__name__}")
+            raise ValueError(
+                f"only a function or a module can be made symmetric, got {type(function).__name__}"
+            )
         self.function, self.group, self.into, self.out = function, group, into, out
 
     @property
@@ -54,7 +56,9 @@ class Symmetrized(nn.Module):
         try:
             return self.into.sizes(x)
         except IndexError:
-            raise ValueError(f"acting {self.into} needs an axis that shape {tuple(x.shape)} does not have") from None
+            raise ValueError(
+                f"acting {self.into} needs an axis that shape {tuple(x.shape)} does not have"
+            ) from None
 
     def runs(self, x: Tensor) -> int:
         """How often the function is run for such an input."""
@@ -94,7 +98,9 @@ class Averaged(Symmetrized):
         order = self.group.order(sizes)
         if order is None or order > MOST_RUNS:
             many = "infinitely many" if order is None else order
-            raise ValueError(f"{self.group} on {sizes} are {many}, and an exact average takes {MOST_RUNS} at most; use Sampled")
+            raise ValueError(
+                f"{self.group} on {sizes} are {many}, and an exact average takes {MOST_RUNS} at most; use Sampled"
+            )
         return list(self.group.elements(sizes))
 
     def runs(self, x: Tensor) -> int:
@@ -108,7 +114,14 @@ class Sampled(Symmetrized):
     """The mean of g⁻¹ f(g x) over `samples` elements drawn by a seed: the same ones every time, so that it is one function."""
 
     def __init__(
-        self, function: Callable[..., Tensor], group: Group, into: Action, out: Action, *, samples: int, seed: int = 0
+        self,
+        function: Callable[..., Tensor],
+        group: Group,
+        into: Action,
+        out: Action,
+        *,
+        samples: int,
+        seed: int = 0,
     ) -> None:
         super().__init__(function, group, into, out)
         if type(samples) is not int or samples < 1:
@@ -141,7 +154,9 @@ class Sorted(Symmetrized):
 
     def __init__(self, function: Callable[..., Tensor], into: OnAxis, out: OnAxis | Fixed) -> None:
         if not isinstance(into, OnAxis) or not isinstance(out, OnAxis | Fixed):
-            raise ValueError(f"tokens are sorted along one axis: into is OnAxis, out is OnAxis or Fixed, got {into} and {out}")
+            raise ValueError(
+                f"tokens are sorted along one axis: into is OnAxis, out is OnAxis or Fixed, got {into} and {out}"
+            )
         super().__init__(function, Permutations(), into, out)
 
     def runs(self, x: Tensor) -> int:
@@ -150,7 +165,9 @@ class Sorted(Symmetrized):
     def forward(self, x: Tensor, *more: Any, **named: Any) -> Tensor:
         axis = self.into.axis % x.dim()  # type: ignore[attr-defined]
         if x.dim() not in (2, 3) or axis == x.dim() - 1 == 2:
-            raise ValueError(f"tokens to be sorted are b n d or b n, got shape {tuple(x.shape)} along axis {axis}")
+            raise ValueError(
+                f"tokens to be sorted are b n d or b n, got shape {tuple(x.shape)} along axis {axis}"
+            )
         rows = x.movedim(axis, 1)
         order = lexicographic(rows.detach())
         ranked = take(rows, order)
@@ -174,17 +191,25 @@ def lexicographic(x: Tensor) -> Tensor:
     if not (keys[:, 1:] == keys[:, :-1]).any():
         return order  # no two are alike, so the other channels have no say
     order = torch.arange(x.shape[1], device=x.device).expand(x.shape[:2])
-    for channel in reversed(range(channels.shape[-1])):  # sorts that keep what is sorted: the last one counts most
+    for channel in reversed(
+        range(channels.shape[-1])
+    ):  # sorts that keep what is sorted: the last one counts most
         order = order.gather(1, channels[..., channel].gather(1, order).argsort(dim=1, stable=True))
     return order
 
 
 def shared(y: Tensor, ranked: Tensor) -> Tensor:
     """The outputs y of sorted tokens, with their mean for tokens that are equal.   b n ..., b n d or b n -> b n ..."""
-    new = (ranked[:, 1:] != ranked[:, :-1]).flatten(2).any(-1) if ranked.dim() == 3 else ranked[:, 1:] != ranked[:, :-1]
+    new = (
+        (ranked[:, 1:] != ranked[:, :-1]).flatten(2).any(-1)
+        if ranked.dim() == 3
+        else ranked[:, 1:] != ranked[:, :-1]
+    )
     if new.all():
         return y
     which = torch.cat((new.new_zeros(len(y), 1), new), 1).cumsum(1)  # b n: equal tokens have one number
     members = torch.nn.functional.one_hot(which, y.shape[1]).to(y.dtype)  # b n k
-    means = torch.einsum("bnk,bn...->bk...", members, y) / members.sum(1).clamp(min=1).view(*which.shape, *[1] * (y.dim() - 2))
+    means = torch.einsum("bnk,bn...->bk...", members, y) / members.sum(1).clamp(min=1).view(
+        *which.shape, *[1] * (y.dim() - 2)
+    )
     return take(means, which)

@@ -18,7 +18,11 @@ class Widened(TorchFunctionMode):
     """Inside the block, whoever asks torch for float32 gets float64."""
 
     def __torch_function__(
-        self, function: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+        self,
+        function: Callable[..., Any],
+        types: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
     ) -> Any:
         if function is Tensor.float:
             function = Tensor.double

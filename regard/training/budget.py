@@ -58,7 +58,9 @@ class Clock:
     @property
     def enough(self) -> bool:
         spent = sum(self.taken)
-        return (spent >= 0.04 * self.budget and len(self.taken) >= 3) or (spent >= 0.2 * self.budget and bool(self.taken))
+        return (spent >= 0.04 * self.budget and len(self.taken) >= 3) or (
+            spent >= 0.2 * self.budget and bool(self.taken)
+        )
 
     @property
     def step(self) -> float:

@@ -31,7 +31,10 @@ class Checkpoint:
 
     def tensors(self, name: str) -> dict[str, Tensor]:
         """In memory of their own: what was read may still hang on to the file."""
-        return {key: tensor.clone() for key, tensor in files.read_tensors(self.folder / f"{name}.safetensors").items()}
+        return {
+            key: tensor.clone()
+            for key, tensor in files.read_tensors(self.folder / f"{name}.safetensors").items()
+        }
 
     def has(self, name: str) -> bool:
         return f"{name}.safetensors" in self.sums
@@ -57,7 +60,9 @@ class Checkpoints:
     def latest(self) -> Path:
         return self.folder / "latest.json"
 
-    def save(self, step: int, tensors: Mapping[str, Mapping[str, Tensor]], facts: Mapping[str, Any]) -> Checkpoint:
+    def save(
+        self, step: int, tensors: Mapping[str, Mapping[str, Tensor]], facts: Mapping[str, Any]
+    ) -> Checkpoint:
         """Write a checkpoint, then make it the one that counts. If that fails, the one before still counts.
 
         The tensors of a step are what they are: if it was saved before, only the facts are written anew.
@@ -69,7 +74,9 @@ class Checkpoints:
             else:
                 made = Checkpoint(folder, step, self._write(folder, step, tensors, facts), dict(facts))
             kept = [made, *(each for each in self.kept if each.step != step)][:2]
-            files.write_json(self.latest, _entry(kept[0]) | {"previous": _entry(kept[1]) if kept[1:] else None})
+            files.write_json(
+                self.latest, _entry(kept[0]) | {"previous": _entry(kept[1]) if kept[1:] else None}
+            )
         self.kept = kept
         for other in self._folders():
             if other not in [each.folder for each in kept]:
@@ -99,7 +106,7 @@ class Checkpoints:
             except (OSError, ValueError) as error:
                 notes.append(f"the checkpoint of step {each.step} is damaged ({error})")
                 continue
-            self.kept = candidates[i:i + 2]
+            self.kept = candidates[i : i + 2]
             return each, [f"{note}; going on from step {each.step}, the last good one" for note in notes]
         raise ValueError(
             f"no checkpoint in {self.folder} is whole: {'; '.join(notes) or 'there is none'}. "
@@ -134,8 +141,14 @@ class Checkpoints:
             yield
         except OSError as error:
             if folder not in [each.folder for each in self.kept]:
-                shutil.rmtree(folder, ignore_errors=True)  # half of a checkpoint is of no use, and needs space
-            left = f"the checkpoint of step {self.kept[0].step} is still there" if self.kept else "there is no checkpoint yet"
+                shutil.rmtree(
+                    folder, ignore_errors=True
+                )  # half of a checkpoint is of no use, and needs space
+            left = (
+                f"the checkpoint of step {self.kept[0].step} is still there"
+                if self.kept
+                else "there is no checkpoint yet"
+            )
             told = type(error)(f"{error}; {left}; then go on with --resume")
             told.errno = error.errno
             raise told from error
@@ -159,7 +172,9 @@ def alone(folder: Path) -> Iterator[None]:
         try:
             fcntl.lockf(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except (BlockingIOError, PermissionError) as error:
-            raise ValueError(f"another process is training in {folder.parent}; wait for it, or stop it first") from error
+            raise ValueError(
+                f"another process is training in {folder.parent}; wait for it, or stop it first"
+            ) from error
         except OSError:  # a file system without locks
             pass
         yield

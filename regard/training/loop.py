@@ -29,7 +29,13 @@ from regard.training.step import Stepper
 from regard.training.stop import Stop
 from regard.training.task import as_task
 
-MAY_CHANGE = ("minutes", "steps", "save_minutes", "save_every", "tensorboard")  # of a TrainConfig, when a run goes on
+MAY_CHANGE = (
+    "minutes",
+    "steps",
+    "save_minutes",
+    "save_every",
+    "tensorboard",
+)  # of a TrainConfig, when a run goes on
 READ_EVERY = 16  # steps between two readings of losses from a device that would have to be waited for
 
 
@@ -74,7 +80,9 @@ def fit(
     To resume, give a model made as the first time (with the same seed), which is what a run without checkpoint starts from.
     """
     with alone(run.state), kept_heap(), Stop() as stop, ExitStack() as after:
-        training = Training(run, Stepper(model, as_task(task), source, config), config, observers, sample, stop)
+        training = Training(
+            run, Stepper(model, as_task(task), source, config), config, observers, sample, stop
+        )
         try:
             training.prepare(resume, notes)
             if config.recompute:
@@ -91,8 +99,13 @@ class Training:
     """One call of `fit`."""
 
     def __init__(
-        self, run: Run, stepper: Stepper, config: TrainConfig, observers: Sequence[Any],
-        sample: Callable[[nn.Module], str] | None, stop: Stop,
+        self,
+        run: Run,
+        stepper: Stepper,
+        config: TrainConfig,
+        observers: Sequence[Any],
+        sample: Callable[[nn.Module], str] | None,
+        stop: Stop,
     ) -> None:
         self.run, self.stepper, self.config, self.sample, self.stop = run, stepper, config, sample, stop
         self.metrics = Metrics(run)
@@ -101,7 +114,9 @@ class Training:
         self.facts = Facts()
         self.plan: budget.Plan | None = None
         self.notes: list[str] = []
-        self.unread: list[tuple[int, Tensor, int, float]] = []  # steps whose loss was not read from the device yet
+        self.unread: list[
+            tuple[int, Tensor, int, float]
+        ] = []  # steps whose loss was not read from the device yet
         self.loss: float | None = None
         self.saved = self.counted = time.perf_counter()
 
@@ -132,16 +147,23 @@ class Training:
         """The checkpoint to go on from, if there is one and that is what was asked for."""
         if not resume:
             if self.checkpoints.latest.exists() or self.run.metrics_file.exists():
-                raise FileExistsError(f"{self.run.path} was trained already; go on with --resume, or choose another --out")
+                raise FileExistsError(
+                    f"{self.run.path} was trained already; go on with --resume, or choose another --out"
+                )
             return None
         if "train" in self.run.config:
             self.run.agree("train", self.config, but=MAY_CHANGE)
         found, self.notes = self.checkpoints.load()
         then, now = self.run.environment(), environment()
-        changed = [f"{key} {then[key]}, now {now[key]}" for key in ("threads", "torch", "processor")
-                   if key in then and then[key] != now[key]]
+        changed = [
+            f"{key} {then[key]}, now {now[key]}"
+            for key in ("threads", "torch", "processor")
+            if key in then and then[key] != now[key]
+        ]
         if changed and found is not None:
-            self.notes.append(f"the run was started with {'; '.join(changed)}: losses may differ in their last digits")
+            self.notes.append(
+                f"the run was started with {'; '.join(changed)}: losses may differ in their last digits"
+            )
         return found
 
     def _settle(self) -> None:
@@ -149,8 +171,16 @@ class Training:
         before = self.run.section(TrainConfig, "train") if "train" in self.run.config else self.config
         old: int | None = self.run.config.get("steps")
         wanted = old if self.config.steps is None else self.config.steps
-        if old and self.config.steps is None and before.steps is None and before.minutes and self.config.minutes:
-            wanted = max(1, round(old * self.config.minutes / before.minutes))  # the timing of then still counts
+        if (
+            old
+            and self.config.steps is None
+            and before.steps is None
+            and before.minutes
+            and self.config.minutes
+        ):
+            wanted = max(
+                1, round(old * self.config.minutes / before.minutes)
+            )  # the timing of then still counts
         if wanted is not None and wanted == old:
             self.plan = budget.Plan(old, self.run.config["evaluate_every"])
         elif wanted is not None:
@@ -217,9 +247,15 @@ class Training:
 
     def _advice(self) -> str:
         kept = self.checkpoints.kept
-        left = f"the state of step {kept[0].step} is kept in {kept[0].folder}" if kept else "nothing was saved before"
-        return (f"{left}; start again with a smaller --train.lr (it was {self.config.peak_lr:g}) "
-                f"or a longer --train.warmup (it was {self.config.warmup})")
+        left = (
+            f"the state of step {kept[0].step} is kept in {kept[0].folder}"
+            if kept
+            else "nothing was saved before"
+        )
+        return (
+            f"{left}; start again with a smaller --train.lr (it was {self.config.peak_lr:g}) "
+            f"or a longer --train.warmup (it was {self.config.warmup})"
+        )
 
     # ── now and then ─────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -227,7 +263,11 @@ class Training:
         """Is it time to look at the validation split, and was it not done at this very step before a stop?"""
         every = self.config.evaluate_every if self.plan is None else self.plan.evaluate_every
         step = self.facts.step
-        return step > 0 and step != self.facts.evaluated and (step == self.steps or (every is not None and step % every == 0))
+        return (
+            step > 0
+            and step != self.facts.evaluated
+            and (step == self.steps or (every is not None and step % every == 0))
+        )
 
     def _look(self) -> None:
         """Measure; a new best is saved and published. A wish to stop cuts it short, and the resumed run does it instead."""
@@ -242,7 +282,9 @@ class Training:
         if not measures:  # there is no validation split: the last weights are the best there are
             return
         if not math.isfinite(measures["loss"]):
-            raise NotANumber(f"the validation loss is not a number ({measures['loss']}) at step {now.step}; {self._advice()}")
+            raise NotANumber(
+                f"the validation loss is not a number ({measures['loss']}) at step {now.step}; {self._advice()}"
+            )
         now.measures, now.worse = measures, now.worse + 1
         if now.best_step is None or measures["loss"] < now.best["loss"]:
             now.best, now.best_step, now.worse = measures, now.step, 0
@@ -270,7 +312,11 @@ class Training:
                 self.sample(self.stepper.model)
             look = time.perf_counter() - began + self._time_of_look(0.01 * clock.budget)
         self.plan = budget.by_time(
-            clock.budget - self._seconds(), self.facts.step, step=clock.step, look=look, decay=self.config.decay,
+            clock.budget - self._seconds(),
+            self.facts.step,
+            step=clock.step,
+            look=look,
+            decay=self.config.decay,
             evaluate_every=self.config.evaluate_every,
         )
         self.run.update(**asdict(self.plan))
@@ -297,7 +343,9 @@ class Training:
     def _is_saved(self) -> bool:
         """Does the last checkpoint hold all there is to hold?"""
         kept = self.checkpoints.kept
-        return self.facts.step == 0 or bool(kept and Facts(**kept[0].facts | {"seconds": self.facts.seconds}) == self.facts)
+        return self.facts.step == 0 or bool(
+            kept and Facts(**kept[0].facts | {"seconds": self.facts.seconds}) == self.facts
+        )
 
     def _save(self) -> None:
         """A checkpoint of this step; the model is published if it is the best, or if none was judged yet."""
@@ -321,9 +369,18 @@ class Training:
         self.metrics.flush()
         now = self.facts
         result = Result(
-            step=now.step, steps=self.steps, reason=reason, loss=self.loss, measures=now.measures, best=now.best,
-            best_step=now.best_step, seconds=self._seconds(), notes=tuple(self.notes),
-            again=how_to_go_on(self.run), worse=now.worse, averaged=self.stepper.average is not None,
+            step=now.step,
+            steps=self.steps,
+            reason=reason,
+            loss=self.loss,
+            measures=now.measures,
+            best=now.best,
+            best_step=now.best_step,
+            seconds=self._seconds(),
+            notes=tuple(self.notes),
+            again=how_to_go_on(self.run),
+            worse=now.worse,
+            averaged=self.stepper.average is not None,
         )
         self.tell("ended", result)
         return result

@@ -31,7 +31,9 @@ def orthogonalise(x: Tensor) -> Tensor:
     """
     if x.shape[-2] > x.shape[-1]:
         return orthogonalise(x.mT).mT
-    x = x / x.abs().amax((-2, -1), keepdim=True).clamp(min=1e-30)  # the largest is 1, so that no square is lost
+    x = x / x.abs().amax((-2, -1), keepdim=True).clamp(
+        min=1e-30
+    )  # the largest is 1, so that no square is lost
     gram = x @ x.mT  # k m m
     scale = MARGIN * torch.linalg.matrix_norm(gram, keepdim=True).clamp(min=1.0).sqrt()
     x, gram = x / scale, gram / scale.square()
@@ -74,7 +76,9 @@ class Muon(Rule):
         self.momentum = momentum
         self.stacked = {id(self.parameters[name]) for name in stacked}
 
-    def move(self, parameters: list[Tensor], gradients: list[Tensor], state: dict[str, list[Tensor]], lr: float) -> None:
+    def move(
+        self, parameters: list[Tensor], gradients: list[Tensor], state: dict[str, list[Tensor]], lr: float
+    ) -> None:
         torch._foreach_lerp_(state["momentum"], gradients, 1 - self.momentum)
         updates = torch._foreach_lerp(gradients, state["momentum"], self.momentum)
         torch._foreach_mul_(parameters, 1 - lr * self.weight_decay)
@@ -86,11 +90,21 @@ class Muon(Rule):
         for (m, n, dtype, device), pairs in shapes.items():
             stack = torch.cat([update for _, update in pairs]).to(_working(dtype, device))  # k m n
             made = orthogonalise(stack).to(dtype).split([len(update) for _, update in pairs])
-            changes = [each.reshape(parameter.shape) for (parameter, _), each in zip(pairs, made, strict=True)]
-            torch._foreach_add_([parameter for parameter, _ in pairs], changes, alpha=-lr * max(1.0, m / n) ** 0.5)
+            changes = [
+                each.reshape(parameter.shape) for (parameter, _), each in zip(pairs, made, strict=True)
+            ]
+            torch._foreach_add_(
+                [parameter for parameter, _ in pairs], changes, alpha=-lr * max(1.0, m / n) ** 0.5
+            )
 
 
 def _working(dtype: torch.dtype, device: torch.device) -> torch.dtype:
     """Half the digits where that is twice as fast; never on a processor that has no units for it."""
     half = CPU_MULTIPLIES[torch.bfloat16] if device.type == "cpu" else True
-    return torch.bfloat16 if half and dtype == torch.float32 else dtype if dtype == torch.float64 else torch.float32
+    return (
+        torch.bfloat16
+        if half and dtype == torch.float32
+        else dtype
+        if dtype == torch.float64
+        else torch.float32
+    )

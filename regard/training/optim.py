@@ -43,8 +43,15 @@ def split(model: nn.Module) -> Split:
     The body is what is repeated (inside an nn.ModuleList), or, where nothing is, all but the first and the last matrix. What a
     head shares with an embedding is an embedding.
     """
-    tables = {id(p) for each in model.modules() if not isinstance(each, MATRICES) for p in each.parameters(recurse=False)}
-    repeated = {id(p) for each in model.modules() if isinstance(each, nn.ModuleList) for p in each.parameters()}
+    tables = {
+        id(p)
+        for each in model.modules()
+        if not isinstance(each, MATRICES)
+        for p in each.parameters(recurse=False)
+    }
+    repeated = {
+        id(p) for each in model.modules() if isinstance(each, nn.ModuleList) for p in each.parameters()
+    }
     named: dict[str, Tensor] = {name: p for name, p in model.named_parameters() if p.requires_grad}
     found = {name: p for name, p in named.items() if p.dim() >= 2 and id(p) not in tables}
     body = {name: p for name, p in found.items() if id(p) in repeated} or dict(list(found.items())[1:-1])
@@ -71,8 +78,12 @@ class Optimiser:
 
     def tensors(self) -> dict[str, Tensor]:
         """Everything that is remembered."""
-        return {f"{key}/{name}": tensor for rule in self.rules for key, values in rule.state.items()
-                for name, tensor in values.items()}
+        return {
+            f"{key}/{name}": tensor
+            for rule in self.rules
+            for key, values in rule.state.items()
+            for name, tensor in values.items()
+        }
 
     def load(self, tensors: Mapping[str, Tensor]) -> None:
         """Go on from what `tensors` gave."""
@@ -91,16 +102,26 @@ def make(model: nn.Module, config: TrainConfig) -> Optimiser:
     parts, lr, decay = split(model), config.peak_lr, config.weight_decay
     spared = decay if config.decay_all else 0.0
     if not (parts.body or parts.matrices or parts.rest):
-        raise ValueError(f"{type(model).__name__} has no parameters to train; does any of them require a gradient?")
+        raise ValueError(
+            f"{type(model).__name__} has no parameters to train; does any of them require a gradient?"
+        )
     if config.optimiser == "sgd":
         momentum = 0.9 if config.momentum is None else config.momentum
-        return Optimiser([SGD(parts.body | parts.matrices, lr, decay, momentum), SGD(parts.rest, lr, spared, momentum)])
+        return Optimiser(
+            [SGD(parts.body | parts.matrices, lr, decay, momentum), SGD(parts.rest, lr, spared, momentum)]
+        )
     if config.optimiser == "adamw":
         return Optimiser([AdamW(parts.body | parts.matrices, lr, decay), AdamW(parts.rest, lr, spared)])
     adam_lr = 0.3 * lr if config.adam_lr is None else config.adam_lr
-    stacked = [name for name, p in parts.body.items() if name.endswith("in_proj_weight") and p.shape[0] % p.shape[1] == 0]
-    return Optimiser([
-        Muon(parts.body, lr, decay, 0.95 if config.momentum is None else config.momentum, stacked),
-        AdamW(parts.matrices, adam_lr, decay),
-        AdamW(parts.rest, adam_lr, spared),
-    ])
+    stacked = [
+        name
+        for name, p in parts.body.items()
+        if name.endswith("in_proj_weight") and p.shape[0] % p.shape[1] == 0
+    ]
+    return Optimiser(
+        [
+            Muon(parts.body, lr, decay, 0.95 if config.momentum is None else config.momentum, stacked),
+            AdamW(parts.matrices, adam_lr, decay),
+            AdamW(parts.rest, adam_lr, spared),
+        ]
+    )

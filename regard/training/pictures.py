@@ -51,7 +51,9 @@ class ClassifyPictures(Classify):
 
     def against(self, logits: Tensor, target: Tensor) -> Tensor:
         weights = None if self.weights is None else self.weights.to(logits.device)
-        total = F.cross_entropy(logits.float(), target, weights, label_smoothing=self.smoothing, reduction="sum")
+        total = F.cross_entropy(
+            logits.float(), target, weights, label_smoothing=self.smoothing, reduction="sum"
+        )
         return total / len(logits)
 
     def measure(self, model: nn.Module, batches: Iterable[Batch]) -> dict[str, float]:

@@ -134,7 +134,11 @@ class Lines(Observer):
 
     def decided(self, steps: int) -> None:
         self.steps = self.speed.steps = steps
-        self._say(f"{steps:,} steps fit into the time" if steps > 1 else "one step fits into the time; give it more to learn")
+        self._say(
+            f"{steps:,} steps fit into the time"
+            if steps > 1
+            else "one step fits into the time; give it more to learn"
+        )
 
     def stepped(self, step: int, loss: float, tokens: int, seconds: float) -> None:
         self.speed.add(step, loss, tokens, seconds)
@@ -142,7 +146,9 @@ class Lines(Observer):
             self._say(f"step {step:,}{self._of()}  loss {say_loss(self.speed.loss)}  {self.speed.say()}")
 
     def evaluated(self, step: int, measures: Mapping[str, float]) -> None:
-        self._say(f"step {step:,}{self._of()}  loss {say_loss(self.speed.loss)}  validation {say_measures(measures)}")
+        self._say(
+            f"step {step:,}{self._of()}  loss {say_loss(self.speed.loss)}  validation {say_measures(measures)}"
+        )
 
     def sampled(self, step: int, text: str) -> None:
         self._say(f"── what it writes after step {step:,} ──\n{text}\n──")
@@ -175,8 +181,12 @@ class Bar(Observer):
 
     def __init__(self, console: Console | None = None) -> None:
         self.progress = Progress(
-            TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[numbers]}"),
-            console=console, refresh_per_second=4,
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[numbers]}"),
+            console=console,
+            refresh_per_second=4,
         )
         self.task: TaskID | None = None
         self.speed = Speed()
@@ -242,7 +252,9 @@ class Board(Observer):
         try:
             from torch.utils.tensorboard import SummaryWriter
         except ImportError as error:
-            raise ValueError("TensorBoard is not installed; use pip install 'regard[tensorboard]', or go without") from error
+            raise ValueError(
+                "TensorBoard is not installed; use pip install 'regard[tensorboard]', or go without"
+            ) from error
         self.make: Any = SummaryWriter
         self.writer: Any = None
 

@@ -8,7 +8,9 @@ from typing import Literal
 
 from regard.run import say_loss
 
-LOOKS_TOO_MANY = 3  # looks at the validation split without a better loss, after which a training is said to learn by heart
+LOOKS_TOO_MANY = (
+    3  # looks at the validation split without a better loss, after which a training is said to learn by heart
+)
 SHARE_TOO_LONG = 0.25  # of all steps that came after the best, at least,
 CLEARLY_WORSE = 0.05  # and the share by which the loss grew
 
@@ -33,7 +35,11 @@ class Result:
     def say(self) -> str:
         """One line for the user."""
         of = "" if self.steps is None else f" of {self.steps:,}"
-        best = f"; best validation {say_measures(self.best)} at step {self.best_step:,}" if self.best_step is not None else ""
+        best = (
+            f"; best validation {say_measures(self.best)} at step {self.best_step:,}"
+            if self.best_step is not None
+            else ""
+        )
         if self.reason == "stopped":
             return f"stopped at step {self.step:,}{of} and saved{best}; go on with {self.again}"
         why = " because the validation loss no longer falls" if self.reason == "patience" else ""
@@ -43,21 +49,29 @@ class Result:
         """Which weights are in model.safetensors."""
         weights = "the averaged weights" if self.averaged else "the weights"
         if self.best_step is None:
-            return f"kept: {weights} of step {self.step:,}, the last one; none was judged on a validation split"
+            return (
+                f"kept: {weights} of step {self.step:,}, the last one; none was judged on a validation split"
+            )
         last = ", the last one" if self.best_step == self.step else ""
         return f"kept: {weights} of step {self.best_step:,}{last}, which had the lowest validation loss"
 
     def by_heart(self) -> str | None:
         """What to know of a training whose validation got worse for long; None: it did not."""
-        if self.best_step is None or self.worse < LOOKS_TOO_MANY or self.step - self.best_step < SHARE_TOO_LONG * self.step:
+        if (
+            self.best_step is None
+            or self.worse < LOOKS_TOO_MANY
+            or self.step - self.best_step < SHARE_TOO_LONG * self.step
+        ):
             return None
         then, now = self.best["loss"], self.measures["loss"]
         as_often_right = "accuracy" in self.best and self.measures["accuracy"] >= self.best["accuracy"]
         if now - then < CLEARLY_WORSE * abs(then) or as_often_right:
             return None
-        return (f"note: since step {self.best_step:,} of {self.step:,} the validation loss was never as low, and rose from "
-                f"{say_loss(then)} to {say_loss(now)}: what came later was learned by heart. More data, or a smaller model, "
-                f"would help; --train.patience {LOOKS_TOO_MANY} stops in time")
+        return (
+            f"note: since step {self.best_step:,} of {self.step:,} the validation loss was never as low, and rose from "
+            f"{say_loss(then)} to {say_loss(now)}: what came later was learned by heart. More data, or a smaller model, "
+            f"would help; --train.patience {LOOKS_TOO_MANY} stops in time"
+        )
 
     def lines(self) -> list[str]:
         """All that is said at the end."""
@@ -67,7 +81,9 @@ class Result:
 
 def say_measures(measures: Mapping[str, float]) -> str:
     known: dict[str, Callable[[float], str]] = {"loss": say_loss, "accuracy": "accuracy {:.1%}".format}
-    return "  ".join(known[name](value) if name in known else f"{name} {value:.4g}" for name, value in measures.items())
+    return "  ".join(
+        known[name](value) if name in known else f"{name} {value:.4g}" for name, value in measures.items()
+    )
 
 
 def say_test(measures: Mapping[str, float], count: int | None) -> str:

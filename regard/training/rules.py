@@ -17,7 +17,9 @@ from torch.optim.sgd import sgd
 class Rule:
     """Some parameters by name, the learning rate at its highest, and what is remembered: state[key][name]."""
 
-    def __init__(self, parameters: Mapping[str, Tensor], lr: float, weight_decay: float, keys: tuple[str, ...]) -> None:
+    def __init__(
+        self, parameters: Mapping[str, Tensor], lr: float, weight_decay: float, keys: tuple[str, ...]
+    ) -> None:
         self.parameters, self.lr, self.weight_decay = dict(parameters), lr, weight_decay
         self.state = {key: {name: torch.zeros_like(p) for name, p in self.parameters.items()} for key in keys}
 
@@ -30,7 +32,9 @@ class Rule:
             state = {key: [values[name] for name in names] for key, values in self.state.items()}
             self.move([self.parameters[name] for name in names], gradients, state, lr)
 
-    def move(self, parameters: list[Tensor], gradients: list[Tensor], state: dict[str, list[Tensor]], lr: float) -> None:
+    def move(
+        self, parameters: list[Tensor], gradients: list[Tensor], state: dict[str, list[Tensor]], lr: float
+    ) -> None:
         raise TypeError(f"{type(self).__name__} must define move(parameters, gradients, state, lr)")
 
 
@@ -38,28 +42,58 @@ class AdamW(Rule):
     """m ← β₁m + (1 − β₁)g;  v ← β₂v + (1 − β₂)g²;  w ← (1 − lr·decay)·w − lr·m̂/(√v̂ + ε), with m̂, v̂ free of their start at 0."""
 
     def __init__(
-        self, parameters: Mapping[str, Tensor], lr: float, weight_decay: float, betas: tuple[float, float] = (0.9, 0.95)
+        self,
+        parameters: Mapping[str, Tensor],
+        lr: float,
+        weight_decay: float,
+        betas: tuple[float, float] = (0.9, 0.95),
     ) -> None:
         super().__init__(parameters, lr, weight_decay, ("mean", "square"))
         self.betas = betas
         self.state["count"] = {name: torch.zeros((), device=p.device) for name, p in self.parameters.items()}
 
-    def move(self, parameters: list[Tensor], gradients: list[Tensor], state: dict[str, list[Tensor]], lr: float) -> None:
+    def move(
+        self, parameters: list[Tensor], gradients: list[Tensor], state: dict[str, list[Tensor]], lr: float
+    ) -> None:
         adamw(
-            parameters, gradients, state["mean"], state["square"], [], state["count"], fused=True, amsgrad=False,
-            beta1=self.betas[0], beta2=self.betas[1], lr=lr, weight_decay=self.weight_decay, eps=1e-8, maximize=False,
+            parameters,
+            gradients,
+            state["mean"],
+            state["square"],
+            [],
+            state["count"],
+            fused=True,
+            amsgrad=False,
+            beta1=self.betas[0],
+            beta2=self.betas[1],
+            lr=lr,
+            weight_decay=self.weight_decay,
+            eps=1e-8,
+            maximize=False,
         )
 
 
 class SGD(Rule):
     """m ← βm + g + decay·w;  w ← w − lr·m."""
 
-    def __init__(self, parameters: Mapping[str, Tensor], lr: float, weight_decay: float, momentum: float = 0.9) -> None:
+    def __init__(
+        self, parameters: Mapping[str, Tensor], lr: float, weight_decay: float, momentum: float = 0.9
+    ) -> None:
         super().__init__(parameters, lr, weight_decay, ("momentum",))
         self.momentum = momentum
 
-    def move(self, parameters: list[Tensor], gradients: list[Tensor], state: dict[str, list[Tensor]], lr: float) -> None:
+    def move(
+        self, parameters: list[Tensor], gradients: list[Tensor], state: dict[str, list[Tensor]], lr: float
+    ) -> None:
         sgd(
-            parameters, gradients, list(state["momentum"]), foreach=True, weight_decay=self.weight_decay,
-            momentum=self.momentum, lr=lr, dampening=0.0, nesterov=False, maximize=False,
+            parameters,
+            gradients,
+            list(state["momentum"]),
+            foreach=True,
+            weight_decay=self.weight_decay,
+            momentum=self.momentum,
+            lr=lr,
+            dampening=0.0,
+            nesterov=False,
+            maximize=False,
         )

@@ -50,7 +50,13 @@ class Stepper:
             return losses[0], size
         total = _above_zero(sum(weights))  # now each target counts the same, as it would in one large batch
         torch._foreach_mul_(self.optimiser.gradients(), _above_zero(weights[0]) / total)
-        mean = sum((loss * weight for loss, weight in zip(losses, weights, strict=True)), torch.zeros_like(losses[0])) / total
+        mean = (
+            sum(
+                (loss * weight for loss, weight in zip(losses, weights, strict=True)),
+                torch.zeros_like(losses[0]),
+            )
+            / total
+        )
         return mean, size
 
     def move(self, step: int, steps: int | None) -> None:
@@ -96,7 +102,9 @@ class Stepper:
         try:
             self.model.load_state_dict(checkpoint.tensors("model"))
         except RuntimeError as error:
-            raise ValueError(f"{checkpoint.folder} is of another model: {' '.join(str(error).split())[:200]}") from error
+            raise ValueError(
+                f"{checkpoint.folder} is of another model: {' '.join(str(error).split())[:200]}"
+            ) from error
         self.optimiser.load(checkpoint.tensors("optimiser"))
         if self.average is not None:
             self.average.load(self.model, checkpoint.tensors("average"))
@@ -105,7 +113,9 @@ class Stepper:
 def seed_all(seed: int, step: int, device: torch.device) -> None:
     """Dropout, what a task hides, what a Dataset draws: everything random in a step follows from (seed, step)."""
     number = int.from_bytes(hashlib.blake2b(f"{seed} {step}".encode(), digest_size=8).digest(), "little")
-    torch.default_generator.manual_seed(number)  # torch.manual_seed would tell absent GPUs, too, and remember it forever
+    torch.default_generator.manual_seed(
+        number
+    )  # torch.manual_seed would tell absent GPUs, too, and remember it forever
     if device.type != "cpu":
         torch.get_device_module(device).manual_seed(number)
     random.seed(number)
@@ -120,7 +130,9 @@ def pick_device(name: str) -> torch.device:
     try:
         return torch.empty(0, device=name).device
     except (RuntimeError, AssertionError) as error:
-        raise ValueError(f"device {name!r} cannot be used: {str(error).splitlines()[0]}; try auto or cpu") from error
+        raise ValueError(
+            f"device {name!r} cannot be used: {str(error).splitlines()[0]}; try auto or cpu"
+        ) from error
 
 
 def pick_half(precision: str, device: torch.device) -> bool:

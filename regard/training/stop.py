@@ -20,7 +20,9 @@ class Stop:
             self.before = {each: signal.signal(each, self._heard) for each in (signal.SIGINT, signal.SIGTERM)}
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
+    ) -> None:
         for each, handler in self.before.items():
             signal.signal(each, handler)
 

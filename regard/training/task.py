@@ -51,6 +51,7 @@ def _accepted(forward: Callable[..., Any]) -> tuple[str, ...]:
 
 # ── tasks ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
+
 class Classify:
     """−log softmax(logits)[target], over all targets that are not IGNORE.   logits ... c, target ..."""
 
@@ -109,7 +110,9 @@ class MaskedToken(Classify):
     same. `never` are ids that are not chosen (padding, marks).
     """
 
-    def __init__(self, mask: int, vocab: int, *, share: float = 0.15, never: Iterable[int] = (), seed: int = 0) -> None:
+    def __init__(
+        self, mask: int, vocab: int, *, share: float = 0.15, never: Iterable[int] = (), seed: int = 0
+    ) -> None:
         if not 0 < share <= 1:
             raise ValueError(f"share must be above 0 and at most 1, got {share}")
         self.mask, self.vocab, self.share, self.never, self.seed = mask, vocab, share, tuple(never), seed
@@ -128,7 +131,9 @@ class MaskedToken(Classify):
         if batch.real is not None:
             chosen &= batch.real
         hidden = torch.where(draw[1] < 0.8, self.mask, torch.where(draw[1] < 0.9, other, tokens))
-        return replace(batch, tokens=torch.where(chosen, hidden, tokens), target=tokens.masked_fill(~chosen, IGNORE))
+        return replace(
+            batch, tokens=torch.where(chosen, hidden, tokens), target=tokens.masked_fill(~chosen, IGNORE)
+        )
 
     def _fixed(self, batch: Batch, number: int) -> Batch:
         return self.hide(batch, torch.Generator().manual_seed(self.seed * 1_000_003 + number))
@@ -154,7 +159,9 @@ class Regress:
             apart = self._apart(model, batch)
             off = apart.abs() * apart.new_tensor(self.scale)
             if len(self.names) > 1:  # each is the mean of its own share of all numbers
-                named = {f"MAE {name}": off[..., i].sum() * len(self.names) for i, name in enumerate(self.names)}
+                named = {
+                    f"MAE {name}": off[..., i].sum() * len(self.names) for i, name in enumerate(self.names)
+                }
             else:
                 named = {"MAE": off.sum()}
             sums.add(apart.numel(), loss=apart.square().sum(), **named)
@@ -163,11 +170,15 @@ class Regress:
     def _apart(self, model: nn.Module, batch: Batch) -> Tensor:
         """Output minus target, where they are no padding."""
         out, target = call(model, batch).float(), batch.target.float()
-        each = out.dim() == 3 and batch.real is not None and out.shape[:2] == batch.real.shape  # of every thing of a set
+        each = (
+            out.dim() == 3 and batch.real is not None and out.shape[:2] == batch.real.shape
+        )  # of every thing of a set
         if out.shape == (*target.shape, 1):
             out = out.squeeze(-1)
         if out.shape != target.shape:  # torch would broadcast b 1 against b to b b, and learn nonsense
-            raise ValueError(f"output and target must have one shape, got {tuple(out.shape)} and {tuple(target.shape)}")
+            raise ValueError(
+                f"output and target must have one shape, got {tuple(out.shape)} and {tuple(target.shape)}"
+            )
         return (out - target)[batch.real] if each else out - target
 
 
@@ -182,7 +193,9 @@ class Custom:
         loss, count = found if isinstance(found, tuple) else (found, batch.tokens.shape[0])
         if not isinstance(loss, Tensor) or loss.dim() != 0:
             given = f"shape {tuple(loss.shape)}" if isinstance(loss, Tensor) else type(loss).__name__
-            raise ValueError(f"a task must give the mean loss as a tensor without axes, got {given}; try loss.mean()")
+            raise ValueError(
+                f"a task must give the mean loss as a tensor without axes, got {given}; try loss.mean()"
+            )
         return loss, count
 
     def measure(self, model: nn.Module, batches: Iterable[Batch]) -> dict[str, float]:
@@ -201,18 +214,24 @@ def as_task(task: Any) -> Task:
     if isinstance(task, str):
         if task not in TASKS:
             near = nearest(task, TASKS)
-            raise ValueError(f"there is no task '{task}'; " + (f"did you mean '{near}'? " if near else "")
-                             + f"known: {', '.join(TASKS)}, or a function (model, batch) -> loss")
+            raise ValueError(
+                f"there is no task '{task}'; "
+                + (f"did you mean '{near}'? " if near else "")
+                + f"known: {', '.join(TASKS)}, or a function (model, batch) -> loss"
+            )
         return TASKS[task]()
     if hasattr(task, "loss") and hasattr(task, "measure"):
         made: Task = task
         return made
     if callable(task):
         return Custom(task)
-    raise ValueError(f"a task is a name ({', '.join(TASKS)}) or a function (model, batch) -> loss, got {type(task).__name__}")
+    raise ValueError(
+        f"a task is a name ({', '.join(TASKS)}) or a function (model, batch) -> loss, got {type(task).__name__}"
+    )
 
 
 # ── sums ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
 
 def _cross_entropy(logits: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
     """The sum over all targets that count, and how many they are."""

@@ -36,7 +36,9 @@ CHUNKS = {
 def stack(position="none", bias="no bias", **options):
     torch.manual_seed(0)
     made_bias = made(bias, torch.float32)
-    return Stack(DEPTH, WIDTH, HEADS, kv_heads=2, position=POSITIONS[position](), bias=made_bias, **options).eval()
+    return Stack(
+        DEPTH, WIDTH, HEADS, kv_heads=2, position=POSITIONS[position](), bias=made_bias, **options
+    ).eval()
 
 
 def tokens(model, n=N):
@@ -66,13 +68,17 @@ def test_step_by_step_equals_all_at_once(position, bias):
         with torch.no_grad():
             whole = model(x, mask=mask)
         chunks = CHUNKS["a prompt, steps, and more" if mask_name == "prefix" else "chunks"]
-        for length in (None, N) if mask_name == "causal" else (None,):  # how large it is made has nothing to do with masks
+        for length in (
+            (None, N) if mask_name == "causal" else (None,)
+        ):  # how large it is made has nothing to do with masks
             caches = [Cache(length) for _ in range(DEPTH)]
             assert gap(stepwise(model, x, chunks, mask, caches), whole) < 1e-5, (mask_name, length)
 
 
 @pytest.mark.parametrize("chunks", CHUNKS)
-@pytest.mark.parametrize("position, bias", [("rotary", "alibi"), ("learned", "buckets"), ("none", "relative")])
+@pytest.mark.parametrize(
+    "position, bias", [("rotary", "alibi"), ("learned", "buckets"), ("none", "relative")]
+)
 def test_a_window_cache_forgets_and_nothing_changes(position, bias, chunks):
     model = stack(position, bias)
     x, mask = tokens(model), Causal() & Window(4)
@@ -100,7 +106,11 @@ def test_rows_of_different_length(kind, side, position):
     with torch.no_grad():
         first = model(prompt, mask=mask, real=real, caches=caches)
         later = [
-            model(torch.stack([x[i, length + t] for i, length in enumerate(lengths)])[:, None], mask=mask, caches=caches)
+            model(
+                torch.stack([x[i, length + t] for i, length in enumerate(lengths)])[:, None],
+                mask=mask,
+                caches=caches,
+            )
             for t in range(steps)
         ]
         for i, length in enumerate(lengths):
@@ -136,7 +146,9 @@ def test_places_may_be_given_and_tokens_may_have_none():
     cache, outs = Cache(), []
     for a, z in ((0, 3), (3, 4), (4, 6)):
         past = cache.add(k[:, :, a:z], v[:, :, a:z], where[a:z])
-        outs.append(attend(q[:, :, a:z], past.k, past.v, mask=past.mask(Causal() & Window(3)), where=past.where))
+        outs.append(
+            attend(q[:, :, a:z], past.k, past.v, mask=past.mask(Causal() & Window(3)), where=past.where)
+        )
     # the token without a place sees all there is, so its own output is another one while the rest has not come yet
     torch.testing.assert_close(torch.cat(outs, 2)[:, :, 1:], whole[:, :, 1:])
 
@@ -153,7 +165,8 @@ def test_words_of_errors():
     cache = Cache(4)
     cache.add(k, k)
     with pytest.raises(
-        ValueError, match=r"the cache holds 4 tokens and was given 6; make it with length=6 or more, or use Cache\(\)"
+        ValueError,
+        match=r"the cache holds 4 tokens and was given 6; make it with length=6 or more, or use Cache\(\)",
     ):
         cache.add(k, k)
     assert cache.count == 3  # nothing was lost
@@ -162,7 +175,8 @@ def test_words_of_errors():
     with pytest.raises(ValueError, match=r"reach must be 0 or more, got -1"):
         WindowCache(-1)
     with pytest.raises(
-        ValueError, match=r"each of the 2 blocks needs a cache of its own, got 1; use \[Cache\(\) for _ in stack.blocks\]"
+        ValueError,
+        match=r"each of the 2 blocks needs a cache of its own, got 1; use \[Cache\(\) for _ in stack.blocks\]",
     ):
         stack()(torch.zeros(1, 2, WIDTH), caches=[Cache()])
 
@@ -176,10 +190,14 @@ def test_what_would_be_wrong_in_silence_is_refused():
     with pytest.raises(ValueError, match=r"a cache carries no gradients, .* use torch.no_grad"):
         model(x, mask=Causal(), caches=[Cache(), Cache()])
     with torch.no_grad():
-        with pytest.raises(ValueError, match=r"lengths in a Padding do not say which slots of a cache are real; give real="):
+        with pytest.raises(
+            ValueError, match=r"lengths in a Padding do not say which slots of a cache are real; give real="
+        ):
             model(x, mask=Causal() & Padding([2, 1, 1]), caches=[Cache(), Cache()])
         for mask in (Causal(), Causal() & Window(9), Causal() & (Window(3) | Window(7))):
-            with pytest.raises(ValueError, match=r"the cache forgets what is farther than 4, but the mask looks farther"):
+            with pytest.raises(
+                ValueError, match=r"the cache forgets what is farther than 4, but the mask looks farther"
+            ):
                 model(x, mask=mask, caches=[WindowCache(4), WindowCache(4)])
 
 

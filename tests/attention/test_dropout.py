@@ -20,7 +20,9 @@ def test_the_share_that_is_dropped_and_the_mean_that_stays(share):
     spread = math.sqrt(share * (1 - share) / n)
     assert abs(kept.double().mean().item() - (1 - share)) < 5 * spread + 2**-16
     assert y[kept].unique().numel() == 1
-    assert abs(y[kept][0].item() * (1 - share) - 1) < 2**-16 / (1 - share)  # grown by 1/k, k to the nearest 2⁻¹⁶
+    assert abs(y[kept][0].item() * (1 - share) - 1) < 2**-16 / (
+        1 - share
+    )  # grown by 1/k, k to the nearest 2⁻¹⁶
     assert abs(y.mean().item() - 1) < 5 * spread / (1 - share)
 
 

@@ -65,7 +65,9 @@ def test_without_sampled_products(monkeypatch):
 
 def test_gradients_of_each_part():
     links = Links(*random_edges(5, 6, 14), 5, 6)
-    x, y, w = (torch.randn(2, *size, dtype=torch.float64, requires_grad=True) for size in ((5, 3), (6, 3), (14,)))
+    x, y, w = (
+        torch.randn(2, *size, dtype=torch.float64, requires_grad=True) for size in ((5, 3), (6, 3), (14,))
+    )
     assert torch.autograd.gradcheck(lambda x, y: products(x, y, links), (x, y))
     assert torch.autograd.gradcheck(lambda w, y: sums(w, y, links), (w, y))
     assert torch.autograd.gradcheck(lambda w: portions(w, links), (w,))
@@ -82,7 +84,10 @@ def test_few_edges_are_computed_alone_and_many_are_not():
 def test_what_the_kernel_cannot_do_is_told():
     inputs = random_inputs(5, 5)
     for how in ({"mask": Causal()}, {"mask": Edges(random_edges(5, 5, 4)), "bias": ALiBi(4)}):
-        with kernels.only("edges"), pytest.raises(ValueError, match="the edges kernel cannot do this: .*; use the tiled"):
+        with (
+            kernels.only("edges"),
+            pytest.raises(ValueError, match="the edges kernel cannot do this: .*; use the tiled"),
+        ):
             attend(*inputs, **how)
 
 
@@ -114,12 +119,15 @@ def test_a_large_graph_takes_memory_for_its_edges_only():
     assert q.grad.isfinite().all()
 
 
-@pytest.mark.parametrize("edges, words", [
-    ([[0, 1]], "Edges takes whole numbers 2 e: sources and targets, got list; use torch.tensor"),
-    (torch.zeros(5, 2, dtype=torch.long), r"got torch.int64 \(5, 2\); use .T"),
-    (torch.zeros(2, 5), r"got torch.float32 \(2, 5\)"),
-    (torch.tensor([[0], [-1]]), "counted from 0, got -1"),
-])
+@pytest.mark.parametrize(
+    "edges, words",
+    [
+        ([[0, 1]], "Edges takes whole numbers 2 e: sources and targets, got list; use torch.tensor"),
+        (torch.zeros(5, 2, dtype=torch.long), r"got torch.int64 \(5, 2\); use .T"),
+        (torch.zeros(2, 5), r"got torch.float32 \(2, 5\)"),
+        (torch.tensor([[0], [-1]]), "counted from 0, got -1"),
+    ],
+)
 def test_what_are_no_edges(edges, words):
     with pytest.raises(ValueError, match=words):
         Edges(edges)
@@ -162,14 +170,25 @@ def test_an_edge_given_twice_counts_twice():
     torch.testing.assert_close(out[0, 0, :, 0], torch.tensor([4 / 3, 0.0]))
 
 
-@pytest.mark.parametrize("scores, mask, words", [
-    (torch.zeros(2, 3), None, "mix takes scores b h n m"),
-    (torch.zeros(1, 3, 4, 5), None, "the heads of v must divide those of scores, got b=1 and 1, h=3 and g=2"),
-    (torch.zeros(1, 2, 4, 6), None, "scores b h n m are for m=6 keys, but v has 5"),
-    (torch.zeros(1, 2, 4), None, "go along the edges of an Edges mask, got NoneType"),
-    (torch.zeros(1, 2, 4), Edges(torch.zeros(2, 3, dtype=torch.long)), "one score for each edge, got 4 scores and 3 edges"),
-    (torch.zeros(1, 2, 4, 5), torch.ones(4, 5), "wrap a bool tensor in Dense"),
-])
+@pytest.mark.parametrize(
+    "scores, mask, words",
+    [
+        (torch.zeros(2, 3), None, "mix takes scores b h n m"),
+        (
+            torch.zeros(1, 3, 4, 5),
+            None,
+            "the heads of v must divide those of scores, got b=1 and 1, h=3 and g=2",
+        ),
+        (torch.zeros(1, 2, 4, 6), None, "scores b h n m are for m=6 keys, but v has 5"),
+        (torch.zeros(1, 2, 4), None, "go along the edges of an Edges mask, got NoneType"),
+        (
+            torch.zeros(1, 2, 4),
+            Edges(torch.zeros(2, 3, dtype=torch.long)),
+            "one score for each edge, got 4 scores and 3 edges",
+        ),
+        (torch.zeros(1, 2, 4, 5), torch.ones(4, 5), "wrap a bool tensor in Dense"),
+    ],
+)
 def test_what_cannot_be_mixed(scores, mask, words):
     with pytest.raises(ValueError, match=words):
         mix(scores, torch.zeros(1, 2, 5, 3), mask)

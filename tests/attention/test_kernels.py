@@ -96,7 +96,11 @@ def test_kernels_agree_in_bfloat16(bias_name, monkeypatch):
             added = dense_matrix(mask, bias, n, m).to(torch.bfloat16)
             out = torch.nn.functional.scaled_dot_product_attention(*half, attn_mask=added)
             sdpa = [out, *torch.autograd.grad(out.double().sin().sum(), half)]
-            for kernel, units in (*itertools.product(("fused", "tiled"), (False, True)), ("plain", True), ("reference", True)):
+            for kernel, units in (
+                *itertools.product(("fused", "tiled"), (False, True)),
+                ("plain", True),
+                ("reference", True),
+            ):
                 monkeypatch.setitem(precision.CPU_MULTIPLIES, torch.bfloat16, units)
                 try:
                     with kernels.only(kernel):
@@ -129,7 +133,9 @@ def combinations(draw):
     mask = MASKS[draw(MASK_NAMES)](n, m)
     for _ in range(draw(st.integers(0, 2))):
         other = MASKS[draw(MASK_NAMES)](n, m)
-        mask = draw(st.sampled_from([lambda a, b: a & b, lambda a, b: a | b, lambda a, b: a & ~b]))(mask, other)
+        mask = draw(st.sampled_from([lambda a, b: a & b, lambda a, b: a | b, lambda a, b: a & ~b]))(
+            mask, other
+        )
     places = draw(st.sampled_from(["none", "shuffled", "some nowhere"]))
     return n, m, draw(st.sampled_from([HEADS, 2, 1])), mask, draw(st.sampled_from(sorted(BIASES))), places
 
@@ -222,7 +228,9 @@ def test_memory_of_strips_has_a_bound():
     whole = strips.remembered(Causal(), 4096, 4096, 8, 128, True)
     small = list(strips.small_enough(whole, 2, 2**20))
     assert max(2 * s.area for s in small) <= 2**20
-    rows = sorted((s.rows.start + i * s.step, s.rows.stop + i * s.step) for s in small for i in range(s.repeat))
+    rows = sorted(
+        (s.rows.start + i * s.step, s.rows.stop + i * s.step) for s in small for i in range(s.repeat)
+    )
     assert rows[0][0] == 0 and rows[-1][1] == 4096
     assert all(above[1] == below[0] for above, below in itertools.pairwise(rows))
 
@@ -311,7 +319,9 @@ def test_fused_refuses_what_it_cannot_do():
             attend(*inputs, bias=made("relative"))
         with pytest.raises(ValueError, match=r"Buckets is learned, and SDPA has no fused gradient"):
             attend(*inputs, bias=made("buckets"))
-        with pytest.raises(ValueError, match=r"no fused kernel with dropout; use the tiled or the reference kernel"):
+        with pytest.raises(
+            ValueError, match=r"no fused kernel with dropout; use the tiled or the reference kernel"
+        ):
             attend(*inputs, dropout=0.1)
         with torch.no_grad():
             assert attend(*inputs, bias=made("buckets")).shape == inputs[0].shape

@@ -149,7 +149,9 @@ def test_windows_over_long_sequences_visit_few_blocks():
 @pytest.mark.parametrize("name", ["padding by length", "padding by slot", "dense"])
 def test_take_moves_what_is_held_by_slot(name):
     mask = MASKS[name](20, 20)
-    order = torch.stack([torch.randperm(20, generator=torch.Generator().manual_seed(s)) for s in range(BATCH)])
+    order = torch.stack(
+        [torch.randperm(20, generator=torch.Generator().manual_seed(s)) for s in range(BATCH)]
+    )
     rows = torch.arange(BATCH)[:, None, None]
     before = whole(mask, 20, 20).expand(BATCH, HEADS, 20, 20)
     moved = before[rows, :, order[:, :, None], order[:, None, :]].movedim(-1, 1)
@@ -181,16 +183,21 @@ def test_errors_say_what_was_given_and_what_to_do():
     with pytest.raises(ValueError, match=r"reach must be 0 or more, got -1"):
         Window(-1)
     with pytest.raises(
-        ValueError, match=r"Padding takes whole lengths \(b\) or a bool tensor b m, True = real, got torch.float32"
+        ValueError,
+        match=r"Padding takes whole lengths \(b\) or a bool tensor b m, True = real, got torch.float32",
     ):
         Padding(torch.ones(2, 3))
     with pytest.raises(ValueError, match=r"Padding for b=2 rows takes 2 lengths, got 3"):
         Padding([1, 2, 3]).fits(2, 1, 5, 5)
     with pytest.raises(ValueError, match=r"takes a bool tensor 2 × 5, got \(2, 4\)"):
         Padding(torch.ones(2, 4, dtype=torch.bool)).fits(2, 1, 5, 5)
-    with pytest.raises(ValueError, match=r"got torch.float32 \(2, 2\); from 1 = may attend, 0 = may not it is `mask != 0`"):
+    with pytest.raises(
+        ValueError, match=r"got torch.float32 \(2, 2\); from 1 = may attend, 0 = may not it is `mask != 0`"
+    ):
         Dense(torch.zeros(2, 2))
-    with pytest.raises(ValueError, match=r"Dense for b=2, h=4, n=3, m=3 takes n m, b n m or b h n m, got \(2, 3\)"):
+    with pytest.raises(
+        ValueError, match=r"Dense for b=2, h=4, n=3, m=3 takes n m, b n m or b h n m, got \(2, 3\)"
+    ):
         Dense(torch.ones(2, 3, dtype=torch.bool)).fits(2, 4, 3, 3)
     with pytest.raises(ValueError, match=r"Documents holds 4 tokens for n=2 queries and m=5 keys"):
         Documents(torch.arange(4)).fits(1, 1, 2, 5)
@@ -200,11 +207,17 @@ def test_errors_say_what_was_given_and_what_to_do():
         Order(torch.zeros(2, 3)).fits(1, 1, 3, 3)
     with pytest.raises(TypeError, match=r"masks combine with &, \| and ~, not with `and`"):
         Causal() and Window(3)
-    with pytest.raises(TypeError, match=r"a mask combines with a mask, got Tensor; wrap a bool tensor in Dense"):
+    with pytest.raises(
+        TypeError, match=r"a mask combines with a mask, got Tensor; wrap a bool tensor in Dense"
+    ):
         Causal() & torch.ones(3, 3)
-    with pytest.raises(TypeError, match=r"a mask combines with a mask, got Tensor; wrap a bool tensor in Dense"):
+    with pytest.raises(
+        TypeError, match=r"a mask combines with a mask, got Tensor; wrap a bool tensor in Dense"
+    ):
         torch.ones(3, 3, dtype=torch.bool) & Causal()
-    with pytest.raises(TypeError, match=r"a mask combines with a mask, got the class Causal; write Causal\(...\)"):
+    with pytest.raises(
+        TypeError, match=r"a mask combines with a mask, got the class Causal; write Causal\(...\)"
+    ):
         Causal | Window(3)
     with pytest.raises(TypeError, match=r"a mask combines with a mask, got int"):
         Not(3)
@@ -224,7 +237,9 @@ def test_a_prefix_has_a_number_of_places(length):
         Prefix(length)
 
 
-@pytest.mark.parametrize("setting", [{"block": 0}, {"block": "x"}, {"block": 2.5}, {"random": -1}, {"seed": "a"}])
+@pytest.mark.parametrize(
+    "setting", [{"block": 0}, {"block": "x"}, {"block": 2.5}, {"random": -1}, {"seed": "a"}]
+)
 def test_bigbird_takes_whole_numbers(setting):
     ((name, value),) = setting.items()
     words = r"block must be at least 1 and the counts at least 0, all whole numbers, got BigBird\(.*"
@@ -241,7 +256,9 @@ def test_padding_says_what_it_takes(real):
         Padding(torch.zeros(2, dtype=torch.complex64))
 
 
-@pytest.mark.parametrize("allowed, kind", [([[True]], "list"), (np.ones((2, 2), dtype=bool), "ndarray"), (None, "NoneType")])
+@pytest.mark.parametrize(
+    "allowed, kind", [([[True]], "list"), (np.ones((2, 2), dtype=bool), "ndarray"), (None, "NoneType")]
+)
 def test_dense_takes_a_tensor(allowed, kind):
     with pytest.raises(ValueError, match=rf"True = may attend, got {kind}; use torch.as_tensor\(...\)"):
         Dense(allowed)

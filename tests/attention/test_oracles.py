@@ -24,7 +24,9 @@ def test_sdpa(kernel):
     allowed = torch.rand(2, 1, 20, 20, generator=torch.Generator().manual_seed(1)) < 0.5
     with kernels.only(kernel):
         torch.testing.assert_close(attend(q, k, v), F.scaled_dot_product_attention(q, k, v))
-        torch.testing.assert_close(attend(q, k, v, mask=Causal()), F.scaled_dot_product_attention(q, k, v, is_causal=True))
+        torch.testing.assert_close(
+            attend(q, k, v, mask=Causal()), F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        )
         masked = F.scaled_dot_product_attention(q, k, v, attn_mask=allowed, scale=0.3)
         torch.testing.assert_close(attend(q, k, v, mask=Dense(allowed), scale=0.3), masked)
         few = F.scaled_dot_product_attention(q, k[:, :2], v[:, :2], enable_gqa=True)
@@ -75,7 +77,9 @@ def test_rotary_interleaved_is_gptjs():
 def test_alibi_slopes_are_blooms(heads):
     from transformers.models.bloom.modeling_bloom import build_alibi_tensor
 
-    theirs = build_alibi_tensor(torch.ones(1, 10), heads, torch.float32)  # (b h) 1 m: slope · place of the key
+    theirs = build_alibi_tensor(
+        torch.ones(1, 10), heads, torch.float32
+    )  # (b h) 1 m: slope · place of the key
     torch.testing.assert_close(torch.tensor(alibi_slopes(heads)), theirs[:, 0, 1])
 
 

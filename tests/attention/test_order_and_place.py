@@ -42,14 +42,19 @@ def run(x, where, *, mask=None, bias=None, position=None):
     position = position or Nothing()
     x = position.place(x, where)
     width, draw = HEADS * CHANNELS, torch.Generator().manual_seed(3)
-    q, k, v = (x @ torch.randn(x.shape[-1], width, generator=draw, dtype=x.dtype) / x.shape[-1] ** 0.5 for _ in range(3))
+    q, k, v = (
+        x @ torch.randn(x.shape[-1], width, generator=draw, dtype=x.dtype) / x.shape[-1] ** 0.5
+        for _ in range(3)
+    )
     q, k, v = (y.unflatten(-1, (HEADS, CHANNELS)).transpose(1, 2) for y in (q, k, v))
     out = attend(position.turn(q, where), position.turn(k, where), v, mask=mask, bias=bias, where=where)
     return out.transpose(1, 2).flatten(2)
 
 
 def tokens():
-    return torch.randn(BATCH, N, HEADS * CHANNELS, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    return torch.randn(
+        BATCH, N, HEADS * CHANNELS, dtype=torch.float64, generator=torch.Generator().manual_seed(0)
+    )
 
 
 def gap(a, b):
@@ -68,7 +73,11 @@ PARTS = (
     [pytest.param({"mask": m}, id=f"mask {name}") for name, m in MASKS.items()]
     + [pytest.param({"bias": made(name)}, id=f"bias {name}") for name in BIASES]
     + [pytest.param({"position": p.double()}, id=f"position {name}") for name, p in POSITIONS.items()]
-    + [pytest.param({"mask": Causal(), "bias": made("buckets"), "position": Rotary(CHANNELS)}, id="all of them")]
+    + [
+        pytest.param(
+            {"mask": Causal(), "bias": made("buckets"), "position": Rotary(CHANNELS)}, id="all of them"
+        )
+    ]
 )
 
 
@@ -165,10 +174,13 @@ def test_rotary_stays_exact_far_from_the_start():
 
 
 def test_words_of_errors():
-    with pytest.raises(ValueError, match=r"dim must be even, two channels a pair, got 5; the next one that fits is 6"):
+    with pytest.raises(
+        ValueError, match=r"dim must be even, two channels a pair, got 5; the next one that fits is 6"
+    ):
         Sinusoidal(5)
     with pytest.raises(
-        ValueError, match=r"place 8 is outside the 8 that were learned \(0 to 7\); use a longer table, or Rotary"
+        ValueError,
+        match=r"place 8 is outside the 8 that were learned \(0 to 7\); use a longer table, or Rotary",
     ):
         Learned(8, 4).place(torch.zeros(1, 9, 4))
     with pytest.raises(ValueError, match=r"Rotary reads places on one axis, got where with 2"):
@@ -177,5 +189,7 @@ def test_words_of_errors():
         Sinusoidal(4).place(torch.zeros(1, 3, 6))
     with pytest.raises(ValueError, match=r"Rotary was made for 8 channels a head, got 4"):
         Rotary(8).turn(torch.zeros(1, 1, 3, 4))
-    with pytest.raises(TypeError, match=r"Concatenated takes a position with a code \(Sinusoidal, Learned\), got Rotary"):
+    with pytest.raises(
+        TypeError, match=r"Concatenated takes a position with a code \(Sinusoidal, Learned\), got Rotary"
+    ):
         Concatenated(Rotary(4))

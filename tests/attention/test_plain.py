@@ -53,7 +53,9 @@ def test_first_and_second_gradients():
 
 
 @pytest.mark.parametrize("rows", [1, 3, 4, 12])
-@pytest.mark.parametrize("piece", [plain.PIECE, 100, 30, 1])  # all at once; some rounds; parts of a round; each row by itself
+@pytest.mark.parametrize(
+    "piece", [plain.PIECE, 100, 30, 1]
+)  # all at once; some rounds; parts of a round; each row by itself
 def test_what_is_added_may_come_again_after_some_rows(rows, piece, monkeypatch):
     monkeypatch.setattr(plain, "PIECE", piece)
     q, k, v = random_inputs(3, 3, batch=12)
@@ -62,7 +64,9 @@ def test_what_is_added_may_come_again_after_some_rows(rows, piece, monkeypatch):
     added.requires_grad_()
     found = Plain.apply(q, k, v, added, None, None, 0.3)
     true = (0.3 * q @ k.mT + added.repeat(12 // rows, 1, 1, 1)).softmax(-1) @ v
-    gradients = (torch.autograd.grad(out.sin().sum(), (q, k, v, added), create_graph=True) for out in (found, true))
+    gradients = (
+        torch.autograd.grad(out.sin().sum(), (q, k, v, added), create_graph=True) for out in (found, true)
+    )
     torch.testing.assert_close(found, true)
     for mine, other in zip(*gradients, strict=True):
         torch.testing.assert_close(mine, other)
@@ -73,9 +77,13 @@ def test_a_mask_that_comes_again_is_hidden_once(piece, monkeypatch):
     """Two pictures of three windows: the same as if nothing were known of the mask, and no row was masked by itself."""
     monkeypatch.setattr(plain, "PIECE", piece)
     inputs, bias, seen = random_inputs(6, 6, heads=4, groups=4, batch=6), Offsets(4, reach=2).double(), []
-    allowed = (torch.rand(3, 6, 6, generator=torch.Generator().manual_seed(0)) < 0.6) | torch.eye(6, dtype=torch.bool)
+    allowed = (torch.rand(3, 6, 6, generator=torch.Generator().manual_seed(0)) < 0.6) | torch.eye(
+        6, dtype=torch.bool
+    )
     apply = Plain.apply
-    monkeypatch.setattr(Plain, "apply", lambda *given: seen.append((given[3].shape, given[4])) or apply(*given))
+    monkeypatch.setattr(
+        Plain, "apply", lambda *given: seen.append((given[3].shape, given[4])) or apply(*given)
+    )
     found = {}
     for name, mask in (("again", Near(allowed, 2)), ("dense", Dense(allowed.repeat(2, 1, 1)))):
         with kernels.only("plain"):
@@ -96,7 +104,11 @@ def test_only_some_may_want_a_gradient():
     torch.testing.assert_close(found, true)
 
 
-BIASES = {"none": lambda: None, "relative": lambda: Relative(8, reach=2, values=False), "offsets": lambda: Offsets(4, reach=2)}
+BIASES = {
+    "none": lambda: None,
+    "relative": lambda: Relative(8, reach=2, values=False),
+    "offsets": lambda: Offsets(4, reach=2),
+}
 
 
 @pytest.mark.parametrize("bias, where", [("none", None), ("relative", None), ("offsets", WHERE)])
@@ -104,8 +116,13 @@ BIASES = {"none": lambda: None, "relative": lambda: Relative(8, reach=2, values=
 def test_half_precision_is_about_as_near_as_autograd_would_bring_it(mask, bias, where):
     """Weights are kept in bfloat16; that must cost little beside what is rounded anyway."""
     torch.manual_seed(0)
-    half = [torch.randn(200, HEADS, 6, CHANNELS).bfloat16().requires_grad_() for _ in range(3)]  # many: chance evens out
-    exact, how = [x.detach().double().requires_grad_() for x in half], {"mask": mask, "bias": BIASES[bias](), "where": where}
+    half = [
+        torch.randn(200, HEADS, 6, CHANNELS).bfloat16().requires_grad_() for _ in range(3)
+    ]  # many: chance evens out
+    exact, how = (
+        [x.detach().double().requires_grad_() for x in half],
+        {"mask": mask, "bias": BIASES[bias](), "where": where},
+    )
     with kernels.only("reference"):
         true = results(exact, **how)
     with kernels.only("plain"):

@@ -29,8 +29,10 @@ def test_rotary_turns_each_axis_in_its_own_channels(axes, interleaved):
 def test_scores_of_a_turned_grid_know_differences_only(interleaved):
     rotary, where = Rotary(8, axes=2, interleaved=interleaved), grid_places((4, 5), (4, 5), CPU)
     q, k = random(1, 2, 20, 8), random(1, 2, 20, 8).flip(2)
+
     def scores(moved):
         return rotary.turn(q, moved) @ rotary.turn(k, moved).mT
+
     torch.testing.assert_close(scores(where), scores(where + torch.tensor([7, -3])))
     assert (scores(where) - scores(where.flip(-1))).abs().max() > 1e-3  # rows are no columns
     x = random(1, 1, 3, 8).requires_grad_()
@@ -43,10 +45,18 @@ def test_turns_are_made_once_for_all_layers_and_anew_for_places_that_changed(mon
     where, other = torch.randint(9, (1, 4, 2)), torch.randint(9, (1, 4, 2))
     first = rotary.turn(x, where)
     assert torch.equal(rotary.turn(x, where), first) and len(made) == 1
-    assert not torch.equal(rotary.turn(x, other), first) and torch.equal(rotary.turn(x, where), first) and len(made) == 2
+    assert (
+        not torch.equal(rotary.turn(x, other), first)
+        and torch.equal(rotary.turn(x, where), first)
+        and len(made) == 2
+    )
     where += 1
     changed = rotary.turn(x, where)
-    assert len(made) == 3 and torch.equal(changed, rotary.turn(x, where.clone())) and not torch.equal(changed, first)
+    assert (
+        len(made) == 3
+        and torch.equal(changed, rotary.turn(x, where.clone()))
+        and not torch.equal(changed, first)
+    )
     with torch.inference_mode():
         assert torch.equal(rotary.turn(x, other), rotary.turn(x, other.clone()))
         rotary.turn(x.float(), other)  # kept in another precision, and made where nothing has a gradient
@@ -84,9 +94,13 @@ def test_a_learned_grid_looks_up_whole_places_and_interpolates_others():
 
 
 def test_bad_axes():
-    with pytest.raises(ValueError, match="channels must be even, two channels a pair for each of 2 axes, got 6; .* fits is 8"):
+    with pytest.raises(
+        ValueError, match="channels must be even, two channels a pair for each of 2 axes, got 6; .* fits is 8"
+    ):
         Rotary(6, axes=2)
-    with pytest.raises(ValueError, match="Rotary reads places on 2 axes, and only those on one are known .* give where"):
+    with pytest.raises(
+        ValueError, match="Rotary reads places on 2 axes, and only those on one are known .* give where"
+    ):
         Rotary(8, axes=2).turn(random(1, 1, 3, 8))
     with pytest.raises(ValueError, match="Sinusoidal reads places on 2 axes, got where with 1"):
         Sinusoidal(8, axes=2)(random(1, 3, 8), torch.arange(3))
@@ -99,7 +113,9 @@ def test_patches_are_squares_row_by_row():
     patches = cut(x, 2)
     assert patches.shape == (2, 6, 12)
     assert torch.equal(patches[1, 4], x[1, :, 2:4, 2:4].flatten())
-    assert torch.equal(cut(x[..., :5], 2)[:, 2].view(2, 3, 2, 2)[..., 1], torch.zeros(2, 3, 2))  # filled up with zeros
+    assert torch.equal(
+        cut(x[..., :5], 2)[:, 2].view(2, 3, 2, 2)[..., 1], torch.zeros(2, 3, 2)
+    )  # filled up with zeros
     embed = PatchEmbedding(3, 2, 5)
     conv = F.conv2d(x, embed.linear.weight.view(5, 3, 2, 2), embed.linear.bias, stride=2)
     torch.testing.assert_close(embed(x), conv.flatten(2).mT)

@@ -20,14 +20,19 @@ def tensors(dtype=torch.float32, n=33, heads=4, grad=False):
 def test_where_it_is_taken_nothing_else_would_have_happened(mask, n, dtype, grad):
     q, k, v = tensors(dtype, n, grad=grad)
     if not plainest(q, k, v, mask, None, 0.0):
-        half = dtype in (torch.bfloat16, torch.float16)  # on a processor with units for it, or in float32 on one without
+        half = dtype in (
+            torch.bfloat16,
+            torch.float16,
+        )  # on a processor with units for it, or in float32 on one without
         assert half or explain(q, k, v, mask=mask).name == "stairs"
         return
     assert explain(q, k, v, mask=mask) is SDPA_ALONE
     with kernels.only("fused"):
         long_way = attend(q, k, v, mask=mask)
     assert torch.equal(attend(q, k, v, mask=mask), long_way)
-    assert torch.equal(attend(q, k, v, mask=mask, scale=0.3), SDPA_ALONE.kernel(q, k, v, terms(q, k, v, mask, 0.3)))
+    assert torch.equal(
+        attend(q, k, v, mask=mask, scale=0.3), SDPA_ALONE.kernel(q, k, v, terms(q, k, v, mask, 0.3))
+    )
 
 
 def terms(q, k, v, mask, scale):

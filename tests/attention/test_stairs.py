@@ -38,7 +38,9 @@ def test_it_is_taken_for_training_on_short_causal_sequences_and_only_for_them():
 @pytest.mark.parametrize("dtype, most", [(torch.float64, 1e-10), (torch.float32, 1e-5)])
 def test_what_attend_takes_by_itself_equals_the_reference(n, dtype, most):
     inputs = random_inputs(n, n, dtype=dtype)
-    laid = [x.detach().transpose(1, 2).contiguous().transpose(1, 2).requires_grad_() for x in inputs]  # as layers give them
+    laid = [
+        x.detach().transpose(1, 2).contiguous().transpose(1, 2).requires_grad_() for x in inputs
+    ]  # as layers give them
     exact = [x.detach().double().requires_grad_() for x in inputs]
     for scale in (None, 0.3):
         with kernels.only("reference"):
@@ -96,5 +98,7 @@ def test_it_refuses_what_it_cannot_do():
     inputs = random_inputs(7, 7)
     with kernels.only("stairs"):
         for how in ({}, {"mask": Causal() & Window(2)}, {"mask": Causal(), "dropout": 0.5}):
-            with pytest.raises(ValueError, match="stairs kernel cannot do this: it takes a causal mask over consecutive"):
+            with pytest.raises(
+                ValueError, match="stairs kernel cannot do this: it takes a causal mask over consecutive"
+            ):
                 attend(*inputs, **how)

@@ -15,7 +15,9 @@ CPU = torch.device("cpu")
 
 def inputs(rows=3, heads=2, n=12, c=8):
     draw = torch.Generator().manual_seed(0)
-    return [torch.randn(rows, heads, n, c, dtype=torch.float64, generator=draw).requires_grad_() for _ in range(3)]
+    return [
+        torch.randn(rows, heads, n, c, dtype=torch.float64, generator=draw).requires_grad_() for _ in range(3)
+    ]
 
 
 class Leaving(Dense):
@@ -24,7 +26,9 @@ class Leaving(Dense):
 
 def allowed(rows=3, n=12):
     """Any pairs, and each with itself."""
-    return (torch.rand(rows, n, n, generator=torch.Generator().manual_seed(1)) > 0.5) | torch.eye(n, dtype=torch.bool)
+    return (torch.rand(rows, n, n, generator=torch.Generator().manual_seed(1)) > 0.5) | torch.eye(
+        n, dtype=torch.bool
+    )
 
 
 def test_offsets_by_their_definition():
@@ -83,7 +87,9 @@ def test_many_short_windows_are_done_plainly():
 
 def test_bad_places():
     q, k, v = inputs()
-    with pytest.raises(ValueError, match="Offsets reads places on two axes, row and column, got where with 1"):
+    with pytest.raises(
+        ValueError, match="Offsets reads places on two axes, row and column, got where with 1"
+    ):
         attend(q, k, v, bias=Offsets(2, reach=3).double())
     with pytest.raises(ValueError, match="Offsets was made for 3 heads, got queries with 2"):
         attend(q, k, v, bias=Offsets(3, reach=3).double(), where=grid_places((3, 4), (3, 4), CPU))

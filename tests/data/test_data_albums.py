@@ -63,7 +63,13 @@ def test_idx_files(tmp_path, squeeze):
 
 def test_npz_in_its_usual_forms(tmp_path):
     np.savez(tmp_path / "a.npz", images=PIXELS, labels=LABELS)
-    np.savez(tmp_path / "b.npz", x_train=PIXELS[:4] / 255, y_train=LABELS[:4, None], x_test=PIXELS[4:] / 255, y_test=LABELS[4:])
+    np.savez(
+        tmp_path / "b.npz",
+        x_train=PIXELS[:4] / 255,
+        y_train=LABELS[:4, None],
+        x_test=PIXELS[4:] / 255,
+        y_test=LABELS[4:],
+    )
     np.savez(tmp_path / "c.npz", X=np.stack([PIXELS] * 3, 1), Y=LABELS)  # n 3 h w
     one, two, three = (album(str(tmp_path / f"{name}.npz")) for name in "abc")
     assert np.array_equal(one.pixels, PIXELS) and np.array_equal(two.pixels, PIXELS)
@@ -106,7 +112,10 @@ def test_what_lies_about_in_a_folder_is_passed_over_or_noted(tmp_path):
     (place / "2" / "x.png").mkdir()
     (place / "empty").mkdir()
     (place / ".git").mkdir()
-    taken, passed = ("2/UPPER.PNG", "2/deeper/still/ü 図.png"), ("2/.hid.png", "2/.thumbs/t.png", "2/notes.txt", ".git/g.png")
+    taken, passed = (
+        ("2/UPPER.PNG", "2/deeper/still/ü 図.png"),
+        ("2/.hid.png", "2/.thumbs/t.png", "2/notes.txt", ".git/g.png"),
+    )
     for name in (*taken, *passed, "loose.png"):
         (place / name).write_bytes((place / "2" / "0.png").read_bytes())
     (place / "2" / "up").symlink_to("..")
@@ -117,21 +126,34 @@ def test_what_lies_about_in_a_folder_is_passed_over_or_noted(tmp_path):
     names = {path.removeprefix(f"{place}/2/") for path in found.files if f"{place}/2/" in path}
     assert names == {"0.png", "2.png", "4.png", "UPPER.PNG", "deeper/still/ü 図.png", "gone.png"}
     assert found.labels == ("10", "2", "linked") and len(found) == 12
-    assert found.notes == (f"{place / 'empty'} holds no pictures, so it is no class",
-                           f"left out: 1 picture of {place} in no folder of a class",
-                           "passed over, since their names are not those of pictures: 1 .txt")
+    assert found.notes == (
+        f"{place / 'empty'} holds no pictures, so it is no class",
+        f"left out: 1 picture of {place} in no folder of a class",
+        "passed over, since their names are not those of pictures: 1 .txt",
+    )
 
 
 def test_what_is_passed_over_is_counted_by_its_ending(tmp_path):
     place = folder(tmp_path)
-    for name in ("2/a.CR2", "2/b.cr2", "10/deeper/c.cr2", "2/notes.txt", "10/README", "labels.csv", "10/.hidden.txt"):
+    for name in (
+        "2/a.CR2",
+        "2/b.cr2",
+        "10/deeper/c.cr2",
+        "2/notes.txt",
+        "10/README",
+        "labels.csv",
+        "10/.hidden.txt",
+    ):
         (place / name).parent.mkdir(exist_ok=True)
         (place / name).touch()
     said = "passed over, since their names are not those of pictures: 3 .cr2, 1 without an ending, 1 .csv, 1 .txt"
     assert album(str(place)).notes == (f"{said}; RAW pictures are not read, convert them to JPEG or PNG",)
     for path in place.rglob("*.png"):
         path.rename(path.with_suffix(".cr2"))
-    with pytest.raises(ValueError, match=r"holds no pictures \(.png, .* in its 2 folders; passed over, .*: 9 .cr2, 1 without "):
+    with pytest.raises(
+        ValueError,
+        match=r"holds no pictures \(.png, .* in its 2 folders; passed over, .*: 9 .cr2, 1 without ",
+    ):
         album(str(place))
     for number in range(9):
         (place / "2" / f"x.a{number}").touch()
@@ -150,7 +172,12 @@ def test_the_same_letters_are_the_same_class_and_any_bytes_are_a_name(tmp_path):
 
 
 def test_npz_of_other_people(tmp_path):
-    shape = {"train_images": PIXELS, "train_labels": LABELS[:, None], "val_images": PIXELS, "val_labels": LABELS[:, None]}
+    shape = {
+        "train_images": PIXELS,
+        "train_labels": LABELS[:, None],
+        "val_images": PIXELS,
+        "val_labels": LABELS[:, None],
+    }
     np.savez(tmp_path / "med.npz", **shape)
     found = album(str(tmp_path / "med.npz"))
     assert np.bincount(found.splits).tolist() == [6, 6] and found.labels == ("2", "10")
@@ -209,7 +236,11 @@ def wrong(tmp_path, kind):
     elif kind in ("damaged gz", "cut gz", "bomb", "huge", "no pixels"):
         idx(place / "train-labels-idx1-ubyte", LABELS)
         path = place / "train-images-idx3-ubyte.gz"
-        idx(path, np.zeros((6, 5, 0 if kind == "no pixels" else 5), np.uint8) if kind != "bomb" else PIXELS, squeeze=True)
+        idx(
+            path,
+            np.zeros((6, 5, 0 if kind == "no pixels" else 5), np.uint8) if kind != "bomb" else PIXELS,
+            squeeze=True,
+        )
         packed = path.read_bytes()
         if kind == "damaged gz":
             path.write_bytes(packed[:10] + b"\xff" * 8 + packed[18:])
@@ -264,41 +295,53 @@ def wrong(tmp_path, kind):
     return place if kind != "missing" else tmp_path / "nowhere"
 
 
-@pytest.mark.parametrize("kind, words", [
-    ("missing", "there is no "),
-    ("empty", "holds no pictures; put the pictures of each class into a folder of its own"),
-    ("no folders", "holds pictures, but no folders; put"),
-    ("empty folders", "holds no pictures (.png, .jpg, .jpeg, .webp, ...) in its 2 folders"),
-    ("one class", "has only the class 'cats'; there must be two to tell apart"),
-    ("no labels", "they should be in train-labels-idx1-ubyte"),
-    ("other labels", "has 6 pictures and "),
-    ("cut off", "should hold 6 × 5 × 5 bytes and holds 143; it is cut off or damaged"),
-    ("no idx", "it begins with 47 49 46 38"),
-    ("objects", "holds Python objects as a pickle; pickles are never opened"),
-    ("collections", "holds several collections: emnist-balanced, emnist-letters; put the files of one into a folder"),
-    ("damaged gz", "is damaged: "),
-    ("cut gz", "is damaged: Compressed file ended before"),
-    ("bomb", "should hold 6 × 5 × 5 bytes and holds more"),
-    ("huge", "should hold 4294967295 × 4294967295 × 4294967295 bytes and holds 50"),
-    ("no pixels", "has pictures of 5 × 0 pixels: none at all"),
-    ("damaged npz", "or is damaged"),
-    ("text as npz", "is not a .npz file, whatever its name"),
-    ("one-hot", "has labels of shape (6, 2) in 'y'; there should be one for each picture (if they are one-hot"),
-    ("flat", "has pictures of shape (6, 25) in 'x'; they should be n h w"),
-    ("alpha", "has pictures of shape (6, 5, 5, 4); they should be n h w"),
-    ("fractions", "has labels with fractions in 'y'; classes are whole numbers or text"),
-    ("one deeper", "has only the class 'Pets'; there must be two to tell apart. If the classes are Cat and Dog, give --data "),
-    ("splits and more", "has extra beside train, so folders may be classes or splits; move those"),
-    ("flat splits", "has test and train, which are no classes; put a folder for each class into each"),
-    ("latin", "is not text in UTF-8: byte 20 is 0xE9"),
-    ("no label", "has nothing in column 'label'; fill it in, or take the line out"),
-    ("other arrays", "it has: pixels, labels"),
-    ("negative", "that are no pixels"),
-    ("no column", "has no column 'file', it has: path, label; say which one with --data.picture"),
-    ("no such split", "line 3 of "),
-    ("nothing there", "none of the 2 pictures of "),
-    ("one picture", "is one picture; give the folder that has a folder for each class"),
-])
+@pytest.mark.parametrize(
+    "kind, words",
+    [
+        ("missing", "there is no "),
+        ("empty", "holds no pictures; put the pictures of each class into a folder of its own"),
+        ("no folders", "holds pictures, but no folders; put"),
+        ("empty folders", "holds no pictures (.png, .jpg, .jpeg, .webp, ...) in its 2 folders"),
+        ("one class", "has only the class 'cats'; there must be two to tell apart"),
+        ("no labels", "they should be in train-labels-idx1-ubyte"),
+        ("other labels", "has 6 pictures and "),
+        ("cut off", "should hold 6 × 5 × 5 bytes and holds 143; it is cut off or damaged"),
+        ("no idx", "it begins with 47 49 46 38"),
+        ("objects", "holds Python objects as a pickle; pickles are never opened"),
+        (
+            "collections",
+            "holds several collections: emnist-balanced, emnist-letters; put the files of one into a folder",
+        ),
+        ("damaged gz", "is damaged: "),
+        ("cut gz", "is damaged: Compressed file ended before"),
+        ("bomb", "should hold 6 × 5 × 5 bytes and holds more"),
+        ("huge", "should hold 4294967295 × 4294967295 × 4294967295 bytes and holds 50"),
+        ("no pixels", "has pictures of 5 × 0 pixels: none at all"),
+        ("damaged npz", "or is damaged"),
+        ("text as npz", "is not a .npz file, whatever its name"),
+        (
+            "one-hot",
+            "has labels of shape (6, 2) in 'y'; there should be one for each picture (if they are one-hot",
+        ),
+        ("flat", "has pictures of shape (6, 25) in 'x'; they should be n h w"),
+        ("alpha", "has pictures of shape (6, 5, 5, 4); they should be n h w"),
+        ("fractions", "has labels with fractions in 'y'; classes are whole numbers or text"),
+        (
+            "one deeper",
+            "has only the class 'Pets'; there must be two to tell apart. If the classes are Cat and Dog, give --data ",
+        ),
+        ("splits and more", "has extra beside train, so folders may be classes or splits; move those"),
+        ("flat splits", "has test and train, which are no classes; put a folder for each class into each"),
+        ("latin", "is not text in UTF-8: byte 20 is 0xE9"),
+        ("no label", "has nothing in column 'label'; fill it in, or take the line out"),
+        ("other arrays", "it has: pixels, labels"),
+        ("negative", "that are no pixels"),
+        ("no column", "has no column 'file', it has: path, label; say which one with --data.picture"),
+        ("no such split", "line 3 of "),
+        ("nothing there", "none of the 2 pictures of "),
+        ("one picture", "is one picture; give the folder that has a folder for each class"),
+    ],
+)
 def test_what_is_wrong_is_said(tmp_path, kind, words):
     path = wrong(tmp_path, kind)
     with pytest.raises((ValueError, FileNotFoundError)) as said:

@@ -76,10 +76,14 @@ def test_colour_is_brightness_contrast_and_saturation_as_pillow_has_them():
     assert factors.min() < 0.9 and factors.max() > 1.1
     for one, made, each in zip(pixels, x, factors.tolist(), strict=True):
         picture = Image.fromarray(one.permute(1, 2, 0).numpy())
-        for enhance, factor in zip((ImageEnhance.Brightness, ImageEnhance.Contrast, ImageEnhance.Color), each, strict=True):
+        for enhance, factor in zip(
+            (ImageEnhance.Brightness, ImageEnhance.Contrast, ImageEnhance.Color), each, strict=True
+        ):
             picture = enhance(picture).enhance(factor)
         expected = torch.from_numpy(np.array(picture)).permute(2, 0, 1)
-        torch.testing.assert_close(255 * made, expected.float(), atol=4, rtol=0)  # pillow cuts to whole numbers: 1.3² + 1.3 + 1
+        torch.testing.assert_close(
+            255 * made, expected.float(), atol=4, rtol=0
+        )  # pillow cuts to whole numbers: 1.3² + 1.3 + 1
 
 
 def test_colour_stays_between_black_and_white_and_grey_stays_grey():
@@ -99,7 +103,9 @@ def test_zoom_shows_a_ramp_flatter_or_steeper_about_its_middle(monkeypatch, rand
     monkeypatch.setattr(torch, "rand", lambda *size: torch.full(size, rand))
     x = changed(ramp, AugmentConfig(zoom=0.5))
     inside = slice(2, 10)
-    torch.testing.assert_close(x[..., inside], (0.5 + 0.02 * places * scale).expand(2, 3, 12, 12)[..., inside])
+    torch.testing.assert_close(
+        x[..., inside], (0.5 + 0.02 * places * scale).expand(2, 3, 12, 12)[..., inside]
+    )
 
 
 def test_the_same_seed_is_the_same_change():

@@ -47,7 +47,9 @@ def test_to_moves_everything():
     assert Batch(TOKENS, TARGET).to("cpu").real is None
 
 
-@pytest.mark.parametrize("data", [(TOKENS, TARGET), [TOKENS, TARGET], TensorDataset(TOKENS, TARGET), Squares()])
+@pytest.mark.parametrize(
+    "data", [(TOKENS, TARGET), [TOKENS, TARGET], TensorDataset(TOKENS, TARGET), Squares()]
+)
 def test_every_row_once_an_epoch_and_none_of_validation(data):
     source = TensorSource(data, batch=6, seed=3)
     held = [row for batch in source.validation() for row in rows(batch)]
@@ -56,14 +58,16 @@ def test_every_row_once_an_epoch_and_none_of_validation(data):
         seen = [row for step in range(3) for row in rows(source.batch(3 * epoch + step))]
         assert len(seen) == 18 and {*seen, *held} == set(range(20))
     batch = source.batch(0)
-    assert torch.equal(batch.tokens[:, 0], (TOKENS[batch.target, 0] if not isinstance(data, Squares) else batch.target))
+    assert torch.equal(
+        batch.tokens[:, 0], (TOKENS[batch.target, 0] if not isinstance(data, Squares) else batch.target)
+    )
 
 
 def test_a_batch_depends_on_seed_and_step_alone():
     one, other = TensorSource((TOKENS, TARGET), 4), TensorSource((TOKENS, TARGET), 4)
     backwards = [rows(other.batch(step)) for step in reversed(range(12))][::-1]
     assert [rows(one.batch(step)) for step in range(12)] == backwards
-    assert rows(one.batch(0)) != rows(one.batch(4))                 # four batches of four an epoch: another order
+    assert rows(one.batch(0)) != rows(one.batch(4))  # four batches of four an epoch: another order
     assert rows(TensorSource((TOKENS, TARGET), 4, seed=-1).batch(0)) != backwards[0]
 
 
@@ -107,23 +111,41 @@ def test_buckets_put_like_lengths_together():
     assert padding(bucketed) < padding(plain) / 10
     assert sorted(np.concatenate([bucketed.rows(step) for step in range(200)])) == list(range(4000))
     longest = [int(lengths[bucketed.rows(step)].max()) for step in range(200)]
-    assert abs(np.corrcoef(longest, range(200))[0, 1]) < 0.3        # and the batches themselves come in any order
+    assert abs(np.corrcoef(longest, range(200))[0, 1]) < 0.3  # and the batches themselves come in any order
 
 
-@pytest.mark.parametrize("make, words", [
-    (lambda: TensorSource(TOKENS), "data must be a pair of tensors .tokens, target. or a torch Dataset .* got Tensor"),
-    (lambda: TensorSource((TOKENS,)), "got tuple of 1"),
-    (lambda: TensorSource((TOKENS, TARGET[:7])), "the tensors must have as many rows, got 20 and 7"),
-    (lambda: TensorSource((TOKENS[:0], TARGET[:0])), "the data has no rows; give at least one"),
-    (lambda: TensorSource((TOKENS, TARGET), validation=1.0), "validation is the share held out, from 0 to below 1, got 1.0"),
-    (lambda: TensorSource((TOKENS[:1], TARGET[:1])), "there is 1 row, too few to hold some out; give more, or validation=0"),
-    (lambda: TensorSource((TOKENS, TARGET), 0), "batch must be at least 1, got 0"),
-    (lambda: TensorSource(Endless()), "Endless does not say how many rows it has"),
-    (lambda: TensorSource(TensorDataset(TOKENS)).batch(0), "each row of the Dataset must be a pair .* got tuple of 1"),
-    (lambda: Batch(TOKENS, TARGET[:3]), r"as many rows, got shapes \(20, 3\) and \(3,\)"),
-    (lambda: Batch(TOKENS, TARGET, torch.ones(20, 3)), "real must be a bool tensor 'b n', True = real, got torch.float32"),
-    (lambda: Batch(TOKENS, TARGET, torch.ones(20, 4).bool()), "real must be 'b n' with b=20, n=3"),
-])
+@pytest.mark.parametrize(
+    "make, words",
+    [
+        (
+            lambda: TensorSource(TOKENS),
+            "data must be a pair of tensors .tokens, target. or a torch Dataset .* got Tensor",
+        ),
+        (lambda: TensorSource((TOKENS,)), "got tuple of 1"),
+        (lambda: TensorSource((TOKENS, TARGET[:7])), "the tensors must have as many rows, got 20 and 7"),
+        (lambda: TensorSource((TOKENS[:0], TARGET[:0])), "the data has no rows; give at least one"),
+        (
+            lambda: TensorSource((TOKENS, TARGET), validation=1.0),
+            "validation is the share held out, from 0 to below 1, got 1.0",
+        ),
+        (
+            lambda: TensorSource((TOKENS[:1], TARGET[:1])),
+            "there is 1 row, too few to hold some out; give more, or validation=0",
+        ),
+        (lambda: TensorSource((TOKENS, TARGET), 0), "batch must be at least 1, got 0"),
+        (lambda: TensorSource(Endless()), "Endless does not say how many rows it has"),
+        (
+            lambda: TensorSource(TensorDataset(TOKENS)).batch(0),
+            "each row of the Dataset must be a pair .* got tuple of 1",
+        ),
+        (lambda: Batch(TOKENS, TARGET[:3]), r"as many rows, got shapes \(20, 3\) and \(3,\)"),
+        (
+            lambda: Batch(TOKENS, TARGET, torch.ones(20, 3)),
+            "real must be a bool tensor 'b n', True = real, got torch.float32",
+        ),
+        (lambda: Batch(TOKENS, TARGET, torch.ones(20, 4).bool()), "real must be 'b n' with b=20, n=3"),
+    ],
+)
 def test_words_of_errors(make, words):
     with pytest.raises(ValueError, match=words):
         make()

@@ -20,9 +20,13 @@ def pictures(tmp_path):
     for i in range(40):
         place = tmp_path / "data" / ("cats" if i % 2 else "dogs")
         place.mkdir(parents=True, exist_ok=True)
-        Image.fromarray(draw.integers(0, 256, (20 + i % 3, 24, 3)).astype(np.uint8)).save(place / f"{i:02}.png")
+        Image.fromarray(draw.integers(0, 256, (20 + i % 3, 24, 3)).astype(np.uint8)).save(
+            place / f"{i:02}.png"
+        )
     (tmp_path / "data" / "cats" / "bad.png").write_text("no picture")
-    (tmp_path / "data" / "dogs" / "bad.png").write_bytes((tmp_path / "data" / "dogs" / "00.png").read_bytes()[:400])
+    (tmp_path / "data" / "dogs" / "bad.png").write_bytes(
+        (tmp_path / "data" / "dogs" / "00.png").read_bytes()[:400]
+    )
     return tmp_path
 
 
@@ -42,7 +46,10 @@ def test_batches_hold_the_files_and_their_classes(pictures):
 
 
 def test_the_same_step_is_the_same_batch_and_decoding_each_time_changes_nothing(pictures):
-    one, other = prepared(pictures, size=16).source(8, 5), prepared(pictures, size=16, decoded="never").source(8, 5)
+    one, other = (
+        prepared(pictures, size=16).source(8, 5),
+        prepared(pictures, size=16, decoded="never").source(8, 5),
+    )
     assert isinstance(other._images.store, Files)
     for step in (7, 0, 1, 7, 2):
         a, b = one.batch(step), other.batch(step)
@@ -65,8 +72,13 @@ def test_what_does_not_fit_on_the_disk_is_decoded_each_time_and_damage_is_found_
     monkeypatch.setattr(module.shutil, "disk_usage", lambda path: SimpleNamespace(free=40 * 3 * 16 * 16))
     found = prepared(pictures, size=16)
     assert isinstance(found.store, Files) and len(found.skipped) == 2
-    assert sum(path.stat().st_size for path in pictures.glob("pictures/*")) < 4000 and not (pictures / "pixels").exists()
-    monkeypatch.setattr(module, "read", None)  # neither to find what is damaged, nor to see how bright they are
+    assert (
+        sum(path.stat().st_size for path in pictures.glob("pictures/*")) < 4000
+        and not (pictures / "pixels").exists()
+    )
+    monkeypatch.setattr(
+        module, "read", None
+    )  # neither to find what is damaged, nor to see how bright they are
     again = prepared(pictures, size=16)
     assert again.skipped == found.skipped and again.mean == found.mean
     with pytest.raises(ValueError, match="take it away, or use --data.damaged skip"):
@@ -109,7 +121,9 @@ def test_one_picture_of_each_class_is_learned_from_and_said(tmp_path):
 def test_damaged_files_are_named_and_skipped_or_stop_the_run(pictures):
     skipped = prepared(pictures, size=16).skipped
     assert len(skipped) == 2 and all("bad.png" in each for each in skipped)
-    with pytest.raises(ValueError, match=r"bad\.png is (no picture|damaged).*take it away, or use --data\.damaged skip"):
+    with pytest.raises(
+        ValueError, match=r"bad\.png is (no picture|damaged).*take it away, or use --data\.damaged skip"
+    ):
         prepared(pictures, size=16, damaged="stop")
 
 
@@ -141,13 +155,20 @@ def test_nothing_readable_is_said(tmp_path):
     for name in ("a", "b"):
         (tmp_path / "data" / name).mkdir(parents=True)
         (tmp_path / "data" / name / "x.png").write_text("no")
-    with pytest.raises(ValueError, match="none of the 2 pictures of .* can be read; the first: .* is no picture"):
+    with pytest.raises(
+        ValueError, match="none of the 2 pictures of .* can be read; the first: .* is no picture"
+    ):
         prepared(tmp_path, size=8)
 
 
-@pytest.mark.parametrize("how, words", [
-    ({"size": 0}, "size of ImagesConfig must be a number above zero"), ({"validation": 1.0}, "from 0 to below 1"),
-    ({"picture": "label"}, "must be two columns")])
+@pytest.mark.parametrize(
+    "how, words",
+    [
+        ({"size": 0}, "size of ImagesConfig must be a number above zero"),
+        ({"validation": 1.0}, "from 0 to below 1"),
+        ({"picture": "label"}, "must be two columns"),
+    ],
+)
 def test_options_that_cannot_be(how, words):
     with pytest.raises(ValueError, match=words):
         ImagesConfig(**how)

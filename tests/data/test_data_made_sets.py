@@ -20,12 +20,20 @@ def sets(found):
     return [found.points[a:b] for a, b in zip(found.starts[:-1], found.starts[1:], strict=True)]
 
 
-@pytest.mark.parametrize("task, low, high, answer", [
-    ("max", 1, 99, max), ("sum", 0, 9, sum),
-])
+@pytest.mark.parametrize(
+    "task, low, high, answer",
+    [
+        ("max", 1, 99, max),
+        ("sum", 0, 9, sum),
+    ],
+)
 def test_max_and_sum(task, low, high, answer):
     found = drawn(task, 500)
-    assert found.points.min() == low and found.points.max() == high and (found.points == found.points.round()).all()
+    assert (
+        found.points.min() == low
+        and found.points.max() == high
+        and (found.points == found.points.round()).all()
+    )
     assert {len(each) for each in sets(found)} == set(range(1, 11))
     assert found.target[:, 0].tolist() == [answer(each[:, 0].tolist()) for each in sets(found)]
 
@@ -47,11 +55,20 @@ def test_clusters_come_from_the_mixture_that_they_say():
         made, n = found.target.reshape(10, 4, 5), len(found.points) // 10
         sizes.add(n)
         points = found.points.reshape(10, n, 2)
-        share, middle, deviation = (torch.from_numpy(part) for part in (made[..., 0], made[..., 1:3], made[..., 3:]))
-        ours.append(Gaussians(share.log(), middle, deviation).log_likelihood(torch.from_numpy(points)).mean().item())
+        share, middle, deviation = (
+            torch.from_numpy(part) for part in (made[..., 0], made[..., 1:3], made[..., 3:])
+        )
+        ours.append(
+            Gaussians(share.log(), middle, deviation).log_likelihood(torch.from_numpy(points)).mean().item()
+        )
         if seed < 3:
-            each = [[np.log(p) + stats.multivariate_normal(m, np.diag(s**2)).logpdf(x) for p, m, s in
-                     zip(row[:, 0], row[:, 1:3], row[:, 3:], strict=True)] for row, x in zip(made, points, strict=True)]
+            each = [
+                [
+                    np.log(p) + stats.multivariate_normal(m, np.diag(s**2)).logpdf(x)
+                    for p, m, s in zip(row[:, 0], row[:, 1:3], row[:, 3:], strict=True)
+                ]
+                for row, x in zip(made, points, strict=True)
+            ]
             theirs.append(np.mean([logsumexp(each[i], axis=0).mean() for i in range(10)]))
     np.testing.assert_allclose(ours[:3], theirs)
     error = np.std(ours) / len(ours) ** 0.5
@@ -61,10 +78,14 @@ def test_clusters_come_from_the_mixture_that_they_say():
 
 def test_solids_have_names_and_are_turned_unless_told_not_to():
     found = drawn("solids", 24, points=64)
-    assert found.points.shape == (24 * 64, 3) and set(found.target) <= set(range(12)) and len(MADE["solids"].classes) == 12
+    assert (
+        found.points.shape == (24 * 64, 3)
+        and set(found.target) <= set(range(12))
+        and len(MADE["solids"].classes) == 12
+    )
     cubes = MADE["solids"].draw(Wish(200, 64, "none"), generator(0))
     flat = np.isclose(abs(cubes.points.reshape(200, 64, 3)[cubes.target == 7]), 0.5, atol=0.2).any(-1).mean()
-    assert flat > 0.95                                          # each point of a cube is on a face
+    assert flat > 0.95  # each point of a cube is on a face
 
 
 @pytest.mark.parametrize("task", MADE)
@@ -80,7 +101,9 @@ def test_batches_follow_from_seed_and_step_alone(task):
     assert sum(len(batch.tokens) for batch in source.validation()) == corpus.describe()["validation"] == 512
     a, b = (torch.cat([batch.target for batch in each.validation()]) for each in (source, other))
     assert torch.equal(a, b)
-    assert corpus.form == again.form == prepare_sets(config, seed=99).form      # a task looks the same whatever the seed
+    assert (
+        corpus.form == again.form == prepare_sets(config, seed=99).form
+    )  # a task looks the same whatever the seed
     seeds = prepare_sets(config, seed=4).source(8, seed=4).batch(0)
     assert seeds.tokens.shape != first[0].tokens.shape or not torch.equal(seeds.tokens, first[0].tokens)
 
@@ -88,17 +111,21 @@ def test_batches_follow_from_seed_and_step_alone(task):
 def test_a_number_of_sets_to_learn_from_is_kept_to():
     small, large = (prepare_sets(SetsConfig(task="max", sets=count), seed=0) for count in (20, 40))
     assert small.describe()["train"] == 20 and large.describe()["train"] == 40
+
     def learned(corpus):
         first = corpus.starts[np.flatnonzero(~corpus.held)[0]]
         return corpus.points[first:, 0] * corpus.form.scale[0] + corpus.form.centre[0]
+
     a, b = learned(small), learned(large)
-    np.testing.assert_allclose(a, b[: len(a)], rtol=1e-4)       # the first twenty are the same
+    np.testing.assert_allclose(a, b[: len(a)], rtol=1e-4)  # the first twenty are the same
     seen = {tuple(row) for step in range(30) for row in small.source(8, 0).batch(step).target.tolist()}
     assert len(seen) <= 20
 
 
 def test_a_task_that_there_is_not():
-    with pytest.raises(ValueError, match="task must be one of max, sum, .*, solids, got 'solid'; did you mean 'solids'"):
+    with pytest.raises(
+        ValueError, match="task must be one of max, sum, .*, solids, got 'solid'; did you mean 'solids'"
+    ):
         SetsConfig(task="solid")
     with pytest.raises(ValueError, match="turn must be one of any, upright, none, got 'up'"):
         SetsConfig(turn="up")

@@ -17,7 +17,11 @@ def graph(tmp_path, *, neighbours=4, edges=None, count=N):
     x = random.standard_normal((count, WIDTH)).astype(np.float32)
     labels = (np.arange(count) % 3).astype(np.int8)
     write_mapped(tmp_path / "g", edges, x, labels, {"train": np.arange(20), "validation": np.arange(20, 30)})
-    return MappedGraph.open(str(tmp_path / "g"), neighbours=neighbours, validation=0.1, test=0.1, seed=0), edges, x
+    return (
+        MappedGraph.open(str(tmp_path / "g"), neighbours=neighbours, validation=0.1, test=0.1, seed=0),
+        edges,
+        x,
+    )
 
 
 def sources_of(edges):
@@ -78,7 +82,11 @@ def test_a_step_is_the_same_whatever_was_asked_before(tmp_path):
     for step in range(4):
         one.batch(step)
     for a, b in ((one.batch(4), other.batch(4)), (next(one.validation()), next(other.validation()))):
-        assert torch.equal(a.tokens, b.tokens) and torch.equal(a.edges, b.edges) and torch.equal(a.target, b.target)
+        assert (
+            torch.equal(a.tokens, b.tokens)
+            and torch.equal(a.edges, b.edges)
+            and torch.equal(a.target, b.target)
+        )
     assert not torch.equal(one.batch(4).tokens, mapped.source(8, 6, 2).batch(4).tokens)
 
 
@@ -99,5 +107,7 @@ def test_what_is_missing_or_does_not_fit(tmp_path):
     with pytest.raises(ValueError, match="labels.npy must hold two classes at least"):
         MappedGraph.open(str(tmp_path / "g"), **how)
     (tmp_path / "g" / "features.npy").unlink()
-    with pytest.raises(ValueError, match="there is no .*features.npy; a large graph needs starts.npy, sources.npy"):
+    with pytest.raises(
+        ValueError, match="there is no .*features.npy; a large graph needs starts.npy, sources.npy"
+    ):
         MappedGraph.open(str(tmp_path / "g"), **how)

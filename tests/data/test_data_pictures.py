@@ -28,7 +28,9 @@ def test_pixels_of_the_right_size_come_back_as_they_are(tmp_path):
     square = RAMP[:, :12]
     assert np.array_equal(read(saved(tmp_path, Image.fromarray(square)), 12, 1, "crop"), square[None])
     colour = np.stack((square, square[::-1], square.T), -1)
-    assert np.array_equal(read(saved(tmp_path, Image.fromarray(colour)), 12, 3, "crop"), colour.transpose(2, 0, 1))
+    assert np.array_equal(
+        read(saved(tmp_path, Image.fromarray(colour)), 12, 3, "crop"), colour.transpose(2, 0, 1)
+    )
 
 
 def test_sixteen_bits_are_scaled_and_not_cut_off(tmp_path):
@@ -39,17 +41,31 @@ def test_sixteen_bits_are_scaled_and_not_cut_off(tmp_path):
 
 def test_sixteen_bits_in_other_forms(tmp_path):
     deep = RAMP[:, :12].astype(np.uint16) * 257
-    assert np.array_equal(read(saved(tmp_path, Image.fromarray(deep), "x.tif"), 12, 1, "crop")[0], RAMP[:, :12])
+    assert np.array_equal(
+        read(saved(tmp_path, Image.fromarray(deep), "x.tif"), 12, 1, "crop")[0], RAMP[:, :12]
+    )
     (tmp_path / "x.pgm").write_bytes(b"P5\n12 12\n65535\n" + deep.byteswap().tobytes())
     assert np.array_equal(read(tmp_path / "x.pgm", 12, 1, "crop")[0], RAMP[:, :12])
-    bytes_in_it = Image.fromarray(RAMP[:, :12].astype(np.uint16))  # an array of bytes that was saved with too many bits
+    bytes_in_it = Image.fromarray(
+        RAMP[:, :12].astype(np.uint16)
+    )  # an array of bytes that was saved with too many bits
     assert np.array_equal(read(saved(tmp_path, bytes_in_it), 12, 1, "crop")[0], RAMP[:, :12])
 
 
-@pytest.mark.parametrize("mode, name, how", [
-    ("CMYK", "x.jpg", {"quality": 95}), ("P", "x.png", {}), ("LA", "x.png", {}), ("RGBA", "x.webp", {"lossless": True}),
-    ("L", "x.bmp", {}), ("RGB", "x.tif", {"compression": "tiff_lzw"}), ("RGB", "x.avif", {"quality": 100}),
-    ("RGB", "x.jfif", {"format": "JPEG"}), ("RGB", "x.jp2", {})])
+@pytest.mark.parametrize(
+    "mode, name, how",
+    [
+        ("CMYK", "x.jpg", {"quality": 95}),
+        ("P", "x.png", {}),
+        ("LA", "x.png", {}),
+        ("RGBA", "x.webp", {"lossless": True}),
+        ("L", "x.bmp", {}),
+        ("RGB", "x.tif", {"compression": "tiff_lzw"}),
+        ("RGB", "x.avif", {"quality": 100}),
+        ("RGB", "x.jfif", {"format": "JPEG"}),
+        ("RGB", "x.jp2", {}),
+    ],
+)
 def test_modes_and_formats_show_the_same_picture(tmp_path, mode, name, how):
     grey = np.add.outer(4 * np.arange(32), 3 * np.arange(32)).astype(np.uint8)  # which all modes can show
     found = read(saved(tmp_path, Image.fromarray(grey).convert(mode), name, **how), 32, 3, "crop")
@@ -118,7 +134,9 @@ def broken(tmp_path, kind):
     elif kind == "huge":
         saved(tmp_path, Image.new("1", (8, 8)), "x.png")
         content = bytearray(path.read_bytes())
-        content[16:24] = struct.pack(">II", 20_000, 20_000)  # what the header says is believed before anything is read
+        content[16:24] = struct.pack(
+            ">II", 20_000, 20_000
+        )  # what the header says is believed before anything is read
         content[29:33] = struct.pack(">I", zlib.crc32(content[12:29]))
         path.write_bytes(content)
     elif kind == "empty":
@@ -136,12 +154,22 @@ def broken(tmp_path, kind):
     return path
 
 
-@pytest.mark.parametrize("kind, words", [
-    ("text", "is no picture that can be read"), ("cut off", "is damaged: "), ("missing", "there is no picture"),
-    ("real numbers", "holds real numbers"), ("huge", "pixels; make it smaller (64,000,000 at most"), ("empty", "is empty"),
-    ("folder", "is a folder, not a picture"), ("pipe", "is no file"), ("circle", "there is no picture"),
-    ("whole numbers", "holds whole numbers from 0 to 70,000, and nothing says which are black and white"),
-    ("program", "is no picture that can be read")])
+@pytest.mark.parametrize(
+    "kind, words",
+    [
+        ("text", "is no picture that can be read"),
+        ("cut off", "is damaged: "),
+        ("missing", "there is no picture"),
+        ("real numbers", "holds real numbers"),
+        ("huge", "pixels; make it smaller (64,000,000 at most"),
+        ("empty", "is empty"),
+        ("folder", "is a folder, not a picture"),
+        ("pipe", "is no file"),
+        ("circle", "there is no picture"),
+        ("whole numbers", "holds whole numbers from 0 to 70,000, and nothing says which are black and white"),
+        ("program", "is no picture that can be read"),
+    ],
+)
 def test_what_is_no_picture_is_said(tmp_path, kind, words):
     path = broken(tmp_path, kind)
     with pytest.raises(Damaged) as said:
@@ -150,15 +178,31 @@ def test_what_is_no_picture_is_said(tmp_path, kind, words):
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning", "ignore::PIL.Image.DecompressionBombWarning")
-@pytest.mark.parametrize("name, mode", [
-    ("x.png", "RGBA"), ("x.png", "P"), ("x.jpg", "RGB"), ("x.webp", "RGBA"), ("x.bmp", "P"), ("x.gif", "P"), ("x.tif", "RGB"),
-    ("x.ppm", "RGB"), ("x.jp2", "RGB")])
+@pytest.mark.parametrize(
+    "name, mode",
+    [
+        ("x.png", "RGBA"),
+        ("x.png", "P"),
+        ("x.jpg", "RGB"),
+        ("x.webp", "RGBA"),
+        ("x.bmp", "P"),
+        ("x.gif", "P"),
+        ("x.tif", "RGB"),
+        ("x.ppm", "RGB"),
+        ("x.jp2", "RGB"),
+    ],
+)
 def test_whatever_bytes_it_holds_it_is_a_picture_or_damaged(tmp_path, name, mode):
     draw = np.random.default_rng(0)
     exif = Image.Exif()
     exif[0x0112] = 6
     how = {"exif": exif} if name in ("x.png", "x.jpg", "x.webp", "x.tif") else {}
-    good = saved(tmp_path, Image.fromarray(draw.integers(0, 256, (20, 24, 3)).astype(np.uint8)).convert(mode), name, **how)
+    good = saved(
+        tmp_path,
+        Image.fromarray(draw.integers(0, 256, (20, 24, 3)).astype(np.uint8)).convert(mode),
+        name,
+        **how,
+    )
     content, refused = good.read_bytes(), 0
     for trial in range(120):
         other = bytearray(content[: draw.integers(1, len(content))] if trial % 4 == 0 else content)
@@ -195,7 +239,9 @@ def test_large_pictures_are_decoded_one_at_a_time(tmp_path, monkeypatch):
 
 
 def test_a_large_jpeg_is_read_small_at_once(tmp_path):
-    path = saved(tmp_path, Image.new("RGB", (10_000, 9_000), (10, 200, 30)), "x.jpg")  # so large that pillow warns
+    path = saved(
+        tmp_path, Image.new("RGB", (10_000, 9_000), (10, 200, 30)), "x.jpg"
+    )  # so large that pillow warns
     with warnings.catch_warnings(record=True) as heard:
         warnings.simplefilter("always")
         module.pillow.cache_clear()
@@ -234,7 +280,10 @@ def test_the_limits_that_are_said_are_those_that_count(tmp_path):
         assert header(huge(tmp_path, 13_000))[:2] == (13_000, 13_000)
         assert read(tmp_path / "x.jpg", 8, 1, "crop").shape == (1, 8, 8)
     page = " ".join((Path(__file__).parents[2] / "docs" / "images.md").read_text("utf-8").split())
-    assert f"more than {others // 10**6} million pixels (a JPEG that is not progressive: {jpeg // 10**6} million" in page
+    assert (
+        f"more than {others // 10**6} million pixels (a JPEG that is not progressive: {jpeg // 10**6} million"
+        in page
+    )
 
 
 CONVERT = "picture, which is not read; convert it to JPEG or PNG"

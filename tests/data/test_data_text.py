@@ -26,7 +26,9 @@ from regard.data.text import TextConfig, TextSource, prepare
 from regard.data.tokens import KINDS, Bytes, learn, save
 
 ROOT = Path(__file__).parents[2]
-STORY = "".join(f"{i}: the dog no. {i * i % 97} liked the naïve cat, didn't it?\n\n    Yes — twice.\n" for i in range(60))
+STORY = "".join(
+    f"{i}: the dog no. {i * i % 97} liked the naïve cat, didn't it?\n\n    Yes — twice.\n" for i in range(60)
+)
 
 
 @pytest.fixture
@@ -53,12 +55,13 @@ def entries(cache):
 
 # ── from text to ids ─────────────────────────────────────────────────────────────────────────────────────────────────
 
+
 @pytest.mark.parametrize("kind", [*KINDS, "auto"])
 def test_a_text_becomes_ids_and_comes_back(story, cache, kind):
     corpus = prepared(story, cache, tokens=kind)
     known = corpus.tokenizer.unknowns(STORY) == ()
     assert not known or corpus.tokenizer.decode(corpus.ids) == STORY
-    assert known or kind == "words"                     # there are 300 of them at most
+    assert known or kind == "words"  # there are 300 of them at most
     assert isinstance(corpus.train, np.memmap) and isinstance(corpus.validation, np.memmap)
     assert len(corpus.train) == int(len(corpus.ids) * 0.9) == corpus.split
     assert corpus.ids.dtype == corpus.tokenizer.dtype
@@ -77,8 +80,15 @@ def test_large_texts_get_bpe(story, cache, monkeypatch):
 def test_files_of_a_folder_are_joined_by_their_names(tmp_path, cache):
     folder = tmp_path / "books"
     (folder / "b" / ".git").mkdir(parents=True)
-    for name, text in {"z.txt": "last", "b/a.txt": "\ufeffthird", "b/B.txt": "second\n", "a.txt": "first" * 9, "empty": "",
-                       ".hidden": "\0", "b/.git/x": "\0"}.items():
+    for name, text in {
+        "z.txt": "last",
+        "b/a.txt": "\ufeffthird",
+        "b/B.txt": "second\n",
+        "a.txt": "first" * 9,
+        "empty": "",
+        ".hidden": "\0",
+        "b/.git/x": "\0",
+    }.items():
         (folder / name).write_text(text, "utf-8", newline="\n")
     corpus = prepared(folder, cache)
     assert corpus.tokenizer.decode(corpus.ids) == "first" * 9 + "\nsecond\nthird\nlast"
@@ -100,8 +110,11 @@ def test_without_a_path_it_is_the_standard_library():
 
 
 @settings(max_examples=30)
-@given(text=st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=80)
-       | st.text("ab,' \n\té😀", min_size=1, max_size=80), size=st.integers(1, 20))
+@given(
+    text=st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=80)
+    | st.text("ab,' \n\té😀", min_size=1, max_size=80),
+    size=st.integers(1, 20),
+)
 def test_pieces_together_are_the_text(tmp_path_factory, text, size):
     path = tmp_path_factory.mktemp("pieces") / "text.txt"
     path.write_bytes(text.encode())
@@ -122,7 +135,9 @@ def test_children_give_the_same_ids(story, cache, kind, monkeypatch):
     alone = prepared(story, cache / "a", tokens=kind)
     monkeypatch.setattr(work, "IN_CHILDREN_FROM", 0)
     notes = []
-    shared = prepared(story, cache / "b", tokens=kind, workers=2, note=lambda what, share: notes.append((what, share)))
+    shared = prepared(
+        story, cache / "b", tokens=kind, workers=2, note=lambda what, share: notes.append((what, share))
+    )
     assert np.array_equal(alone.ids, shared.ids) and alone.describe() == shared.describe()
     assert ("reading", 1.0) in notes and notes[-1] == ("encoding", 1.0)
     assert all(share is None or 0 < share <= 1 for _, share in notes)
@@ -139,10 +154,11 @@ def test_no_module_is_taken_from_the_working_folder(story, cache, tmp_path, monk
 
 # ── made once ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
+
 def test_tokens_are_made_once(story, cache, monkeypatch):
     first = prepared(story, cache, tokens="bpe")
     before = entries(cache)
-    monkeypatch.setattr(texts, "encode", None)          # to call it again would fail
+    monkeypatch.setattr(texts, "encode", None)  # to call it again would fail
     monkeypatch.setattr(texts, "learn_apart", None)
     again = prepared(story, cache, tokens="bpe", seed=5, context=3)
     given = prepared(story, cache, tokenizer=first.tokenizer)
@@ -155,11 +171,14 @@ def test_tokens_are_made_once(story, cache, monkeypatch):
     assert entries(cache) == before
 
 
-@pytest.mark.parametrize("change", [
-    lambda path: path.write_text(STORY.replace("dog", "god")),
-    lambda path: path.write_text(STORY + "!"),
-    lambda path: path.rename(path.with_name("other.txt")),
-])
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda path: path.write_text(STORY.replace("dog", "god")),
+        lambda path: path.write_text(STORY + "!"),
+        lambda path: path.rename(path.with_name("other.txt")),
+    ],
+)
 def test_another_text_is_made_anew(story, cache, change):
     prepared(story, cache, tokens="bytes")
     change(story)
@@ -172,7 +191,9 @@ def test_another_text_is_made_anew(story, cache, change):
 def test_the_seed_draws_what_bpe_is_learned_from(story, cache, monkeypatch):
     monkeypatch.setattr(texts, "LEARNED_PIECE", 1024)
     assert len(STORY) > 4000
-    one, two, again = (prepared(story, cache, seed, tokens="bpe", sample=0.002, vocabulary=1000) for seed in (1, 2, 1))
+    one, two, again = (
+        prepared(story, cache, seed, tokens="bpe", sample=0.002, vocabulary=1000) for seed in (1, 2, 1)
+    )
     assert one.tokenizer.to_json() != two.tokenizer.to_json()
     assert one.tokenizer.to_json() == again.tokenizer.to_json()
 
@@ -198,13 +219,15 @@ cache.ids(Path(sys.argv[2]), "name", tokens.Bytes().dtype, lambda out: work.enco
 
 
 def test_what_a_killed_process_left_is_not_used(story, cache):
-    done = subprocess.run([sys.executable, "-c", KILLED, str(story), str(cache)], cwd=ROOT, capture_output=True)
+    done = subprocess.run(
+        [sys.executable, "-c", KILLED, str(story), str(cache)], cwd=ROOT, capture_output=True
+    )
     assert done.returncode == -signal.SIGKILL, done.stderr
     (part,) = (cache / "tokens").iterdir()
     assert part.name.startswith(".name.") and part.name.endswith(".part") and (part / "ids").exists()
     corpus = prepared(story, cache, tokens="bytes")
     assert corpus.tokenizer.decode(corpus.ids) == STORY
-    assert part.exists()                                # somebody might still be writing it
+    assert part.exists()  # somebody might still be writing it
     old = time.time() - 2 * 3600
     for each in (*part.iterdir(), part):
         os.utime(each, (old, old))
@@ -212,11 +235,14 @@ def test_what_a_killed_process_left_is_not_used(story, cache):
     assert not part.exists() and len(entries(cache)) == 2
 
 
-@pytest.mark.parametrize("damage", [
-    lambda entry: (entry / "ids").write_bytes(b"short"),
-    lambda entry: (entry / "about.json").write_text("{"),
-    lambda entry: (entry / "ids").unlink(),
-])
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda entry: (entry / "ids").write_bytes(b"short"),
+        lambda entry: (entry / "about.json").write_text("{"),
+        lambda entry: (entry / "ids").unlink(),
+    ],
+)
 def test_a_damaged_entry_is_made_anew(story, cache, damage):
     prepared(story, cache, tokens="bytes")
     (entry,) = (cache / "tokens").iterdir()
@@ -231,12 +257,15 @@ def test_a_full_disk_leaves_nothing(story, cache, monkeypatch):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("regard.data.cache.os.fsync", full)
-    with pytest.raises(OSError, match="^cannot write tokens to .*: the disk is full; free some space and try again$"):
+    with pytest.raises(
+        OSError, match="^cannot write tokens to .*: the disk is full; free some space and try again$"
+    ):
         prepared(story, cache, tokens="bytes")
     assert entries(cache) == []
 
 
 # ── windows ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
 
 def test_the_target_is_the_next_token(story, cache):
     corpus = prepared(story, cache)
@@ -253,7 +282,7 @@ def test_the_target_is_the_next_token(story, cache):
 def test_all_of_the_training_part_is_seen():
     source = TextSource(np.arange(12), split=10, batch=500, context=4, seed=0)
     batch = source.batch(0)
-    assert set(batch.tokens[:, 0].tolist()) == set(range(6))        # the last window is 5 6 7 8, and asks for 9
+    assert set(batch.tokens[:, 0].tolist()) == set(range(6))  # the last window is 5 6 7 8, and asks for 9
     assert batch.target.max() == 9
 
 
@@ -277,14 +306,24 @@ print(hashlib.sha256(b"".join(source.batch(step).tokens.numpy().tobytes() for st
 
 
 def test_the_same_batches_in_every_process(story, tmp_path):
-    told = subprocess.run([sys.executable, "-c", BATCHES, str(story), str(tmp_path / "1"), "words"], cwd=ROOT, check=True,
-                          env={**os.environ, "PYTHONHASHSEED": "1"}, capture_output=True, text=True).stdout.strip()
+    told = subprocess.run(
+        [sys.executable, "-c", BATCHES, str(story), str(tmp_path / "1"), "words"],
+        cwd=ROOT,
+        check=True,
+        env={**os.environ, "PYTHONHASHSEED": "1"},
+        capture_output=True,
+        text=True,
+    ).stdout.strip()
     source = prepared(story, tmp_path / "2", tokens="words").source(4, 8, seed=0)
-    here = hashlib.sha256(b"".join(source.batch(step).tokens.numpy().tobytes() for step in (7, 3))).hexdigest()
+    here = hashlib.sha256(
+        b"".join(source.batch(step).tokens.numpy().tobytes() for step in (7, 3))
+    ).hexdigest()
     assert told == here
 
 
-@given(length=st.integers(2, 60), split=st.integers(1, 60), batch=st.integers(1, 5), context=st.integers(1, 70))
+@given(
+    length=st.integers(2, 60), split=st.integers(1, 60), batch=st.integers(1, 5), context=st.integers(1, 70)
+)
 def test_validation_asks_for_every_token_exactly_once(length, split, batch, context):
     split = min(split, length)
     source = TextSource(np.arange(1, length + 1, dtype=np.uint8), split, batch, context, seed=0)
@@ -310,19 +349,37 @@ def test_no_validation(story, cache):
 BIG = b"a line of text\n" * 300
 
 
-@pytest.mark.parametrize("content, words", [
-    (b"", "text.txt is empty; give a file with text in it"),
-    (b"\xef\xbb\xbf", "text.txt holds no text, at most a mark of how it is encoded"),
-    (BIG + b"ab\0c", "text.txt is binary, not text: there is a NUL at byte 4502; give text only: a glob"),
-    (BIG + "é".encode("latin-1") + b"a", "text.txt is not text in UTF-8: byte 4500 is 0xE9; it may be Latin-1 or Windows-1252; "
-                                         "save it as UTF-8"),
-    ("hello".encode("utf-16"), "is binary, not text: there is a NUL at byte 3; it looks like UTF-16; save it as UTF-8"),
-    (b"\x1f\x8b\x08\x08abc", "is not text in UTF-8: byte 1 is 0x8B; it is compressed; unpack it first .gunzip."),
-    (b"%PDF-1.7\n%\xe2\xe3\n", "is not text in UTF-8: byte 10 is 0xE2; it is a PDF; take the text out of it first"),
-    (b"short", r"text.txt has 5 tokens \(characters\), 4 of them for training, too few for context=16 and the token after "
-               "it; use --data.context 3 or less, or give more text"),
-    (b"x", "has 1 tokens .characters., 0 of them for training; that is too few to learn from"),
-])
+@pytest.mark.parametrize(
+    "content, words",
+    [
+        (b"", "text.txt is empty; give a file with text in it"),
+        (b"\xef\xbb\xbf", "text.txt holds no text, at most a mark of how it is encoded"),
+        (BIG + b"ab\0c", "text.txt is binary, not text: there is a NUL at byte 4502; give text only: a glob"),
+        (
+            BIG + "é".encode("latin-1") + b"a",
+            "text.txt is not text in UTF-8: byte 4500 is 0xE9; it may be Latin-1 or Windows-1252; "
+            "save it as UTF-8",
+        ),
+        (
+            "hello".encode("utf-16"),
+            "is binary, not text: there is a NUL at byte 3; it looks like UTF-16; save it as UTF-8",
+        ),
+        (
+            b"\x1f\x8b\x08\x08abc",
+            "is not text in UTF-8: byte 1 is 0x8B; it is compressed; unpack it first .gunzip.",
+        ),
+        (
+            b"%PDF-1.7\n%\xe2\xe3\n",
+            "is not text in UTF-8: byte 10 is 0xE2; it is a PDF; take the text out of it first",
+        ),
+        (
+            b"short",
+            r"text.txt has 5 tokens \(characters\), 4 of them for training, too few for context=16 and the token after "
+            "it; use --data.context 3 or less, or give more text",
+        ),
+        (b"x", "has 1 tokens .characters., 0 of them for training; that is too few to learn from"),
+    ],
+)
 def test_bad_files(tmp_path, cache, content, words):
     path = tmp_path / "text.txt"
     path.write_bytes(content)
@@ -338,14 +395,20 @@ def test_bad_bytes_whatever_the_tokens_and_whoever_reads(tmp_path, cache, kind, 
     monkeypatch.setattr(texts, "PIECE", 1000)
     path = tmp_path / "text.txt"
     path.write_bytes(BIG + b"\xff\n")
-    with pytest.raises(ValueError, match="^[^\n]*text.txt is not text in UTF-8: byte 4500 is 0xFF; it may be[^\n]*$"):
+    with pytest.raises(
+        ValueError, match="^[^\n]*text.txt is not text in UTF-8: byte 4500 is 0xFF; it may be[^\n]*$"
+    ):
         prepared(path, cache, tokens=kind, workers=2)
 
 
 def test_paths_that_lead_nowhere(tmp_path, cache, monkeypatch):
-    with pytest.raises(FileNotFoundError, match="there is no .*missing.txt; give a text file, a folder, or a glob"):
+    with pytest.raises(
+        FileNotFoundError, match="there is no .*missing.txt; give a text file, a folder, or a glob"
+    ):
         prepared(tmp_path / "missing.txt", cache)
-    with pytest.raises(FileNotFoundError, match="there is no .*b.txt .there is no folder .*nowhere either.; give"):
+    with pytest.raises(
+        FileNotFoundError, match="there is no .*b.txt .there is no folder .*nowhere either.; give"
+    ):
         prepared(tmp_path / "nowhere" / "b.txt", cache)
     with pytest.raises(ValueError, match="no file matches .*[*].txt; try it with ls, and quote it"):
         prepared(tmp_path / "*.txt", cache)
@@ -367,7 +430,9 @@ def test_a_file_that_may_not_be_read(story, cache, monkeypatch):
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(reading, "open", refuse, raising=False)
-    with pytest.raises(PermissionError, match="^cannot read .*story.txt: permission denied; chmod u.r gives it"):
+    with pytest.raises(
+        PermissionError, match="^cannot read .*story.txt: permission denied; chmod u.r gives it"
+    ):
         prepared(story, cache)
 
 
@@ -376,7 +441,9 @@ def test_a_file_that_changes_meanwhile(story, cache):
         if what == "encoding":
             story.write_text(STORY[:-1] + "?")
 
-    with pytest.raises(ValueError, match="story.txt changed while it was read; run this again when nothing writes to it"):
+    with pytest.raises(
+        ValueError, match="story.txt changed while it was read; run this again when nothing writes to it"
+    ):
         prepared(story, cache, tokens="bytes", note=meddle)
     assert entries(cache) == []
 
@@ -389,14 +456,18 @@ def test_a_given_tokenizer_that_does_not_know_a_character(story, cache, tmp_path
         words = f"story.txt has the character 'ï' .U.00EF. at byte {byte + len(mark.encode())}, which the given tokenizer"
         with pytest.raises(ValueError, match=words):
             prepared(story, cache, tokenizer=learn("characters", [STORY.replace("ï", "i")]))
-    with pytest.raises(ValueError, match="does not know; leave it out of the text, or use --data.tokens bytes"):
+    with pytest.raises(
+        ValueError, match="does not know; leave it out of the text, or use --data.tokens bytes"
+    ):
         prepare(TextConfig(path=str(story), tokenizer=str(tmp_path / "tokenizer.json")), cache=cache, seed=0)
 
 
 def test_a_child_that_dies_is_an_error(story, cache, monkeypatch):
     monkeypatch.setattr(work, "IN_CHILDREN_FROM", 0)
     monkeypatch.setattr(work._Child, "_COMMAND", "import os; os.kill(os.getpid(), 9)")
-    with pytest.raises(RuntimeError, match="a child process that worked on the text ended with code -9; perhaps memory"):
+    with pytest.raises(
+        RuntimeError, match="a child process that worked on the text ended with code -9; perhaps memory"
+    ):
         prepared(story, cache, tokens="bytes", workers=2)
     monkeypatch.setattr(work._Child, "_COMMAND", "raise SystemExit('no such thing')")
     with pytest.raises(RuntimeError, match="ended with code 1: no such thing"):
@@ -410,7 +481,10 @@ def test_configs():
     for options, words in [
         ({"context": 0}, "context of TextConfig must be a number above zero, got 0"),
         ({"tokens": "letters"}, "tokens must be one of auto, characters, bytes, words, bpe, got 'letters'"),
-        ({"tokens": "bpe", "tokenizer": "t.json"}, "tokens='bpe' and a tokenizer are both given; leave one of them out"),
+        (
+            {"tokens": "bpe", "tokenizer": "t.json"},
+            "tokens='bpe' and a tokenizer are both given; leave one of them out",
+        ),
         ({"validation": 1.0}, "validation is a share of the text, from 0 to below 1, got 1.0"),
     ]:
         with pytest.raises(ValueError, match=words):

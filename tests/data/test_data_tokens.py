@@ -18,9 +18,13 @@ from regard.data.subwords import Subwords, learn_bpe
 from regard.data.tokens import KINDS, Bytes, Characters, Words, from_json, learn, load, save
 
 ROOT = Path(__file__).parents[2]
-STORY = "It's a small world,\n  isn't it?  «Ja», said Zoë: 1,024 steps — 😀 and\tdogs, dogs like dogs.\r\n" * 4
+STORY = (
+    "It's a small world,\n  isn't it?  «Ja», said Zoë: 1,024 steps — 😀 and\tdogs, dogs like dogs.\r\n" * 4
+)
 LINES = "John likes movies", "Mary likes movies", "I like dogs"
-texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=60) | st.text("ab '’_1.\n\t\u3000\x1c\x85é", max_size=60)
+texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=60) | st.text(
+    "ab '’_1.\n\t\u3000\x1c\x85é", max_size=60
+)
 kinds = pytest.mark.parametrize("kind", KINDS)
 
 
@@ -44,11 +48,17 @@ def spelled_out(text):
 
 # ── there and back ───────────────────────────────────────────────────────────────────────────────────────────────────
 
+
 @kinds
 def test_a_text_comes_back(learned, kind):
     tokenizer = learned[kind]
     ids = tokenizer.encode(STORY)
-    assert tokenizer.decode(ids) == tokenizer.decode(ids.tolist()) == tokenizer.decode(torch.tensor(ids.tolist())) == STORY
+    assert (
+        tokenizer.decode(ids)
+        == tokenizer.decode(ids.tolist())
+        == tokenizer.decode(torch.tensor(ids.tolist()))
+        == STORY
+    )
     assert ids.dtype == tokenizer.dtype == (np.uint16 if tokenizer.size > 256 else np.uint8)
     assert ids.max() < tokenizer.size
     assert tokenizer.kind == kind
@@ -97,10 +107,21 @@ def test_to_a_file_and_back(learned, kind, tmp_path):
 
 
 def test_the_same_in_every_process():
-    code = ("import hashlib, sys; from regard.data.tokens import KINDS, learn; text = sys.stdin.buffer.read().decode()\n"
-            "print([hashlib.sha256(learn(kind, [text], 320).encode(text).tobytes()).hexdigest()[:9] for kind in KINDS])")
-    done = [subprocess.run([sys.executable, "-c", code], cwd=ROOT, input=STORY.encode(), capture_output=True, check=True,
-                           env={**os.environ, "PYTHONHASHSEED": seed}).stdout for seed in ("1", "2")]
+    code = (
+        "import hashlib, sys; from regard.data.tokens import KINDS, learn; text = sys.stdin.buffer.read().decode()\n"
+        "print([hashlib.sha256(learn(kind, [text], 320).encode(text).tobytes()).hexdigest()[:9] for kind in KINDS])"
+    )
+    done = [
+        subprocess.run(
+            [sys.executable, "-c", code],
+            cwd=ROOT,
+            input=STORY.encode(),
+            capture_output=True,
+            check=True,
+            env={**os.environ, "PYTHONHASHSEED": seed},
+        ).stdout
+        for seed in ("1", "2")
+    ]
     assert done[0] == done[1] and len(done[0]) > 40
 
 
@@ -111,6 +132,7 @@ def test_torch_is_not_needed():
 
 
 # ── characters and bytes ─────────────────────────────────────────────────────────────────────────────────────────────
+
 
 def test_characters_are_sorted():
     tokenizer = learn("characters", ["hello", "wörld"])
@@ -125,12 +147,18 @@ def test_one_more_character_than_a_byte_holds():
     assert Characters(text).encode(text).tolist() == list(range(257))
 
 
-@pytest.mark.parametrize("text, words", [
-    ("dog, cat\n", "unknown character ',' .U.002C. at place 3 of the text"),
-    ("dogé", "unknown character 'é' .U.00E9. at place 3 .* none of the 8 characters .* --data.tokens bytes"),
-    ("😀", "unknown character '😀' .U.1F600. at place 0"),
-    ("d\udc80", "unknown character '.udc80' .U.DC80. at place 1"),
-])
+@pytest.mark.parametrize(
+    "text, words",
+    [
+        ("dog, cat\n", "unknown character ',' .U.002C. at place 3 of the text"),
+        (
+            "dogé",
+            "unknown character 'é' .U.00E9. at place 3 .* none of the 8 characters .* --data.tokens bytes",
+        ),
+        ("😀", "unknown character '😀' .U.1F600. at place 0"),
+        ("d\udc80", "unknown character '.udc80' .U.DC80. at place 1"),
+    ],
+)
 def test_an_unknown_character_is_named_with_its_place(text, words):
     with pytest.raises(ValueError, match=words) as error:
         learn("characters", ["dog cat\n"]).encode(text)
@@ -152,17 +180,20 @@ def test_half_a_character_is_refused(kind):
 
 # ── words ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
+
 def test_three_sentences_have_seven_words():
     tokenizer = learn("words", LINES)
     assert tokenizer.words == ("I", "John", "Mary", "dogs", "like", "likes", "movies")
-    assert tokenizer.size == 7 + 2                      # and the space, and the unknown
+    assert tokenizer.size == 7 + 2  # and the space, and the unknown
     assert tokenizer.vocabulary == (" ", *tokenizer.words)
     assert [len(tokenizer.encode(line)) for line in LINES] == [3, 3, 3]
 
 
 def test_one_space_between_words_is_not_written_down():
     tokenizer = learn("words", ["yes, no  don't\n"])
-    told = [["<unknown>", *tokenizer.vocabulary][id] for id in tokenizer.encode("yes no, no  don't don't\n yes ")]
+    told = [
+        ["<unknown>", *tokenizer.vocabulary][id] for id in tokenizer.encode("yes no, no  don't don't\n yes ")
+    ]
     assert told == ["yes", "no", ",", " ", "no", "  ", "don't", "don't", "\n", " ", "yes", " "]
 
 
@@ -175,7 +206,7 @@ def test_unknown_words_become_the_unknown():
 
 def test_the_most_frequent_words_stay():
     tokenizer = learn("words", ["z d b a c a b a", "z b y y"], size=5)
-    assert tokenizer.vocabulary == (" ", "a", "b", "y")             # y and z come twice: the first of them
+    assert tokenizer.vocabulary == (" ", "a", "b", "y")  # y and z come twice: the first of them
     assert tokenizer.size == 5
 
 
@@ -187,18 +218,23 @@ def test_counting_forgets_the_rare_when_there_are_too_many(monkeypatch):
 
 # ── subwords ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
+
 @pytest.fixture(scope="module")
 def greedy():
     """It has joined whatever may be joined, so that a border in the wrong place is seen."""
     draw = np.random.default_rng(0).choice
-    return learn_bpe(["".join(draw(list(ODD), 20_000)) + "".join(draw(["'s", "'ll", "a", "'", " ", "."], 10_000))], 2000)
+    return learn_bpe(
+        ["".join(draw(list(ODD), 20_000)) + "".join(draw(["'s", "'ll", "a", "'", " ", "."], 10_000))], 2000
+    )
 
 
 ODD = "ab '’_1.!\n\t\r\u3000\x1c\x85é"
 
 
 @settings(max_examples=60)
-@given(text=texts | st.text(ODD, min_size=20, max_size=200) | st.text("'sld .re\x1c", min_size=20, max_size=200))
+@given(
+    text=texts | st.text(ODD, min_size=20, max_size=200) | st.text("'sld .re\x1c", min_size=20, max_size=200)
+)
 def test_remembering_segments_changes_nothing(learned, greedy, text):
     """Fast equals slow: the package's own answer for the whole text."""
     for tokenizer in (learned["bpe"], greedy):
@@ -247,8 +283,17 @@ def test_a_part_of_a_character_is_shown_as_its_bytes():
 
 def test_special_tokens_of_a_byte_level_tokenizer():
     data = learn_bpe([STORY], 300).to_json()
-    data["added_tokens"] = [{"id": 300, "content": "<|end|>", "single_word": False, "lstrip": False, "rstrip": False,
-                             "normalized": False, "special": True}]
+    data["added_tokens"] = [
+        {
+            "id": 300,
+            "content": "<|end|>",
+            "single_word": False,
+            "lstrip": False,
+            "rstrip": False,
+            "normalized": False,
+            "special": True,
+        }
+    ]
     tokenizer = Subwords(data)
     assert tokenizer.size == 301
     assert tokenizer.encode("a<|end|>")[-1] == 300
@@ -257,17 +302,33 @@ def test_special_tokens_of_a_byte_level_tokenizer():
 
 # ── words of errors ──────────────────────────────────────────────────────────────────────────────────────────────────
 
-@pytest.mark.parametrize("content, words", [
-    ("{", "tokenizer.json is not JSON: line 1"),
-    ("[1, 2]", 'tokenizer.json is not a tokenizer.json: it has neither the key "model" .* nor a "kind" of characters, bytes'),
-    ('{"kind": "letters"}', "tokenizer.json is not a tokenizer.json: it has neither"),
-    ('{"kind": "characters", "characters": "ba"}', "characters must be different, sorted, and at least one"),
-    ('{"kind": "characters"}', 'kind "characters" needs them as text under the key "characters"'),
-    ('{"kind": "words", "vocabulary": ["a", 1]}', 'kind "words" needs them as a list under the key "vocabulary"'),
-    ('{"kind": "words", "vocabulary": ["b", "a"]}', "a vocabulary of words must be sorted, without repeats"),
-    ('{"model": {"type": "BPE"}}', "tokenizer.json is not a tokenizer.json: tokenizers cannot read it: "),
-    ('{"model": null}', "tokenizer.json is not a tokenizer.json: tokenizers cannot read it: "),
-])
+
+@pytest.mark.parametrize(
+    "content, words",
+    [
+        ("{", "tokenizer.json is not JSON: line 1"),
+        (
+            "[1, 2]",
+            'tokenizer.json is not a tokenizer.json: it has neither the key "model" .* nor a "kind" of characters, bytes',
+        ),
+        ('{"kind": "letters"}', "tokenizer.json is not a tokenizer.json: it has neither"),
+        (
+            '{"kind": "characters", "characters": "ba"}',
+            "characters must be different, sorted, and at least one",
+        ),
+        ('{"kind": "characters"}', 'kind "characters" needs them as text under the key "characters"'),
+        (
+            '{"kind": "words", "vocabulary": ["a", 1]}',
+            'kind "words" needs them as a list under the key "vocabulary"',
+        ),
+        (
+            '{"kind": "words", "vocabulary": ["b", "a"]}',
+            "a vocabulary of words must be sorted, without repeats",
+        ),
+        ('{"model": {"type": "BPE"}}', "tokenizer.json is not a tokenizer.json: tokenizers cannot read it: "),
+        ('{"model": null}', "tokenizer.json is not a tokenizer.json: tokenizers cannot read it: "),
+    ],
+)
 def test_a_file_that_is_no_tokenizer(tmp_path, content, words):
     path = tmp_path / "tokenizer.json"
     path.write_text(content)
@@ -279,13 +340,19 @@ def test_a_file_that_is_no_tokenizer(tmp_path, content, words):
 def test_words_of_other_errors(tmp_path):
     with pytest.raises(FileNotFoundError, match="there is no file .*tokenizer.json"):
         load(tmp_path)
-    with pytest.raises(ValueError, match="tokens must be one of characters, .*, bpe, got 'word'; did you mean 'words'"):
+    with pytest.raises(
+        ValueError, match="tokens must be one of characters, .*, bpe, got 'word'; did you mean 'words'"
+    ):
         learn("word", [])
-    with pytest.raises(ValueError, match="bpe needs more ids than the 256 bytes, got vocabulary=256; use 512"):
+    with pytest.raises(
+        ValueError, match="bpe needs more ids than the 256 bytes, got vocabulary=256; use 512"
+    ):
         learn("bpe", ["a"], 256)
     with pytest.raises(ValueError, match="a vocabulary of words needs at least 2 ids"):
         learn("words", ["a"], 1)
-    with pytest.raises(ValueError, match="ids must be from 0 to 255, got 256 at place 1; decode with the tokenizer that"):
+    with pytest.raises(
+        ValueError, match="ids must be from 0 to 255, got 256 at place 1; decode with the tokenizer that"
+    ):
         Bytes().decode([0, 256])
     with pytest.raises(ValueError, match="ids must be whole numbers, got float64"):
         Bytes().decode([0.5])
@@ -298,5 +365,7 @@ def test_words_of_other_errors(tmp_path):
 def test_without_the_package_the_way_to_install_it_is_said(monkeypatch):
     monkeypatch.setitem(sys.modules, "tokenizers", None)
     for use in (lambda: learn("bpe", ["a"], 300), lambda: from_json({"model": {}})):
-        with pytest.raises(ImportError, match="need the package tokenizers: pip install 'regard.text.', or choose"):
+        with pytest.raises(
+            ImportError, match="need the package tokenizers: pip install 'regard.text.', or choose"
+        ):
             use()

@@ -17,13 +17,16 @@ def graph():
     return torch.randn(NODES, WIDTH), torch.randint(NODES, (2, 26))
 
 
-@pytest.mark.parametrize("kind, options, edges", [
-    ("GATConv", {"heads": 2}, 35),
-    ("GATConv", {"heads": 3, "concat": False, "add_self_loops": False}, 26),
-    ("GATConv", {"heads": 1}, 35),
-    ("GATv2Conv", {"heads": 2}, 35),
-    ("TransformerConv", {"heads": 2}, 26),
-])
+@pytest.mark.parametrize(
+    "kind, options, edges",
+    [
+        ("GATConv", {"heads": 2}, 35),
+        ("GATConv", {"heads": 3, "concat": False, "add_self_loops": False}, 26),
+        ("GATConv", {"heads": 1}, 35),
+        ("GATv2Conv", {"heads": 2}, 35),
+        ("TransformerConv", {"heads": 2}, 26),
+    ],
+)
 def test_weights_are_those_the_layer_gives(kind, options, edges):
     x, index = graph()
     layer = getattr(geometric, kind)(WIDTH, 8, **options).eval()
@@ -45,7 +48,11 @@ def test_weights_are_those_the_layer_gives(kind, options, edges):
 def test_edge_features_and_two_kinds_of_nodes():
     torch.manual_seed(0)
     layer = geometric.GATv2Conv((6, 4), 5, heads=2, edge_dim=3, add_self_loops=False).eval()
-    here, there, index = torch.randn(7, 6), torch.randn(3, 4), torch.stack((torch.randint(7, (9,)), torch.randint(3, (9,))))
+    here, there, index = (
+        torch.randn(7, 6),
+        torch.randn(3, 4),
+        torch.stack((torch.randint(7, (9,)), torch.randint(3, (9,)))),
+    )
     with record(layer) as seen:
         layer((here, there), index, torch.randn(9, 3))
     assert seen[0].proved and torch.equal(seen[0].edges, index)
@@ -56,7 +63,10 @@ def test_a_network_its_layers_and_its_dropout():
     model = geometric.GAT(WIDTH, 16, 3, 4, heads=2, dropout=0.3)
     with record(model.eval(), heads=[1], layers=[1, 2]) as seen:
         model(x, index)
-    assert [(e.name, e.layer, e.heads, e.proved) for e in seen] == [("convs.1", 1, (1,), True), ("convs.2", 2, (1,), True)]
+    assert [(e.name, e.layer, e.heads, e.proved) for e in seen] == [
+        ("convs.1", 1, (1,), True),
+        ("convs.2", 2, (1,), True),
+    ]
     assert seen[0].weights.shape == (1, seen[0].edges.shape[1])
     with record(model.train()) as seen:
         model(x, index)
@@ -111,7 +121,12 @@ def test_nothing_is_left_behind():
     x, index = graph()
     layer = geometric.GATConv(WIDTH, 8)
     softmax = sys.modules["torch_geometric.utils"].softmax
-    names = [(m, n) for m in list(sys.modules.values()) for n, v in list(getattr(m, "__dict__", {}).items()) if v is softmax]
+    names = [
+        (m, n)
+        for m in list(sys.modules.values())
+        for n, v in list(getattr(m, "__dict__", {}).items())
+        if v is softmax
+    ]
     assert len(names) > 5
 
     class Around(nn.Module):

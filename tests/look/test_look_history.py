@@ -15,7 +15,10 @@ class Told:
         self.config |= {"corpus": {"labels": ["a", "b"], "skipped": []}}
 
     def metrics(self):
-        return [{"event": "validation", "step": step, "loss": loss} for step, loss in ((10, 0.0302), (20, 0.030149), (30, 0.2))]
+        return [
+            {"event": "validation", "step": step, "loss": loss}
+            for step, loss in ((10, 0.0302), (20, 0.030149), (30, 0.2))
+        ]
 
     def environment(self):
         return {"torch": "2", "machine": {"cores": 2}}
@@ -30,5 +33,9 @@ def test_the_best_loss_is_written_as_in_the_terminal():
 
 def test_settings_are_told_by_their_whole_names():
     rows = dict(history.about(nn.Linear(2, 2), "mine", Told())["rows"])
-    assert rows["data.augment.crop"] == "0.125" and rows["data.augment.flip"] == "no" and "data.path" not in rows
-    assert rows["corpus.labels"] == "a, b" and rows["corpus.skipped"] == "none" and rows["machine.cores"] == "2"
+    assert (
+        rows["data.augment.crop"] == "0.125" and rows["data.augment.flip"] == "no" and "data.path" not in rows
+    )
+    assert (
+        rows["corpus.labels"] == "a, b" and rows["corpus.skipped"] == "none" and rows["machine.cores"] == "2"
+    )

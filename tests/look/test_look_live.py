@@ -40,7 +40,15 @@ def test_another_text_is_another_recording(live):
     first, second = live.show({}), live.show({"text": "hello"})
     assert (first["record"], second["record"]) == (0, 1)
     assert second["streams"][0]["labels"] == list("hello") and second["input"]["text"] == "hello"
-    can = {"text": True, "target": False, "image": False, "file": False, "node": False, "silence": True, "move": True}
+    can = {
+        "text": True,
+        "target": False,
+        "image": False,
+        "file": False,
+        "node": False,
+        "silence": True,
+        "move": True,
+    }
     assert second["live"] == {**can, "longest": 20_000}
 
 
@@ -61,7 +69,10 @@ def test_silence_ends_with_the_block(live):
     with silenced(live.model, names(live)[:1]):
         assert not torch.equal(live.model(x), before)
     assert torch.equal(live.model(x), before)
-    with pytest.raises(ValueError, match="only heads of regard's own"), silenced(live.model, [*names(live), ("head", 0)]):
+    with (
+        pytest.raises(ValueError, match="only heads of regard's own"),
+        silenced(live.model, [*names(live), ("head", 0)]),
+    ):
         pass
     assert torch.equal(live.model(x), before)
 
@@ -113,24 +124,30 @@ def test_full_weights_are_those_of_the_call_that_is_asked_for():
         live.weights(0, 0, 2, 1)
 
 
-@pytest.mark.parametrize("asked, words", [
-    ({"words": "x"}, "there is no 'words' to ask for; known: file, image, node, order, silence, target, text"),
-    ({"text": 5}, "text must be a text, got int"),
-    ({"text": "a" * 20_001}, "text has 20,001 characters; at most 20,000 are read"),
-    ({"text": "Ä"}, "only a to z"),
-    ({"text": "abc", "order": [0, 0, 1]}, "an order of 3 tokens names each of 0 … 2 once, got [0, 0, 1]"),
-    ({"text": "abc", "order": "abc"}, "order must be a list of whole numbers"),
-    ({"silence": [[9, 0]]}, "silence names layers and heads that are there, such as [0, 1]; got [9, 0]"),
-    ({"silence": [[0, 7]]}, "has heads 0 … 3, got [7]"),
-    ({"silence": "all"}, "silence is a list of [layer, head]"),
-    ({"image": "data:image/png;base64,AAAA"}, "letters does not read a picture"),
-    ({"image": "http://x"}, "image must be a data URL"),
-    ({"file": "data:text/csv;base64,AAAA"}, "letters does not read a file"),
-    ({"file": "x.csv"}, "file must be a data URL such as data:text/csv;base64,…"),
-    ({"node": 0}, "only a graph can be drawn around a node"),
-    ({"node": [0]}, "node must be a whole number"),
-    ({"image": "data:image/png;base64,%%"}, "image is no valid base64"),
-])
+@pytest.mark.parametrize(
+    "asked, words",
+    [
+        (
+            {"words": "x"},
+            "there is no 'words' to ask for; known: file, image, node, order, silence, target, text",
+        ),
+        ({"text": 5}, "text must be a text, got int"),
+        ({"text": "a" * 20_001}, "text has 20,001 characters; at most 20,000 are read"),
+        ({"text": "Ä"}, "only a to z"),
+        ({"text": "abc", "order": [0, 0, 1]}, "an order of 3 tokens names each of 0 … 2 once, got [0, 0, 1]"),
+        ({"text": "abc", "order": "abc"}, "order must be a list of whole numbers"),
+        ({"silence": [[9, 0]]}, "silence names layers and heads that are there, such as [0, 1]; got [9, 0]"),
+        ({"silence": [[0, 7]]}, "has heads 0 … 3, got [7]"),
+        ({"silence": "all"}, "silence is a list of [layer, head]"),
+        ({"image": "data:image/png;base64,AAAA"}, "letters does not read a picture"),
+        ({"image": "http://x"}, "image must be a data URL"),
+        ({"file": "data:text/csv;base64,AAAA"}, "letters does not read a file"),
+        ({"file": "x.csv"}, "file must be a data URL such as data:text/csv;base64,…"),
+        ({"node": 0}, "only a graph can be drawn around a node"),
+        ({"node": [0]}, "node must be a whole number"),
+        ({"image": "data:image/png;base64,%%"}, "image is no valid base64"),
+    ],
+)
 def test_what_makes_no_sense_is_told(live, asked, words):
     live.show({})
     with pytest.raises(ValueError, match=re.escape(words)):

@@ -17,11 +17,15 @@ from regard.models.sequences import Decoder, DecoderConfig
 
 UNIFORM = torch.full((1, 2, 6, 6), 1 / 6)
 ITSELF = torch.eye(6).expand(1, 2, 6, 6)
-BEFORE = torch.cat([torch.eye(6)[:1], torch.eye(6)[:-1]]).expand(1, 2, 6, 6)  # each looks at the token before it
+BEFORE = torch.cat([torch.eye(6)[:1], torch.eye(6)[:-1]]).expand(
+    1, 2, 6, 6
+)  # each looks at the token before it
 
 
 def close(mine, theirs, tolerance=1e-6):
-    torch.testing.assert_close(torch.as_tensor(mine), torch.as_tensor(theirs), atol=tolerance, rtol=0, check_dtype=False)
+    torch.testing.assert_close(
+        torch.as_tensor(mine), torch.as_tensor(theirs), atol=tolerance, rtol=0, check_dtype=False
+    )
 
 
 def test_entropy():
@@ -77,14 +81,20 @@ def test_a_class_token_that_asks_alone_in_the_last_layer():
     assert rolled.shape == (2, 1, n)
     close(rolled, by_hand, 1e-6)
     close(rolled.sum(-1), torch.ones(2, 1), 1e-5)
-    with pytest.raises(ValueError, match=f"in the last layer one of {n} tokens asks alone; say which, such as query=0"):
+    with pytest.raises(
+        ValueError, match=f"in the last layer one of {n} tokens asks alone; say which, such as query=0"
+    ):
         measure.rollout(seen)
     with pytest.raises(ValueError, match=r"square matrices of one size, got \(2, 1, "):
         measure.rollout([seen[1], seen[0]], query=0)  # one that asks alone can only be the last
     for query in (-1, n):
-        with pytest.raises(ValueError, match=f"query is the number of one of {n} tokens, from 0 on, got {query}"):
+        with pytest.raises(
+            ValueError, match=f"query is the number of one of {n} tokens, from 0 on, got {query}"
+        ):
             measure.rollout(seen, query=query)
-    with pytest.raises(ValueError, match=r"this measure is of one entry, got 2; take them one by one, such as seen\[0\]"):
+    with pytest.raises(
+        ValueError, match=r"this measure is of one entry, got 2; take them one by one, such as seen\[0\]"
+    ):
         measure.entropy(seen)
 
 
@@ -103,7 +113,9 @@ def test_previous_token_and_induction():
     close(measure.previous_token(BEFORE), torch.ones(1, 2))
     close(measure.previous_token(ITSELF), torch.zeros(1, 2))
     close(measure.previous_token(UNIFORM), torch.full((1, 2), 1 / 6))
-    after_the_same = torch.eye(6).roll(2, 0).expand(1, 1, 6, 6)  # i looks at i − 2: what followed its twin at i − 3
+    after_the_same = (
+        torch.eye(6).roll(2, 0).expand(1, 1, 6, 6)
+    )  # i looks at i − 2: what followed its twin at i − 3
     close(measure.induction(after_the_same, 3), torch.ones(1, 1))
     close(measure.induction(ITSELF, 3), torch.zeros(1, 2))
     with pytest.raises(ValueError, match="period must be more than 1 and less than the 6 tokens, got 6"):
@@ -148,7 +160,9 @@ def test_repeated_tokens():
     ids = repeated_tokens(50, 12, rows=3)
     assert ids.shape == (3, 24) and torch.equal(ids[:, :12], ids[:, 12:])
     assert all(len(set(row.tolist())) == 12 for row in ids)
-    assert torch.equal(ids, repeated_tokens(50, 12, rows=3)) and not torch.equal(ids, repeated_tokens(50, 12, rows=3, seed=1))
+    assert torch.equal(ids, repeated_tokens(50, 12, rows=3)) and not torch.equal(
+        ids, repeated_tokens(50, 12, rows=3, seed=1)
+    )
     assert repeated_tokens(2, 12).shape == (4, 24)
 
 
@@ -228,16 +242,24 @@ def test_contributions_of_a_language_model():
         found = way(model, ids)
         assert found.shape == (2, 7) and found.abs().max() > 0 and not found.requires_grad
     first = gradient_times_input(model, ids, read=lambda out: out[:, 2, 0])
-    assert first[:, 3:].abs().max() == 0 < first[:, :3].abs().min()  # what comes later contributes nothing to it
+    assert (
+        first[:, 3:].abs().max() == 0 < first[:, :3].abs().min()
+    )  # what comes later contributes nothing to it
 
 
-@pytest.mark.parametrize("call, words", [
-    (lambda: leave_one_out(Linear(), torch.randn(3)), "ids b n or vectors b n d, got"),
-    (lambda: leave_one_out(Linear(), torch.randn(2, 1, 8)), "nothing is left when the only token goes"),
-    (lambda: leave_one_out(lambda x: {}, torch.randn(2, 2, 8)), "the model returns dict; give read="),
-    (lambda: gradient_times_input(nn.Sequential(nn.Flatten()), torch.ones(2, 2, dtype=torch.long)), "makes vectors of the ids"),
-    (lambda: filters(Linear()), "Linear has no convolution"),
-])
+@pytest.mark.parametrize(
+    "call, words",
+    [
+        (lambda: leave_one_out(Linear(), torch.randn(3)), "ids b n or vectors b n d, got"),
+        (lambda: leave_one_out(Linear(), torch.randn(2, 1, 8)), "nothing is left when the only token goes"),
+        (lambda: leave_one_out(lambda x: {}, torch.randn(2, 2, 8)), "the model returns dict; give read="),
+        (
+            lambda: gradient_times_input(nn.Sequential(nn.Flatten()), torch.ones(2, 2, dtype=torch.long)),
+            "makes vectors of the ids",
+        ),
+        (lambda: filters(Linear()), "Linear has no convolution"),
+    ],
+)
 def test_errors_say_what_to_do(call, words):
     with pytest.raises(ValueError, match=words):
         call()
@@ -274,6 +296,10 @@ def test_rows_that_are_asked_together_are_as_if_alone(fill, rows):
     for b in range(rows):
         best = body(x[b]).mean(0).argmax()
         for i in range(7):
-            kept = torch.cat((x[b, :i], x[b, i + 1 :])) if fill is None else x[b].index_fill(0, torch.tensor(i), fill)
+            kept = (
+                torch.cat((x[b, :i], x[b, i + 1 :]))
+                if fill is None
+                else x[b].index_fill(0, torch.tensor(i), fill)
+            )
             true = (body(x[b]).mean(0) - body(kept).mean(0))[best]
             assert found[b, i].item() == pytest.approx(true.item(), abs=1e-6)

@@ -15,7 +15,9 @@ def test_packed_comes_back(dtype):
 
 def weights(h=3, n=40, m=50):
     scores = torch.randn(h, n, m, generator=torch.Generator().manual_seed(0)) * 4
-    return scores.masked_fill(torch.rand(h, n, m, generator=torch.Generator().manual_seed(1)) < 0.3, -torch.inf).softmax(-1)
+    return scores.masked_fill(
+        torch.rand(h, n, m, generator=torch.Generator().manual_seed(1)) < 0.3, -torch.inf
+    ).softmax(-1)
 
 
 @pytest.mark.parametrize("count", [1, 24, 50, 80])
@@ -30,7 +32,9 @@ def test_what_is_not_listed_is_below_what_is(count):
     np.testing.assert_array_equal(exact.astype(np.float16), values)
     assert found["exact"] is False and not np.array_equal(exact, values)
     listed = columns != pack.NOTHING
-    assert (np.diff(np.where(listed, columns, 70_000).astype(int), axis=-1)[listed[..., 1:]] > 0).all()  # in their order
+    assert (
+        np.diff(np.where(listed, columns, 70_000).astype(int), axis=-1)[listed[..., 1:]] > 0
+    ).all()  # in their order
     for h, i in np.ndindex(3, 40):
         mine = columns[h, i][listed[h, i]].astype(int)
         np.testing.assert_allclose(values[h, i][listed[h, i]], w[h, i, mine], rtol=1e-3, atol=1e-7)

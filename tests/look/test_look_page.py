@@ -9,7 +9,17 @@ from regard.look import page
 from tests.look import pages
 from tests.look.browser import PHONE, eventually, opened, plain, point, readout, ready, three
 
-VIEWS = ["attention", "next", "classes", "contribution", "image", "positions", "filters", "features", "embeddings"]
+VIEWS = [
+    "attention",
+    "next",
+    "classes",
+    "contribution",
+    "image",
+    "positions",
+    "filters",
+    "features",
+    "embeddings",
+]
 VIEWS += ["curves", "samples", "laws", "confusion", "about"]
 
 
@@ -31,7 +41,9 @@ def test_every_view_opens_and_says_what_it_is(browser, example):
 
 def test_only_what_there_is_has_a_tab(browser, tmp_path):
     strange = {"view": "from the future", "data": 1}
-    with opened(browser, page.write(pages.page_of([pages.classes(), strange]), tmp_path / "few.html")) as shown:
+    with opened(
+        browser, page.write(pages.page_of([pages.classes(), strange]), tmp_path / "few.html")
+    ) as shown:
         assert shown.get_by_role("tab").all_inner_texts() == ["Classes"]
     with opened(browser, page.write(pages.page_of([]), tmp_path / "none.html")) as shown:
         assert "nothing to see" in shown.get_by_role("tabpanel").inner_text()
@@ -40,7 +52,12 @@ def test_only_what_there_is_has_a_tab(browser, tmp_path):
 def test_tabs_follow_the_arrow_keys(browser, example):
     with opened(browser, example, "next") as shown:
         shown.locator("#tab-next").focus()
-        for key, name in [("ArrowRight", "classes"), ("ArrowLeft", "next"), ("End", "about"), ("ArrowRight", "attention")]:
+        for key, name in [
+            ("ArrowRight", "classes"),
+            ("ArrowLeft", "next"),
+            ("End", "about"),
+            ("ArrowRight", "attention"),
+        ]:
             shown.keyboard.press(key)
             assert shown.evaluate("document.activeElement.id") == f"tab-{name}"
             assert shown.locator(f"#tab-{name}").get_attribute("aria-selected") == "true"
@@ -58,7 +75,9 @@ def test_a_link_opens_the_same_view(browser, example):
         assert shown.get_by_role("heading", name="Layer 2, head 4").is_visible()
         shown.evaluate("location.hash = 'view=laws'")
         shown.get_by_role("heading", name="What the model promises").wait_for()
-    with opened(browser, example, "<b>&layer=99&head=0") as shown:       # what makes no sense is as if it were not there
+    with opened(
+        browser, example, "<b>&layer=99&head=0"
+    ) as shown:  # what makes no sense is as if it were not there
         assert shown.get_by_role("heading", name="Layer 1, head 1").is_visible()
 
 
@@ -68,9 +87,14 @@ def test_dark_and_light(browser, example):
         night = shown.evaluate(paper)
         shown.get_by_role("button", name="show the page light").click()
         day = shown.evaluate(paper)
-        assert sum(map(int, re.findall(r"\d+", night)[:3])) < 120 < 700 < sum(map(int, re.findall(r"\d+", day)[:3]))
+        assert (
+            sum(map(int, re.findall(r"\d+", night)[:3]))
+            < 120
+            < 700
+            < sum(map(int, re.findall(r"\d+", day)[:3]))
+        )
         shown.reload()
-        assert shown.evaluate(paper) == day                                 # what was chosen is remembered
+        assert shown.evaluate(paper) == day  # what was chosen is remembered
     with opened(browser, example, color_scheme="light") as shown:
         assert shown.evaluate(paper) == day
 
@@ -102,7 +126,7 @@ def test_a_phone_scrolls_only_down(browser, example):
         found = {}
         for name in VIEWS:
             shown.locator(f"#tab-{name}").tap()
-            shown.wait_for_timeout(60)                                      # what is unpacked first is drawn then
+            shown.wait_for_timeout(60)  # what is unpacked first is drawn then
             found[name] = shown.evaluate(wide)
         assert found == {name: [360, 360] for name in VIEWS}
 
@@ -123,25 +147,45 @@ def test_printing_leaves_out_what_is_for_the_screen(browser, example):
     corner = "node => [...node.getContext('2d').getImageData(node.width - 2, 2, 1, 1).data.slice(0, 3)]"
     with opened(browser, example, color_scheme="dark", expected="willReadFrequently") as shown:
         ready(shown)
-        assert max(shown.locator(".cells").evaluate(corner)) < 60               # hidden by the mask: as dark as the paper
+        assert max(shown.locator(".cells").evaluate(corner)) < 60  # hidden by the mask: as dark as the paper
         shown.emulate_media(media="print")
         eventually(shown, lambda: min(shown.locator(".cells").evaluate(corner)) > 240, True)
-        assert not shown.get_by_role("tablist").is_visible() and not shown.locator(".controls").first.is_visible()
+        assert (
+            not shown.get_by_role("tablist").is_visible()
+            and not shown.locator(".controls").first.is_visible()
+        )
         assert shown.locator(".matrix").is_visible()
         assert shown.evaluate("getComputedStyle(document.body).color") == "rgb(26, 29, 34)"
 
 
 def test_nothing_is_read_as_html_or_from_elsewhere():
     made = page.parts()
-    for word in ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "new Function", "import(", "url("):
+    for word in (
+        "innerHTML",
+        "outerHTML",
+        "insertAdjacentHTML",
+        "document.write",
+        "eval(",
+        "new Function",
+        "import(",
+        "url(",
+    ):
         assert word not in made["script"] + made["style"], word
     addresses = re.findall(r"https?://[^\"'\s]+", made["script"] + made["style"] + made["page"])
-    assert addresses == ["http://www.w3.org/2000/svg"]                      # a name, which nobody asks for
+    assert addresses == ["http://www.w3.org/2000/svg"]  # a name, which nobody asks for
     assert "default-src 'none'" in made["page"]
 
 
 def test_hostile_labels(browser, tmp_path):
-    labels = ["<script>alert(1)</script>", "</script><img src=x onerror=alert(2)>", "\x00\x1b[31m", "a\u202eb", "", " ", "\n\t"]
+    labels = [
+        "<script>alert(1)</script>",
+        "</script><img src=x onerror=alert(2)>",
+        "\x00\x1b[31m",
+        "a\u202eb",
+        "",
+        " ",
+        "\n\t",
+    ]
     labels += ["{{DATA}}", "ש", "\u2028", "👩‍🚀", "x" * 500, "&lt;"]
     seen = pages.attention(labels, 1, 2)
     views = [seen, pages.next_token(labels), pages.contribution(labels), pages.embeddings(labels)]
@@ -175,7 +219,7 @@ def test_the_matrix_says_the_weights(browser, example):
             said = point(shown, 17, 17, i, j)
             names = [pages.SENTENCE[k].replace(" ", "·").replace("\n", "↵") for k in (i, j)]
             assert said == f"query {names[0]} {i + 1} → key {names[1]} {j + 1} {three(weights[i, j].item())}"
-        assert point(shown, 17, 17, 2, 9).endswith("key ·tired 10 0")          # hidden by the mask
+        assert point(shown, 17, 17, 2, 9).endswith("key ·tired 10 0")  # hidden by the mask
         marked = shown.locator(".label.marked:visible").all_text_contents()
         assert marked == ["·sat", "·tired"]
         shown.mouse.move(5, 5)
@@ -199,15 +243,17 @@ def test_a_clicked_cell_stays_and_arrows_move_it(browser, example):
 
 
 def test_a_weight_that_is_not_listed_is_below_those_that_are(browser, tmp_path):
-    weights = torch.tensor([[[0.5, 0.25, 0.125, 0.125], [0.0, 0.75, 0.25, 0.0], [0.125, 0.125, 0.25, 0.5], [1.0, 0, 0, 0]]])
+    weights = torch.tensor(
+        [[[0.5, 0.25, 0.125, 0.125], [0.0, 0.75, 0.25, 0.0], [0.125, 0.125, 0.25, 0.5], [1.0, 0, 0, 0]]]
+    )
     weights = torch.cat([weights, weights.flip(-1)])
     seen = {"view": "attention", "layers": [pages.layer_of(weights, 0, count=2)]}
     with opened(browser, page.write(pages.page_of([seen], list("abcd")), tmp_path / "listed.html")) as shown:
         ready(shown)
         assert point(shown, 4, 4, 0, 1).endswith(" 0.250")
-        bound = ((round(255 * 0.125**0.5) + 0.5) / 255) ** 2                  # the small map knows better than the list
+        bound = ((round(255 * 0.125**0.5) + 0.5) / 255) ** 2  # the small map knows better than the list
         assert point(shown, 4, 4, 0, 2).endswith(f" below {three(bound)}")
-        assert point(shown, 4, 4, 3, 1).endswith(" 0")                        # fewer are listed than there is room for
+        assert point(shown, 4, 4, 3, 1).endswith(" 0")  # fewer are listed than there is room for
         assert "2 largest weights of each row" in shown.locator(".legend").inner_text()
         shown.get_by_role("button", name="layer 1, head 2").click()
         assert point(shown, 4, 4, 3, 3).endswith(" 1.00")
@@ -228,7 +274,12 @@ def test_lines_and_matrix_point_together(browser, example):
         assert readout(shown).startswith("key ·on 4 is looked at by ")
         shown.mouse.move(5, 5)
         shown.locator(".links").focus()
-        moves = [("ArrowDown", "query The 1"), ("ArrowDown", "query ·cat 2"), ("ArrowRight", "key ·cat 2"), ("End", "key . 17")]
+        moves = [
+            ("ArrowDown", "query The 1"),
+            ("ArrowDown", "query ·cat 2"),
+            ("ArrowRight", "key ·cat 2"),
+            ("End", "key . 17"),
+        ]
         for key, words in moves:
             shown.keyboard.press(key)
             assert readout(shown).startswith(words)
@@ -248,14 +299,21 @@ def test_the_sheet_of_heads(browser, example):
         ready(shown, "regard:complete")
         first = shown.get_by_role("button", name="layer 1, head 1")
         pixel = "node => [...node.querySelector('canvas').getContext('2d').getImageData(0, 0, 1, 1).data]"
-        assert sum(first.evaluate(pixel)[:3]) < 150                           # the first token can only look at itself
+        assert sum(first.evaluate(pixel)[:3]) < 150  # the first token can only look at itself
         first.focus()
-        for key, name in [("ArrowRight", "layer 1, head 2"), ("ArrowDown", "layer 2, head 2"), ("ArrowUp", "layer 1, head 2")]:
+        for key, name in [
+            ("ArrowRight", "layer 1, head 2"),
+            ("ArrowDown", "layer 2, head 2"),
+            ("ArrowUp", "layer 1, head 2"),
+        ]:
             shown.keyboard.press(key)
             assert shown.evaluate("document.activeElement.getAttribute('aria-label')") == name
         assert shown.get_by_role("heading", name="Layer 1, head 2").is_visible()
         facts = plain(shown.locator(".figures-of").inner_text())
-        assert facts == f"entropy {three(data[0]['entropy'][1])} distance {three(data[0]['distance'][1])} proved to 1.2·10⁻⁷"
+        assert (
+            facts
+            == f"entropy {three(data[0]['entropy'][1])} distance {three(data[0]['distance'][1])} proved to 1.2·10⁻⁷"
+        )
         for measure in ("entropy", "distance"):
             shown.locator(".overview label", has_text=measure).click()
             said = shown.locator(".head .figure").all_inner_texts()
@@ -308,8 +366,12 @@ def test_a_large_page_is_small_enough(browser, tmp_path):
     with opened(browser, where) as shown:
         ready(shown)
         assert "24 largest" in shown.locator(".legend").inner_text()
-        assert re.fullmatch(r"query ·token305 306 → key ·token\d+ \d+ (below )?[\d.]+", point(shown, 512, 512, 305, 100))
-        assert shown.evaluate("document.querySelectorAll('*').length") < 2_000   # no node for each cell or each token
+        assert re.fullmatch(
+            r"query ·token305 306 → key ·token\d+ \d+ (below )?[\d.]+", point(shown, 512, 512, 305, 100)
+        )
+        assert (
+            shown.evaluate("document.querySelectorAll('*').length") < 2_000
+        )  # no node for each cell or each token
         box = shown.locator(".links").bounding_box()
         shown.mouse.move(box["x"] + 30, box["y"] + 4 + 20 * 8.5)
         assert readout(shown).startswith("query ·token")

@@ -39,7 +39,9 @@ class Stub:
             def do_GET(self):
                 if self.path == "/":
                     return self.answer(page.html(stub.look()).encode(), "text/html; charset=utf-8")
-                record, layer, call, head, window = map(int, self.path.removeprefix("/api/weights/").split("/"))
+                record, layer, call, head, window = map(
+                    int, self.path.removeprefix("/api/weights/").split("/")
+                )
                 assert call == window == 0
                 weights = stub.weights[record][layer][head].numpy().astype("<f4")
                 return self.answer(weights.tobytes(), "application/octet-stream")
@@ -49,7 +51,9 @@ class Stub:
                 question = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
                 stub.asked.append(question)
                 if question["text"] == "bad":
-                    return self.answer(json.dumps({"error": "the text has <b>no</b> tokens"}).encode(), status=400)
+                    return self.answer(
+                        json.dumps({"error": "the text has <b>no</b> tokens"}).encode(), status=400
+                    )
                 return self.answer(json.dumps(stub.look(question)).encode())
 
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
@@ -106,9 +110,17 @@ def exact(shown, weights, i, j):
 
 def test_another_text(browser, stub):
     with served(browser, stub) as shown:
-        assert all(exact(shown, stub.weights[0][0][0], 3, j) for j in range(4))   # two of them are not listed
+        assert all(exact(shown, stub.weights[0][0][0], 3, j) for j in range(4))  # two of them are not listed
         run(shown, "abcde")
-        asked = {"text": "abcde", "target": None, "image": None, "file": None, "node": None, "order": None, "silence": []}
+        asked = {
+            "text": "abcde",
+            "target": None,
+            "image": None,
+            "file": None,
+            "node": None,
+            "order": None,
+            "silence": [],
+        }
         assert stub.asked[-1] == asked
         shown.locator(".readout", has_text="Point at").wait_for()
         assert exact(shown, stub.weights[1][0][0], 4, 1)
@@ -155,18 +167,24 @@ def test_move_a_token_with_keys_and_with_the_pointer(browser, stub):
     with served(browser, stub) as shown:
         shown.locator(".chip").nth(1).click()
         shown.keyboard.press("ArrowRight")
-        shown.wait_for_function("() => [...document.querySelectorAll('.chip')].map((c) => c.textContent).join('') === 'acbd'")
+        shown.wait_for_function(
+            "() => [...document.querySelectorAll('.chip')].map((c) => c.textContent).join('') === 'acbd'"
+        )
         assert stub.asked[-1]["order"] == [0, 2, 1, 3]
         shown.wait_for_function("() => !document.querySelector('.run').disabled")
-        shown.keyboard.press("ArrowRight")                                      # it is still chosen, and moves on
-        shown.wait_for_function("() => [...document.querySelectorAll('.chip')].map((c) => c.textContent).join('') === 'acdb'")
+        shown.keyboard.press("ArrowRight")  # it is still chosen, and moves on
+        shown.wait_for_function(
+            "() => [...document.querySelectorAll('.chip')].map((c) => c.textContent).join('') === 'acdb'"
+        )
         assert stub.asked[-1]["order"] == [0, 2, 3, 1]
         shown.wait_for_function("() => !document.querySelector('.run').disabled")
         shown.locator(".chip").nth(3).drag_to(shown.locator(".chip").nth(0))
-        shown.wait_for_function("() => [...document.querySelectorAll('.chip')].map((c) => c.textContent).join('') === 'bacd'")
+        shown.wait_for_function(
+            "() => [...document.querySelectorAll('.chip')].map((c) => c.textContent).join('') === 'bacd'"
+        )
         assert stub.asked[-1]["order"] == [1, 0, 2, 3]
         run(shown, "abcd")
-        assert stub.asked[-1]["order"] is None                                  # another text has another order
+        assert stub.asked[-1]["order"] is None  # another text has another order
 
 
 def test_compare_with_before(browser, stub):
@@ -179,14 +197,18 @@ def test_compare_with_before(browser, stub):
         change = now[3, 1].item() - then[3, 1].item()
         shown.locator(".readout", has_text="Point at").wait_for()
         said = point(shown, 4, 4, 3, 1)
-        numbers = three(now[3, 1].item()), three(then[3, 1].item()), ("+" if change > 0 else "") + three(change)
+        numbers = (
+            three(now[3, 1].item()),
+            three(then[3, 1].item()),
+            ("+" if change > 0 else "") + three(change),
+        )
         assert said == "query z 4 → key x 2 {} before {}, change {}".format(*numbers)
         shown.locator("#tab-next").click()
         shown.locator(".piece").nth(2).click()
         assert shown.locator(".bars.compared").is_visible()
         before = pages.next_token(TOKENS, 0)["at"][2]["likely"][0][1]
         assert f"before {100 * before:.1f} %" in plain(shown.locator(".at-token").inner_text())
-        run(shown, "longer")                                                    # other shapes cannot be compared
+        run(shown, "longer")  # other shapes cannot be compared
         shown.locator("#tab-attention").click()
         shown.locator(".legend", has_text="weight").wait_for()
         assert "before" not in readout(shown)
@@ -199,7 +221,9 @@ def test_a_picture_is_sent_as_it_is(browser, stub, tmp_path):
         with shown.expect_response("**/api/look"):
             shown.get_by_label("picture").set_input_files(where)
         assert stub.asked[-1]["image"] == pages.picture(8)
-        shown.locator(".answer", has_text="small.png").wait_for()               # the server does not know how it was called
+        shown.locator(
+            ".answer", has_text="small.png"
+        ).wait_for()  # the server does not know how it was called
 
 
 def test_a_page_that_was_saved(browser, tmp_path):

@@ -16,14 +16,24 @@ def test_a_picture_without_maps_is_shown_as_it_is(browser, tmp_path):
     view = {"view": "image", "picture": pages.picture(), **nothing}
     with opened(browser, page.write(pages.page_of([view]), tmp_path / "alone.html")) as shown:
         assert shown.locator("h2").first.inner_text() == "The picture"
-        assert shown.locator(".picture img").bounding_box()["width"] > 200 and shown.locator(".readout").count() == 0
+        assert (
+            shown.locator(".picture img").bounding_box()["width"] > 200
+            and shown.locator(".readout").count() == 0
+        )
 
 
 def test_contribution_of_patches_is_a_map(browser, tmp_path):
     labels = ["class", *(f"{i},{j}" for i in range(3) for j in range(4))]
-    stream = {"name": "patches", "kind": "patches", "labels": labels, "grid": {"rows": 3, "columns": 4, "before": 1}}
+    stream = {
+        "name": "patches",
+        "kind": "patches",
+        "labels": labels,
+        "grid": {"rows": 3, "columns": 4, "before": 1},
+    }
     view = pages.contribution(labels)
-    with opened(browser, page.write(pages.page_of([view], labels, streams=[stream]), tmp_path / "map.html")) as shown:
+    with opened(
+        browser, page.write(pages.page_of([view], labels, streams=[stream]), tmp_path / "map.html")
+    ) as shown:
         assert shown.locator(".matrix").count() == 3
         hover(shown, ".field", 0.6, 0.5)
         assert readout(shown).startswith("1,2 leave one out ")
@@ -36,9 +46,15 @@ def test_heads_over_the_picture(browser, example):
     with opened(browser, example, "image") as shown:
         shown.get_by_role("button", name="head 6").wait_for()
         hover(shown, ".picture", 9.5 / 14, 8.5 / 14)
-        values = sorted(((number(maps, head, 8, 9), head) for head in range(6)), key=lambda pair: -pair[0])[:4]
-        assert readout(shown) == "row 9, column 10 " + " ".join(f"head {head + 1} {three(value)}" for value, head in values)
-        shown.get_by_role("button", name=f"head {values[0][1] + 1}").click()       # that head is not looked at any more
+        values = sorted(((number(maps, head, 8, 9), head) for head in range(6)), key=lambda pair: -pair[0])[
+            :4
+        ]
+        assert readout(shown) == "row 9, column 10 " + " ".join(
+            f"head {head + 1} {three(value)}" for value, head in values
+        )
+        shown.get_by_role(
+            "button", name=f"head {values[0][1] + 1}"
+        ).click()  # that head is not looked at any more
         hover(shown, ".picture", 9.5 / 14, 8.5 / 14)
         assert readout(shown).startswith(f"row 9, column 10 head {values[1][1] + 1} ")
         shown.locator("label", has_text="one head").click()
@@ -69,7 +85,9 @@ def test_what_matters_over_the_picture(browser, example, tmp_path):
         assert readout(shown) == f"row 3, column 10 +{three(matters[2 * 14 + 9])}"
         assert "What is lost. Orange speaks for the answer" in shown.locator(".sentence").first.inner_text()
         speaks_for, against = (shown.locator(".over").evaluate(pick, place) for place in ([13, 0], [0, 13]))
-        assert speaks_for[0] > speaks_for[2] and against[2] > against[0] and speaks_for[3] == against[3] == 255
+        assert (
+            speaks_for[0] > speaks_for[2] and against[2] > against[0] and speaks_for[3] == against[3] == 255
+        )
         assert shown.locator(".head-map:visible").count() == 0
         assert shown.locator("h2").first.inner_text() == "What matters to the answer"
         marks = shown.locator(".view-image .colour-bar .mark").all_inner_texts()
@@ -100,7 +118,10 @@ def test_feature_maps(browser, example):
     with opened(browser, example, "features") as shown:
         shown.get_by_role("button", name="channel 8").click()
         assert "3 of 9 channels, those that vary most, 8 × 6" in readout(shown)
-        assert point(shown, 8, 6, 5, 2) == f"channel 8, row 6, column 3 {three(level(plain_layer['maps'], 2, 5, 2))}"
+        assert (
+            point(shown, 8, 6, 5, 2)
+            == f"channel 8, row 6, column 3 {three(level(plain_layer['maps'], 2, 5, 2))}"
+        )
         pick = "node => [...node.getContext('2d').getImageData(3, 2, 1, 1).data]"
         pixel = shown.locator(".feature-colours canvas").evaluate(pick)
         assert pixel == [*(255 * level(plain_layer["colours"], 2, 3)).round().astype(int).tolist(), 255]
@@ -111,7 +132,10 @@ def test_feature_maps(browser, example):
         for _ in range(3):
             shown.keyboard.press("ArrowRight")
         assert shown.locator(".feature-figure h3").first.inner_text() == "channel 2, turned by 90°"
-        assert point(shown, 4, 4, 1, 2) == f"channel 2, turned by 90°, row 2, column 3 {three(level(turned['maps'], 5, 1, 2))}"
+        assert (
+            point(shown, 4, 4, 1, 2)
+            == f"channel 2, turned by 90°, row 2, column 3 {three(level(turned['maps'], 5, 1, 2))}"
+        )
         shown.mouse.move(5, 5)
         assert "2 channels, each in 4 poses, 32 × 32, drawn at 4 × 4" in readout(shown)
 
@@ -130,7 +154,10 @@ def test_thumbnails_on_hover(browser, example):
         where = image["x"] + cell["width"], image["y"] + cell["height"]
         assert where == pytest.approx((cell["x"], cell["y"]), abs=1)  # the last of four
         shown.keyboard.press("ArrowRight")
-        assert readout(shown).startswith("b.png dog, taken for cat") and shown.locator(".thumb:visible").count() == 0
+        assert (
+            readout(shown).startswith("b.png dog, taken for cat")
+            and shown.locator(".thumb:visible").count() == 0
+        )
 
 
 def test_filters(browser, example):
@@ -140,10 +167,16 @@ def test_filters(browser, example):
         for number, (figure, layer) in enumerate(zip(shown.locator("figure").all(), layers, strict=True)):
             figure.locator(".filter").nth(5).hover()
             low, high = level(layer["filters"], 5).min(), level(layer["filters"], 5).max()
-            assert readout(shown, f"figure:nth-of-type({number + 1})") == f"filter 6: from {three(low)} to {three(high)}"
+            assert (
+                readout(shown, f"figure:nth-of-type({number + 1})")
+                == f"filter 6: from {three(low)} to {three(high)}"
+            )
         pick = "node => [...node.getContext('2d').getImageData(3, 2, 1, 1).data]"
         pixel = shown.locator(".filter canvas").first.evaluate(pick)
-        assert pixel == [*pack.unpacked(layers[0]["filters"]["data"], "u1", 24, 7, 7, 3)[0, 2, 3].tolist(), 255]
+        assert pixel == [
+            *pack.unpacked(layers[0]["filters"]["data"], "u1", 24, 7, 7, 3)[0, 2, 3].tolist(),
+            255,
+        ]
 
 
 def test_the_answer_stands_above_all_tabs(browser, tmp_path):
@@ -154,7 +187,7 @@ def test_the_answer_stands_above_all_tabs(browser, tmp_path):
     with opened(browser, page.write(pages.page_of(views, input=asked), tmp_path / "answer.html")) as shown:
         said = "<i>dog</i>.png: taken for golden retriever, 81.3 %, of 5 views (shifts) together labelled labrador"
         assert plain(shown.locator(".answer").inner_text()) == said
-        assert shown.locator(".answer .badge.bad").count() == 1                 # it is not what the label says
+        assert shown.locator(".answer .badge.bad").count() == 1  # it is not what the label says
         assert "the picture as it stands" in shown.locator(".view-image").inner_text()
         assert shown.locator(".as-seen img").evaluate("node => getComputedStyle(node).filter") == "none"
         assert shown.locator(".view-image > .controls .name").inner_text() == "blocks.2"
@@ -164,8 +197,14 @@ def test_the_answer_stands_above_all_tabs(browser, tmp_path):
     views = [pages.image(), {"view": "classes", "likely": [["labrador", 1.0]]}]
     known = asked | {"views": None}
     with opened(browser, page.write(pages.page_of(views, input=known), tmp_path / "right.html")) as shown:
-        assert plain(shown.locator(".answer").inner_text()) == "<i>dog</i>.png: taken for labrador, 100 % labelled labrador"
-        assert shown.locator(".answer .badge.bad").count() == 0 and "as it stands" not in shown.locator(".panel").inner_text()
+        assert (
+            plain(shown.locator(".answer").inner_text())
+            == "<i>dog</i>.png: taken for labrador, 100 % labelled labrador"
+        )
+        assert (
+            shown.locator(".answer .badge.bad").count() == 0
+            and "as it stands" not in shown.locator(".panel").inner_text()
+        )
 
 
 def test_stills_have_the_colours_of_the_page(browser, tmp_path):
@@ -178,12 +217,19 @@ def test_stills_have_the_colours_of_the_page(browser, tmp_path):
     where = page.write(pages.page_of([view]), tmp_path / "colours.html")
     with opened(browser, where, expected="willReadFrequently") as shown:
         shown.get_by_role("button", name="head 26").wait_for()
-        found = [each.evaluate("node => node.style.getPropertyValue('--colour')") for each in shown.locator(".head-map").all()]
-        wanted = [[round(255 * part) for part in colours.of_head(head)] for head in view["layers"][0]["heads"]]
+        found = [
+            each.evaluate("node => node.style.getPropertyValue('--colour')")
+            for each in shown.locator(".head-map").all()
+        ]
+        wanted = [
+            [round(255 * part) for part in colours.of_head(head)] for head in view["layers"][0]["heads"]
+        ]
         assert [[int(part) for part in re.findall(r"\d+", each)] for each in found] == wanted
         shown.locator("label", has_text="rollout").click()
         painted = [part / 255 for part in shown.locator(".over").evaluate(pick, [column, row])]
-        assert painted == pytest.approx(colours.SPEAKS_FOR, abs=0.02)           # a canvas rounds what is half transparent
+        assert painted == pytest.approx(
+            colours.SPEAKS_FOR, abs=0.02
+        )  # a canvas rounds what is half transparent
         marks = shown.locator(".view-image .colour-bar .mark").all_inner_texts()
         assert marks == [three(each) for each in colours.scale_of(rollout)]
 
@@ -200,14 +246,19 @@ def test_another_window_is_chosen_and_tokens_are_called_by_their_places(browser,
     weights = torch.rand(2, 3, 4, 4).softmax(-1)
     places = [["row 1, column 1", "row 1, column 2", "row 2, column 1", "row 2, column 2"],
               ["row 1, column 3", "row 1, column 4", "row 2, column 3", "beyond the edge"]]  # fmt: skip
-    streams = [{"name": "tokens of the window", "kind": "patches", "labels": labels, "grid": None} for labels in places]
+    streams = [
+        {"name": "tokens of the window", "kind": "patches", "labels": labels, "grid": None}
+        for labels in places
+    ]
     one, other = (pages.layer_of(each, 0) for each in weights)
     other["largest"] = pack.largest(weights[1], 4, exact=True)
     kept = ("small", "largest", "entropy", "distance")
     known = [{name: each[name] for name in kept} for each in (one, other)]
     windows = [{"name": f"window {k}", "rows": k, "columns": k} | each for k, each in enumerate(known)]
     layer = one | dict.fromkeys(kept) | {"windows": windows}
-    where = page.write(pages.page_of([{"view": "attention", "layers": [layer]}], streams=streams), tmp_path / "windows.html")
+    where = page.write(
+        pages.page_of([{"view": "attention", "layers": [layer]}], streams=streams), tmp_path / "windows.html"
+    )
     with opened(browser, where) as shown:
         ready(shown)
         labels = shown.locator(".labels .label.row")

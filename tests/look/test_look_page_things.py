@@ -30,7 +30,10 @@ def cloud(folder):
 
 @pytest.fixture(scope="module")
 def network(folder):
-    model, inputs = graph_net(), {"x": torch.randn(5, 4, generator=torch.Generator().manual_seed(3)), "edges": SMALL}
+    model, inputs = (
+        graph_net(),
+        {"x": torch.randn(5, 4, generator=torch.Generator().manual_seed(3)), "edges": SMALL},
+    )
     scene = scene_of(model, inputs)
     return page.write(scene.data, folder / "network.html"), heard(model, inputs), view(scene, "graph")
 
@@ -43,7 +46,9 @@ def changed(shown, act):
     """Does the picture change when something is done?"""
     before = drawn(shown)
     act()
-    eventually(shown, lambda: drawn(shown) != before, True)  # a picture is painted when the browser next paints
+    eventually(
+        shown, lambda: drawn(shown) != before, True
+    )  # a picture is painted when the browser next paints
     return True
 
 
@@ -73,13 +78,18 @@ def test_a_cloud_is_turned_and_its_seeds_are_switched(browser, cloud):
         assert changed(shown, lambda: shown.mouse.wheel(0, -300))
         seeds = shown.locator(".legend button")
         assert seeds.all_inner_texts() == [f"seed {k}" for k in range(1, 5)]
-        assert changed(shown, lambda: seeds.nth(2).click()) and seeds.nth(2).get_attribute("aria-pressed") == "false"
+        assert (
+            changed(shown, lambda: seeds.nth(2).click())
+            and seeds.nth(2).get_attribute("aria-pressed") == "false"
+        )
         field = shown.locator("input[type=number]")
         field.fill("18")
         field.press("Enter")
         weights = seen[2].weights[0, :, :, 17].mean(0)  # of the two heads together
         best = weights.argsort(descending=True).tolist()
-        numbers = ", ".join(f"{axis} {three(value)}" for axis, value in zip("xyz", x[0, 17].tolist(), strict=True))
+        numbers = ", ".join(
+            f"{axis} {three(value)}" for axis, value in zip("xyz", x[0, 17].tolist(), strict=True)
+        )
         said = " ".join(f"seed {k + 1} {three(float(weights[k]))}" for k in best)
         eventually(shown, lambda: near(readout(shown), f"point 18 ({numbers}) {said}"), True)
         space.press("PageDown")
@@ -112,9 +122,13 @@ def test_a_point_of_the_plane_is_pointed_at(browser, folder):
         shown.mouse.click(*spot(shown, 0.98, 0.01))
         row = heard(model, {"x": FLAT})[0].weights[0].mean(0)[1]
         first = int(row.argmax())
-        eventually(shown, lambda: f"and looks at {first + 1} {three(float(row[first]))}" in readout(shown), True)
+        eventually(
+            shown, lambda: f"and looks at {first + 1} {three(float(row[first]))}" in readout(shown), True
+        )
         shown.mouse.move(*spot(shown, -0.98, 0.01))
-        eventually(shown, lambda: readout(shown).endswith(f"point 2 looks at it with {three(float(row[0]))}"), True)
+        eventually(
+            shown, lambda: readout(shown).endswith(f"point 2 looks at it with {three(float(row[0]))}"), True
+        )
 
 
 def test_edges_and_neighbours(browser, network):
@@ -143,7 +157,9 @@ def test_edges_and_neighbours(browser, network):
         assert readout(shown).startswith("node ") and changed(shown, lambda: space.press("-"))
 
 
-@pytest.mark.parametrize("which, look", [("cloud", {"color_scheme": "dark"}), ("network", {"viewport": PHONE})])
+@pytest.mark.parametrize(
+    "which, look", [("cloud", {"color_scheme": "dark"}), ("network", {"viewport": PHONE})]
+)
 def test_in_the_dark_and_on_a_phone(request, browser, which, look):
     where = request.getfixturevalue(which)[0]
     with opened(browser, where, **look) as shown:
@@ -187,7 +203,10 @@ def live_of(model, inputs):
 
 def test_another_file_and_a_silenced_head(browser, tmp_path):
     np.save(tmp_path / "other.npy", points_of(9, seed=5)[0].numpy())
-    with running(live_of(set_transformer(seeds=2), {"x": points_of(6)})) as address, watched(browser, allowed=address) as shown:
+    with (
+        running(live_of(set_transformer(seeds=2), {"x": points_of(6)})) as address,
+        watched(browser, allowed=address) as shown,
+    ):
         shown.goto(address)
         ready(shown)
         assert plain(shown.locator(".title-line .facts").inner_text()) == "6 points"
@@ -195,7 +214,11 @@ def test_another_file_and_a_silenced_head(browser, tmp_path):
         eventually(shown, lambda: plain(shown.locator(".title-line .facts").inner_text()), "9 points")
         shown.locator(".picker select").nth(1).select_option(label="head 2")
         shown.get_by_role("button", name="silence this head").click()
-        eventually(shown, lambda: shown.get_by_role("button", name="silence this head").get_attribute("aria-pressed"), "true")
+        eventually(
+            shown,
+            lambda: shown.get_by_role("button", name="silence this head").get_attribute("aria-pressed"),
+            "true",
+        )
         assert plain(shown.locator(".title-line .facts").inner_text()) == "9 points"
 
 

@@ -23,12 +23,16 @@ def test_next_token(browser, example):
         pieces.nth(1).hover()
         assert plain(shown.locator(".at-token h2").inner_text()) == "After ·cat 2"
         assert shown.locator(".bar-figure").all_inner_texts() == [percent(p) for _, p in at[1]["likely"]]
-        assert shown.locator(".bar-label").all_inner_texts() == [name.replace(" ", "·") for name, _ in at[1]["likely"]]
+        assert shown.locator(".bar-label").all_inner_texts() == [
+            name.replace(" ", "·") for name, _ in at[1]["likely"]
+        ]
         said = plain(shown.locator(".at-token .facts").inner_text())
         assert said == f"What really follows: ·sat {percent(at[1]['p'])}, rank 2"
         widths = [each.bounding_box()["width"] for each in shown.locator(".fill").all()]
         first = at[1]["likely"][0][1]
-        assert [w / widths[0] for w in widths] == pytest.approx([p / first for _, p in at[1]["likely"]], abs=0.02)
+        assert [w / widths[0] for w in widths] == pytest.approx(
+            [p / first for _, p in at[1]["likely"]], abs=0.02
+        )
         shown.mouse.move(5, 5)
         shown.locator(".shaded-text").focus()
         shown.keyboard.press("Home")
@@ -36,7 +40,7 @@ def test_next_token(browser, example):
         shown.keyboard.press("ArrowRight")
         assert plain(shown.locator(".at-token h2").inner_text()) == "After ·sat 3"
         grounds = [piece.evaluate("node => node.style.background") for piece in pieces.all()]
-        assert grounds[0] == "none" and len(set(grounds)) > 6                 # nothing comes before the first token
+        assert grounds[0] == "none" and len(set(grounds)) > 6  # nothing comes before the first token
 
 
 def test_what_is_filled_in(browser, tmp_path):
@@ -49,7 +53,12 @@ def test_what_is_filled_in(browser, tmp_path):
 
 def test_classes(browser, example):
     with opened(browser, example, "classes") as shown:
-        assert shown.locator(".bar-label").all_inner_texts() == ["golden retriever", "labrador", "<b>cat</b>", "teapot"]
+        assert shown.locator(".bar-label").all_inner_texts() == [
+            "golden retriever",
+            "labrador",
+            "<b>cat</b>",
+            "teapot",
+        ]
         assert shown.locator(".bar-figure").all_inner_texts() == ["81.3 %", "12.5 %", "3.0 %", "<0.01 %"]
 
 
@@ -61,7 +70,9 @@ def test_contribution_as_text_and_as_bars(browser, example):
             lowest, *_, highest = bar.locator(".mark").all_inner_texts()
             sizes = [abs(value) for value in column["values"]]
             full = max(sizes) if column["signed"] else max(max(sizes), 3 * sum(sizes) / len(sizes))
-            assert highest.removeprefix("+") == three(full) and lowest == (three(-full) if column["signed"] else "0")
+            assert highest.removeprefix("+") == three(full) and lowest == (
+                three(-full) if column["signed"] else "0"
+            )
         shown.locator(".shaded-text").nth(1).locator(".piece").nth(4).hover()
         said = readout(shown)
         for column in columns:
@@ -70,9 +81,14 @@ def test_contribution_as_text_and_as_bars(browser, example):
         shown.locator("label", has_text="bars").click()
         cells = shown.locator("tbody tr").nth(4).locator(".number").all_inner_texts()
         assert [cell.replace("+", "") for cell in cells] == [three(column["values"][4]) for column in columns]
-        boxes = [shown.locator("tbody tr").nth(4).locator(part).first.bounding_box() for part in (".fill", ".track")]
+        boxes = [
+            shown.locator("tbody tr").nth(4).locator(part).first.bounding_box()
+            for part in (".fill", ".track")
+        ]
         middle = boxes[1]["x"] + boxes[1]["width"] / 2
-        assert columns[0]["values"][4] > 0 and boxes[0]["x"] == pytest.approx(middle, abs=1)   # what is positive goes right
+        assert columns[0]["values"][4] > 0 and boxes[0]["x"] == pytest.approx(
+            middle, abs=1
+        )  # what is positive goes right
 
 
 def test_positions(browser, example):
@@ -81,11 +97,17 @@ def test_positions(browser, example):
         shown.locator(".plot svg").wait_for()
         assert point(shown, 64, 48, 7, 3) == f"place 8, dimension 4 {three(level(sinusoidal['codes'], 7, 3))}"
         second = "figure:nth-of-type(2)"
-        assert point(shown, 64, 64, 60, 2, second) == f"places 61 and 3 {three(level(sinusoidal['similarity'], 60, 2))}"
+        assert (
+            point(shown, 64, 64, 60, 2, second)
+            == f"places 61 and 3 {three(level(sinusoidal['similarity'], 60, 2))}"
+        )
         shown.locator(".plot").focus()
         shown.keyboard.press("ArrowRight")
         shown.keyboard.press("ArrowRight")
-        assert readout(shown, ".plot-figure") == f"distance 1 mean similarity {three(sinusoidal['by_distance'][1])}"
+        assert (
+            readout(shown, ".plot-figure")
+            == f"distance 1 mean similarity {three(sinusoidal['by_distance'][1])}"
+        )
         shown.locator(".picker select").select_option("1")
         shown.get_by_text("found in training").wait_for()
         wanted = f"place 8, dimension 4 {three(level(learned['codes'], 7, 3))}"
@@ -119,7 +141,9 @@ def test_embeddings(browser, example):
 def test_curves(browser, example):
     view = pages.curves()
     with opened(browser, example, "curves") as shown:
-        assert f"best validation loss {view['best']['said']} at step 540" in shown.locator(".facts").inner_text()
+        assert (
+            f"best validation loss {view['best']['said']} at step 540" in shown.locator(".facts").inner_text()
+        )
         shown.locator(".plot").first.focus()
         shown.keyboard.press("End")
         said = readout(shown)
@@ -130,11 +154,19 @@ def test_curves(browser, example):
         assert f"each step {three(view['training'][step - 1][1])}" in readout(shown)
         shown.locator("label", has_text="logarithmic").click()
         names = shown.locator(".keys .axis-name")
-        eventually(shown, lambda: [each.split()[0] for each in names.all_inner_texts()], ["loss", "accuracy", "bits"])
+        eventually(
+            shown, lambda: [each.split()[0] for each in names.all_inner_texts()], ["loss", "accuracy", "bits"]
+        )
 
 
 def test_curves_with_few_numbers(browser, tmp_path):
-    one = {"view": "curves", "training": [[1, 2.5]], "smoothed": [], "validation": [], "measures": {"nothing": []}}
+    one = {
+        "view": "curves",
+        "training": [[1, 2.5]],
+        "smoothed": [],
+        "validation": [],
+        "measures": {"nothing": []},
+    }
     with opened(browser, page.write(pages.page_of([one]), tmp_path / "one.html")) as shown:
         shown.locator(".plot").first.focus()
         shown.keyboard.press("ArrowRight")
@@ -146,7 +178,10 @@ def test_samples(browser, example):
     items = pages.samples()["items"]
     with opened(browser, example, "samples") as shown:
         assert shown.locator(".samples .text").all_text_contents() == [item["text"] for item in items]
-        assert plain(shown.locator(".samples .step").nth(1).inner_text()).replace("\u202f", "") in ("step 6000", "step 6 000")
+        assert plain(shown.locator(".samples .step").nth(1).inner_text()).replace("\u202f", "") in (
+            "step 6000",
+            "step 6 000",
+        )
 
 
 def test_laws(browser, example):
@@ -185,7 +220,7 @@ def test_an_element_of_the_group(browser, example):
             return new Set(new Uint32Array(all.buffer)).size > 1;
         }"""
         difference = shown.locator(".three .cells").nth(2)
-        assert not difference.evaluate(colours)                                 # no difference is one colour
+        assert not difference.evaluate(colours)  # no difference is one colour
         shown.locator(".picker select").select_option("1")
         shown.get_by_text("not equal").wait_for()
         shown.locator(".action-section input[type=range]").fill("2")
@@ -204,7 +239,10 @@ def test_classes_of_a_moved_input_have_their_names(browser, tmp_path):
     data = pages.page_of([pages.laws() | {"actions": [action]}])
     with opened(browser, page.write(data, tmp_path / "classes.html"), "laws") as shown:
         said = shown.locator(".three figure p").all_inner_texts()
-        assert said[:2] == ["first the change, then the model: dog", "first the model, then the change: <b>cat</b>"]
+        assert said[:2] == [
+            "first the change, then the model: dog",
+            "first the model, then the change: <b>cat</b>",
+        ]
         first = shown.locator(".three figure").first
         eventually(shown, lambda: first.locator(".labels .label.column").all_text_contents(), names)
         assert point(shown, 1, 3, 0, 1, ".action") == "class dog: f(g x) 0.902, g f(x) 0.200"
@@ -212,7 +250,10 @@ def test_classes_of_a_moved_input_have_their_names(browser, tmp_path):
 
 def test_about(browser, example):
     with opened(browser, example, "about") as shown:
-        rows = [[cell.inner_text() for cell in row.locator("th, td").all()] for row in shown.locator(".about-table tr").all()]
+        rows = [
+            [cell.inner_text() for cell in row.locator("th, td").all()]
+            for row in shown.locator(".about-table tr").all()
+        ]
         assert rows == pages.about()["rows"]
 
 
@@ -223,8 +264,14 @@ def test_what_is_taken_for_what(browser, example, tmp_path):
         written = [row.locator("th, td").all_inner_texts() for row in rows.all()]
         assert written == [["cat", "19", "1", ""], ["<b>dog</b>", "4", "15", "1"], ["teapot", "", "", "10"]]
         said = plain(shown.locator(".sentence").inner_text())
-        assert said == "44 of 50 right (88.0 %), on the test split. A row is what it is, a column what it is taken for."
-        assert readout(shown) == "Most often taken: <b>dog</b> for cat (4), cat for <b>dog</b> (1), <b>dog</b> for teapot (1)."
+        assert (
+            said
+            == "44 of 50 right (88.0 %), on the test split. A row is what it is, a column what it is taken for."
+        )
+        assert (
+            readout(shown)
+            == "Most often taken: <b>dog</b> for cat (4), cat for <b>dog</b> (1), <b>dog</b> for teapot (1)."
+        )
         rows.nth(1).locator("td").nth(0).hover()
         assert readout(shown) == "<b>dog</b> is taken for cat: 4 of 20"
         grounds = [cell.evaluate("node => node.style.background") for cell in rows.nth(1).locator("td").all()]
@@ -253,7 +300,9 @@ def test_on_a_phone_words_stay_whole_and_what_scrolls_says_so(browser, example):
         assert table.evaluate("node => node.getBoundingClientRect().right <= innerWidth")
         assert table.evaluate("node => node.scrollWidth <= node.clientWidth")
         last = table.locator("tr").nth(1).locator("td").last
-        assert last.evaluate("node => getComputedStyle(node, '::before').content") == '"tolerance"'  # there is no head above it
+        assert (
+            last.evaluate("node => getComputedStyle(node, '::before').content") == '"tolerance"'
+        )  # there is no head above it
         assert "broken, as declared in embed" in plain(table.inner_text())
         shown.locator("#tab-contribution").click()
         shown.locator("label", has_text="bars").click()

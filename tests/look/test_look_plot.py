@@ -37,8 +37,8 @@ def test_what_is_drawn():
 
 def test_smoothed_does_not_lag():
     line = [float(i) for i in range(200)]
-    assert smoothed(line)[:-4] == pytest.approx(line[:-4])          # the mean of both sides: a straight line stays
-    assert smoothed(line)[-1] == pytest.approx(197)                 # what comes after the end is not known
+    assert smoothed(line)[:-4] == pytest.approx(line[:-4])  # the mean of both sides: a straight line stays
+    assert smoothed(line)[-1] == pytest.approx(197)  # what comes after the end is not known
     assert smoothed([]) == [] and smoothed([2.0]) == [2.0]
     jagged = [float(i % 2) for i in range(1000)]
     assert all(abs(loss - 0.5) < 0.02 for loss in smoothed(jagged)[100:-100])
@@ -61,7 +61,11 @@ def test_all_heads_are_drawn_as_they_are(seen):
     figure = plot.heads(seen, title="mine")
     *maps, bar = figure.axes
     drawn = [axis.images[0].get_array() for axis in maps]
-    assert len(drawn) == 4 and maps[0].get_ylabel() == "layer 1" and [axis.get_title() for axis in maps][3] == "head 4"
+    assert (
+        len(drawn) == 4
+        and maps[0].get_ylabel() == "layer 1"
+        and [axis.get_title() for axis in maps][3] == "head 4"
+    )
     assert bar.get_xlabel() == "weight, as a share of the largest of its map"
     for image, weights in zip(drawn, seen[0].weights[0], strict=True):
         np.testing.assert_allclose(image, weights, rtol=1e-6)
@@ -87,7 +91,9 @@ def test_maps_lie_over_the_picture():
         plot.overlay(torch.rand(3, 8, 8), torch.rand(2, 4, 4), titles=["one"])
 
 
-@pytest.mark.parametrize("title", ["run, test split", "a run with a name far longer than its figure is wide, test split"])
+@pytest.mark.parametrize(
+    "title", ["run, test split", "a run with a name far longer than its figure is wide, test split"]
+)
 @pytest.mark.parametrize("classes", [2, 3, 30])
 def test_the_title_of_a_confusion_matrix_is_not_cut_off(title, classes):
     counts = torch.eye(classes, dtype=torch.long)
@@ -97,7 +103,9 @@ def test_the_title_of_a_confusion_matrix_is_not_cut_off(title, classes):
     assert inside.x0 <= words.x0 and words.x1 <= inside.x1 and words.y1 <= inside.y1
     said = figure._suptitle.get_text()
     assert " ".join(said.split()) == f"{title} 100.0% right"
-    assert words.y0 >= max(axis.get_window_extent().y1 for axis in figure.axes)  # over the matrix, and not in it
+    assert words.y0 >= max(
+        axis.get_window_extent().y1 for axis in figure.axes
+    )  # over the matrix, and not in it
 
 
 def test_the_row_of_a_class_token_is_no_line():
@@ -126,7 +134,11 @@ def test_a_still_ends_as_it_is_called(seen, tmp_path):
 
 def test_a_notebook_shows_the_page_in_a_frame(seen):
     shown = seen._repr_html_()
-    assert shown.startswith("<iframe") and shown.count("<iframe") == 1 and "<script" not in shown  # all of it is quoted
+    assert (
+        shown.startswith("<iframe") and shown.count("<iframe") == 1 and "<script" not in shown
+    )  # all of it is quoted
     page = html.unescape(shown.partition('srcdoc="')[2].rpartition('"></iframe>')[0])
     data = json.loads(page.partition('type="application/json">')[2].partition("</script>")[0])
-    assert data["views"][0]["layers"][0]["heads"] == [0, 1, 2, 3] and data["subtitle"] == "1 attention, 1 layer"
+    assert (
+        data["views"][0]["layers"][0]["heads"] == [0, 1, 2, 3] and data["subtitle"] == "1 attention, 1 layer"
+    )

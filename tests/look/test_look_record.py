@@ -45,7 +45,9 @@ def test_weights_are_those_of_hugging_face(name):
         if isinstance(value, torch.Tensor):
             assert torch.equal(value, after[key]), f"recording changed {key}"
     theirs = told(model, inputs)
-    mine = [entry for entry in seen if name != "Swin" or ".blocks.1." in entry.name]  # Swin gives only the last of a stage
+    mine = [
+        entry for entry in seen if name != "Swin" or ".blocks.1." in entry.name
+    ]  # Swin gives only the last of a stage
     assert len(mine) == len(theirs) >= 2
     real = inputs.get("attention_mask")
     for entry, weights in zip(mine, theirs, strict=True):
@@ -131,13 +133,17 @@ def test_transformer_encoder():
     assert seen[0].note is None
 
 
-@pytest.mark.parametrize("options", [
-    {},
-    {"rotary_pos_emb": True},
-    {"alibi_pos_bias": True, "attn_kv_heads": 2},
-    {"attn_num_mem_kv": 3},
-    {"attn_qk_norm": True},
-], ids=str)
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"rotary_pos_emb": True},
+        {"alibi_pos_bias": True, "attn_kv_heads": 2},
+        {"attn_num_mem_kv": 3},
+        {"attn_qk_norm": True},
+    ],
+    ids=str,
+)
 def test_x_transformers_with_and_without_flash(options):
     import loguru
     import x_transformers
@@ -147,8 +153,11 @@ def test_x_transformers_with_and_without_flash(options):
     models = []
     for flash in (False, True):
         layers = x_transformers.Decoder(
-            dim=32, depth=2, heads=4, attn_dim_head=8, rotary_emb_dim=4, attn_flash=flash, **options)
-        models.append(x_transformers.TransformerWrapper(num_tokens=23, max_seq_len=64, attn_layers=layers).eval())
+            dim=32, depth=2, heads=4, attn_dim_head=8, rotary_emb_dim=4, attn_flash=flash, **options
+        )
+        models.append(
+            x_transformers.TransformerWrapper(num_tokens=23, max_seq_len=64, attn_layers=layers).eval()
+        )
     models[1].load_state_dict(models[0].state_dict())
     with torch.no_grad():
         _, inside = models[0](ids, return_intermediates=True)
@@ -210,7 +219,9 @@ def test_other_softmaxes_are_no_attention():
     with record(model) as seen:
         model(torch.randn(2, 5, 16))
     assert len(seen) == 0
-    with pytest.raises(IndexError, match="0 attentions were heard, so there is no number 0; run the model inside the block"):
+    with pytest.raises(
+        IndexError, match="0 attentions were heard, so there is no number 0; run the model inside the block"
+    ):
         seen[0]
 
 
@@ -240,13 +251,17 @@ SIZES = {"vocab": 17, "context": 16, "dim": 32, "depth": 2, "heads": 4}
 
 
 @pytest.mark.parametrize("kernel", [name for name in kernels.NAMES if name != "edges"])  # sequences have none
-@pytest.mark.parametrize("options", [
-    {},
-    {"kv_heads": 2, "window": 4},
-    {"bias": "alibi", "position": "none"},
-    {"bias": "buckets", "position": "learned"},
-    {"bias": "relative", "position": "none"},
-], ids=str)
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"kv_heads": 2, "window": 4},
+        {"bias": "alibi", "position": "none"},
+        {"bias": "buckets", "position": "learned"},
+        {"bias": "relative", "position": "none"},
+    ],
+    ids=str,
+)
 def test_our_own_models_with_every_kernel(options, kernel):
     torch.manual_seed(0)
     model = Decoder(DecoderConfig(**SIZES, **options)).eval()
@@ -311,11 +326,15 @@ def test_altered_weights_raise_with_the_reason(kind, words):
         model(x)
     (entry,) = seen
     assert not entry.proved and entry.error > 0.01
-    with pytest.raises(ValueError, match=rf"weights of the model \(layer 0, call 0\) are not proved.*went through {words}"):
+    with pytest.raises(
+        ValueError, match=rf"weights of the model \(layer 0, call 0\) are not proved.*went through {words}"
+    ):
         entry.weights  # noqa: B018
     with pytest.raises(ValueError, match="not proved"):
         entry.summary  # noqa: B018
-    close(entry.get_weights(unproved=True), model.plain(x)[0])  # those of the softmax, before they were altered
+    close(
+        entry.get_weights(unproved=True), model.plain(x)[0]
+    )  # those of the softmax, before they were altered
 
 
 def test_what_changes_nothing_is_proved():
@@ -339,7 +358,9 @@ class DroppingInside(Written):
         return F.scaled_dot_product_attention(q, k, v, dropout_p=0.5 if self.training else 0.0)
 
 
-@pytest.mark.parametrize("make", [Dropping, lambda: Dropping(in_place=True), DroppingInside], ids=["out", "in place", "SDPA"])
+@pytest.mark.parametrize(
+    "make", [Dropping, lambda: Dropping(in_place=True), DroppingInside], ids=["out", "in place", "SDPA"]
+)
 @pytest.mark.parametrize("around", [contextlib.nullcontext, torch.no_grad, torch.inference_mode])
 def test_dropout_gives_the_weights_before_it_without_proof(make, around):
     torch.manual_seed(0)
@@ -353,7 +374,9 @@ def test_dropout_gives_the_weights_before_it_without_proof(make, around):
                 after = model(x)
             assert torch.equal(before, after), "recording draws no random numbers"
             (entry,) = seen
-            with pytest.raises(ValueError, match="attention dropout was on: these are the weights before it.*model.eval()"):
+            with pytest.raises(
+                ValueError, match="attention dropout was on: these are the weights before it.*model.eval()"
+            ):
                 entry.weights  # noqa: B018
             close(entry.get_weights(unproved=True), model.plain(x)[0].detach())
         model.eval()
@@ -376,8 +399,16 @@ def test_dropout_of_our_own():
 def state_of_everything(model):
     names = ("_forward_hooks", "_forward_pre_hooks", "_forward_hooks_always_called")
     hooks = sum(len(getattr(module, name)) for module in model.modules() for name in names)
-    everywhere = len(nn.modules.module._global_forward_hooks) + len(nn.modules.module._global_forward_pre_hooks)
-    return hooks, everywhere, tap.listeners, _get_current_dispatch_mode(), torch.backends.mha.get_fastpath_enabled()
+    everywhere = len(nn.modules.module._global_forward_hooks) + len(
+        nn.modules.module._global_forward_pre_hooks
+    )
+    return (
+        hooks,
+        everywhere,
+        tap.listeners,
+        _get_current_dispatch_mode(),
+        torch.backends.mha.get_fastpath_enabled(),
+    )
 
 
 class Raises(nn.Module):
@@ -414,7 +445,14 @@ def test_nothing_is_left_behind_also_after_an_exception():
 
 def test_wrong_choices_leave_nothing_behind():
     model = Written()
-    for wrong in ({"keep": "all"}, {"top": 0}, {"layers": 3}, {"heads": "01"}, {"heads": [-1]}, {"rows": 1.5}):
+    for wrong in (
+        {"keep": "all"},
+        {"top": 0},
+        {"layers": 3},
+        {"heads": "01"},
+        {"heads": [-1]},
+        {"rows": 1.5},
+    ):
         with pytest.raises(ValueError, match="|".join(wrong)), record(model, **wrong):
             pass
     with pytest.raises(ValueError, match="record takes a torch.nn.Module, got function"), record(lambda x: x):
@@ -512,7 +550,9 @@ def ours():
     return Decoder(DecoderConfig(**SIZES | {"depth": 3}))
 
 
-@pytest.mark.parametrize("make", [lambda: Deep(Written), lambda: Deep(DroppingInside), ours], ids=["eager", "fused", "ours"])
+@pytest.mark.parametrize(
+    "make", [lambda: Deep(Written), lambda: Deep(DroppingInside), ours], ids=["eager", "fused", "ours"]
+)
 def test_layers_heads_and_rows_are_parts_of_the_whole(make):
     torch.manual_seed(0)
     model = make().eval()

@@ -88,7 +88,9 @@ def test_next_is_the_softmax_of_the_logits(decoder, scene):
         assert [share for _, share in place["likely"]] == pytest.approx(best.values.tolist(), rel=1e-3)
         if i + 1 < 12:
             actual = tokens[0, i + 1]
-            assert place["actual"] == chr(97 + actual) and place["p"] == pytest.approx(shares[i, actual].item(), rel=1e-3)
+            assert place["actual"] == chr(97 + actual) and place["p"] == pytest.approx(
+                shares[i, actual].item(), rel=1e-3
+            )
             assert place["rank"] == 1 + (shares[i] > shares[i, actual]).sum()
         else:
             assert place["actual"] is place["rank"] is None
@@ -127,12 +129,16 @@ def test_places_and_points_are_there(scene):
     names = [item["name"] for item in view(scene, "embeddings")["items"]]
     assert names[0].startswith("all tokens") and names[1:] == ["after stack.blocks.0", "after stack.blocks.1"]
     last = view(scene, "embeddings")["items"][-1]
-    assert len(last["pca"]) == len(last["tsne"]) == len(last["labels"]) == 12 and sum(last["explained"]) <= 1.001
+    assert (
+        len(last["pca"]) == len(last["tsne"]) == len(last["labels"]) == 12 and sum(last["explained"]) <= 1.001
+    )
 
 
 def test_a_class_token_is_named():
     torch.manual_seed(0)
-    model = Encoder(EncoderConfig(vocab=13, context=64, dim=32, depth=1, heads=4, classes=3, pool="class")).eval()
+    model = Encoder(
+        EncoderConfig(vocab=13, context=64, dim=32, depth=1, heads=4, classes=3, pool="class")
+    ).eval()
     seen = gather(model, letters(9), name="classes", tsne=False)
     (layer,) = view(seen, "attention")["layers"]
     assert seen.data["streams"][layer["rows"]]["labels"] == ["class", *letters(9).streams[0].labels]
@@ -147,7 +153,9 @@ def test_unproved_weights_are_not_shown():
     found = gather(Dropped(), numbered({"x": torch.randn(2, 6, 8)}), name="dropped", tsne=False)
     (layer,) = view(found, "attention")["layers"]
     assert not layer["proved"] and layer["small"] is layer["largest"] is None and "dropout" in layer["reason"]
-    assert found.data["notes"] == [f"1 of 1 attentions are not shown, because their weights are not proved: {layer['reason']}."]
+    assert found.data["notes"] == [
+        f"1 of 1 attentions are not shown, because their weights are not proved: {layer['reason']}."
+    ]
 
 
 def test_the_mode_of_a_model_is_left_as_it_was(decoder):
@@ -165,8 +173,14 @@ def vit():
     transformers = pytest.importorskip("transformers")
     torch.manual_seed(0)
     config = transformers.ViTConfig(
-        hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=64, image_size=32, patch_size=8,
-        num_labels=3, attn_implementation="eager",
+        hidden_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        intermediate_size=64,
+        image_size=32,
+        patch_size=8,
+        num_labels=3,
+        attn_implementation="eager",
     )
     return transformers.ViTForImageClassification(config).eval()
 
@@ -187,7 +201,9 @@ def test_the_class_token_of_a_picture(vit):
         values = pack.unpacked(layer["maps"]["data"], "f4", 4, 4, 4)
         np.testing.assert_allclose(values, weights[0, :, 0, 1:].unflatten(-1, (4, 4)), atol=1e-6)
     likely = dict(view(found, "classes")["likely"])
-    assert likely[str(int(theirs.logits.argmax()))] == pytest.approx(theirs.logits.softmax(-1).max().item(), rel=1e-3)
+    assert likely[str(int(theirs.logits.argmax()))] == pytest.approx(
+        theirs.logits.softmax(-1).max().item(), rel=1e-3
+    )
     stream = found.data["streams"][view(found, "attention")["layers"][0]["rows"]]
     assert stream["labels"][:2] == ["class", "row 1, column 1"] and stream["grid"]["before"] == 1
     assert view(found, "filters")["layers"][0]["filters"]["shape"] == [32, 8, 8, 3]
@@ -198,7 +214,9 @@ def test_rollout_is_that_of_its_definition(vit):
     with torch.no_grad():
         weights = vit(**picture().inputs, output_attentions=True).attentions
     first, second = (0.5 * each[0].mean(0) + 0.5 * torch.eye(17) for each in weights)
-    np.testing.assert_allclose(pack.unpacked(shown["data"], "f4", 4, 4), (second @ first)[0, 1:].view(4, 4), atol=1e-6)
+    np.testing.assert_allclose(
+        pack.unpacked(shown["data"], "f4", 4, 4), (second @ first)[0, 1:].view(4, 4), atol=1e-6
+    )
 
 
 @pytest.mark.parametrize("patch, side", [(None, (4, 3)), (4, (4, 4))])
@@ -220,21 +238,41 @@ class Called(nn.Module):
 
 def test_a_picture_for_a_model_of_ours():
     model, inputs = ViT.tiny()
-    how = {"kind": "image", "picture": torch.rand(3, 12, 12), "grid": (3, 3), "answers": "classes", "called": str}
+    how = {
+        "kind": "image",
+        "picture": torch.rand(3, 12, 12),
+        "grid": (3, 3),
+        "answers": "classes",
+        "called": str,
+    }
     given = Given(inputs={"x": inputs["x"][:1]}, pixels="x", **how)
     scene = gather(model.eval(), given, name="a ViT", tsne=False)
     assert len(view(scene, "contribution")["columns"][1]["values"]) == 9
-    assert [action["name"] for action in view(scene, "laws")["actions"]] == ["roll the picture", "turn the picture"]
+    assert [action["name"] for action in view(scene, "laws")["actions"]] == [
+        "roll the picture",
+        "turn the picture",
+    ]
     shown, (first, last) = view(scene, "image"), (0.5 * entry.weights[0].mean(0) for entry in scene.seen)
-    assert len(shown["layers"]) == 2 and last.shape == (1, 11)  # in the last layer the class token alone attends
+    assert len(shown["layers"]) == 2 and last.shape == (
+        1,
+        11,
+    )  # in the last layer the class token alone attends
     rolled = (last + 0.5 * torch.eye(11)[:1]) @ (first + 0.5 * torch.eye(11))
-    np.testing.assert_allclose(pack.unpacked(shown["rollout"]["data"], "f4", 3, 3), rolled[0, 2:].view(3, 3), atol=1e-6)
+    np.testing.assert_allclose(
+        pack.unpacked(shown["rollout"]["data"], "f4", 3, 3), rolled[0, 2:].view(3, 3), atol=1e-6
+    )
 
 
 def test_what_a_moved_picture_is_taken_for():
     torch.manual_seed(0)
     model, inputs = ViT(replace(ViT.tiny()[0].config, classes=20)).eval(), ViT.tiny()[1]
-    how = {"kind": "image", "picture": torch.rand(3, 12, 12), "grid": (3, 3), "answers": "classes", "called": "c{}".format}
+    how = {
+        "kind": "image",
+        "picture": torch.rand(3, 12, 12),
+        "grid": (3, 3),
+        "answers": "classes",
+        "called": "c{}".format,
+    }
     given = Given(inputs={"x": inputs["x"][:1]}, pixels="x", **how)
     _, turn = view(gather(model, given, name="a ViT", tsne=False), "laws")["actions"]
     with torch.no_grad():
@@ -245,37 +283,59 @@ def test_what_a_moved_picture_is_taken_for():
     assert first["taken"] == [f"c{int(turned.argmax())}", f"c{int(plain.argmax())}"] and first["c"] == 16
     (low, high), left = turn["scale"], pack.unpacked(first["left"], "u1", 16)
     np.testing.assert_allclose(low + left / 255 * (high - low), turned[likely], atol=(high - low) / 255)
-    nameless = view(gather(model, replace(given, called=None, answers=None), name="a ViT", tsne=False), "laws")["actions"]
+    nameless = view(
+        gather(model, replace(given, called=None, answers=None), name="a ViT", tsne=False), "laws"
+    )["actions"]
     assert nameless[1]["components"] is None and nameless[1]["elements"][0]["taken"] is None
 
 
 def test_a_still_says_what_the_picture_was_taken_for():
     torch.manual_seed(0)
     model, inputs = ViT.tiny()
-    how = {"kind": "image", "picture": torch.rand(3, 12, 12), "grid": (3, 3), "answers": "classes", "called": "c{}".format}
+    how = {
+        "kind": "image",
+        "picture": torch.rand(3, 12, 12),
+        "grid": (3, 3),
+        "answers": "classes",
+        "called": "c{}".format,
+    }
     given = Given(inputs={"x": inputs["x"][:1]}, pixels="x", name="a$b.png", **how)
     scene = gather(model.eval(), given, name="a ViT", tsne=False)
     figure = still(scene, title="a ViT")
     with torch.no_grad():
         shares = model(inputs["x"][:1])[0].softmax(-1).sort(descending=True)
-    likely = [f"c{i} {p:.1%}" for p, i in zip(shares.values[:3].tolist(), shares.indices[:3].tolist(), strict=True)]
+    likely = [
+        f"c{i} {p:.1%}" for p, i in zip(shares.values[:3].tolist(), shares.indices[:3].tolist(), strict=True)
+    ]
     said = f"{likely[0]} (then {likely[1]}, {likely[2]})   a\\$b.png"
     assert figure.get_suptitle() == f"a ViT: where the class token looks\n{said}"
     titles = [axis.get_title() for axis in figure.axes if axis.get_title()]
     assert titles[:2] == ["what the model saw", "rollout of all layers"] and len(titles) == 2 + 2 * 4
     np.testing.assert_array_equal(figure.axes[0].images[0].get_array(), given.picture.permute(1, 2, 0))
-    nameless = still(gather(model, replace(given, name=None, answers=None), name="a ViT", tsne=False), title="a ViT")
+    nameless = still(
+        gather(model, replace(given, name=None, answers=None), name="a ViT", tsne=False), title="a ViT"
+    )
     assert nameless.get_suptitle() == "a ViT: where the class token looks"
 
 
 def test_all_tabs_say_the_same_number_of_a_patch():
     """What a patch contributes is in two tabs; both have it from one place, and not in 8 bits."""
     model, inputs = ViT.tiny()
-    how = {"kind": "image", "picture": torch.rand(3, 12, 12), "grid": (3, 3), "answers": "classes", "called": str}
-    scene = gather(model.eval(), Given(inputs={"x": inputs["x"][:1]}, pixels="x", **how), name="a ViT", tsne=False)
+    how = {
+        "kind": "image",
+        "picture": torch.rand(3, 12, 12),
+        "grid": (3, 3),
+        "answers": "classes",
+        "called": str,
+    }
+    scene = gather(
+        model.eval(), Given(inputs={"x": inputs["x"][:1]}, pixels="x", **how), name="a ViT", tsne=False
+    )
     columns = {column["name"]: column["values"] for column in view(scene, "contribution")["columns"]}
     attended, over_it = view(scene, "attention")["layers"][0], view(scene, "image")["layers"][0]
-    np.testing.assert_array_equal(weights_of(attended)[:, 0, 2:], pack.unpacked(over_it["maps"]["data"], "f4", 4, 9))
+    np.testing.assert_array_equal(
+        weights_of(attended)[:, 0, 2:], pack.unpacked(over_it["maps"]["data"], "f4", 4, 9)
+    )
     over = {each["name"]: each["values"] for each in view(scene, "image")["matters"]}
     assert over == {name: columns[name] for name in ("leave one out", "gradient × input")}
 

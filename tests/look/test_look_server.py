@@ -60,16 +60,30 @@ def test_the_page_and_new_data(address):
     assert (np.triu(weights, 1) == 0).all()
 
 
-@pytest.mark.parametrize("host", [
-    "evil.example", "evil.example:80", "127.0.0.1.evil.example", "localhost.evil.example:1", "[::1]", "x",
-])
+@pytest.mark.parametrize(
+    "host",
+    [
+        "evil.example",
+        "evil.example:80",
+        "127.0.0.1.evil.example",
+        "localhost.evil.example:1",
+        "[::1]",
+        "x",
+    ],
+)
 def test_other_hosts_are_refused(address, host):
     assert ask(address, host=host)[0] == 403
 
 
-@pytest.mark.parametrize("headers", [
-    {"Origin": "http://evil.example"}, {"Origin": "null"}, {"Origin": "http://127.0.0.1:1"}, {"Sec_Fetch_Site": "cross-site"},
-])
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Origin": "http://evil.example"},
+        {"Origin": "null"},
+        {"Origin": "http://127.0.0.1:1"},
+        {"Sec_Fetch_Site": "cross-site"},
+    ],
+)
 def test_other_origins_are_refused(address, headers):
     assert ask(address, "POST", "/api/look", "{}", **JSON, **headers)[0] == 403
 
@@ -79,19 +93,42 @@ def test_its_own_origin_is_not(address):
     assert ask(address, host=f"localhost:{address}")[0] == 200
 
 
-@pytest.mark.parametrize("path", [
-    "/etc/passwd", "/../../etc/passwd", "/%2e%2e/page.py", "/static/page.css",
-    "/api/weights/0/0/0/99/0", "/api/weights/0/0/7/0/0", "/api/weights/x/0/0/0/0", "/api/weights/-1/0/0/0/0",
-    "/api/weights/0/0/0/0/1",
-])
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/etc/passwd",
+        "/../../etc/passwd",
+        "/%2e%2e/page.py",
+        "/static/page.css",
+        "/api/weights/0/0/0/99/0",
+        "/api/weights/0/0/7/0/0",
+        "/api/weights/x/0/0/0/0",
+        "/api/weights/-1/0/0/0/0",
+        "/api/weights/0/0/0/0/1",
+    ],
+)
 def test_only_its_own_is_served(address, path):
     assert ask(address, path=path)[0] == 404
 
 
-@pytest.mark.parametrize("body", [
-    "", "{", "[]", "null", "5", '{"order": {}}', '{"text": 1}', '{"a": 1}', "[" * 100_000, b"\xff\xfe",
-    '{"silence": [[1e99, 0]]}', '{"silence": [[true, 0]]}', '{"image": "data:image/png;base64,AAAA"}',
-])
+@pytest.mark.parametrize(
+    "body",
+    [
+        "",
+        "{",
+        "[]",
+        "null",
+        "5",
+        '{"order": {}}',
+        '{"text": 1}',
+        '{"a": 1}',
+        "[" * 100_000,
+        b"\xff\xfe",
+        '{"silence": [[1e99, 0]]}',
+        '{"silence": [[true, 0]]}',
+        '{"image": "data:image/png;base64,AAAA"}',
+    ],
+)
 def test_junk_gets_one_line_and_the_server_goes_on(address, body):
     status, answer, _ = ask(address, "POST", "/api/look", body, **JSON)
     assert status == 400 and set(json.loads(answer)) == {"error"} and "\n" not in json.loads(answer)["error"]

@@ -98,7 +98,9 @@ def test_points_among_points_get_the_mean_of_a_column():
     model, x = set_transformer(), points_of(9)
     layer = view(scene_of(model, {"x": x}), "points")["layers"][0]
     assert layer["kind"] == "among" and layer["count"] == 1
-    np.testing.assert_allclose(weights_in(layer, 9)[:, 0], heard(model, {"x": x})[0].weights[0].mean(1), rtol=2e-3)
+    np.testing.assert_allclose(
+        weights_in(layer, 9)[:, 0], heard(model, {"x": x})[0].weights[0].mean(1), rtol=2e-3
+    )
 
 
 def test_padding_is_no_point():
@@ -122,13 +124,19 @@ def test_where_points_are_drawn():
     places, axes, note = placed(x, ("r", "z", "x", "g", "y", "b"))
     assert axes == ["x", "y", "z"] and note is None and places[1].tolist() == [8, 10, 7]
     places, axes, note = placed(torch.randn(30, 6), tuple("abcdef"))
-    assert places.shape == (30, 3) and axes == ["PC1", "PC2", "PC3"] and "first three principal components" in note
+    assert (
+        places.shape == (30, 3)
+        and axes == ["PC1", "PC2", "PC3"]
+        and "first three principal components" in note
+    )
     places, axes, note = placed(torch.ones(3, 1), ("x",))
     assert places.tolist() == [[1, 0]] * 3 and note is None
 
 
 def test_of_very_many_points_an_even_sample_is_drawn():
-    model = SetTransformer(SetTransformerConfig(features=3, outputs=1, hidden=8, heads=2, depth=1, points=2, seeds=2)).eval()
+    model = SetTransformer(
+        SetTransformerConfig(features=3, outputs=1, hidden=8, heads=2, depth=1, points=2, seeds=2)
+    ).eval()
     x = points_of(100_000)
     scene = scene_of(model, {"x": x})
     shown = view(scene, "points")
@@ -138,7 +146,9 @@ def test_of_very_many_points_an_even_sample_is_drawn():
     real = heard(model, {"x": x})[2].weights[0, :, :, torch.from_numpy(numbers.astype(np.int64))]
     np.testing.assert_allclose(weights_in(shown["layers"][2], 20_000), real, rtol=2e-3)
     assert len(page.html(scene.data)) < 6e6
-    assert not any(each["view"] == "attention" for each in scene.data["views"])  # no matrix of 100,000 columns
+    assert not any(
+        each["view"] == "attention" for each in scene.data["views"]
+    )  # no matrix of 100,000 columns
 
 
 def test_the_points_that_decide_every_maximum_are_enough():
@@ -161,24 +171,36 @@ def test_the_points_that_decide_every_maximum_are_enough():
         near = model.turn_features(model.first(model.turn_points(x, None)), None)
         seen = model.second(near)[0]  # n c
     first, second = seen.topk(2, dim=0)  # values, and whose they are
-    wanted = torch.bincount(second[0][first[0] > first[1]], minlength=200)  # what several share is decided by nobody
+    wanted = torch.bincount(
+        second[0][first[0] > first[1]], minlength=200
+    )  # what several share is decided by nobody
     assert unpacked(measures[0]["values"], "f4", 200).tolist() == wanted.tolist() and 0 < wanted.sum() < 32
 
 
 def test_without_attention_one_point_after_the_other_is_left_out():
     torch.manual_seed(0)
     model, x = DeepSets(DeepSetsConfig(features=3, outputs=4, hidden=16, pool="mean")).eval(), points_of(8)
-    (measure,) = view(scene_of(model, {"x": x, "real": torch.ones(1, 8, dtype=torch.bool)}), "points")["measures"]
+    (measure,) = view(scene_of(model, {"x": x, "real": torch.ones(1, 8, dtype=torch.bool)}), "points")[
+        "measures"
+    ]
     with torch.no_grad():
         whole = model(x)[0]
-        lost = [float(whole.max() - model(torch.cat((x[:, :i], x[:, i + 1 :]), 1))[0, whole.argmax()]) for i in range(8)]
-    assert measure["signed"] and unpacked(measure["values"], "f4", 8).tolist() == pytest.approx(lost, rel=1e-3, abs=1e-6)
+        lost = [
+            float(whole.max() - model(torch.cat((x[:, :i], x[:, i + 1 :]), 1))[0, whole.argmax()])
+            for i in range(8)
+        ]
+    assert measure["signed"] and unpacked(measure["values"], "f4", 8).tolist() == pytest.approx(
+        lost, rel=1e-3, abs=1e-6
+    )
 
 
 def test_why_no_point_was_left_out_is_said(monkeypatch):
     model, x = DeepSets(DeepSetsConfig(features=3, outputs=4, hidden=16, pool="mean")).eval(), points_of(8)
     inputs = {"x": x, "real": torch.ones(1, 8, dtype=torch.bool)}
-    for wait, why in ((61.0, "would take about 61 seconds here, so it was not done."), (None, "cannot be done here.")):
+    for wait, why in (
+        (61.0, "would take about 61 seconds here, so it was not done."),
+        (None, "cannot be done here."),
+    ):
         for module in (view_of_points, contribution):
             monkeypatch.setattr(module, "seconds", lambda *given, wait=wait: wait)
         found = view(scene_of(model, inputs), "points")
@@ -190,10 +212,14 @@ def test_why_no_point_was_left_out_is_said(monkeypatch):
 
 def graph_net(layer="gat", **how):
     torch.manual_seed(0)
-    return GraphNet(GraphNetConfig(**{"features": 4, "outputs": 3, "hidden": 8, "layer": layer, "heads": 2} | how)).eval()
+    return GraphNet(
+        GraphNetConfig(**{"features": 4, "outputs": 3, "hidden": 8, "layer": layer, "heads": 2} | how)
+    ).eval()
 
 
-SMALL = torch.tensor([[0, 1, 1, 2, 3, 3, 0], [1, 0, 2, 1, 0, 3, 1]])  # 0→1 is there twice, 3 has a loop, 4 has nothing
+SMALL = torch.tensor(
+    [[0, 1, 1, 2, 3, 3, 0], [1, 0, 2, 1, 0, 3, 1]]
+)  # 0→1 is there twice, 3 has a loop, 4 has nothing
 
 
 def test_edges_are_as_strong_as_they_were():
@@ -203,14 +229,23 @@ def test_edges_are_as_strong_as_they_were():
     assert shown["numbers"] == [0, 1, 2, 3, 4] and shown["centre"] is None and len(shown["places"]) == 5
     for layer, entry in zip(shown["layers"], heard(model, {"x": x, "edges": SMALL}), strict=True):
         edges = unpacked(shown["lists"][layer["list"]], "u2", 2, -1).astype(int)
-        found = unpacked(layer["weights"], "f2", len(layer["heads"]), edges.shape[1]).astype(float) * layer["scale"]
+        found = (
+            unpacked(layer["weights"], "f2", len(layer["heads"]), edges.shape[1]).astype(float)
+            * layer["scale"]
+        )
         dense = torch.zeros(len(layer["heads"]), 5, 5)
-        dense.index_put_((torch.arange(len(dense))[:, None], entry.edges[1], entry.edges[0]), entry.weights, accumulate=True)
+        dense.index_put_(
+            (torch.arange(len(dense))[:, None], entry.edges[1], entry.edges[0]),
+            entry.weights,
+            accumulate=True,
+        )
         np.testing.assert_allclose(found, dense[:, edges[1], edges[0]], rtol=2e-3, atol=1e-7)
         assert len(set(map(tuple, edges.T.tolist()))) == edges.shape[1]  # each once
         total = np.zeros((len(dense), 5))
         np.add.at(total, (slice(None), edges[1]), found)
-        np.testing.assert_allclose(total, 1, rtol=5e-3)  # loops that the layer added are among them, so every node has some
+        np.testing.assert_allclose(
+            total, 1, rtol=5e-3
+        )  # loops that the layer added are among them, so every node has some
     assert shown["colours"][0]["groups"] == [f"output {k}" for k in model(x, SMALL).argmax(-1).tolist()]
 
 
@@ -233,7 +268,9 @@ def test_of_a_large_graph_what_lies_around_one_node():
 
 def test_messages_without_attention_are_drawn_alike():
     scene = scene_of(graph_net("gcn"), {"x": torch.randn(5, 4), "edges": SMALL})
-    assert view(scene, "graph")["layers"] == [] and any("without attention" in note for note in scene.data["notes"])
+    assert view(scene, "graph")["layers"] == [] and any(
+        "without attention" in note for note in scene.data["notes"]
+    )
 
 
 def test_of_full_attention_the_largest_weights_are_drawn():
@@ -250,7 +287,9 @@ def test_of_full_attention_the_largest_weights_are_drawn():
     seen = heard(model, inputs)
     shown = graph(seen, model(**inputs), given_to(model, inputs))
     edges = unpacked(shown["lists"][shown["layers"][0]["list"]], "u2", 2, -1).astype(int)
-    wanted = {(int(j), i) for head in seen[0].weights[0] for i, row in enumerate(head) for j in row.topk(4).indices}
+    wanted = {
+        (int(j), i) for head in seen[0].weights[0] for i, row in enumerate(head) for j in row.topk(4).indices
+    }
     assert shown["layers"][0]["full"] and set(map(tuple, edges.T.tolist())) == wanted
 
 
@@ -287,7 +326,9 @@ def test_another_order_of_a_set_is_shown_to_change_nothing(each):
 
 def test_other_names_of_nodes_are_shown_to_move_along():
     (action,) = view(scene_of(graph_net(), {"x": torch.randn(5, 4), "edges": SMALL}), "laws")["actions"]
-    assert action["name"] == "other names of the nodes" and all(element["holds"] for element in action["elements"])
+    assert action["name"] == "other names of the nodes" and all(
+        element["holds"] for element in action["elements"]
+    )
 
     class Ordered(GraphNet):
         def forward(self, x, edges):
@@ -306,7 +347,10 @@ def test_stills(tmp_path):
     assert [text.get_text() for text in figure.legends[0].texts] == list("12345")
     save(figure, tmp_path / "set.png")
     figure = still(scene_of(set_transformer(), {"x": points_of(12)}))  # points look at points, too
-    assert figure.axes[-1].get_xlabel() == "from nothing to the largest of each picture" and figure.axes[-1].collections
+    assert (
+        figure.axes[-1].get_xlabel() == "from nothing to the largest of each picture"
+        and figure.axes[-1].collections
+    )
     save(figure, tmp_path / "among.png")
     figure = still(scene_of(graph_net(), {"x": torch.randn(5, 4), "edges": SMALL}))
     strong = [patch.get_linewidth() for patch in figure.axes[0].patches]
@@ -330,7 +374,10 @@ def test_another_file_and_another_node():
     assert [name for name, can in live.show({})["live"].items() if can is True] == ["file", "silence"]
     data = live.show({"file": data_url(b"x,y,z\n1,2,3\n4,5,6\n"), "silence": [[0, 1]]})
     assert data["views"][0]["count"] == 2 and data["silenced"] == [[0, 1]]
-    for file, words in ((b"1,2\n", "takes things of 3 numbers, got 2"), (b"1,2,x", "line 1 of the file has 'x' where")):
+    for file, words in (
+        (b"1,2\n", "takes things of 3 numbers, got 2"),
+        (b"1,2,x", "line 1 of the file has 'x' where"),
+    ):
         with pytest.raises(ValueError, match=words):
             live.show({"file": data_url(file)})
     with pytest.raises(ValueError, match="only a graph can be drawn around a node"):
@@ -339,7 +386,10 @@ def test_another_file_and_another_node():
         live.show({"text": "x"})
 
     draw = torch.Generator().manual_seed(0)
-    model, inputs = graph_net(), {"x": torch.randn(500, 4), "edges": torch.randint(500, (2, 900), generator=draw)}
+    model, inputs = (
+        graph_net(),
+        {"x": torch.randn(500, 4), "edges": torch.randint(500, (2, 900), generator=draw)},
+    )
     reader = reader_of_things(model, inputs, None)
     live = Live(model, reader.read, "a graph", kind=reader.kind, tsne=False)
     assert live.show({})["live"]["node"]

@@ -33,7 +33,14 @@ def given_for(model, x, **how):
     side = x.shape[-1]
     patch = getattr(model.config, "patch", None) or -(-side // 8)
     grid = (-(-side // patch),) * 2
-    known = {"kind": "image", "pixels": "x", "answers": "classes", "called": str, "grid": grid, "patch": patch}
+    known = {
+        "kind": "image",
+        "pixels": "x",
+        "answers": "classes",
+        "called": str,
+        "grid": grid,
+        "patch": patch,
+    }
     return Given(inputs={"x": x[:1]}, picture=torch.rand(3, side, side), **known | how)
 
 
@@ -47,7 +54,9 @@ def views(model, given):
 
 
 def unpacked(levels):
-    return levels["low"] + pack.unpacked(levels["data"], "u1", *levels["shape"]) / 255 * (levels["high"] - levels["low"])
+    return levels["low"] + pack.unpacked(levels["data"], "u1", *levels["shape"]) / 255 * (
+        levels["high"] - levels["low"]
+    )
 
 
 # ---- attention within windows
@@ -81,7 +90,9 @@ def in_windows(weights, side, grid, shift):
     return whole
 
 
-@pytest.mark.parametrize("side, window", [(8, 4), (10, 4), (9, 3)])  # fitting; filled up; an odd side to merge
+@pytest.mark.parametrize(
+    "side, window", [(8, 4), (10, 4), (9, 3)]
+)  # fitting; filled up; an odd side to merge
 def test_rollout_through_windows_is_that_of_its_definition(side, window):
     model, x = swin(side, window)
     with torch.no_grad(), record(model) as seen:
@@ -115,14 +126,34 @@ def test_a_window_that_is_not_shifted_back_is_noticed(monkeypatch):
     assert not torch.allclose(looked(model, seen, given_for(model, x)).layers[1].maps, right, rtol=0.1)
 
 
-@pytest.mark.parametrize("size, window", [(32, 4), (40, 4), (36, 3), (28, 7)])  # fitting; filled up; odd; one window last
+@pytest.mark.parametrize(
+    "size, window", [(32, 4), (40, 4), (36, 3), (28, 7)]
+)  # fitting; filled up; odd; one window last
 def test_windows_of_hugging_face_lie_where_ours_do(size, window):
     import transformers
 
-    shape = {"image_size": size, "patch_size": 2, "num_channels": 1, "embed_dim": 8, "window_size": window, "mlp_ratio": 2}
-    config = transformers.SwinConfig(depths=[2, 2], num_heads=[2, 4], num_labels=3, drop_path_rate=0.0, **shape)
+    shape = {
+        "image_size": size,
+        "patch_size": 2,
+        "num_channels": 1,
+        "embed_dim": 8,
+        "window_size": window,
+        "mlp_ratio": 2,
+    }
+    config = transformers.SwinConfig(
+        depths=[2, 2], num_heads=[2, 4], num_labels=3, drop_path_rate=0.0, **shape
+    )
     theirs = shaken(transformers.SwinForImageClassification(config))
-    sizes = {"colours": 1, "size": size, "patch": 2, "dim": 8, "depths": (2, 2), "heads": (2, 4), "window": window, "ratio": 2}
+    sizes = {
+        "colours": 1,
+        "size": size,
+        "patch": 2,
+        "dim": 8,
+        "depths": (2, 2),
+        "heads": (2, 4),
+        "window": window,
+        "ratio": 2,
+    }
     ours = Swin(SwinConfig(classes=3, **sizes))
     ours.load_state_dict(swin_weights(theirs))
     reader = ForeignPicture(theirs, None)
@@ -145,7 +176,11 @@ def test_a_cut_that_does_not_fit_what_was_heard_gives_no_map():
         model(x)
     cuts = windowed.cuts(model, *x.shape[-2:])
     assert len(windowed.blocks(cuts, seen)) == len(cuts) == 3
-    for wrong in (replace(cuts[0], window=5), replace(cuts[0], layer="stages.7"), replace(cuts[0], grid=(20, 20))):
+    for wrong in (
+        replace(cuts[0], window=5),
+        replace(cuts[0], layer="stages.7"),
+        replace(cuts[0], grid=(20, 20)),
+    ):
         assert windowed.blocks((wrong, *cuts[1:]), seen) == []
         given = replace(given_for(model, x), cuts=(wrong, *cuts[1:]))
         assert looked(nn.Identity(), seen, given) is None
@@ -156,7 +191,9 @@ def test_a_cut_that_does_not_fit_what_was_heard_gives_no_map():
 
 def test_registers_are_no_class_token():
     torch.manual_seed(0)
-    config = ViTConfig(classes=3, colours=1, size=8, patch=2, dim=16, depth=2, heads=2, pool="mean", registers=3)
+    config = ViTConfig(
+        classes=3, colours=1, size=8, patch=2, dim=16, depth=2, heads=2, pool="mean", registers=3
+    )
     model, x = ViT(config).eval(), torch.randn(1, 1, 8, 8)
     with torch.no_grad(), record(model) as seen:
         model(x)
@@ -171,7 +208,9 @@ def test_a_picture_whose_last_patches_are_cut_off():
     config = ViTConfig(classes=3, colours=1, size=9, patch=4, dim=16, depth=1, heads=2)
     model, x = ViT(config).eval(), torch.randn(1, 1, 9, 9)
     shown = views(model, given_for(model, x, reads="class"))
-    assert shown["image"]["grid"] == {"rows": 3, "columns": 3} and shown["image"]["query"] == "the class token"
+    assert (
+        shown["image"]["grid"] == {"rows": 3, "columns": 3} and shown["image"]["query"] == "the class token"
+    )
     values = shown["contribution"]["columns"][1]["values"]
     grey = x.clone()
     grey[..., 4:8, 8:] = 0  # row 1, column 2
@@ -189,7 +228,10 @@ def test_tokens_of_a_window_are_called_by_their_places(side, window, shift):
     cut = windowed.windows(side, side, window, shift, torch.device("cpu"))
     names = [[f"row {i + 1}, column {j + 1}" for j in range(side)] for i in range(side)]
     wide = side + -side % window
-    padded = [[names[i][j] if i < side and j < side else "beyond the edge" for j in range(wide)] for i in range(wide)]
+    padded = [
+        [names[i][j] if i < side and j < side else "beyond the edge" for j in range(wide)]
+        for i in range(wide)
+    ]
     rolled = np.roll(np.array(padded, dtype=object), (-shift, -shift), (0, 1))
     cuts = range(0, wide, window)
     wanted = [rolled[i : i + window, j : j + window].flatten().tolist() for i in cuts for j in cuts]
@@ -217,7 +259,9 @@ def test_the_page_has_all_windows_of_each_layer():
             assert len(labels) == layer["n"] and window["rows"] == window["columns"]
             assert {label[:3] for label in labels} <= {"row", "bey"}
     patches = [stream for stream in scene.data["streams"] if stream["grid"] is not None]
-    assert [len(stream["labels"]) for stream in patches] == [100]  # a window is not taken for the whole picture
+    assert [len(stream["labels"]) for stream in patches] == [
+        100
+    ]  # a window is not taken for the whole picture
 
 
 # ---- all kinds
@@ -232,7 +276,10 @@ def test_every_kind_has_maps_features_filters_and_a_picture_of_its_answer(kind):
     assert [each["name"] for each in shown["image"]["matters"]] == ["leave one out", "gradient × input"]
     assert {"features", "filters", "contribution"} <= shown.keys()
     for layer in shown["features"]["layers"]:
-        assert layer["maps"]["shape"][0] == len(layer["channels"]) * layer["poses"] and 0 < layer["explained"] <= 1.001
+        assert (
+            layer["maps"]["shape"][0] == len(layer["channels"]) * layer["poses"]
+            and 0 < layer["explained"] <= 1.001
+        )
     above = [overlay.title for overlay in overlays.of_answer(model, given, 2)]
     assert above[-1].startswith("leave one patch out") and len(above) == {"vit": 3, "swin": 2}.get(kind, 1)
 
@@ -254,7 +301,9 @@ def test_what_hardly_matters_is_faint():
     model, x = tiny("resnet")
     columns = views(model, given_for(model, x))["contribution"]["columns"]
     assert [column["faint"] for column in columns] == [FAINT, FAINT]
-    figure = overlays.drawn([overlays.Line("", torch.rand(3, 4, 4), [overlays.Overlay("", values[None], signed=True)])])
+    figure = overlays.drawn(
+        [overlays.Line("", torch.rand(3, 4, 4), [overlays.Overlay("", values[None], signed=True)])]
+    )
     assert [image.get_clim() for axis in figure.axes for image in axis.images][-1] == (-FAINT, FAINT)
 
 
@@ -284,7 +333,9 @@ def test_features_are_what_convolutions_put_out():
 
 def test_maps_of_a_turned_picture_are_turned_and_their_poses_move_on():
     torch.manual_seed(0)
-    model = GroupCNN(GroupCNNConfig(classes=2, size=8, hidden=3, depth=2, last=1, halve=(), padding="zeros")).eval()
+    model = GroupCNN(
+        GroupCNNConfig(classes=2, size=8, hidden=3, depth=2, last=1, halve=(), padding="zeros")
+    ).eval()
     x = torch.randn(1, 1, 8, 8)
     with torch.no_grad(), convolved(model) as found:
         model(x)
@@ -300,7 +351,9 @@ def test_maps_of_a_turned_picture_are_turned_and_their_poses_move_on():
 def test_filters_of_patches_are_what_a_patch_is_multiplied_with():
     model, x = tiny("vit")
     name, weight = filters(model)
-    wanted = torch.nn.functional.conv2d(x, weight, model.embed.linear.bias, stride=4).flatten(2).transpose(1, 2)
+    wanted = (
+        torch.nn.functional.conv2d(x, weight, model.embed.linear.bias, stride=4).flatten(2).transpose(1, 2)
+    )
     assert name == "embed"
     torch.testing.assert_close(model.embed(x), wanted)
 
@@ -308,10 +361,19 @@ def test_filters_of_patches_are_what_a_patch_is_multiplied_with():
 def test_large_maps_are_made_smaller_and_the_page_says_so():
     torch.manual_seed(0)
     model = nn.Sequential(*(nn.Conv2d(3 if not k else 40, 40, 3, padding=1) for k in range(30)))
-    given = Given(inputs={"input": torch.randn(1, 3, 128, 128)}, kind="image", pixels="input", picture=torch.rand(3, 128, 128))
+    given = Given(
+        inputs={"input": torch.randn(1, 3, 128, 128)},
+        kind="image",
+        pixels="input",
+        picture=torch.rand(3, 128, 128),
+    )
     shown = views(model, given)["features"]
     assert len(shown["layers"]) == 24 and shown["layers"][0]["maps"]["shape"] == [32, 24, 24]
-    assert shown["layers"][-1]["name"] == "29" and shown["layers"][0]["rows"] == 128 and "24 of 30 layers" in shown["note"]
+    assert (
+        shown["layers"][-1]["name"] == "29"
+        and shown["layers"][0]["rows"] == 128
+        and "24 of 30 layers" in shown["note"]
+    )
 
 
 def test_rounding_is_no_colour():
@@ -319,11 +381,15 @@ def test_rounding_is_no_colour():
     assert in_colours(flat)[0].unique().tolist() == [0.5]
     flat[:, 1, 2] += 1
     colours, explained = in_colours(flat)
-    assert (colours[1, 2, 0] - colours[0, 0, 0]).abs() == pytest.approx(1, abs=1e-3) and explained == pytest.approx(1, abs=1e-3)
+    assert (colours[1, 2, 0] - colours[0, 0, 0]).abs() == pytest.approx(
+        1, abs=1e-3
+    ) and explained == pytest.approx(1, abs=1e-3)
     assert colours[..., 1:].unique().tolist() == [0.5]  # in one direction they differ, and in no other
 
 
-@pytest.mark.parametrize("tokens, grid", [(16, (4, 4)), (17, (4, 4)), (4, (2, 2)), (40, None), (1, None), (7, None)])
+@pytest.mark.parametrize(
+    "tokens, grid", [(16, (4, 4)), (17, (4, 4)), (4, (2, 2)), (40, None), (1, None), (7, None)]
+)
 def test_on_which_grid_tokens_lie(tokens, grid):
     assert grid_of(tokens, (4, 4)) == grid
 
@@ -334,7 +400,13 @@ def test_on_which_grid_tokens_lie(tokens, grid):
 def crowd_for(x, count=5):
     more = torch.randn(count, *x.shape[1:])
     names = tuple(f"{i}.png" for i in range(count))
-    return Crowd(what="others", x=more, pictures=torch.rand(count, 3, 12, 12), labels=tuple("ababa"[:count]), names=names)
+    return Crowd(
+        what="others",
+        x=more,
+        pictures=torch.rand(count, 3, 12, 12),
+        labels=tuple("ababa"[:count]),
+        names=names,
+    )
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -362,7 +434,10 @@ def test_a_picture_among_others_has_a_thumbnail_for_each():
     shown = views(model, given)["embeddings"]
     first = shown["items"][0]
     assert first["labels"] == ["this picture", "0.png", "1.png", "2.png", "3.png", "4.png"]
-    assert first["groups"] == ["this picture", *"ababa"] and first["thumbs"] == {"sheet": 0, "cells": [0, 1, 2, 3, 4, 5]}
+    assert first["groups"] == ["this picture", *"ababa"] and first["thumbs"] == {
+        "sheet": 0,
+        "cells": [0, 1, 2, 3, 4, 5],
+    }
     with torch.no_grad():
         assert first["said"][0] == str(int(model(x[:1]).argmax()))
 
@@ -402,9 +477,14 @@ def test_how_long_leaving_out_takes_is_told_where_it_is_too_long(monkeypatch):
     asked = []
     monkeypatch.setattr(contribution, "timed", lambda model, x: asked.append(len(x)) or 0.5 + 0.01 * len(x))
     shown = views(model, given_for(model, x))["contribution"]  # 36 parts: 18 s one by one, 2 s in three calls
-    assert asked == [1, 1, 16] and [each["name"] for each in shown["columns"]] == ["gradient × input", "leave one out"]
+    assert asked == [1, 1, 16] and [each["name"] for each in shown["columns"]] == [
+        "gradient × input",
+        "leave one out",
+    ]
     monkeypatch.setattr(contribution, "timed", lambda model, x: 0.01)
-    assert contribution.seconds(model, torch.ones(1, 64), 0.0) == pytest.approx(0.64)  # short however it is asked
+    assert contribution.seconds(model, torch.ones(1, 64), 0.0) == pytest.approx(
+        0.64
+    )  # short however it is asked
     monkeypatch.setattr(contribution, "timed", lambda model, x: 3.0)
     scene = gather(model, given_for(model, x), name="a model", tsne=False)
     said = "Leaving out one patch after the other would take about 108 seconds here, so it was not done."

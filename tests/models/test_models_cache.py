@@ -28,7 +28,9 @@ def test_step_by_step_equals_all_at_once(how, window):
         caches = model.caches(length)
         assert gap(stepwise(model, tokens, chunks, caches), whole) < TOLERANCE
         assert [cache.count for cache in caches] == [N] * 2
-        assert caches[0].store["k"].shape[2] == (4 if window else N if length else caches[0].store["k"].shape[2])
+        assert caches[0].store["k"].shape[2] == (
+            4 if window else N if length else caches[0].store["k"].shape[2]
+        )
 
 
 RAGGED = [(how, (None, 4)[i % 2], ("right", "left")[i // 2 % 2]) for i, how in enumerate(ALL)]
@@ -46,9 +48,14 @@ def test_rows_of_different_length(how, window, side):
     caches = model.caches(size + steps)
     with torch.no_grad():
         first = model(prompt, real=real, caches=caches)
-        assert gap(first[real], model(prompt, real=real)[real]) < TOLERANCE  # padding without a cache means the same
+        assert (
+            gap(first[real], model(prompt, real=real)[real]) < TOLERANCE
+        )  # padding without a cache means the same
         later = [
-            model(torch.stack([tokens[i, length + t] for i, length in enumerate(lengths)])[:, None], caches=caches)
+            model(
+                torch.stack([tokens[i, length + t] for i, length in enumerate(lengths)])[:, None],
+                caches=caches,
+            )
             for t in range(steps)
         ]
         for i, length in enumerate(lengths):
@@ -57,11 +64,17 @@ def test_rows_of_different_length(how, window, side):
 
 
 def test_places_may_be_given_with_a_cache():
-    model, tokens, where = decoder(torch.float32, ngrams=3), some_tokens(), torch.arange(N) + torch.arange(N).ge(9) * 3
+    model, tokens, where = (
+        decoder(torch.float32, ngrams=3),
+        some_tokens(),
+        torch.arange(N) + torch.arange(N).ge(9) * 3,
+    )
     caches = model.caches()
     with torch.no_grad():
         whole = model(tokens, where=where)
-        parts = [model(tokens[:, a:z], where=where[a:z], caches=caches) for a, z in ((0, 5), (5, 11), (11, N))]
+        parts = [
+            model(tokens[:, a:z], where=where[a:z], caches=caches) for a, z in ((0, 5), (5, 11), (11, N))
+        ]
     assert gap(torch.cat(parts, 1), whole) < TOLERANCE
 
 
@@ -78,7 +91,10 @@ def test_rows_may_be_taken_anew(window, size):
             caches.take(torch.tensor(rows))
             assert (caches[0].store["k"].data_ptr() == held) == (len(rows) == B)
             new = some_tokens(len(rows), 1, seed=4)
-            assert gap(model(new, caches=caches), model(torch.cat((tokens[rows, :size], new), 1))[:, -1:]) < TOLERANCE
+            assert (
+                gap(model(new, caches=caches), model(torch.cat((tokens[rows, :size], new), 1))[:, -1:])
+                < TOLERANCE
+            )
 
 
 def test_a_step_takes_no_new_memory():
@@ -109,7 +125,12 @@ def test_beyond_the_context():
 
 
 def test_limit_says_how_much_to_show_at_once():
-    assert decoder().limit == decoder(bias="alibi").limit == decoder(window=4, position="learned").limit == CONTEXT
+    assert (
+        decoder().limit
+        == decoder(bias="alibi").limit
+        == decoder(window=4, position="learned").limit
+        == CONTEXT
+    )
     assert decoder(window=4).limit is decoder(window=4, position="none", bias="buckets").limit is None
     assert decoder(window=2 * CONTEXT).limit == CONTEXT
     assert decoder(window=4, bias="relative").limit == CONTEXT  # with rotary it knows where a text begins

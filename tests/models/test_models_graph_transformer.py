@@ -18,7 +18,13 @@ VARIANTS = {
     "everything, pairs": {"level": "edge", "ordered": True},
     "edges": {"attention": "edges", "bias": "none", "position": "none"},
     "edges, laplacian": {"attention": "edges", "bias": "none", "norm": "rmsnorm", "mlp": "swiglu"},
-    "edges, walk, graph": {"attention": "edges", "bias": "none", "position": "walk", "level": "graph", "pool": "sum"},
+    "edges, walk, graph": {
+        "attention": "edges",
+        "bias": "none",
+        "position": "walk",
+        "level": "graph",
+        "pool": "sum",
+    },
 }
 
 
@@ -40,9 +46,17 @@ def star(n):
     return both(*[(0, i) for i in range(1, n)])
 
 
-RANDOM = torch.randint(7, (2, 20), generator=torch.Generator().manual_seed(1))  # directed, with loops and repetitions
-GRAPHS = {"ring": (ring(8), 8), "star": (star(7), 7), "two rings and a node": (torch.cat((ring(4), ring(4) + 4), 1), 9),
-          "no edges": (NONE, 5), "random": (RANDOM, 8), "one node": (NONE, 1)}
+RANDOM = torch.randint(
+    7, (2, 20), generator=torch.Generator().manual_seed(1)
+)  # directed, with loops and repetitions
+GRAPHS = {
+    "ring": (ring(8), 8),
+    "star": (star(7), 7),
+    "two rings and a node": (torch.cat((ring(4), ring(4) + 4), 1), 9),
+    "no edges": (NONE, 5),
+    "random": (RANDOM, 8),
+    "one node": (NONE, 1),
+}
 
 
 def features(n, seed=0):
@@ -58,7 +72,9 @@ def test_names_of_nodes_do_not_matter(name, graph):
     place = torch.empty_like(order)
     place[order] = torch.arange(n)
     out, other = model(x, edges), model(x[order], place[edges])
-    torch.testing.assert_close(other, out[order] if model.config.level == "node" else out, atol=1e-9, rtol=1e-9)
+    torch.testing.assert_close(
+        other, out[order] if model.config.level == "node" else out, atol=1e-9, rtol=1e-9
+    )
 
 
 def test_a_single_eigenvector_as_a_feature_would_break_it():
@@ -103,7 +119,9 @@ def test_places_see_what_neighbours_alone_do_not():
         model = made(name)
         one, other = model(x, torch.cat((ring(3), ring(3) + 3), 1)), model(x, ring(6))
         apart[name] = (one - other).abs().max().item()
-    assert max(apart["edges"], apart["distance"]) < 1e-12 < 1e-4 < min(apart["laplacian"], apart["walk"]), apart
+    assert max(apart["edges"], apart["distance"]) < 1e-12 < 1e-4 < min(apart["laplacian"], apart["walk"]), (
+        apart
+    )
 
 
 def test_steps_walks_and_spectrum_are_those_of_networkx():
@@ -122,21 +140,28 @@ def test_steps_walks_and_spectrum_are_those_of_networkx():
     torch.testing.assert_close(rebuilt, normal, atol=1e-12, rtol=0)
     torch.testing.assert_close(factor, 1 - values / 3)
     walk = linked[0].double() / linked[0].sum(-1, keepdim=True).clamp_min(1)
-    torch.testing.assert_close(returns(linked, 2, torch.float64)[0], torch.stack(
-        [(walk @ walk).diagonal(), (walk @ walk @ walk).diagonal()], -1))
+    torch.testing.assert_close(
+        returns(linked, 2, torch.float64)[0],
+        torch.stack([(walk @ walk).diagonal(), (walk @ walk @ walk).diagonal()], -1),
+    )
 
 
 def test_directed_edges_lead_one_way():
-    linked = adjacency(torch.tensor([[0, 1], [1, 2]]), torch.zeros(3, dtype=torch.long), torch.arange(3), (1, 3))
+    linked = adjacency(
+        torch.tensor([[0, 1], [1, 2]]), torch.zeros(3, dtype=torch.long), torch.arange(3), (1, 3)
+    )
     assert steps_apart(linked, 3)[0].tolist() == [[0, 4, 4], [1, 0, 4], [2, 1, 0]]  # [to, from]
 
 
-@pytest.mark.parametrize("config, words", [
-    ({"attention": "edges"}, "a bias of distance is for attention='full'"),
-    ({"dim": 9}, "dim must be a multiple of heads, got dim=9 and heads=4"),
-    ({"dropout": 1.0}, "dropout must be at least 0 and less than 1"),
-    ({"position": "learned"}, "position must be one of none, laplacian, walk, got 'learned'"),
-])
+@pytest.mark.parametrize(
+    "config, words",
+    [
+        ({"attention": "edges"}, "a bias of distance is for attention='full'"),
+        ({"dim": 9}, "dim must be a multiple of heads, got dim=9 and heads=4"),
+        ({"dropout": 1.0}, "dropout must be at least 0 and less than 1"),
+        ({"position": "learned"}, "position must be one of none, laplacian, walk, got 'learned'"),
+    ],
+)
 def test_what_does_not_fit(config, words):
     with pytest.raises(ValueError, match=words):
         GraphTransformerConfig(features=3, outputs=2, **config)

@@ -32,7 +32,10 @@ def made(name, **more):
 
 def graph(n=9, e=24, seed=0):
     draw = torch.Generator().manual_seed(seed)
-    x, edges = torch.randn(n, 4, generator=draw, dtype=torch.float64), torch.randint(n - 1, (2, e), generator=draw)
+    x, edges = (
+        torch.randn(n, 4, generator=draw, dtype=torch.float64),
+        torch.randint(n - 1, (2, e), generator=draw),
+    )
     return x, edges  # the last node is alone
 
 
@@ -71,7 +74,11 @@ def test_the_same_network_as_pytorch_geometric():
 def test_pools_are_those_of_pytorch_geometric(how):
     geometric = pytest.importorskip("torch_geometric.nn")
     x, of = graph()[0].requires_grad_(), torch.tensor([2, 0, 0, 2, 1, 1, 2, 0, 2])
-    theirs = {"sum": geometric.global_add_pool, "mean": geometric.global_mean_pool, "max": geometric.global_max_pool}[how]
+    theirs = {
+        "sum": geometric.global_add_pool,
+        "mean": geometric.global_mean_pool,
+        "max": geometric.global_max_pool,
+    }[how]
     mine = pooled(x, of, how)
     torch.testing.assert_close(mine, theirs(x, of))
     got, true = (torch.autograd.grad(out.sin().sum(), x)[0] for out in (mine, theirs(x, of)))
@@ -85,12 +92,18 @@ def test_nothing_has_a_defined_answer(name):
     assert out.shape == ((1, 3) if made(name).config.level == "graph" else (0, 3)) and out.isfinite().all()
 
 
-@pytest.mark.parametrize("config, words", [
-    ({"hidden": 9, "layer": "gat", "heads": 2}, "hidden must be a multiple of heads, got hidden=9 and heads=2"),
-    ({"spread": -1}, "spread must be a whole number, 0 or more, got -1"),
-    ({"stay": 2.0}, "dropout and stay are shares, 0 to 1, got 0.0 and 2.0"),
-    ({"layer": "gin"}, "layer must be one of conv, gcn, gat, gatv2, alone, got 'gin'"),
-])
+@pytest.mark.parametrize(
+    "config, words",
+    [
+        (
+            {"hidden": 9, "layer": "gat", "heads": 2},
+            "hidden must be a multiple of heads, got hidden=9 and heads=2",
+        ),
+        ({"spread": -1}, "spread must be a whole number, 0 or more, got -1"),
+        ({"stay": 2.0}, "dropout and stay are shares, 0 to 1, got 0.0 and 2.0"),
+        ({"layer": "gin"}, "layer must be one of conv, gcn, gat, gatv2, alone, got 'gin'"),
+    ],
+)
 def test_what_does_not_fit(config, words):
     with pytest.raises(ValueError, match=words):
         GraphNetConfig(**({"features": 4, "outputs": 3} | config))

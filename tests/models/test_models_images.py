@@ -67,7 +67,12 @@ def test_what_is_declared_is_measured(kind, changes, keeps):
 def test_a_position_breaks_the_order_of_patches_and_is_named(position):
     model, x = made(ViT, position=position)
     finding = check(model, x, laws=["permutation"])["permutation"]
-    assert (finding.declared, finding.measured, finding.layer, finding.exact) == ("broken", "broken", "position", True)
+    assert (finding.declared, finding.measured, finding.layer, finding.exact) == (
+        "broken",
+        "broken",
+        "position",
+        True,
+    )
 
 
 @pytest.mark.parametrize("pool", ["class", "mean"])
@@ -90,7 +95,10 @@ FIRST = {  # what comes first and does not know a shift, a quarter turn, a mirro
 @pytest.mark.parametrize("kind", FIRST)
 def test_what_breaks_is_located_in_every_kind(kind):
     changes, *layers = FIRST[kind]
-    report = check(*made(kind, **changes), laws=["shift", "rotation", "reflection", *(["permutation"] if layers[3] else [])])
+    report = check(
+        *made(kind, **changes),
+        laws=["shift", "rotation", "reflection", *(["permutation"] if layers[3] else [])],
+    )
     found = [(each.measured, each.layer, each.exact) for each in report]
     assert found == [("broken", layer, True) for layer in layers if layer]
 
@@ -104,10 +112,15 @@ def test_what_breaks_is_located_in_every_kind(kind):
 def test_a_law_is_said_with_the_steps_it_was_tried_by(kind, changes, title):
     report = check(*made(kind, **changes), laws=["shift", "rotation"], trials=2)
     assert [row[0] for row in report.rows()] == [title, "rotation by quarter turns"]
-    assert str(report).splitlines()[1].startswith(f"{title}  ") and report["shift"].sentence().startswith(f"{title}: ")
+    assert str(report).splitlines()[1].startswith(f"{title}  ") and report["shift"].sentence().startswith(
+        f"{title}: "
+    )
     shift, turn = report.to_json()["laws"]
-    assert (shift["law"], shift["by"], turn["by"]) == ("shift", title.removeprefix("shift").removeprefix(" by ") or None,
-                                                       "quarter turns")
+    assert (shift["law"], shift["by"], turn["by"]) == (
+        "shift",
+        title.removeprefix("shift").removeprefix(" by ") or None,
+        "quarter turns",
+    )
 
 
 def test_zeros_beyond_the_border_break_shifts_and_the_layer_is_named():
@@ -117,7 +130,9 @@ def test_zeros_beyond_the_border_break_shifts_and_the_layer_is_named():
     assert finding.layer in ("stem", "blocks.0", "blocks.0.conv1", "blocks.0.conv2")
 
 
-@pytest.mark.parametrize("kind, first", [(ResNet, "blocks.0.norm1"), (DenseNet, "layers.0.norm"), (GroupCNN, "norms.0.norm")])
+@pytest.mark.parametrize(
+    "kind, first", [(ResNet, "blocks.0.norm1"), (DenseNet, "layers.0.norm"), (GroupCNN, "norms.0.norm")]
+)
 @pytest.mark.parametrize("many", [False, True])
 def test_batch_norm_mixes_rows_in_training_only_and_the_first_is_named(kind, first, many):
     """Few norms are put right one by one; of many it is shown that all of them together explain it."""
@@ -144,7 +159,11 @@ class Mixing(torch.nn.Module):
 def test_norms_are_not_blamed_for_what_others_do():
     torch.manual_seed(0)
     finding = check(Mixing(), torch.randn(3, 1, 6, 6), laws=["neighbours"])["neighbours in training"]
-    assert finding.measured == "broken" and finding.exact is False and "alone does not explain it" in finding.reason
+    assert (
+        finding.measured == "broken"
+        and finding.exact is False
+        and "alone does not explain it" in finding.reason
+    )
 
 
 @pytest.mark.parametrize("kind", [kind for kind in SMALL if kind is not LeNet])
@@ -162,8 +181,10 @@ def test_the_shortcut_of_the_last_block_changes_nothing(position, pool):
     model, x = made(ViT, position=position, pool=pool, registers=2)
     model, x = model.double(), x.double()
     seen = []
+
     def hear(module, given, kwargs, out):
         seen.append((given[0], kwargs))
+
     hook = model.stack.blocks[0].register_forward_hook(hear, with_kwargs=True)
     found = model.features(x)
     hook.remove()
@@ -173,12 +194,37 @@ def test_the_shortcut_of_the_last_block_changes_nothing(position, pool):
     assert tokens.shape[1] == 9 + 2 + (pool == "class")
 
 
-OTHERS = {"classes": 4, "colours": 2, "size": 15, "hidden": 5, "dim": 32, "depth": 4, "heads": 4, "patch": 3, "widths": (3, 3),
-          "width": 4, "blocks": (2, 1), "growth": 4, "kernel": 5, "last": 3, "group": "p4m", "position": "rotary", "base": 7.0,
-          "pool": "mean", "registers": 1, "mlp": "swiglu", "depths": (1, 1), "window": 2, "ratio": 3, "halve": ()}
+OTHERS = {
+    "classes": 4,
+    "colours": 2,
+    "size": 15,
+    "hidden": 5,
+    "dim": 32,
+    "depth": 4,
+    "heads": 4,
+    "patch": 3,
+    "widths": (3, 3),
+    "width": 4,
+    "blocks": (2, 1),
+    "growth": 4,
+    "kernel": 5,
+    "last": 3,
+    "group": "p4m",
+    "position": "rotary",
+    "base": 7.0,
+    "pool": "mean",
+    "registers": 1,
+    "mlp": "swiglu",
+    "depths": (1, 1),
+    "window": 2,
+    "ratio": 3,
+    "halve": (),
+}
 
 
-@pytest.mark.parametrize("kind, option", [(kind, f.name) for kind, config in SMALL.items() for f in fields(config)])
+@pytest.mark.parametrize(
+    "kind, option", [(kind, f.name) for kind, config in SMALL.items() for f in fields(config)]
+)
 def test_every_option_does_something(kind, option):
     config = SMALL[kind]
     if option == "base":
@@ -192,6 +238,7 @@ def test_every_option_does_something(kind, option):
     if option == "heads" and kind is Swin:
         changes = {option: (4, 4)}
     other = replace(config, **changes)
+
     def fingerprint(config):
         with torch.random.fork_rng():
             torch.manual_seed(0)
@@ -199,6 +246,7 @@ def test_every_option_does_something(kind, option):
             torch.manual_seed(1)
             out = model(pictures(config, rows=3))
         return [tuple(p.shape) for p in model.parameters()], out
+
     (shapes, out), (shapes_now, out_now) = fingerprint(config), fingerprint(other)
     assert shapes != shapes_now or out.shape != out_now.shape or not torch.allclose(out, out_now)
     assert from_json(type(other), to_json(other)) == other
@@ -250,11 +298,15 @@ def test_bad_pictures_are_refused():
 @pytest.mark.parametrize("kind", list(SMALL))
 def test_what_is_no_picture_yet_is_refused(kind):
     model, x = made(kind)
-    with pytest.raises(ValueError, match=r"pictures must be floats, got torch.uint8; x.float\(\) / 255 makes bytes"):
+    with pytest.raises(
+        ValueError, match=r"pictures must be floats, got torch.uint8; x.float\(\) / 255 makes bytes"
+    ):
         model((255 * x.abs().clamp(max=1)).to(torch.uint8))
     with pytest.raises(TypeError, match=r"x must be a tensor, got ndarray; torch.as_tensor\(x\) makes one"):
         model(x.numpy())
-    with pytest.raises(ValueError, match=r"pictures are float64, and the model's weights are float32; x.to\(torch"):
+    with pytest.raises(
+        ValueError, match=r"pictures are float64, and the model's weights are float32; x.to\(torch"
+    ):
         model(x.double())
     with torch.autocast("cpu", torch.bfloat16):  # sees to it by itself
         assert model(x.bfloat16()).isfinite().all()
@@ -277,7 +329,9 @@ def test_a_model_learns_digits():
     configs = {
         LeNet: LeNetConfig(classes=4, size=8, widths=(4, 8), hidden=16),
         ViT: ViTConfig(classes=4, colours=1, size=8, patch=4, dim=16, depth=1, heads=2),
-        Swin: SwinConfig(classes=4, colours=1, size=8, patch=2, dim=16, depths=(2, 1), heads=(2, 2), window=2, ratio=2),
+        Swin: SwinConfig(
+            classes=4, colours=1, size=8, patch=2, dim=16, depths=(2, 1), heads=(2, 2), window=2, ratio=2
+        ),
     }
     for kind, config in configs.items():
         model = seeded(kind, config).train()

@@ -6,20 +6,45 @@ import torch
 from regard import names
 from regard.models.sequences import SequenceConfig
 from regard.symmetry.groups import EVERYTHING, Permutations, Shifts, Trivial
-from tests.models.sequences import CONTEXT, PARTS, VOCAB, B, N, awake, decoder, encoder, gap, moved, orders, some_tokens
+from tests.models.sequences import (
+    CONTEXT,
+    PARTS,
+    VOCAB,
+    B,
+    N,
+    awake,
+    decoder,
+    encoder,
+    gap,
+    moved,
+    orders,
+    some_tokens,
+)
 
 REGISTERED = list(names.entries("models"))
 SEQUENCES = [name for name in REGISTERED if issubclass(names.find("models", name).Config, SequenceConfig)]
 EXTRAS = [
     {"window": 4, "ngrams": 3},
     {"placement": "post", "norm": "layernorm", "embedding_norm": True, "offset": True, "qk_norm": False},
-    {"placement": "deepnorm", "mlp": "swiglu", "kv_heads": 1, "softcap": 3.0, "tied": True, "position": "concatenated"},
+    {
+        "placement": "deepnorm",
+        "mlp": "swiglu",
+        "kv_heads": 1,
+        "softcap": 3.0,
+        "tied": True,
+        "position": "concatenated",
+    },
     {"zero_start": True, "embedding_scale": True, "position": "sinusoidal", "mlp": "leaky"},
     {"position": "none", "bias": "none"},
 ]
-CLASSIFIERS = [{"classes": 3, "pool": pool, "position": "none", "bias": b} for pool in ("mean", "max", "attention", "class")
-               for b in ("none", "alibi")] + [
-    {"classes": 3, "pool": "class", "position": "concatenated"}, {"classes": 3, "pool": "class", "position": "rotary"}]
+CLASSIFIERS = [
+    {"classes": 3, "pool": pool, "position": "none", "bias": b}
+    for pool in ("mean", "max", "attention", "class")
+    for b in ("none", "alibi")
+] + [
+    {"classes": 3, "pool": "class", "position": "concatenated"},
+    {"classes": 3, "pool": "class", "position": "rotary"},
+]
 
 
 def variants():
@@ -28,7 +53,9 @@ def variants():
     for make in (decoder, encoder):
         for position, bias in PARTS if make is decoder else PARTS[::4]:
             how = {"position": position, "bias": bias}
-            yield pytest.param(lambda make=make, how=how: make(**how), id=f"{make.__name__} {position} {bias}")
+            yield pytest.param(
+                lambda make=make, how=how: make(**how), id=f"{make.__name__} {position} {bias}"
+            )
         for i, how in enumerate(EXTRAS):
             yield pytest.param(lambda make=make, how=how: make(**how), id=f"{make.__name__} extras {i}")
     for how in CLASSIFIERS:
@@ -62,7 +89,11 @@ def test_the_declared_symmetry_is_the_one_measured(make):
 @pytest.mark.parametrize("make", VARIANTS)
 def test_moving_tokens_with_their_places_moves_the_output(make):
     model, order = make(), orders()
-    tokens, where, real = tokens_for(model), torch.arange(N).expand(B, N), torch.arange(N) < torch.tensor([[N], [9], [3]])
+    tokens, where, real = (
+        tokens_for(model),
+        torch.arange(N).expand(B, N),
+        torch.arange(N) < torch.tensor([[N], [9], [3]]),
+    )
     out = model(tokens, where=where, real=real)
     again = model(moved(tokens, order), where=moved(where, order), real=moved(real, order))
     if out.dim() == 2:
@@ -74,7 +105,9 @@ def test_moving_tokens_with_their_places_moves_the_output(make):
 PADDED = [(("left", "right")[i % 2], each) for i, each in enumerate(VARIANTS)]
 
 
-@pytest.mark.parametrize("side, make", [pytest.param(side, *each.values, id=f"{side} {each.id}") for side, each in PADDED])
+@pytest.mark.parametrize(
+    "side, make", [pytest.param(side, *each.values, id=f"{side} {each.id}") for side, each in PADDED]
+)
 def test_padding_and_neighbours_do_not_matter(make, side):
     """Any ids in the padding, on either side, any other rows: each row is what it is alone, and so are the gradients."""
     model, lengths = make(), (N, 9, 4)
@@ -89,7 +122,9 @@ def test_padding_and_neighbours_do_not_matter(make, side):
     together = torch.cat(alone) if out.dim() == 3 else torch.stack(alone)
     found = out[real] if out.dim() == 3 else out
     assert gap(found, together) < 1e-10
-    grads, true = (torch.autograd.grad(y.sin().sum(), model.parameters(), allow_unused=True) for y in (found, together))
+    grads, true = (
+        torch.autograd.grad(y.sin().sum(), model.parameters(), allow_unused=True) for y in (found, together)
+    )
     for grad, other in zip(grads, true, strict=True):
         torch.testing.assert_close(grad, other)
 
@@ -115,7 +150,9 @@ def test_no_gradient_comes_from_the_future(how):
     for i in (0, 6, N - 1):
         (grad,) = torch.autograd.grad(out[:, i].sin().sum(), seen[0], retain_graph=True)
         reached = grad.abs().amax((0, 2)) > 0
-        oldest = 0 if "window" not in how else max(0, i - 2 * (how["window"] - 1))  # two blocks, three tokens back each
+        oldest = (
+            0 if "window" not in how else max(0, i - 2 * (how["window"] - 1))
+        )  # two blocks, three tokens back each
         assert reached.tolist() == [oldest <= j <= i for j in range(N)]
 
 
@@ -145,8 +182,13 @@ def test_compiles_in_one_graph(name):
         torch.testing.assert_close(grad, other)
 
 
-@pytest.mark.parametrize("make, how", [(decoder, {"window": 4, "bias": "alibi", "ngrams": 3, "embedding_norm": True}),
-                                       (encoder, {"classes": 3, "pool": "class", "mlp": "swiglu", "window": 3})])
+@pytest.mark.parametrize(
+    "make, how",
+    [
+        (decoder, {"window": 4, "bias": "alibi", "ngrams": 3, "embedding_norm": True}),
+        (encoder, {"classes": 3, "pool": "class", "mlp": "swiglu", "window": 3}),
+    ],
+)
 def test_options_and_padding_compile_too(make, how):
     torch.compiler.reset()
     model, tokens = make(**how, depth=1), some_tokens()
@@ -154,7 +196,9 @@ def test_options_and_padding_compile_too(make, how):
     whole = torch.compile(model, fullgraph=True, backend="eager")
     outs = whole(tokens, real=real), model(tokens, real=real)
     loss, other = ((out[real] if out.dim() == 3 else out).sin().sum() for out in outs)
-    for grad, true in zip(*(torch.autograd.grad(y, model.parameters(), allow_unused=True) for y in (loss, other)), strict=True):
+    for grad, true in zip(
+        *(torch.autograd.grad(y, model.parameters(), allow_unused=True) for y in (loss, other)), strict=True
+    ):
         torch.testing.assert_close(grad, true)
 
 

@@ -49,13 +49,22 @@ def test_every_option_does_something(option):
     assert from_json(MLPConfig, to_json(other)) == other
 
 
-@pytest.mark.parametrize("make, words", [
-    (lambda: replace(CONFIG, depth=0), "depth of MLPConfig must be a whole number above zero, got 0"),
-    (lambda: replace(CONFIG, activation="rleu"), "activation must be one of .* got 'rleu'; did you mean 'relu'"),
-    (lambda: made()(things(n=7)), "this MLP takes at most 6 things, got 7; make one with a larger size"),
-    (lambda: made()(things()[..., :2]), r"x must be 'b n d' with d=3, got shape \(2, 6, 2\)"),
-    (lambda: made()(things(), real=torch.ones(2, 5, dtype=torch.bool)), "real must be 'b n' with b=2, n=6"),
-])
+@pytest.mark.parametrize(
+    "make, words",
+    [
+        (lambda: replace(CONFIG, depth=0), "depth of MLPConfig must be a whole number above zero, got 0"),
+        (
+            lambda: replace(CONFIG, activation="rleu"),
+            "activation must be one of .* got 'rleu'; did you mean 'relu'",
+        ),
+        (lambda: made()(things(n=7)), "this MLP takes at most 6 things, got 7; make one with a larger size"),
+        (lambda: made()(things()[..., :2]), r"x must be 'b n d' with d=3, got shape \(2, 6, 2\)"),
+        (
+            lambda: made()(things(), real=torch.ones(2, 5, dtype=torch.bool)),
+            "real must be 'b n' with b=2, n=6",
+        ),
+    ],
+)
 def test_words_of_errors(make, words):
     with pytest.raises(ValueError, match=words):
         make()

@@ -43,13 +43,45 @@ def norm(name, theirs):
 
 
 def test_gpt2():
-    theirs = shaken(transformers.GPT2LMHeadModel(transformers.GPT2Config(
-        vocab_size=V, n_positions=N, n_embd=D, n_layer=L, n_head=H, activation_function="gelu",
-        bos_token_id=0, eos_token_id=0)))
-    ours = Decoder(DecoderConfig(vocab=V, context=N, dim=D, depth=L, heads=H, position="learned", norm="layernorm", mlp="gelu",
-                                 offset=True, qk_norm=False, tied=True)).double().eval()
+    theirs = shaken(
+        transformers.GPT2LMHeadModel(
+            transformers.GPT2Config(
+                vocab_size=V,
+                n_positions=N,
+                n_embd=D,
+                n_layer=L,
+                n_head=H,
+                activation_function="gelu",
+                bos_token_id=0,
+                eos_token_id=0,
+            )
+        )
+    )
+    ours = (
+        Decoder(
+            DecoderConfig(
+                vocab=V,
+                context=N,
+                dim=D,
+                depth=L,
+                heads=H,
+                position="learned",
+                norm="layernorm",
+                mlp="gelu",
+                offset=True,
+                qk_norm=False,
+                tied=True,
+            )
+        )
+        .double()
+        .eval()
+    )
     body = theirs.transformer
-    weights = {"embed.weight": body.wte.weight, "stack.position.of.table": body.wpe.weight, **norm("stack.norm", body.ln_f)}
+    weights = {
+        "embed.weight": body.wte.weight,
+        "stack.position.of.table": body.wpe.weight,
+        **norm("stack.norm", body.ln_f),
+    }
     for i, block in enumerate(body.h):
         at = f"stack.blocks.{i}"
         for k, name in enumerate(("to_q", "to_k", "to_v")):
@@ -62,13 +94,43 @@ def test_gpt2():
 
 @pytest.mark.parametrize("kv_heads", [H, 2])
 def test_llama(kv_heads):
-    theirs = shaken(transformers.LlamaForCausalLM(transformers.LlamaConfig(
-        vocab_size=V, hidden_size=D, intermediate_size=40, num_hidden_layers=L, num_attention_heads=H,
-        num_key_value_heads=kv_heads, max_position_embeddings=N, rms_norm_eps=1e-6)))
-    ours = Decoder(DecoderConfig(vocab=V, context=N, dim=D, depth=L, heads=H, kv_heads=kv_heads, mlp="swiglu", hidden=40,
-                                 qk_norm=False)).double().eval()
+    theirs = shaken(
+        transformers.LlamaForCausalLM(
+            transformers.LlamaConfig(
+                vocab_size=V,
+                hidden_size=D,
+                intermediate_size=40,
+                num_hidden_layers=L,
+                num_attention_heads=H,
+                num_key_value_heads=kv_heads,
+                max_position_embeddings=N,
+                rms_norm_eps=1e-6,
+            )
+        )
+    )
+    ours = (
+        Decoder(
+            DecoderConfig(
+                vocab=V,
+                context=N,
+                dim=D,
+                depth=L,
+                heads=H,
+                kv_heads=kv_heads,
+                mlp="swiglu",
+                hidden=40,
+                qk_norm=False,
+            )
+        )
+        .double()
+        .eval()
+    )
     body = theirs.model
-    weights = {"embed.weight": body.embed_tokens.weight, "head.weight": theirs.lm_head.weight, **norm("stack.norm", body.norm)}
+    weights = {
+        "embed.weight": body.embed_tokens.weight,
+        "head.weight": theirs.lm_head.weight,
+        **norm("stack.norm", body.norm),
+    }
     for i, block in enumerate(body.layers):
         at = f"stack.blocks.{i}"
         names = {"to_q": "q_proj", "to_k": "k_proj", "to_v": "v_proj", "mix": "o_proj"}
@@ -76,7 +138,9 @@ def test_llama(kv_heads):
             weights |= linear(f"{at}.attention.f.{ours_is}", getattr(block.self_attn, theirs_is))
         for name in ("gate", "up", "down"):
             weights |= linear(f"{at}.mlp.f.{name}", getattr(block.mlp, f"{name}_proj"))
-        weights |= norm(f"{at}.attention.norm", block.input_layernorm) | norm(f"{at}.mlp.norm", block.post_attention_layernorm)
+        weights |= norm(f"{at}.attention.norm", block.input_layernorm) | norm(
+            f"{at}.mlp.norm", block.post_attention_layernorm
+        )
     their_angles_are_float32 = {"rtol": 1e-5, "atol": 1e-5}
     torch.testing.assert_close(fill(ours, weights)(TOKENS), theirs(TOKENS).logits, **their_angles_are_float32)
 
@@ -86,20 +150,50 @@ def test_bert():
 
     Between its blocks and its head it has one more layer, and a bias after it, which we have not: they are taken out.
     """
-    theirs = shaken(transformers.BertForMaskedLM(transformers.BertConfig(
-        vocab_size=V, hidden_size=D, num_hidden_layers=L, num_attention_heads=H, intermediate_size=50,
-        max_position_embeddings=N, layer_norm_eps=1e-5)))
+    theirs = shaken(
+        transformers.BertForMaskedLM(
+            transformers.BertConfig(
+                vocab_size=V,
+                hidden_size=D,
+                num_hidden_layers=L,
+                num_attention_heads=H,
+                intermediate_size=50,
+                max_position_embeddings=N,
+                layer_norm_eps=1e-5,
+            )
+        )
+    )
     theirs.cls.predictions.transform = torch.nn.Identity()
     with torch.no_grad():
         theirs.cls.predictions.bias.zero_()
         theirs.cls.predictions.decoder.bias.zero_()
-    ours = Encoder(EncoderConfig(vocab=V, context=N, dim=D, depth=L, heads=H, position="learned", norm="layernorm", mlp="gelu",
-                                 hidden=50, placement="post", offset=True, qk_norm=False, tied=True,
-                                 embedding_norm=True)).double().eval()
+    ours = (
+        Encoder(
+            EncoderConfig(
+                vocab=V,
+                context=N,
+                dim=D,
+                depth=L,
+                heads=H,
+                position="learned",
+                norm="layernorm",
+                mlp="gelu",
+                hidden=50,
+                placement="post",
+                offset=True,
+                qk_norm=False,
+                tied=True,
+                embedding_norm=True,
+            )
+        )
+        .double()
+        .eval()
+    )
     embeddings = theirs.bert.embeddings
     weights = {
         "embed.weight": embeddings.word_embeddings.weight,
-        "stack.position.of.table": embeddings.position_embeddings.weight + embeddings.token_type_embeddings.weight[0],
+        "stack.position.of.table": embeddings.position_embeddings.weight
+        + embeddings.token_type_embeddings.weight[0],
         **norm("stack.position.norm", embeddings.LayerNorm),
     }
     for i, block in enumerate(theirs.bert.encoder.layer):
@@ -108,7 +202,9 @@ def test_bert():
             weights |= linear(f"{at}.attention.f.{ours_is}", getattr(attention.self, theirs_is))
         weights |= linear(f"{at}.attention.f.mix", attention.output.dense)
         weights |= norm(f"{at}.attention.norm", attention.output.LayerNorm)
-        weights |= linear(f"{at}.mlp.f.up", block.intermediate.dense) | linear(f"{at}.mlp.f.down", block.output.dense)
+        weights |= linear(f"{at}.mlp.f.up", block.intermediate.dense) | linear(
+            f"{at}.mlp.f.down", block.output.dense
+        )
         weights |= norm(f"{at}.mlp.norm", block.output.LayerNorm)
     fill(ours, weights)
     real = torch.arange(N) < torch.tensor([[N], [7]])

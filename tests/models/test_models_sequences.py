@@ -27,14 +27,32 @@ from regard.nn.norm import NORMS
 from tests.models.sequences import SMALL, VOCAB, awake, decoder, encoder, some_tokens
 
 OTHER = {
-    "vocab": 12, "context": 41, "dim": 32, "depth": 3, "heads": 4, "kv_heads": 1, "base": 100.0, "hidden": 24, "window": 3,
-    "dropout": 0.5, "softcap": 2.0, "classes": 3, "position": "learned", "bias": "alibi", "norm": "layernorm",
-    "placement": "post", "mlp": "gelu", "pool": "max", "ngrams": 3,
+    "vocab": 12,
+    "context": 41,
+    "dim": 32,
+    "depth": 3,
+    "heads": 4,
+    "kv_heads": 1,
+    "base": 100.0,
+    "hidden": 24,
+    "window": 3,
+    "dropout": 0.5,
+    "softcap": 2.0,
+    "classes": 3,
+    "position": "learned",
+    "bias": "alibi",
+    "norm": "layernorm",
+    "placement": "post",
+    "mlp": "gelu",
+    "pool": "max",
+    "ngrams": 3,
 }
 
 
 @pytest.mark.parametrize("cls", [Decoder, Encoder])
-@pytest.mark.parametrize("option", sorted({field.name for c in (DecoderConfig, EncoderConfig) for field in fields(c)}))
+@pytest.mark.parametrize(
+    "option", sorted({field.name for c in (DecoderConfig, EncoderConfig) for field in fields(c)})
+)
 def test_every_option_does_something(cls, option):
     config = cls.Config(**SMALL)
     if option not in {field.name for field in fields(config)}:
@@ -59,37 +77,73 @@ def fingerprint(cls, config):
 
 
 def test_each_name_has_its_object():
-    tables = {"position": POSITIONS, "bias": BIASES, "norm": NORMS, "placement": PLACEMENTS, "mlp": MLPS, "pool": POOLS}
+    tables = {
+        "position": POSITIONS,
+        "bias": BIASES,
+        "norm": NORMS,
+        "placement": PLACEMENTS,
+        "mlp": MLPS,
+        "pool": POOLS,
+    }
     hints = get_type_hints(EncoderConfig)
-    assert {name: set(get_args(hints[name])) for name in tables} == {name: set(table) for name, table in tables.items()}
+    assert {name: set(get_args(hints[name])) for name in tables} == {
+        name: set(table) for name, table in tables.items()
+    }
 
 
-@pytest.mark.parametrize("config", [
-    DecoderConfig(vocab=65),
-    DecoderConfig(vocab=5, kv_heads=2, position="learned", bias="buckets", window=7, softcap=30, dropout=0.1, tied=True),
-    EncoderConfig(vocab=9, classes=3, pool="class", base=500, hidden=12),
-])
+@pytest.mark.parametrize(
+    "config",
+    [
+        DecoderConfig(vocab=65),
+        DecoderConfig(
+            vocab=5,
+            kv_heads=2,
+            position="learned",
+            bias="buckets",
+            window=7,
+            softcap=30,
+            dropout=0.1,
+            tied=True,
+        ),
+        EncoderConfig(vocab=9, classes=3, pool="class", base=500, hidden=12),
+    ],
+)
 def test_a_config_comes_back_from_json(config):
     assert from_json(type(config), to_json(config)) == config
     assert config.causal == (type(config) is DecoderConfig)
 
 
-@pytest.mark.parametrize("wrong, words", [
-    ({"vocab": 0}, "vocab of DecoderConfig must be a whole number above zero, got 0"),
-    ({"dim": 16.0}, "dim of DecoderConfig must be a whole number above zero, got 16.0"),
-    ({"depth": True}, "depth of DecoderConfig must be a whole number above zero, got True"),
-    ({"kv_heads": 0}, "kv_heads of DecoderConfig must be a whole number above zero"),
-    ({"window": -1}, "window of DecoderConfig must be a whole number above zero"),
-    ({"dim": 18, "heads": 4}, "dim must be a multiple of heads, got dim=18 and heads=4; the next one that fits is 20"),
-    ({"heads": 4, "kv_heads": 3}, "kv_heads must divide heads, got kv_heads=3 and heads=4"),
-    ({"dim": 12, "heads": 4}, "position 'rotary' does not go with dim=12 and heads=4: channels must be even"),
-    ({"dim": 15, "heads": 3, "position": "sinusoidal"}, "position 'sinusoidal' does not go with dim=15 .* dim must be even"),
-    ({"position": "rotery"}, "position must be one of none, sinusoidal, .* rotary, got 'rotery'; did you mean 'rotary'"),
-    ({"mlp": "x"}, "mlp must be one of relu, leaky, gelu, relu2, swiglu, got 'x'$"),
-    ({"dropout": 1.0}, "dropout must be at least 0 and less than 1, got 1.0"),
-    ({"softcap": 0.0}, "softcap of DecoderConfig must be a number above zero"),
-    ({"base": -1.0}, "base of DecoderConfig must be a number above zero"),
-])
+@pytest.mark.parametrize(
+    "wrong, words",
+    [
+        ({"vocab": 0}, "vocab of DecoderConfig must be a whole number above zero, got 0"),
+        ({"dim": 16.0}, "dim of DecoderConfig must be a whole number above zero, got 16.0"),
+        ({"depth": True}, "depth of DecoderConfig must be a whole number above zero, got True"),
+        ({"kv_heads": 0}, "kv_heads of DecoderConfig must be a whole number above zero"),
+        ({"window": -1}, "window of DecoderConfig must be a whole number above zero"),
+        (
+            {"dim": 18, "heads": 4},
+            "dim must be a multiple of heads, got dim=18 and heads=4; the next one that fits is 20",
+        ),
+        ({"heads": 4, "kv_heads": 3}, "kv_heads must divide heads, got kv_heads=3 and heads=4"),
+        (
+            {"dim": 12, "heads": 4},
+            "position 'rotary' does not go with dim=12 and heads=4: channels must be even",
+        ),
+        (
+            {"dim": 15, "heads": 3, "position": "sinusoidal"},
+            "position 'sinusoidal' does not go with dim=15 .* dim must be even",
+        ),
+        (
+            {"position": "rotery"},
+            "position must be one of none, sinusoidal, .* rotary, got 'rotery'; did you mean 'rotary'",
+        ),
+        ({"mlp": "x"}, "mlp must be one of relu, leaky, gelu, relu2, swiglu, got 'x'$"),
+        ({"dropout": 1.0}, "dropout must be at least 0 and less than 1, got 1.0"),
+        ({"softcap": 0.0}, "softcap of DecoderConfig must be a number above zero"),
+        ({"base": -1.0}, "base of DecoderConfig must be a number above zero"),
+    ],
+)
 def test_a_wrong_config_is_told_what_is_wrong(wrong, words):
     with pytest.raises(ValueError, match=words):
         DecoderConfig(**SMALL | wrong)
@@ -102,7 +156,9 @@ def test_words_of_other_errors():
         decoder()(torch.zeros(5, dtype=torch.long))
     tokens = some_tokens()
     tokens[1, 2] = 99
-    with pytest.raises(ValueError, match=f"ids must be from 0 to {VOCAB - 1}, got 99 in row 1 at place 2; use the vocabulary"):
+    with pytest.raises(
+        ValueError, match=f"ids must be from 0 to {VOCAB - 1}, got 99 in row 1 at place 2; use the vocabulary"
+    ):
         decoder()(tokens)
 
 
@@ -116,7 +172,9 @@ def test_shapes():
 def test_the_state_holds_each_parameter_once_and_comes_back():
     model = decoder(tied=True, ngrams=3, embedding_norm=True, bias="relative", position="concatenated")
     state = model.state_dict()
-    assert len({tensor.data_ptr() for tensor in state.values()}) == len(state) == len(list(model.parameters()))
+    assert (
+        len({tensor.data_ptr() for tensor in state.values()}) == len(state) == len(list(model.parameters()))
+    )
     other = Decoder(model.config).double().eval()
     other.load_state_dict(state)
     torch.testing.assert_close(other(some_tokens()), model(some_tokens()))
@@ -144,6 +202,7 @@ def test_offset_is_a_vector_in_each_linear_map():
 
 
 # ── runs of neighbours ───────────────────────────────────────────────────────────────────────────────────────────────
+
 
 def test_every_run_has_its_own_row_if_they_fit():
     runs = NGrams(5, 4, 3)
@@ -184,9 +243,23 @@ def test_a_run_is_this_token_and_those_one_place_before_another():
 
 # ── cost ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
+
 def test_the_cost_of_gpt_is_the_one_counted_by_hand():
-    model = Decoder(DecoderConfig(vocab=65, context=256, dim=384, depth=6, heads=6, offset=True, norm="layernorm", mlp="gelu",
-                                  position="learned", qk_norm=False, tied=True))
+    model = Decoder(
+        DecoderConfig(
+            vocab=65,
+            context=256,
+            dim=384,
+            depth=6,
+            heads=6,
+            offset=True,
+            norm="layernorm",
+            mlp="gelu",
+            position="learned",
+            qk_norm=False,
+            tied=True,
+        )
+    )
     matrices = 6 * 12 * 384**2
     vectors = 6 * ((4 + 4 + 1) * 384 + 4 * 384) + 2 * 384
     assert cost(model) == {
@@ -198,35 +271,47 @@ def test_the_cost_of_gpt_is_the_one_counted_by_hand():
     }
 
 
-@pytest.mark.parametrize("make, how", [
-    (decoder, {"dim": 64, "heads": 4, "kv_heads": 2, "mlp": "swiglu"}),
-    (decoder, {"position": "concatenated", "tied": True, "offset": True}),
-    (decoder, {"bias": "relative", "ngrams": 3}),
-    (encoder, {"position": "learned"}),
-    (encoder, {"classes": 7, "pool": "attention"}),
-    (encoder, {"classes": 7, "pool": "mean"}),
-])
+@pytest.mark.parametrize(
+    "make, how",
+    [
+        (decoder, {"dim": 64, "heads": 4, "kv_heads": 2, "mlp": "swiglu"}),
+        (decoder, {"position": "concatenated", "tied": True, "offset": True}),
+        (decoder, {"bias": "relative", "ngrams": 3}),
+        (encoder, {"position": "learned"}),
+        (encoder, {"classes": 7, "pool": "attention"}),
+        (encoder, {"classes": 7, "pool": "mean"}),
+    ],
+)
 def test_the_cost_agrees_with_torch(make, how):
     model, tokens = make(torch.float32, **how), some_tokens(2, 32)
     found = cost(model, 32)
     assert found["parameters"] == sum(p.numel() for p in model.parameters())
-    with kernels.only("reference"), FlopCounterMode(display=False) as forward:  # the counter does not know the fused ones
+    with (
+        kernels.only("reference"),
+        FlopCounterMode(display=False) as forward,
+    ):  # the counter does not know the fused ones
         out = model(tokens)
     with FlopCounterMode(display=False) as backward:
         out.sum().backward()
     count = forward.get_total_flops() / tokens.numel()
     assert found["forward_flops"] == pytest.approx(count, rel=0.02)
-    assert found["training_flops"] == pytest.approx(count + backward.get_total_flops() / tokens.numel(), rel=0.02)
+    assert found["training_flops"] == pytest.approx(
+        count + backward.get_total_flops() / tokens.numel(), rel=0.02
+    )
 
 
 def test_a_window_costs_what_it_is_wide():
     wide, narrow = (cost(decoder(window=window), 32)["forward_flops"] for window in (None, 5))
     assert wide - narrow == 2 * 4 * 16 * (32 - 5)
-    assert cost(encoder(window=5), 32)["forward_flops"] - cost(encoder(), 32)["forward_flops"] == 2 * 4 * 16 * (9 - 32)
+    assert cost(encoder(window=5), 32)["forward_flops"] - cost(encoder(), 32)[
+        "forward_flops"
+    ] == 2 * 4 * 16 * (9 - 32)
 
 
 def test_training_reaches_every_parameter():
-    model = decoder(ngrams=3, embedding_norm=True, bias="relative", position="learned", offset=True, mlp="gelu").train()
+    model = decoder(
+        ngrams=3, embedding_norm=True, bias="relative", position="learned", offset=True, mlp="gelu"
+    ).train()
     out = model(some_tokens())
     torch.nn.functional.cross_entropy(out.flatten(0, 1), some_tokens(seed=2).flatten()).backward()
     untouched = [name for name, p in model.named_parameters() if p.grad is None or not p.grad.any()]

@@ -21,17 +21,28 @@ from regard.symmetry.groups import Permutations, Trivial
 SIZES = {"features": 3, "outputs": 2, "hidden": 16}
 VARIANTS = {
     **{
-        f"deepsets {layers} {pool} {'each' * each}": (DeepSets, DeepSetsConfig(layers=layers, pool=pool, each=each, **SIZES))
+        f"deepsets {layers} {pool} {'each' * each}": (
+            DeepSets,
+            DeepSetsConfig(layers=layers, pool=pool, each=each, **SIZES),
+        )
         for layers in ("alone", "together")
         for pool in ("sum", "mean", "max")
         for each in (False, True)
     },
-    **{f"deepsets together {pool} ": (DeepSets, DeepSetsConfig(layers="together", pool=pool, **SIZES))
-       for pool in ("composite", "gated", "softmax")},
-    **{f"pointnet {'each' * each}": (PointNet, PointNetConfig(each=each, turned=8, **SIZES)) for each in (False, True)},
+    **{
+        f"deepsets together {pool} ": (DeepSets, DeepSetsConfig(layers="together", pool=pool, **SIZES))
+        for pool in ("composite", "gated", "softmax")
+    },
+    **{
+        f"pointnet {'each' * each}": (PointNet, PointNetConfig(each=each, turned=8, **SIZES))
+        for each in (False, True)
+    },
     "settransformer": (SetTransformer, SetTransformerConfig(**SIZES)),
     "settransformer induced": (SetTransformer, SetTransformerConfig(points=3, seeds=2, after=1, **SIZES)),
-    "settransformer each": (SetTransformer, SetTransformerConfig(each=True, norm="rmsnorm", mlp="swiglu", **SIZES)),
+    "settransformer each": (
+        SetTransformer,
+        SetTransformerConfig(each=True, norm="rmsnorm", mlp="swiglu", **SIZES),
+    ),
 }
 
 
@@ -54,7 +65,9 @@ def test_what_is_declared_is_measured(name):
     report = check(made(name), things(n=11), trials=3)
     assert report.ok, str(report)
     assert report["permutation"].declared == ("equivariant" if "each" in name else "invariant")
-    alone = "each" in name and "alone" in name  # then things know nothing of each other, and padding is no promise to break
+    alone = (
+        "each" in name and "alone" in name
+    )  # then things know nothing of each other, and padding is no promise to break
     assert report["padding"].measured == "holds" or alone
 
 
@@ -78,7 +91,7 @@ def test_a_pool_that_knows_order_says_so(layers):
     report = check(model, things(n=11), trials=3)
     assert report.ok and report["permutation"].measured == "broken" and report["padding"].measured == "holds"
     each = DeepSets(DeepSetsConfig(pool="fading", layers=layers, each=True, **SIZES))
-    assert each.symmetry == (Permutations() if layers == "alone" else Trivial())    # alone, nothing is pooled
+    assert each.symmetry == (Permutations() if layers == "alone" else Trivial())  # alone, nothing is pooled
 
 
 def test_a_composite_memory_is_a_sum_of_linear_maps():
@@ -114,7 +127,10 @@ def test_each_attention_block_is_that_of_torch():
 def test_things_that_are_asked_one_by_one_hear_of_the_others_unless_told_otherwise():
     x, other = things(1), things(1)
     other[:, 1:] += 1.0
-    said = {layers: DeepSets(DeepSetsConfig(each=True, layers=layers, **SIZES)).double() for layers in (None, "alone")}
+    said = {
+        layers: DeepSets(DeepSetsConfig(each=True, layers=layers, **SIZES)).double()
+        for layers in (None, "alone")
+    }
     assert (said[None](x)[0, 0] - said[None](other)[0, 0]).abs().max() > 1e-3
     assert torch.equal(said["alone"](x)[0, 0], said["alone"](other)[0, 0])
     assert not any(isinstance(layer, SetLinear) for layer in DeepSets(DeepSetsConfig(**SIZES)).layers)
@@ -151,7 +167,9 @@ def test_a_linear_layer_of_sets_is_the_null_space_of_the_lectures():
     layer = SetLinear(2, 3, pool="sum").double()
     x = things()[..., :2]
     matrix = torch.einsum("oi, nm -> onim", layer.own.weight, torch.eye(7, dtype=torch.float64))
-    matrix = matrix + torch.einsum("oi, nm -> onim", layer.others.weight, torch.ones(7, 7, dtype=torch.float64))
+    matrix = matrix + torch.einsum(
+        "oi, nm -> onim", layer.others.weight, torch.ones(7, 7, dtype=torch.float64)
+    )
     torch.testing.assert_close(layer(x), torch.einsum("onim, bmi -> bno", matrix, x) + layer.own.bias)
 
 
@@ -170,18 +188,36 @@ def test_what_the_seeds_look_at_is_recorded():
     assert pool.kind == "cross" and pool.weights.shape == (1, 4, 2, 7) and pool.proved
 
 
-@pytest.mark.parametrize("make, words", [
-    (lambda: SetTransformerConfig(heads=3, **SIZES), "hidden must be a multiple of heads, got hidden=16 and heads=3"),
-    (lambda: SetTransformerConfig(after=-1, **SIZES), "after must be a whole number, 0 or more, got -1"),
-    (lambda: DeepSetsConfig(pool="median", **SIZES), "pool must be one of sum, mean, max, composite, .*, got 'median'"),
-    (lambda: DeepSetsConfig(layers="apart", **SIZES), "layers must be one of alone, together, got 'apart'"),
-    (lambda: DeepSetsConfig(usual=0, **SIZES), "usual of DeepSetsConfig must be a whole number above zero, got 0"),
-    (lambda: DeepSetsConfig(pool=None, **SIZES), "pool must be one of sum, .*, got None"),
-    (lambda: SetLinear(2, 2, pool="x"), "pool must be one of sum, mean, max, composite, gated, softmax, fading, got 'x'"),
-    (lambda: Induced(8, 2, 0), "points must be at least 1"),
-    (lambda: MLP.tiny()[0](torch.zeros(1, 99, 3)), "takes at most 24 things, got 99"),
-    (lambda: made("settransformer")(torch.zeros(1, 4, 2, dtype=torch.float64)), "d"),
-])
+@pytest.mark.parametrize(
+    "make, words",
+    [
+        (
+            lambda: SetTransformerConfig(heads=3, **SIZES),
+            "hidden must be a multiple of heads, got hidden=16 and heads=3",
+        ),
+        (lambda: SetTransformerConfig(after=-1, **SIZES), "after must be a whole number, 0 or more, got -1"),
+        (
+            lambda: DeepSetsConfig(pool="median", **SIZES),
+            "pool must be one of sum, mean, max, composite, .*, got 'median'",
+        ),
+        (
+            lambda: DeepSetsConfig(layers="apart", **SIZES),
+            "layers must be one of alone, together, got 'apart'",
+        ),
+        (
+            lambda: DeepSetsConfig(usual=0, **SIZES),
+            "usual of DeepSetsConfig must be a whole number above zero, got 0",
+        ),
+        (lambda: DeepSetsConfig(pool=None, **SIZES), "pool must be one of sum, .*, got None"),
+        (
+            lambda: SetLinear(2, 2, pool="x"),
+            "pool must be one of sum, mean, max, composite, gated, softmax, fading, got 'x'",
+        ),
+        (lambda: Induced(8, 2, 0), "points must be at least 1"),
+        (lambda: MLP.tiny()[0](torch.zeros(1, 99, 3)), "takes at most 24 things, got 99"),
+        (lambda: made("settransformer")(torch.zeros(1, 4, 2, dtype=torch.float64)), "d"),
+    ],
+)
 def test_what_does_not_fit(make, words):
     with pytest.raises(ValueError, match=words):
         make()

@@ -36,7 +36,9 @@ def test_self_and_cross_attention_are_torchs():
     hidden = torch.ones(N, N, dtype=torch.bool).triu(1)
     torch.testing.assert_close(ours(x, mask=Causal()), theirs(x, x, x, attn_mask=hidden)[0])
     real = torch.arange(M) < torch.tensor([M, 4])[:, None]
-    torch.testing.assert_close(ours(x, memory, real=real), theirs(x, memory, memory, key_padding_mask=~real)[0])
+    torch.testing.assert_close(
+        ours(x, memory, real=real), theirs(x, memory, memory, key_padding_mask=~real)[0]
+    )
 
 
 @pytest.mark.parametrize("placement", ["pre", "post"])
@@ -58,7 +60,9 @@ def test_a_block_is_torchs_encoder_layer(placement):
 
 def test_a_block_with_memory_is_torchs_decoder_layer():
     ours = Block(DIM, HEADS, mlp="relu", hidden=50, memory_dim=DIM).double().eval()
-    theirs = nn.TransformerDecoderLayer(DIM, HEADS, 50, dropout=0.0, batch_first=True, norm_first=True, dtype=torch.float64)
+    theirs = nn.TransformerDecoderLayer(
+        DIM, HEADS, 50, dropout=0.0, batch_first=True, norm_first=True, dtype=torch.float64
+    )
     copied(ours.attention.f, theirs.self_attn)
     copied(ours.cross.f, theirs.multihead_attn)
     theirs.linear1.load_state_dict(ours.mlp.f.up.state_dict())
@@ -94,9 +98,15 @@ def options():
         yield placement, {"placement": placement}
     yield "rms and swiglu", {"norm": "rmsnorm", "mlp": "swiglu", "qk_norm": True, "kv_heads": 2}
     yield "rotary and alibi", {"position": Rotary(DIM // HEADS), "bias": ALiBi(HEADS)}
-    yield "rotary and relative", {"position": Rotary(DIM // HEADS), "bias": lambda: Relative(DIM // HEADS, reach=4)}
+    yield (
+        "rotary and relative",
+        {"position": Rotary(DIM // HEADS), "bias": lambda: Relative(DIM // HEADS, reach=4)},
+    )
     yield "learned and buckets", {"position": Learned(40, DIM), "bias": Buckets(HEADS)}
-    yield "sinusoidal, relative in each", {"position": Sinusoidal(DIM), "bias": lambda: Relative(DIM // HEADS, reach=4)}
+    yield (
+        "sinusoidal, relative in each",
+        {"position": Sinusoidal(DIM), "bias": lambda: Relative(DIM // HEADS, reach=4)},
+    )
 
 
 OPTIONS = [pytest.param(how, id=name) for name, how in options()]
@@ -112,7 +122,9 @@ def test_padding_and_neighbours_do_not_matter(how):
     """Contents, amount and the other rows: outputs and gradients of real tokens are the same."""
     model, x = stack(how), tokens()
     real = torch.arange(N + 5) < torch.tensor([N, 5])[:, None]
-    padded = torch.cat((x, torch.full((B, 5, DIM), torch.inf, dtype=x.dtype)), 1).masked_fill(~real[..., None], torch.nan)
+    padded = torch.cat((x, torch.full((B, 5, DIM), torch.inf, dtype=x.dtype)), 1).masked_fill(
+        ~real[..., None], torch.nan
+    )
     out = model(padded, mask=Causal(), real=real)
     grads = torch.autograd.grad(out[real].sin().sum(), model.parameters(), allow_unused=True)
     alone = [model(x[i : i + 1, :length], mask=Causal()) for i, length in enumerate((N, 5))]
@@ -128,7 +140,9 @@ def test_what_a_stack_keeps_is_what_is_measured(how):
     model, x, order = stack(how), tokens(), torch.randperm(N, generator=torch.Generator().manual_seed(1))
     where = torch.arange(N)
     out = model(x, where=where)
-    torch.testing.assert_close(model(x[:, order], where=where[order]), out[:, order])  # moved with their places
+    torch.testing.assert_close(
+        model(x[:, order], where=where[order]), out[:, order]
+    )  # moved with their places
     permuted = (model(x[:, order], where=where) - out[:, order]).abs().max() / out.abs().max()
     shifted = (model(x, where=where + 9) - out).abs().max() / out.abs().max()
     assert (permuted < 1e-10) == (Permutations() <= model.keeps)
@@ -141,14 +155,18 @@ def test_what_stacks_say():
     assert stack({}).keeps == EVERYTHING
     assert stack({"position": Rotary(8), "bias": ALiBi(HEADS)}).keeps == Shifts()
     assert stack({"position": Learned(9, DIM)}).keeps == Trivial()
-    assert stack({"position": Rotary(8), "bias": Relative(8)}).keeps == Trivial()  # a turned query says where it is
+    assert (
+        stack({"position": Rotary(8), "bias": Relative(8)}).keeps == Trivial()
+    )  # a turned query says where it is
 
 
 def test_tokens_without_a_place_are_seen_by_all():
     """A class token in front: moving all others moves the output, and the class token's stays."""
     model = stack({})
     x = tokens()
-    where = torch.cat((torch.tensor([torch.nan], dtype=torch.float64), torch.arange(N - 1, dtype=torch.float64)))
+    where = torch.cat(
+        (torch.tensor([torch.nan], dtype=torch.float64), torch.arange(N - 1, dtype=torch.float64))
+    )
     out = model(x, mask=Window(2), where=where)
     order = torch.cat((torch.zeros(1, dtype=torch.long), 1 + torch.randperm(N - 1)))
     torch.testing.assert_close(model(x[:, order], mask=Window(2), where=where[order]), out[:, order])
@@ -173,7 +191,9 @@ def test_each_block_has_its_own_bias_or_all_share_one():
     shared = stack({"bias": Buckets(HEADS)}, depth=3)
     own = stack({"bias": lambda: Buckets(HEADS)}, depth=3)
     tables = [name for name in own.state_dict() if "table" in name]
-    assert [name for name in shared.state_dict() if "table" in name] == ["bias.table"]  # once, not once a block
+    assert [name for name in shared.state_dict() if "table" in name] == [
+        "bias.table"
+    ]  # once, not once a block
     assert tables == ["bias.0.table", "bias.1.table", "bias.2.table"]
 
 
@@ -186,7 +206,9 @@ def test_state_is_the_same_in_training_and_not():
 def test_deepnets_scales():
     """Wang et al. 2022, table 2: encoder-only and decoder-only, then an encoder-decoder of 18 and 6 blocks."""
     assert deepnorm_scales(200) == pytest.approx((400**0.25, 1600**-0.25))
-    assert deepnorm_scales(18, 6) == pytest.approx((0.81 * (18**4 * 6) ** 0.0625, 0.87 * (18**4 * 6) ** -0.0625))
+    assert deepnorm_scales(18, 6) == pytest.approx(
+        (0.81 * (18**4 * 6) ** 0.0625, 0.87 * (18**4 * 6) ** -0.0625)
+    )
     assert deepnorm_scales(6, 18, decoder=True) == pytest.approx((18**0.25, 72**-0.25))
 
 
@@ -194,10 +216,14 @@ def test_deepnorm_starts_with_its_scales():
     depth = 8
     model = Stack(depth, 64, 4, placement="deepnorm")
     _, beta = deepnorm_scales(depth)
-    stds = {name.split(".")[-2]: p.std().item() for name, p in model.blocks[3].named_parameters() if p.dim() == 2}
+    stds = {
+        name.split(".")[-2]: p.std().item() for name, p in model.blocks[3].named_parameters() if p.dim() == 2
+    }
     xavier = (2 / 128) ** 0.5
     assert stds["to_q"] == pytest.approx(xavier, rel=0.1) and stds["to_k"] == pytest.approx(xavier, rel=0.1)
-    assert stds["to_v"] == pytest.approx(beta * xavier, rel=0.1) and stds["mix"] == pytest.approx(beta * xavier, rel=0.1)
+    assert stds["to_v"] == pytest.approx(beta * xavier, rel=0.1) and stds["mix"] == pytest.approx(
+        beta * xavier, rel=0.1
+    )
     assert stds["up"] == pytest.approx(beta * (2 / 320) ** 0.5, rel=0.1)
     assert model.blocks[0].attention.alpha == pytest.approx((2 * depth) ** 0.25)
     assert isinstance(model.norm, nn.Identity) and not isinstance(Stack(1, 64, 4).norm, nn.Identity)
@@ -211,10 +237,20 @@ def test_dropout_only_while_training():
 
 
 COMPILED = {  # every part once: compiling takes as long as all other tests of a stack together
-    "rotary, alibi": {"position": Rotary(8), "bias": ALiBi(HEADS), "norm": "rmsnorm", "mlp": "swiglu", "qk_norm": True,
-                      "kv_heads": 2},
+    "rotary, alibi": {
+        "position": Rotary(8),
+        "bias": ALiBi(HEADS),
+        "norm": "rmsnorm",
+        "mlp": "swiglu",
+        "qk_norm": True,
+        "kv_heads": 2,
+    },
     "learned, buckets": {"position": Learned(40, DIM), "bias": Buckets(HEADS), "placement": "deepnorm"},
-    "sinusoidal, relative": {"position": Sinusoidal(DIM), "bias": lambda: Relative(8, reach=4), "placement": "post"},
+    "sinusoidal, relative": {
+        "position": Sinusoidal(DIM),
+        "bias": lambda: Relative(8, reach=4),
+        "placement": "post",
+    },
 }
 
 
@@ -240,13 +276,17 @@ def test_half_precision_by_autocast():
 
 
 def test_words_of_errors():
-    with pytest.raises(ValueError, match=r"dim must be a multiple of heads, got dim=10 and heads=4; the next .* is dim=12"):
+    with pytest.raises(
+        ValueError, match=r"dim must be a multiple of heads, got dim=10 and heads=4; the next .* is dim=12"
+    ):
         Attention(10, 4)
     with pytest.raises(ValueError, match=r"kv_heads must divide heads, got kv_heads=3 and heads=4"):
         Attention(16, 4, kv_heads=3)
     with pytest.raises(ValueError, match=r"x must be 'b n d' with d=32, got shape \(2, 9, 8\)"):
         Attention(32, 4)(torch.zeros(2, 9, 8))
-    with pytest.raises(ValueError, match=r"norm must be one of layernorm, rmsnorm and placement one of pre, post, deepnorm"):
+    with pytest.raises(
+        ValueError, match=r"norm must be one of layernorm, rmsnorm and placement one of pre, post, deepnorm"
+    ):
         Block(32, 4, placement="sandwich")
     with pytest.raises(ValueError, match=r"this block has no cross-attention; make it with memory_dim="):
         Block(32, 4)(torch.zeros(1, 2, 32), torch.zeros(1, 3, 32))

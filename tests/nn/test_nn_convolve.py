@@ -13,8 +13,11 @@ from regard.symmetry.check import check
 from regard.symmetry.groups import Shifts, Trivial
 from regard.symmetry.laws import Symmetry
 
-CASES = [(sizes, kernel, padding) for padding in ("circular", "zeros", "valid")
-         for sizes, kernel in (((9,), (3,)), ((7,), (5,)), ((5, 6), (3, 3)), ((4, 7), (3, 1)))] + [((6, 5), (2, 4), "valid")]
+CASES = [
+    (sizes, kernel, padding)
+    for padding in ("circular", "zeros", "valid")
+    for sizes, kernel in (((9,), (3,)), ((7,), (5,)), ((5, 6), (3, 3)), ((4, 7), (3, 1)))
+] + [((6, 5), (2, 4), "valid")]
 
 
 def random(*shape):
@@ -26,7 +29,9 @@ def torchs(x, weight, padding):
     convolve = {1: F.conv1d, 2: F.conv2d}[weight.dim() - 2]
     edges = [k // 2 for k in weight.shape[2:]]
     if padding == "circular":
-        return convolve(F.pad(x, [edge for edge in reversed(edges) for _ in range(2)], mode="circular"), weight)
+        return convolve(
+            F.pad(x, [edge for edge in reversed(edges) for _ in range(2)], mode="circular"), weight
+        )
     return convolve(x, weight, padding=edges if padding == "zeros" else 0)
 
 
@@ -46,14 +51,18 @@ def test_one_axis_is_scipys_circulant_of_the_filter_backwards(n, k):
     column = torch.zeros(n, dtype=torch.float64)
     for i, number in enumerate(w.flip(0)):  # backwards, with its middle at place 0
         column[(i - k // 2) % n] += number
-    torch.testing.assert_close(filter_matrix(w[None, None], (n,)), torch.from_numpy(circulant(column.numpy())))
+    torch.testing.assert_close(
+        filter_matrix(w[None, None], (n,)), torch.from_numpy(circulant(column.numpy()))
+    )
 
 
 def test_valid_convolution_has_as_many_places_as_the_filter_fits():
     assert taps((9,), (3,), "valid").shape == (7, 3)  # T − k + 1
     toeplitz = filter_matrix(random(1, 1, 3), (9,), "zeros")
     for k in range(-2, 3):
-        assert toeplitz.diagonal(k).unique().numel() == 1  # constant along its diagonals, without coming around
+        assert (
+            toeplitz.diagonal(k).unique().numel() == 1
+        )  # constant along its diagonals, without coming around
     assert toeplitz[0, -1] == 0 != filter_matrix(random(1, 1, 3), (9,))[0, -1]
 
 
@@ -61,7 +70,11 @@ def test_valid_convolution_has_as_many_places_as_the_filter_fits():
 def test_the_square_commutes(by):
     """Shift and convolve, or convolve and shift: W S = S W, for every shift around the end, and for zeros not."""
     sizes, weight = (5, 6), random(1, 1, 3, 3)
-    shift, around, zeros = shift_matrix(sizes, by).double(), filter_matrix(weight, sizes), filter_matrix(weight, sizes, "zeros")
+    shift, around, zeros = (
+        shift_matrix(sizes, by).double(),
+        filter_matrix(weight, sizes),
+        filter_matrix(weight, sizes, "zeros"),
+    )
     x = random(30)
     torch.testing.assert_close((shift @ x).view(sizes), x.view(sizes).roll(by, (0, 1)))
     torch.testing.assert_close(around @ shift, shift @ around)
@@ -90,7 +103,9 @@ def test_a_convolution_keeps_what_it_says(how, keeps):
     conv, x = Convolution(2, 3, **how), torch.randn(2, 2, 12, 12)
     assert conv.keeps == keeps
     report = check(conv, x, symmetry=keeps, laws=["shift"])
-    assert report.ok and report["shift"].measured == ("broken" if keeps == Trivial() else "holds"), str(report)
+    assert report.ok and report["shift"].measured == ("broken" if keeps == Trivial() else "holds"), str(
+        report
+    )
     if keeps == Trivial():
         assert report["shift"].layer == ""
     else:

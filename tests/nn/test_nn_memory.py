@@ -63,6 +63,7 @@ def step_by_step(memory, x, real=None):
 
 # ── the equations ────────────────────────────────────────────────────────────────────────────────────────────────────
 
+
 def bar(x):
     """x̄ = [1; x]"""
     return torch.cat([torch.ones(1, dtype=x.dtype), x])
@@ -122,6 +123,7 @@ def test_weights_of_each_kind(x):
 
 
 # ── each is a special case of another ────────────────────────────────────────────────────────────────────────────────
+
 
 def alike(memory, other):
     """The other with the values (θ) of the first."""
@@ -183,6 +185,7 @@ def test_causal_alibi_without_queries_is_normalised_fading(head, slope):
 
 # ── symmetry ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
+
 def test_order_matters_to_those_that_say_so(kind, x):
     memory, order = made(kind), torch.tensor([3, 0, 4, 1, 2])
     assert Shifts() <= memory.keeps
@@ -193,6 +196,7 @@ def test_order_matters_to_those_that_say_so(kind, x):
 
 
 # ── padding, neighbours ──────────────────────────────────────────────────────────────────────────────────────────────
+
 
 def padded(x, slots, n, junk):
     """The tokens of x in some of n slots, in their order, and junk in the others; with `real`."""
@@ -259,8 +263,13 @@ def test_neighbours_in_the_batch_do_not_matter(kind, x):
 
 # ── step by step, all at once ────────────────────────────────────────────────────────────────────────────────────────
 
+
 @settings(max_examples=12)
-@given(n=st.sampled_from([1, 2, 3, 7, 8, 9, 33]), seed=st.integers(0, 1000), share=st.sampled_from([0.3, 0.9, 1.0]))
+@given(
+    n=st.sampled_from([1, 2, 3, 7, 8, 9, 33]),
+    seed=st.integers(0, 1000),
+    share=st.sampled_from([0.3, 0.9, 1.0]),
+)
 def test_step_by_step_is_all_at_once(n, seed, share):
     generator = torch.Generator().manual_seed(seed)
     x = torch.randn(2, n, INPUTS, dtype=torch.float64, generator=generator)
@@ -339,6 +348,7 @@ def test_half_precision_counts_in_float32(kind, real):
 
 # ── gradients, errors, compiling ─────────────────────────────────────────────────────────────────────────────────────
 
+
 class Called(torch.nn.Module):
     """One of the ways to use a memory as the forward of a module."""
 
@@ -373,7 +383,9 @@ def test_words_of_errors(kind, x):
             f(x[..., :2])
         with pytest.raises(ValueError, match="real must be 'b n' with b=3, n=5, got shape .3, 4."):
             f(x, REAL[:, :4])
-        with pytest.raises(ValueError, match="real must be a bool tensor 'b n', True = real, got torch.float32"):
+        with pytest.raises(
+            ValueError, match="real must be a bool tensor 'b n', True = real, got torch.float32"
+        ):
             f(x, REAL.float())
     state = memory.start(3)
     with pytest.raises(ValueError, match="x must be 'b inputs' with inputs=3, got shape .3, 5, 3."):
@@ -384,7 +396,9 @@ def test_words_of_errors(kind, x):
 
 @pytest.mark.parametrize("gamma", [0.0, -0.5, 1.5, math.nan])
 def test_gamma_is_above_zero_and_at_most_one(gamma):
-    with pytest.raises(ValueError, match=f"gamma must be above 0 and at most 1, got {gamma}; 1 forgets nothing"):
+    with pytest.raises(
+        ValueError, match=f"gamma must be above 0 and at most 1, got {gamma}; 1 forgets nothing"
+    ):
         Fading(2, 2, gamma=gamma)
 
 
@@ -401,15 +415,21 @@ def test_a_learned_gamma_begins_where_it_was_told_and_stays_inside():
 
 
 def test_the_table_names_all():
-    assert {name: memory(2, 3)(torch.zeros(1, 4, 2)).shape for name, memory in MEMORIES.items()} == dict.fromkeys(
-        ["composite", "fading", "forgetting", "gated", "softmax"], (1, 3))
+    assert {
+        name: memory(2, 3)(torch.zeros(1, 4, 2)).shape for name, memory in MEMORIES.items()
+    } == dict.fromkeys(["composite", "fading", "forgetting", "gated", "softmax"], (1, 3))
 
 
 def test_memories_compile_in_one_graph(kind, x):
     memory = made(kind)
 
     def whole(x, real):
-        return memory(x, real), memory.sequence(x, real), memory.weights(x, real), memory.step(memory.start(3), x[:, 0])
+        return (
+            memory(x, real),
+            memory.sequence(x, real),
+            memory.weights(x, real),
+            memory.step(memory.start(3), x[:, 0]),
+        )
 
     compiled = torch.compile(whole, fullgraph=True, backend="eager")(x, REAL)
     for one, other in zip(compiled, whole(x, REAL), strict=True):

@@ -39,8 +39,15 @@ def same(mine, theirs, x):
 @pytest.mark.parametrize("out", [3, 9])
 def test_graph_conv(kind, gather, out):
     x, graph = features(), Graph(edges(kind), N)
-    mine, theirs = GraphConv(D, out, gather=gather), pyg.GraphConv(D, out, aggr={"sum": "add"}.get(gather, gather))
-    theirs.lin_rel.weight, theirs.lin_root.weight, theirs.lin_rel.bias = mine.others.weight, mine.own.weight, mine.own.bias
+    mine, theirs = (
+        GraphConv(D, out, gather=gather),
+        pyg.GraphConv(D, out, aggr={"sum": "add"}.get(gather, gather)),
+    )
+    theirs.lin_rel.weight, theirs.lin_root.weight, theirs.lin_rel.bias = (
+        mine.others.weight,
+        mine.own.weight,
+        mine.own.bias,
+    )
     same(mine(x, graph), theirs(x, graph.edges), x)
 
 
@@ -48,7 +55,11 @@ def test_graph_conv(kind, gather, out):
 def test_sage_is_graph_conv_with_the_mean(kind):
     x, graph = features(), Graph(edges(kind), N)
     mine, theirs = GraphConv(D, OUT, gather="mean"), pyg.SAGEConv(D, OUT)
-    theirs.lin_l.weight, theirs.lin_r.weight, theirs.lin_l.bias = mine.others.weight, mine.own.weight, mine.own.bias
+    theirs.lin_l.weight, theirs.lin_r.weight, theirs.lin_l.bias = (
+        mine.others.weight,
+        mine.own.weight,
+        mine.own.bias,
+    )
     same(mine(x, graph), theirs(x, graph.edges), x)
 
 
@@ -77,7 +88,10 @@ def test_gat_later(kind):
     x, graph = features(), Graph(edges(kind), N)
     mine, theirs = GAT(D, OUT, 2, later=True), pyg.GATv2Conv(D, OUT // 2, 2)
     theirs.lin_l.weight, theirs.lin_l.bias, theirs.lin_r.weight, theirs.lin_r.bias = (
-        mine.value.weight, mine.value.bias, mine.query.weight, mine.query.bias
+        mine.value.weight,
+        mine.value.bias,
+        mine.query.weight,
+        mine.query.bias,
     )
     theirs.att.data, theirs.bias = mine.from_there.data[None], mine.offset
     same(mine(x, graph), theirs(x, graph.edges), x)
@@ -128,12 +142,15 @@ def test_weights_of_gat_are_told():
     assert heard[0].scores.shape == (1, 2, heard[0].mask.edges.shape[1])
 
 
-@pytest.mark.parametrize("make, words", [
-    (lambda: GraphConv(3, 4, gather="median"), "gather must be sum, mean or max, got 'median'"),
-    (lambda: GAT(3, 5, 2), "divide the width when they are joined, got out=5 and heads=2"),
-    (lambda: Graph(torch.tensor([[0], [9]]), 4), "an edge has the target 9, but there are 4 queries"),
-    (lambda: GCN(3, 4)(torch.zeros(5, 3), Graph(torch.zeros(2, 1, dtype=torch.long), 4)), "n"),
-])
+@pytest.mark.parametrize(
+    "make, words",
+    [
+        (lambda: GraphConv(3, 4, gather="median"), "gather must be sum, mean or max, got 'median'"),
+        (lambda: GAT(3, 5, 2), "divide the width when they are joined, got out=5 and heads=2"),
+        (lambda: Graph(torch.tensor([[0], [9]]), 4), "an edge has the target 9, but there are 4 queries"),
+        (lambda: GCN(3, 4)(torch.zeros(5, 3), Graph(torch.zeros(2, 1, dtype=torch.long), 4)), "n"),
+    ],
+)
 def test_what_does_not_fit(make, words):
     with pytest.raises(ValueError, match=words):
         make()

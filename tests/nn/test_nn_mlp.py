@@ -24,8 +24,12 @@ def test_same_as_the_feed_forward_block_of_torch(activation, x):
 def test_activations_are_what_their_names_say():
     x = torch.tensor([-2.0, -0.5, 0.0, 0.5, 2.0], dtype=torch.float64)
     normal = 0.5 * (1 + torch.erf(x / 2**0.5))
-    expected = {"relu": x.clamp(min=0), "leaky": torch.where(x > 0, x, x / 100), "gelu": x * normal,
-                "relu2": x.clamp(min=0) ** 2}
+    expected = {
+        "relu": x.clamp(min=0),
+        "leaky": torch.where(x > 0, x, x / 100),
+        "gelu": x * normal,
+        "relu2": x.clamp(min=0) ** 2,
+    }
     assert set(expected) == set(ACTIVATIONS)
     for name, activation in ACTIVATIONS.items():
         torch.testing.assert_close(activation(x), expected[name])
@@ -94,7 +98,9 @@ def test_dropout_falls_on_hidden_channels_and_only_in_training(name):
     kept = dropped / whole * 32  # how many of the 64 are left, each twice as large
     torch.testing.assert_close(kept, kept.round())
     torch.testing.assert_close(dropped, dropped[:, :1].expand(-1, 64))
-    assert ((kept > 16) & (kept < 48)).all() and (kept != 32).any()  # 32: as if nothing were dropped, or half of them were
+    assert ((kept > 16) & (kept < 48)).all() and (
+        kept != 32
+    ).any()  # 32: as if nothing were dropped, or half of them were
 
 
 def test_without_bias():
@@ -105,7 +111,9 @@ def test_without_bias():
 
 def test_words_of_errors():
     known = "one of relu, leaky, gelu, relu2"
-    with pytest.raises(ValueError, match=rf"mlp must be {known}, swiglu, got 'swigl'; did you mean 'swiglu'\?"):
+    with pytest.raises(
+        ValueError, match=rf"mlp must be {known}, swiglu, got 'swigl'; did you mean 'swiglu'\?"
+    ):
         make_mlp("swigl", 8)
     with pytest.raises(ValueError, match=rf"activation must be {known}, got 'geluu'; did you mean 'gelu'\?"):
         MLP(8, activation="geluu")

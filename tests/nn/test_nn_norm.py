@@ -33,10 +33,13 @@ def test_rms_norm_promises_mean_square_one_and_leaves_the_mean(x):
     torch.testing.assert_close(out.mean(-1), x.mean(-1) / x.square().mean(-1).sqrt())
 
 
-@pytest.mark.parametrize("ours, theirs", [
-    (LayerNorm(12, eps=1e-3), torch.nn.LayerNorm(12, eps=1e-3)),
-    (RMSNorm(12, eps=1e-3), torch.nn.RMSNorm(12, eps=1e-3)),
-])
+@pytest.mark.parametrize(
+    "ours, theirs",
+    [
+        (LayerNorm(12, eps=1e-3), torch.nn.LayerNorm(12, eps=1e-3)),
+        (RMSNorm(12, eps=1e-3), torch.nn.RMSNorm(12, eps=1e-3)),
+    ],
+)
 def test_same_as_torch(ours, theirs, x):
     ours, theirs = randomised(ours), theirs.double()
     with torch.no_grad():

@@ -153,9 +153,19 @@ def test_mean_counts_and_adds_in_float32():
 
 # ── the class token ──────────────────────────────────────────────────────────────────────────────────────────────────
 
-@pytest.mark.parametrize("where", [
-    None, torch.arange(5), torch.randn(5), torch.arange(15).view(3, 5), torch.randn(3, 5), torch.randn(3, 5, 2),
-], ids=["none", "n whole", "n", "b n whole", "b n", "b n s"])
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        None,
+        torch.arange(5),
+        torch.randn(5),
+        torch.arange(15).view(3, 5),
+        torch.randn(3, 5),
+        torch.randn(3, 5, 2),
+    ],
+    ids=["none", "n whole", "n", "b n whole", "b n", "b n s"],
+)
 def test_the_class_token_comes_first_has_no_place_and_is_real(where, x):
     token = ClassToken(DIM).double()
     real = torch.tensor([[1, 1, 1, 1, 1], [1, 1, 0, 0, 1], [0, 0, 0, 0, 0]]).bool()
@@ -213,8 +223,11 @@ def test_a_class_token_that_is_called_unreal_gives_zeros(x):
 
 # ── errors, compiling ────────────────────────────────────────────────────────────────────────────────────────────────
 
+
 def test_words_of_errors(pool, x):
-    with pytest.raises(ValueError, match="real must be a bool tensor 'b n', True = real, got torch.int64 .3, 5."):
+    with pytest.raises(
+        ValueError, match="real must be a bool tensor 'b n', True = real, got torch.int64 .3, 5."
+    ):
         pool(x, torch.ones(3, 5).long())
     with pytest.raises(ValueError, match="real must be 'b n' with b=3, n=5, got shape .3, 4."):
         pool(x, torch.ones(3, 4).bool())

@@ -4,7 +4,17 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from regard.nn.poses import POSES, TURNS, GroupConvolution, PoseNorm, by_basis, by_turning, elements, halved, pooled_poses
+from regard.nn.poses import (
+    POSES,
+    TURNS,
+    GroupConvolution,
+    PoseNorm,
+    by_basis,
+    by_turning,
+    elements,
+    halved,
+    pooled_poses,
+)
 from regard.symmetry.actions import OnGrid, OnPoses, Together
 from regard.symmetry.check import check
 from regard.symmetry.groups import Reflections, Rotations, Shifts, product
@@ -19,8 +29,10 @@ def picture(channels, side=8, seed=0):
 
 def with_poses(layer, poses, lifted):
     """A layer on b c p h w, so that poses have an axis of their own for the group to act on."""
+
     def run(x):
         return layer(x.flatten(1, 2) if lifted else x).unflatten(1, (-1, poses))
+
     return run
 
 
@@ -54,12 +66,16 @@ def test_equivariant_to_1e5_in_float32(group, lifted, padding, kernel):
 def test_p4_is_not_mirrored_and_p1_is_not_turned():
     act = Together((OnPoses(2, 4), OnGrid()))
     layer = GroupConvolution(1, 2, group="p4", lifted=False)
-    turned = check(with_poses(layer, 4, False), picture(1), laws=[Symmetry(Rotations(), OnGrid(), act, "rotation")])
+    turned = check(
+        with_poses(layer, 4, False), picture(1), laws=[Symmetry(Rotations(), OnGrid(), act, "rotation")]
+    )
     assert turned.ok
     plain = GroupConvolution(1, 2, group="p1", lifted=False)
     assert not check(plain, picture(1), laws=[Symmetry(Rotations(), OnGrid(), OnGrid(), "rotation")]).ok
-    torch.testing.assert_close(plain(picture(1)), F.conv2d(F.pad(picture(1), (1, 1, 1, 1), mode="circular"),
-                                                           plain.weight.view(2, 1, 3, 3), plain.bias))
+    torch.testing.assert_close(
+        plain(picture(1)),
+        F.conv2d(F.pad(picture(1), (1, 1, 1, 1), mode="circular"), plain.weight.view(2, 1, 3, 3), plain.bias),
+    )
 
 
 @pytest.mark.parametrize("group", GROUPS)
@@ -67,7 +83,9 @@ def test_each_pose_is_the_filter_turned(group):
     """Torch's convolution with every filter turned by hand is the same."""
     layer, x = GroupConvolution(2, 3, group=group, lifted=False, padding="zeros"), picture(2)
     filters = layer.weight.view(3, 2, 3, 3)
-    true = torch.stack([F.conv2d(x, OnGrid().act(element, filters), padding=1) for element in elements(group)], 2)
+    true = torch.stack(
+        [F.conv2d(x, OnGrid().act(element, filters), padding=1) for element in elements(group)], 2
+    )
     torch.testing.assert_close(layer(x).unflatten(1, (3, -1)), true)
     assert layer.keeps == TURNS[group] and len(elements(group)) == POSES[group]
 
@@ -91,7 +109,9 @@ def test_norm_halving_and_pooling_keep_turns(side, group):
 def test_gradients_of_all_poses_meet_in_one_filter():
     layer = GroupConvolution(1, 2, group="p4m", lifted=True).double()
     x = torch.randn(1, 8, 3, 3, dtype=torch.float64, requires_grad=True)
-    assert torch.autograd.gradcheck(lambda x, w: torch.func.functional_call(layer, {"weight": w}, (x,)), (x, layer.weight))
+    assert torch.autograd.gradcheck(
+        lambda x, w: torch.func.functional_call(layer, {"weight": w}, (x,)), (x, layer.weight)
+    )
 
 
 def test_bad_arguments():

@@ -72,7 +72,13 @@ def ids(vocab: int, b: int = 3, n: int = 9, first: int = 4) -> Tensor:
 
 def everything() -> Table:
     """All of them. Other people's packages are imported when a model is made."""
-    from tests.symmetry import correct_geometric, correct_huggingface, correct_ours, correct_torch, correct_x_transformers
+    from tests.symmetry import (
+        correct_geometric,
+        correct_huggingface,
+        correct_ours,
+        correct_torch,
+        correct_x_transformers,
+    )
 
     parts = (correct_ours, correct_torch, correct_huggingface, correct_x_transformers, correct_geometric)
     return {f"{part.LIBRARY}: {name}": each for part in parts for name, each in part.TABLE.items()}

@@ -39,13 +39,21 @@ def cross_attention() -> Made:
     """Three inputs, a tuple as output: queries are what the output follows, keys and values belong together."""
     streams = (Stream("query"), Stream("key", mask="key_padding_mask", hides=True, along=("value",)))
     inputs = {"query": vectors(n=5), "key": vectors(n=9), "value": vectors(n=9)}
-    return nn.MultiheadAttention(16, 4, batch_first=True), inputs, {"roles": Roles(streams=streams), "symmetry": Permutations()}
+    return (
+        nn.MultiheadAttention(16, 4, batch_first=True),
+        inputs,
+        {"roles": Roles(streams=streams), "symmetry": Permutations()},
+    )
 
 
 @add(f"{TOKENS} padding permutation", name="encoder layer")
 @add(f"{TOKENS} padding permutation", name="encoder layer, norm first", norm_first=True, activation="gelu")
 def encoder_layer(**options: Any) -> Made:
-    return nn.TransformerEncoderLayer(16, 4, 24, batch_first=True, **options), vectors(), {"symmetry": Permutations()}
+    return (
+        nn.TransformerEncoderLayer(16, 4, 24, batch_first=True, **options),
+        vectors(),
+        {"symmetry": Permutations()},
+    )
 
 
 @add(f"{TOKENS} padding permutation", name="encoder")
@@ -71,7 +79,9 @@ class CausalEncoder(nn.Module):
         n = tokens.shape[1]
         later = torch.ones(n, n, dtype=torch.bool, device=tokens.device).triu(1)
         x = self.embed(tokens) + self.places.weight[:n]
-        return self.head(self.encoder(x, mask=later, src_key_padding_mask=src_key_padding_mask, is_causal=True))
+        return self.head(
+            self.encoder(x, mask=later, src_key_padding_mask=src_key_padding_mask, is_causal=True)
+        )
 
 
 @add(f"{TOKENS} padding causality")
@@ -130,7 +140,11 @@ def recurrent(cls: Any, batch_first: bool = True) -> Made:
 
 @add(TOKENS, name="LSTM in both directions")
 def both_directions() -> Made:
-    return nn.LSTM(8, 16, batch_first=True, bidirectional=True), vectors(d=8), {"roles": Roles(streams=(Stream("input"),))}
+    return (
+        nn.LSTM(8, 16, batch_first=True, bidirectional=True),
+        vectors(d=8),
+        {"roles": Roles(streams=(Stream("input"),))},
+    )
 
 
 class CausalConvolutions(nn.Module):
@@ -161,7 +175,11 @@ def around(inside: int, out: int, size: int = 3, **options: Any) -> nn.Conv2d:
 
 @add(f"{ROW} shift")
 def circular_convolutions() -> Made:
-    return nn.Sequential(around(3, 8), nn.ReLU(), around(8, 8), nn.GELU(), around(8, 4)), pictures(), {"symmetry": Shifts()}
+    return (
+        nn.Sequential(around(3, 8), nn.ReLU(), around(8, 8), nn.GELU(), around(8, 4)),
+        pictures(),
+        {"symmetry": Shifts()},
+    )
 
 
 @add(f"{ROW} shift", name="circular convolutions, stride 4")
@@ -172,7 +190,9 @@ def strided() -> Made:
 
 @add(f"{ROW} shift", name="circular convolutions and a pool", mixes=True)
 def pooled() -> Made:
-    model = nn.Sequential(around(3, 8), nn.BatchNorm2d(8), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(8, 5))
+    model = nn.Sequential(
+        around(3, 8), nn.BatchNorm2d(8), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(8, 5)
+    )
     return model, pictures(), {"symmetry": Shifts(), "roles": Roles(grid="input", promises=BATCH_NORM)}
 
 
@@ -216,7 +236,11 @@ def batch_norm(model: nn.Module) -> nn.Module:
 @add(f"{ROW} shift", mixes=True)
 def batch_norm_net() -> Made:
     model = nn.Sequential(around(3, 8), nn.BatchNorm2d(8), nn.ReLU(), around(8, 4), nn.BatchNorm2d(4))
-    return batch_norm(model), pictures(), {"symmetry": Shifts(), "roles": Roles(grid="input", promises=BATCH_NORM)}
+    return (
+        batch_norm(model),
+        pictures(),
+        {"symmetry": Shifts(), "roles": Roles(grid="input", promises=BATCH_NORM)},
+    )
 
 
 @add(f"{TOKENS} permutation")
@@ -227,7 +251,11 @@ def layer_norm_MLP() -> Made:
 
 @add(f"{ROW} shift")
 def group_norm_net() -> Made:
-    return nn.Sequential(around(3, 8), nn.GroupNorm(2, 8), nn.SiLU(), around(8, 4)), pictures(), {"symmetry": Shifts()}
+    return (
+        nn.Sequential(around(3, 8), nn.GroupNorm(2, 8), nn.SiLU(), around(8, 4)),
+        pictures(),
+        {"symmetry": Shifts()},
+    )
 
 
 class DeepSets(nn.Module):

@@ -36,7 +36,9 @@ class Bug:
 BUGS: list[Bug] = []
 
 
-def planted(law: str, *, at: str, also: tuple[str, ...] = ()) -> Callable[[Callable[[bool], Case]], Callable[[bool], Case]]:
+def planted(
+    law: str, *, at: str, also: tuple[str, ...] = ()
+) -> Callable[[Callable[[bool], Case]], Callable[[bool], Case]]:
     """Puts a function of `bug` on the list, under its own name."""
 
     def plant(made: Callable[[bool], Case]) -> Callable[[bool], Case]:

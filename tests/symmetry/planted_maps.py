@@ -59,7 +59,9 @@ def zeros(into: int = CHANNELS, **options: Any) -> Callable[[], nn.Module]:
     return lambda: unit(Around(into, CHANNELS, zeros=True, **options))
 
 
-def plant_each(law: str, name: str, at: str, make: Callable[[bool], Case], also: tuple[str, ...] = ()) -> None:
+def plant_each(
+    law: str, name: str, at: str, make: Callable[[bool], Case], also: tuple[str, ...] = ()
+) -> None:
     make.__name__ = name
     planted(law, at=at, also=also)(make)
 
@@ -68,20 +70,41 @@ def plant_along_the_way() -> None:
     """The same mistake at each depth."""
     for depth, name in ((0, "layers.0.0"), (1, "layers.1.0"), (3, "layers.3.0"), (5, "layers.5.0")):
         sick = zeros(3 if depth == 0 else CHANNELS)
-        plant_each("shift", f"zeros_at_the_edge_of_layer_{depth}", name,
-                   lambda bug, k=depth, sick=sick: case(deep(k, sick if bug else None), Shifts(4)))  # type: ignore[misc]
+        plant_each(
+            "shift",
+            f"zeros_at_the_edge_of_layer_{depth}",
+            name,
+            lambda bug, k=depth, sick=sick: case(deep(k, sick if bug else None), Shifts(4)),
+        )  # type: ignore[misc]
     for depth in range(3):
-        plant_each("rotation", f"filter_of_layer_{depth}_knows_up_from_down", f"layers.{depth}.0",
-                   lambda bug, k=depth: turned(k if bug else -1))  # type: ignore[misc]
+        plant_each(
+            "rotation",
+            f"filter_of_layer_{depth}_knows_up_from_down",
+            f"layers.{depth}.0",
+            lambda bug, k=depth: turned(k if bug else -1),
+        )  # type: ignore[misc]
     for name in ("stem", "blocks.0.conv2", "blocks.1.conv1", "blocks.2.conv2"):
-        plant_each("shift", f"zeros_in_{name.replace('.', '_')}_of_a_resnet", name,
-                   lambda bug, name=name: residual(name if bug else None))  # type: ignore[misc]
+        plant_each(
+            "shift",
+            f"zeros_in_{name.replace('.', '_')}_of_a_resnet",
+            name,
+            lambda bug, name=name: residual(name if bug else None),
+        )  # type: ignore[misc]
     for name in ("layers.1.conv", "layers.4.conv"):
-        plant_each("shift", f"zeros_in_{name.replace('.', '_')}_of_a_densenet", name,
-                   lambda bug, name=name: dense(name if bug else None))  # type: ignore[misc]
+        plant_each(
+            "shift",
+            f"zeros_in_{name.replace('.', '_')}_of_a_densenet",
+            name,
+            lambda bug, name=name: dense(name if bug else None),
+        )  # type: ignore[misc]
     for layer in (1, 2):
-        plant_each("rotation", f"layer_{layer}_of_a_group_network_turns_nothing", f"layers.{layer}",
-                   lambda bug, k=layer: grouped(k if bug else -1), also=("reflection",))  # type: ignore[misc]
+        plant_each(
+            "rotation",
+            f"layer_{layer}_of_a_group_network_turns_nothing",
+            f"layers.{layer}",
+            lambda bug, k=layer: grouped(k if bug else -1),
+            also=("reflection",),
+        )  # type: ignore[misc]
 
 
 def turned(sick: int) -> Case:
@@ -107,7 +130,9 @@ def with_zeros(model: nn.Module, name: str | None) -> nn.Module:
 
 def grouped(sick: int) -> Case:
     """A layer of a group convolution replaced by a plain one of the same size. Poses are permuted before it."""
-    config = GroupCNNConfig(classes=KINDS, colours=3, size=SIDE, hidden=4, depth=4, last=1, group="p4m", padding="circular")
+    config = GroupCNNConfig(
+        classes=KINDS, colours=3, size=SIDE, hidden=4, depth=4, last=1, group="p4m", padding="circular"
+    )
     model = GroupCNN(config)
     if sick >= 0:
         model.layers[sick] = Convolution(32, 32, 3)
@@ -136,7 +161,13 @@ def pool_that_sees_beyond_the_border(bug: bool) -> Case:
 @planted("shift", at="layers.3.0")
 def stride_after_padding_that_is_right(bug: bool) -> Case:
     conv = nn.Conv2d(CHANNELS, CHANNELS, 3, stride=1 + bug)
-    layers = unit(Around(3, CHANNELS)), nn.CircularPad2d(1), nn.Identity(), unit(conv), unit(Around(CHANNELS, CHANNELS))
+    layers = (
+        unit(Around(3, CHANNELS)),
+        nn.CircularPad2d(1),
+        nn.Identity(),
+        unit(conv),
+        unit(Around(CHANNELS, CHANNELS)),
+    )
     return case(Network(*layers), Shifts())
 
 
@@ -154,7 +185,12 @@ def padding_with_a_mirror_image(bug: bool) -> Case:
 
 @planted("shift", at="layers.4.0")
 def zeros_after_padding_that_was_right(bug: bool) -> Case:
-    layers = [nn.CircularPad2d(1), unit(nn.Conv2d(3, CHANNELS, 3)), nn.CircularPad2d(1), unit(nn.Conv2d(CHANNELS, CHANNELS, 3))]
+    layers = [
+        nn.CircularPad2d(1),
+        unit(nn.Conv2d(3, CHANNELS, 3)),
+        nn.CircularPad2d(1),
+        unit(nn.Conv2d(CHANNELS, CHANNELS, 3)),
+    ]
     return case(Network(*layers, unit(Around(CHANNELS, CHANNELS, zeros=bug))), Shifts())
 
 
@@ -242,7 +278,9 @@ class Tokens(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         maps = self.embed(x)
-        turned_wrong = maps.reshape(len(x), -1, CHANNELS) if self.how == "reshape" else maps.flatten(2).transpose(1, 2)
+        turned_wrong = (
+            maps.reshape(len(x), -1, CHANNELS) if self.how == "reshape" else maps.flatten(2).transpose(1, 2)
+        )
         tokens = torch.cat([self.first.expand(len(x), -1, -1), turned_wrong], 1)
         tokens = self.blocks[0](tokens)
         if self.how == "table":
@@ -284,7 +322,9 @@ def a_map_reshaped_into_tokens(bug: bool) -> Case:
 @planted("permutation", at="position", also=("shift",))
 def learned_places_in_a_bag_of_patches(bug: bool) -> Case:
     how = "learned" if bug else "none"
-    model = ViT(ViTConfig(classes=KINDS, size=SIDE, patch=4, dim=32, depth=2, heads=4, registers=1, position=how))
+    model = ViT(
+        ViTConfig(classes=KINDS, size=SIDE, patch=4, dim=32, depth=2, heads=4, registers=1, position=how)
+    )
     return case(model, product(Permutations(), Shifts(4)), patch=4)
 
 
@@ -320,7 +360,10 @@ class ChannelsLast(nn.Module):
 
 @planted("shift", at="layers.2.depthwise")
 def zeros_between_layers_with_channels_last(bug: bool) -> Case:
-    return case(Network(unit(Around(3, CHANNELS)), ChannelsLast(False), ChannelsLast(bug), ChannelsLast(False)), Shifts())
+    return case(
+        Network(unit(Around(3, CHANNELS)), ChannelsLast(False), ChannelsLast(bug), ChannelsLast(False)),
+        Shifts(),
+    )
 
 
 # ---- vectors that turn with the picture
@@ -347,4 +390,8 @@ class Steepness(nn.Module):
 
 @planted("rotation", at="layers.1", also=("reflection",))
 def a_vector_taken_for_two_numbers(bug: bool) -> Case:
-    return case(Network(Slope(), Steepness(bug), Turned(3, CHANNELS)), product(TURNS, Shifts()), reflection="not promised")
+    return case(
+        Network(Slope(), Steepness(bug), Turned(3, CHANNELS)),
+        product(TURNS, Shifts()),
+        reflection="not promised",
+    )

@@ -74,7 +74,9 @@ def mask_after_the_softmax(bug: bool) -> Case:
 class ViewedHeads(Causal):
     """Heads are split with a bare view: parts of different tokens end up in one."""
 
-    def forward(self, x: Tensor, real: Tensor | None = None, where: Tensor | None = None, past: dict | None = None) -> Tensor:
+    def forward(
+        self, x: Tensor, real: Tensor | None = None, where: Tensor | None = None, past: dict | None = None
+    ) -> Tensor:
         q, k, v = (part(x) for part in (self.query, self.key, self.value))
         q, k, v = (self.heads(y) for y in (q, k, v))
         allowed = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool).tril()
@@ -224,7 +226,9 @@ class Beside(nn.Module):
         self.share = nn.Parameter(torch.rand(WIDTH))
 
     def forward(self, x: Tensor, where: Tensor) -> Tensor:
-        beside = functional.pad(x[:, 1:], (0, 0, 0, 1)) if self.bug else functional.pad(x[:, :-1], (0, 0, 1, 0))
+        beside = (
+            functional.pad(x[:, 1:], (0, 0, 0, 1)) if self.bug else functional.pad(x[:, :-1], (0, 0, 1, 0))
+        )
         return x + self.share * beside
 
 

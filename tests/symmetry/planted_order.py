@@ -63,7 +63,9 @@ def place_added_to_keys_only(bug: bool) -> Case:
 class AbsoluteKeys(Rotary):
     """Keys are turned by their place, queries stay: scores then depend on where the key is, not on the distance."""
 
-    def forward(self, x: Tensor, real: Tensor | None = None, where: Tensor | None = None, past: dict | None = None) -> Tensor:
+    def forward(
+        self, x: Tensor, real: Tensor | None = None, where: Tensor | None = None, past: dict | None = None
+    ) -> Tensor:
         q, k, v = (split(part(x)) for part in (self.query, self.key, self.value))
         q, k = q if self.bug else rotate(q, where), rotate(k, where)
         weights = self.weights(q @ k.mT / 6**0.5, self.allowed(where, where, real))
@@ -78,7 +80,9 @@ def rotary_on_keys_only(bug: bool) -> Case:
 class TurnedValues(Rotary):
     """Rotary of q, k and, by mistake, v: what is read is then turned by the place it was read from."""
 
-    def forward(self, x: Tensor, real: Tensor | None = None, where: Tensor | None = None, past: dict | None = None) -> Tensor:
+    def forward(
+        self, x: Tensor, real: Tensor | None = None, where: Tensor | None = None, past: dict | None = None
+    ) -> Tensor:
         q, k, v = (split(part(x)) for part in (self.query, self.key, self.value))
         q, k, v = rotate(q, where), rotate(k, where), rotate(v, where) if self.bug else v
         return self.out(merge(self.weights(q @ k.mT / 6**0.5, self.allowed(where, where, real)) @ v))
@@ -154,7 +158,11 @@ class DeepSets(nn.Module):
 
 
 def deep_sets(pool: nn.Module) -> Case:
-    return DeepSets(pool), vectors(), {"roles": Roles(streams=(Stream("tokens"),)), "symmetry": Permutations()}
+    return (
+        DeepSets(pool),
+        vectors(),
+        {"roles": Roles(streams=(Stream("tokens"),)), "symmetry": Permutations()},
+    )
 
 
 class ReadInOrder(nn.Module):

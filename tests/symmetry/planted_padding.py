@@ -161,7 +161,9 @@ class Hollow(Causal):
 
     def sees(self, here: Tensor, there: Tensor) -> Tensor:
         n, m = here.shape[1], there.shape[2]
-        return torch.ones(1, n, m, dtype=torch.bool).tril(m - n)  # by slot: padding at the left comes before everything
+        return torch.ones(1, n, m, dtype=torch.bool).tril(
+            m - n
+        )  # by slot: padding at the left comes before everything
 
     def weights(self, scores: Tensor, allowed: Tensor) -> Tensor:
         if self.bug:
@@ -255,7 +257,9 @@ class Reader(nn.Module):
 
     def forward(self, tokens: Tensor, real: Tensor | None = None) -> Tensor:
         x = self.embed(tokens)
-        return self.head(self.backwards(x, torch.ones_like(tokens, dtype=torch.bool) if real is None else real))
+        return self.head(
+            self.backwards(x, torch.ones_like(tokens, dtype=torch.bool) if real is None else real)
+        )
 
 
 @planted("padding", at="backwards")
@@ -315,7 +319,9 @@ class Translator(nn.Module):
         self.encoder, self.decoder = Block(Attention()), Block(Attention(causal=True))
         self.cross, self.head = Cross(bug), nn.Linear(WIDTH, VOCAB)
 
-    def forward(self, tokens: Tensor, source: Tensor, real: Tensor | None = None, source_real: Tensor | None = None) -> Tensor:
+    def forward(
+        self, tokens: Tensor, source: Tensor, real: Tensor | None = None, source_real: Tensor | None = None
+    ) -> Tensor:
         y = self.place(self.embed(source), torch.arange(source.shape[1]).expand(len(source), -1))
         x = self.place(self.embed(tokens), torch.arange(tokens.shape[1]).expand(len(tokens), -1))
         y, x = self.encoder(y, real=source_real), self.decoder(x, real=real)

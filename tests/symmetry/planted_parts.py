@@ -49,7 +49,9 @@ class Attention(nn.Module):
         self.bug, self.causal = bug, causal
         self.query, self.key, self.value, self.out = (nn.Linear(WIDTH, WIDTH) for _ in range(4))
 
-    def forward(self, x: Tensor, real: Tensor | None = None, where: Tensor | None = None, past: dict | None = None) -> Tensor:
+    def forward(
+        self, x: Tensor, real: Tensor | None = None, where: Tensor | None = None, past: dict | None = None
+    ) -> Tensor:
         here = torch.arange(x.shape[1]).expand(len(x), -1) if where is None else where
         q, k, v = (split(part(x)) for part in (self.query, self.key, self.value))
         q, k = self.turn(q, here), self.turn(k, here)
@@ -76,7 +78,9 @@ class Attention(nn.Module):
         """scores: b h n m, allowed: b n m. A query that may see nothing sees everything alike, and is nobody's key."""
         return scores.masked_fill(~allowed[:, None], torch.finfo(scores.dtype).min).softmax(-1)
 
-    def remember(self, k: Tensor, v: Tensor, where: Tensor, past: dict | None) -> tuple[Tensor, Tensor, Tensor]:
+    def remember(
+        self, k: Tensor, v: Tensor, where: Tensor, past: dict | None
+    ) -> tuple[Tensor, Tensor, Tensor]:
         if past is None:
             return k, v, where
         if self in past:
@@ -165,7 +169,11 @@ class Transformer(nn.Module):
         self.norm, self.pool, self.head = nn.LayerNorm(WIDTH), pool, nn.Linear(WIDTH, VOCAB)
 
     def forward(
-        self, tokens: Tensor, real: Tensor | None = None, where: Tensor | None = None, past: dict | None = None
+        self,
+        tokens: Tensor,
+        real: Tensor | None = None,
+        where: Tensor | None = None,
+        past: dict | None = None,
     ) -> Tensor:
         if where is None:
             where = self.places(tokens, real) + (0 if past is None else past.get("seen", 0))
@@ -209,7 +217,9 @@ def causal_roles(**more: Any) -> dict[str, Any]:
     return {"roles": Roles(streams=(stream,), step=step, promises={"causality": "holds"})}
 
 
-def decoder(make: Callable[[bool], nn.Module], bug: bool, at: int = 1) -> tuple[nn.Module, dict[str, Tensor], dict[str, Any]]:
+def decoder(
+    make: Callable[[bool], nn.Module], bug: bool, at: int = 1
+) -> tuple[nn.Module, dict[str, Tensor], dict[str, Any]]:
     """A language model of two blocks with all that it promises."""
     return Transformer(*stack(make, bug, at)), ids(), causal_roles()
 

@@ -20,7 +20,9 @@ class Around(nn.Conv2d):
     """A convolution whose edges meet. Each bug does something else at the edge, or between."""
 
     def __init__(self, into: int, out: int, *, zeros: bool = False, stride: int = 1):
-        super().__init__(into, out, 3, padding=1, padding_mode="zeros" if zeros else "circular", stride=stride)
+        super().__init__(
+            into, out, 3, padding=1, padding_mode="zeros" if zeros else "circular", stride=stride
+        )
 
 
 class Pictures(nn.Module):
@@ -123,7 +125,11 @@ def one_filter_that_knows_up_from_down(bug: bool) -> Case:
     convs = Turned(3, CHANNELS), Turned(CHANNELS, CHANNELS, bug), Turned(CHANNELS, CHANNELS)
     symmetry = product(Rotations("quarter"), Shifts())
     promises = {"reflection": "not promised"}
-    return Pictures(*convs, head=False), pictures(), {"roles": Roles(grid="picture", promises=promises), "symmetry": symmetry}
+    return (
+        Pictures(*convs, head=False),
+        pictures(),
+        {"roles": Roles(grid="picture", promises=promises), "symmetry": symmetry},
+    )
 
 
 @planted("reflection", at="convs.0")
@@ -189,9 +195,13 @@ class Handed(nn.Module):
         self.bug = bug
 
     def forward(self, points: Tensor) -> Tensor:
-        moments = torch.stack([(points * points.norm(dim=-1, keepdim=True) ** p).mean(1) for p in range(3)], -1)
+        moments = torch.stack(
+            [(points * points.norm(dim=-1, keepdim=True) ** p).mean(1) for p in range(3)], -1
+        )
         volume = 3 * torch.linalg.det(moments)[:, None, None]
-        return torch.cat([Lengths()(points), (volume if self.bug else volume.abs()).expand(-1, points.shape[1], 1)], -1)
+        return torch.cat(
+            [Lengths()(points), (volume if self.bug else volume.abs()).expand(-1, points.shape[1], 1)], -1
+        )
 
 
 class Cloud(nn.Module):
@@ -231,7 +241,11 @@ def centred_on_the_first_point(bug: bool) -> Case:
     moved = Symmetry(Shifts(), {"points": OnVectors()}, Fixed(), "shift")
     turned = Symmetry(Rotations("space"), {"points": OnVectors()}, Fixed(), "rotation")
     ordered = Symmetry(Permutations(), {"points": OnAxis(1)}, Fixed(), "permutation")
-    return Cloud(Centred(bug), features=Lengths()), points(), {"roles": CLOUD, "symmetry": [moved, turned, ordered]}
+    return (
+        Cloud(Centred(bug), features=Lengths()),
+        points(),
+        {"roles": CLOUD, "symmetry": [moved, turned, ordered]},
+    )
 
 
 @planted("reflection", at="features")

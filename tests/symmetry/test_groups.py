@@ -61,7 +61,9 @@ def test_words():
     assert str(Trivial()) == "nothing"
     assert str(EVERYTHING) == "permutations and shifts"
     assert str(Shifts(4)) == "shifts by multiples of 4"
-    with pytest.raises(ValueError, match=r"step must be a positive whole number, got 0; Shifts\(\) is every shift"):
+    with pytest.raises(
+        ValueError, match=r"step must be a positive whole number, got 0; Shifts\(\) is every shift"
+    ):
         Shifts(0)
 
 
@@ -82,7 +84,9 @@ def test_every_element_is_there_once_and_as_likely_as_any(group, order):
     picture, random = torch.rand(4, 4, generator=torch.Generator().manual_seed(0)), Random(0)
     does = [OnGrid().act(g, picture).numpy().tobytes() for g in group.elements((4, 4))]
     assert group.order((4, 4)) == len(does) == len(set(does)) == order
-    drawn = Counter(OnGrid().act(group.sample((4, 4), random), picture).numpy().tobytes() for _ in range(60 * order))
+    drawn = Counter(
+        OnGrid().act(group.sample((4, 4), random), picture).numpy().tobytes() for _ in range(60 * order)
+    )
     assert set(drawn) == set(does)
     assert all(25 < count < 110 for count in drawn.values())  # 60 each, give or take five times its deviation
     reached = {picture.numpy().tobytes(): picture}
@@ -111,6 +115,10 @@ def test_endless_groups_have_no_list():
     for group in (Rotations("plane"), Rotations("space"), Scalings()):
         assert group.order(()) is None and group.generators(())
     assert Shifts().order((0,)) is None
-    for ask in (lambda: Shifts().elements((0,)), lambda: Rotations("plane").elements(()), lambda: Scalings().elements(())):
+    for ask in (
+        lambda: Shifts().elements((0,)),
+        lambda: Rotations("plane").elements(()),
+        lambda: Scalings().elements(()),
+    ):
         with pytest.raises(ValueError, match="are infinitely many; draw some of them"):
             ask()

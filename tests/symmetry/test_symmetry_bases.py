@@ -10,12 +10,31 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.linalg import circulant
 
-from regard.symmetry.actions import Fixed, OnAxis, OnBoth, OnEdges, OnGrid, OnPoses, OnVectors, OnWhere, Together
+from regard.symmetry.actions import (
+    Fixed,
+    OnAxis,
+    OnBoth,
+    OnEdges,
+    OnGrid,
+    OnPoses,
+    OnVectors,
+    OnWhere,
+    Together,
+)
 from regard.symmetry.bases import Convolution, NullSpace, Orbits, basis, components, sizes_for
 from regard.symmetry.basis import Basis
 from regard.symmetry.diagrams import Diagrams, partitions
 from regard.symmetry.elements import Permutation, Shift
-from regard.symmetry.groups import Generated, Permutations, Reflections, Rotations, Scalings, Shifts, Trivial, product
+from regard.symmetry.groups import (
+    Generated,
+    Permutations,
+    Reflections,
+    Rotations,
+    Scalings,
+    Shifts,
+    Trivial,
+    product,
+)
 from regard.symmetry.layout import Layout
 
 BELL = [1, 1, 2, 5, 15, 52, 203, 877]
@@ -82,7 +101,9 @@ def test_all_maps_and_no_others(group, into, out, size, count, kind):
     elements = list(group.elements(sizes_for(first, last)))
     assert isinstance(found, kind)
     assert len(elements) == group.order(sizes_for(first, last))
-    burnside = sum(trace(first, g) * trace(last, g) for g in elements) / len(elements)  # the mean number of fixed pairs
+    burnside = sum(trace(first, g) * trace(last, g) for g in elements) / len(
+        elements
+    )  # the mean number of fixed pairs
     assert len(found) == burnside == (burnside if count is None else count)
     maps = found.matrices().double()
     assert maps.shape == (len(found), last.count, first.count)
@@ -95,9 +116,13 @@ def test_all_maps_and_no_others(group, into, out, size, count, kind):
 def test_the_mean_over_the_group_is_the_projection_onto_the_basis(group, into, out, size, count, kind):
     """Brute force: any matrix, averaged over every element, is the nearest weighted sum of the maps."""
     first, last = Layout.of(into, size), Layout.of(out, size)
-    anything = torch.randn(last.count, first.count, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    anything = torch.randn(
+        last.count, first.count, dtype=torch.float64, generator=torch.Generator().manual_seed(0)
+    )
     elements = list(group.elements(sizes_for(first, last)))
-    mean = sum(last.matrix(g).T @ anything @ first.matrix(g) for g in elements) / len(elements)  # orthogonal: g⁻¹ = gᵀ
+    mean = sum(last.matrix(g).T @ anything @ first.matrix(g) for g in elements) / len(
+        elements
+    )  # orthogonal: g⁻¹ = gᵀ
     maps = basis(group, into, out, size).matrices().double().flatten(1)
     nearest = maps.T @ torch.linalg.lstsq(maps.T, anything.flatten()).solution
     torch.testing.assert_close(mean.flatten(), nearest, rtol=0, atol=1e-10)
@@ -122,7 +147,9 @@ def test_published_dimensions():
     """Those that the quickstart of emlp prints, and that Maron and others prove for graphs."""
     assert len(basis(Shifts(), OnAxis(), OnAxis(), 6)) == 6  # Z(6), a basis of shape (36, 6)
     assert len(basis(Permutations(), OnBoth(), OnBoth(), 6)) == 15  # S(6), (1296, 15)
-    cross = basis(Rotations("space"), Together((OnVectors(-2), OnVectors(-1))), OnVectors(), 3)  # SO(3), (27, 1)
+    cross = basis(
+        Rotations("space"), Together((OnVectors(-2), OnVectors(-1))), OnVectors(), 3
+    )  # SO(3), (27, 1)
     assert len(cross) == 1
     a, b = torch.randn(2, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     found = cross.matrix(0) @ torch.outer(a, b).flatten()
@@ -132,10 +159,19 @@ def test_published_dimensions():
         assert len(Diagrams(8, axes, 0)) == len(list(partitions(axes))) == BELL[axes]
 
 
-@pytest.mark.parametrize("of, size, powers, count", [
-    ("plane", 2, (1, 1), 2), ("plane", 2, (2, 0), 2), ("plane", 2, (1, 0), 0), ("plane", 2, (2, 2), 6),
-    ("space", 3, (1, 1), 1), ("space", 3, (1, 0), 0), ("space", 3, (2, 0), 1), ("space", 3, (2, 2), 3),
-])
+@pytest.mark.parametrize(
+    "of, size, powers, count",
+    [
+        ("plane", 2, (1, 1), 2),
+        ("plane", 2, (2, 0), 2),
+        ("plane", 2, (1, 0), 0),
+        ("plane", 2, (2, 2), 6),
+        ("space", 3, (1, 1), 1),
+        ("space", 3, (1, 0), 0),
+        ("space", 3, (2, 0), 1),
+        ("space", 3, (2, 2), 3),
+    ],
+)
 def test_rotations_that_have_no_end(of, size, powers, count):
     """Isotropic tensors, as in any book on mechanics; the characters' integral gives the same numbers."""
     into, out = (Together(tuple(OnVectors(axis + 1) for axis in range(k))) if k else Fixed() for k in powers)
@@ -145,7 +181,9 @@ def test_rotations_that_have_no_end(of, size, powers, count):
     if of == "plane":
         mean = (2 * angles.cos()).pow(sum(powers)).mean()
     else:
-        mean = ((1 + 2 * angles.cos()).pow(sum(powers)) * (1 - angles.cos())).mean()  # the density of an angle in SO(3)
+        mean = (
+            (1 + 2 * angles.cos()).pow(sum(powers)) * (1 - angles.cos())
+        ).mean()  # the density of an angle in SO(3)
     assert round(mean.item(), 6) == count
 
 
@@ -186,7 +224,9 @@ def test_a_thousand_things_are_no_trouble():
     order = torch.randperm(1000)
     moved = x.view(1000, 1000)[order][:, order].reshape(1, -1, 1)
     y = found.mix(x, weight).view(1000, 1000)[order][:, order]
-    torch.testing.assert_close(found.mix(moved, weight).view(1000, 1000), y, rtol=0, atol=1e-5 * y.abs().max().item())
+    torch.testing.assert_close(
+        found.mix(moved, weight).view(1000, 1000), y, rtol=0, atol=1e-5 * y.abs().max().item()
+    )
     swap, cycle = torch.tensor([1, 0, *range(2, 1000)]), torch.tensor([*range(1, 1000), 0])
     assert len(Orbits([swap, cycle], [swap, cycle], 1000, 1000)) == 2
 
@@ -210,7 +250,9 @@ def test_matrices_of_ones_own():
     """The group of three turns of a triangle, written as matrices of two kinds."""
     turn = torch.tensor([[-0.5, -(0.75**0.5)], [0.75**0.5, -0.5]], dtype=torch.float64)
     cycle = torch.eye(3, dtype=torch.float64)[[1, 2, 0]]
-    corners = NullSpace([turn], [cycle])  # from the plane to the corners: projections onto them, and onto their tangents
+    corners = NullSpace(
+        [turn], [cycle]
+    )  # from the plane to the corners: projections onto them, and onto their tangents
     assert len(corners) == 2
     for matrix in corners.matrices():
         torch.testing.assert_close(cycle @ matrix, matrix @ turn)
@@ -220,7 +262,9 @@ def test_matrices_of_ones_own():
 
 def test_a_null_space_is_the_same_whatever_comes_out_of_the_eigenvectors(monkeypatch):
     """Weights saved on one machine must mean the same on another, where eigenvectors may be others of the same space."""
-    found = basis(Rotations("plane"), Together((OnVectors(1), OnVectors(2))), Together((OnVectors(1), OnVectors(2))), 2)
+    found = basis(
+        Rotations("plane"), Together((OnVectors(1), OnVectors(2))), Together((OnVectors(1), OnVectors(2))), 2
+    )
     true = torch.linalg.eigh
 
     def turned(matrix):
@@ -231,40 +275,108 @@ def test_a_null_space_is_the_same_whatever_comes_out_of_the_eigenvectors(monkeyp
         return values, vectors
 
     monkeypatch.setattr(torch.linalg, "eigh", turned)
-    again = basis(Rotations("plane"), Together((OnVectors(1), OnVectors(2))), Together((OnVectors(1), OnVectors(2))), 2)
+    again = basis(
+        Rotations("plane"), Together((OnVectors(1), OnVectors(2))), Together((OnVectors(1), OnVectors(2))), 2
+    )
     torch.testing.assert_close(again.maps, found.maps, rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize("make, words", [
-    (lambda: basis(Permutations(), OnAxis(), OnAxis(), 0), r"size is one whole number above zero, .*, got 0"),
-    (lambda: basis(Permutations(), OnAxis(), OnAxis(), (2, 3)), r"on axis 1 needs a size for each of 1 axes, got \(2, 3\)"),
-    (lambda: basis(Shifts(), OnAxis(), OnGrid(), 4), r"on the grid .* needs a size for each of 2 axes, got 4"),
-    (lambda: basis(Rotations(), OnGrid(), OnGrid(), (2, 3)), r"turn by 90° makes \(1, 1, 3, 2\) of \(1, 1, 2, 3\); "),
-    (lambda: basis(Shifts(2), OnGrid(), OnGrid(stride=2), (4, 3)), "no whole number of steps of 2"),
-    (lambda: basis(Shifts(), OnVectors(), OnVectors(), 3), "shift by .* is not linear, it moves 0; this is no group action"),
-    (lambda: basis(Shifts(), OnWhere(), OnWhere(), 3), "on coordinates, values do not move along axes"),
-    (lambda: basis(Permutations(), OnEdges(), OnAxis(), 3), "on the ends of edges, values do not move along axes"),
-    (lambda: basis(Permutations(), OnGrid(), OnGrid(), (4, 4)), r"permutations act on one number of things, got \(4, 4\)"),
-    (lambda: basis(Permutations, OnAxis(), OnAxis(), 4), "a group is an object like Permutations"),
-    (lambda: basis(Permutations(), OnAxis, OnAxis(), 4), "an action is an object like OnAxis"),
-    (lambda: basis(Rotations(), OnAxis(), OnAxis(), 3), "turn by 90° has no meaning on axis 1"),
-    (lambda: basis(Reflections(), OnPoses(), Fixed(), 1), "mirror axis 0 has no meaning on the 4 poses"),
-    (lambda: basis(Permutations(), Together((OnAxis(1), OnAxis(-3))), OnAxis(), 3), "needs different axes of 4"),
-    (lambda: basis(Shifts(), Together((OnAxis(1), OnAxis(-3))), OnAxis(), 3), "needs different axes of 4"),
-    (lambda: basis(Shifts(), OnAxis(3), OnAxis(), 3), "needs different axes of 3: batch, channels and 1 more"),
-    (lambda: basis(Permutations(), Together(tuple(map(OnAxis, range(1, 9)))), OnAxis(), 3), "too many maps; 8 axes in all"),
-    (lambda: basis(Trivial(), OnAxis(), OnAxis(), 5000), "5000 × 5000 pairs are too many to search for orbits"),
-    (lambda: basis(Scalings(), OnVectors(), OnVectors(), 50), "a map of 50 × 50 entries is too large to solve for"),
-    (lambda: Orbits([torch.tensor([0, 0])], [torch.tensor([1, 0])], 2, 2), "no group action: an order holds each of"),
-    (lambda: Orbits([torch.tensor([1, 0])], [], 2, 2), "each generator acts on input and output, got 1 and 0 orders"),
-    (lambda: NullSpace([torch.zeros(2, 2)], [torch.eye(2)]), "no group action: a matrix of 2 × 2 cannot be undone"),
-    (lambda: NullSpace([torch.eye(2), torch.eye(3)], [torch.eye(2)] * 2), r"must all be 2 × 2, got \(3, 3\)"),
-    (lambda: NullSpace([], []), "each generator has a matrix for input and one for output, got 0 and 0"),
-    (lambda: basis(Permutations(), OnBoth(), OnBoth(), 100).matrices(), r"15 maps of 10000 × 10000 are too many numbers"),
-    (lambda: Generated((Shift((1,)),)), "a group is generated by permutations, or by turns, got shift by"),
-    (lambda: list(Generated(tuple(Permutations().generators((9,)))).elements(())), "more than 10000 elements"),
-    (lambda: Rotations("space").elements(()), "rotations of space are infinitely many; draw some of them"),
-])
+@pytest.mark.parametrize(
+    "make, words",
+    [
+        (
+            lambda: basis(Permutations(), OnAxis(), OnAxis(), 0),
+            r"size is one whole number above zero, .*, got 0",
+        ),
+        (
+            lambda: basis(Permutations(), OnAxis(), OnAxis(), (2, 3)),
+            r"on axis 1 needs a size for each of 1 axes, got \(2, 3\)",
+        ),
+        (
+            lambda: basis(Shifts(), OnAxis(), OnGrid(), 4),
+            r"on the grid .* needs a size for each of 2 axes, got 4",
+        ),
+        (
+            lambda: basis(Rotations(), OnGrid(), OnGrid(), (2, 3)),
+            r"turn by 90° makes \(1, 1, 3, 2\) of \(1, 1, 2, 3\); ",
+        ),
+        (lambda: basis(Shifts(2), OnGrid(), OnGrid(stride=2), (4, 3)), "no whole number of steps of 2"),
+        (
+            lambda: basis(Shifts(), OnVectors(), OnVectors(), 3),
+            "shift by .* is not linear, it moves 0; this is no group action",
+        ),
+        (lambda: basis(Shifts(), OnWhere(), OnWhere(), 3), "on coordinates, values do not move along axes"),
+        (
+            lambda: basis(Permutations(), OnEdges(), OnAxis(), 3),
+            "on the ends of edges, values do not move along axes",
+        ),
+        (
+            lambda: basis(Permutations(), OnGrid(), OnGrid(), (4, 4)),
+            r"permutations act on one number of things, got \(4, 4\)",
+        ),
+        (lambda: basis(Permutations, OnAxis(), OnAxis(), 4), "a group is an object like Permutations"),
+        (lambda: basis(Permutations(), OnAxis, OnAxis(), 4), "an action is an object like OnAxis"),
+        (lambda: basis(Rotations(), OnAxis(), OnAxis(), 3), "turn by 90° has no meaning on axis 1"),
+        (lambda: basis(Reflections(), OnPoses(), Fixed(), 1), "mirror axis 0 has no meaning on the 4 poses"),
+        (
+            lambda: basis(Permutations(), Together((OnAxis(1), OnAxis(-3))), OnAxis(), 3),
+            "needs different axes of 4",
+        ),
+        (
+            lambda: basis(Shifts(), Together((OnAxis(1), OnAxis(-3))), OnAxis(), 3),
+            "needs different axes of 4",
+        ),
+        (
+            lambda: basis(Shifts(), OnAxis(3), OnAxis(), 3),
+            "needs different axes of 3: batch, channels and 1 more",
+        ),
+        (
+            lambda: basis(Permutations(), Together(tuple(map(OnAxis, range(1, 9)))), OnAxis(), 3),
+            "too many maps; 8 axes in all",
+        ),
+        (
+            lambda: basis(Trivial(), OnAxis(), OnAxis(), 5000),
+            "5000 × 5000 pairs are too many to search for orbits",
+        ),
+        (
+            lambda: basis(Scalings(), OnVectors(), OnVectors(), 50),
+            "a map of 50 × 50 entries is too large to solve for",
+        ),
+        (
+            lambda: Orbits([torch.tensor([0, 0])], [torch.tensor([1, 0])], 2, 2),
+            "no group action: an order holds each of",
+        ),
+        (
+            lambda: Orbits([torch.tensor([1, 0])], [], 2, 2),
+            "each generator acts on input and output, got 1 and 0 orders",
+        ),
+        (
+            lambda: NullSpace([torch.zeros(2, 2)], [torch.eye(2)]),
+            "no group action: a matrix of 2 × 2 cannot be undone",
+        ),
+        (
+            lambda: NullSpace([torch.eye(2), torch.eye(3)], [torch.eye(2)] * 2),
+            r"must all be 2 × 2, got \(3, 3\)",
+        ),
+        (lambda: NullSpace([], []), "each generator has a matrix for input and one for output, got 0 and 0"),
+        (
+            lambda: basis(Permutations(), OnBoth(), OnBoth(), 100).matrices(),
+            r"15 maps of 10000 × 10000 are too many numbers",
+        ),
+        (
+            lambda: Generated((Shift((1,)),)),
+            "a group is generated by permutations, or by turns, got shift by",
+        ),
+        (
+            lambda: list(Generated(tuple(Permutations().generators((9,)))).elements(())),
+            "more than 10000 elements",
+        ),
+        (
+            lambda: Rotations("space").elements(()),
+            "rotations of space are infinitely many; draw some of them",
+        ),
+    ],
+)
 def test_words_of_errors(make, words):
     with pytest.raises(ValueError, match=words) as caught:
         make()
@@ -273,6 +385,11 @@ def test_words_of_errors(make, words):
 
 def test_every_kind_of_basis_defines_what_it_must():
     bare = Basis(1, 1)
-    for call in (lambda: len(bare), lambda: bare.matrix(0), bare.spread, lambda: bare.mix(torch.ones(1), torch.ones(1))):
+    for call in (
+        lambda: len(bare),
+        lambda: bare.matrix(0),
+        bare.spread,
+        lambda: bare.mix(torch.ones(1), torch.ones(1)),
+    ):
         with pytest.raises(NotImplementedError, match="Basis must"):
             call()

@@ -52,7 +52,12 @@ def test_every_law_is_listed_and_every_listed_law_is_one():
 def test_a_parameter_that_sleeps_cannot_hide_a_break_and_sleeps_again_afterwards():
     model = Model(Places())
     found = check(model, X, symmetry=Permutations())["permutation"]
-    assert (found.declared, found.measured, found.layer, found.exact) == ("equivariant", "broken", "middle", True)
+    assert (found.declared, found.measured, found.layer, found.exact) == (
+        "equivariant",
+        "broken",
+        "middle",
+        True,
+    )
     assert (model.middle.vectors == 0).all()
 
 
@@ -94,7 +99,8 @@ class Hollow(nn.Module):
 
 
 @pytest.mark.parametrize(
-    "middle, words", [(Still(), "all its numbers are equal"), (Deaf(), "not depend on the input"), (Hollow(), "not finite")]
+    "middle, words",
+    [(Still(), "all its numbers are equal"), (Deaf(), "not depend on the input"), (Hollow(), "not finite")],
 )
 def test_a_constant_or_endless_output_is_vacuous_and_no_pass(middle, words):
     report = check(middle, X, symmetry=Permutations())
@@ -147,7 +153,11 @@ def test_declared_symmetries_are_measured_as_declared():
     wrong = check(pooled, X, symmetry=invariant)
     assert not wrong.ok and wrong["permutation"].declared == "invariant"
     declared_broken = check(pooled, X, symmetry=Shifts())["permutation"]
-    assert (declared_broken.declared, declared_broken.measured, declared_broken.ok) == ("broken", "holds", False)
+    assert (declared_broken.declared, declared_broken.measured, declared_broken.ok) == (
+        "broken",
+        "holds",
+        False,
+    )
 
 
 def test_pictures_roll_turn_and_flip():
@@ -229,13 +239,24 @@ def test_the_report_for_machines_and_for_people():
         "seconds",
         "ok",
     }
-    assert [line[key] for key in ("law", "measured", "layer", "exact")] == ["permutation", "broken", "middle", True]
+    assert [line[key] for key in ("law", "measured", "layer", "exact")] == [
+        "permutation",
+        "broken",
+        "middle",
+        True,
+    ]
     assert line["ok"] is False
     text = str(report)
-    assert " ".join(text.splitlines()[0].split()) == "law declared measured error tolerance worst case breaks at"
-    assert "permutation: declared equivariant, measured broken (error" in text and "it breaks at middle" in text
+    assert (
+        " ".join(text.splitlines()[0].split()) == "law declared measured error tolerance worst case breaks at"
+    )
+    assert (
+        "permutation: declared equivariant, measured broken (error" in text and "it breaks at middle" in text
+    )
     assert "permutation: declared equivariant" in repr(report)
-    assert "<table" in report._repr_html_() and "color:#cf222e;font-weight:bold'>broken" in report._repr_html_()
+    assert (
+        "<table" in report._repr_html_() and "color:#cf222e;font-weight:bold'>broken" in report._repr_html_()
+    )
     assert "laws as declared" in repr(check(Model(), X))
     with pytest.raises(KeyError, match="'spin' was not measured; this report has permutation"):
         report["spin"]
@@ -278,11 +299,15 @@ def test_words_of_errors(how, words):
 
 
 def test_a_model_that_does_not_run_is_an_error_of_one_line():
-    with pytest.raises(ValueError, match="the model does not run on the inputs given: RuntimeError: mat1 and mat2"):
+    with pytest.raises(
+        ValueError, match="the model does not run on the inputs given: RuntimeError: mat1 and mat2"
+    ):
         check(nn.Linear(5, 5), X)
     with pytest.raises(ValueError, match=r"model must be a torch.nn.Module or a function, got int"):
         check(3, X)
-    with pytest.raises(ValueError, match=r"the model returned dict, and none of it is the tensor that counts"):
+    with pytest.raises(
+        ValueError, match=r"the model returned dict, and none of it is the tensor that counts"
+    ):
         check(lambda x: {"a": 1}, X)
 
 
@@ -301,9 +326,13 @@ class Rounds(nn.Module):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_what_a_model_casts_to_float32_on_its_way_is_measured_in_float64_too(dtype):
     for copy in (None, torch.float64):
-        found = check(Rounds(), X.to(dtype), symmetry=Permutations(), laws=["permutation"], dtype=copy)["permutation"]
+        found = check(Rounds(), X.to(dtype), symmetry=Permutations(), laws=["permutation"], dtype=copy)[
+            "permutation"
+        ]
         assert (found.measured, found.dtype) == ("holds", "float64"), found
-        found = check(Rounds(1e-6), X.to(dtype), symmetry=Permutations(), laws=["permutation"], dtype=copy)["permutation"]
+        found = check(Rounds(1e-6), X.to(dtype), symmetry=Permutations(), laws=["permutation"], dtype=copy)[
+            "permutation"
+        ]
         assert (found.measured, found.dtype) == ("broken", "float64"), found
 
 
@@ -324,15 +353,22 @@ def test_a_model_may_write_into_what_it_gave_before():
 
 
 def test_a_copy_of_a_copy_in_float64_runs_its_own_layers():
-    found = check(Model(Places(0.3)), X, symmetry=Permutations(), laws=["permutation"], dtype=torch.float64)["permutation"]
+    found = check(Model(Places(0.3)), X, symmetry=Permutations(), laws=["permutation"], dtype=torch.float64)[
+        "permutation"
+    ]
     assert (found.measured, found.dtype, found.layer, found.exact) == ("broken", "float64", "middle", True)
 
 
 def test_what_is_declared_is_explained_where_it_stands():
-    broken, idle = Finding("shift", "broken", "broken", error=1.0), Finding("causality", "not promised", "broken", error=1.0)
+    broken, idle = (
+        Finding("shift", "broken", "broken", error=1.0),
+        Finding("causality", "not promised", "broken", error=1.0),
+    )
     kept = Finding("permutation", "invariant", "holds", error=0.0)
-    meant = {name: Report(found, 0).words() for name, found in
-             {"none": (kept,), "one": (broken, kept), "both": (kept, idle, broken)}.items()}
+    meant = {
+        name: Report(found, 0).words()
+        for name, found in {"none": (kept,), "one": (broken, kept), "both": (kept, idle, broken)}.items()
+    }
     assert meant["none"] == [] and len(meant["one"]) == 1 and len(meant["both"]) == 2
     assert meant["one"][0].startswith("declared broken: what the model is made of cannot keep this law")
     for report in (Report((kept, broken, idle), 0), Report((kept,), 0)):
@@ -344,7 +380,9 @@ def test_what_is_declared_is_explained_where_it_stands():
 
 def test_the_name_of_a_layer_is_never_cut_off():
     layer = "encoder.layers.0.a_module_with_a_very_long_name_of_its_own.norm1"
-    report = Report((Finding("shift", "broken", "broken", error=1.0, tolerance=0.1, layer=layer, exact=True),), 0)
+    report = Report(
+        (Finding("shift", "broken", "broken", error=1.0, tolerance=0.1, layer=layer, exact=True),), 0
+    )
     assert str(report).splitlines()[1].endswith(f"  {layer}")
     stream = io.StringIO()
     laws_table(report, Console(file=stream, force_terminal=True, width=80, color_system=None))

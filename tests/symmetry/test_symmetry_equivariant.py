@@ -35,7 +35,9 @@ def made(group, into, out, size, channels=(3, 2), dtype=torch.float64, **options
 def inputs(layer, b=3, n=None):
     """As the layer wants them: some numbers in its own order of axes."""
     sizes = layer.first.sizes if n is None else (n,) * len(layer.first.sizes)
-    flat = torch.randn(b, torch.Size(sizes).numel(), layer.channels_in, generator=torch.Generator().manual_seed(1))
+    flat = torch.randn(
+        b, torch.Size(sizes).numel(), layer.channels_in, generator=torch.Generator().manual_seed(1)
+    )
     return layer.first.unflat(flat.to(layer.weight), sizes)
 
 
@@ -91,7 +93,9 @@ def test_kernels_of_turns_make_convolutions_that_turn(group):
     picture = torch.randn(2, 2, 6, 6, dtype=torch.float64)
     assert not check(conv, picture, symmetry=group).ok
     with torch.no_grad():
-        conv.weight.copy_(torch.einsum("koi,kec->eci", kernels, torch.randn(len(kernels), 4, 2).double()).view(4, 2, 3, 3))
+        conv.weight.copy_(
+            torch.einsum("koi,kec->eci", kernels, torch.randn(len(kernels), 4, 2).double()).view(4, 2, 3, 3)
+        )
     for law in ("rotation", "reflection"):
         assert check(conv, picture)[law].measured == "holds"  # those of 3 × 3 that turn can also be mirrored
 
@@ -134,7 +138,9 @@ def test_one_state_for_training_and_use():
         other.load_state_dict(layer.state_dict())
         assert torch.equal(other(x), layer(x)) and torch.equal(copy.deepcopy(layer)(x), layer(x))
         assert "bias" not in made(*case, bias=False).state_dict()
-        there_and_back = copy.deepcopy(layer).to(torch.bfloat16).to(torch.float64)  # only the parameters are rounded
+        there_and_back = (
+            copy.deepcopy(layer).to(torch.bfloat16).to(torch.float64)
+        )  # only the parameters are rounded
         assert torch.equal(there_and_back.maps.matrices(), layer.maps.matrices())
 
 
@@ -150,7 +156,9 @@ def test_gradients_dtypes_and_devices(case):
         assert found.dtype == dtype
         assert (found.double() - exact).abs().max() < tolerance * exact.abs().max()
     assert layer(x[:0]).shape == (0, *exact.shape[1:])
-    assert copy.deepcopy(layer).to("meta")(x.to("meta")).shape == exact.shape  # nothing is on a device of its own
+    assert (
+        copy.deepcopy(layer).to("meta")(x.to("meta")).shape == exact.shape
+    )  # nothing is on a device of its own
 
 
 @pytest.mark.parametrize("case", [4, 12], ids=lambda k: NAMES[k])
@@ -184,20 +192,52 @@ def test_it_learns_what_any_linear_map_of_the_kind_does():
         return loss
 
     optimiser.step(closure)
-    torch.testing.assert_close(layer.weight.flatten(), torch.tensor([1.0, -0.25], dtype=torch.float64), rtol=0, atol=1e-5)
+    torch.testing.assert_close(
+        layer.weight.flatten(), torch.tensor([1.0, -0.25], dtype=torch.float64), rtol=0, atol=1e-5
+    )
 
 
-@pytest.mark.parametrize("make, words", [
-    (lambda: made(Permutations(), OnAxis(), OnAxis(), 5, channels=(0, 2)), "channels_in must be a whole number .* got 0"),
-    (lambda: made(Permutations(), OnAxis(), OnAxis(), 5, channels=(2, 1.5)), "channels_out must be a whole number .* got 1.5"),
-    (lambda: made(Rotations("space"), OnVectors(), Fixed(), 3), "no linear map but 0 .* commutes with rotations of space"),
-    (lambda: made(Permutations(), OnAxis(), OnAxis(), 5)(torch.ones(2, 5, 4)), r"x must be 'b n c' with c=3, got shape"),
-    (lambda: made(Permutations(), OnBoth(), OnAxis(), 5)(torch.ones(2, 3, 5, 4)), r"'b c n n' .* axis 'n' is 4, but 5"),
-    (lambda: made(Shifts(), OnAxis(), OnAxis(), 5)(torch.ones(2, 6, 3)), r"'b i c' with c=3, i=5, got shape \(2, 6, 3\)"),
-    (lambda: made(Shifts(), OnGrid(), OnGrid(), (4, 4))(torch.ones(3, 4, 4)), r"'b c i j' .* 3 axes, not 4"),
-    (lambda: made(Permutations(), OnAxis(0), OnAxis(0), 5).to_linear(), "a plain Linear has its batch first"),
-    (lambda: made(Permutations(), OnBoth(), OnBoth(), 100).to_linear(), "has too large a matrix; take a smaller size"),
-])
+@pytest.mark.parametrize(
+    "make, words",
+    [
+        (
+            lambda: made(Permutations(), OnAxis(), OnAxis(), 5, channels=(0, 2)),
+            "channels_in must be a whole number .* got 0",
+        ),
+        (
+            lambda: made(Permutations(), OnAxis(), OnAxis(), 5, channels=(2, 1.5)),
+            "channels_out must be a whole number .* got 1.5",
+        ),
+        (
+            lambda: made(Rotations("space"), OnVectors(), Fixed(), 3),
+            "no linear map but 0 .* commutes with rotations of space",
+        ),
+        (
+            lambda: made(Permutations(), OnAxis(), OnAxis(), 5)(torch.ones(2, 5, 4)),
+            r"x must be 'b n c' with c=3, got shape",
+        ),
+        (
+            lambda: made(Permutations(), OnBoth(), OnAxis(), 5)(torch.ones(2, 3, 5, 4)),
+            r"'b c n n' .* axis 'n' is 4, but 5",
+        ),
+        (
+            lambda: made(Shifts(), OnAxis(), OnAxis(), 5)(torch.ones(2, 6, 3)),
+            r"'b i c' with c=3, i=5, got shape \(2, 6, 3\)",
+        ),
+        (
+            lambda: made(Shifts(), OnGrid(), OnGrid(), (4, 4))(torch.ones(3, 4, 4)),
+            r"'b c i j' .* 3 axes, not 4",
+        ),
+        (
+            lambda: made(Permutations(), OnAxis(0), OnAxis(0), 5).to_linear(),
+            "a plain Linear has its batch first",
+        ),
+        (
+            lambda: made(Permutations(), OnBoth(), OnBoth(), 100).to_linear(),
+            "has too large a matrix; take a smaller size",
+        ),
+    ],
+)
 def test_words_of_errors(make, words):
     with pytest.raises(ValueError, match=words) as caught:
         make()

@@ -39,13 +39,19 @@ def test_every_kind_of_model_names_its_layer(kind):
     torch.manual_seed(0)
     report = check(make(), torch.randn(2, 2, 16, 16), laws=list(layers), trials=2)
     assert report.ok, report
-    assert {found.law: (found.layer, found.exact) for found in report} == {law: (name, True) for law, name in layers.items()}
+    assert {found.law: (found.layer, found.exact) for found in report} == {
+        law: (name, True) for law, name in layers.items()
+    }
 
 
 def test_a_layer_says_what_it_does_to_a_picture():
     model, x = OURS["vit"][0](), torch.randn(2, 2, 16, 16)
-    does = "embed takes squares of 4 × 4 pixels, side by side, and weighs each pixel by its place in its square"
-    for found in check(model, x, laws=["shift", "rotation"], trials=2):  # of the layer itself, and of one that it is made of
+    does = (
+        "embed takes squares of 4 × 4 pixels, side by side, and weighs each pixel by its place in its square"
+    )
+    for found in check(
+        model, x, laws=["shift", "rotation"], trials=2
+    ):  # of the layer itself, and of one that it is made of
         assert found.reason.endswith(f"; {does}"), found.reason
     swin = Swin(SwinConfig(**SMALL, patch=1, dim=8, depths=(2, 1), heads=(2, 4), window=4, ratio=2))
     (found,) = check(swin, x, laws=["shift"], trials=2)
@@ -73,19 +79,27 @@ def test_models_of_hugging_face_name_theirs(kind):
     model = getattr(transformers, f"{kind}Model")(getattr(transformers, f"{kind}Config")(**options))
     roles = Roles(grid="pixel_values", patch=options.get("patch_size"))
     pooled = roles if kind != "ResNet" else Roles(grid="pixel_values", read=lambda out: out.pooler_output)
-    report = check(model, {"pixel_values": torch.randn(2, 3, 16, 16)}, roles=pooled, laws=list(layers), trials=2)
-    assert {found.law: (found.layer, found.exact) for found in report} == {law: (name, True) for law, name in layers.items()}
+    report = check(
+        model, {"pixel_values": torch.randn(2, 3, 16, 16)}, roles=pooled, laws=list(layers), trials=2
+    )
+    assert {found.law: (found.layer, found.exact) for found in report} == {
+        law: (name, True) for law, name in layers.items()
+    }
 
 
 def shift_of(*layers: nn.Module):
     torch.manual_seed(0)
     ends = (nn.GELU(), nn.AdaptiveAvgPool2d(1), nn.Flatten())
     symmetry = Symmetry(Shifts(), OnGrid(), Fixed(), "shift")
-    return check(nn.Sequential(*layers, *ends), torch.randn(2, 3, 16, 16), symmetry=symmetry, laws=["shift"])["shift"]
+    return check(nn.Sequential(*layers, *ends), torch.randn(2, 3, 16, 16), symmetry=symmetry, laws=["shift"])[
+        "shift"
+    ]
 
 
 def test_padding_and_strides_are_told_apart():
-    assert shift_of(nn.Conv2d(3, 4, 3, padding=1)).reason.endswith("else, only within 2 of the border of its map")
+    assert shift_of(nn.Conv2d(3, 4, 3, padding=1)).reason.endswith(
+        "else, only within 2 of the border of its map"
+    )
     coarse = "a map 2 times coarser than the picture, on which a shift by +1, +0 is no whole step"
     assert shift_of(nn.Conv2d(3, 4, 3, stride=2, **AROUND)).reason.endswith(coarse)
     assert "a map of 14 × 14, which does not go on around its end" in shift_of(nn.Conv2d(3, 4, 3)).reason
@@ -107,7 +121,10 @@ def test_an_output_that_moves_along_where_it_should_stay():
     model = nn.Sequential(nn.Conv2d(3, 4, 3, **AROUND), nn.GELU())
     found = check(model, torch.randn(2, 3, 8, 8), symmetry=symmetry, laws=["shift"])["shift"]
     assert (found.layer, found.exact) == ("", False)
-    assert found.reason == "the same numbers come out, and move along where they should stay: no layer breaks it alone"
+    assert (
+        found.reason
+        == "the same numbers come out, and move along where they should stay: no layer breaks it alone"
+    )
 
 
 def test_reasons_are_given_once_below_the_table():
@@ -115,7 +132,9 @@ def test_reasons_are_given_once_below_the_table():
     make, _ = OURS["resnet"]
     report = check(make(), torch.randn(2, 2, 16, 16), laws=["rotation", "reflection"], trials=2)
     (line,) = report.reasons()
-    assert line.startswith("rotation by quarter turns, reflection: stem (Convolution) gets what it should and gives something")
+    assert line.startswith(
+        "rotation by quarter turns, reflection: stem (Convolution) gets what it should and gives something"
+    )
     assert str(report).count(line) == 1 and str(report).endswith("\n".join([line, *report.words()]))
 
 

@@ -7,7 +7,16 @@ from torch import nn
 from regard.symmetry.actions import Fixed, OnAxis, OnBoth, OnGrid, OnVectors
 from regard.symmetry.check import check
 from regard.symmetry.elements import Permutation
-from regard.symmetry.groups import Generated, Permutations, Reflections, Rotations, Scalings, Shifts, Trivial, product
+from regard.symmetry.groups import (
+    Generated,
+    Permutations,
+    Reflections,
+    Rotations,
+    Scalings,
+    Shifts,
+    Trivial,
+    product,
+)
 from regard.symmetry.laws import Symmetry
 from regard.symmetry.symmetrize import Averaged, Sampled, Sorted
 
@@ -22,7 +31,9 @@ class Flat(nn.Module):
     def __init__(self, n=4, d=2, outputs=None):
         super().__init__()
         torch.manual_seed(0)
-        self.net = nn.Sequential(nn.Flatten(), nn.Linear(n * d, 16), nn.Tanh(), nn.Linear(16, outputs or n * d)).double()
+        self.net = nn.Sequential(
+            nn.Flatten(), nn.Linear(n * d, 16), nn.Tanh(), nn.Linear(16, outputs or n * d)
+        ).double()
         self.shape = (n, d) if outputs is None else (outputs,)
 
     def forward(self, x, scale=1.0):
@@ -50,7 +61,11 @@ EXACT = [
     (lambda: Averaged(pooled(), product(Rotations(), Shifts()), OnGrid(), Fixed()), PICTURES, 144),
     (lambda: Sorted(Flat(outputs=3), OnAxis(1), Fixed()), SETS, 1),
     (lambda: Sorted(Flat(), OnAxis(1), OnAxis(1)), SETS, 1),
-    (lambda: Sorted(nn.Linear(5, 2).double(), OnAxis(1), Fixed()), torch.randn(2, 5, dtype=torch.float64, generator=DRAW), 1),
+    (
+        lambda: Sorted(nn.Linear(5, 2).double(), OnAxis(1), Fixed()),
+        torch.randn(2, 5, dtype=torch.float64, generator=DRAW),
+        1,
+    ),
 ]
 
 
@@ -86,7 +101,10 @@ def test_samples_leave_less_the_more_there_are():
     exact = Averaged(Flat(), Permutations(), OnAxis(1), OnAxis(1))(SETS)
     left, errors = [], []
     for samples in (16, 256):
-        many = [Sampled(Flat(), Permutations(), OnAxis(1), OnAxis(1), samples=samples, seed=seed) for seed in range(8)]
+        many = [
+            Sampled(Flat(), Permutations(), OnAxis(1), OnAxis(1), samples=samples, seed=seed)
+            for seed in range(8)
+        ]
         errors.append(torch.stack([model(SETS) - exact for model in many]).square().mean().sqrt())
         left.append(many[0].left(SETS, trials=3))
     assert [each.runs for each in left] == [16, 256] and left[0].before == left[1].before > 0.5
@@ -94,11 +112,18 @@ def test_samples_leave_less_the_more_there_are():
     assert left[1].after < 0.7 * left[0].after
 
 
-@pytest.mark.parametrize("group, into, x", [
-    (Permutations(), OnAxis(1), SETS), (Shifts(), OnAxis(1), SETS), (Rotations(), OnGrid(), PICTURES),
-    (product(Rotations(), Reflections()), OnGrid(), PICTURES), (Rotations("plane"), OnVectors(), SETS),
-    (Rotations("space"), OnVectors(), PICTURES[..., :3]), (Generated((Permutation((1, 2, 3, 0)),)), OnAxis(1), SETS),
-])
+@pytest.mark.parametrize(
+    "group, into, x",
+    [
+        (Permutations(), OnAxis(1), SETS),
+        (Shifts(), OnAxis(1), SETS),
+        (Rotations(), OnGrid(), PICTURES),
+        (product(Rotations(), Reflections()), OnGrid(), PICTURES),
+        (Rotations("plane"), OnVectors(), SETS),
+        (Rotations("space"), OnVectors(), PICTURES[..., :3]),
+        (Generated((Permutation((1, 2, 3, 0)),)), OnAxis(1), SETS),
+    ],
+)
 def test_samples_are_the_same_every_time_and_go_to_the_mean(group, into, x):
     def squares(x):
         return x[..., :1].square()
@@ -127,24 +152,54 @@ def test_ties_and_other_axes():
 
 
 def test_other_inputs_and_gradients_pass_through():
-    for model in (Averaged(Flat(), Permutations(), OnAxis(1), OnAxis(1)), Sorted(Flat(), OnAxis(1), OnAxis(1))):
+    for model in (
+        Averaged(Flat(), Permutations(), OnAxis(1), OnAxis(1)),
+        Sorted(Flat(), OnAxis(1), OnAxis(1)),
+    ):
         x = SETS.clone().requires_grad_()
         torch.testing.assert_close(model(x, scale=2.0), 2 * model(x))
         assert torch.autograd.gradcheck(model, (x,))
         assert torch.autograd.grad(model(x).sum(), list(model.parameters()))[0].any()
 
 
-@pytest.mark.parametrize("make, words", [
-    (lambda: Averaged(Flat(8), Permutations(), OnAxis(1), OnAxis(1))(torch.ones(1, 8, 2)), r"are 40320, and .*; use Sampled"),
-    (lambda: Averaged(Flat(), Rotations("plane"), OnVectors(), Fixed())(SETS), "rotations .* are infinitely many"),
-    (lambda: Sampled(Flat(), Scalings(), OnVectors(), Fixed(), samples=3)(SETS), "no element of the scalings is as likely"),
-    (lambda: Sampled(Flat(), Permutations(), OnAxis(1), Fixed(), samples=0), "samples must be a whole number .* got 0"),
-    (lambda: Averaged(Flat(), Permutations(), OnAxis(5), Fixed())(SETS), "acting on axis 5 needs an axis that shape"),
-    (lambda: Averaged(3, Permutations(), OnAxis(1), Fixed()), "only a function or a module can be made symmetric, got int"),
-    (lambda: Sorted(Flat(), OnBoth(), Fixed()), "tokens are sorted along one axis"),
-    (lambda: Sorted(Flat(), OnAxis(1), Fixed())(PICTURES), r"tokens to be sorted are b n d or b n, got shape \(2, 3, 6, 6\)"),
-    (lambda: Averaged(Flat(), Rotations(), OnAxis(1), Fixed())(SETS), "turn by 0° has no meaning on axis 1"),
-])
+@pytest.mark.parametrize(
+    "make, words",
+    [
+        (
+            lambda: Averaged(Flat(8), Permutations(), OnAxis(1), OnAxis(1))(torch.ones(1, 8, 2)),
+            r"are 40320, and .*; use Sampled",
+        ),
+        (
+            lambda: Averaged(Flat(), Rotations("plane"), OnVectors(), Fixed())(SETS),
+            "rotations .* are infinitely many",
+        ),
+        (
+            lambda: Sampled(Flat(), Scalings(), OnVectors(), Fixed(), samples=3)(SETS),
+            "no element of the scalings is as likely",
+        ),
+        (
+            lambda: Sampled(Flat(), Permutations(), OnAxis(1), Fixed(), samples=0),
+            "samples must be a whole number .* got 0",
+        ),
+        (
+            lambda: Averaged(Flat(), Permutations(), OnAxis(5), Fixed())(SETS),
+            "acting on axis 5 needs an axis that shape",
+        ),
+        (
+            lambda: Averaged(3, Permutations(), OnAxis(1), Fixed()),
+            "only a function or a module can be made symmetric, got int",
+        ),
+        (lambda: Sorted(Flat(), OnBoth(), Fixed()), "tokens are sorted along one axis"),
+        (
+            lambda: Sorted(Flat(), OnAxis(1), Fixed())(PICTURES),
+            r"tokens to be sorted are b n d or b n, got shape \(2, 3, 6, 6\)",
+        ),
+        (
+            lambda: Averaged(Flat(), Rotations(), OnAxis(1), Fixed())(SETS),
+            "turn by 0° has no meaning on axis 1",
+        ),
+    ],
+)
 def test_words_of_errors(make, words):
     with pytest.raises(ValueError, match=words) as caught:
         make()

@@ -19,9 +19,15 @@ class Tiny(nn.Module):
         super().__init__()
         self.embed = nn.Embedding(VOCAB, WIDTH)
         self.blocks = nn.ModuleList(
-            nn.Sequential(nn.LayerNorm(WIDTH), nn.Linear(WIDTH, 2 * WIDTH), nn.ReLU(), nn.Linear(2 * WIDTH, WIDTH),
-                          nn.Dropout(dropout))
-            for _ in range(2))
+            nn.Sequential(
+                nn.LayerNorm(WIDTH),
+                nn.Linear(WIDTH, 2 * WIDTH),
+                nn.ReLU(),
+                nn.Linear(2 * WIDTH, WIDTH),
+                nn.Dropout(dropout),
+            )
+            for _ in range(2)
+        )
         self.head = nn.Linear(WIDTH, VOCAB)
 
     def forward(self, tokens):
@@ -51,12 +57,22 @@ def tiny(seed=0, **options):
     return Tiny(**options)
 
 
-def train(path, *, resume=False, source=None, model=None, task="next token", observers=(), sample=None, **options):
+def train(
+    path, *, resume=False, source=None, model=None, task="next token", observers=(), sample=None, **options
+):
     """Train in a folder, made new unless there is a run to resume. Returns the run and the result."""
     config = TrainConfig(**{"steps": 12, "warmup": 3, "evaluate_every": 4, **options})
     run = Run.open(path) if resume and Run.exists(path) else Run.create(path, {"train": config})
-    result = fit(run, tiny() if model is None else model, task, source or Pairs(), config, resume=resume,
-                 observers=observers, sample=sample)
+    result = fit(
+        run,
+        tiny() if model is None else model,
+        task,
+        source or Pairs(),
+        config,
+        resume=resume,
+        observers=observers,
+        sample=sample,
+    )
     return run, result
 
 

@@ -77,10 +77,13 @@ def end(process):
 
 def attempt(path, what=None, n=0):
     """Go on with the run in a child that dies in a given way."""
+
     def work():
         if what == "replace":
             dying_replace(n)
-        train(path, resume=True, observers=[Dies(what, n)] if what not in (None, "replace") else (), **OPTIONS)
+        train(
+            path, resume=True, observers=[Dies(what, n)] if what not in (None, "replace") else (), **OPTIONS
+        )
 
     return end(child(work))
 
@@ -117,20 +120,38 @@ def interrupted_twice(path):
 def seen(path):
     run = Run.open(path)
     model = run.model_file.read_bytes().hex() if run.model_file.exists() else None
-    latest = json.loads((run.state / "latest.json").read_text()) if (run.state / "latest.json").exists() else {}
-    return {"losses": losses(run), "looks": losses(run, "validation"), "model": model, "step": latest.get("step"),
-            "folders": sorted(each.name for each in run.state.iterdir() if each.is_dir())}
+    latest = (
+        json.loads((run.state / "latest.json").read_text()) if (run.state / "latest.json").exists() else {}
+    )
+    return {
+        "losses": losses(run),
+        "looks": losses(run, "validation"),
+        "model": model,
+        "step": latest.get("step"),
+        "folders": sorted(each.name for each in run.state.iterdir() if each.is_dir()),
+    }
 
 
 def main(folder):
     torch.set_num_threads(1)
-    os.fsync = lambda handle: None                      # a kill is no power cut: what was written is there
+    os.fsync = lambda handle: None  # a kill is no power cut: what was written is there
     found = {}
     whole, killed, stopped = folder / "whole", folder / "killed", folder / "stopped"
     found["whole"] = {"codes": [attempt(whole)], **seen(whole)}
     # config.json · environment.json · model, optimiser, average, state.json, latest.json and the published model of step 3
-    kills = [("replace", 1), ("stepped", 2), ("replace", 7), ("replace", 6), ("saved", 2), ("stepped", 5), ("evaluated", 1)]
-    found["killed"] = {"codes": [attempt(killed, *each) for each in kills] + [attempt(killed)], **seen(killed)}
+    kills = [
+        ("replace", 1),
+        ("stepped", 2),
+        ("replace", 7),
+        ("replace", 6),
+        ("saved", 2),
+        ("stepped", 5),
+        ("evaluated", 1),
+    ]
+    found["killed"] = {
+        "codes": [attempt(killed, *each) for each in kills] + [attempt(killed)],
+        **seen(killed),
+    }
     codes = [signalled(stopped, [signal.SIGINT])]
     found["stopped"] = seen(stopped)
     codes.append(signalled(stopped, [signal.SIGTERM], resume=True))

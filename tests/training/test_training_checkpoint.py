@@ -28,8 +28,9 @@ def loaded(folder):
         return None, notes
     assert found.facts == {"step": found.step}
     for name, values in tensors(found.step).items():
-        assert {key: tensor.tolist() for key, tensor in found.tensors(name).items()} == \
-            {key: tensor.tolist() for key, tensor in values.items()}
+        assert {key: tensor.tolist() for key, tensor in found.tensors(name).items()} == {
+            key: tensor.tolist() for key, tensor in values.items()
+        }
     return found.step, notes
 
 
@@ -47,8 +48,11 @@ def test_a_folder_that_latest_does_not_name_does_not_count(tmp_path, monkeypatch
     """As after a kill between the folder and latest.json; the next checkpoint of that step replaces it."""
     made = saved(tmp_path, 3)
     with monkeypatch.context() as patch:
-        patch.setattr(files, "write_json", lambda path, value, write=files.write_json: dead() if path == made.latest
-                      else write(path, value))
+        patch.setattr(
+            files,
+            "write_json",
+            lambda path, value, write=files.write_json: dead() if path == made.latest else write(path, value),
+        )
         with pytest.raises(KeyboardInterrupt):
             made.save(5, tensors(5), {"step": 5})
     assert (tmp_path / "5" / "state.json").exists()
@@ -106,7 +110,9 @@ def test_nothing_good_is_an_error_that_loses_nothing(tmp_path):
     saved(tmp_path, 3, 5)
     for step in (3, 5):
         flip(tmp_path / str(step) / "model.safetensors")
-    with pytest.raises(ValueError, match=f"no checkpoint in {tmp_path} is whole: the checkpoint of step 5 is damaged") as error:
+    with pytest.raises(
+        ValueError, match=f"no checkpoint in {tmp_path} is whole: the checkpoint of step 5 is damaged"
+    ) as error:
         loaded(tmp_path)
     assert str(error.value).endswith(f"To start this run again from zero, delete {tmp_path}")
 
@@ -126,7 +132,7 @@ def test_a_full_disk_leaves_the_last_one(tmp_path, monkeypatch, when):
         made.save(5, tensors(5), {"step": 5})
     assert error.value.errno == errno.ENOSPC
     assert str(error.value).endswith("the checkpoint of step 3 is still there; then go on with --resume")
-    assert sorted(os.listdir(tmp_path)) == ["3", "latest.json"]     # what was written in vain is gone
+    assert sorted(os.listdir(tmp_path)) == ["3", "latest.json"]  # what was written in vain is gone
     assert loaded(tmp_path) == (3, [])
     made.save(5, tensors(5), {"step": 5})
     assert loaded(tmp_path) == (5, [])

@@ -18,8 +18,14 @@ def test_compiled_learns_the_same_and_is_undone(tmp_path):
         torch.manual_seed(0)
         model = Decoder(DecoderConfig(vocab=VOCAB, context=16, dim=16, depth=1, heads=2))
         counters.clear()
-        run, _ = train(tmp_path / str(compile), model=model, compile=compile, steps=3, evaluate_every=2,
-                       sample=lambda model: str(model(torch.tensor([[1, 2, 3]])).shape))
+        run, _ = train(
+            tmp_path / str(compile),
+            model=model,
+            compile=compile,
+            steps=3,
+            evaluate_every=2,
+            sample=lambda model: str(model(torch.tensor([[1, 2, 3]])).shape),
+        )
         seen[compile] = losses(run) + losses(run, "validation")
         assert counters["stats"]["unique_graphs"] == int(compile)
         assert model._compiled_call_impl is None
@@ -39,10 +45,20 @@ def wrong_code():
     return CppCompileError(["g++"], "a page of words")
 
 
-@pytest.mark.parametrize("error, words", [
-    (no_compiler, "torch.compile found no C++ compiler; install g++ (or name yours in CXX), or train without it"),
-    (wrong_code, "torch.compile failed (CppCompileError: C++ compile error); train without it, or add --debug to see where"),
-], ids=["no compiler", "wrong code"])
+@pytest.mark.parametrize(
+    "error, words",
+    [
+        (
+            no_compiler,
+            "torch.compile found no C++ compiler; install g++ (or name yours in CXX), or train without it",
+        ),
+        (
+            wrong_code,
+            "torch.compile failed (CppCompileError: C++ compile error); train without it, or add --debug to see where",
+        ),
+    ],
+    ids=["no compiler", "wrong code"],
+)
 def test_a_compiler_that_fails_is_one_line(tmp_path, monkeypatch, error, words):
     def backend(graph, inputs):
         raise error()

@@ -15,8 +15,14 @@ ROOT = Path(__file__).parents[2]
 def seen(tmp_path_factory):
     """What the driver saw: one process for all tests, because importing torch takes longer than training."""
     folder = tmp_path_factory.mktemp("kills")
-    done = subprocess.run([sys.executable, "-m", "tests.training.driver", str(folder)], cwd=ROOT, capture_output=True,
-                          text=True, timeout=120, env=os.environ | {"OMP_NUM_THREADS": "1"})
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.training.driver", str(folder)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+    )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
@@ -37,8 +43,8 @@ def test_kills_change_nothing(seen, what):
 def test_ctrl_c_saves_and_stops(seen):
     stopped = seen["stopped"]
     assert stopped["step"] == len(stopped["losses"]) < 24
-    assert stopped["losses"] == seen["whole"]["losses"][:stopped["step"]]
-    assert stopped["model"]                             # nothing was judged yet, so the last weights are published
+    assert stopped["losses"] == seen["whole"]["losses"][: stopped["step"]]
+    assert stopped["model"]  # nothing was judged yet, so the last weights are published
 
 
 @pytest.mark.parametrize("what", ["losses", "looks", "model", "step"])

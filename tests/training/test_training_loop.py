@@ -47,12 +47,19 @@ def facts(run):
 
 # ── the same again ───────────────────────────────────────────────────────────────────────────────────────────────────
 
+
 def test_it_learns_and_says_so(tmp_path):
     run, result = train(tmp_path / "run", steps=60, decay=0.5)
     assert result.reason == "done" and result.step == result.steps == 60
     assert result.best["loss"] < 1.6 < math.log(VOCAB) and result.best["accuracy"] > 0.5
     assert [step for step, _ in losses(run)] == list(range(1, 61))
-    assert set(os.listdir(run.path)) == {"config.json", "environment.json", "metrics.jsonl", "model.safetensors", "state"}
+    assert set(os.listdir(run.path)) == {
+        "config.json",
+        "environment.json",
+        "metrics.jsonl",
+        "model.safetensors",
+        "state",
+    }
     model = Tiny().eval()
     load_weights(run, model)
     assert run.config["steps"] == 60
@@ -67,21 +74,38 @@ def test_the_same_seed_gives_the_same_losses_whatever_is_watched(tmp_path):
             torch.randn(3)
 
     first, _ = train(tmp_path / "a")
-    second, _ = train(tmp_path / "b", observers=[Noisy()], evaluate_every=3, save_every=2,
-                      sample=lambda model: str(torch.randn(1)))
+    second, _ = train(
+        tmp_path / "b",
+        observers=[Noisy()],
+        evaluate_every=3,
+        save_every=2,
+        sample=lambda model: str(torch.randn(1)),
+    )
     other, _ = train(tmp_path / "c", seed=1)
     assert losses(first) == losses(second)
     assert losses(first) != losses(other)
 
 
-@pytest.mark.parametrize("options", [{}, {"average": 0.9}, {"optimiser": "adamw"}, {"optimiser": "sgd"}, {"accumulate": 2},
-                                     {"recompute": True}, {"precision": "bfloat16"}])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"average": 0.9},
+        {"optimiser": "adamw"},
+        {"optimiser": "sgd"},
+        {"accumulate": 2},
+        {"recompute": True},
+        {"precision": "bfloat16"},
+    ],
+)
 def test_stopped_and_resumed_is_the_same(tmp_path, options):
     whole, _ = train(tmp_path / "whole", **options)
     _, result = train(tmp_path / "run", observers=[At(5, interrupt)], **options)
     assert (result.reason, result.step) == ("stopped", 5)
     assert result.say().startswith("stopped at step 5 of 12 and saved; best validation ")
-    assert result.say().endswith(f"at step 4; go on with the same call and out={str(tmp_path / 'run')!r}, resume=True")
+    assert result.say().endswith(
+        f"at step 4; go on with the same call and out={str(tmp_path / 'run')!r}, resume=True"
+    )
     again, result = train(tmp_path / "run", resume=True, **options)
     assert (result.reason, result.step) == ("done", 12)
     assert losses(again) == losses(whole)
@@ -91,6 +115,7 @@ def test_stopped_and_resumed_is_the_same(tmp_path, options):
 
 def test_a_stop_during_a_look_repeats_the_look(tmp_path):
     """The look is cut short, the step is saved, and the resumed run looks first."""
+
     class Interrupted(Pairs):
         def validation(self):
             for i, batch in enumerate(super().validation()):
@@ -152,6 +177,7 @@ def test_it_trains_in_a_thread_too(tmp_path):
 
 # ── what a step does ─────────────────────────────────────────────────────────────────────────────────────────────────
 
+
 class Uneven(Pairs):
     """Rows of one large batch, or the same rows in two batches with unlike numbers of targets."""
 
@@ -172,7 +198,12 @@ def test_accumulation_is_a_larger_batch(tmp_path, optimiser):
     found = []
     for parts in (1, 2, 3):
         model = tiny(dropout=0.0)
-        how = {"accumulate": parts, "optimiser": optimiser, "steps": 4, "precision": "float32"}  # equal but for rounding
+        how = {
+            "accumulate": parts,
+            "optimiser": optimiser,
+            "steps": 4,
+            "precision": "float32",
+        }  # equal but for rounding
         run, _ = train(tmp_path / str(parts), model=model, source=Uneven(parts), **how)
         found.append((dict(losses(run)), model.state_dict()))
     for values, state in found[1:]:
@@ -184,7 +215,7 @@ def test_recompute_changes_memory_and_no_number(tmp_path):
     plain, _ = train(tmp_path / "plain")
     model = tiny()
     run, _ = train(tmp_path / "recompute", model=model, recompute=True)
-    assert losses(run) == losses(plain)                 # dropout, too
+    assert losses(run) == losses(plain)  # dropout, too
     assert all("forward" not in vars(block) for block in model.blocks)
 
 
@@ -197,8 +228,13 @@ def test_recompute_forgets_activations():
             model(Pairs().batch(0).tokens)
     assert sum(kept) < plain / 2
     assert len(blocks(nn.Sequential(nn.Linear(2, 2), nn.ReLU(), nn.Linear(2, 2)))) == 2
-    with pytest.raises(ValueError, match="recompute needs blocks to work on: Linear has no nn.ModuleList or nn.Sequential"), \
-            recomputing(nn.Linear(2, 2)):
+    with (
+        pytest.raises(
+            ValueError,
+            match="recompute needs blocks to work on: Linear has no nn.ModuleList or nn.Sequential",
+        ),
+        recomputing(nn.Linear(2, 2)),
+    ):
         pass
 
 
@@ -206,8 +242,14 @@ def test_clipping_limits_the_step(tmp_path):
     moved = []
     for clip in (None, 1e-3):
         model = tiny()
-        train(tmp_path / str(clip), model=model, clip=clip, steps=1, optimiser="sgd", weight_decay=0.0, warmup=0)
-        moved.append(sum((a - b).square().sum() for a, b in zip(model.parameters(), tiny().parameters(), strict=True)).sqrt())
+        train(
+            tmp_path / str(clip), model=model, clip=clip, steps=1, optimiser="sgd", weight_decay=0.0, warmup=0
+        )
+        moved.append(
+            sum(
+                (a - b).square().sum() for a, b in zip(model.parameters(), tiny().parameters(), strict=True)
+            ).sqrt()
+        )
     assert moved[0] > 1e-2
     torch.testing.assert_close(moved[1], torch.tensor(0.1 * 1e-3), rtol=1e-2, atol=0)
 
@@ -221,7 +263,9 @@ def test_the_average_is_what_its_equation_says(tmp_path):
             history.append(model.embed.weight.detach().clone())
 
     model = tiny()
-    run, _ = train(tmp_path / "run", model=model, average=0.6, steps=5, precision="float32", observers=[Keeps()])
+    run, _ = train(
+        tmp_path / "run", model=model, average=0.6, steps=5, precision="float32", observers=[Keeps()]
+    )
     expected = tiny().embed.weight.detach()
     for step, weight in enumerate(history):
         expected = expected + (1 - min(0.6, (1 + step) / (10 + step))) * (weight - expected)
@@ -232,13 +276,16 @@ def test_the_average_is_what_its_equation_says(tmp_path):
     load_weights(run, judged)
     with torch.no_grad():
         batches = list(Pairs().validation())
-        loss = nn.functional.cross_entropy(judged(torch.cat([b.tokens for b in batches])).flatten(0, 1),
-                                           torch.cat([b.target for b in batches]).flatten())
+        loss = nn.functional.cross_entropy(
+            judged(torch.cat([b.tokens for b in batches])).flatten(0, 1),
+            torch.cat([b.target for b in batches]).flatten(),
+        )
     assert math.isclose(losses(run, "validation")[-1][1], loss.item(), rel_tol=1e-6)
 
 
 def test_any_module_and_any_function(tmp_path):
     """A module with no embedding and a task that is a function; without a validation split the last weights are published."""
+
     class Points:
         def batch(self, step):
             torch.manual_seed(step)
@@ -249,8 +296,15 @@ def test_any_module_and_any_function(tmp_path):
             return iter(())
 
     model = nn.Sequential(nn.Linear(3, 16), nn.ReLU(), nn.Linear(16, 1))
-    run, result = train(tmp_path / "run", model=model, source=Points(), steps=40, optimiser="adamw", lr=0.02,
-                        task=lambda model, batch: (model(batch.tokens)[:, 0] - batch.target).square().mean())
+    run, result = train(
+        tmp_path / "run",
+        model=model,
+        source=Points(),
+        steps=40,
+        optimiser="adamw",
+        lr=0.02,
+        task=lambda model, batch: (model(batch.tokens)[:, 0] - batch.target).square().mean(),
+    )
     found = [loss for _, loss in losses(run)]
     assert sum(found[-5:]) < 0.3 * sum(found[:5])
     assert result.best_step is None and result.measures == {}
@@ -279,6 +333,7 @@ def test_devices_and_precision():
 
 # ── looks ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
+
 class Worse:
     """A task whose validation loss is as given, look after look."""
 
@@ -293,15 +348,23 @@ class Worse:
         return {"loss": self.values.pop(0)}
 
 
-@pytest.mark.parametrize("losses, said", [
-    ((1.0, 0.5, 0.6, 0.7, 0.9, 0.8), "since step 4 of 12 the validation loss was never as low, and rose from 0.5000 to 0.8000"),
-    ((3.0, 2.0, 2.0, 2.0, 2.0, 2.01), None),  # hardly worse
-    ((3.0, 2.0, 1.0, 0.5, 0.9, 0.9), None),  # not for long
-    ((3.0, 2.5, 2.0, 1.5, 1.0, 0.5), None),
-])
+@pytest.mark.parametrize(
+    "losses, said",
+    [
+        (
+            (1.0, 0.5, 0.6, 0.7, 0.9, 0.8),
+            "since step 4 of 12 the validation loss was never as low, and rose from 0.5000 to 0.8000",
+        ),
+        ((3.0, 2.0, 2.0, 2.0, 2.0, 2.01), None),  # hardly worse
+        ((3.0, 2.0, 1.0, 0.5, 0.9, 0.9), None),  # not for long
+        ((3.0, 2.5, 2.0, 1.5, 1.0, 0.5), None),
+    ],
+)
 def test_which_weights_are_kept_and_what_was_learned_by_heart_is_said(tmp_path, losses, said):
     stream = io.StringIO()
-    _, result = train(tmp_path / "run", task=Worse(*losses), evaluate_every=2, average=0.5, observers=[Lines(stream)])
+    _, result = train(
+        tmp_path / "run", task=Worse(*losses), evaluate_every=2, average=0.5, observers=[Lines(stream)]
+    )
     last = stream.getvalue().splitlines()[-1 if said is None else -2]
     best = 2 * (losses.index(min(losses)) + 1)
     step = f"step {best}{', the last one' * (best == 12)}"
@@ -324,7 +387,10 @@ def test_without_a_validation_split_the_last_weights_are_kept_and_that_is_said(t
             return {}
 
     _, result = train(tmp_path / "run", task=Unjudged())
-    assert result.lines()[-1] == "kept: the weights of step 12, the last one; none was judged on a validation split"
+    assert (
+        result.lines()[-1]
+        == "kept: the weights of step 12, the last one; none was judged on a validation split"
+    )
 
 
 def test_patience_stops_and_the_best_is_published(tmp_path):
@@ -335,13 +401,19 @@ def test_patience_stops_and_the_best_is_published(tmp_path):
             kept[step] = model.head.weight.detach().clone()
 
     model = tiny()
-    run, result = train(tmp_path / "run", model=model, task=Worse(3.0, 1.0, 2.0, 1.5, 0.5), evaluate_every=2, patience=2,
-                        observers=[Keeps()])
+    run, result = train(
+        tmp_path / "run",
+        model=model,
+        task=Worse(3.0, 1.0, 2.0, 1.5, 0.5),
+        evaluate_every=2,
+        patience=2,
+        observers=[Keeps()],
+    )
     assert (result.reason, result.step, result.best_step, result.best) == ("patience", 8, 4, {"loss": 1.0})
     assert "because the validation loss no longer falls; best validation 1.0000 at step 4" in result.say()
     assert result.lines()[1:] == ["kept: the weights of step 4, which had the lowest validation loss"]
     assert torch.equal(files.read_tensors(run.model_file)["head.weight"], kept[4])
-    assert files.read_json(run.state / "latest.json")["step"] == 8      # best and last are both there
+    assert files.read_json(run.state / "latest.json")["step"] == 8  # best and last are both there
     _, result = train(tmp_path / "run", resume=True, task=Worse(0.1), evaluate_every=2, patience=2)
     assert (result.reason, result.step) == ("patience", 8)
 
@@ -353,12 +425,17 @@ def test_samples_are_kept_and_told(tmp_path):
         def sampled(self, step, text):
             told.append((step, text))
 
-    run, _ = train(tmp_path / "run", sample=lambda model: f"{model.training} {torch.is_grad_enabled()}", observers=[Hears()])
+    run, _ = train(
+        tmp_path / "run",
+        sample=lambda model: f"{model.training} {torch.is_grad_enabled()}",
+        observers=[Hears()],
+    )
     assert told == [(step, "False False") for step in (4, 8, 12)]
     assert (run.path / "samples" / "8.txt").read_text() == "False False"
 
 
 # ── what goes wrong ──────────────────────────────────────────────────────────────────────────────────────────────────
+
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
 def test_a_loss_that_is_not_a_number(tmp_path, bad):
@@ -369,10 +446,13 @@ def test_a_loss_that_is_not_a_number(tmp_path, bad):
             calls.append(1)
         return model(batch.tokens).square().mean() * (bad if len(calls) == 7 else 1.0)
 
-    with pytest.raises(ValueError, match=says(
-        f"the loss is not a number ({bad}) at step 7; the state of step 6 is kept in {tmp_path / 'run' / 'state' / '6'}; ",
-        "start again with a smaller --train.lr (it was 0.02) or a longer --train.warmup (it was 3)",
-    )):
+    with pytest.raises(
+        ValueError,
+        match=says(
+            f"the loss is not a number ({bad}) at step 7; the state of step 6 is kept in {tmp_path / 'run' / 'state' / '6'}; ",
+            "start again with a smaller --train.lr (it was 0.02) or a longer --train.warmup (it was 3)",
+        ),
+    ):
         train(tmp_path / "run", task=task, save_every=2)
     run = Run.open(tmp_path / "run")
     assert [step for step, _ in losses(run)] == list(range(1, 7))
@@ -387,13 +467,17 @@ def test_a_weight_that_is_not_a_number_is_not_saved(tmp_path):
         with torch.no_grad():
             model.head.bias[0] = math.nan
 
-    with pytest.raises(ValueError, match="a weight is not a number after step 6; the state of step 4 is kept in"):
+    with pytest.raises(
+        ValueError, match="a weight is not a number after step 6; the state of step 4 is kept in"
+    ):
         train(tmp_path / "run", model=model, save_every=2, observers=[At(6, spoil)])
     assert facts(Run.open(tmp_path / "run"))["step"] == 4
 
 
 def test_a_validation_loss_that_is_not_a_number(tmp_path):
-    with pytest.raises(ValueError, match=r"the validation loss is not a number \(nan\) at step 4; nothing was saved before"):
+    with pytest.raises(
+        ValueError, match=r"the validation loss is not a number \(nan\) at step 4; nothing was saved before"
+    ):
         train(tmp_path / "run", task=Worse(math.nan))
     assert not (tmp_path / "run" / "model.safetensors").exists()
 
@@ -440,23 +524,30 @@ def test_another_machine_is_noted(tmp_path):
     there = run.environment()
     files.write_json(run.path / "environment.json", there | {"threads": 99})
     _, result = train(tmp_path / "run", resume=True)
-    assert result.notes == (f"the run was started with threads 99, now {there['threads']}: "
-                            "losses may differ in their last digits",)
+    assert result.notes == (
+        f"the run was started with threads 99, now {there['threads']}: "
+        "losses may differ in their last digits",
+    )
 
 
 def test_a_resume_with_other_options_says_which(tmp_path):
     train(tmp_path / "run", observers=[At(5, interrupt)])
-    with pytest.raises(ValueError, match=says(
-        f"{tmp_path / 'run'} was started with other options: train.lr was None and is now 0.5; ",
-        "train.clip was 1.0 and is now None. Resume with the same, or start a new run",
-    )):
+    with pytest.raises(
+        ValueError,
+        match=says(
+            f"{tmp_path / 'run'} was started with other options: train.lr was None and is now 0.5; ",
+            "train.clip was 1.0 and is now None. Resume with the same, or start a new run",
+        ),
+    ):
         train(tmp_path / "run", resume=True, lr=0.5, clip=None)
     train(tmp_path / "run", resume=True, save_every=3)
 
 
 def test_a_trained_run_is_not_trained_again(tmp_path):
     run, _ = train(tmp_path / "run")
-    with pytest.raises(FileExistsError, match="was trained already; go on with --resume, or choose another --out"):
+    with pytest.raises(
+        FileExistsError, match="was trained already; go on with --resume, or choose another --out"
+    ):
         fit(run, tiny(), "next token", Pairs(), run.section(TrainConfig, "train"))
 
 
@@ -470,6 +561,7 @@ def test_a_checkpoint_of_another_model(tmp_path):
 
 # ── budgets ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
+
 def test_more_steps_before_the_fall_are_exact(tmp_path):
     whole, _ = train(tmp_path / "whole", steps=20, decay=0.5)
     train(tmp_path / "run", steps=12, decay=0.5, observers=[At(6, interrupt)])
@@ -480,11 +572,15 @@ def test_more_steps_before_the_fall_are_exact(tmp_path):
 
 def test_more_steps_after_the_fall_are_refused(tmp_path):
     train(tmp_path / "run", steps=12, decay=0.5)
-    with pytest.raises(ValueError, match=says(
-        f"{tmp_path / 'run'} has 12 steps and cannot become a run of 20: step 12 is done, and the learning rate falls from ",
-        "step 7 on, so this would not be what 20 steps from the start are; ",
-        f"start a new run, with --from {tmp_path / 'run'} if you want its weights",
-    )):
+    with pytest.raises(
+        ValueError,
+        match=says(
+            f"{tmp_path / 'run'} has 12 steps and cannot become a run of 20: step 12 is done, and the learning rate falls "
+            "from ",
+            "step 7 on, so this would not be what 20 steps from the start are; ",
+            f"start a new run, with --from {tmp_path / 'run'} if you want its weights",
+        ),
+    ):
         train(tmp_path / "run", resume=True, steps=20, decay=0.5)
     assert Run.open(tmp_path / "run").config["steps"] == 12
 
@@ -512,14 +608,17 @@ def test_decided_steps_are_kept_and_more_minutes_are_in_proportion(tmp_path):
     assert again.config["train"]["minutes"] == 1.5
 
 
-@pytest.mark.parametrize("left, done, step, look, expected", [
-    (100.0, 10, 0.1, 0.0, (1010, 101)),
-    (100.0, 10, 0.1, 1.0, (10 + 900, 91)),              # ten looks take ten seconds
-    (100.0, 10, 0.1, 5.0, (10 + 850, 287)),             # three looks fit into 15 % of the time
-    (100.0, 10, 0.1, 60.0, (10 + 400, 410)),            # one at least
-    (-5.0, 7, 0.1, 0.1, (15, 15)),                      # time is up, but the seventh step was not in the fall
-    (0.0, 1, 9.0, 1.0, (1, 1)),
-])
+@pytest.mark.parametrize(
+    "left, done, step, look, expected",
+    [
+        (100.0, 10, 0.1, 0.0, (1010, 101)),
+        (100.0, 10, 0.1, 1.0, (10 + 900, 91)),  # ten looks take ten seconds
+        (100.0, 10, 0.1, 5.0, (10 + 850, 287)),  # three looks fit into 15 % of the time
+        (100.0, 10, 0.1, 60.0, (10 + 400, 410)),  # one at least
+        (-5.0, 7, 0.1, 0.1, (15, 15)),  # time is up, but the seventh step was not in the fall
+        (0.0, 1, 9.0, 1.0, (1, 1)),
+    ],
+)
 def test_plans(left, done, step, look, expected):
     plan = budget.by_time(left, done, step=step, look=look, decay=0.6)
     assert (plan.steps, plan.evaluate_every) == expected
@@ -529,7 +628,13 @@ def test_a_plan_with_looks_as_asked():
     plan = budget.by_time(110.0, 0, step=0.9, look=10.0, decay=0.6, evaluate_every=100)
     assert (plan.steps, plan.evaluate_every) == (100, 100)
     assert budget.by_steps(95, None) == budget.Plan(95, 10) and budget.by_steps(95, 7) == budget.Plan(95, 7)
-    assert [budget.by_steps(steps, None).evaluate_every for steps in (5, 30, 100, 101, 5000)] == [10, 10, 10, 11, 500]
+    assert [budget.by_steps(steps, None).evaluate_every for steps in (5, 30, 100, 101, 5000)] == [
+        10,
+        10,
+        10,
+        11,
+        500,
+    ]
 
 
 def test_the_clock():

@@ -31,8 +31,11 @@ def test_likelihood_is_that_of_scipy():
     for b in range(2):
         share = np.exp(raw[b, :, 0]) / np.exp(raw[b, :, 0]).sum()
         wide = np.log1p(np.exp(raw[b, :, 3:])) + LEAST
-        each = [np.log(share[k]) + stats.multivariate_normal(raw[b, k, 1:3], np.diag(wide[k] ** 2)).logpdf(points[b].numpy())
-                for k in range(3)]
+        each = [
+            np.log(share[k])
+            + stats.multivariate_normal(raw[b, k, 1:3], np.diag(wide[k] ** 2)).logpdf(points[b].numpy())
+            for k in range(3)
+        ]
         np.testing.assert_allclose(ours[b].numpy(), logsumexp(each, axis=0), rtol=1e-4)
 
 
@@ -66,5 +69,7 @@ def test_gradients_find_the_clusters():
 
 
 def test_a_model_with_other_outputs():
-    with pytest.raises(ValueError, match=r"of 4 Gaussians in 2 dimensions takes 20 outputs for each set, got \(3, 5\)"):
+    with pytest.raises(
+        ValueError, match=r"of 4 Gaussians in 2 dimensions takes 20 outputs for each set, got \(3, 5\)"
+    ):
         Mixture(4).loss(Says(torch.zeros(5)), Batch(torch.zeros(3, 6, 2), torch.zeros(3)))

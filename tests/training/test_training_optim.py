@@ -17,6 +17,7 @@ SHAPES = [(24, 24), (24, 96), (96, 24), (5, 7), (1, 9)]
 
 # ── orthogonalise ────────────────────────────────────────────────────────────────────────────────────────────────────
 
+
 def with_singular_values(m, n, values):
     """Matrices 1 m n with these singular values and random directions."""
     torch.manual_seed(0)
@@ -47,7 +48,9 @@ def test_the_polynomials_do_what_is_said_of_them():
     assert (75 * x[small] < y[small]).all() and (y[small] < 80 * x[small]).all()
 
 
-@pytest.mark.parametrize("x", [torch.zeros(2, 3, 4), torch.zeros(2, 3, 9), torch.ones(1, 8, 8), torch.ones(1, 8, 40)])
+@pytest.mark.parametrize(
+    "x", [torch.zeros(2, 3, 4), torch.zeros(2, 3, 9), torch.ones(1, 8, 8), torch.ones(1, 8, 40)]
+)
 def test_matrices_without_full_rank(x):
     made = orthogonalise(x)
     assert made.isfinite().all()
@@ -61,6 +64,7 @@ def test_half_precision_is_near():
 
 
 # ── rules ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
 
 def moved(rule, parameters, steps=4):
     """The parameters after a few steps with gradients drawn by a seed."""
@@ -82,21 +86,31 @@ def test_muon_is_near_torchs():
     before = [p.detach().clone() for p in ours.values()]
     rule = Muon(ours, 0.02, 0.1, 0.95)
     other = torch.optim.Muon(theirs.values(), lr=0.02, weight_decay=0.1, momentum=0.95)
-    for mine, its, start in zip(moved(lambda: rule.step(0.02), ours), moved(other.step, theirs), before, strict=True):
+    for mine, its, start in zip(
+        moved(lambda: rule.step(0.02), ours), moved(other.step, theirs), before, strict=True
+    ):
         mine, its = (mine - start).flatten(), (its - start).flatten()
         assert torch.cosine_similarity(mine, its, 0) > 0.95
-        assert 0.8 < mine.norm() / its.norm() < 1.25    # torch's singular values, too, are anything from 0.7 to 1.2
+        assert (
+            0.8 < mine.norm() / its.norm() < 1.25
+        )  # torch's singular values, too, are anything from 0.7 to 1.2
 
 
 def test_adamw_is_torchs():
     ours, theirs = parameters(), parameters()
-    rule, other = AdamW(ours, 0.01, 0.1), torch.optim.AdamW(theirs.values(), lr=0.01, weight_decay=0.1, betas=(0.9, 0.95))
+    rule, other = (
+        AdamW(ours, 0.01, 0.1),
+        torch.optim.AdamW(theirs.values(), lr=0.01, weight_decay=0.1, betas=(0.9, 0.95)),
+    )
     torch.testing.assert_close(moved(lambda: rule.step(0.01), ours), moved(other.step, theirs))
 
 
 def test_sgd_is_torchs():
     ours, theirs = parameters(), parameters()
-    rule, other = SGD(ours, 0.01, 0.1, 0.8), torch.optim.SGD(theirs.values(), lr=0.01, weight_decay=0.1, momentum=0.8)
+    rule, other = (
+        SGD(ours, 0.01, 0.1, 0.8),
+        torch.optim.SGD(theirs.values(), lr=0.01, weight_decay=0.1, momentum=0.8),
+    )
     torch.testing.assert_close(moved(lambda: rule.step(0.01), ours), moved(other.step, theirs))
 
 
@@ -131,6 +145,7 @@ def test_a_parameter_without_gradient_stays():
 
 # ── who is moved by which rule ───────────────────────────────────────────────────────────────────────────────────────
 
+
 def test_the_body_is_what_is_repeated():
     parts = split(tiny())
     assert set(parts.body) == {f"blocks.{i}.{j}.weight" for i in range(2) for j in (1, 3)}
@@ -139,7 +154,9 @@ def test_the_body_is_what_is_repeated():
 
 
 def test_without_lists_the_body_is_all_but_the_first_and_last():
-    model = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 4), nn.ReLU(), nn.Conv1d(4, 4, 3), nn.Linear(4, 2))
+    model = nn.Sequential(
+        nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 4), nn.ReLU(), nn.Conv1d(4, 4, 3), nn.Linear(4, 2)
+    )
     parts = split(model)
     assert (set(parts.body), set(parts.matrices)) == ({"2.weight", "4.weight"}, {"0.weight", "5.weight"})
 
@@ -156,16 +173,21 @@ def test_frozen_parameters_are_left_alone():
     model.blocks.requires_grad_(False)
     parts = split(model)
     assert set(parts.body | parts.matrices | parts.rest) == {"embed.weight", "head.weight", "head.bias"}
-    with pytest.raises(ValueError, match="Tiny has no parameters to train; does any of them require a gradient?"):
+    with pytest.raises(
+        ValueError, match="Tiny has no parameters to train; does any of them require a gradient?"
+    ):
         make(model.requires_grad_(False), TrainConfig())
 
 
-@pytest.mark.parametrize("optimiser, rates", [
-    ({"optimiser": "muon"}, {0.02, 0.3 * 0.02}),
-    ({"optimiser": "muon", "lr": 0.1, "adam_lr": 0.001}, {0.1, 0.001}),
-    ({"optimiser": "adamw"}, {0.001}),
-    ({"optimiser": "sgd"}, {0.1}),
-])
+@pytest.mark.parametrize(
+    "optimiser, rates",
+    [
+        ({"optimiser": "muon"}, {0.02, 0.3 * 0.02}),
+        ({"optimiser": "muon", "lr": 0.1, "adam_lr": 0.001}, {0.1, 0.001}),
+        ({"optimiser": "adamw"}, {0.001}),
+        ({"optimiser": "sgd"}, {0.1}),
+    ],
+)
 def test_learning_rates(optimiser, rates):
     assert {rule.lr for rule in make(tiny(), TrainConfig(**optimiser)).rules} == rates
 
@@ -203,11 +225,14 @@ def test_the_state_goes_there_and_back(optimiser):
     step(second, two, 2)
     for name, p in first.named_parameters():
         assert torch.equal(p, second.state_dict()[name])
-    with pytest.raises(ValueError, match="the saved state is of another optimiser or model: 'mean/nothing' does not fit"):
+    with pytest.raises(
+        ValueError, match="the saved state is of another optimiser or model: 'mean/nothing' does not fit"
+    ):
         two.load(one.tensors() | {"mean/nothing": torch.zeros(1)})
 
 
 # ── the schedule ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
 
 def test_schedule_rises_holds_and_falls():
     values = [schedule(step, 20, warmup=4, decay=0.5) for step in range(20)]

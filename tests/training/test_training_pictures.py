@@ -66,12 +66,18 @@ def test_views_are_averaged_as_probabilities(views):
     answers = task(views=views).answers(model, PIXELS)
     expected = torch.stack([model(view).softmax(-1) for view in VIEWS[views](scaled())]).mean(0)
     torch.testing.assert_close(answers.exp(), expected)
-    measures = task(views=views).measure(model, [Batch(PIXELS[:4], TARGET[:4]), Batch(PIXELS[4:], TARGET[4:])])
+    measures = task(views=views).measure(
+        model, [Batch(PIXELS[:4], TARGET[:4]), Batch(PIXELS[4:], TARGET[4:])]
+    )
     assert measures["accuracy"] == pytest.approx((expected.argmax(-1) == TARGET).float().mean().item())
     assert measures["loss"] == pytest.approx(F.nll_loss(expected.log(), TARGET).item(), rel=1e-5)
-    counts = task(views=views).confusion(model, [Batch(PIXELS[:4], TARGET[:4]), Batch(PIXELS[4:], TARGET[4:])], 4)
+    counts = task(views=views).confusion(
+        model, [Batch(PIXELS[:4], TARGET[:4]), Batch(PIXELS[4:], TARGET[4:])], 4
+    )
     assert counts.sum(1).tolist() == [2, 2, 1, 1]
-    assert all(counts[i, j] == ((i == TARGET) & (expected.argmax(-1) == j)).sum() for i in range(4) for j in range(4))
+    assert all(
+        counts[i, j] == ((i == TARGET) & (expected.argmax(-1) == j)).sum() for i in range(4) for j in range(4)
+    )
 
 
 def test_weights_are_judged_by_the_loss_that_is_learned():

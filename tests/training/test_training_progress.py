@@ -38,7 +38,11 @@ def test_lines(tmp_path, steady):
     stream = io.StringIO()
     train(tmp_path / "run", observers=[Lines(stream, every=0)], sample=lambda model: "a sample")
     lines = stream.getvalue().splitlines()
-    assert lines[0].startswith("step 1/12  loss ") and " tokens/s  0:0" in lines[0] and lines[0].endswith(" left")
+    assert (
+        lines[0].startswith("step 1/12  loss ")
+        and " tokens/s  0:0" in lines[0]
+        and lines[0].endswith(" left")
+    )
     assert lines[4].startswith("step 4/12  loss ") and "  validation " in lines[4] and lines[4].endswith("%")
     assert lines[5:7] == ["── what it writes after step 4 ──", "a sample"]
     assert lines[-2].startswith("12 steps in 0:0") and "; best validation " in lines[-2]
@@ -57,8 +61,13 @@ def test_the_bar(tmp_path, terminal, steady):
     bar = Bar(Console(file=stream, force_terminal=terminal, width=160))
     train(tmp_path / "run", observers=[bar], sample=lambda model: "[b]a sample[/b]")
     shown = stream.getvalue()
-    assert "12/12" in shown and "tokens/s" in shown and "validation" in shown and "kept: the weights of step " in shown
-    assert "[b]a sample[/b]" in shown                   # a text is no markup
+    assert (
+        "12/12" in shown
+        and "tokens/s" in shown
+        and "validation" in shown
+        and "kept: the weights of step " in shown
+    )
+    assert "[b]a sample[/b]" in shown  # a text is no markup
     assert not bar.progress.live.is_started
 
 
@@ -71,7 +80,7 @@ def test_the_bar_is_taken_down_when_it_fails(tmp_path):
     with pytest.raises(RuntimeError):
         train(tmp_path / "run", observers=[bar, Fails()])
     assert not bar.progress.live.is_started
-    assert len(Run.open(tmp_path / "run").metrics()) == 1           # and what was heard is in the file
+    assert len(Run.open(tmp_path / "run").metrics()) == 1  # and what was heard is in the file
 
 
 def test_where_it_goes(monkeypatch):
@@ -95,23 +104,40 @@ def test_a_resumed_run_and_notes_are_told(tmp_path):
         assert "test 0.000123  accuracy 75.0%  (of 12)\n" in stream.getvalue()
         observer.sampled(31, "once [upon]")
         assert "3 rows, 2 weights" in stream.getvalue()
-        assert "── what it writes after step 31 ──" in stream.getvalue() and "once [upon]" in stream.getvalue()
+        assert (
+            "── what it writes after step 31 ──" in stream.getvalue() and "once [upon]" in stream.getvalue()
+        )
         assert f"going on from step 30 in {tmp_path}" in stream.getvalue()
         assert "note: mind the [gap]" in stream.getvalue()
         assert "stopped at step 31 of 40 and saved; go on with --resume" in stream.getvalue()
 
 
-@pytest.mark.parametrize("loss, said", [(2.34567, "2.3457"), (0.01, "0.0100"), (0.0058642, "0.00586"), (3.2e-7, "3.2e-07"),
-                                        (0.0, "0.0000"), (-0.00123, "-0.00123"), (math.nan, "nan")])
+@pytest.mark.parametrize(
+    "loss, said",
+    [
+        (2.34567, "2.3457"),
+        (0.01, "0.0100"),
+        (0.0058642, "0.00586"),
+        (3.2e-7, "3.2e-07"),
+        (0.0, "0.0000"),
+        (-0.00123, "-0.00123"),
+        (math.nan, "nan"),
+    ],
+)
 def test_a_small_loss_can_be_read(loss, said):
     assert say_loss(loss) == said
 
 
 def test_how_to_go_on_is_the_whole_command(tmp_path):
     def said(**sections):
-        return Result(step=3, steps=9, reason="stopped", again=how_to_go_on(Run(Path("my runs/one"), sections))).say()
+        return Result(
+            step=3, steps=9, reason="stopped", again=how_to_go_on(Run(Path("my runs/one"), sections))
+        ).say()
 
-    assert said(recipe="text") == "stopped at step 3 of 9 and saved; go on with regard train text --resume --out 'my runs/one'"
+    assert (
+        said(recipe="text")
+        == "stopped at step 3 of 9 and saved; go on with regard train text --resume --out 'my runs/one'"
+    )
     for sections in ({"kind": None}, {"recipe": "graphs", "given": "Data"}):  # what no command can give
         assert said(**sections).endswith("go on with the same call and out='my runs/one', resume=True")
 
@@ -148,6 +174,7 @@ def test_tensorboard_that_is_not_there(tmp_path, monkeypatch):
 
 def test_tensorboard_reads_back_what_was_told(tmp_path):
     """Killed in step 4 with step 2 saved, and resumed: each step is there once, with the exact loss of metrics.jsonl."""
+
     class Killed(Exception):
         pass
 
@@ -156,18 +183,29 @@ def test_tensorboard_reads_back_what_was_told(tmp_path):
             if step == 4:
                 raise Killed
 
-    how = {"tensorboard": True, "steps": 4, "evaluate_every": 4, "save_every": 2, "sample": lambda model: "[a sample]"}
+    how = {
+        "tensorboard": True,
+        "steps": 4,
+        "evaluate_every": 4,
+        "save_every": 2,
+        "sample": lambda model: "[a sample]",
+    }
     with pytest.raises(Killed):
         train(tmp_path / "run", observers=[KillAt4()], **how)
     run, _ = train(tmp_path / "run", resume=True, **how)
     board = EventAccumulator(str(run.path / "tensorboard")).Reload()
-    assert set(board.Tags()["scalars"]) == {"loss/training", "tokens a second", "loss/validation", "accuracy/validation"}
+    assert set(board.Tags()["scalars"]) == {
+        "loss/training",
+        "tokens a second",
+        "loss/validation",
+        "accuracy/validation",
+    }
     assert scalars(board, "loss/training") == [(step, float32(loss)) for step, loss in losses(run)]
     assert scalars(board, "loss/validation") == [(4, float32(losses(run, "validation")[0][1]))]
     assert [step for step, speed in scalars(board, "tokens a second") if speed > 0] == [1, 2, 3, 4]
     (sample,) = board.Tensors("sample/text_summary")
     assert (sample.step, sample.tensor_proto.string_val) == (4, [b"[a sample]"])
-    Board().failed(RuntimeError())                      # before it started: there is nothing to close
+    Board().failed(RuntimeError())  # before it started: there is nothing to close
 
 
 def scalars(board, name):

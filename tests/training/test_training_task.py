@@ -58,7 +58,9 @@ def test_nothing_to_ask_is_no_loss():
     assert (loss.item(), int(count)) == (0.0, 0)
 
 
-@pytest.mark.parametrize("task", ["next token", "classify", "regress", lambda model, batch: model(batch.tokens).mean()])
+@pytest.mark.parametrize(
+    "task", ["next token", "classify", "regress", lambda model, batch: model(batch.tokens).mean()]
+)
 def test_measures_do_not_depend_on_the_cut_into_batches(task):
     """One batch of seven rows, or one of five and one of two."""
     torch.manual_seed(0)
@@ -100,7 +102,9 @@ def test_regress_does_not_broadcast():
     assert loss.dim() == 0
     with pytest.raises(ValueError, match=r"output and target must have one shape, got \(5, 2\) and \(5,\)"):
         Regress().loss(nn.Linear(4, 2), batch)
-    with pytest.raises(ValueError, match=r"the model must give scores for every target: logits \(5,\) \+ \(classes,\)"):
+    with pytest.raises(
+        ValueError, match=r"the model must give scores for every target: logits \(5,\) \+ \(classes,\)"
+    ):
         Classify().loss(nn.Linear(4, 2), replace(batch, tokens=torch.randn(5, 3, 4)))
 
 
@@ -108,9 +112,16 @@ def test_errors_are_told_in_the_units_of_the_data():
     """Targets were divided by 10 and by 2; two batches of different size count by their rows."""
     model, x = nn.Linear(4, 2), torch.randn(5, 4)
     off = torch.tensor([[1.0, -3.0]]).expand(5, 2)
-    batches = [Batch(x[:2], model(x[:2]).detach() + off[:2]), Batch(x[2:], model(x[2:]).detach() + 2 * off[2:])]
+    batches = [
+        Batch(x[:2], model(x[:2]).detach() + off[:2]),
+        Batch(x[2:], model(x[2:]).detach() + 2 * off[2:]),
+    ]
     measures = Regress(scale=(10, 2), names=("price", "amount")).measure(model, batches)
-    expected = {"MAE price": 10 * 8 / 5, "MAE amount": 2 * 24 / 5, "loss": (2 * (1 + 9) + 3 * 4 * (1 + 9)) / 10}
+    expected = {
+        "MAE price": 10 * 8 / 5,
+        "MAE amount": 2 * 24 / 5,
+        "loss": (2 * (1 + 9) + 3 * 4 * (1 + 9)) / 10,
+    }
     assert {name: pytest.approx(value) for name, value in expected.items()} == measures
     one = Regress(scale=(10,)).measure(nn.Linear(4, 1), [Batch(x, torch.zeros(5))])
     assert set(one) == {"loss", "MAE"}
@@ -123,7 +134,9 @@ def test_numbers_of_each_thing_leave_padding_out():
     loss, count = Regress().loss(model, Batch(x, target, real))
     assert count == 4 and loss.item() == pytest.approx(1, rel=1e-5)
     assert Regress((5,)).measure(model, [Batch(x, target, real)])["MAE"] == pytest.approx(5, rel=1e-5)
-    flat = nn.Sequential(nn.Flatten(), nn.Linear(12, 3))        # three numbers of sets of three things: nothing is padding
+    flat = nn.Sequential(
+        nn.Flatten(), nn.Linear(12, 3)
+    )  # three numbers of sets of three things: nothing is padding
     assert Regress().loss(flat, Batch(x, torch.zeros(2, 3), real))[1] == 6
 
 
@@ -153,12 +166,16 @@ def hidden(rows=400, **options):
 def test_bert_hides_eighty_ten_ten():
     tokens, _, batch = hidden()
     chosen = batch.target != IGNORE
-    assert torch.equal(batch.target[chosen], tokens[chosen]) and torch.equal(batch.tokens[~chosen], tokens[~chosen])
+    assert torch.equal(batch.target[chosen], tokens[chosen]) and torch.equal(
+        batch.tokens[~chosen], tokens[~chosen]
+    )
     assert abs(chosen.float().mean() - 0.15) < 0.01
     masked = (batch.tokens == MASK)[chosen].float().mean()
     same = (batch.tokens == tokens)[chosen].float().mean()
     assert abs(masked - 0.8) < 0.03
-    assert abs(same - (0.1 + 0.1 / VOCAB)) < 0.03       # what is replaced at random is sometimes replaced by itself
+    assert (
+        abs(same - (0.1 + 0.1 / VOCAB)) < 0.03
+    )  # what is replaced at random is sometimes replaced by itself
 
 
 def test_padding_and_marks_are_never_chosen():
@@ -187,15 +204,24 @@ def test_training_draws_and_validation_does_not():
     before = torch.get_rng_state()
     assert task.measure(model, [batch, batch]) == task.measure(model, [batch, batch])
     assert torch.equal(before, torch.get_rng_state())
-    assert task.measure(model, [batch]) != task.measure(model, [batch, batch])      # each batch is hidden in its own way
+    assert task.measure(model, [batch]) != task.measure(
+        model, [batch, batch]
+    )  # each batch is hidden in its own way
 
 
 # ── names and functions ──────────────────────────────────────────────────────────────────────────────────────────────
 
-@pytest.mark.parametrize("task, words", [
-    ("next_token", "there is no task 'next_token'; did you mean 'next token'? known: next token, classify, regress, or a "),
-    (3, "a task is a name (next token, classify, regress) or a function (model, batch) -> loss, got int"),
-])
+
+@pytest.mark.parametrize(
+    "task, words",
+    [
+        (
+            "next_token",
+            "there is no task 'next_token'; did you mean 'next token'? known: next token, classify, regress, or a ",
+        ),
+        (3, "a task is a name (next token, classify, regress) or a function (model, batch) -> loss, got int"),
+    ],
+)
 def test_what_is_no_task(task, words):
     with pytest.raises(ValueError, match=re.escape(words)):
         as_task(task)
@@ -203,7 +229,9 @@ def test_what_is_no_task(task, words):
 
 def test_a_function_must_give_one_number():
     batch = Pairs().batch(0)
-    with pytest.raises(ValueError, match=r"the mean loss as a tensor without axes, got shape \(4, 9, 8\); try loss.mean\(\)"):
+    with pytest.raises(
+        ValueError, match=r"the mean loss as a tensor without axes, got shape \(4, 9, 8\); try loss.mean\(\)"
+    ):
         as_task(lambda model, batch: model(batch.tokens)).loss(Table(), batch)
     with pytest.raises(ValueError, match="got float"):
         as_task(lambda model, batch: 0.5).loss(Table(), batch)

@@ -57,8 +57,12 @@ KERNELS: dict[str, Callable[..., Tensor]] = {
     "edges": edges,
 }
 SDPA_ALONE = Choice("fused", fused, "SDPA does this without a matrix of masks")
-SDPA_IN_FLOAT32 = Choice("fused", fused, "SDPA does this, in float32 since the processor does not multiply this dtype itself")
-SHORT_CAUSAL = Choice("stairs", stairs, f"up to {LONGEST} tokens it pays to keep causal weights for the gradient")
+SDPA_IN_FLOAT32 = Choice(
+    "fused", fused, "SDPA does this, in float32 since the processor does not multiply this dtype itself"
+)
+SHORT_CAUSAL = Choice(
+    "stairs", stairs, f"up to {LONGEST} tokens it pays to keep causal weights for the gradient"
+)
 NO_KEYS = Choice("reference", reference, "there is nothing to compute")
 
 
@@ -71,7 +75,14 @@ def choose(q: Tensor, k: Tensor, v: Tensor, terms: Terms) -> Choice:
     if n == 0 or m == 0:
         return NO_KEYS
     half = q.dtype in HALF
-    if half and n > 1 and max(n, m) <= SHORT_ALONE and q.dtype is torch.bfloat16 and native(q) and q.device.type == "cpu":
+    if (
+        half
+        and n > 1
+        and max(n, m) <= SHORT_ALONE
+        and q.dtype is torch.bfloat16
+        and native(q)
+        and q.device.type == "cpu"
+    ):
         short = short_half(terms)
         if max(n, m) <= short:
             return Choice("plain", plain, f"plain products beat SDPA in bfloat16 up to {short} tokens")
@@ -80,7 +91,9 @@ def choose(q: Tensor, k: Tensor, v: Tensor, terms: Terms) -> Choice:
             return SHORT_CAUSAL
         return SDPA_IN_FLOAT32 if half and widens(q, k, v) else SDPA_ALONE
     tracing = torch.compiler.is_compiling()
-    pairs = "n × m" if tracing else f"{n} × {m}"  # writing a length down would make a compiled function one for it alone
+    pairs = (
+        "n × m" if tracing else f"{n} × {m}"
+    )  # writing a length down would make a compiled function one for it alone
     if isinstance(terms.mask, Edges) and declines(terms) is None and not tracing:
         count = terms.mask.edges.shape[1]
         if n * m > SMALL and count * SPARSE < n * m:
@@ -88,8 +101,12 @@ def choose(q: Tensor, k: Tensor, v: Tensor, terms: Terms) -> Choice:
     reason = refuses(terms)
     if reason is not None:
         name, kernel = ("reference", reference) if half else ("plain", plain)
-        if m <= q.shape[-1] + v.shape[-1] and not tracing:  # as windows have it: scores take no more room than k and v
-            return Choice(name, kernel, f"{reason}, and the scores of {m} keys take no more room than the keys")
+        if (
+            m <= q.shape[-1] + v.shape[-1] and not tracing
+        ):  # as windows have it: scores take no more room than k and v
+            return Choice(
+                name, kernel, f"{reason}, and the scores of {m} keys take no more room than the keys"
+            )
         if b * h * n * m <= FEW_SCORES:
             return Choice(name, kernel, f"{reason}, and {pairs} is small enough to be done plainly")
         return Choice("tiled", tiled, f"{reason}, and {pairs} is too large to be done plainly")

@@ -12,7 +12,9 @@ from regard.attention.kernels.precision import HALF, native
 from regard.attention.masks import Causal
 from regard.attention.terms import Terms
 
-SHORT_PASS = 128 * 128  # pairs up to which SDPA's forward in half precision is as fast as copying to float32 and back
+SHORT_PASS = (
+    128 * 128
+)  # pairs up to which SDPA's forward in half precision is as fast as copying to float32 and back
 
 
 def refuses(terms: Terms) -> str | None:
@@ -55,8 +57,12 @@ def fused(q: Tensor, k: Tensor, v: Tensor, terms: Terms) -> Tensor:
         if terms.mask is None or terms.mask.leaves:
             out = F.scaled_dot_product_attention(q, k, v, attn_mask=matrix, **how)
         else:
-            empty = (matrix == -torch.inf).all(-1, keepdim=True)  # not every device's kernel gives zeros there
-            out = F.scaled_dot_product_attention(q, k, v, attn_mask=matrix.masked_fill(empty, 0), **how).masked_fill(empty, 0)
+            empty = (matrix == -torch.inf).all(
+                -1, keepdim=True
+            )  # not every device's kernel gives zeros there
+            out = F.scaled_dot_product_attention(
+                q, k, v, attn_mask=matrix.masked_fill(empty, 0), **how
+            ).masked_fill(empty, 0)
     if width < channels:
         out = out[..., :width]
     return out if out.dtype == given else out.to(given)

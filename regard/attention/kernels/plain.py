@@ -16,7 +16,9 @@ from torch import Tensor
 from regard.attention.kernels.reference import by_definition, heads_of
 from regard.attention.terms import Terms
 
-PIECE = 2**20  # scores at once for each thread of a processor: few enough for its cache, and enough to be worth a call
+PIECE = (
+    2**20
+)  # scores at once for each thread of a processor: few enough for its cache, and enough to be worth a call
 
 
 def plain(q: Tensor, k: Tensor, v: Tensor, terms: Terms) -> Tensor:
@@ -32,11 +34,20 @@ def plain(q: Tensor, k: Tensor, v: Tensor, terms: Terms) -> Tensor:
         if not mask.leaves and (nothing := hidden.all(-1, keepdim=True)).any():
             hidden, empty = hidden & ~nothing, nothing  # softmax of only -inf is NaN
         again = mask.period or period(hidden)
-        if added is not None and period(added) == 1 and again < len(q) and empty is None:  # hidden once, and not in each row
-            added, hidden = added.masked_fill(hidden if hidden.dim() < 4 else hidden[:again], -torch.inf), None
+        if (
+            added is not None and period(added) == 1 and again < len(q) and empty is None
+        ):  # hidden once, and not in each row
+            added, hidden = (
+                added.masked_fill(hidden if hidden.dim() < 4 else hidden[:again], -torch.inf),
+                None,
+            )
     k, v = heads_of(k, q.shape[1]), heads_of(v, q.shape[1])
     if torch.is_grad_enabled():
-        q, k, v = q.contiguous(), k.contiguous(), v.contiguous()  # products want them so, for the gradient once more
+        q, k, v = (
+            q.contiguous(),
+            k.contiguous(),
+            v.contiguous(),
+        )  # products want them so, for the gradient once more
     return Plain.apply(q, k, v, added, hidden, empty, terms.scale)
 
 
@@ -47,7 +58,9 @@ class Plain(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor, added: Any, hidden: Any, empty: Any, scale: float) -> Tensor:
+    def forward(
+        ctx: Any, q: Tensor, k: Tensor, v: Tensor, added: Any, hidden: Any, empty: Any, scale: float
+    ) -> Tensor:
         (b, h, n, _), (m, e) = q.shape, v.shape[2:]
         wide = torch.promote_types(q.dtype, torch.float32)
         kept = q.new_empty(b, h, n, m) if any(ctx.needs_input_grad) else None
@@ -75,7 +88,9 @@ class Plain(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         q, k, v, added, hidden, empty, weights = ctx.saved_tensors
         for_added = ctx.needs_input_grad[3]
-        if torch.is_grad_enabled():  # the gradient of a gradient is asked for: the same by steps that can be followed
+        if (
+            torch.is_grad_enabled()
+        ):  # the gradient of a gradient is asked for: the same by steps that can be followed
             weights = weights_of(q, k, added, hidden, empty, ctx.scale)
             dweights = grad @ v.mT
             dscores = weights * (dweights - (dweights * weights).sum(-1, keepdim=True))

@@ -31,7 +31,9 @@ def prune(blocks: Blocks, q: Tensor, k: Tensor, terms: Terms, block: int) -> Blo
     slack = row_slack(q, k, nearest, terms, block)
     threshold = math.log(torch.finfo(q.dtype).eps / 2) - math.log(max(terms.there.count, 1))
     with np.errstate(invalid="ignore"):
-        matters = ~(bound + slack[None, :, :, None] < threshold)  # −inf + inf is NaN, a row that sees nothing: kept
+        matters = ~(
+            bound + slack[None, :, :, None] < threshold
+        )  # −inf + inf is NaN, a row that sees nothing: kept
     return Blocks(blocks.some & matters, blocks.every)
 
 

@@ -43,7 +43,9 @@ def attention_weights(q: Tensor, k: Tensor, terms: Terms) -> Tensor:
     allowed = terms.mask.tile(terms.here, terms.there)
     if terms.mask.leaves:
         return scores.masked_fill(~allowed, -torch.inf).softmax(-1)
-    hidden = ~allowed & allowed.any(-1, keepdim=True)  # an empty row keeps its scores: softmax of only -inf is NaN
+    hidden = ~allowed & allowed.any(
+        -1, keepdim=True
+    )  # an empty row keeps its scores: softmax of only -inf is NaN
     return scores.masked_fill(hidden, -torch.inf).softmax(-1).masked_fill(~allowed, 0)
 
 

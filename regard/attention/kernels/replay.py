@@ -26,7 +26,9 @@ def learned(terms: Terms) -> list[Tensor]:
 
 class ReplayedStrips(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor, strips: tuple[Strip, ...], terms: Terms, *params: Tensor) -> Tensor:
+    def forward(
+        ctx: Any, q: Tensor, k: Tensor, v: Tensor, strips: tuple[Strip, ...], terms: Terms, *params: Tensor
+    ) -> Tensor:
         b, h, n, _ = q.shape
         seed = int(torch.randint(2**31, ())) if terms.dropout else None
         out = q.new_zeros(b, h, n, v.shape[-1])
@@ -50,7 +52,9 @@ class ReplayedStrips(torch.autograd.Function):
             rows, keys, values = (part.detach().requires_grad_() for part in parts)
             with torch.enable_grad(), drawing(ctx.seed, i, q.device):
                 out = reference(rows, keys, values, strip.terms(ctx.terms))
-            found = torch.autograd.grad(out, [rows, keys, values, *params], rows_of(grad, strip), allow_unused=True)
+            found = torch.autograd.grad(
+                out, [rows, keys, values, *params], rows_of(grad, strip), allow_unused=True
+            )
             put_rows(dq, strip, found[0])
             add_columns(dk, strip, h, found[1])
             add_columns(dv, strip, h, found[2])

@@ -18,7 +18,9 @@ from regard.attention.terms import Terms
 
 ROWS = 64  # of a strip; measured, as are the lengths below
 SHORTEST, LONGEST = 128, 512  # tokens between which it beats SDPA, forward and backward together
-MOST = 2**22  # scores, of all rows and heads, up to which the weights kept are small beside what else a block keeps
+MOST = (
+    2**22
+)  # scores, of all rows and heads, up to which the weights kept are small beside what else a block keeps
 
 
 def suits(q: Tensor, k: Tensor, v: Tensor) -> bool:
@@ -66,7 +68,9 @@ class Stairs(torch.autograd.Function):
         return out, *kept
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor, Tensor, float], output: tuple[Tensor, ...]) -> None:
+    def setup_context(
+        ctx: Any, inputs: tuple[Tensor, Tensor, Tensor, float], output: tuple[Tensor, ...]
+    ) -> None:
         *tensors, ctx.scale = inputs
         ctx.save_for_backward(*tensors, *output[1:])
         ctx.mark_non_differentiable(*output[1:])
@@ -77,14 +81,19 @@ class Stairs(torch.autograd.Function):
         if grad is None:
             return None, None, None, None
         q, k, v, *kept = ctx.saved_tensors
-        if torch.is_grad_enabled():  # the gradient of a gradient is asked for: the same by steps that can be followed
+        if (
+            torch.is_grad_enabled()
+        ):  # the gradient of a gradient is asked for: the same by steps that can be followed
             return *by_definition(q, k, v, grad, ctx.scale), None
         b, h, n, _ = q.shape
         dq = q.new_empty(b, n, h, q.shape[-1]).transpose(1, 2)
         q, k, v, grad = laid(q, ctx.scale), laid(k), laid(v), laid(grad)
         dk, dv = torch.empty_like(k), torch.empty_like(v)
         for (start, stop), weights in reversed(list(zip(strips(n), kept, strict=True))):
-            above, fresh = grad[:, start:stop], stop == n  # the last strip has all columns: it writes, the others add
+            above, fresh = (
+                grad[:, start:stop],
+                stop == n,
+            )  # the last strip has all columns: it writes, the others add
             dscores = torch._softmax_backward_data(above @ v[:, :stop].mT, weights, -1, weights.dtype)
             dv[:, :stop].baddbmm_(weights.mT, above, beta=0 if fresh else 1)
             dk[:, :stop].baddbmm_(dscores.mT, q[:, start:stop], beta=0 if fresh else 1)
@@ -92,7 +101,9 @@ class Stairs(torch.autograd.Function):
         return dq, dk.unflatten(0, (b, h)), dv.unflatten(0, (b, h)), None
 
     @staticmethod
-    def vmap(info: Any, in_dims: tuple[int | None, ...], q: Tensor, k: Tensor, v: Tensor, scale: float) -> Any:
+    def vmap(
+        info: Any, in_dims: tuple[int | None, ...], q: Tensor, k: Tensor, v: Tensor, scale: float
+    ) -> Any:
         """Many attentions at once are one with more rows in its batch."""
         many = [
             x.movedim(axis, 0) if axis is not None else x.expand(info.batch_size, *x.shape)
@@ -123,7 +134,9 @@ def hidden(n: int, like: Tensor) -> Tensor:
     return torch.full((n, n), -torch.inf, dtype=like.dtype, device=like.device).triu_(1)
 
 
-def by_definition(q: Tensor, k: Tensor, v: Tensor, grad: Tensor, scale: float) -> tuple[Tensor, Tensor, Tensor]:
+def by_definition(
+    q: Tensor, k: Tensor, v: Tensor, grad: Tensor, scale: float
+) -> tuple[Tensor, Tensor, Tensor]:
     """Gradients of q, k and v in operations that have gradients themselves."""
     weights = (scale * (q @ k.mT) + hidden(q.shape[2], q)).softmax(-1)
     dweights = grad @ v.mT

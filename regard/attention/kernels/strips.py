@@ -41,7 +41,9 @@ class Strip:
 
     @property
     def width(self) -> int:
-        return self.columns.stop - self.columns.start if isinstance(self.columns, slice) else len(self.columns)
+        return (
+            self.columns.stop - self.columns.start if isinstance(self.columns, slice) else len(self.columns)
+        )
 
     @property
     def area(self) -> int:
@@ -108,7 +110,10 @@ def plan(terms: Terms, heads: int, block: int) -> tuple[Strip, ...]:
     static = here.consecutive and (mask is None or mask.static)
     if torch.compiler.is_compiling():
         if not static:  # values cannot be looked at while tracing: every block counts as mixed
-            return tuple(Strip(slice(0, heads), slice(at, min(at + block, n)), slice(0, m), False) for at in range(0, n, block))
+            return tuple(
+                Strip(slice(0, heads), slice(at, min(at + block, n)), slice(0, m), False)
+                for at in range(0, n, block)
+            )
         found = from_numbers(None if mask is None else mask.settings(), n, m, heads, block, join)
         return tuple(
             Strip(slice(0, heads), slice(a, z), slice(*c) if kind == "run" else c, full, repeat)
@@ -171,7 +176,8 @@ def continues(above: Strip, below: Strip) -> bool:
     return (
         (above.heads, above.full, above.step) == (below.heads, below.full, below.step)
         and below.rows.start == above.rows.start + moved
-        and (below.columns.start, below.columns.stop) == (above.columns.start + moved, above.columns.stop + moved)
+        and (below.columns.start, below.columns.stop)
+        == (above.columns.start + moved, above.columns.stop + moved)
     )
 
 
@@ -235,7 +241,9 @@ def put_rows(into: Tensor, strip: Strip, rows: Tensor) -> None:
     if strip.repeat == 1:
         part.copy_(rows)
     else:
-        part.unflatten(2, (strip.repeat, strip.step)).copy_(rows.unflatten(0, (-1, strip.repeat)).transpose(1, 2))
+        part.unflatten(2, (strip.repeat, strip.step)).copy_(
+            rows.unflatten(0, (-1, strip.repeat)).transpose(1, 2)
+        )
 
 
 def add_columns(into: Tensor, strip: Strip, h: int, columns: Tensor) -> None:
@@ -250,7 +258,9 @@ def add_columns(into: Tensor, strip: Strip, h: int, columns: Tensor) -> None:
         return
     assert isinstance(strip.columns, slice)
     laid = columns.unflatten(0, (-1, strip.repeat)).transpose(1, 2)  # b g repeat width c
-    for start in range(0, strip.width, strip.step):  # the chunks that start here, of all repeats, lie side by side
+    for start in range(
+        0, strip.width, strip.step
+    ):  # the chunks that start here, of all repeats, lie side by side
         at = strip.columns.start + start
         chunks = part[:, :, at : at + strip.step * strip.repeat].unflatten(2, (strip.repeat, strip.step))
         chunks += laid[..., start : start + strip.step, :]

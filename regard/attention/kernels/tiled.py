@@ -35,7 +35,12 @@ MOST = 2**23  # scores held at once where the reference computes a strip
 def tiled(q: Tensor, k: Tensor, v: Tensor, terms: Terms) -> Tensor:
     """Attention in strips of rows: every mask, bias and device, memory linear in the length.  -> b h n e"""
     b, h, _, c = q.shape
-    if not torch.compiler.is_compiling() and q.device.type == "cpu" and v.shape[-1] == c and refuses(terms) is None:
+    if (
+        not torch.compiler.is_compiling()
+        and q.device.type == "cpu"
+        and v.shape[-1] == c
+        and refuses(terms) is None
+    ):
         return by_flash(q, k, v, terms)
     strips = tuple(small_enough(plan(terms, h, BLOCK), b, MOST))
     if torch.compiler.is_compiling():
@@ -68,7 +73,10 @@ def traced(q: Tensor, k: Tensor, v: Tensor, strips: tuple[Strip, ...], terms: Te
         if strip.repeat > 1:
             out = out.unflatten(0, (-1, strip.repeat)).transpose(1, 2).flatten(2, 3)
         rows = strip.every_row()
-        pieces += [q.new_zeros(*q.shape[:2], rows.start - done, v.shape[-1]), out]  # rows that see nothing have no strip
+        pieces += [
+            q.new_zeros(*q.shape[:2], rows.start - done, v.shape[-1]),
+            out,
+        ]  # rows that see nothing have no strip
         done = rows.stop
     pieces.append(q.new_zeros(*q.shape[:2], n - done, v.shape[-1]))
     return torch.cat(pieces, 2)

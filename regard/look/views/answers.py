@@ -19,9 +19,19 @@ def answers(out: Any, given: Given) -> dict[str, Any] | None:
         return None
     logits = tensor_of(out).detach().float()
     if given.answers == "classes":
-        one = logits.dim() == 2 and len(logits) == 1  # of the whole; of nodes, each has its own, and the graph shows them
-        few = f"Of {logits.shape[-1]} classes the {LIKELY} likeliest are shown." if logits.shape[-1] > LIKELY else None
-        return {"view": "classes", "likely": likely(logits[0].softmax(-1), given.called), "note": few} if one else None
+        one = (
+            logits.dim() == 2 and len(logits) == 1
+        )  # of the whole; of nodes, each has its own, and the graph shows them
+        few = (
+            f"Of {logits.shape[-1]} classes the {LIKELY} likeliest are shown."
+            if logits.shape[-1] > LIKELY
+            else None
+        )
+        return (
+            {"view": "classes", "likely": likely(logits[0].softmax(-1), given.called), "note": few}
+            if one
+            else None
+        )
     ids = given.inputs[given.ids] if given.ids is not None else None
     if logits.dim() != 3 or ids is None or logits.shape[1] != ids.shape[1]:
         return None
@@ -45,5 +55,9 @@ def place(shares: Tensor, actual: int | None, called: Called) -> dict[str, Any]:
     found: dict[str, Any] = {"likely": likely(shares, called), "actual": None, "p": None, "rank": None}
     if actual is not None and actual < len(shares):
         share = shares[actual]
-        found |= {"actual": called(actual), "p": rounded(share.item()), "rank": int((shares > share).sum()) + 1}
+        found |= {
+            "actual": called(actual),
+            "p": rounded(share.item()),
+            "rank": int((shares > share).sum()) + 1,
+        }
     return found

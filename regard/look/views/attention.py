@@ -21,7 +21,9 @@ LONGEST = 16_384  # queries or keys of a matrix, and
 LARGEST = 2**26  # weights of one head: more cannot be looked at
 
 
-def attention(seen: Iterable[Entry], streams: Streams, windows: Windows | None = None) -> dict[str, Any] | None:
+def attention(
+    seen: Iterable[Entry], streams: Streams, windows: Windows | None = None
+) -> dict[str, Any] | None:
     """The view, or None if nothing was heard. Only proved weights are shown.
 
     windows  what those of a layer are called and what is in them, as far as that is known, by the name of the layer
@@ -76,14 +78,19 @@ def layer(entry: Entry, streams: Streams, rows: int, windows: Sequence[Window] |
     kept = pack.kept_of_each_row(rows, m)
     exact = rows * kept <= pack.EXACT
     if count_of(entry) == 1:
-        in_line = entry.kind == "self" and n == m and windows is None and streams.found[queries].kind != "patches"
+        in_line = (
+            entry.kind == "self" and n == m and windows is None and streams.found[queries].kind != "patches"
+        )
         return found | weighed(matrix(entry), kept, exact, ordered=in_line)
     if windows is not None:
-        named = [(window.name, streams.window(window.labels), streams.window(window.labels)) for window in windows]
+        named = [
+            (window.name, streams.window(window.labels), streams.window(window.labels)) for window in windows
+        ]
     else:
         named = [(f"row {k + 1} of its batch", queries, keys) for k in range(min(count_of(entry), UNNAMED))]
     found["windows"] = [
-        {"name": name, "rows": looking, "columns": seen} | weighed(matrix(entry, k), kept, exact, ordered=False)
+        {"name": name, "rows": looking, "columns": seen}
+        | weighed(matrix(entry, k), kept, exact, ordered=False)
         for k, (name, looking, seen) in enumerate(named)
     ]
     return found
@@ -92,7 +99,11 @@ def layer(entry: Entry, streams: Streams, rows: int, windows: Sequence[Window] |
 def noted(entry: Entry, windows: Sequence[Window] | None) -> str | None:
     """What a reader should know: how it was computed, and what is left out."""
     count = count_of(entry)
-    more = f"the first {UNNAMED} of {count} rows of its batch are shown" if windows is None and count > UNNAMED else None
+    more = (
+        f"the first {UNNAMED} of {count} rows of its batch are shown"
+        if windows is None and count > UNNAMED
+        else None
+    )
     return "; ".join(each for each in (entry.note, more) if each) or None
 
 

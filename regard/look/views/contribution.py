@@ -27,13 +27,19 @@ TOO_LONG = "Leaving out one {} after the other would take about {:.0f} seconds h
 CANNOT = "Leaving out one {} after the other cannot be done here."
 
 
-def contribution(model: nn.Module, out: Any, given: Given, seen: Sequence[Entry], streams: Streams) -> dict[str, Any] | None:
+def contribution(
+    model: nn.Module, out: Any, given: Given, seen: Sequence[Entry], streams: Streams
+) -> dict[str, Any] | None:
     """The view, or None for a model without an answer to explain.
 
     out  the answer: what the model returns, or what it says after several looks at a picture
     """
     logits = getattr(out, "logits", out)
-    if given.answers not in ("next", "classes") or not isinstance(logits, Tensor) or logits.dim() not in (2, 3):
+    if (
+        given.answers not in ("next", "classes")
+        or not isinstance(logits, Tensor)
+        or logits.dim() not in (2, 3)
+    ):
         return None
     if given.ids is not None:
         closed: nn.Module = OfTokens(model, given)
@@ -50,9 +56,23 @@ def contribution(model: nn.Module, out: Any, given: Given, seen: Sequence[Entry]
         asked.chosen = logits.argmax(-1)  # of several looks together, perhaps not what each of them says
     wait = seconds(closed, x, fill)
     columns = [
-        column("gradient × input", STEEP.format(thing, thing), lambda: ways.gradient_times_input(closed, x, read=asked), FAINT),
-        column("leave one out", LEFT_OUT.format(thing, gone), lambda: left_out(closed, x, fill, asked, wait), FAINT),
-        column("attention received", "the mean weight it gets from all queries, in all layers and heads", lambda: got(seen, x)),
+        column(
+            "gradient × input",
+            STEEP.format(thing, thing),
+            lambda: ways.gradient_times_input(closed, x, read=asked),
+            FAINT,
+        ),
+        column(
+            "leave one out",
+            LEFT_OUT.format(thing, gone),
+            lambda: left_out(closed, x, fill, asked, wait),
+            FAINT,
+        ),
+        column(
+            "attention received",
+            "the mean weight it gets from all queries, in all layers and heads",
+            lambda: got(seen, x),
+        ),
     ]
     shown = [each for each in columns if each is not None]
     if not shown:
@@ -72,7 +92,9 @@ def answer(logits: Tensor, given: Given) -> str:
     return f"{called}, the likeliest answer {after} (probability {share:.3g})"
 
 
-def column(name: str, sentence: str, values: Callable[[], Tensor | None], faint: float = 0.0) -> dict[str, Any] | None:
+def column(
+    name: str, sentence: str, values: Callable[[], Tensor | None], faint: float = 0.0
+) -> dict[str, Any] | None:
     """One way of asking, or None where it does not apply to this model.   faint: numbers that stay below it look so"""
     try:
         found = values()
@@ -106,7 +128,9 @@ def seconds(model: nn.Module, x: Tensor, fill: float | None) -> float | None:
     calls = -(-n // rows)
     try:
         one = min(timed(model, x), timed(model, x))  # the first one may find the machine asleep
-        if n * one <= PATIENCE or calls * one > PATIENCE:  # short however rows are asked, or too long even if more cost nothing
+        if (
+            n * one <= PATIENCE or calls * one > PATIENCE
+        ):  # short however rows are asked, or too long even if more cost nothing
             return n * one
         return calls * timed(model, x.repeat_interleave(rows, 0))
     except FAILURES:

@@ -25,7 +25,11 @@ def embeddings(
     model: nn.Module, states: Sequence[State], given: Given, streams: Streams, *, tsne: bool
 ) -> dict[str, Any] | None:
     """The view, or None where there are too few points. t-SNE, which takes its time, for the table and the last block."""
-    items = [] if given.answers == "classes" else [each for each in [table(model, given, tsne)] if each is not None]
+    items = (
+        []
+        if given.answers == "classes"
+        else [each for each in [table(model, given, tsne)] if each is not None]
+    )
     sheets = Sheets()
     crowd = among_others(model, given, sheets, tsne)
     blocks = [state for state in states if state.value.dim() == 3 and FEW <= state.value.shape[1] <= MANY]
@@ -34,7 +38,10 @@ def embeddings(
         number = streams.find(n, prefer=1 if len(given.streams) > 1 and "decoder" not in state.name else 0)
         labels = list(streams.found[number].labels)
         last = tsne and crowd is None and state is blocks[-1]
-        items.append(item(f"after {state.name}", state.value[0], labels, tsne=last) | {"thumbs": patches(n, given, sheets)})
+        items.append(
+            item(f"after {state.name}", state.value[0], labels, tsne=last)
+            | {"thumbs": patches(n, given, sheets)}
+        )
     if crowd is not None:
         items.insert(0, crowd)
     return {"view": "embeddings", "items": items, "sheets": sheets.found} if items else None
@@ -59,7 +66,12 @@ def among_others(model: nn.Module, given: Given, sheets: Sheets, tsne: bool) -> 
 def patches(tokens: int, given: Given, sheets: Sheets) -> dict[str, Any] | None:
     """Patches as thumbnails: parts of the picture itself, where it can be cut evenly."""
     grid = None if given.picture is None or given.grid is None else grid_of(tokens, given.grid)
-    if grid is None or given.picture is None or given.picture.shape[-2] % grid[0] or given.picture.shape[-1] % grid[1]:
+    if (
+        grid is None
+        or given.picture is None
+        or given.picture.shape[-2] % grid[0]
+        or given.picture.shape[-1] % grid[1]
+    ):
         return None
     count = grid[0] * grid[1]
     return {"sheet": sheets.cut(given.picture, grid), "cells": [None] * (tokens - count) + list(range(count))}
@@ -73,7 +85,9 @@ def table(model: nn.Module, given: Given, tsne: bool) -> dict[str, Any] | None:
             if not FEW <= len(weight) <= TABLE:
                 return None
             labels = [given.called(i) for i in range(len(weight))]
-            return item(f"all tokens ({name})", weight, labels, tsne=tsne) | {"groups": [kind_of(label) for label in labels]}
+            return item(f"all tokens ({name})", weight, labels, tsne=tsne) | {
+                "groups": [kind_of(label) for label in labels]
+            }
     return None
 
 
@@ -117,6 +131,8 @@ def neighbourly(points: Tensor) -> list[list[float]] | None:
     except ImportError:
         return None
     perplexity = min(30.0, (len(points) - 1) / 3)
-    found = TSNE(perplexity=perplexity, init="pca", random_state=0, max_iter=500).fit_transform(points.nan_to_num().numpy())
+    found = TSNE(perplexity=perplexity, init="pca", random_state=0, max_iter=500).fit_transform(
+        points.nan_to_num().numpy()
+    )
     result: list[list[float]] = rounded(torch.from_numpy(found), 3)
     return result

@@ -32,7 +32,9 @@ def features(
     chosen = [found[k] for k in evenly]
     side = next((side for side in SIDES if sum(size(each, side) for each in chosen) <= BYTES), SIDES[-1])
     left_out = len(found) - len(chosen)
-    note = f"Feature maps are shown of {len(chosen)} of {len(found)} layers, evenly taken." if left_out else None
+    note = (
+        f"Feature maps are shown of {len(chosen)} of {len(found)} layers, evenly taken." if left_out else None
+    )
     return {"view": "features", "layers": [layer(each, side) for each in chosen], "note": note}
 
 
@@ -44,7 +46,11 @@ def size(each: FeatureMap, side: int) -> int:
 def layer(each: FeatureMap, side: int) -> dict[str, Any]:
     value = each.value.float().cpu()
     _, rows, columns = value.shape
-    small = F.adaptive_avg_pool2d(value, (min(rows, side), min(columns, side))) if max(rows, columns) > side else value
+    small = (
+        F.adaptive_avg_pool2d(value, (min(rows, side), min(columns, side)))
+        if max(rows, columns) > side
+        else value
+    )
     channels = small.unflatten(0, (-1, each.poses))  # c p rows columns
     some = lively(channels, max(1, CHANNELS // each.poses))
     colours, explained = in_colours(small)

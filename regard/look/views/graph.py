@@ -48,13 +48,17 @@ def graph(seen: Sequence[Entry], out: Any, given: Given) -> dict[str, Any] | Non
     return {
         "view": "graph",
         "count": n,
-        "centre": int((shown == centre).nonzero()[0]) if len(shown) < n or network.centre is not None else None,
+        "centre": int((shown == centre).nonzero()[0])
+        if len(shown) < n or network.centre is not None
+        else None,
         "numbers": shown.tolist(),
         "labels": [network.labels[i] for i in shown.tolist()],
         "places": pack.rounded(place),
         "lists": [pack.packed(each.numpy().astype(np.uint16)) for each in lists],
         "layers": layers,
-        "colours": [each for each in (predicted(out, given, shown), known(network, shown)) if each is not None],
+        "colours": [
+            each for each in (predicted(out, given, shown), known(network, shown)) if each is not None
+        ],
         "note": " ".join(each for each in notes if each) or None,
     }
 
@@ -88,7 +92,9 @@ class Inside:
 
 def is_of_nodes(entry: Entry, n: int) -> bool:
     """Along edges, or among all nodes of the graph."""
-    return entry.kind == "edges" or (entry.kind == "self" and entry.shape[0] == 1 and entry.shape[2:] == (n, n))
+    return entry.kind == "edges" or (
+        entry.kind == "self" and entry.shape[0] == 1 and entry.shape[2:] == (n, n)
+    )
 
 
 def layer(entry: Entry, inside: Inside, lists: list[Tensor]) -> dict[str, Any]:
@@ -140,7 +146,11 @@ def predicted(out: Any, given: Given, shown: Tensor) -> dict[str, Any] | None:
         outputs = tensor_of(out)
     except ValueError:
         return None
-    if outputs.dim() != 2 or len(outputs) != len(given.network.labels) or not 2 <= outputs.shape[1] <= CLASSES:
+    if (
+        outputs.dim() != 2
+        or len(outputs) != len(given.network.labels)
+        or not 2 <= outputs.shape[1] <= CLASSES
+    ):
         return None
     best = outputs.detach().argmax(-1).cpu()[shown].tolist()
     if given.called is not None and given.answers == "classes":

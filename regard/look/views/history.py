@@ -24,14 +24,19 @@ def curves(run: Run) -> dict[str, Any] | None:
         return None
     losses = [(event["step"], event["loss"]) for event in steps]
     soft = list(zip([step for step, _ in losses], smoothed([loss for _, loss in losses]), strict=True))
-    measures = sorted({name for event in looks for name, value in event.items() if plain(value)} - {"step", "loss", "seconds"})
+    measures = sorted(
+        {name for event in looks for name, value in event.items() if plain(value)}
+        - {"step", "loss", "seconds"}
+    )
     return {
         "view": "curves",
         "training": thinned(losses),
         "smoothed": thinned(soft),
         "validation": thinned([(event["step"], event["loss"]) for event in looks]),
         "best": best(looks),
-        "measures": {name: thinned([(e["step"], e[name]) for e in looks if plain(e.get(name))]) for name in measures},
+        "measures": {
+            name: thinned([(e["step"], e[name]) for e in looks if plain(e.get(name))]) for name in measures
+        },
     }
 
 
@@ -65,8 +70,15 @@ def scores(run: Run) -> dict[str, dict[str, str]]:
     events = run.metrics()
     tests, looks = ([event for event in events if event["event"] == each] for each in ("test", "validation"))
     found = {"test": tests[-1:], "validation": sorted(looks, key=lambda event: event["loss"])[:1]}
-    return {name: {key: said(key, value) for key, value in each[0].items() if key not in ("step", "seconds") and plain(value)}
-            for name, each in found.items() if each}
+    return {
+        name: {
+            key: said(key, value)
+            for key, value in each[0].items()
+            if key not in ("step", "seconds") and plain(value)
+        }
+        for name, each in found.items()
+        if each
+    }
 
 
 def said(measure: str, value: float) -> str:
@@ -80,13 +92,18 @@ def about(model: nn.Module, name: str, run: Run | None = None) -> dict[str, Any]
     size = sum(parameter.numel() for parameter in model.parameters())
     rows = [["model", type(model).__name__], ["name", name], ["parameters", f"{size:,}"]]
     if run is not None:
-        rows += [[f"{event}.{key}", value] for event, found in scores(run).items() for key, value in found.items()]
+        rows += [
+            [f"{event}.{key}", value] for event, found in scores(run).items() for key, value in found.items()
+        ]
         for section in ("model", "data", "train", "corpus"):
             values = run.config.get(section)
             if isinstance(values, dict):
                 rows += flat(values, f"{section}.")
         rows += flat(run.environment())
-    return {"view": "about", "rows": [[key, value if len(value) < 300 else value[:300] + "…"] for key, value in rows]}
+    return {
+        "view": "about",
+        "rows": [[key, value if len(value) < 300 else value[:300] + "…"] for key, value in rows],
+    }
 
 
 def flat(values: Mapping[str, Any], before: str = "") -> list[list[str]]:

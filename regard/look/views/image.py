@@ -11,7 +11,9 @@ from regard.look.thumbnails import as_png
 from regard.look.where import Looked
 
 
-def image(given: Given, found: Looked | None, matters: Mapping[str, Any] | None = None) -> dict[str, Any] | None:
+def image(
+    given: Given, found: Looked | None, matters: Mapping[str, Any] | None = None
+) -> dict[str, Any] | None:
     """The view, or None where there is no picture.
 
     found    where the model looks, if it attends
@@ -28,7 +30,12 @@ def image(given: Given, found: Looked | None, matters: Mapping[str, Any] | None 
         "piece": given.piece,
         "query": None if found is None else found.query,
         "layers": [
-            {"layer": each.entry.layer, "name": each.entry.name, "heads": list(each.entry.heads), "maps": floats(each.maps)}
+            {
+                "layer": each.entry.layer,
+                "name": each.entry.name,
+                "heads": list(each.entry.heads),
+                "maps": floats(each.maps),
+            }
             for each in layers
         ],
         "rollout": None if found is None or found.rollout is None else floats(found.rollout),

@@ -59,7 +59,9 @@ def laws(model: nn.Module, given: Given, report: Mapping[str, Any] | None) -> di
 def finding(row: Mapping[str, Any]) -> Finding:
     """A line of the report as it was before it became JSON, which knows no infinity."""
     known = {field.name: row[field.name] for field in fields(Finding) if field.name in row}
-    return Finding(**{"declared": None} | known | {"error": None if row.get("error") is None else float(row["error"])})
+    return Finding(
+        **{"declared": None} | known | {"error": None if row.get("error") is None else float(row["error"])}
+    )
 
 
 def verdict(found: Report) -> str:
@@ -69,7 +71,10 @@ def verdict(found: Report) -> str:
     holds = sum(each.measured == "holds" for each in found)
     breaks = [each.declared == "broken" for each in found if each.measured == "broken"]
     parts = [f"{holds} law{'s' * (holds != 1)} hold{'s' * (holds == 1)}"] if holds else []
-    for count, how in ((sum(breaks), "declared broken"), (len(breaks) - sum(breaks), "broken, and not promised")):
+    for count, how in (
+        (sum(breaks), "declared broken"),
+        (len(breaks) - sum(breaks), "broken, and not promised"),
+    ):
         parts += [f"{count} {'is' if count == 1 else 'are'} {how}"] if count else []
     return ": ".join(each for each in (found.verdict, ", ".join(parts)) if each).capitalize()
 
@@ -94,7 +99,15 @@ def acted(model: nn.Module, given: Given) -> list[dict[str, Any]]:
                 each |= {side: as_bytes(each[side], low, high) for side in ("left", "right")}
                 best = each.pop("best")
                 each["taken"] = None if called is None or len(plain) > 1 else [called(i) for i in best]
-            found.append({"name": name, "sentence": sentence, "scale": [low, high], "components": names, "elements": kept})
+            found.append(
+                {
+                    "name": name,
+                    "sentence": sentence,
+                    "scale": [low, high],
+                    "components": names,
+                    "elements": kept,
+                }
+            )
     return found
 
 
@@ -115,13 +128,19 @@ def families(model: nn.Module, given: Given) -> Iterator[tuple[str, str, list[El
         pairs = dict.fromkeys(((0, 1), (0, n - 1), (n // 3, 2 * n // 3), (n - 2, n - 1), (1, n // 2)))
         swaps = [swapped(n, i, j) for i, j in pairs if i != j]
         yield "swap two tokens", MOVED, [Element(label, given.moved(order), order) for label, order in swaps]
-        orders = [(f"roll by {k}", [(i - k) % n for i in range(n)]) for k in dict.fromkeys((1, 2, n // 2)) if 0 < k < n]
+        orders = [
+            (f"roll by {k}", [(i - k) % n for i in range(n)])
+            for k in dict.fromkeys((1, 2, n // 2))
+            if 0 < k < n
+        ]
         orders.append(("backwards", list(range(n))[::-1]))
         yield "another order", MOVED, [Element(label, given.moved(order), order) for label, order in orders]
         name = next((each for each in PLACES if each in inspect.signature(model.forward).parameters), None)
         if name is not None:
             shifted = [(k, given.inputs | {name: torch.arange(n)[None] + k}) for k in (1, 2, 5, 10)]
-            elements = [Element(f"{k} places on", replace(given, inputs=inputs), None) for k, inputs in shifted]
+            elements = [
+                Element(f"{k} places on", replace(given, inputs=inputs), None) for k, inputs in shifted
+            ]
             yield "shift the places", SHIFTED, elements
     elif given.kind == "image" and given.grid is not None:
         pixels = given.inputs[given.pixels]
@@ -131,9 +150,17 @@ def families(model: nn.Module, given: Given) -> Iterator[tuple[str, str, list[El
         far = f"{step} pixel{'s' * (step > 1)}" if given.patch is None else f"whole patches of {step} pixels"
         yield "roll the picture", ROLLED.format(far), of_pictures(given, rolled)
         if pixels.shape[-1] == pixels.shape[-2]:
-            yield "turn the picture", TURNED, of_pictures(given, {f"{90 * k}°": pixels.rot90(k, (-2, -1)) for k in (1, 2, 3)})
+            yield (
+                "turn the picture",
+                TURNED,
+                of_pictures(given, {f"{90 * k}°": pixels.rot90(k, (-2, -1)) for k in (1, 2, 3)}),
+            )
     elif given.cloud is not None:
-        yield "another order", REORDERED, [Element(label, reordered(given, order), order) for label, order in orders_of(given)]
+        yield (
+            "another order",
+            REORDERED,
+            [Element(label, reordered(given, order), order) for label, order in orders_of(given)],
+        )
     elif given.network is not None:
         elements = [Element(label, renamed(given, order), order) for label, order in orders_of(given)]
         yield "other names of the nodes", RENAMED, elements
@@ -141,10 +168,20 @@ def families(model: nn.Module, given: Given) -> Iterator[tuple[str, str, list[El
 
 def orders_of(given: Given) -> list[tuple[str, list[int]]]:
     """A few orders of the things of a set, or of the nodes of a graph."""
-    name = given.cloud.input if given.cloud is not None else given.network.nodes if given.network is not None else ""
+    name = (
+        given.cloud.input
+        if given.cloud is not None
+        else given.network.nodes
+        if given.network is not None
+        else ""
+    )
     n = given.inputs[name].shape[1 if given.cloud is not None else 0]
     mixed = torch.randperm(n, generator=torch.Generator().manual_seed(0)).tolist()
-    return [("backwards", list(range(n))[::-1]), ("roll by 1", [(i - 1) % n for i in range(n)]), ("mixed", mixed)]
+    return [
+        ("backwards", list(range(n))[::-1]),
+        ("roll by 1", [(i - 1) % n for i in range(n)]),
+        ("mixed", mixed),
+    ]
 
 
 def reordered(given: Given, order: list[int]) -> Given:
@@ -162,7 +199,11 @@ def renamed(given: Given, order: list[int]) -> Given:
     assert given.network is not None
     n, now = len(order), torch.empty(len(order), dtype=torch.long)
     now[order] = torch.arange(n)
-    of_nodes = {name: x[order] for name, x in given.inputs.items() if isinstance(x, Tensor) and x.dim() and len(x) == n}
+    of_nodes = {
+        name: x[order]
+        for name, x in given.inputs.items()
+        if isinstance(x, Tensor) and x.dim() and len(x) == n
+    }
     network = given.network
     (edges,) = (name for name, x in given.inputs.items() if getattr(x, "edges", x) is network.edges)
     inputs = given.inputs | of_nodes | {edges: now[network.edges]}
@@ -176,7 +217,10 @@ def swapped(n: int, i: int, j: int) -> tuple[str, list[int]]:
 
 
 def of_pictures(given: Given, moved: Mapping[str, Tensor]) -> list[Element]:
-    return [Element(label, replace(given, inputs=given.inputs | {given.pixels: x}), None) for label, x in moved.items()]
+    return [
+        Element(label, replace(given, inputs=given.inputs | {given.pixels: x}), None)
+        for label, x in moved.items()
+    ]
 
 
 def output(model: nn.Module, given: Given) -> Tensor | None:

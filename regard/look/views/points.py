@@ -48,7 +48,11 @@ def points(model: nn.Module, seen: Sequence[Entry], out: Any, given: Given) -> d
     count = min(n, MOST_POINTS, max(1, MOST_NUMBERS // max(1, each)))
     shown = torch.linspace(0, n - 1, count).round().long()
     places, axes, drawn = placed(x, given.cloud.columns)
-    few = f"{count:,} of {n:,} points are drawn, evenly taken; weights are those among all of them." if count < n else None
+    few = (
+        f"{count:,} of {n:,} points are drawn, evenly taken; weights are those among all of them."
+        if count < n
+        else None
+    )
     return {
         "view": "points",
         "count": n,
@@ -58,7 +62,10 @@ def points(model: nn.Module, seen: Sequence[Entry], out: Any, given: Given) -> d
         "columns": list(given.cloud.columns[:COLUMNS]),
         "numbers": pack.packed(x[shown, :COLUMNS].numpy()),
         "layers": [layer(entry, role, shown) for entry, role in heard],
-        "measures": [measure | {"values": pack.packed(measure["values"][shown].float().numpy())} for measure in measures],
+        "measures": [
+            measure | {"values": pack.packed(measure["values"][shown].float().numpy())}
+            for measure in measures
+        ],
         "note": " ".join(each for each in (few, drawn, doubt) if each) or None,
     }
 
@@ -74,8 +81,14 @@ def placed(x: Tensor, columns: Sequence[str]) -> tuple[Tensor, list[str], str | 
     if x.shape[1] <= 3:
         return x, list(columns), None
     flat, shares = principal(x, 3)
-    said = f"A point has {x.shape[1]} numbers; it is drawn by the first three principal components of all points"
-    return flat, [f"PC{i}" for i in (1, 2, 3)], f"{said}, which hold {float(shares.sum()):.0%} of their variance."
+    said = (
+        f"A point has {x.shape[1]} numbers; it is drawn by the first three principal components of all points"
+    )
+    return (
+        flat,
+        [f"PC{i}" for i in (1, 2, 3)],
+        f"{said}, which hold {float(shares.sum()):.0%} of their variance.",
+    )
 
 
 # ---- attention
@@ -84,7 +97,9 @@ def placed(x: Tensor, columns: Sequence[str]) -> tuple[Tensor, list[str], str | 
 class Role(NamedTuple):
     """What one attention has to do with the points."""
 
-    kind: Literal["among", "asked", "asks"]  # points look at points, a few learned vectors at points, or points at those
+    kind: Literal[
+        "among", "asked", "asks"
+    ]  # points look at points, a few learned vectors at points, or points at those
     what: str  # what the few are
     few: int  # how many there are
 
@@ -96,7 +111,9 @@ class Role(NamedTuple):
     def title(self) -> str:
         few = f"one {self.what}" if self.few == 1 else f"{self.few} {self.called}"
         looking = f"{few} look{'s' * (self.few == 1)} at the points"
-        return {"among": "points look at points", "asked": looking, "asks": f"points look at {few}"}[self.kind]
+        return {"among": "points look at points", "asked": looking, "asks": f"points look at {few}"}[
+            self.kind
+        ]
 
     @property
     def sentence(self) -> str:
@@ -197,7 +214,9 @@ def out_of_whole(out: Any) -> bool:
         return False
 
 
-def decided(model: nn.Module, out: Any, given: Given, x: Tensor, found: list[Maximum]) -> list[dict[str, Any]]:
+def decided(
+    model: nn.Module, out: Any, given: Given, x: Tensor, found: list[Maximum]
+) -> list[dict[str, Any]]:
     """The points that decide each maximum. Whether a few of them are enough is not argued but tried."""
     few = enough(found)
     with torch.no_grad():

@@ -17,7 +17,9 @@ LENGTH = 128  # places that are shown
 CHANNELS = 256
 TABLE = re.compile(r"(^|[._])(wpe|pos(ition)?(al)?_?(embed(ding)?s?|emb)?)($|[._])")
 
-TURNED = "turns queries and keys: the similarity of two places is the mean cosine of how far they are turned apart"
+TURNED = (
+    "turns queries and keys: the similarity of two places is the mean cosine of how far they are turned apart"
+)
 ADDED = "adds a vector for each place: the similarity of two places is the cosine of their vectors"
 
 
@@ -43,14 +45,25 @@ def codes_of(model: nn.Module) -> Iterator[tuple[str, str, Tensor]]:
     """Name, sentence and vectors n d of every position: ours, a table that is called one, or frequencies of a rotary one."""
     ours = [(name, module) for name, module in model.named_modules() if isinstance(module, Position)]
     for name, module in ours:
-        if isinstance(module, Rotary | Code) and module.axes == 1:  # places on a grid have no one order to show them in
+        if (
+            isinstance(module, Rotary | Code) and module.axes == 1
+        ):  # places on a grid have no one order to show them in
             length = min(LENGTH, len(module.table)) if isinstance(module, Learned) else LENGTH
-            yield name, TURNED if isinstance(module, Rotary) else ADDED, measure.position_codes(module, length)
+            yield (
+                name,
+                TURNED if isinstance(module, Rotary) else ADDED,
+                measure.position_codes(module, length),
+            )
     if ours:
         return
     for name, parameter in model.named_parameters():
         rows = parameter[0] if parameter.dim() == 3 and parameter.shape[0] == 1 else parameter
-        if TABLE.search(name.removesuffix(".weight")) and rows.dim() == 2 and len(rows) > 2 and "bias" not in name:
+        if (
+            TABLE.search(name.removesuffix(".weight"))
+            and rows.dim() == 2
+            and len(rows) > 2
+            and "bias" not in name
+        ):
             yield name, ADDED, rows.detach()[:LENGTH].float()
     for name, buffer in model.named_buffers():
         if name.rpartition(".")[2] == "inv_freq" and buffer.dim() == 1:
