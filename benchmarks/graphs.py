@@ -30,10 +30,10 @@ from alternate import extra_memory, keep, table, take_turns
 from memory import watched
 from torch import Tensor, nn
 
-from regard.data.graphs import Graphs, GraphsConfig, prepare_graphs
-from regard.models.graphs import GraphNet, GraphNetConfig
+from regard.models.graph_net import GraphNet, GraphNetConfig
 from regard.nn.graph import Graph
-from regard.nn.message import GAT, GCN, GraphConv
+from regard.nn.graph_conv import GAT, GCN, GraphConv
+from regard.recipes.graphs.dataset import Graphs, GraphsConfig, prepare_graphs
 
 RESULTS = Path(__file__).parent / "results.md"
 

@@ -37,7 +37,7 @@ from transformers.models.auto import modeling_auto
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
 from regard.symmetry.check import check
-from regard.targets import hugging_face
+from regard.targets.open import hugging_face
 
 HERE = Path(__file__).parent
 TITLE = "Laws of Hugging Face's architectures"

@@ -26,7 +26,7 @@ from alternate import keep, table
 from images_speed import cost, speed
 from torch import Tensor
 
-from regard.models.groupcnn import GroupCNN, GroupCNNConfig
+from regard.models.group_cnn import GroupCNN, GroupCNNConfig
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent))  # for the weights of others by our names, which the tests know

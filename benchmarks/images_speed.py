@@ -23,11 +23,11 @@ from apart import take_turns as take_turns_apart
 from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from regard import heap
 from regard.attention.kernels.precision import CPU_MULTIPLIES
-from regard.models.images import ViT, ViTConfig
-from regard.models.windows import Swin, SwinConfig
+from regard.models.swin import Swin, SwinConfig
+from regard.models.vit import ViT, ViTConfig
 from regard.nn.linear import fixed
+from regard.training import heap
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results.md"

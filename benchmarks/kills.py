@@ -21,8 +21,9 @@ import torch
 from alternate import keep, table
 
 from regard.data.batch import Batch, generator
-from regard.models.sequences import Decoder, DecoderConfig
-from regard.run import Run, TrainConfig
+from regard.models.decoder import Decoder, DecoderConfig
+from regard.runs.run import Run
+from regard.training.config import TrainConfig
 from regard.training.loop import fit
 
 CONFIG = TrainConfig(steps=120, evaluate_every=20, save_every=3, average=0.99, accumulate=2)

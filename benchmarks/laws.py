@@ -13,7 +13,7 @@ import torch
 from alternate import keep, table
 
 from regard.symmetry.check import check
-from regard.targets import hugging_face
+from regard.targets.open import hugging_face
 
 
 def main() -> None:

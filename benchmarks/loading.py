@@ -19,10 +19,10 @@ import torch
 from alternate import keep, table
 from PIL import Image
 
-from regard import starts, verbs
+from regard.api import start, train
 from regard.data.batch import Batch, Source
-from regard.jobs.job import Reading
-from regard.recipes.find import find_recipe
+from regard.recipes.base import find_recipe
+from regard.recipes.job import Reading
 from regard.training.step import Stepper
 
 PICTURES, SIDE, CLASSES = 3000, 200, 10
@@ -71,8 +71,8 @@ def measured(folder: Path, cache: Path, model: str, decoded: str) -> Seen:
     starting = []
     for _ in range(2):
         began = time.perf_counter()
-        recipe = starts.changed(find_recipe("images", str(folder), model), {"data.decoded": decoded})
-        job = verbs.prepared("images", recipe, Reading(cache=cache))
+        recipe = start.changed(find_recipe("images", str(folder), model), {"data.decoded": decoded})
+        job = train.prepared("images", recipe, Reading(cache=cache))
         starting.append(time.perf_counter() - began)
     source = Watched(job.source)
     stepper = Stepper(job.model.train(), job.task, source, recipe.train)

@@ -15,8 +15,8 @@ from pathlib import Path
 import torch
 from alternate import Work, extra_memory, keep, table, take_turns
 
-from regard.given import Given, Tokens
 from regard.look import page
+from regard.look.model_input import Given, Tokens
 from regard.look.record import record
 from regard.look.scene import gather
 

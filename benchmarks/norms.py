@@ -27,8 +27,8 @@ from alternate import keep, table
 from torch import Tensor, nn
 
 from regard.data.batch import Batch
-from regard.data.text import Corpus, TextConfig, prepare
-from regard.models.sequences import Decoder, DecoderConfig
+from regard.models.decoder import Decoder, DecoderConfig
+from regard.recipes.text.dataset import Corpus, TextConfig, prepare
 
 HERE = Path(__file__).parent
 DEPTHS, PLACEMENTS = (4, 16, 48), ("pre", "post", "deepnorm")

@@ -29,13 +29,14 @@ import torch.nn.functional as F
 from alternate import Work, keep, table, take_turns
 from torch import Tensor, nn
 
-from regard import verbs
+from regard.api import train
 from regard.data.batch import IGNORE, Batch
-from regard.data.text import Corpus, TextConfig, TextSource, prepare
-from regard.models.sequences import Decoder, DecoderConfig, Encoder, EncoderConfig
-from regard.run import TrainConfig
+from regard.models.decoder import Decoder, DecoderConfig
+from regard.models.encoder import Encoder, EncoderConfig
+from regard.recipes.text.dataset import Corpus, TextConfig, TextSource, prepare
+from regard.training.config import TrainConfig
 from regard.training.step import Stepper
-from regard.training.task import MaskedToken, NextToken, Task
+from regard.training.tasks import MaskedToken, NextToken, Task
 
 HERE = Path(__file__).parent
 TRAINED, LENGTHS = 64, (64, 128, 256, 512, 1024)
@@ -77,7 +78,7 @@ def learn(model: nn.Module, task: Task, corpus: Corpus, steps: int, seed: int) -
             corpus.train, corpus.split, BATCH, TRAINED, seed
         )  # nothing to look at: it is judged below
         out = Path(folder) / "run"
-        verbs.train(
+        train.train(
             model=model, task=task, data=source, out=out, steps=steps, options={"seed": seed}, observers=[]
         )
     return model.eval()

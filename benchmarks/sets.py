@@ -24,18 +24,18 @@ import torch
 from alternate import keep, table
 from torch import Tensor, nn
 
-from regard import verbs, writing
+from regard.api import generate, train
+from regard.api.start import changed
 from regard.data.batch import Batch, Source
-from regard.data.sets import SetsConfig, prepare_sets
-from regard.jobs.job import Reading
-from regard.recipes.find import find_recipe
-from regard.run import Run
-from regard.starts import changed
+from regard.recipes.base import find_recipe
+from regard.recipes.job import Reading
+from regard.recipes.sets.dataset import SetsConfig, prepare_sets
+from regard.recipes.sets.mixture import Gaussians
+from regard.runs.run import Run
 from regard.symmetry.actions import Fixed, OnVectors
 from regard.symmetry.groups import Rotations
 from regard.symmetry.symmetrize import Sampled
 from regard.training import loop
-from regard.training.mixture import Gaussians
 from regard.training.progress import Observer
 
 RESULTS = Path(__file__).parent / "results.md"
@@ -91,7 +91,7 @@ def trained(
     """
     recipe = changed(find_recipe("sets", None, kind), options)
     with tempfile.TemporaryDirectory() as folder:
-        job = verbs.prepared("sets", recipe, Reading(cache=Path(folder)))
+        job = train.prepared("sets", recipe, Reading(cache=Path(folder)))
         source = job.source
         if judged is not None:
             seed = recipe.train.seed
@@ -103,7 +103,7 @@ def trained(
         began = time.process_time()
         result = loop.fit(run, job.model, job.task, source, recipe.train, observers=[Told(name or kind)])
         minutes = (time.process_time() - began) / 60
-        model = writing.load(run.path)
+        model = generate.load(run.path)
     return Trained(model, job.task, minutes, result.step)
 
 
@@ -272,7 +272,7 @@ def picture_clusters(model: nn.Module, config: SetsConfig) -> None:
     from matplotlib import pyplot
     from matplotlib.patches import Ellipse
 
-    from regard.training.mixture import read_mixture
+    from regard.recipes.sets.mixture import read_mixture
 
     figure, axes = pyplot.subplots(2, 4, figsize=(12, 6), layout="constrained")
     chosen = [points for i, points in enumerate(sets_of(config, TEST)) if i % 64 == 7]
@@ -380,7 +380,7 @@ def picture_solids(
     from matplotlib import pyplot
 
     from regard.data.batch import generator
-    from regard.data.solids import SOLIDS, draw_solids
+    from regard.recipes.sets.solids import SOLIDS, draw_solids
 
     figure = pyplot.figure(figsize=(12, 8), layout="constrained")
     top, bottom = figure.subfigures(2, 1)

@@ -21,8 +21,8 @@ import torch
 import torch.nn.functional as F
 from alternate import keep, table
 
-from regard import verbs
-from regard.data.text import TextConfig, prepare
+from regard.api import train
+from regard.recipes.text.dataset import TextConfig, prepare
 from regard.training.progress import Observer
 
 GOAL, STEPS = 1.88, 2000
@@ -117,7 +117,7 @@ def ours(corpus_file: str, seed: int, steps: int) -> tuple[float | None, float]:
             "train.evaluate_every": 3,
             "data.validation": 0.1,
         }
-        verbs.train("text", data=corpus_file, out=Path(folder) / "run", options=options, observers=[timed])
+        train.train("text", data=corpus_file, out=Path(folder) / "run", options=options, observers=[timed])
     return timed.reached, timed.loss
 
 

@@ -21,7 +21,7 @@ from alternate import Work, keep, table, take_turns
 from torch import Tensor, nn
 
 from regard.attention.kernels.precision import CPU_MULTIPLIES
-from regard.models.sequences import Decoder, DecoderConfig
+from regard.models.decoder import Decoder, DecoderConfig
 
 HERE = Path(__file__).parent
 VOCAB, CONTEXT, DIM, DEPTH, HEADS, BATCH = 65, 256, 384, 6, 6, 8

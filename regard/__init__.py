@@ -6,13 +6,16 @@ The names below are imported when first used, so that `import regard` costs noth
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from regard.api.check import check
+    from regard.api.generate import generate
+    from regard.api.load import load
+    from regard.api.predict import predict
+    from regard.api.train import train
     from regard.attention.attend import attend
     from regard.attention.biases import ALiBi
     from regard.attention.masks import Causal, Padding, Window
     from regard.attention.positions import Rotary
     from regard.look.record import record
-    from regard.verbs import check, predict, train
-    from regard.writing import generate, load
 
 __version__ = "0.1.0"
 
@@ -33,12 +36,12 @@ __all__ = [
 
 _HOME = {
     "attend": "regard.attention.attend",
-    "check": "regard.verbs",
-    "train": "regard.verbs",
-    "load": "regard.writing",
+    "check": "regard.api.check",
+    "train": "regard.api.train",
+    "load": "regard.api.load",
     "record": "regard.look.record",
-    "generate": "regard.writing",
-    "predict": "regard.verbs",
+    "generate": "regard.api.generate",
+    "predict": "regard.api.predict",
     "Causal": "regard.attention.masks",
     "Window": "regard.attention.masks",
     "Padding": "regard.attention.masks",

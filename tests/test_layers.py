@@ -8,60 +8,33 @@ import pytest
 
 ROOT = Path(__file__).parents[1] / "regard"
 
-GROUND = {"names", "shapes", "config", "files", "program", "heap"}
-TO_NN = {"nn", "attention", "symmetry", "shapes"}
-TO_MODELS = {"models", "names", "config"} | TO_NN
-TO_PRETRAINED = {"pretrained", "decode", "files"} | TO_MODELS
-TO_RUN = {"run", "data"} | TO_PRETRAINED | GROUND
-TO_LOOK = {"training", "look", "targets", "recipes", "given"} | TO_RUN
+GROUND = {"registry", "shapes", "config", "files"}
+TO_NN = {"attention", "symmetry"} | GROUND
+TO_MODELS = TO_NN | {"nn"}
+TO_GENERATION = TO_MODELS | {"models", "data"}
+TO_RUNS = TO_GENERATION | {"pretrained", "generation"}
+TO_TRAINING = TO_RUNS | {"runs"}
+TO_RECIPES = TO_TRAINING | {"training", "look"}
 
 # What each file or folder of the package may import of the package, besides itself.
 MAY_IMPORT: dict[str, set[str]] = {
     **{unit: set() for unit in GROUND},
-    "symmetry": {"shapes"},
-    "attention": {"symmetry", "shapes"},
-    "nn": {"attention", "symmetry", "shapes"},
-    "data": {"shapes", "config", "files"},
-    "models": TO_NN | {"names", "config"},
-    "pretrained": TO_MODELS | {"files"},
-    "decode": TO_MODELS | {"files"},
-    "run": TO_RUN - {"run", "decode"},
-    **dict.fromkeys(("training", "recipes"), TO_RUN),  # these know nothing of each other,
-    "look": TO_RUN | {"given"},  # and neither does look
-    "given": set(),  # an input, as given and as taken: what readers make and look shows
-    "reading": {
-        "config",
-        "data",
-        "foreign",
-        "given",
-        "promises",
-        "run",
-        "symmetry",
-    },  # what a person gives becomes an input
-    "targets": TO_RUN | {"foreign", "reading"},
-    "foreign": {"promises", "symmetry"},  # what targets know of Hugging Face: opening and inputs,
-    "promises": {"symmetry"},  # and what an architecture promises
-    "folders": {"run"},
-    "jobs": TO_RUN | {"training", "recipes"},  # a recipe with its data read
-    "starts": TO_RUN | {"recipes", "folders"},  # a run that begins or goes on
-    "handed": {"data"},  # pictures in memory, as files for a while
-    "known": {"names"},  # is a module one of ours, as its config makes it?
-    "drawing": {"data", "jobs", "look", "run", "targets"},  # pictures beside answers
-    "endings": TO_RUN | {"jobs", "look", "training"},  # what a run ends with
-    "writing": TO_RUN | {"jobs"},  # texts that a model writes
-    "verbs": TO_LOOK | {"jobs", "folders", "starts", "drawing", "endings", "handed", "known"},
-    "options": {"recipes", "decode", "config"},  # the command line's words as settings, beside verbs
-    "manual": set(),
-    "words": {"options"},  # the words after a command, taken apart
-    "commands": {"verbs", "writing", "starts", "endings", "options", "words", "manual", "jobs"} | TO_LOOK,
-    "cli": {"commands", "regard"},
+    "symmetry": GROUND,
+    "attention": {"symmetry"} | GROUND,
+    "nn": TO_NN,
+    "data": GROUND,
+    "models": TO_MODELS,
+    **dict.fromkeys(("pretrained", "generation"), TO_GENERATION),
+    "runs": TO_RUNS,
+    **dict.fromkeys(
+        ("training", "look"), TO_TRAINING
+    ),  # these know nothing of each other: they meet in a run directory
+    "recipes": TO_RECIPES,
+    "targets": TO_RECIPES | {"recipes"},
+    "api": TO_RECIPES | {"recipes", "targets"},
+    "cli": TO_RECIPES | {"recipes", "targets", "api", "regard"},
     "__main__": {"cli"},
-    "__init__": {
-        "attention",
-        "look",
-        "verbs",
-        "writing",
-    },  # for editors only: see test_lazy_names_only_at_the_top
+    "__init__": {"attention", "look", "api"},  # for editors only: see test_lazy_names_only_at_the_top
 }
 
 
@@ -211,7 +184,7 @@ def test_the_table_has_no_circle():
 def plant(folder, files):
     root = folder / "regard"
     there = dict.fromkeys(
-        ["__init__.py", "shapes.py", "commands.py", "nn/block.py", "attention/masks.py"], ""
+        ["__init__.py", "shapes.py", "cli/commands.py", "nn/block.py", "attention/masks.py"], ""
     )
     for path, text in {**there, **files}.items():
         (root / path).parent.mkdir(parents=True, exist_ok=True)
@@ -264,7 +237,7 @@ def test_other_planted_breaks(tmp_path, path, text, words):
     [
         ("nn/mlp.py", "from regard.attention.masks import Causal\nimport regard.shapes, regard.nn.block"),
         ("nn/mlp.py", "from .block import Block\nfrom ..attention import masks\nimport torch.nn, regarding"),
-        ("cli.py", "def f():\n    from regard import __version__, commands"),
+        ("cli/main.py", "def f():\n    from regard import __version__\n    from regard.cli import commands"),
         (
             "attention/kernels/__init__.py",
             "import contextlib\ndef only(name):\n    from regard.attention import masks",

@@ -28,12 +28,12 @@ def loaded_after(code):
 @pytest.mark.parametrize(
     "code",
     [
-        "import regard, regard.names, regard.config, regard.files, regard.shapes",
-        "from regard.cli import main; main(['--help'])",
-        "from regard.cli import main; main(['--version'])",
-        "from regard.cli import main; main(['list'])",
-        "from regard.cli import main; main(['list', 'masks'])",
-        "from regard.cli import main; main(['lsit'])",
+        "import regard, regard.registry, regard.config, regard.files, regard.shapes",
+        "from regard.cli.main import main; main(['--help'])",
+        "from regard.cli.main import main; main(['--version'])",
+        "from regard.cli.main import main; main(['list'])",
+        "from regard.cli.main import main; main(['list', 'masks'])",
+        "from regard.cli.main import main; main(['lsit'])",
     ],
 )
 def test_nothing_heavy_is_imported(code):

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regard.attention.links import Links
+from regard.attention.edge_ops import Links
 from regard.attention.mask import Blocks, Mask
 from regard.attention.places import Bounds, Side
 from regard.symmetry.groups import EVERYTHING

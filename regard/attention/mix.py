@@ -7,10 +7,10 @@ from torch import Tensor
 
 from regard.attention import tap
 from regard.attention.dropout import dropped
+from regard.attention.edge_ops import portions, sums
 from regard.attention.edges import Edges
 from regard.attention.kernels.precision import HALF
 from regard.attention.kernels.reference import heads_of
-from regard.attention.links import portions, sums
 from regard.attention.mask import Mask
 from regard.attention.places import sides
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from regard.config import nearest
-from regard.data.pieces import read_lines
+from regard.data.text_files import read_lines
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from regard.data.batch import Ids
-from regard.data.pieces import read_lines
 from regard.data.surface import fan
+from regard.data.text_files import read_lines
 
 Line = tuple[int, list[str]]
 

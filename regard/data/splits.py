@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from regard.data.batch import generator
+from regard.data.batch import Ids, generator
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -43,3 +43,20 @@ def drawn(
     return {
         name: np.sort(np.concatenate([np.zeros(0, dtype=np.int64), *parts])) for name, parts in found.items()
     }
+
+
+def stratified(classes: Ids, share: float, seed: int) -> Ids:
+    """Which rows are held out: of each class its share, rounded so that all together are right too.   bool rows
+
+    Every class keeps at least one row for training.
+    """
+    counts = np.bincount(classes)
+    wanted = counts * share
+    take = np.minimum(np.floor(wanted).astype(int), counts - 1)
+    total = min(max(1, round(len(classes) * share)), int((counts - 1).sum())) if share else 0
+    for each in np.argsort(take - wanted, kind="stable"):  # those first that lost most by rounding down
+        take[each] += take.sum() < total and take[each] < counts[each] - 1
+    held = np.zeros(len(classes), dtype=bool)
+    for each, count in enumerate(take):
+        held[generator(seed, 2, each).permutation(np.flatnonzero(classes == each))[:count]] = True
+    return held

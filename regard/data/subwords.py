@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from regard.data.cuts import cuts
-from regard.data.tokens import BytePieces, Ids, Stream, Tokenizer, half_a_character, shown_bytes
+from regard.data.tokenizer import BytePieces, Ids, Stream, Tokenizer, half_a_character, shown_bytes
 
 _CHUNK = 1 << 13  # characters encoded at once: each token costs about a hundred bytes until it is an id
 _REMEMBERED = 1 << 17  # segments whose ids are kept, some 30 MB

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from regard.config import nearest
-from regard.data.pieces import read_lines
+from regard.data.text_files import read_lines
 
 SUFFIXES = (".csv", ".tsv", ".parquet")
 

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from regard.given import Given
+from regard.look.model_input import Given
 
 
 class OfTokens(nn.Module):

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.look.contribution import tensor_of
-from regard.nn.poses import GroupConvolution
+from regard.nn.group_conv import GroupConvolution
 
 ROWS = 64  # pictures at once
 

@@ -9,9 +9,9 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from regard.look.calls import State, copied
+from regard.look.recording.calls import State, copied
 from regard.look.streams import MOST_BEFORE
-from regard.nn.poses import GroupConvolution
+from regard.nn.group_conv import GroupConvolution
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
+from regard.nn.group_conv import GroupConvolution
 from regard.nn.patches import PatchEmbedding
-from regard.nn.poses import GroupConvolution
 
 CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from html import escape
 from typing import Any
 
-from regard.given import Given
 from regard.look import page
-from regard.look.entry import Seen
+from regard.look.model_input import Given
+from regard.look.recording.entry import Seen
 from regard.look.scene import FORMAT, doubts
 from regard.look.streams import Streams
 from regard.look.views.attention import attention

@@ -9,10 +9,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from regard.given import Given
 from regard.look import contribution, plot
 from regard.look.closed import OfPatches
 from regard.look.colours import FAINT, GROUND, SPEAKS_AGAINST, SPEAKS_FOR, Colour, of_head, reach, scale_of
+from regard.look.model_input import Given
 from regard.look.record import record
 from regard.look.where import Looked, looked
 

@@ -17,7 +17,8 @@ from torch import Tensor
 
 from regard import files
 from regard.look import measure
-from regard.run import Run, say_loss
+from regard.runs.figures import say_loss
+from regard.runs.run import Run
 
 TRAINING, SMOOTHED, VALIDATION = "#c6dbef", "#2171b5", "#d55e00"  # told apart without colour vision, too
 THIN = 8  # times as wide as high: such a map is drawn higher than it is

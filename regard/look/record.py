@@ -12,16 +12,16 @@ from torch import nn
 
 from regard.attention import tap
 from regard.attention.tap import Heard, Mixed
-from regard.look.calls import Call, Calls
-from regard.look.eager import slim
-from regard.look.edges import EdgeSource, along_edges
-from regard.look.entry import Entry, Seen
-from regard.look.lineage import key_of
-from regard.look.listen import Ear
-from regard.look.proof import doubt, error_of
-from regard.look.source import Source
-from regard.look.summary import summarized
-from regard.look.tapped import Tapped, TappedMix, source_along
+from regard.look.recording.calls import Call, Calls
+from regard.look.recording.eager import slim
+from regard.look.recording.edges import EdgeSource, along_edges
+from regard.look.recording.entry import Entry, Seen
+from regard.look.recording.lineage import key_of
+from regard.look.recording.listen import Ear
+from regard.look.recording.proof import doubt, error_of
+from regard.look.recording.source import Source
+from regard.look.recording.summary import summarized
+from regard.look.recording.tapped import Tapped, TappedMix, source_along
 
 FAST = (nn.MultiheadAttention, nn.TransformerEncoderLayer, nn.TransformerEncoder)
 NOTE_FAST = "torch.nn's fast path, which shows nothing, was turned off while recording"

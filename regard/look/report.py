@@ -10,7 +10,7 @@ from regard.look import page
 from regard.look.scene import FORMAT, in_short
 from regard.look.views import history
 from regard.look.views.confusion import confusion
-from regard.run import Run
+from regard.runs.run import Run
 
 FILE = "report.html"
 

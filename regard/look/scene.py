@@ -10,11 +10,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from regard.given import Given
 from regard.look.contribution import tensor_of
-from regard.look.entry import Seen
 from regard.look.features import convolved
+from regard.look.model_input import Given
 from regard.look.record import record
+from regard.look.recording.entry import Seen
 from regard.look.silence import silenced
 from regard.look.streams import Streams
 from regard.look.views import history
@@ -31,7 +31,7 @@ from regard.look.views.laws import laws
 from regard.look.views.points import names_of_few, points
 from regard.look.views.positions import positions
 from regard.look.where import Looked, looked, windows_of
-from regard.run import Run
+from regard.runs.run import Run
 
 FORMAT = 1
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from regard.look import page
-from regard.look.live import Live
+from regard.look.session import Live
 
 LARGEST = 30 * 2**20  # bytes of a request: a picture in base64
 HOSTS = ("127.0.0.1", "localhost")

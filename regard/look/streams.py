@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from regard.given import Given, Tokens
-from regard.look.entry import Entry
+from regard.look.model_input import Given, Tokens
+from regard.look.recording.entry import Entry
 
 MOST_BEFORE = 16  # tokens that may come before the patches of a picture: a class token, registers
 

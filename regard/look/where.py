@@ -8,11 +8,11 @@ from typing import Literal
 
 from torch import Tensor, nn
 
-from regard.given import Cut, Given
 from regard.look import measure, windowed
-from regard.look.entry import Entry
+from regard.look.model_input import Cut, Given
+from regard.look.recording.entry import Entry
 from regard.look.streams import MOST_BEFORE
-from regard.models.windows import Swin
+from regard.models.swin import Swin
 
 Reads = Literal["class", "mean"]
 QUERIES: dict[Reads, str] = {"class": "the class token", "mean": "the mean of all patches"}

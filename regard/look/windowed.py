@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from regard.given import Cut
-from regard.look.entry import Entry
-from regard.models.windows import Swin, WindowBlock, Windows, windows
+from regard.look.model_input import Cut
+from regard.look.recording.entry import Entry
+from regard.models.swin import Swin, WindowBlock, Windows, windows
 
 EMPTY = "beyond the edge"  # what windows at the border are filled up with
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import nn
 
 from regard.attention.biases import Relative
-from regard.models.sequences import Head, SequenceConfig, SequenceModel
+from regard.models.sequence_model import Head, SequenceConfig, SequenceModel
 from regard.nn.pool import AttentionPool
 
 

@@ -12,7 +12,7 @@ from regard.attention.biases import Bias, Distance
 from regard.attention.mask import Mask
 from regard.attention.masks import Padding
 from regard.models.checks import check_dropout, check_names, check_whole, seeded
-from regard.models.graphs import GraphModel, answered
+from regard.models.graph_net import GraphModel, answered
 from regard.nn.block import Pre
 from regard.nn.graph import Graph
 from regard.nn.graph_pool import GraphPool, Pairs, membership

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 from torch.utils.weak import WeakTensorKeyDictionary
 
+from regard.attention.edge_ops import Links
 from regard.attention.edges import Edges
-from regard.attention.links import Links
 
 
 class Graph:

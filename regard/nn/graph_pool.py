@@ -8,9 +8,9 @@ import torch
 from torch import Tensor, nn
 
 from regard.attention.attend import attend
+from regard.attention.edge_ops import Links, sums
 from regard.attention.edges import Edges
-from regard.attention.links import Links, sums
-from regard.nn.message import most
+from regard.nn.graph_conv import most
 from regard.shapes import expect
 from regard.symmetry.groups import EVERYTHING
 

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch.utils.weak import WeakTensorKeyDictionary
 
 from regard.attention.dropout import dropped
-from regard.attention.links import Links, sums
+from regard.attention.edge_ops import Links, sums
 
 
 class Sparse:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.data.batch import IGNORE, Batch, Source
-from regard.training.task import Classify, Task, call
+from regard.training.tasks import Classify, Task, call
 
 
 def check_labels(model: nn.Module, task: Task, source: Source, data: Any) -> None:

@@ -17,17 +17,19 @@ from torch import Tensor, nn
 
 from regard.config import to_dict
 from regard.data.batch import Batch, Source
-from regard.heap import kept_heap
-from regard.run import Run, TrainConfig, environment
-from regard.training import budget, optim
+from regard.runs.environment import environment
+from regard.runs.run import Run
+from regard.training import budget, optimisers
 from regard.training.checkpoint import Checkpoint, Checkpoints, alone
 from regard.training.compiled import compiled
+from regard.training.config import TrainConfig
+from regard.training.heap import kept_heap
 from regard.training.progress import Board, Metrics, how_to_go_on
 from regard.training.recompute import recomputing
 from regard.training.result import Result
 from regard.training.step import Stepper
 from regard.training.stop import Stop
-from regard.training.task import as_task
+from regard.training.tasks import as_task
 
 MAY_CHANGE = (
     "minutes",
@@ -192,7 +194,7 @@ class Training:
 
     def _refuse_other_budget(self, old: int, wanted: int) -> None:
         """Another number of steps is exact, and allowed, as long as the learning rate has not begun to fall."""
-        holds = optim.last_before_decay(min(old, wanted), self.config.decay)
+        holds = optimisers.last_before_decay(min(old, wanted), self.config.decay)
         if self.facts.step > holds + 1:
             raise ValueError(
                 f"{self.run.path} has {old} steps and cannot become a run of {wanted}: step {self.facts.step} is done, and the "

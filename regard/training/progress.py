@@ -12,8 +12,9 @@ from typing import Any, TextIO
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
 
-from regard.program import spoken
-from regard.run import Run, say_loss
+from regard.runs.command import spoken
+from regard.runs.figures import say_loss
+from regard.runs.run import Run
 from regard.training.result import Result, say_measures, say_test, say_time
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from regard.run import say_loss
+from regard.runs.figures import say_loss
 
 LOOKS_TOO_MANY = (
     3  # looks at the validation split without a better loss, after which a training is said to learn by heart

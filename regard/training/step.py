@@ -14,11 +14,11 @@ from torch import Tensor, nn
 
 from regard.attention.kernels.precision import CPU_MULTIPLIES
 from regard.data.batch import Source
-from regard.run import TrainConfig
-from regard.training import optim
+from regard.training import optimisers
 from regard.training.average import Average
 from regard.training.checkpoint import Checkpoint
-from regard.training.task import Task
+from regard.training.config import TrainConfig
+from regard.training.tasks import Task
 
 
 class Stepper:
@@ -28,7 +28,7 @@ class Stepper:
         self.device = pick_device(config.device)
         self.half = pick_half(config.precision, self.device)
         self.model, self.task, self.source, self.config = model.to(self.device), task, source, config
-        self.optimiser = optim.make(model, config)
+        self.optimiser = optimisers.make(model, config)
         self.average = None if config.average is None else Average(model, config.average)
 
     def gradients(self, step: int) -> tuple[Tensor, int]:
@@ -63,7 +63,9 @@ class Stepper:
         """Change the weights by the gradients of a step."""
         if self.config.clip is not None:
             nn.utils.clip_grad_norm_(self.optimiser.parameters, self.config.clip)
-        self.optimiser.step(optim.schedule(step, steps, warmup=self.config.warmup, decay=self.config.decay))
+        self.optimiser.step(
+            optimisers.schedule(step, steps, warmup=self.config.warmup, decay=self.config.decay)
+        )
         if self.average is not None:
             self.average.add(step)
 

@@ -6,8 +6,8 @@ import torch
 from regard.attention import kernels, tap
 from regard.attention.attend import attend, explain
 from regard.attention.biases import ALiBi
+from regard.attention.edge_ops import Links, portions, products, sums
 from regard.attention.edges import Edges
-from regard.attention.links import Links, portions, products, sums
 from regard.attention.masks import Causal, Dense
 from regard.attention.mix import mix
 from regard.look.record import record
@@ -58,8 +58,8 @@ def test_other_dtypes(dtype, most):
 
 
 def test_without_sampled_products(monkeypatch):
-    monkeypatch.setattr("regard.attention.links.has_sampled_products", lambda: False)
-    monkeypatch.setattr("regard.attention.links.CHUNK", 64)  # many pieces
+    monkeypatch.setattr("regard.attention.edge_ops.has_sampled_products", lambda: False)
+    monkeypatch.setattr("regard.attention.edge_ops.CHUNK", 64)  # many pieces
     test_every_kernel_sees_the_same_edges("some", 2, "edges")
 
 

@@ -10,7 +10,7 @@ from regard.attention.kernels import plain
 from regard.attention.kernels.plain import Plain
 from regard.attention.kernels.reference import by_definition
 from regard.attention.masks import Causal, Dense
-from regard.models.windows import Near
+from regard.models.swin import Near
 from regard.nn.patches import grid_places
 from tests.attention.cases import CHANNELS, HEADS, random_inputs, results
 

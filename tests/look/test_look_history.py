@@ -4,7 +4,7 @@ from torch import nn
 
 from regard.look.plot import drawn_curves
 from regard.look.views import history
-from regard.run import say_loss
+from regard.runs.figures import say_loss
 
 
 class Told:

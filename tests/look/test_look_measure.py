@@ -12,8 +12,8 @@ from regard.look.contribution import TOGETHER, gradient_times_input, leave_one_o
 from regard.look.filters import filters
 from regard.look.probe import head_scores, repeated_tokens
 from regard.look.record import record
-from regard.models.images import ViT
-from regard.models.sequences import Decoder, DecoderConfig
+from regard.models.decoder import Decoder, DecoderConfig
+from regard.models.vit import ViT
 
 UNIFORM = torch.full((1, 2, 6, 6), 1 / 6)
 ITSELF = torch.eye(6).expand(1, 2, 6, 6)

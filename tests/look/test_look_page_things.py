@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from regard.look import page, server
-from regard.look.live import Live
-from regard.reading.things import reader_of_things
+from regard.look.session import Live
+from regard.recipes.sets.reader import reader_of_things
 from tests.look.browser import PHONE, eventually, opened, plain, readout, ready, three, watched
 from tests.look.test_look_things import SMALL, graph_net, heard, points_of, scene_of, set_transformer, view
 

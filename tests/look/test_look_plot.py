@@ -14,7 +14,7 @@ from regard import Rotary
 from regard.look import plot
 from regard.look.plot import columns, drawn_curves, smoothed
 from regard.look.record import record
-from regard.models.images import ViT
+from regard.models.vit import ViT
 
 
 def events(steps, every):

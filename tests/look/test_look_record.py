@@ -18,7 +18,8 @@ from regard.attention.kernels.reference import attention_weights
 from regard.attention.masks import Causal, Padding
 from regard.look.measure import distance, entropy, received
 from regard.look.record import NOTE_FAST, record
-from regard.models.sequences import Decoder, DecoderConfig, Encoder, EncoderConfig
+from regard.models.decoder import Decoder, DecoderConfig
+from regard.models.encoder import Encoder, EncoderConfig
 from tests.look.architectures import ARCHITECTURES, built, told
 from tests.look.written import WRITTEN, Written, split
 
@@ -609,8 +610,8 @@ def test_a_proof_in_small_blocks_of_rows_is_the_same(kind, monkeypatch):
     model, x = kind().eval(), torch.randn(2, 5, 16)
     with record(model, keep="summary") as whole:
         model(x)
-    monkeypatch.setattr("regard.look.proof.MOST", 50)
-    monkeypatch.setattr("regard.look.summary.MOST", 50)
+    monkeypatch.setattr("regard.look.recording.proof.MOST", 50)
+    monkeypatch.setattr("regard.look.recording.summary.MOST", 50)
     with record(model, keep="summary") as parts:
         model(x)
     assert parts[0].proved

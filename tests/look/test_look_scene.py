@@ -9,15 +9,16 @@ import pytest
 import torch
 from torch import nn
 
-from regard.given import Given, Tokens, numbered
 from regard.look import pack
 from regard.look.closed import OfPatches
+from regard.look.model_input import Given, Tokens, numbered
 from regard.look.record import record
 from regard.look.scene import gather
 from regard.look.stills import still
 from regard.look.views.laws import laws
-from regard.models.images import ViT
-from regard.models.sequences import Decoder, DecoderConfig, Encoder, EncoderConfig
+from regard.models.decoder import Decoder, DecoderConfig
+from regard.models.encoder import Encoder, EncoderConfig
+from regard.models.vit import ViT
 from regard.symmetry.report import Finding, Report
 
 

@@ -9,9 +9,9 @@ import pytest
 import torch
 
 from regard.look import server
-from regard.look.live import Live
-from regard.models.sequences import Decoder, DecoderConfig
-from tests.look.test_look_live import read
+from regard.look.session import Live
+from regard.models.decoder import Decoder, DecoderConfig
+from tests.look.test_look_session import read
 
 
 @pytest.fixture(scope="module")

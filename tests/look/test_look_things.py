@@ -10,20 +10,22 @@ from torch import nn
 
 from regard.look import page
 from regard.look.layout import around, laid_out
-from regard.look.live import Live
 from regard.look.maxima import enough, maxima
 from regard.look.pack import unpacked
 from regard.look.plot import save
 from regard.look.record import record
 from regard.look.scene import gather
+from regard.look.session import Live
 from regard.look.stills import still
 from regard.look.views import contribution
 from regard.look.views import points as view_of_points
 from regard.look.views.graph import graph
 from regard.look.views.points import placed
-from regard.models.graphs import GraphNet, GraphNetConfig
-from regard.models.sets import DeepSets, DeepSetsConfig, PointNet, SetTransformer, SetTransformerConfig
-from regard.reading.things import reader_of_things
+from regard.models.deep_sets import DeepSets, DeepSetsConfig
+from regard.models.graph_net import GraphNet, GraphNetConfig
+from regard.models.point_net import PointNet
+from regard.models.set_transformer import SetTransformer, SetTransformerConfig
+from regard.recipes.sets.reader import reader_of_things
 
 
 def points_of(n, d=3, seed=0):

@@ -7,23 +7,23 @@ import pytest
 import torch
 from torch import nn
 
-from regard import names
-from regard.given import Crowd, Given
+from regard import registry
 from regard.look import overlays, pack, windowed
 from regard.look.colours import FAINT, reach
 from regard.look.embedded import embedded
 from regard.look.features import convolved, grid_of
 from regard.look.filters import filters
+from regard.look.model_input import Crowd, Given
 from regard.look.record import record
 from regard.look.scene import gather
 from regard.look.thumbnails import SIDE, Sheets
 from regard.look.views import contribution
 from regard.look.views.features import in_colours
 from regard.look.where import looked
-from regard.models.groupcnn import GroupCNN, GroupCNNConfig
-from regard.models.images import ViT, ViTConfig
-from regard.models.windows import Swin, SwinConfig
-from regard.reading.foreign import ForeignPicture
+from regard.models.group_cnn import GroupCNN, GroupCNNConfig
+from regard.models.swin import Swin, SwinConfig
+from regard.models.vit import ViT, ViTConfig
+from regard.targets.readers import ForeignPicture
 from tests.models.theirs_images import shaken, swin_weights
 
 KINDS = ("vit", "swin", "lenet", "resnet", "densenet", "groupcnn")
@@ -45,7 +45,7 @@ def given_for(model, x, **how):
 
 
 def tiny(kind):
-    model, inputs = names.find("models", kind).tiny()
+    model, inputs = registry.find("models", kind).tiny()
     return model.eval(), inputs["x"]
 
 
@@ -226,10 +226,10 @@ def test_a_picture_whose_last_patches_are_cut_off():
 def test_tokens_of_a_window_are_called_by_their_places(side, window, shift):
     """Against a grid of names that is filled up, rolled and cut by hand."""
     cut = windowed.windows(side, side, window, shift, torch.device("cpu"))
-    names = [[f"row {i + 1}, column {j + 1}" for j in range(side)] for i in range(side)]
+    registry = [[f"row {i + 1}, column {j + 1}" for j in range(side)] for i in range(side)]
     wide = side + -side % window
     padded = [
-        [names[i][j] if i < side and j < side else "beyond the edge" for j in range(wide)]
+        [registry[i][j] if i < side and j < side else "beyond the edge" for j in range(wide)]
         for i in range(wide)
     ]
     rolled = np.roll(np.array(padded, dtype=object), (-shift, -shift), (0, 1))
@@ -399,13 +399,13 @@ def test_on_which_grid_tokens_lie(tokens, grid):
 
 def crowd_for(x, count=5):
     more = torch.randn(count, *x.shape[1:])
-    names = tuple(f"{i}.png" for i in range(count))
+    registry = tuple(f"{i}.png" for i in range(count))
     return Crowd(
         what="others",
         x=more,
         pictures=torch.rand(count, 3, 12, 12),
         labels=tuple("ababa"[:count]),
-        names=names,
+        names=registry,
     )
 
 

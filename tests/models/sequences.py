@@ -7,7 +7,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from regard.models.sequences import BIASES, POSITIONS, Decoder, DecoderConfig, Encoder, EncoderConfig
+from regard.models.decoder import Decoder, DecoderConfig
+from regard.models.encoder import Encoder, EncoderConfig
+from regard.models.sequence_model import BIASES, POSITIONS
 
 VOCAB, CONTEXT, B, N = 11, 40, 3, 14
 SMALL: dict[str, Any] = {"vocab": VOCAB, "context": CONTEXT, "dim": 16, "depth": 2, "heads": 2}

@@ -3,20 +3,20 @@
 import pytest
 import torch
 
-from regard import names
+from regard import registry
 from regard.symmetry.check import check
 from regard.symmetry.groups import Permutations, Reflections, Rotations, Shifts
 
-REGISTERED = list(names.entries("models"))
+REGISTERED = list(registry.entries("models"))
 
 
 @pytest.mark.parametrize("name", REGISTERED)
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 def test_declared_is_measured(name, dtype):
-    model, inputs = names.find("models", name).tiny()
+    model, inputs = registry.find("models", name).tiny()
     report = check(model, inputs, dtype=dtype)
     assert report.ok, str(report)
-    assert str(model.symmetry) == names.entries("models")[name].symmetry, "what regard list models prints"
+    assert str(model.symmetry) == registry.entries("models")[name].symmetry, "what regard list models prints"
     if model.roles.nodes is not None:
         assert report["relabelling"].measured == report["determinism"].measured == "holds", str(report)
         return
@@ -48,8 +48,8 @@ def test_declared_is_measured(name, dtype):
 
 
 def test_a_decoder_is_causal_and_its_cache_is_right_and_an_encoder_promises_neither():
-    decoder = check(*names.find("models", "decoder").tiny(), laws=["causality", "cache"])
+    decoder = check(*registry.find("models", "decoder").tiny(), laws=["causality", "cache"])
     assert [(f.declared, f.measured) for f in decoder] == [("holds", "holds")] * 2
-    encoder = check(*names.find("models", "encoder").tiny())
+    encoder = check(*registry.find("models", "encoder").tiny())
     assert (encoder["causality"].declared, encoder["causality"].measured) == ("not promised", "broken")
     assert "cache" not in encoder

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from regard.models.graphs import GraphNet, GraphNetConfig, spread
+from regard.models.graph_net import GraphNet, GraphNetConfig, spread
 from regard.nn.graph import Graph
 from regard.nn.graph_pool import pooled
 from regard.symmetry.check import check

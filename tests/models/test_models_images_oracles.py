@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from regard.models.images import ViT, ViTConfig
-from regard.models.windows import Swin, SwinConfig, windows
+from regard.models.swin import Swin, SwinConfig, windows
+from regard.models.vit import ViT, ViTConfig
 from tests.models.theirs_images import shaken, swin_weights, vit_weights
 
 transformers = pytest.importorskip("transformers")

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from regard import names
-from regard.models.sequences import SequenceConfig
+from regard import registry
+from regard.models.sequence_model import SequenceConfig
 from regard.symmetry.groups import EVERYTHING, Permutations, Shifts, Trivial
 from tests.models.sequences import (
     CONTEXT,
@@ -21,8 +21,8 @@ from tests.models.sequences import (
     some_tokens,
 )
 
-REGISTERED = list(names.entries("models"))
-SEQUENCES = [name for name in REGISTERED if issubclass(names.find("models", name).Config, SequenceConfig)]
+REGISTERED = list(registry.entries("models"))
+SEQUENCES = [name for name in REGISTERED if issubclass(registry.find("models", name).Config, SequenceConfig)]
 EXTRAS = [
     {"window": 4, "ngrams": 3},
     {"placement": "post", "norm": "layernorm", "embedding_norm": True, "offset": True, "qk_norm": False},
@@ -63,7 +63,7 @@ def variants():
 
 
 def tiny(name):
-    return awake(names.find("models", name).tiny()[0]).double()
+    return awake(registry.find("models", name).tiny()[0]).double()
 
 
 VARIANTS = list(variants())
@@ -172,7 +172,7 @@ def test_a_planted_look_ahead_is_caught():
 @pytest.mark.parametrize("name", REGISTERED)
 def test_compiles_in_one_graph(name):
     torch.compiler.reset()
-    model, inputs = names.find("models", name).tiny()
+    model, inputs = registry.find("models", name).tiny()
     inputs = {key: x.double() if x.is_floating_point() else x for key, x in inputs.items()}
     whole = torch.compile(model.double(), fullgraph=True, backend="eager")
     found, true = whole(**inputs), model(**inputs)
@@ -206,7 +206,7 @@ def test_options_and_padding_compile_too(make, how):
 def test_tiny_is_the_same_every_time_and_leaves_others_their_random_numbers(name):
     torch.manual_seed(3)
     before = torch.get_rng_state()
-    (one, inputs), (two, _) = (names.find("models", name).tiny() for _ in range(2))
+    (one, inputs), (two, _) = (registry.find("models", name).tiny() for _ in range(2))
     assert torch.equal(torch.get_rng_state(), before)
     assert torch.equal(one(**inputs), two(**inputs))
     if name in SEQUENCES:

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from regard.config import from_json, to_json
-from regard.models.sets import MLP, MLPConfig
+from regard.models.mlp import MLP, MLPConfig
 from regard.symmetry.groups import Trivial
 
 CONFIG = MLPConfig(features=3, size=6, outputs=2, hidden=8)

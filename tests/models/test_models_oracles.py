@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from regard.models.sequences import Decoder, DecoderConfig, Encoder, EncoderConfig
+from regard.models.decoder import Decoder, DecoderConfig
+from regard.models.encoder import Encoder, EncoderConfig
 
 transformers = pytest.importorskip("transformers")
 

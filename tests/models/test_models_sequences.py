@@ -10,17 +10,10 @@ from torch.utils.flop_counter import FlopCounterMode
 from regard.attention import kernels
 from regard.config import from_json, to_json
 from regard.models.cost import cost
+from regard.models.decoder import Decoder, DecoderConfig
+from regard.models.encoder import POOLS, Encoder, EncoderConfig
 from regard.models.ngrams import ROWS, NGrams
-from regard.models.sequences import (
-    BIASES,
-    POOLS,
-    POSITIONS,
-    Decoder,
-    DecoderConfig,
-    Encoder,
-    EncoderConfig,
-    SequenceConfig,
-)
+from regard.models.sequence_model import BIASES, POSITIONS, SequenceConfig
 from regard.nn.block import PLACEMENTS
 from regard.nn.mlp import MLPS
 from regard.nn.norm import NORMS

@@ -5,16 +5,11 @@ import torch
 from torch import nn
 
 from regard.look.record import record
-from regard.models.sets import (
-    MLP,
-    DeepSets,
-    DeepSetsConfig,
-    PointNet,
-    PointNetConfig,
-    SetTransformer,
-    SetTransformerConfig,
-)
-from regard.nn.sets import Induced, Seeds, SetLinear, Towards
+from regard.models.deep_sets import DeepSets, DeepSetsConfig
+from regard.models.mlp import MLP
+from regard.models.point_net import PointNet, PointNetConfig
+from regard.models.set_transformer import SetTransformer, SetTransformerConfig
+from regard.nn.set_attention import Induced, Seeds, SetLinear, Towards
 from regard.symmetry.check import check
 from regard.symmetry.groups import Permutations, Trivial
 

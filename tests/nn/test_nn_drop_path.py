@@ -7,8 +7,8 @@ import torch
 from torch import nn
 
 from regard import check
-from regard.models.images import ViT, ViTConfig
-from regard.models.windows import Swin, SwinConfig
+from regard.models.swin import Swin, SwinConfig
+from regard.models.vit import ViT, ViTConfig
 from regard.nn import block
 from regard.nn.block import Stack
 from regard.nn.drop_path import Join, Part, deeper, drawn, with_branch
@@ -157,7 +157,7 @@ def gradients(model, x, seed):
 def test_a_model_learns_the_same_whether_it_leaves_out_or_multiplies(kind, monkeypatch):
     model, x = MODELS[kind]().double(), torch.randn(4, 2, 12, 12, dtype=torch.float64)
     found = [gradients(model, x, seed) for seed in range(6)]
-    for place in ("regard.nn.block", "regard.models.images", "regard.models.windows"):
+    for place in ("regard.nn.block", "regard.models.vit", "regard.models.swin"):
         monkeypatch.setattr(f"{place}.with_branch", multiplied)
     for seed, each in enumerate(found):
         for a, b in zip(each, gradients(model, x, seed), strict=True):

@@ -9,7 +9,7 @@ from regard.attention import kernels
 from regard.attention.attend import attend
 from regard.attention.biases import Distance
 from regard.attention.masks import Padding
-from regard.models.graphs import GraphNet, GraphNetConfig
+from regard.models.graph_net import GraphNet, GraphNetConfig
 from regard.nn import graph as graphs
 from regard.nn.graph import Graph
 from regard.nn.graph_pool import AskingPool, Pairs

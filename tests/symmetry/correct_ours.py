@@ -9,7 +9,8 @@ from torch import Tensor, nn
 from regard.attention.biases import ALiBi
 from regard.attention.masks import Causal
 from regard.attention.positions import Rotary
-from regard.models.sequences import Decoder, DecoderConfig, Encoder, EncoderConfig
+from regard.models.decoder import Decoder, DecoderConfig
+from regard.models.encoder import Encoder, EncoderConfig
 from regard.nn.attention import Attention
 from regard.nn.block import Stack
 from regard.nn.memory import Composite, Fading, Forgetting, Gated, Softmax

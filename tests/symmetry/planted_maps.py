@@ -10,8 +10,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from regard.models.convnets import DenseNet, DenseNetConfig, ResNet, ResNetConfig
-from regard.models.groupcnn import GroupCNN, GroupCNNConfig
-from regard.models.images import ViT, ViTConfig
+from regard.models.group_cnn import GroupCNN, GroupCNNConfig
+from regard.models.vit import ViT, ViTConfig
 from regard.nn.convolve import Convolution
 from regard.symmetry.groups import Permutations, Rotations, Shifts, product
 from regard.symmetry.roles import Roles

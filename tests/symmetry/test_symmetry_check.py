@@ -10,7 +10,7 @@ import torch
 from rich.console import Console
 from torch import nn
 
-from regard import names
+from regard import registry
 from regard.look.terminal import laws_table
 from regard.symmetry.actions import Fixed, OnAxis, OnGrid
 from regard.symmetry.align import Equal
@@ -45,8 +45,8 @@ class Model(nn.Module):
 
 
 def test_every_law_is_listed_and_every_listed_law_is_one():
-    assert [law.name for law in LAWS] == list(names.entries("laws"))
-    assert all(names.find("laws", law.name) is law for law in LAWS)
+    assert [law.name for law in LAWS] == list(registry.entries("laws"))
+    assert all(registry.find("laws", law.name) is law for law in LAWS)
 
 
 def test_a_parameter_that_sleeps_cannot_hide_a_break_and_sleeps_again_afterwards():

@@ -5,9 +5,9 @@ import torch
 from torch import nn
 
 from regard.models.convnets import DenseNet, DenseNetConfig, LeNet, LeNetConfig, ResNet, ResNetConfig
-from regard.models.groupcnn import GroupCNN, GroupCNNConfig
-from regard.models.images import ViT, ViTConfig
-from regard.models.windows import Swin, SwinConfig
+from regard.models.group_cnn import GroupCNN, GroupCNNConfig
+from regard.models.swin import Swin, SwinConfig
+from regard.models.vit import ViT, ViTConfig
 from regard.symmetry.actions import Fixed, OnGrid
 from regard.symmetry.check import check
 from regard.symmetry.groups import Shifts

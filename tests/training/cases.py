@@ -6,7 +6,8 @@ import torch
 from torch import nn
 
 from regard.data.batch import Batch, generator
-from regard.run import Run, TrainConfig
+from regard.runs.run import Run
+from regard.training.config import TrainConfig
 from regard.training.loop import fit
 
 VOCAB, WIDTH = 8, 16

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import torch
 
-from regard.run import Run
+from regard.runs.run import Run
 from tests.training.cases import losses, train
 
 OPTIONS = {"steps": 24, "evaluate_every": 8, "save_every": 3, "average": 0.9, "decay": 0.5}

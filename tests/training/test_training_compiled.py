@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from regard.models.sequences import Decoder, DecoderConfig
+from regard.models.decoder import Decoder, DecoderConfig
 from tests.training.cases import VOCAB, Tiny, losses, says, tiny, train
 
 

@@ -16,8 +16,10 @@ from torch import nn
 
 from regard import files
 from regard.data.batch import IGNORE, Batch
-from regard.run import Run, TrainConfig, load_weights
+from regard.runs.load import load_weights
+from regard.runs.run import Run
 from regard.training import budget
+from regard.training.config import TrainConfig
 from regard.training.loop import fit
 from regard.training.progress import Lines
 from regard.training.recompute import blocks, recomputing

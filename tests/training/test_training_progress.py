@@ -12,7 +12,8 @@ import torch
 from rich.console import Console
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from regard.run import Run, say_loss
+from regard.runs.figures import say_loss
+from regard.runs.run import Run
 from regard.training.progress import (
     Bar,
     Board,

@@ -5,10 +5,10 @@ from __future__ import annotations
 from torch import Tensor
 
 from regard.attention.dropout import dropped
+from regard.attention.edge_ops import portions, products, sums
 from regard.attention.edges import Edges
 from regard.attention.kernels.precision import HALF
 from regard.attention.kernels.reference import heads_of
-from regard.attention.links import portions, products, sums
 from regard.attention.terms import Terms
 
 

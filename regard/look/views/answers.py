@@ -6,8 +6,8 @@ from typing import Any
 
 from torch import Tensor
 
-from regard.given import Called, Given
 from regard.look.contribution import tensor_of
+from regard.look.model_input import Called, Given
 from regard.look.pack import rounded
 
 LIKELY = 8

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from regard.look import measure, pack
-from regard.look.entry import Entry
+from regard.look.recording.entry import Entry
 from regard.look.streams import Streams, sizes
 from regard.look.windowed import Window
 

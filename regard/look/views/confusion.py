@@ -8,7 +8,7 @@ import numpy as np
 
 from regard import files
 from regard.look.pack import packed
-from regard.run import Run
+from regard.runs.run import Run
 
 FILE = "confusion.json"  # {"split", "labels", "counts": true × taken for}
 

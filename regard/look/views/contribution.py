@@ -9,13 +9,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from regard.given import Given
 from regard.look import contribution as ways
 from regard.look import measure
 from regard.look.closed import OfPatches, OfTokens
 from regard.look.colours import FAINT
-from regard.look.entry import Entry
+from regard.look.model_input import Given
 from regard.look.pack import rounded
+from regard.look.recording.entry import Entry
 from regard.look.streams import Streams
 
 PATIENCE = 8.0  # seconds that leaving out one token after the other may take

@@ -8,11 +8,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from regard.given import Given
-from regard.look.calls import State
 from regard.look.embedded import embedded
 from regard.look.features import grid_of
+from regard.look.model_input import Given
 from regard.look.pack import rounded
+from regard.look.recording.calls import State
 from regard.look.streams import Streams
 from regard.look.thumbnails import Sheets
 

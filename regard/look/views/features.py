@@ -9,9 +9,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from regard.look.calls import State
 from regard.look.features import FeatureMap, of_tokens
 from regard.look.pack import levels, rounded
+from regard.look.recording.calls import State
 from regard.look.views.embeddings import principal
 
 LAYERS = 24  # at most, from the first to the last

@@ -9,11 +9,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regard.given import Given, Network
 from regard.look import pack
 from regard.look.contribution import tensor_of
-from regard.look.entry import Entry
 from regard.look.layout import around, laid_out
+from regard.look.model_input import Given, Network
+from regard.look.recording.entry import Entry
 from regard.look.views.points import scaled
 
 WHOLE = 400  # nodes of a graph that is drawn whole

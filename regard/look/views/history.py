@@ -9,7 +9,8 @@ from torch import nn
 
 from regard.look.pack import rounded
 from regard.look.plot import smoothed
-from regard.run import Run, say_loss
+from regard.runs.figures import say_loss
+from regard.runs.run import Run
 
 MOST = 1000  # points of a curve
 LAST = 8  # samples that are shown

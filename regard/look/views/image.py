@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from regard.given import Given
+from regard.look.model_input import Given
 from regard.look.pack import floats
 from regard.look.thumbnails import as_png
 from regard.look.where import Looked

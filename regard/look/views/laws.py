@@ -10,8 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from regard.given import Given, Tokens
 from regard.look.contribution import tensor_of
+from regard.look.model_input import Given, Tokens
 from regard.look.pack import packed
 from regard.symmetry.report import Finding, Report
 

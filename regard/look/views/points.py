@@ -9,16 +9,16 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from regard.given import Given
 from regard.look import pack
 from regard.look.closed import OfThings
 from regard.look.contribution import tensor_of
-from regard.look.entry import Entry
 from regard.look.maxima import Maximum, enough, maxima
+from regard.look.model_input import Given
+from regard.look.recording.entry import Entry
 from regard.look.views.contribution import left_out, seconds, why_not
 from regard.look.views.embeddings import principal
 from regard.nn.pool import AttentionPool
-from regard.nn.sets import Induced, Seeds
+from regard.nn.set_attention import Induced, Seeds
 
 MOST_POINTS = 20_000  # that are drawn
 MOST_NUMBERS = 3 * 2**20  # of all weights of a page

@@ -1,0 +1,54 @@
+"""Does a model keep its promises? Of a module with inputs, or of a target by its name."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from typing import Any
+
+from torch import Tensor
+
+from regard import files
+from regard.runs.run import Run
+from regard.symmetry import check as measure
+from regard.symmetry.report import Report
+
+
+def check(model: Any, inputs: Any = None, **how: Any) -> Report:
+    """Does a model keep the laws that it promises? Of a module with inputs, or of a target by its name.
+
+        assert check(model, x, laws=["permutation", "causality"]).ok
+        check("runs/mine")                                # or a Hugging Face directory, or "package.module:function"
+
+    how: symmetry, laws, roles, seed, trials, dtype (see regard.symmetry.check); device for a target.
+    """
+    if not isinstance(model, str | os.PathLike):
+        if inputs is None:
+            raise ValueError(
+                "check needs inputs beside the model: a tensor, a tuple, or a dict by the names of its forward"
+            )
+        return measure.check(model, inputs, **how)
+    if inputs is not None:
+        raise ValueError("a target brings its own inputs; to check a module on yours, give the module itself")
+    from regard.targets.open import open_target  # knows foreign libraries, which nothing else needs
+
+    target = open_target(model, seed=how.get("seed", 0))
+    device = how.pop("device", None)
+    given = target.inputs
+    if device is not None:
+        target.model.to(device)
+        given = {name: x.to(device) if isinstance(x, Tensor) else x for name, x in given.items()}
+    known = {"symmetry": target.symmetry, "roles": target.roles, "name": target.name}
+    found = measure.check(
+        target.model, given, **{**{key: value for key, value in known.items() if value is not None}, **how}
+    )
+    return replace(found, notes=target.notes)
+
+
+def write_laws(run: Run) -> None:
+    """laws.json of a finished run: what it promises, measured. A run is not lost over it."""
+    try:
+        found = check(run.path).to_json()  # as `regard check` measures it, so that both say the same
+    except (ImportError, ValueError, OSError, RuntimeError) as error:
+        found = {"ok": None, "laws": [], "error": " ".join(str(error).split())}
+    files.write_json(run.path / "laws.json", found)

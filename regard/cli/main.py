@@ -1,0 +1,94 @@
+"""The command line: one of the commands is run, and whatever it raises becomes one line on stderr and exit code 2."""
+
+import io
+import os
+import sys
+
+from regard.cli.commands import COMMANDS, help_for
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run one command and return its exit code: 0 fine, 1 it ran and the answer is no, 2 it could not run."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    debug = "--debug" in words
+    words = [word for word in words if word != "--debug"]
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal that cannot show Σ shows ? instead of failing
+    try:
+        code = _run(words)
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:  # the reader went away, as in `regard list | head -1`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except KeyboardInterrupt:
+        print("regard: stopped", file=sys.stderr)
+        return 130
+    except Exception as error:
+        if debug:
+            raise
+        print(f"regard: {_one_line(error)}", file=sys.stderr)
+        return 2
+
+
+def _run(words: list[str]) -> int:
+    if not words or words[0] in ("-h", "--help", "help"):
+        print(_help())
+        return 0
+    name, *rest = words
+    if name == "--version":
+        from regard import __version__
+
+        print(f"regard {__version__}")
+        return 0
+    if name not in COMMANDS:
+        raise ValueError(_unknown(name))
+    more = name in ("generate", "predict", "check", "look") or (
+        name == "train" and len(rest) > 1
+    )  # have a help of their own
+    if ("-h" in rest or "--help" in rest) and not more:
+        print(help_for(COMMANDS[name]))
+        return 0
+    return COMMANDS[name].run(rest)
+
+
+def _help() -> str:
+    width = max(len(each.usage) for each in COMMANDS.values())
+    return "\n".join(
+        [
+            "regard: attention models whose symmetries are declared, checked and visible",
+            "",
+            "usage: regard COMMAND ...",
+            "",
+            *(f"  {each.usage:<{width}}  {each.sentence}" for each in COMMANDS.values()),
+            "",
+            "  --help     this text; after a command, more about it",
+            "  --version  the version",
+            "  --debug    with any command: the whole traceback when something goes wrong",
+            "",
+            "examples:",
+            *(f"  {example}" for each in COMMANDS.values() for example in each.examples),
+        ]
+    )
+
+
+def _unknown(name: str) -> str:
+    from difflib import get_close_matches
+
+    known = [*COMMANDS, "--help", "--version", "--debug"]
+    near = get_close_matches(name, known, n=1, cutoff=0.5)
+    what = "option" if name.startswith("-") else "command"
+    return (
+        f"there is no {what} '{name}'; "
+        + (f"did you mean '{near[0]}'? " if near else "")
+        + "see: regard --help"
+    )
+
+
+def _one_line(error: Exception) -> str:
+    """Our own errors (ValueError, OSError) say all there is to say; any other is a surprise, so it keeps its name."""
+    message = " ".join(str(error).split())
+    if message and isinstance(error, ValueError | OSError):
+        return message
+    return f"{type(error).__name__}{message and f': {message}'} (add --debug to see where)"

@@ -1,0 +1,277 @@
+"""Words of the command line as settings: read by tyro for one concrete dataclass, with errors of one line."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import re
+import shutil
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import fields, is_dataclass
+from types import NoneType, UnionType
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+import tyro
+
+from regard import config as configs
+from regard.config import nearest
+from regard.generation.sampling import Sampling
+from regard.recipes.base import FOLLOWS, Recipe, family, find_recipe, told, with_optimiser, with_question
+
+PATIENCE = 3.0  # seconds without a word that a log can bear
+ONE_COLUMN = 100  # characters; on a wider terminal tyro has two
+FIRST = {  # what `regard train` takes before the options of the recipe, besides --data and --model
+    "--out DIR": "where the run is kept; without it: runs/{recipe}, runs/{recipe}-2, ...",
+    "--resume": "go on with the run of --out, exactly where it stopped; without --out: with the last that this recipe\n"
+    "                trained under runs/",
+    "--from RUN": "start with the weights of an earlier run",
+    "--debug": "the whole traceback when something goes wrong",
+}
+
+
+def read(default: Recipe, words: list[str], program: str) -> dict[str, Any]:
+    """The settings that differ from those of a recipe, by dotted name."""
+    default = with_optimiser(default, asked(words, "--train.optimiser"))
+    more = ("--data", "--model", *(each.split()[0] for each in FIRST))
+    chosen = parse(type(default), words, default, program, more)
+    asking = with_question(default, settings(default, chosen))
+    if asking != default:
+        default, chosen = asking, parse(type(default), words, asking, program, more)
+    changed = settings(default, chosen)
+    for key in FOLLOWS:
+        if key in changed:
+            instead = "; give --data.context" if key == "model.context" else ""
+            raise ValueError(f"--{key} follows from the data, so it cannot be set{instead}")
+    return changed
+
+
+def settings(default: Recipe, chosen: Recipe) -> dict[str, Any]:
+    """Where what was chosen differs from the default, by dotted name."""
+    return {key: value for key, _, value in configs.differences(default, chosen)}
+
+
+def asked(words: list[str], option: str) -> str | None:
+    """The value of an option on which defaults depend (rates on the optimiser), before it is known whether it can be right."""
+    found = None
+    for number, word in enumerate(words):
+        name, equals, value = word.partition("=")
+        if name.replace("_", "-") == option:
+            found = value if equals else " ".join(words[number + 1 : number + 2])
+    return found
+
+
+def told_first(recipe: str, words: list[str]) -> dict[str, Any]:
+    """The options on which defaults of this recipe depend; whole numbers as such."""
+    found = {each: value for each in told(recipe) if (value := asked(words, f"--{each}"))}
+    return {name: int(value) if value.isdecimal() else value for name, value in found.items()}
+
+
+def help_text(recipe: str, path: str | None, kind: str | None, words: list[str]) -> str:
+    """Every option of a recipe with its default."""
+    default = find_recipe(recipe, path, kind, told_first(recipe, words))
+    shown = io.StringIO()
+    with contextlib.suppress(SystemExit), contextlib.redirect_stdout(shown), narrow():
+        tyro.cli(type(default), args=["--help"], default=default, prog=f"regard train {recipe}")
+    known = {**family(recipe).HELP, **{name: what.format(recipe=recipe) for name, what in FIRST.items()}}
+    about = (family(recipe).__doc__ or "").partition("\n")[0]
+    first = "\n".join(f"  {name:<14}{what}" for name, what in known.items())
+    examples = "".join(f"\n  {each}" for each in getattr(family(recipe), "EXAMPLES", ()))
+    return (
+        f"usage: regard train {recipe} [--data PATH] [OPTIONS]\n\n{about}\nHere: {type(default).__doc__}\n\n"
+        + (f"examples:{examples}\n\n" if examples else "")
+        + f"{first}\n\n--data and --model choose the defaults of all that follows: give them before --help to see yours.\n\n"
+        + without_what_cannot_be_set(shown.getvalue())
+    )
+
+
+@contextlib.contextmanager
+def narrow() -> Iterator[None]:
+    """On a wide terminal tyro sets options in several columns; here every line is one option's."""
+    before = os.environ.get("COLUMNS")
+    os.environ["COLUMNS"] = str(min(ONE_COLUMN, shutil.get_terminal_size().columns))
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["COLUMNS"]
+        else:
+            os.environ["COLUMNS"] = before
+
+
+def without_what_cannot_be_set(text: str) -> str:
+    """tyro's help from the first section on, without what follows from the data or was said before."""
+    kept, hidden = [], False
+    for line in text[max(0, text.find("data options") - 1) :].splitlines():
+        if (option := re.match(r"\W*--([a-z.]+)", line)) or "options" in line:
+            hidden = option is not None and option[1] in (*FOLLOWS, "data.path")
+        hidden = hidden and bool(line.strip())  # what comes between sections stays
+        if not hidden:
+            kept.append(line.rstrip())
+    return "\n".join(kept)
+
+
+def read_sampling(words: list[str]) -> tuple[dict[str, Any], list[str]]:
+    """Settings of `generate` that differ from the defaults, and the words that are none."""
+    own, rest = [], []
+    known = options_of(Sampling)
+    words = list(words)
+    while words:
+        word = words.pop(0)
+        name = word.partition("=")[0].replace("_", "-")
+        if name.startswith("--") and name != "--prompt" and name not in known:
+            raise unknown(word, [*known, "--prompt"], "regard generate")
+        if name not in known:
+            rest.append(word)
+            continue
+        own.append(word)
+        while "=" not in word and words and not words[0].startswith("--"):
+            own.append(words.pop(0))
+            if word != "--stop":
+                break
+    chosen = parse(Sampling, own, Sampling(), "regard generate")
+    return {key: value for key, _, value in configs.differences(Sampling(), chosen)}, rest
+
+
+def sampling_help() -> str:
+    """Every option of `generate` with its default."""
+    shown = io.StringIO()
+    with contextlib.suppress(SystemExit), contextlib.redirect_stdout(shown):
+        tyro.cli(Sampling, args=["--help"], prog="regard generate")
+    return shown.getvalue().partition("\n\n")[2]  # the usage is said already
+
+
+# ── what is wrong, in one line ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def parse(cls: type[Any], words: list[str], default: Any, program: str, more: tuple[str, ...] = ()) -> Any:
+    """tyro, but what is wrong is a ValueError of one line. `more`: options that are read elsewhere, to be suggested."""
+    known = options_of(cls)
+    check_words(words, known, more, program)
+    try:
+        with contextlib.redirect_stderr(io.StringIO()):  # there it draws a box, in colours
+            return tyro.cli(cls, args=words, default=default, prog=program)
+    except SystemExit as error:
+        raise ValueError(f"{reason(error, known)}; see: {program} --help") from None
+
+
+def options_of(cls: type[Any]) -> dict[str, Any]:
+    """Each option of a dataclass (and of the dataclasses in it) with its type: --train.steps: int | None."""
+    found: dict[str, Any] = {}
+    for name, hint in get_type_hints(cls).items():
+        option = "--" + name.replace("_", "-")
+        if isinstance(hint, type) and is_dataclass(hint):
+            found |= {f"{option}.{each[2:]}": one for each, one in options_of(hint).items()}
+        elif name in {field.name for field in fields(cls)}:
+            found[option] = hint
+    return found
+
+
+def check_words(words: list[str], known: Mapping[str, Any], more: tuple[str, ...], program: str) -> None:
+    """Raise a ValueError for the first word that is no option, or no value for one."""
+    waiting = list(words)
+    while waiting:
+        word = waiting.pop(0)
+        name, equals, value = word.partition("=")
+        name = name.replace("_", "-")
+        positive = re.sub(r"^--(.*\.)?no-", r"--\1", name)
+        hint = known.get(name, known.get(positive))
+        if hint is None or (hint is not bool and name not in known):
+            raise unknown(word, [*known, *more], program)
+        if hint is bool:
+            continue
+        several = get_origin(hint) is tuple
+        values = [value] if equals else []
+        while not equals and waiting and not waiting[0].startswith("--") and (several or not values):
+            values.append(waiting.pop(0))
+        if not values:
+            raise ValueError(f"{name} needs a value after it; see: {program} --help")
+        for each in values:
+            if not fits(each, hint):
+                choices = [one for one in get_args(hint) if isinstance(one, str)]
+                near = nearest(each, choices)
+                hope = f"; did you mean '{near}'?" if near else ""
+                raise ValueError(f"{name} must be {expected(hint)}, got '{each}'{hope}")
+
+
+def unknown(word: str, known: list[str], program: str) -> ValueError:
+    name = word.partition("=")[0]
+    if not name.startswith("-"):
+        hope = f"did you mean --data {word}? " if "--data" in known and os.path.exists(word) else ""
+        return ValueError(f"'{word}' is no option and no value of one; {hope}see: {program} --help")
+    settable = [each for each in known if each[2:] not in FOLLOWS]
+    same = [each for each in settable if each.rpartition(".")[2] == name.lstrip("-").replace("_", "-")]
+    near = same[0] if same else nearest(name, settable)
+    return ValueError(
+        f"there is no option {name}; {f'did you mean {near}? ' if near else ''}see: {program} --help"
+    )
+
+
+def fits(word: str, hint: Any) -> bool:
+    """Can a word be read as this type?"""
+    if isinstance(hint, UnionType):
+        return any(fits(word, each) for each in get_args(hint))
+    if get_origin(hint) is Literal:
+        return word in get_args(hint)
+    if hint in (int, float):
+        with contextlib.suppress(ValueError):
+            hint(word)
+            return True
+        return False
+    return hint is not NoneType or word == "None"
+
+
+def expected(hint: Any) -> str:
+    if isinstance(hint, UnionType):
+        return " or ".join(expected(each) for each in get_args(hint))
+    if get_origin(hint) is Literal:
+        return "one of " + ", ".join(map(str, get_args(hint)))
+    return {int: "a whole number", float: "a number", NoneType: "None"}.get(hint, "text")
+
+
+def reason(error: BaseException, known: Mapping[str, Any]) -> str:
+    """Why a dataclass refused its values, with the option's name in place of the field's."""
+    cause: BaseException | None = error
+    while cause is not None and not isinstance(cause, ValueError):
+        cause = cause.__cause__ or cause.__context__
+    words = str(cause or "the options could not be read")
+    field = re.match(r"(\w+)(?: of \w+)? (?=must|is)", words)
+    if field is None:
+        return words
+    same = [
+        each
+        for each in known
+        if re.split(r"[.]|--", each)[-1] == field[1].replace("_", "-") and each[2:] not in FOLLOWS
+    ]
+    return f"{same[0]} {words[field.end() :]}" if len(same) == 1 else words
+
+
+def note() -> Callable[[str, float | None], None]:
+    """Tells on stderr what is being prepared: one line that lives on a terminal; elsewhere a line for what takes long."""
+    last, began = "", time.monotonic()
+
+    def tell(what: str, share: float | None) -> None:
+        nonlocal last
+        if sys.stderr.isatty():
+            done = "" if share is None else f" {share:.0%}"
+            sys.stderr.write("\r\033[K" if share == 1 else f"\r\033[K{what}{done}")
+        elif what != last and time.monotonic() - began > PATIENCE:
+            sys.stderr.write(f"{what}\n")
+            last = what
+        sys.stderr.flush()
+
+    return tell
+
+
+@contextlib.contextmanager
+def waiting(what: str) -> Iterator[None]:
+    """Says on a terminal what is being waited for, as long as it takes."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    from rich.console import Console
+
+    with Console(stderr=True).status(what):
+        yield

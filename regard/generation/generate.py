@@ -1,0 +1,151 @@
+"""Writing with a model: sampling and beam search, one token after the other, over a cache.
+
+    for piece in generate(model, "Once upon", max_new=50, seed=0):
+        print(piece, end="")
+
+A sample depends on the seed and on its own number, not on how many are drawn beside it.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from torch import nn
+
+from regard.generation.beam_search import beam_search
+from regard.generation.incremental import Reader
+from regard.generation.sampling import Sampling, candidates, chosen, draw, penalised, seen_tokens
+from regard.generation.stops import Stops
+
+
+class Stream(Protocol):
+    """Turns ids into text as they come; holds back what is not yet a whole character."""
+
+    def add(self, token: int, /) -> str: ...
+    def rest(self) -> str: ...
+
+
+class Tokenizer(Protocol):
+    """What `generate` needs of a tokenizer."""
+
+    def encode(self, text: str, /) -> Any: ...  # ids
+    def decode(self, ids: Any, /) -> str: ...
+    def stream(self) -> Stream: ...
+
+
+def generate(
+    model: Any,
+    prompt: str = "",
+    *,
+    tokenizer: Tokenizer | None = None,
+    sampling: Sampling | None = None,
+    **options: Any,
+) -> Iterator[str]:
+    """The text that follows the prompt, piece by piece. `options` are those of Sampling.
+
+    model      a Decoder, or anything that maps ids b n to logits b n vocab, perhaps with `caches` and `limit` as it has; or
+               what holds both as .model and .tokenizer.
+    prompt     only its end counts where it is longer than the model's context; the text slides on from there without end.
+    tokenizer  None: the model's own.
+
+    A beam search writes its text in one piece. Several samples at once: `generate_samples`, here.
+    """
+    sampling = chosen(sampling, options)
+    if sampling.samples != 1:
+        raise ValueError(
+            f"generate gives one text, got samples={sampling.samples}; use regard.generation.generate.generate_samples"
+        )
+    return (piece for _, piece in generate_samples(model, prompt, tokenizer=tokenizer, sampling=sampling))
+
+
+def generate_samples(
+    model: Any,
+    prompt: str = "",
+    *,
+    tokenizer: Tokenizer | None = None,
+    sampling: Sampling | None = None,
+    **options: Any,
+) -> Iterator[tuple[int, str]]:
+    """As `generate`, for `samples` texts side by side: (number of the sample, piece)."""
+    sampling = chosen(sampling, options)
+    network = model if isinstance(model, nn.Module) or not hasattr(model, "model") else model.model
+    tokenizer = getattr(model, "tokenizer", None) if tokenizer is None else tokenizer
+    if tokenizer is None:
+        raise ValueError(f"{type(model).__name__} has no tokenizer; give one with tokenizer=")
+    reader = Reader(network, beginning(tokenizer, prompt), sampling.max_new)
+
+    def stream() -> Stream:
+        """Of what follows the prompt: between its last word and the next there may be a space."""
+        made = tokenizer.stream()
+        if prompt and hasattr(made, "follow"):
+            made.follow(reader.prompt[-1])
+        return made
+
+    return searched(reader, sampling, stream) if sampling.beams > 1 else sampled(reader, sampling, stream)
+
+
+def beginning(tokenizer: Tokenizer, prompt: str) -> list[int]:
+    """The ids to go on from. There is always one: an empty prompt is the beginning of a line, or else the first id."""
+    ids = [int(i) for i in tokenizer.encode(prompt)]
+    if not ids and not prompt:
+        try:
+            ids = [int(i) for i in tokenizer.encode("\n")]
+        except ValueError:  # a text without lines
+            ids = []
+    return ids or [0]
+
+
+# ── reading ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+# ── choosing ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+# ── stopping ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+# ── writing ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def sampled(reader: Reader, sampling: Sampling, stream: Callable[[], Stream]) -> Iterator[tuple[int, str]]:
+    """Draw token after token, each sample with its own random numbers."""
+    seed = secrets.randbits(63) if sampling.seed is None else sampling.seed
+    rows = range(sampling.samples)
+    random = [np.random.default_rng([abs(seed), int(seed < 0), row]) for row in rows]
+    streams, stops = [stream() for _ in rows], [Stops(sampling.stop) for _ in rows]
+    logits = reader.start(sampling.samples)
+    seen = seen_tokens(reader.rows, logits.shape[-1]) if sampling.repetition != 1.0 else None
+    for written in range(sampling.max_new):
+        if seen is not None:
+            logits = penalised(logits, seen, sampling.repetition)
+        tokens = draw(*candidates(logits, sampling), [each.random() for each in random])
+        for row in rows:
+            if piece := stops[row].add(streams[row].add(tokens[row])):
+                yield row, piece
+        if written + 1 == sampling.max_new or all(stop.done for stop in stops):
+            break
+        if seen is not None:
+            seen[torch.arange(len(tokens)), torch.tensor(tokens)] = True
+        logits = reader.step(tokens)
+    for row in rows:
+        if piece := stops[row].add(streams[row].rest()) + stops[row].rest():
+            yield row, piece
+
+
+def searched(reader: Reader, sampling: Sampling, stream: Callable[[], Stream]) -> Iterator[tuple[int, str]]:
+    """The best texts of a beam search, the best first."""
+
+    def text(ids: list[int]) -> str:
+        made = stream()
+        return "".join(map(made.add, ids)) + made.rest()
+
+    def ended(ids: list[int]) -> bool:
+        return bool(sampling.stop) and any(stop in text(ids) for stop in sampling.stop)
+
+    for number, (_, ids) in enumerate(beam_search(reader, sampling, ended)[: sampling.samples]):
+        stops = Stops(sampling.stop)
+        yield number, stops.add(text(ids)) + stops.rest()

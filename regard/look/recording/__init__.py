@@ -1,0 +1,1 @@
+"""How attention is heard, in any PyTorch model."""

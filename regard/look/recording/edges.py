@@ -1,0 +1,171 @@
+"""Attention along edges, as PyTorch Geometric's layers compute it: a softmax over the edges that end in a node, times values,
+summed there. Its softmax is a plain function, so while recording one that also tells takes its place; its hooks tell what is
+summed. Nothing is imported for this: a model that needs it has done so.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import wraps
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from regard.look.recording.calls import copied
+from regard.look.recording.lineage import Lineage, Node, Portion, Weighted
+from regard.look.recording.proof import distance, relative
+from regard.look.recording.source import quiet, wide
+
+Hear = Callable[..., None]
+
+
+class EdgeSource:
+    """out_i = Σ over the edges e that end in i of w_e v_e."""
+
+    def __init__(self, weights: Tensor, values: Tensor, index: Tensor, edges: Tensor, out: Tensor) -> None:
+        self.kept = weights  # e h
+        self.values = values  # e h c
+        self.index = index  # e: the node in which each ends
+        self.edges = edges  # 2 e
+        self.out = out  # n ...
+        self.numbers: tuple[int, ...] = tuple(range(weights.shape[1]))
+
+    def weights(self) -> Tensor:
+        """h e"""
+        return wide(self.kept).T
+
+    def error(self) -> float:
+        """max |Σ_e w_e v_e − what was computed| / max |what was computed|"""
+        with quiet(self.out):
+            each = wide(self.kept)[..., None] * wide(self.values)
+            total = each.new_zeros(self.out.shape[0], *each.shape[1:]).index_add(0, self.index, each)
+            return relative(*distance(total.reshape(self.out.shape), self.out))
+
+    def choose(self, heads: Sequence[int] | None) -> None:
+        if heads is not None:
+            self.kept, self.numbers = self.kept[:, list(heads)], tuple(heads)
+
+    def held(self) -> None:
+        self.kept, self.edges, self.index, self.out = map(
+            copied, (self.kept, self.edges, self.index, self.out)
+        )
+        self.values = self.values[:0]  # the proof is done
+
+
+@contextmanager
+def along_edges(model: nn.Module, lineage: Lineage, hear: Hear) -> Iterator[None]:
+    """Tell of every softmax over edges whose weights are summed in a layer that passes messages."""
+    layers = [module for module in model.modules() if hasattr(module, "register_aggregate_forward_hook")]
+    library = sys.modules.get("torch_geometric.utils")
+    if not layers or library is None:
+        yield
+        return
+    listeners = [Messages(layer, lineage, hear) for layer in layers]
+    with telling(library.softmax, lineage):
+        try:
+            for listener in listeners:
+                listener.start()
+            yield
+        finally:
+            for listener in listeners:
+                listener.stop()
+
+
+@contextmanager
+def telling(softmax: Callable[..., Tensor], lineage: Lineage) -> Iterator[None]:
+    """Wherever this function is known by a name, one that also tells what it gave."""
+
+    @wraps(softmax)
+    def telling_softmax(
+        src: Tensor, index: Any = None, ptr: Any = None, num_nodes: Any = None, dim: int = 0
+    ) -> Tensor:
+        out = softmax(src, index, ptr, num_nodes, dim)
+        if index is not None and dim == 0:
+            lineage.begin(out, Portion(out.detach(), index.detach()))
+        return out
+
+    holders = [
+        (vars(module), name) for module in list(sys.modules.values()) for name in named(module, softmax)
+    ]
+    try:
+        for holder, name in holders:
+            holder[name] = telling_softmax
+        yield
+    finally:
+        for holder, name in holders:
+            holder[name] = softmax
+
+
+def named(module: Any, function: Any) -> list[str]:
+    """The names by which a module knows a function."""
+    known = getattr(module, "__dict__", None)
+    return (
+        [name for name, value in list(known.items()) if value is function] if isinstance(known, dict) else []
+    )
+
+
+class Messages:
+    """What passes in one layer: the edges, each one's message, and the sum in each node."""
+
+    def __init__(self, layer: Any, lineage: Lineage, hear: Hear) -> None:
+        self.layer, self.lineage, self.hear = layer, lineage, hear
+        self.edges: Tensor | None = None
+        self.node: Node | None = None
+        self.handles: list[Any] = []
+
+    def start(self) -> None:
+        self.handles = [
+            self.layer.register_propagate_forward_pre_hook(self.begins),
+            self.layer.register_message_forward_hook(self.passes),
+            self.layer.register_aggregate_forward_hook(self.arrives),
+        ]
+
+    def stop(self) -> None:
+        for handle in self.handles:
+            handle.remove()
+
+    def begins(self, layer: Any, given: Any) -> None:
+        self.edges = given[0] if isinstance(given[0], Tensor) and given[0].layout == torch.strided else None
+
+    def passes(self, layer: Any, given: Any, messages: Any) -> None:
+        self.node = self.lineage.node(messages) if isinstance(messages, Tensor) else None
+
+    def arrives(self, layer: Any, given: Any, out: Any) -> None:
+        root = self.node.root if self.node is not None else None
+        self.node = None
+        if isinstance(root, Weighted) and self.edges is not None:
+            source = source_of(root, self.edges, out.detach())
+            if source is not None:
+                self.hear(source, root.node.dropped, root.node.changes)
+
+
+def source_of(root: Weighted, edges: Tensor, out: Tensor) -> EdgeSource | None:
+    """Weights of edges and the values they were multiplied with, if they lie as they should: one row an edge."""
+    portion, sizes = root.node.root, root.view.sizes
+    if (
+        not isinstance(portion, Portion)
+        or edges.shape != (2, len(portion.tensor))
+        or sizes[0] != len(portion.tensor)
+    ):
+        return None
+    heads = portion.tensor.flatten(1).shape[1] if portion.tensor.dim() > 1 else 1
+    laid = [axis for axis, stride in enumerate(root.view.strides) if stride or axis == 0]
+    counts = [size if axis in laid else 1 for axis, size in enumerate(sizes)]
+    offsets = root.view.offsets(list(np.indices(counts).reshape(len(counts), -1)))
+    found = None if offsets is None else root.node.locate(offsets)
+    if found is None or not in_order(found, tuple(portion.tensor.shape)):
+        return None
+    values = root.values.expand(sizes).reshape(sizes[0], heads, -1)
+    return EdgeSource(portion.tensor.reshape(sizes[0], heads), values, portion.index, edges, out)
+
+
+def in_order(index: list[np.ndarray], sizes: tuple[int, ...]) -> bool:
+    """Is this every element of a tensor, in its order?"""
+    flat = np.zeros_like(index[0])
+    for i, size in zip(index, sizes, strict=True):
+        flat = flat * size + i
+    return flat.size == int(np.prod(sizes)) and bool((flat == np.arange(flat.size)).all())

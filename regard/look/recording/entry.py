@@ -1,0 +1,177 @@
+"""One attention of one call of a model: its weights, the proof that they are those, and what else was heard."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, overload
+
+import torch
+from torch import Tensor
+
+from regard.attention.kernels.reference import heads_of
+from regard.look.recording.calls import State
+from regard.look.recording.edges import EdgeSource
+from regard.look.recording.source import Source
+from regard.look.recording.summary import Summary, summarized
+
+
+@dataclass(eq=False, kw_only=True)
+class Entry:
+    """out_i = Σ_j w_ij (v_j + r_ij).
+
+    Weights are b h n m (for the heads and rows that were asked for), in float32 or float64; along edges they are h e, with
+    the list of `edges`. `q`, `k` and `v` are as the operator was given them; keys and values may have fewer heads than queries.
+    They are None where the operator shows none, and `k` and `v` also where a few queries look at many keys, as in a step with a
+    cache: there the weights are smaller than what they follow from. Nothing here has a gradient.
+    """
+
+    name: str  # dotted name of the innermost module in which it happened
+    call: int  # which call of that module
+    layer: int  # places where attention happens, counted as they are first met
+    kind: str  # "self", "cross" or "edges"
+    operator: str  # what computed it
+    heads: tuple[int, ...]  # the numbers of the heads
+    shape: tuple[int, ...]  # of the whole: b h n m, or h e
+    dtype: torch.dtype  # in which the model computed
+    error: float  # max |Σ_j w_ij (v_j + r_ij) − what was computed| / max |what was computed|
+    reason: str | None  # why it is not proved
+    note: str | None = None
+    rows: tuple[int, ...] | None = None  # the numbers of the queries; None: all
+    top: int | None = None
+    source: Source | EdgeSource | None = field(default=None, repr=False)
+    kept: Summary | None = field(default=None, repr=False)
+
+    @property
+    def proved(self) -> bool:
+        return self.reason is None
+
+    @property
+    def weights(self) -> Tensor:
+        """b h n m, or h e along edges. Raises if they are not proved."""
+        return self.get_weights()
+
+    def get_weights(self, *, unproved: bool = False) -> Tensor:
+        """The weights; `unproved=True` gives them also when they are not known to be those that the model used."""
+        if self.source is None:
+            raise ValueError(
+                f"of {self.where} only a summary was kept; record with keep='weights' to have its weights"
+            )
+        self.trusted(unproved)
+        return self.source.weights()
+
+    def get_summary(self, *, unproved: bool = False) -> Summary:
+        """Entropy, mean distance, attention received and the largest weights; `unproved` as for the weights."""
+        self.trusted(unproved)
+        if self.kept is not None:
+            return self.kept
+        if not isinstance(self.source, Source):
+            raise ValueError(
+                f"{self.where} attends along edges; it has weights (h e) and edges (2 e), and no summary"
+            )
+        return summarized(self.source, self.top, itself=self.kind == "self")
+
+    @property
+    def summary(self) -> Summary:
+        return self.get_summary()
+
+    def trusted(self, unproved: bool) -> None:
+        if self.reason is not None and not unproved:
+            raise ValueError(
+                f"the weights of {self.where} are not proved: {self.reason}; unproved=True gives them anyway"
+            )
+
+    @property
+    def where(self) -> str:
+        return f"{self.name or 'the model'} (layer {self.layer}, call {self.call})"
+
+    @property
+    def q(self) -> Tensor | None:
+        """b h n c"""
+        return (
+            None
+            if not isinstance(self.source, Source) or self.source.q is None
+            else self.rowwise(self.source.q)
+        )
+
+    @property
+    def out(self) -> Tensor | None:
+        """What was computed.   b h n e, or n h e along edges"""
+        if self.source is None:
+            return None
+        return self.rowwise(self.source.out) if isinstance(self.source, Source) else self.source.out
+
+    @property
+    def k(self) -> Tensor | None:
+        """b g m c"""
+        return self.shared(self.source.k) if isinstance(self.source, Source) else None
+
+    @property
+    def v(self) -> Tensor | None:
+        """b g m e"""
+        return self.shared(self.source.v) if isinstance(self.source, Source) else None
+
+    @property
+    def edges(self) -> Tensor | None:
+        """From where to where each edge goes, loops that the layer added included.   2 e"""
+        return self.source.edges if isinstance(self.source, EdgeSource) else None
+
+    def rowwise(self, x: Tensor) -> Tensor:
+        assert isinstance(self.source, Source)
+        x = self.source.picked(x)
+        return x if self.source.rows is None else x[:, :, self.source.rows]
+
+    def shared(self, x: Tensor | None) -> Tensor | None:
+        source = self.source
+        assert isinstance(source, Source)
+        if x is None or source.among is None:
+            return x
+        return source.picked(heads_of(x, source.h))
+
+    def __repr__(self) -> str:
+        shape = " ".join(map(str, self.shape))
+        proof = f"proved, error {self.error:.1e}" if self.proved else f"not proved: {self.reason}"
+        return f"<{self.name or 'model'}: {self.kind}-attention {shape}, layer {self.layer}, call {self.call}, {proof}>"
+
+
+class Seen(Sequence[Entry]):
+    """Everything that was recorded, in the order in which it was computed."""
+
+    def __init__(self, states: list[State]) -> None:
+        self.entries: list[Entry] = []
+        self.states = states  # what blocks put out, if asked for
+
+    def __len__(self) -> int:
+        return len(self.entries)
+
+    @overload
+    def __getitem__(self, i: int) -> Entry: ...
+    @overload
+    def __getitem__(self, i: slice) -> list[Entry]: ...
+    def __getitem__(self, i: Any) -> Any:
+        if isinstance(i, int) and not -len(self) <= i < len(self):
+            advice = (
+                "run the model inside the block, and see that the layers asked for exist"
+                if not len(self)
+                else ""
+            )
+            raise IndexError(
+                f"{len(self)} attentions were heard, so there is no number {i}{'; ' if advice else ''}{advice}"
+            )
+        return self.entries[i]
+
+    def __iter__(self) -> Iterator[Entry]:
+        return iter(self.entries)
+
+    @property
+    def layers(self) -> int:
+        """How many places there are where attention happens."""
+        return len({entry.layer for entry in self.entries})
+
+    def __repr__(self) -> str:
+        return "\n".join(map(repr, self.entries)) or "<no attention was heard>"
+
+    def _repr_html_(self) -> str:
+        from regard.look.notebook import framed  # a page is made of entries
+
+        return framed(self)

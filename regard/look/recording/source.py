@@ -1,0 +1,113 @@
+"""Where weights come from: a few tensors from which any rows of them can be computed, and the sum they must give.
+
+`q`, `k`, `v` and `out` are copies, so that a cache written on or a gradient step cannot change what was recorded. What is too
+large to copy (a mask) is watched: if it was changed since, asking for the weights says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor
+
+from regard.attention.kernels.reference import heads_of
+from regard.look.recording.calls import copied
+
+Rows = slice | Tensor
+
+
+class Unchanged:
+    """Tensors that must still hold what they held."""
+
+    def __init__(self, tensors: Iterable[Tensor]) -> None:
+        self.tensors = list(tensors)
+        self.versions = [version(x) for x in self.tensors]
+
+    def check(self, what: str) -> None:
+        if [version(x) for x in self.tensors] != self.versions:
+            raise ValueError(
+                f"{what} was changed in place since the recording; read the weights before that, or keep a copy"
+            )
+
+
+def version(x: Tensor) -> int | None:
+    return None if x.is_inference() else x._version
+
+
+class Source:
+    """One attention. Weights are b h n m, in float32 at least."""
+
+    b: int
+    h: int
+    n: int
+    m: int
+    q: Tensor | None = None  # b h n c
+    k: Tensor | None = None  # b g m c
+    v: Tensor | None = None  # b g m e
+    out: Tensor  # b h n e
+    numbers: tuple[int, ...] | None = None  # the numbers of the heads that are wanted; None: all
+    rows: Tensor | None = None  # and of the rows
+    among: tuple[int, ...] | None = (
+        None  # where the wanted heads are among those computed; None: they are all of them
+    )
+
+    def all_weights(self, rows: Rows) -> Tensor:
+        """Weights of these rows for every head.   b h r m"""
+        raise NotImplementedError
+
+    def mixed(self, weights: Tensor, rows: Rows) -> Tensor:
+        """Σ_j w_ij (v_j + r_ij) for weights of every head.   b h r m -> b h r e"""
+        assert self.v is not None
+        return weights @ heads_of(self.v, self.h).to(weights.dtype)
+
+    def held(self, shelf: list[Tensor]) -> None:
+        """Copy what is to be kept for later. The shelf has masks of other attentions, which need not be held twice."""
+        self.q, self.k, self.v = (None if x is None else copied(x) for x in (self.q, self.k, self.v))
+        self.out = copied(self.out)
+
+    def choose(self, heads: Sequence[int] | None, rows: Tensor | None) -> None:
+        """Only these heads and rows are wanted. A source that can leave the others out at once does so."""
+        self.rows = rows
+        if heads is not None:
+            self.numbers = self.among = tuple(heads)
+
+    def weights(self) -> Tensor:
+        """Of the heads and rows that are wanted.   b h r m"""
+        with quiet(self.out):
+            rows: Rows = slice(0, self.n) if self.rows is None else self.rows.to(self.out.device)
+            return self.picked(self.all_weights(rows))
+
+    def picked(self, x: Tensor) -> Tensor:
+        """The heads that are wanted, of those there are.   b h ... -> b h' ..."""
+        return x if self.among is None else x[:, list(self.among)]
+
+    def wanted_rows(self) -> Tensor:
+        return torch.arange(self.n) if self.rows is None else self.rows
+
+    def blocks(self, most: int) -> Iterator[tuple[Tensor, Tensor]]:
+        """Wanted rows a few at a time, with their weights for every head, so that few are in memory at once."""
+        wanted = self.wanted_rows().to(self.out.device)
+        step = max(1, most // max(1, self.b * self.h * self.m))
+        for start in range(0, len(wanted), step):
+            rows = wanted[start : start + step]
+            yield rows, self.all_weights(rows)
+
+
+@contextmanager
+def quiet(x: Tensor) -> Iterator[None]:
+    """Compute beside the model: no gradient, no autocast, ordinary tensors."""
+    with torch.inference_mode(False), torch.no_grad(), torch.autocast(x.device.type, enabled=False):
+        yield
+
+
+def wide(x: Tensor) -> Tensor:
+    """In float32 at least."""
+    return x if x.dtype in (torch.float32, torch.float64) else x.float()
+
+
+def softmax(scores: Tensor) -> Tensor:
+    """Over the last axis; a row of nothing but −inf has zeros, as in the fused kernels."""
+    empty = (scores == -torch.inf).all(-1, keepdim=True)
+    return scores.masked_fill(empty, 0).softmax(-1).masked_fill(empty, 0)

@@ -1,0 +1,104 @@
+"""What our own attention tells: queries, keys, values and terms, from which the weights follow; `mix` tells its scores."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from regard.attention.attend import attend
+from regard.attention.edge_ops import Links, portions, products, sums
+from regard.attention.edges import Edges
+from regard.attention.kernels.reference import attention_weights, heads_of
+from regard.attention.mix import mix, mixing
+from regard.attention.tap import Heard, Mixed
+from regard.attention.terms import Terms
+from regard.look.recording.edges import EdgeSource
+from regard.look.recording.proof import distance, relative
+from regard.look.recording.source import Rows, Source, Unchanged, quiet, wide
+
+CODES = (
+    attend.__code__,
+    mix.__code__,
+)  # what happens while these run is told by the tap, and must not be heard a second time
+
+
+class Tapped(Source):
+    """One call of `attend`."""
+
+    def __init__(self, heard: Heard) -> None:
+        self.q, self.k, self.v, self.out = heard.q, heard.k, heard.v, heard.out
+        self.terms = heard.terms
+        (self.b, self.h, self.n, _), self.m = heard.q.shape, heard.k.shape[2]
+        self.bias = Unchanged(() if heard.terms.bias is None else heard.terms.bias.parameters())
+
+    def part(self, rows: Rows) -> Terms:
+        return self.terms.part(rows, slice(0, self.m))
+
+    def all_weights(self, rows: Rows) -> Tensor:
+        assert self.q is not None and self.k is not None
+        self.bias.check("the bias")
+        return attention_weights(wide(self.q[:, :, rows]), wide(self.k), self.part(rows))
+
+    def mixed(self, weights: Tensor, rows: Rows) -> Tensor:
+        out = super().mixed(weights, rows)
+        bias = self.terms.bias
+        if bias is not None and bias.gives_values:
+            terms = self.part(rows)
+            out = out + bias.values(weights, terms.here, terms.there)
+        return out
+
+
+class TappedMix(Source):
+    """One call of `mix` with scores for all pairs."""
+
+    def __init__(self, heard: Mixed) -> None:
+        self.v, self.out, self.given, self.mask = heard.v, heard.out, heard.scores.detach(), heard.mask
+        self.b, self.h, self.n, self.m = heard.scores.shape
+
+    def held(self, shelf: list[Tensor]) -> None:
+        super().held(shelf)
+        self.given = self.given.clone()
+
+    def all_weights(self, rows: Rows) -> Tensor:
+        return mixing(wide(self.given), self.mask)[:, :, rows]
+
+
+class TappedEdges(EdgeSource):
+    """Attention of ours along edges. The proof sums values as sparse products do, and needs none for each edge."""
+
+    def __init__(self, weights: Tensor, v: Tensor, links: Links, out: Tensor) -> None:
+        self.every, self.v, self.links = weights, v, links  # h e, h m c
+        edges = torch.stack((links.source, links.target))
+        super().__init__(weights.T, v[:, :0], links.target, edges, out.transpose(0, 1))
+
+    def error(self) -> float:
+        with quiet(self.out):
+            total = sums(self.every, wide(self.v), self.links).transpose(0, 1)
+            return relative(*distance(total, self.out))
+
+    def held(self) -> None:
+        super().held()
+        self.every, self.v = self.every[:0], self.v[:0]
+
+
+def source_along(heard: Heard | Mixed) -> TappedEdges | None:
+    """The weights of edges alone, where they were computed so; None where all pairs are at hand."""
+    mask = heard.mask if isinstance(heard, Mixed) else heard.terms.mask
+    if not isinstance(mask, Edges) or heard.out.shape[0] != 1:
+        return None
+    h, n = heard.out.shape[1:3]
+    m, device = heard.v.shape[2], heard.v.device
+    with quiet(heard.out):
+        v = heads_of(wide(heard.v.detach()), h)[0]
+        if isinstance(heard, Mixed):
+            if heard.scores.dim() != 3:
+                return None
+            links = mask.links(m, m, device, once=False)
+            weights = portions(wide(heard.scores.detach())[0][:, links.order], links)
+        else:
+            if heard.kernel != "edges":
+                return None
+            links = mask.links(n, m, device)
+            k = heads_of(wide(heard.k.detach()), h)[0]
+            weights = portions(products(wide(heard.q.detach())[0] * heard.terms.scale, k, links), links)
+        return TappedEdges(weights, v, links, heard.out.detach()[0])

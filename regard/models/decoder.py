@@ -1,0 +1,99 @@
+"""The decoder: predicts the next token at every place. GPT and Llama are choices of its parts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
+
+from torch import Tensor
+
+from regard.attention.cache import Cache, WindowCache
+from regard.models.caches import Caches
+from regard.models.checks import seeded
+from regard.models.sequence_model import Head, SequenceConfig, SequenceModel, counted, tiny_tokens
+from regard.shapes import expect
+from regard.symmetry.groups import Shifts
+from regard.symmetry.roles import Roles
+
+
+@dataclass(frozen=True, kw_only=True)
+class DecoderConfig(SequenceConfig):
+    """A decoder. The defaults are those of small models today; GPT-2 and Llama are choices among them."""
+
+    causal: ClassVar[bool] = True
+
+
+class Decoder(SequenceModel):
+    """Logits of the next token at every place, from this one and those before it.   ids b n -> b n vocab
+
+    Causal by places: output i depends on tokens at places ≤ i only. It keeps shifts of all places unless its position knows
+    where the sequence begins; `symmetry` says so.
+    """
+
+    Config = DecoderConfig
+
+    def __init__(self, config: DecoderConfig) -> None:
+        super().__init__(config)
+        self.config = config
+        self.head = Head(config)
+
+    def forward(
+        self,
+        tokens: Tensor,
+        *,
+        where: Tensor | None = None,
+        real: Tensor | None = None,
+        caches: Caches | None = None,
+    ) -> Tensor:
+        """where: places n or b n, None: consecutive; real: bool b n, False for padding, which may hold any id.
+
+        With caches (see `caches`) the tokens are new ones that go on from those given before.
+        """
+        return self.head(self.features(tokens, where=where, real=real, caches=caches), self.embed.weight)
+
+    def features(
+        self,
+        tokens: Tensor,
+        *,
+        where: Tensor | None = None,
+        real: Tensor | None = None,
+        caches: Caches | None = None,
+    ) -> Tensor:
+        """What the head reads.   b n -> b n d"""
+        expect(tokens, "b n", name="tokens")
+        if caches is None:
+            where = counted(real) if where is None else where
+        elif not isinstance(caches, Caches):
+            raise ValueError(f"caches must be what model.caches() gives, got {type(caches).__name__}")
+        x = self.embedded(tokens, where, real, caches)
+        return self.stack(x, mask=self.mask, where=where, real=real, caches=caches)
+
+    @property
+    def roles(self) -> Roles:
+        return replace(super().roles, step=step)
+
+    def caches(self, length: int | None = None) -> Caches:
+        """Empty caches, one for each block. A windowed model forgets what is out of reach; others hold `length` tokens, in
+        memory that is taken once, or grow (None).
+        """
+        window = self.config.window
+        return Caches(Cache(length) if window is None else WindowCache(window - 1) for _ in self.stack.blocks)
+
+    @property
+    def limit(self) -> int | None:
+        """How many tokens it should be shown at once: its context. None: a window over relative places has no end."""
+        window = self.config.window
+        endless = window is not None and window <= self.config.context and Shifts() <= self.symmetry
+        return None if endless else self.config.context
+
+    @classmethod
+    def tiny(cls) -> tuple[Self, dict[str, Tensor]]:
+        """A small one, and inputs for it: model(**inputs)."""
+        config = DecoderConfig(vocab=13, context=64, dim=32, depth=2, heads=4, kv_heads=2, ngrams=3)
+        return seeded(cls, config), {"tokens": tiny_tokens(13)}
+
+
+def step(model: Any, inputs: dict[str, Any], caches: Caches | None) -> tuple[Tensor, Caches]:
+    """Decoding with a cache, as `check` asks for it."""
+    caches = model.caches() if caches is None else caches
+    return model(**inputs, caches=caches), caches

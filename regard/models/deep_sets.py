@@ -1,0 +1,93 @@
+"""Models of sets: DeepSets, PointNet and the Set Transformer, and the MLP that does not know that they are sets.
+
+All take things b n features and `real`, bool b n, False for padding, which may hold anything; a set may be empty. They give
+b outputs for the whole set, or with `each=True` b n outputs, one row for each thing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import reduce
+from itertools import pairwise
+from operator import and_
+from typing import Literal, Self
+
+from torch import Tensor, nn
+
+from regard.models.checks import check_whole, seeded
+from regard.models.set_model import SetConfig, SetModel, perceptron, tiny_set
+from regard.nn.mlp import ACTIVATIONS
+from regard.nn.set_attention import POOLS, SetLinear
+from regard.symmetry.groups import Group, Permutations
+
+# ---- models that know
+
+
+Pool = Literal["sum", "mean", "max", "composite", "gated", "softmax", "fading"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeepSetsConfig(SetConfig):
+    """DeepSets: invariant ρ(pool φ(x_i)), or a stack of equivariant layers σ(xΛ + 11ᵀxΓ) before the pool."""
+
+    # each thing by itself (φ), or each with what it hears of all; None: alone, but together where every thing is asked
+    layers: Literal["alone", "together"] | None = None
+    pool: Pool = "sum"  # over the things, at the end; fading is for things in order, and knows it
+    hears: Pool | None = (
+        None  # of all, in layers that work together; None: as the pool, but the mean for a sum
+    )
+    activation: Literal["relu", "leaky", "gelu", "relu2"] = "gelu"  # after each layer
+    usual: int = 1  # things of a usual set: a sum at the end is divided by it, so that what follows gets numbers of one size
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_whole(self, "usual")
+
+    @property
+    def together(self) -> bool:
+        """Do things hear of each other before the pool? Without a pool they must, or none would know of any other."""
+        return self.each if self.layers is None else self.layers == "together"
+
+    @property
+    def heard(self) -> Pool:
+        """What layers that work together pool by. A sum grows with the set, and once more in every layer."""
+        return self.hears or ("mean" if self.pool == "sum" else self.pool)
+
+
+class DeepSets(SetModel):
+    """ρ(pool_i φ(x_i)).   b n features -> b outputs, invariant; with each=True ρ(φ(x)_i), b n outputs, equivariant"""
+
+    Config = DeepSetsConfig
+
+    def __init__(self, config: DeepSetsConfig) -> None:
+        super().__init__()
+        self.config: DeepSetsConfig = config
+        widths = list(pairwise([config.features, *[config.hidden] * config.depth]))
+        self.layers = nn.ModuleList(
+            SetLinear(a, b, pool=config.heard) if config.together else nn.Linear(a, b) for a, b in widths
+        )
+        self.pool = None if config.each else POOLS[config.pool](config.hidden)
+        self.head = perceptron(config.hidden, config.hidden, config.outputs)
+
+    @property
+    def symmetry(self) -> Group:
+        """Any order of the things, unless a pool knows it: what all parts keep."""
+        parts = [*self.layers, *([] if self.pool is None else [self.pool])]
+        return reduce(and_, (part.keeps for part in parts if hasattr(part, "keeps")), Permutations())
+
+    def forward(self, x: Tensor, *, real: Tensor | None = None) -> Tensor:
+        h = self.things(x, real)
+        activation = ACTIVATIONS[self.config.activation]
+        for layer in self.layers:
+            h = activation(layer(h, real) if isinstance(layer, SetLinear) else layer(h))
+        if self.pool is None:
+            return self.head(h)
+        pooled = self.pool(h, real)
+        return self.head(pooled / self.config.usual if self.config.pool == "sum" else pooled)
+
+    @classmethod
+    def tiny(cls) -> tuple[Self, dict[str, Tensor]]:
+        """A small one, and inputs for it: model(**inputs)."""
+        return seeded(
+            cls, DeepSetsConfig(features=3, outputs=5, hidden=32, layers="together", pool="mean")
+        ), tiny_set()

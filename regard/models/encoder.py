@@ -1,0 +1,84 @@
+"""The encoder: reads both ways, and fills in masked tokens (BERT) or classifies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, Self
+
+from torch import Tensor, nn
+
+from regard.models.checks import check_whole, seeded
+from regard.models.sequence_model import POSITIONS, Head, SequenceConfig, SequenceModel, counted, tiny_tokens
+from regard.nn.pool import AttentionPool, ClassToken, MaxPool, MeanPool
+from regard.shapes import expect
+from regard.symmetry.groups import Group, Trivial
+
+
+@dataclass(frozen=True, kw_only=True)
+class EncoderConfig(SequenceConfig):
+    """An encoder: without `classes` it predicts every token (masked language model), with `classes` it classifies."""
+
+    classes: int | None = None  # None: predict tokens
+    pool: Literal["mean", "max", "attention", "class"] = "mean"  # how a classifier sums up its tokens
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.classes is not None:
+            check_whole(self, "classes")
+
+
+POOLS: dict[str, Callable[[SequenceConfig], nn.Module]] = {
+    "mean": lambda c: MeanPool(),
+    "max": lambda c: MaxPool(),
+    "attention": lambda c: AttentionPool(c.dim, c.heads),
+    "class": lambda c: ClassToken(c.dim - POSITIONS[c.position](c).widens),
+}
+
+
+class Encoder(SequenceModel):
+    """Logits at every place from all tokens (masked language model), or of `classes` for the whole (classifier).
+
+    ids b n -> b n vocab, or b classes
+    Without position and bias it knows a set only: permutations move the output along, and after a pool change nothing.
+    """
+
+    Config = EncoderConfig
+    config: EncoderConfig
+
+    def __init__(self, config: EncoderConfig) -> None:
+        super().__init__(config)
+        self.config = config
+        self.pool = None if config.classes is None else POOLS[config.pool](config)
+        self.head = Head(config) if config.classes is None else nn.Linear(config.dim, config.classes)
+
+    @property
+    def symmetry(self) -> Group:
+        """A class token has no place, so a position that turns keys is seen by it from where it is not turned itself."""
+        turned = isinstance(self.pool, ClassToken) and self.stack.position.turns
+        return Trivial() if turned else super().symmetry
+
+    def forward(self, tokens: Tensor, *, where: Tensor | None = None, real: Tensor | None = None) -> Tensor:
+        """where: places n or b n, None: consecutive; real: bool b n, False for padding, which may hold any id."""
+        x = self.features(tokens, where=where, real=real)
+        return self.head(x, self.embed.weight) if isinstance(self.head, Head) else self.head(x)
+
+    def features(self, tokens: Tensor, *, where: Tensor | None = None, real: Tensor | None = None) -> Tensor:
+        """What the head reads.   b n -> b n d, or b d for a classifier"""
+        expect(tokens, "b n", name="tokens")
+        where = counted(real) if where is None else where
+        x = self.embedded(tokens, where, real)
+        if isinstance(self.pool, ClassToken):
+            x, where, real = self.pool.add(x, where, real)
+        x = self.stack(x, mask=self.mask, where=where, real=real)
+        if self.pool is None:
+            return x
+        return x[:, 0] if isinstance(self.pool, ClassToken) else self.pool(x, real)
+
+    @classmethod
+    def tiny(cls) -> tuple[Self, dict[str, Tensor]]:
+        """A small one, and inputs for it: model(**inputs)."""
+        config = EncoderConfig(
+            vocab=13, context=64, dim=32, depth=2, heads=4, position="none", bias="buckets"
+        )
+        return seeded(cls, config), {"tokens": tiny_tokens(13)}

@@ -1,0 +1,185 @@
+"""Models of graphs: layers that pass messages, and an answer for each node, each pair of nodes or each graph.
+
+Nodes are n features, edges 2 e from source to target; several graphs are one, side by side, with `of` saying which graph a node
+belongs to. An undirected edge is there in both directions. Features that are mostly zero may come in a sparse layout.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal, Self
+
+import torch
+from torch import Tensor, nn
+
+from regard.attention.edge_ops import sums
+from regard.models.checks import check_names, check_whole, seeded
+from regard.nn.graph import Graph
+from regard.nn.graph_conv import GAT, GCN, Alone, GraphConv
+from regard.nn.graph_pool import GraphPool, Pairs
+from regard.nn.mlp import ACTIVATIONS
+from regard.nn.norm import NORMS
+from regard.nn.sparse import Sparse, thinned
+from regard.shapes import expect
+from regard.symmetry.groups import Group, Permutations
+from regard.symmetry.roles import Roles
+
+
+@dataclass(frozen=True, kw_only=True)
+class GraphNetConfig:
+    """A graph network. The defaults are those that small citation graphs are learned with."""
+
+    features: int  # numbers of each node
+    outputs: int  # numbers that come out
+    hidden: int = 64  # channels inside
+    depth: int = 2  # layers
+    layer: Literal["conv", "gcn", "gat", "gatv2", "alone"] = (
+        "gcn"  # θ₁x + Σθ₂x, GCN, attention along edges, or θx alone
+    )
+    gather: Literal["sum", "mean", "max"] = "mean"  # over the neighbours, of conv
+    heads: int = 8  # of attention, in all layers but the last, where there is one
+    activation: Literal["relu", "leaky", "gelu", "elu"] = "relu"  # between layers
+    norm: Literal["none", "layernorm", "rmsnorm"] = "none"  # before it
+    residual: bool = False  # each layer adds to what was there; not the first and the last
+    dropout: float = 0.0  # share of channels, and of attention, dropped in training
+    spread: int = 0  # steps of personalised PageRank after the layers (APPNP); 0: none
+    stay: float = 0.1  # share of a node's own answer in each of them
+    level: Literal["node", "edge", "graph"] = (
+        "node"  # an answer for each node, each pair of nodes, or each graph
+    )
+    pool: Literal["sum", "mean", "max", "attention"] = "mean"  # of the nodes of a graph
+    ordered: bool = False  # of pairs: (i, j) may be answered otherwise than (j, i)
+
+    def __post_init__(self) -> None:
+        check_names(self)
+        check_whole(self, "features", "outputs", "hidden", "depth", "heads")
+        if type(self.spread) is not int or self.spread < 0:
+            raise ValueError(f"spread must be a whole number, 0 or more, got {self.spread!r}")
+        if not 0.0 <= self.dropout < 1.0 or not 0.0 <= self.stay <= 1.0:
+            raise ValueError(f"dropout and stay are shares, 0 to 1, got {self.dropout} and {self.stay}")
+        asks = self.level == "graph" and self.pool == "attention"
+        if (
+            asks or (self.layer in ("gat", "gatv2") and (self.depth > 1 or self.level != "node"))
+        ) and self.hidden % self.heads:
+            raise ValueError(
+                f"hidden must be a multiple of heads, got hidden={self.hidden} and heads={self.heads}"
+            )
+
+
+LAYERS: dict[str, Callable[[GraphNetConfig, int, int, bool], nn.Module]] = {
+    "conv": lambda c, a, b, last: GraphConv(a, b, gather=c.gather),
+    "gcn": lambda c, a, b, last: GCN(a, b),
+    "gat": lambda c, a, b, last: GAT(a, b, 1 if last else c.heads, join=not last, dropout=c.dropout),
+    "gatv2": lambda c, a, b, last: GAT(
+        a, b, 1 if last else c.heads, join=not last, later=True, dropout=c.dropout
+    ),
+    "alone": lambda c, a, b, last: Alone(a, b),
+}
+NORMS_OR_NONE: dict[str, Callable[[int], nn.Module]] = {"none": lambda dim: nn.Identity(), **NORMS}
+BETWEEN: dict[str, Callable[[Tensor], Tensor]] = {**ACTIVATIONS, "elu": nn.functional.elu}
+
+
+class GraphModel(nn.Module):
+    """What models of graphs have in common: they do not know what nodes are called."""
+
+    @property
+    def symmetry(self) -> Group:
+        """Any other names of the nodes."""
+        return Permutations()
+
+    @property
+    def roles(self) -> Roles:
+        """What each input is, for `check`."""
+        return Roles(nodes="x", edges="edges")
+
+
+class GraphNet(GraphModel):
+    """Nodes hear from their neighbours, layer by layer.   n features, 2 e -> n outputs, p outputs or graphs outputs
+
+    Relabelling nodes, in the edges too, moves the answers of nodes along, and changes no answer of a pair or of a graph.
+    """
+
+    Config = GraphNetConfig
+
+    def __init__(self, config: GraphNetConfig) -> None:
+        super().__init__()
+        self.config = config
+        last = config.outputs if config.level == "node" else config.hidden
+        widths = [config.features, *[config.hidden] * (config.depth - 1), last]
+        self.layers = nn.ModuleList(
+            LAYERS[config.layer](
+                config, widths[i], widths[i + 1], i == config.depth - 1 and config.level == "node"
+            )
+            for i in range(config.depth)
+        )
+        inner = config.depth - 1 if config.level == "node" else config.depth
+        self.norms = nn.ModuleList(NORMS_OR_NONE[config.norm](config.hidden) for _ in range(inner))
+        self.pool = GraphPool(config.pool, config.hidden, config.heads) if config.level == "graph" else None
+        self.head: nn.Module | None = None
+        if config.level == "graph":
+            self.head = nn.Linear(config.hidden, config.outputs)
+        elif config.level == "edge":
+            self.head = Pairs(config.hidden, config.outputs, ordered=config.ordered)
+
+    def forward(
+        self,
+        x: Tensor,
+        edges: Tensor | Graph,
+        *,
+        of: Tensor | None = None,
+        graphs: int | None = None,
+        pairs: Tensor | None = None,
+    ) -> Tensor:
+        """edges: 2 e, or a Graph   of: the graph of each node, from 0 (None: one graph)   graphs: how many there are (None: as
+        many as nodes name)   pairs: 2 p, whom an answer is for at the level of edges (None: for each edge)
+        """
+        n, _ = expect(x, "n d", name="x", d=self.config.features)
+        graph = Graph.of(edges, n)
+        h: Any = x if x.layout is torch.strided else Sparse.of(x)
+        for i, layer in enumerate(self.layers):
+            y = layer(thinned(h, self.config.dropout, self.training), graph)
+            if i < len(self.norms):
+                y = BETWEEN[self.config.activation](self.norms[i](y))
+                y = h + y if self.config.residual and y.shape == h.shape else y
+            h = y
+        h = spread(h, graph, self.config.spread, self.config.stay)
+        return answered(h, self.pool, self.head, graph, of, graphs, pairs)
+
+    @classmethod
+    def tiny(cls) -> tuple[Self, dict[str, Any]]:
+        """A small one, and inputs for it: model(**inputs)."""
+        draw = torch.Generator().manual_seed(0)
+        config = GraphNetConfig(features=3, outputs=5, hidden=16, layer="gat", heads=2)
+        x, edges = torch.randn(11, 3, generator=draw), torch.randint(11, (2, 26), generator=draw)
+        return seeded(cls, config), {"x": x, "edges": edges}
+
+
+def spread(h: Tensor, graph: Graph, steps: int, stay: float) -> Tensor:
+    """z ← (1 − stay)·D^(−½)(A + I)D^(−½) z + stay·h, some steps: a node's answer is that of those near it.   n d -> n d"""
+    if not steps:
+        return h
+    looped, z = graph.looped, h
+    weights = looped.even(h.dtype)[None]
+    for _ in range(steps):
+        z = (1 - stay) * sums(weights, z[None], looped.links)[0] + stay * h
+    return z
+
+
+def answered(
+    h: Tensor,
+    pool: nn.Module | None,
+    head: nn.Module | None,
+    graph: Graph,
+    of: Tensor | None,
+    graphs: int | None,
+    pairs: Tensor | None,
+) -> Tensor:
+    """What a model says once nodes have heard all they hear.   n d -> n outputs, p outputs or graphs outputs"""
+    if head is None:
+        return h
+    if isinstance(head, Pairs):
+        out: Tensor = head(h, graph.edges if pairs is None else pairs)
+        return out
+    out = head(h if pool is None else pool(h, of, graphs))
+    return out

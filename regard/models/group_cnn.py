@@ -1,0 +1,128 @@
+"""GroupCNN: a convolutional network whose filters come in all poses, so that turned pictures give the same answer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, Self
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from regard.models.checks import check_dropout, check_names, check_whole, seeded
+from regard.nn.group_conv import POSES, TURNS, GroupConvolution, PoseNorm, halved, pooled_poses
+from regard.shapes import expect_pictures
+from regard.symmetry.groups import Group, Shifts, Trivial, product
+from regard.symmetry.roles import Roles
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupCNNConfig:
+    """A network of group convolutions."""  # the defaults are the P4CNN of Cohen and Welling for 28 × 28; a recipe has its own
+
+    classes: int
+    colours: int = 1  # channels of a picture
+    size: int = 28  # the sides of pictures in training; others are taken, too
+    hidden: int = 10  # channels of each layer, each in all poses
+    depth: int = 7  # layers; the last one gives the classes
+    kernel: int = 3  # sides of a filter
+    last: int = 4  # of a filter of the last layer; 1: a linear map
+    halve: tuple[int, ...] = (2,)  # sides are halved after these layers, counted from 1
+    group: Literal["p1", "p4", "p4m"] = "p4"  # no turns (a plain network), quarter turns, turns and mirrors
+    padding: Literal["circular", "zeros", "valid"] = "valid"  # what a filter sees beyond the border
+    dropout: float = 0.0  # share of channels dropped in training, after each layer
+
+    def __post_init__(self) -> None:
+        check_names(self)
+        check_whole(self, "classes", "colours", "size", "hidden", "depth", "kernel", "last")
+        check_dropout(self)
+        if any(type(i) is not int or not 1 <= i < self.depth for i in self.halve):
+            raise ValueError(f"halve names layers from 1 to {self.depth - 1}, got {self.halve}")
+        if self.padding != "valid" and not (self.kernel % 2 and self.last % 2):
+            sides = f"kernel={self.kernel} and last={self.last}"
+            raise ValueError(
+                f"filters need odd sides unless padding is 'valid', got {sides}; last=3 is odd, last=1 linear"
+            )
+        least, lost = self.least()
+        if self.size < least:
+            raise ValueError(
+                f"size={self.size} leaves nothing after {self.depth} layers, {least} is the least; {lost}"
+            )
+
+    def least(self) -> tuple[int, str]:
+        """The smallest sides that leave something."""
+        side = self.last if self.padding == "valid" else 1
+        for i in range(self.depth - 1, 0, -1):
+            side = side * 2 if i in self.halve else side
+            side += self.kernel - 1 if self.padding == "valid" else 0
+        return side, "take fewer layers, or padding='zeros'"
+
+
+class GroupCNN(nn.Module):
+    """Convolutions with filters in all poses, then the mean over places and the largest pose.   b c h w -> b classes
+
+    Invariant under quarter turns (p4) and mirrors (p4m) of square pictures; with circular padding also under shifts, by
+    multiples of 2 for each halving. Batch norm: in training a picture is normed together with its batch, in eval it is alone.
+    """
+
+    Config = GroupCNNConfig
+
+    def __init__(self, config: GroupCNNConfig) -> None:
+        super().__init__()
+        self.config = config
+        widths = [config.colours, *[config.hidden] * (config.depth - 1), config.classes]
+        self.layers = nn.ModuleList(
+            GroupConvolution(
+                widths[i],
+                widths[i + 1],
+                config.last if i == config.depth - 1 else config.kernel,
+                group=config.group,
+                lifted=i > 0,
+                padding=config.padding,
+                bias=i == config.depth - 1,  # a norm takes the mean away, and brings its own
+            )
+            for i in range(config.depth)
+        )
+        poses = POSES[config.group]
+        self.norms = nn.ModuleList(PoseNorm(config.hidden, poses) for _ in range(config.depth - 1))
+        self.dropout = config.dropout
+
+    @property
+    def symmetry(self) -> Group:
+        """What may be done to a picture of the config's size so that the answer stays."""
+        step = 2 ** len(self.config.halve)
+        around = self.config.padding == "circular" and self.config.size % step == 0
+        return product(Shifts(step) if around else Trivial(), TURNS[self.config.group])
+
+    @property
+    def roles(self) -> Roles:
+        """What each input is, for `check`."""
+        return Roles(grid="x")
+
+    def forward(self, x: Tensor) -> Tensor:
+        _, _, h, w = expect_pictures(x, self.layers[0].weight, c=self.config.colours)
+        least, advice = self.config.least()
+        if min(h, w) < least:
+            raise ValueError(f"pictures must have sides of at least {least}, got {h} × {w}; {advice}")
+        for i, (layer, norm) in enumerate(zip(self.layers, self.norms, strict=False), 1):
+            x = F.relu(norm(layer(x)))
+            x = halved(x) if i in self.config.halve else x
+            x = self.dropped(x)
+        return pooled_poses(self.layers[-1](x).mean((-2, -1)), POSES[self.config.group])
+
+    def dropped(self, x: Tensor) -> Tensor:
+        """Whole channels are dropped, in all poses at once."""
+        if not self.training or not self.dropout:
+            return x
+        whole = x.unflatten(1, (-1, POSES[self.config.group])).flatten(2, 3)  # b c (p h) w
+        return F.dropout2d(whole, self.dropout).view(x.shape)
+
+    @classmethod
+    def tiny(cls) -> tuple[Self, dict[str, Tensor]]:
+        """A small one, and inputs for it: model(**inputs)."""
+        config = GroupCNNConfig(
+            classes=5, colours=2, size=12, hidden=4, depth=3, last=1, group="p4m", padding="circular"
+        )
+        return seeded(cls, config), {
+            "x": torch.randn(2, 2, 12, 12, generator=torch.Generator().manual_seed(0))
+        }

@@ -1,0 +1,83 @@
+"""The MLP: a network on all numbers of a set in one row, which keeps no symmetry. The baseline."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Literal, Self
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from regard.models.checks import check_names, check_whole, seeded
+from regard.models.set_model import tiny_set
+from regard.nn.mlp import ACTIVATIONS
+from regard.shapes import expect
+from regard.symmetry.groups import Group, Trivial
+from regard.symmetry.roles import Roles, Stream
+
+
+@dataclass(frozen=True, kw_only=True)
+class MLPConfig:
+    """A plain network from all numbers of a set to some outputs."""
+
+    features: int  # numbers of each thing
+    size: int  # the most things a set may have
+    outputs: int  # numbers that come out
+    hidden: int = 128  # channels of each layer inside
+    depth: int = 2  # layers inside
+    activation: Literal["relu", "leaky", "gelu", "relu2"] = "gelu"  # after each of them
+
+    def __post_init__(self) -> None:
+        check_names(self)
+        check_whole(self, "features", "size", "outputs", "hidden", "depth")
+
+
+class MLP(nn.Module):
+    """All numbers in one row, then linear maps with a nonlinearity between.   b n features -> b outputs
+
+    It keeps nothing: every place has weights of its own, so another order of the same things is another input. Sets of fewer
+    than `size` things are filled up with zeros.
+    """
+
+    Config = MLPConfig
+
+    def __init__(self, config: MLPConfig) -> None:
+        super().__init__()
+        self.config = config
+        widths = [config.size * config.features, *[config.hidden] * config.depth]
+        self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in pairwise(widths))
+        self.head = nn.Linear(config.hidden, config.outputs)
+
+    @property
+    def symmetry(self) -> Group:
+        """What may be done to the things so that the output stays."""
+        return Trivial()
+
+    @property
+    def roles(self) -> Roles:
+        """What each input is, for `check`."""
+        return Roles(streams=(Stream("x", mask="real"),))
+
+    def forward(self, x: Tensor, *, real: Tensor | None = None) -> Tensor:
+        """real: bool b n, False for padding, which may hold anything."""
+        b, n, _ = expect(x, "b n d", name="x", d=self.config.features)
+        if real is not None:
+            expect(real, "b n", name="real", b=b, n=n)
+            x = torch.where(real[..., None], x, 0.0)
+        over = x[:, self.config.size :]
+        if over.shape[1] and (real is None or real[:, self.config.size :].any()):
+            raise ValueError(
+                f"this MLP takes at most {self.config.size} things, got {n}; make one with a larger size"
+            )
+        h = F.pad(x, (0, 0, 0, self.config.size - n)).flatten(1)  # cuts what is padding beyond its size
+        for layer in self.layers:
+            h = ACTIVATIONS[self.config.activation](layer(h))
+        return self.head(h)
+
+    @classmethod
+    def tiny(cls) -> tuple[Self, dict[str, Tensor]]:
+        """A small one, and inputs for it: model(**inputs)."""
+        config = MLPConfig(features=3, size=24, outputs=5, hidden=32)
+        return seeded(cls, config), tiny_set()

@@ -1,0 +1,81 @@
+"""PointNet: points turned as the cloud decides, then seen one by one, and the largest counts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Self
+
+import torch
+from torch import Tensor, nn
+
+from regard.models.checks import seeded
+from regard.models.set_model import SetConfig, SetModel, perceptron, tiny_set
+from regard.nn.set_attention import POOLS
+
+
+@dataclass(frozen=True, kw_only=True)
+class PointNetConfig(SetConfig):
+    """PointNet: points are turned by a matrix that the whole cloud decides, seen by one network, and the largest counts."""
+
+    turned: int = 64  # channels of the features that are turned a second time
+
+
+class Turn(nn.Module):
+    """A matrix for each cloud, near the identity, decided by all of its points: x A.   b n d -> b n d
+
+    Where the first PointNet has batch norms this has layer norms: a cloud must not depend on its neighbours in a batch.
+    """
+
+    def __init__(self, dim: int, hidden: int) -> None:
+        super().__init__()
+        self.see = nn.Sequential(
+            nn.Linear(dim, hidden), nn.LayerNorm(hidden), nn.ReLU(), nn.Linear(hidden, hidden)
+        )
+        self.pool = POOLS["max"](hidden)
+        self.decide = nn.Linear(hidden, dim * dim)
+        nn.init.zeros_(self.decide.weight)
+        nn.init.zeros_(self.decide.bias)
+
+    def forward(self, x: Tensor, real: Tensor | None) -> Tensor:
+        d = x.shape[-1]
+        matrix = self.decide(self.pool(self.see(x), real)).unflatten(-1, (d, d))
+        return x + x @ matrix
+
+
+class PointNet(SetModel):
+    """max_i of a network that sees one point at a time, after the cloud was turned twice.   b n features -> b outputs
+
+    With each=True a point is judged by its own features beside those of the whole cloud.
+    """
+
+    Config = PointNetConfig
+
+    def __init__(self, config: PointNetConfig) -> None:
+        super().__init__()
+        self.config: PointNetConfig = config
+        hidden, turned = config.hidden, config.turned
+        self.turn_points, self.turn_features = Turn(config.features, hidden), Turn(turned, hidden)
+        self.first = perceptron(config.features, turned, turned)
+        self.second = nn.Sequential(
+            *[layer for a, b in pairwise([turned, *[hidden] * config.depth]) for layer in seeing(a, b)]
+        )
+        self.pool = POOLS["max"](hidden)
+        self.head = perceptron(hidden + turned if config.each else hidden, hidden, config.outputs)
+
+    def forward(self, x: Tensor, *, real: Tensor | None = None) -> Tensor:
+        x = self.turn_points(self.things(x, real), real)
+        near = self.turn_features(self.first(x), real)
+        whole = self.pool(self.second(near), real)
+        if self.config.each:
+            whole = torch.cat((near, whole[:, None].expand(-1, near.shape[1], -1)), -1)
+        return self.head(whole)
+
+    @classmethod
+    def tiny(cls) -> tuple[Self, dict[str, Tensor]]:
+        """A small one, and inputs for it: model(**inputs)."""
+        return seeded(cls, PointNetConfig(features=3, outputs=5, hidden=32, turned=16)), tiny_set()
+
+
+def seeing(dim: int, out: int) -> list[nn.Module]:
+    return [nn.Linear(dim, out), nn.LayerNorm(out), nn.ReLU()]

@@ -1,0 +1,219 @@
+"""Models of sequences: a Decoder that predicts the next token, and an Encoder that fills in or classifies.
+
+GPT, Llama and BERT are choices of the same parts. A config names the parts; the tables below turn each name into an object
+once, in the constructor, and nothing asks for names after that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import reduce
+from operator import and_
+from typing import ClassVar, Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from regard.attention.biases import ALiBi, Bias, Buckets, Relative
+from regard.attention.dropout import Dropout
+from regard.attention.mask import Mask
+from regard.attention.masks import Causal, Window
+from regard.attention.positions import Concatenated, Learned, Nothing, Position, Rotary, Sinusoidal
+from regard.config import check_positive
+from regard.models.caches import Caches
+from regard.models.checks import check_dropout, check_heads, check_names, check_position, check_whole
+from regard.models.ngrams import NGrams
+from regard.nn.block import Stack
+from regard.nn.embed import TokenEmbedding
+from regard.nn.norm import NORMS
+from regard.symmetry.groups import Group
+from regard.symmetry.roles import Roles, Stream
+
+
+@dataclass(frozen=True, kw_only=True)
+class SequenceConfig:
+    """What decoders and encoders have in common."""
+
+    vocab: int  # how many token ids there are
+    context: int = 256  # tokens of one sequence in training; the length of a learned position's table
+    dim: int = 256  # width of the stream
+    depth: int = 4  # blocks
+    heads: int = 4  # of attention, in each block
+    kv_heads: int | None = (
+        None  # heads of keys and values, shared by groups of query heads (None: as many as heads)
+    )
+    position: Literal["none", "sinusoidal", "learned", "concatenated", "rotary"] = (
+        "rotary"  # how order is known
+    )
+    bias: Literal["none", "relative", "alibi", "buckets"] = "none"  # what is added to the scores
+    base: float = 10_000.0  # of the angles of rotary, sinusoidal and concatenated positions
+    norm: Literal["layernorm", "rmsnorm"] = "rmsnorm"  # which norm
+    placement: Literal["pre", "post", "deepnorm"] = "pre"  # where the norms are
+    mlp: Literal["relu", "leaky", "gelu", "relu2", "swiglu"] = "relu2"  # which activation, inside the MLP
+    hidden: int | None = (
+        None  # channels inside the MLP (None: 4 dim; swiglu 8/3 dim, which is as many parameters)
+    )
+    qk_norm: bool = True  # queries and keys of one length, so that scores cannot grow without bound
+    offset: bool = False  # linear maps of the blocks add a learned vector (swiglu never does)
+    tied: bool = False  # the head uses the embedding's matrix
+    window: int | None = None  # a token sees this many tokens, itself included (encoder: to either side)
+    dropout: float = 0.0  # share of weights, hidden channels and branches dropped in training
+    embedding_norm: bool = False  # a norm after embedding and position, as BERT has
+    embedding_scale: bool = (
+        False  # embeddings times √dim, so that a position added to them does not drown them
+    )
+    ngrams: int = (
+        1  # adds a learned vector for each run of up to so many neighbouring tokens: learns sooner (1: none)
+    )
+    zero_start: bool = False  # blocks begin as the identity (what they add starts at zero): learns sooner
+    softcap: float | None = None  # logits l become cap·tanh(l/cap): no prediction is ever too sure
+
+    causal: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        check_names(self)
+        check_whole(self, "vocab", "context", "dim", "depth", "heads", "ngrams")
+        check_whole(
+            self, *(name for name in ("kv_heads", "hidden", "window") if getattr(self, name) is not None)
+        )
+        check_positive(self, "base", *(["softcap"] if self.softcap is not None else []))
+        check_heads(self)
+        if self.kv_heads is not None and self.heads % self.kv_heads:
+            raise ValueError(
+                f"kv_heads must divide heads, got kv_heads={self.kv_heads} and heads={self.heads}"
+            )
+        check_dropout(self)
+        check_position(self, POSITIONS)
+
+
+POSITIONS: dict[str, Callable[[SequenceConfig], Position]] = {
+    "none": lambda c: Nothing(),
+    "sinusoidal": lambda c: Sinusoidal(c.dim, base=c.base),
+    "learned": lambda c: Learned(c.context, c.dim),
+    "concatenated": lambda c: Concatenated(
+        Sinusoidal(2 * max(1, c.dim // 8), base=c.base)
+    ),  # a quarter of the width
+    "rotary": lambda c: Rotary(c.dim // c.heads, base=c.base),
+}
+BIASES: dict[str, Callable[[SequenceConfig], Bias | Callable[[], Bias] | None]] = {
+    "none": lambda c: None,
+    "relative": lambda c: lambda: Relative(c.dim // c.heads),  # each block its own, as Shaw's has
+    "alibi": lambda c: ALiBi(c.heads),
+    "buckets": lambda c: Buckets(c.heads, both_directions=not c.causal),  # shared by all blocks, as T5's is
+}
+
+
+class Entrance(Position):
+    """dropout(norm(x with its position)): what tokens pass on their way into the blocks."""
+
+    def __init__(self, position: Position, norm: nn.Module, dropout: float) -> None:
+        super().__init__()
+        self.of, self.norm, self.dropout = position, norm, Dropout(dropout)
+        self.keeps, self.widens, self.turns = position.keeps, position.widens, position.turns
+
+    def place(self, x: Tensor, where: Tensor | None = None, first: int = 0) -> Tensor:
+        return self.dropout(self.norm(self.of.place(x, where, first)))
+
+    def turn(self, x: Tensor, where: Tensor | None = None, first: int = 0) -> Tensor:
+        return self.of.turn(x, where, first)
+
+
+class SequenceModel(nn.Module):
+    """Embedding and blocks: what decoders and encoders have in common.   ids b n -> b n d"""
+
+    config: SequenceConfig
+    head: nn.Module
+
+    def __init__(self, config: SequenceConfig) -> None:
+        super().__init__()
+        position = POSITIONS[config.position](config)
+        norm = NORMS[config.norm](config.dim)
+        width = config.dim - position.widens  # a concatenated position brings the rest
+        self.embed = TokenEmbedding(config.vocab, width, scale=config.embedding_scale)
+        self.ngrams = NGrams(config.vocab, width, config.ngrams) if config.ngrams > 1 else None
+        self.stack = Stack(
+            config.depth,
+            config.dim,
+            config.heads,
+            kv_heads=config.kv_heads,
+            position=Entrance(position, norm if config.embedding_norm else nn.Identity(), config.dropout),
+            bias=BIASES[config.bias](config),
+            norm=config.norm,
+            placement=config.placement,
+            mlp=config.mlp,
+            hidden=config.hidden,
+            qk_norm=config.qk_norm,
+            dropout=config.dropout,
+        )
+        if not config.offset:
+            for part in self.stack.modules():
+                if isinstance(part, nn.Linear):
+                    part.register_parameter("bias", None)
+        if config.zero_start:
+            for name, parameter in self.stack.named_parameters():
+                if ".mix." in name or ".down." in name:
+                    nn.init.zeros_(parameter)
+        near = None if config.window is None else Window(config.window - 1)
+        self.mask: Mask | None = near if not config.causal else Causal() if near is None else Causal() & near
+
+    @property
+    def symmetry(self) -> Group:
+        """What may be done to the tokens so that the output moves along (or, for a classifier, stays)."""
+        parts = [part.keeps for part in (self.mask, self.ngrams) if part is not None]
+        return reduce(and_, parts, self.stack.keeps)
+
+    @property
+    def roles(self) -> Roles:
+        """What each input is, for `check`."""
+        promises = {"reordering": "holds", "causality": "holds" if self.config.causal else "not promised"}
+        return Roles(
+            streams=(Stream("tokens", mask="real", places="where", sides=("right", "left")),),
+            promises=promises,
+        )
+
+    def embedded(
+        self, tokens: Tensor, where: Tensor | None, real: Tensor | None, caches: Caches | None = None
+    ) -> Tensor:
+        """What each token is, without its place.   b n -> b n d"""
+        x = self.embed(tokens, real)
+        return x if self.ngrams is None else x + self.ngrams(tokens, where, real, caches)
+
+
+def counted(real: Tensor | None) -> Tensor | None:
+    """Places where only padding is known: each row counts its real tokens, as a cache does.   b n -> b n
+
+    None where slots say the same (all padding is at the end), because plain sequences are faster.
+    """
+    if real is None:
+        return None
+    if (
+        not torch.compiler.is_compiling()
+        and real.device.type == "cpu"
+        and not (real[:, 1:] & ~real[:, :-1]).any()
+    ):
+        return None
+    return (real.cumsum(1) - 1).clamp(min=0)
+
+
+class Head(nn.Module):
+    """Logits of all tokens, by a matrix of its own or by that of the embedding, perhaps capped.   b n d -> b n vocab
+
+    With a concatenated position a tied head reads the channels that the embedding wrote, and not those of the position.
+    """
+
+    def __init__(self, config: SequenceConfig) -> None:
+        super().__init__()
+        self.softcap = config.softcap
+        self.weight = None if config.tied else nn.Parameter(torch.randn(config.vocab, config.dim) * 0.02)
+
+    def forward(self, x: Tensor, embedding: Tensor) -> Tensor:
+        weight = embedding if self.weight is None else self.weight
+        width = weight.shape[1]
+        logits = F.linear(x if x.shape[-1] == width else x[..., :width], weight)
+        return logits if self.softcap is None else self.softcap * torch.tanh(logits / self.softcap)
+
+
+def tiny_tokens(vocab: int) -> Tensor:
+    return torch.randint(vocab, (2, 12), generator=torch.Generator().manual_seed(0))

@@ -1,0 +1,63 @@
+"""What models of sets have in common: things b n features and `real`, bool b n, False for padding, which may hold anything.
+
+They give b outputs for the whole set, or with `each=True` b n outputs, one row for each thing. A set may be empty.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from regard.models.checks import check_names, check_whole
+from regard.nn.padding import cleared
+from regard.shapes import expect
+from regard.symmetry.groups import Group, Permutations
+from regard.symmetry.roles import Roles, Stream
+
+
+@dataclass(frozen=True, kw_only=True)
+class SetConfig:
+    """What all models of sets have in common."""
+
+    features: int  # numbers of each thing
+    outputs: int  # numbers that come out
+    hidden: int = 128  # channels inside
+    depth: int = 2  # layers before the pool
+    each: bool = False  # one row of outputs for each thing, not one for the set
+
+    def __post_init__(self) -> None:
+        check_names(self)
+        check_whole(self, "features", "outputs", "hidden", "depth")
+
+
+class SetModel(nn.Module):
+    """What models of sets have in common."""
+
+    config: SetConfig
+
+    @property
+    def symmetry(self) -> Group:
+        """Any order of the things: the output stays, or with `each` moves along."""
+        return Permutations()
+
+    @property
+    def roles(self) -> Roles:
+        """What each input is, for `check`."""
+        return Roles(streams=(Stream("x", mask="real"),))
+
+    def things(self, x: Tensor, real: Tensor | None) -> Tensor:
+        b, n, _ = expect(x, "b n d", name="x", d=self.config.features)
+        if real is not None:
+            expect(real, "b n", name="real", b=b, n=n)
+        return cleared(x, real)
+
+
+def perceptron(dim: int, hidden: int, out: int) -> nn.Sequential:
+    """Two layers that see one thing at a time."""
+    return nn.Sequential(nn.Linear(dim, hidden), nn.GELU(), nn.Linear(hidden, out))
+
+
+def tiny_set() -> dict[str, Tensor]:
+    return {"x": torch.randn(2, 12, 3, generator=torch.Generator().manual_seed(0))}

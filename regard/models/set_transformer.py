@@ -1,0 +1,79 @@
+"""The Set Transformer: things attend to each other, then learned seed vectors pool them by attention."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal, Self
+
+from torch import Tensor, nn
+
+from regard.models.checks import check_whole, seeded
+from regard.models.set_model import SetConfig, SetModel, tiny_set
+from regard.nn.set_attention import Induced, Seeds, Towards
+
+
+@dataclass(frozen=True, kw_only=True)
+class SetTransformerConfig(SetConfig):
+    """The Set Transformer: things attend to each other, or through a few points; then seeds ask them all."""
+
+    heads: int = 4  # of attention
+    points: int | None = (
+        None  # inducing points (ISAB): cost linear in the set; None: every thing asks every thing (SAB)
+    )
+    seeds: int = 1  # vectors of the pool
+    after: int = 0  # layers among the seeds, after the pool
+    norm: Literal["layernorm", "rmsnorm"] = "layernorm"
+    mlp: Literal["relu", "leaky", "gelu", "relu2", "swiglu"] = "relu"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_whole(self, "heads", "seeds", *(["points"] if self.points is not None else []))
+        if type(self.after) is not int or self.after < 0:
+            raise ValueError(f"after must be a whole number, 0 or more, got {self.after!r}")
+        if self.hidden % self.heads:
+            raise ValueError(
+                f"hidden must be a multiple of heads, got hidden={self.hidden} and heads={self.heads}"
+            )
+
+
+class SetTransformer(SetModel):
+    """Things attend to things, then seeds ask them all (Lee et al.).   b n features -> b outputs, or b (seeds·outputs)
+
+    With each=True there are no seeds: b n outputs, equivariant. A set of nothing has a defined answer: that of the seeds alone.
+    """
+
+    Config = SetTransformerConfig
+
+    def __init__(self, config: SetTransformerConfig) -> None:
+        super().__init__()
+        self.config: SetTransformerConfig = config
+        how: dict[str, Any] = {"mlp": config.mlp, "norm": config.norm}
+        self.embed = nn.Linear(config.features, config.hidden)
+        self.layers = nn.ModuleList(
+            Towards(config.hidden, config.heads, **how)
+            if config.points is None
+            else Induced(config.hidden, config.heads, config.points, **how)
+            for _ in range(config.depth)
+        )
+        self.pool = None if config.each else Seeds(config.hidden, config.heads, config.seeds, **how)
+        after = 0 if config.each else config.after
+        self.after = nn.ModuleList(Towards(config.hidden, config.heads, **how) for _ in range(after))
+        self.head = nn.Linear(config.hidden, config.outputs)
+
+    def forward(self, x: Tensor, *, real: Tensor | None = None) -> Tensor:
+        h = self.embed(self.things(x, real))
+        for layer in self.layers:
+            h = layer(h, h, real) if isinstance(layer, Towards) else layer(h, real)
+        if self.pool is None:
+            return self.head(h)
+        h = self.pool(h, real)  # b s d
+        for layer in self.after:
+            h = layer(h, h)
+        return self.head(h).flatten(1)
+
+    @classmethod
+    def tiny(cls) -> tuple[Self, dict[str, Tensor]]:
+        """A small one, and inputs for it: model(**inputs)."""
+        return seeded(
+            cls, SetTransformerConfig(features=3, outputs=5, hidden=32, points=4, seeds=2, after=1)
+        ), tiny_set()

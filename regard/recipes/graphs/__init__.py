@@ -1,0 +1,1 @@
+"""Graphs: answers for nodes, edges or whole graphs."""

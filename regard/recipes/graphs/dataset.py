@@ -1,0 +1,418 @@
+"""Graphs to learn from: what was read becomes features, edges in both directions, targets and splits; those become batches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from regard.data.batch import IGNORE, Batch, Epochs, Source
+from regard.data.splits import drawn
+from regard.data.text_files import Note
+from regard.recipes.graphs.digits import digits
+from regard.recipes.graphs.files import read_graphs, stamp
+from regard.recipes.graphs.objects import of_object
+from regard.recipes.graphs.parts import SPLITS, Array, Parts, Rows, symmetric
+from regard.recipes.graphs.targets import Target, is_known, kind_of, targets
+
+SPARSE_BELOW, WIDE = 0.1, 64  # features this empty and this wide are kept and multiplied as sparse
+MOST_DEGREE = 15  # degrees that have a feature of their own
+
+
+Level = Literal["auto", "node", "edge", "graph"]
+Features = Literal["auto", "given", "degree", "both"]
+Scale = Literal["auto", "none", "rows", "columns"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class GraphsConfig:
+    """Which graphs, what is asked of them, and who is learned from."""
+
+    path: str | None = (
+        None  # an edge list, a .npz, or a folder; None: digits, each linked to those most like it
+    )
+    nodes: str | None = None  # the table of nodes of an edge list: .csv (id, label, split, features) or .npz
+    label: str = "label"  # the column that holds labels, of nodes, edges or graphs
+    level: Level = "auto"  # who is asked about; auto: whoever has labels
+    target: Target = "auto"  # what labels are; auto: numbers if some have a fraction
+    directed: bool = False  # edges lead one way only; otherwise each is made to lead both ways
+    features: Features = (
+        "auto"  # numbers of nodes: given, their degree, or both; auto: given, but both for graphs
+    )
+    scale: Scale = "auto"  # rows sum to 1 (words), or columns with mean 0 and deviation 1
+    train: int | None = None  # of each class, how many are learned from; None: all that are not held out
+    validation: float = 0.1  # share of each class to look at now and then, where no split is given
+    test: float = 0.1  # share of each class to look at once, at the end
+    neighbours: int = 10  # of each node, drawn in each layer, in graphs too large to be taken whole
+
+    def __post_init__(self) -> None:
+        for name, known in (("level", Level), ("target", Target), ("features", Features), ("scale", Scale)):
+            if getattr(self, name) not in get_args(known):
+                raise ValueError(
+                    f"{name} must be one of {', '.join(get_args(known))}, got {getattr(self, name)!r}"
+                )
+        if not (self.validation >= 0 and self.test >= 0 and self.validation + self.test < 1):
+            shares = f"{self.validation} and {self.test}"
+            raise ValueError(f"validation and test are shares that leave some to learn from, got {shares}")
+        if (self.train is not None and self.train < 1) or self.neighbours < 1:
+            raise ValueError(
+                f"train and neighbours must be at least 1, got {self.train} and {self.neighbours}"
+            )
+
+
+def prepare_graphs(config: GraphsConfig, *, seed: int, given: Any = None, note: Note | None = None) -> Graphs:
+    """Graphs from the path of the config, or from an object such as PyTorch Geometric's."""
+    if note is not None:
+        note("reading", None)
+    parts = of_object(given) if given is not None else read_parts(config)
+    return made(parts, config, seed)
+
+
+def read_parts(config: GraphsConfig) -> Parts:
+    if config.path is None:
+        return digits()
+    return _read(config.path, config.nodes, config.label, stamp(config.path, config.nodes))
+
+
+@lru_cache(
+    maxsize=1
+)  # what is asked of a graph decides the defaults that it is then learned with: it is read once for both
+def _read(path: str, nodes: str | None, label: str, _: Any) -> Parts:
+    return read_graphs(path, nodes=nodes, label=label)
+
+
+def question(config: GraphsConfig, given: Any = None) -> tuple[str, str]:
+    """Who is asked about (node, edge, graph), and for what (classes, numbers); if it cannot be told, classes of nodes."""
+    try:
+        parts = of_object(given) if given is not None else read_parts(config)
+        level = level_of(parts, config)
+    except (ValueError, OSError):  # what is wrong is said when it is read to learn from it
+        return "node", "classes"
+    labels = labels_at(parts, level)
+    known = [] if labels is None else [label for label in labels if is_known(label)]
+    return level, kind_of(known, config.target)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Scaling:
+    """Which features nodes have, and how they were brought to one size, so that later ones are brought to the same."""
+
+    of: Literal["given", "degree", "both"] | None = (
+        None  # None: as the options say, in runs that are older than this
+    )
+    how: str
+    mean: list[float] | None = None
+    deviation: list[float] | None = None
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Graphs:
+    """Graphs side by side, and what is asked of them: nodes, pairs or graphs, `target` for each (IGNORE, NaN: unknown)."""
+
+    parts: Parts
+    x: Tensor  # n d, dense or sparse
+    edges: Array  # 2 e, as messages go
+    edge_starts: Array
+    level: str
+    target: Tensor  # classes, or numbers with mean 0 and deviation 1
+    labels: tuple[str, ...] | None  # of classes; None: numbers
+    size: tuple[float, float]  # mean and deviation of numbers
+    split: dict[str, Array]  # numbers of what is asked about
+    scaling: Scaling
+
+    @property
+    def outputs(self) -> int:
+        return 1 if self.labels is None else len(self.labels)
+
+    def describe(self) -> dict[str, Any]:
+        """What it is, in figures, for people and for JSON."""
+        asked = {name: len(self.split[name]) for name in SPLITS}
+        scaling = {key: value for key, value in vars(self.scaling).items() if value is not None}
+        return {
+            "path": self.parts.what,
+            "graphs": self.parts.graphs,
+            "nodes": self.parts.nodes,
+            "edges": int(self.edges.shape[1]),
+            "features": int(self.x.shape[1]),
+            "level": self.level,
+            **asked,
+            "labels": None if self.labels is None else list(self.labels),
+            "size": list(self.size),
+            "scaling": scaling,
+        }
+
+    def source(self, batch: int, seed: int) -> GraphSource:
+        return GraphSource(self, batch, seed)
+
+
+def made(parts: Parts, config: GraphsConfig, seed: int) -> Graphs:
+    """What was read, as it is learned from."""
+    level = level_of(parts, config)
+    labels = labels_at(parts, level)
+    if labels is None:
+        raise ValueError(
+            f"{parts.what} has no labels of {level}s to learn from; give a column '{config.label}', or another "
+            "--data.label or --data.level"
+        )
+    edges, edge_starts = both_ways(parts, config)
+    classes, numbers, target = targets(list(labels), config.target, parts.what)
+    split = parts.split or split_of(parts, level, classes, target, config, seed)
+    split = checked(split, target, parts.what)
+    learned = target[split["train"]]
+    size = (0.0, 1.0) if numbers is None else (float(learned.mean()), float(learned.std()) or 1.0)
+    x, scaling = features(parts, edges, config, level=level)
+    final = (
+        torch.as_tensor(target) if numbers is None else torch.as_tensor((target - size[0]) / size[1]).float()
+    )
+    return Graphs(
+        parts=parts,
+        x=x,
+        edges=edges,
+        edge_starts=edge_starts,
+        level=level,
+        target=final,
+        labels=classes,
+        size=size,
+        split=split,
+        scaling=scaling,
+    )
+
+
+def both_ways(parts: Parts, config: GraphsConfig) -> tuple[Array, Array]:
+    return (
+        (parts.edges, parts.edge_starts)
+        if config.directed
+        else symmetric(parts.edges, parts.edge_starts, parts.nodes)
+    )
+
+
+def level_of(parts: Parts, config: GraphsConfig) -> str:
+    if config.level != "auto":
+        return config.level
+    found = [level for level in ("graph", "node", "edge") if getattr(parts, f"{level}_labels") is not None]
+    return found[0] if found else "node"
+
+
+def labels_at(parts: Parts, level: str) -> Any:
+    return {"node": parts.node_labels, "edge": parts.edge_labels, "graph": parts.graph_labels}[level]
+
+
+# ── splits ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def split_of(
+    parts: Parts, level: str, names: tuple[str, ...] | None, target: Array, config: GraphsConfig, seed: int
+) -> dict[str, Array]:
+    """Drawn by the seed, shares of each class."""
+    if names is None:
+        classes = np.where(np.isnan(target), -1, 0)
+        if (classes == 0).sum() < 2:
+            raise ValueError(
+                f"{parts.what} has {(classes == 0).sum()} known target; there must be two at least"
+            )
+    else:
+        classes = np.where(target == IGNORE, -1, target)
+        counts = np.bincount(classes[classes >= 0], minlength=len(names))
+        if (config.validation or config.test) and counts.min() < 2:
+            few, place = names[int(counts.argmin())], int(np.flatnonzero(classes == counts.argmin())[0])
+            raise ValueError(
+                f"the class '{few}' of {parts.what} has one example, {level} {parts.called(level, place)}, so "
+                "none can be held out; give more of it, leave it out, or use --data.validation 0 --data.test 0"
+            )
+    return drawn(classes, validation=config.validation, test=config.test, seed=seed, train=config.train)
+
+
+def checked(split: dict[str, Array], target: Array, what: str) -> dict[str, Array]:
+    """A split that was given or drawn: numbers of what there is, without what is unknown, in one split each."""
+    known = ~np.isnan(target) if target.dtype.kind == "f" else target != IGNORE
+    found = {}
+    for name in SPLITS:
+        rows = np.asarray(split.get(name, ()), dtype=np.int64)
+        if len(rows) and not 0 <= rows.min() <= rows.max() < len(target):
+            raise ValueError(
+                f"the {name} split of {what} names number {rows.max()}, but there are {len(target)}, 0 … "
+                f"{len(target) - 1}"
+            )
+        found[name] = rows[known[rows]]
+    if not len(found["train"]):
+        raise ValueError(
+            f"nothing of {what} is there to learn from: no labelled one is in the training split"
+        )
+    seen = np.concatenate(list(found.values()))
+    if len(np.unique(seen)) < len(seen):
+        raise ValueError(f"the splits of {what} overlap; each node, edge or graph may be in one of them")
+    return found
+
+
+# ── features ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def features(
+    parts: Parts, edges: Array, config: GraphsConfig, *, level: str = "node", known: Scaling | None = None
+) -> tuple[Tensor, Scaling]:
+    """The features of nodes as a tensor, sparse if they are mostly zero, brought to one size; `known` is that of a run."""
+    of = whose(parts, config, level) if known is None or known.of is None else known.of
+    x = degrees(edges, parts.nodes) if of == "degree" else parts.x
+    if x is None or (isinstance(x, np.ndarray) and not x.shape[1]):
+        where = Path(parts.what)
+        beside = "in nodes.csv in it" if where.is_dir() else f"in {where.stem}.nodes.csv beside it"
+        if known is not None:
+            raise ValueError(
+                f"{parts.what} has no features of nodes, and the model learned from some; give them {beside}"
+            )
+        raise ValueError(
+            f"{parts.what} has no features of nodes; give columns of numbers ({beside}, or with --data.nodes), or "
+            "use --data.features degree"
+        )
+    if of == "given" and isinstance(x, np.ndarray) and (known is None or known.mean is None) and is_thin(x):
+        x = to_rows(x)
+    sparse, width = (True, x.width) if isinstance(x, Rows) else (False, x.shape[1])
+    if (
+        known is not None and known.mean is not None and len(known.mean) != width
+    ):  # numpy would stretch one column over all
+        raise ValueError(
+            f"{parts.what} has {width} numbers a node, but the model learned from {len(known.mean)}"
+        )
+    how = config.scale if known is None else known.how
+    if how == "auto":
+        how = "none" if of == "degree" else "rows" if sparse else "columns"
+    if isinstance(x, Rows):
+        if of == "both":
+            raise ValueError(
+                f"the features of {parts.what} are sparse, so degrees cannot stand beside them; use "
+                "--data.features given or degree"
+            )
+        if how == "columns":
+            raise ValueError(
+                f"the features of {parts.what} are mostly zero, and columns with mean 0 would not be; "
+                "use --data.scale rows or none"
+            )
+        return sparse_tensor(x, how == "rows"), Scaling(of="given", how=how)
+    if how == "rows":
+        total = np.abs(x).sum(1, keepdims=True)
+        x = x / np.where(total > 0, total, 1)
+    scaling = Scaling(of=of, how=how) if known is None else known
+    if how == "columns":
+        if known is None:
+            mean, deviation = (x.mean(0), x.std(0)) if len(x) else (np.zeros(x.shape[1]), np.ones(x.shape[1]))
+            scaling = Scaling(
+                of=of, how=how, mean=mean.tolist(), deviation=np.where(deviation > 0, deviation, 1).tolist()
+            )
+        x = (x - np.array(scaling.mean, dtype=np.float32)) / np.array(scaling.deviation, dtype=np.float32)
+    if of == "both":
+        x = np.concatenate([x, degrees(edges, parts.nodes)], 1)
+    return torch.from_numpy(np.ascontiguousarray(x, dtype=np.float32)), scaling
+
+
+def is_thin(x: Array) -> bool:
+    return bool(x.shape[1] >= WIDE and np.count_nonzero(x) < SPARSE_BELOW * x.size)
+
+
+def whose(parts: Parts, config: GraphsConfig, level: str) -> Literal["given", "degree", "both"]:
+    """Which features nodes have. Means over neighbours and over nodes cannot count: of whole graphs degrees tell much."""
+    if config.features != "auto":
+        return config.features
+    if level != "graph" or isinstance(parts.x, Rows):
+        return "given"
+    return "degree" if parts.x is None or not parts.x.shape[1] else "both"
+
+
+def degrees(edges: Array, nodes: int) -> Array:
+    """1, log(1 + degree), and which degree it is, up to a limit.   n d"""
+    degree = np.bincount(edges[1], minlength=nodes)
+    which = np.eye(MOST_DEGREE + 1, dtype=np.float32)[np.minimum(degree, MOST_DEGREE)]
+    return np.concatenate([np.ones((nodes, 1)), np.log1p(degree)[:, None], which], 1).astype(np.float32)
+
+
+def to_rows(x: Array) -> Rows:
+    row, column = np.nonzero(x)
+    starts = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=len(x)))])
+    return Rows(starts, column, x[row, column], x.shape[1])
+
+
+def sparse_tensor(x: Rows, rows_sum_to_one: bool) -> Tensor:
+    values, row = x.values, np.repeat(np.arange(len(x)), np.diff(x.starts))
+    if rows_sum_to_one and len(values):
+        total = np.bincount(row, np.abs(values), minlength=len(x))
+        values = (values / np.where(total > 0, total, 1)[row]).astype(np.float32)
+    places = torch.from_numpy(np.stack([row, x.columns]))
+    return torch.sparse_coo_tensor(
+        places, torch.from_numpy(values), (len(x), x.width), check_invariants=False
+    ).coalesce()
+
+
+# ── batches ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class GraphSource(Source):
+    """One graph is taken whole at every step, and those in the split are asked; of many graphs some, as one that falls apart.
+
+    Which graphs a step takes follows from (seed, step).
+    """
+
+    def __init__(self, graphs: Graphs, batch: int, seed: int) -> None:
+        self.graphs = graphs
+        self.many = graphs.level == "graph"
+        if self.many:
+            self._epochs = Epochs(graphs.split["train"], batch, seed)
+            self._dense = graphs.x if graphs.x.layout is torch.strided else graphs.x.to_dense()
+        else:
+            self._edges = torch.from_numpy(np.ascontiguousarray(graphs.edges))
+            self._pairs = (
+                torch.from_numpy(np.ascontiguousarray(graphs.parts.edges)) if graphs.level == "edge" else None
+            )
+            self._whole = {name: self._asking(name) for name in SPLITS}
+
+    def batch(self, step: int) -> Batch:
+        return self.some(self._epochs.rows(step)) if self.many else self._whole["train"]
+
+    def validation(self) -> Iterator[Batch]:
+        return self.of("validation")
+
+    def of(self, split: str) -> Iterator[Batch]:
+        """All of a split, in the same order every time."""
+        rows = self.graphs.split[split]
+        if not self.many:
+            yield from [self._whole[split]] if len(rows) else []
+            return
+        for start in range(0, len(rows), self._epochs.batch):
+            yield self.some(rows[start : start + self._epochs.batch])
+
+    def _asking(self, split: str) -> Batch:
+        """The whole graph; whoever is not in the split is asked nothing."""
+        graphs, rows = self.graphs, torch.from_numpy(self.graphs.split[split])
+        target = torch.full_like(graphs.target, torch.nan if graphs.labels is None else IGNORE)
+        target[rows] = graphs.target[rows]
+        if self._pairs is not None:  # of pairs only those that are asked about are looked at
+            return Batch(graphs.x, graphs.target[rows], edges=self._edges, pairs=self._pairs[:, rows])
+        return Batch(graphs.x, target, edges=self._edges)
+
+    def some(self, which: Sequence[int] | Array) -> Batch:
+        """These graphs as one."""
+        which = np.asarray(which, dtype=np.int64)
+        graphs = self.graphs
+        nodes, of = ranges(graphs.parts.starts, which)
+        along, of_edge = ranges(graphs.edge_starts, which)
+        begins = np.concatenate([[0], np.cumsum(np.diff(graphs.parts.starts)[which])])[:-1]
+        moved = graphs.edges[:, along] - graphs.parts.starts[which][of_edge] + begins[of_edge]
+        return Batch(
+            self._dense[torch.from_numpy(nodes)],
+            graphs.target[torch.from_numpy(which)],
+            edges=torch.from_numpy(moved),
+            of=torch.from_numpy(of),
+            graphs=len(which),
+        )
+
+
+def ranges(starts: Array, which: Array) -> tuple[Array, Array]:
+    """starts[w] … starts[w + 1] for each w of `which`, one after another, and which of them each number came from."""
+    counts = np.diff(starts)[which]
+    of = np.repeat(np.arange(len(which)), counts)
+    ends = np.cumsum(counts)
+    return np.arange(ends[-1] if len(ends) else 0) - (ends - counts)[of] + starts[which][of], of

@@ -1,0 +1,105 @@
+"""How what came with a model, or a file, becomes a graph to look at."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from regard.look.model_input import Given, Network, Tokens
+from regard.look.reader import NAMED, Reader, at_path
+from regard.recipes.graphs.files import read_graphs
+from regard.recipes.graphs.parts import Rows
+from regard.symmetry.roles import Roles
+
+
+@dataclass(frozen=True, eq=False)
+class Linked:
+    """A graph as a model takes it: inputs by name. `labels`: what nodes are called, `truth`: their classes, where known."""
+
+    inputs: Mapping[str, Any]
+    labels: Sequence[str] | None = None
+    truth: Sequence[str | None] | None = None
+    notes: tuple[str, ...] = field(default=())
+
+
+class Nodes(Reader):
+    """A graph. What is given is a file, or the name of the node to draw a large graph around.
+
+    example  gives the graph to show, and is told the name of that node, if one was given
+    read     gives the graph of a file
+    classes  names of what the model tells apart, if it does
+    """
+
+    kind = "graph"
+
+    def __init__(
+        self,
+        roles: Roles,
+        example: Callable[[str | None], Linked],
+        *,
+        read: Callable[[Path], Linked] | None = None,
+        classes: Sequence[str] | None = None,
+    ) -> None:
+        assert roles.nodes is not None and roles.edges is not None
+        self.nodes, self.edges, self.example, self.opened, self.classes = (
+            roles.nodes,
+            roles.edges,
+            example,
+            read,
+            classes,
+        )
+
+    def read(self, given: str | bytes | None = None, target: str | None = None) -> Given:
+        name = given if isinstance(given, str) and not Path(given).exists() else None
+        if given is None or name is not None:
+            found = self.example(name)
+        else:
+            with at_path(given) as path:
+                found = self.of_file(path) if self.opened is None else self.opened(path)
+        count = len(found.inputs[self.nodes])
+        if not count:
+            raise ValueError("there is nothing to look at: the graph has no nodes")
+        labels = tuple(found.labels or map(str, range(count)))
+        if name is not None and name not in labels:
+            raise ValueError(
+                f"there is no file and no node {name!r}; nodes are called {', '.join(labels[:3])}, …"
+            )
+        edges = found.inputs[self.edges]
+        return Given(
+            inputs=dict(found.inputs),
+            streams=(Tokens("nodes", labels, "items"),) if count <= NAMED else (),
+            kind="graph",
+            network=Network(
+                nodes=self.nodes,
+                edges=getattr(edges, "edges", edges),  # a Graph has them
+                labels=labels,
+                truth=None if found.truth is None else tuple(found.truth),
+                centre=None if name is None else labels.index(name),
+            ),
+            answers=None if self.classes is None else "classes",
+            called=None if self.classes is None else self.classes.__getitem__,
+            notes=found.notes,
+        )
+
+    def of_file(self, path: Path) -> Linked:
+        """A graph of a file, with the numbers of its nodes as they are."""
+        like: Tensor = self.example(None).inputs[self.nodes]
+        parts = read_graphs(str(path))
+        if parts.x is None or isinstance(parts.x, Rows) or parts.x.shape[1] != like.shape[1]:
+            got = (
+                "none"
+                if parts.x is None
+                else f"{parts.x.width if isinstance(parts.x, Rows) else parts.x.shape[1]}"
+            )
+            raise ValueError(f"{path.name}: the model takes nodes of {like.shape[1]} numbers, got {got}")
+        inputs = {
+            self.nodes: torch.from_numpy(parts.x).to(like.dtype),
+            self.edges: torch.from_numpy(parts.edges),
+        }
+        truth = None if parts.node_labels is None else [str(label) for label in parts.node_labels]
+        return Linked(inputs, parts.names, truth)

@@ -1,0 +1,101 @@
+"""How runs of ours read graphs: as the data that they learned from, of which they show an example."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from regard.data.batch import IGNORE, generator
+from regard.look.reader import GONE, Reader, readable
+from regard.recipes.graphs.dataset import GraphsConfig, Scaling, both_ways, features, read_parts
+from regard.recipes.graphs.neighbours import MappedGraph, looks_mapped
+from regard.recipes.graphs.parts import Parts
+from regard.recipes.graphs.reader import Linked, Nodes
+from regard.recipes.graphs.targets import is_known, targets
+from regard.runs.run import Run
+from regard.symmetry.roles import Roles
+
+DENSE = 2**27  # features of a graph that are laid out, zeros and all
+
+
+def own_graphs(run: Run, roles: Roles, model: Any, inputs: Mapping[str, Any]) -> Reader:
+    config, about = run.section(GraphsConfig, "data"), run.config["corpus"]
+    level, labels = about["level"], about["labels"]
+
+    def linked(parts: Parts) -> Linked:
+        """A graph as it was learned from; of many the first."""
+        edges, edge_starts = both_ways(parts, config)
+        x, _ = features(parts, edges, config, known=Scaling(**about["scaling"]))
+        if x.shape[1] != model.features:
+            raise ValueError(
+                f"{parts.what} has {x.shape[1]} numbers a node, but the model learned from {model.features}"
+            )
+        if x.layout is not torch.strided and x.numel() <= DENSE:
+            x = x.to_dense()
+        stop, last = (
+            (int(parts.starts[1]), int(edge_starts[1])) if level == "graph" else (parts.nodes, edges.shape[1])
+        )
+        x = x if stop == len(x) else x.index_select(0, torch.arange(stop))
+        found: dict[str, Any] = {"x": x, "edges": torch.from_numpy(np.ascontiguousarray(edges[:, :last]))}
+        if level == "edge":
+            found["pairs"] = torch.from_numpy(np.ascontiguousarray(parts.edges))
+        more = first_of(parts) if level == "graph" and parts.graphs > 1 else None
+        names = None if parts.names is None else list(parts.names[:stop])
+        return Linked(found, names, truth_of(parts) if level == "node" else None, (more,) if more else ())
+
+    def first_of(parts: Parts) -> str:
+        label = None if parts.graph_labels is None else parts.graph_labels[0]
+        truth = f"; true is {label}" if label is not None and is_known(label) else ""
+        return f"Graph {parts.called('graph', 0)}, the first of {parts.graphs:,}, is shown{truth}."
+
+    def truth_of(parts: Parts) -> list[str | None] | None:
+        if parts.node_labels is None or labels is None:
+            return None
+        names, _, target = targets(list(parts.node_labels), config.target, parts.what)
+        return (
+            None
+            if names is None
+            else [None if place == IGNORE else names[place] for place in target.tolist()]
+        )
+
+    @cache
+    def whole() -> Linked:
+        return linked(read_parts(config))
+
+    def example(name: str | None) -> Linked:
+        if looks_mapped(config.path):
+            return of_large(str(config.path), config, model.depth, name)
+        return whole() if there else Linked(inputs, notes=(GONE,))
+
+    def read(path: Path) -> Linked:
+        return linked(read_parts(replace(config, path=str(path), nodes=None)))
+
+    there = looks_mapped(config.path) or readable(whole)
+    return Nodes(roles, example, read=read, classes=labels if level in ("node", "graph") else None)
+
+
+def of_large(path: str, config: GraphsConfig, hops: int, name: str | None) -> Linked:
+    """What a model sees of a large graph when it answers for one node: neighbours that are drawn, as in training."""
+    graph = MappedGraph.open(
+        path, neighbours=config.neighbours, validation=config.validation, test=config.test, seed=0
+    )
+    count = len(graph.starts) - 1
+    if name is not None and not (name.isdecimal() and int(name) < count):
+        raise ValueError(f"there is no file and no node {name!r}; nodes are called 0 … {count - 1}")
+    node = 0 if name is None else int(name)
+    nodes, edges = graph.around(np.array([node]), hops, generator(0, 7, node))
+    x: Tensor = torch.from_numpy(np.asarray(graph.x[nodes], dtype=np.float32))
+    truth = [
+        graph.labels[place] if place >= 0 else None for place in np.asarray(graph.classes[nodes]).tolist()
+    ]
+    note = f"Of {count:,} nodes those are shown that the model is given to answer for node {node}: neighbours, drawn at random."
+    return Linked(
+        {"x": x, "edges": torch.from_numpy(edges)}, [str(each) for each in nodes.tolist()], truth, (note,)
+    )

@@ -1,0 +1,73 @@
+"""Labels as they came, of nodes, edges or graphs: classes to tell apart, or numbers to predict."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import numpy as np
+
+from regard.data.batch import IGNORE
+from regard.data.labels import sort_labels
+from regard.recipes.graphs.parts import Array
+
+Target = Literal["auto", "classes", "numbers"]
+
+
+def targets(
+    labels: list[Any], target: Target, what: str
+) -> tuple[tuple[str, ...] | None, Array | None, Array]:
+    """Names of classes or None, numbers or None, and the target of each: a class (IGNORE: unknown), or a number (NaN)."""
+    known = list(map(is_known, labels))
+    if not any(known):
+        raise ValueError(f"no label of {what} is known; give some to learn from")
+    some = [label for label, there in zip(labels, known, strict=True) if there]
+    if kind_of(some, target) == "numbers":
+        if not all(map(is_number, some)):
+            odd = next(label for label in some if not is_number(label))
+            raise ValueError(f"{what} has the label '{odd}', which is no number; use --data.target classes")
+        found = np.array(
+            [float(label) if there else math.nan for label, there in zip(labels, known, strict=True)]
+        )
+        return None, found, found
+    names = sort_labels(text_of(label) for label in some)
+    if len(names) < 2:
+        raise ValueError(f"{what} has only the label '{names[0]}'; there must be two to tell apart")
+    place = {name: i for i, name in enumerate(names)}
+    classes = np.array(
+        [place[text_of(label)] if there else IGNORE for label, there in zip(labels, known, strict=True)]
+    )
+    return names, None, classes.astype(np.int64)
+
+
+def is_known(label: Any) -> bool:
+    if isinstance(label, float | np.floating):
+        return not math.isnan(label)
+    return not (label is None or label == "" or (isinstance(label, int | np.integer) and label == -1))
+
+
+def kind_of(labels: Sequence[Any], target: Target) -> Literal["classes", "numbers"]:
+    """What labels are: numbers if that is said, or if all are and some have a fraction."""
+    if target != "auto":
+        return target
+    return "numbers" if any(map(has_fraction, labels)) and all(map(is_number, labels)) else "classes"
+
+
+def text_of(label: Any) -> str:
+    return (
+        str(int(label))
+        if isinstance(label, float | np.floating) and float(label).is_integer()
+        else str(label).strip()
+    )
+
+
+def is_number(label: Any) -> bool:
+    try:
+        return math.isfinite(float(label))
+    except (TypeError, ValueError):
+        return False
+
+
+def has_fraction(label: Any) -> bool:
+    return is_number(label) and not float(label).is_integer()

@@ -1,0 +1,371 @@
+"""Pictures with labels as batches: decoded once, in parallel, kept as bytes of one size, and read from there in every epoch.
+
+Batches hold bytes, b c s s; the task makes numbers of them, turns and mixes them on the device that learns.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import IO, Any, Literal
+
+import numpy as np
+import torch
+
+from regard.config import check_positive
+from regard.data import cache as caches
+from regard.data.batch import Batch, Epochs, Ids, Source
+from regard.data.cores import cores
+from regard.data.image_files import Damaged, Fit, Pixels, fitted, header, pillow, read
+from regard.data.splits import TEST, TRAIN, VALIDATION, stratified
+from regard.recipes.images.augment import AugmentConfig
+from regard.recipes.images.labelled_images import Album, album, shown
+
+Note = Callable[[str, float | None], None]
+LARGEST_SIDE = 64  # that is chosen when nobody says: what two cores learn from in minutes
+MULTIPLE = 8  # of which a chosen side is, so that patches fit
+LOOKED_AT = 200  # files whose headers decide the size and whether all are grey
+AHEAD = 2  # batches that are read before they are asked for
+WRITTEN = 256  # pictures decoded between two words about how far it is
+MEASURED = 2000  # pictures, about, whose mean and deviation stand for all
+LEAST_DEVIATION = 0.05  # so that pictures of one colour are not divided by nothing
+SHARE_OF_DISK = 0.25  # of what is free that decoded pictures may take
+ONE_OF_EACH = (
+    "every class has one picture to train on, so none is held out, and nothing tells how good the model is"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImagesConfig:
+    """Which pictures, and how they become pixels of one size."""
+
+    path: str | None = (
+        None  # a folder with one folder a class, idx files, .npz, a .csv of paths and labels; None: digits
+    )
+    picture: str = "file"  # the column of a .csv that holds the path
+    label: str = "label"  # the column that holds the label
+    size: int | None = (
+        None  # side to which pictures are brought; None: their own, 64 at most; if they differ, the median's
+    )
+    channels: Literal["auto", "grey", "colour"] = "auto"  # auto: grey if all of them are
+    fit: Fit = "crop"  # to a square: the middle of it, all of it with black beside, or out of shape
+    damaged: Literal["skip", "stop"] = "skip"  # what to do with files that cannot be read; they are named
+    validation: float = (
+        0.1  # share of the training pictures of each class that is held out, where no split is given
+    )
+    decoded: Literal["auto", "never"] = "auto"  # auto: decoded pictures are kept on the disk when they fit
+    balanced: bool = False  # rare classes count as much as frequent ones
+    smoothing: float = 0.0  # share of each label that is given to all classes alike
+    views: Literal["one", "flip", "shifts", "turns"] = (
+        "one"  # in how many ways a picture is seen when it is judged
+    )
+    augment: AugmentConfig = field(default_factory=AugmentConfig)
+
+    def __post_init__(self) -> None:
+        check_positive(self, *(["size"] if self.size is not None else []))
+        if not 0 <= self.validation < 1:
+            raise ValueError(
+                f"validation is a share of the pictures, from 0 to below 1, got {self.validation}"
+            )
+        if not 0 <= self.smoothing < 1:
+            raise ValueError(f"smoothing is a share of each label, from 0 to below 1, got {self.smoothing}")
+        if self.picture == self.label:
+            raise ValueError(f"picture and label must be two columns, got '{self.picture}' for both")
+
+
+def prepare(config: ImagesConfig, *, seed: int, cache: Path, note: Note | None = None) -> Images:
+    """All pictures as bytes, with a split."""
+    tell: Note = note or (lambda what, share: None)
+    tell("looking for pictures", None)
+    found = album(config.path, config.picture, config.label)
+    side, channels = chosen(found, config)
+    if found.pixels is not None:
+        store: Store = Held(resized(found.pixels, side, channels, config.fit))
+        skipped: tuple[str, ...] = ()
+    else:
+        found, store, skipped = decoded(found, side, channels, config, cache, tell)
+    splits = with_validation(found, config.validation, seed)
+    lonely = config.validation and not (splits == VALIDATION).any()
+    notes = (*found.notes, ONE_OF_EACH) if lonely else found.notes
+    mean, deviation = light(store, np.flatnonzero(splits == TRAIN), cache)
+    return Images(replace(found, splits=splits, notes=notes), store, side, channels, mean, deviation, skipped)
+
+
+def with_validation(found: Album, share: float, seed: int) -> Ids:
+    """The splits of an album; where none is for validation, a share of each class is taken from training."""
+    splits = found.splits
+    if not (splits == VALIDATION).any() and share:
+        rows = np.flatnonzero(splits == TRAIN)
+        held = stratified(found.classes[rows], share, seed)
+        splits = splits.copy()
+        splits[rows[held]] = VALIDATION
+    return splits
+
+
+@dataclass(frozen=True, eq=False)
+class Images:
+    """Pictures of one size, with their classes and splits."""
+
+    album: Album
+    store: Store
+    size: int
+    channels: int
+    mean: tuple[float, ...]  # of each channel, where 0 is black and 1 is white
+    deviation: tuple[float, ...]
+    skipped: tuple[str, ...]  # what was wrong with files that were left out
+
+    def describe(self) -> dict[str, Any]:
+        """What they are, in figures, for people and for later commands."""
+        counts = np.bincount(self.album.classes, minlength=len(self.album.labels)).tolist()
+        splits = {
+            name: int((self.album.splits == number).sum())
+            for name, number in (("train", TRAIN), ("validation", VALIDATION), ("test", TEST))
+        }
+        return {
+            "name": self.album.name,
+            "pictures": len(self.album),
+            **splits,
+            "labels": list(self.album.labels),
+            "counts": counts,
+            "size": self.size,
+            "channels": self.channels,
+            "mean": list(self.mean),
+            "deviation": list(self.deviation),
+            "skipped": list(self.skipped),
+        }
+
+    def source(self, batch: int, seed: int) -> ImageSource:
+        return ImageSource(self, batch, seed)
+
+    def rows(self, split: int) -> Ids:
+        return np.flatnonzero(self.album.splits == split)
+
+    def weights(self) -> list[float]:
+        """Of the classes, so that each counts the same in training; 1 on average over the pictures."""
+        counts = np.bincount(self.album.classes[self.rows(TRAIN)], minlength=len(self.album.labels))
+        return (counts.sum() / (len(counts) * np.maximum(counts, 1))).tolist()
+
+
+class ImageSource(Source):
+    """Pictures in shuffled batches.   tokens uint8 b c s s, target b
+
+    The pictures of a step depend on (seed, step) alone. The next ones are read while a step is computed.
+    """
+
+    def __init__(self, images: Images, batch: int, seed: int) -> None:
+        self._images, self._epochs = images, Epochs(images.rows(TRAIN), batch, seed)
+        self._pool = ThreadPoolExecutor(1) if isinstance(images.store, Files) else None
+        self._coming: dict[int, Future[Batch]] = {}
+
+    def batch(self, step: int) -> Batch:
+        if self._pool is None:
+            return self._take(self._epochs.rows(step))
+        for each in range(step, step + 1 + AHEAD):
+            if each not in self._coming:
+                self._coming[each] = self._pool.submit(self._take, self._epochs.rows(each))
+        found = self._coming.pop(step).result()
+        self._coming = {each: future for each, future in self._coming.items() if each > step}
+        return found
+
+    def validation(self) -> Iterator[Batch]:
+        return self.split(VALIDATION)
+
+    def split(self, number: int) -> Iterator[Batch]:
+        """All of one split, in order."""
+        rows = self._images.rows(number)
+        for start in range(0, len(rows), self._epochs.batch):
+            yield self._take(rows[start : start + self._epochs.batch])
+
+    def _take(self, rows: Ids) -> Batch:
+        return Batch(
+            torch.from_numpy(self._images.store.take(rows)),
+            torch.from_numpy(self._images.album.classes[rows]),
+        )
+
+
+# ── where pixels are ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Held:
+    """Decoded pixels, in memory or mapped from the disk.   n c s s"""
+
+    def __init__(self, pixels: Pixels) -> None:
+        self.pixels = pixels
+
+    def take(self, rows: Ids) -> Pixels:
+        return np.ascontiguousarray(self.pixels[rows])
+
+
+class Files:
+    """Files that are decoded each time they are asked for, several at once."""
+
+    def __init__(self, files: Sequence[str], size: int, channels: int, fit: Fit) -> None:
+        self.files, self.how = files, (size, channels, fit)
+        self.pool = ThreadPoolExecutor(cores())
+
+    def take(self, rows: Ids) -> Pixels:
+        return np.stack(list(self.pool.map(lambda row: read(self.files[row], *self.how), rows)))
+
+
+Store = Held | Files
+
+
+def decoded(
+    found: Album, size: int, channels: int, config: ImagesConfig, cache: Path, tell: Note
+) -> tuple[Album, Store, tuple[str, ...]]:
+    """The album without what cannot be read, its pixels, and what was wrong with the rest."""
+    needed, free = len(found) * channels * size * size, shutil.disk_usage(cache).free
+    name = caches.key(files=stamps(found.files), size=size, channels=channels, fit=config.fit)
+    keep = config.decoded == "auto" and needed < SHARE_OF_DISK * free
+
+    def write(out: IO[bytes] | None = None) -> dict[str, Any]:
+        bad: dict[int, str] = {}
+        with ThreadPoolExecutor(cores()) as pool:
+            for start in range(0, len(found), WRITTEN):
+                rows = range(start, min(start + WRITTEN, len(found)))
+                done = pool.map(lambda row: or_why(found.files[row], size, channels, config.fit), rows)
+                for row, made in zip(rows, done, strict=True):
+                    if isinstance(made, str):
+                        bad[row] = noted(shown(made), config)
+                    elif out is not None:
+                        out.write(made.tobytes())
+                tell("decoding pictures", rows.stop / len(found))
+        good = len(found) - len(bad)
+        if not good:
+            raise ValueError(
+                f"none of the {len(found):,} pictures of {found.name} can be read; the first: {bad[0]}"
+            )
+        return {"tokens": good * channels * size * size, "bad": [[row, why] for row, why in bad.items()]}
+
+    mapped: Any = None
+    if keep:
+        mapped, about = caches.ids(cache, name, np.dtype(np.uint8), write, what="pixels")
+    else:
+        about = caches.known(cache, name, write, what="pictures")
+    bad = {
+        row: noted(why, config) for row, why in about["bad"]
+    }  # it may have been decoded when they were to be skipped
+    good = np.array([row for row in range(len(found)) if row not in bad], dtype=np.int64)
+    check_classes(found, good, bad)
+    left = replace(
+        found,
+        files=tuple(found.files[row] for row in good),
+        classes=found.classes[good],
+        splits=found.splits[good],
+    )
+    store: Store = (
+        Held(mapped.reshape(-1, channels, size, size))
+        if keep
+        else Files(left.files, size, channels, config.fit)
+    )
+    return left, store, tuple(bad.values())
+
+
+def check_classes(found: Album, good: Ids, bad: Mapping[int, str]) -> None:
+    """A ValueError if nothing is left of a class, with what was wrong with the first of it."""
+    left = set(found.classes[good[found.splits[good] == TRAIN]].tolist())
+    for row, why in bad.items():
+        if found.classes[row] not in left and found.splits[row] == TRAIN:
+            raise ValueError(
+                f"{found.name} has no picture of '{found.labels[found.classes[row]]}' that can be read; {why}"
+            )
+
+
+def or_why(path: str, size: int, channels: int, fit: Fit) -> Pixels | str:
+    """The pixels of a file, or what is wrong with it."""
+    try:
+        return read(path, size, channels, fit)
+    except Damaged as error:
+        return str(error)
+
+
+def noted(why: str, config: ImagesConfig) -> str:
+    """What is wrong with a file, if that is to be noted and not to be the end."""
+    if config.damaged == "stop":
+        raise ValueError(f"{why}; repair it or take it away, or use --data.damaged skip")
+    return why
+
+
+def stamps(files: Sequence[str]) -> list[tuple[str, int, int]]:
+    """Where each file is, and what changes when it does: its size and its date; zeros of one that is not there."""
+    found = []
+    for path in map(os.path.abspath, files):
+        try:
+            about = os.stat(path)
+            found.append((path, about.st_size, about.st_mtime_ns))
+        except OSError:
+            found.append((path, 0, 0))
+    return found
+
+
+# ── size, colour, light ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def chosen(found: Album, config: ImagesConfig) -> tuple[int, int]:
+    """The side and the channels: as asked for, or as the pictures suggest."""
+    if found.pixels is not None:
+        sides, grey = [found.pixels.shape[1:3]], found.pixels.ndim == 3 or found.pixels.shape[3] == 1
+    else:
+        seen = headers(found.files)
+        sides, grey = [(width, height) for width, height, _ in seen], all(each for _, _, each in seen)
+    channels = {"auto": 1 if grey else 3, "grey": 1, "colour": 3}[config.channels]
+    if config.size is not None:
+        return config.size, channels
+    shorter = int(np.median([min(each) for each in sides])) if sides else LARGEST_SIDE
+    if len(set(sides)) == 1 and len(set(sides[0])) == 1 and shorter <= LARGEST_SIDE:
+        return shorter, channels
+    return min(LARGEST_SIDE, max(MULTIPLE, shorter // MULTIPLE * MULTIPLE)), channels
+
+
+def headers(files: Sequence[str]) -> list[tuple[int, int, bool]]:
+    """Width, height and greyness of some of the files, evenly chosen; of those that can be opened."""
+    seen = []
+    for path in files[:: max(1, len(files) // LOOKED_AT)]:
+        try:
+            seen.append(header(path))
+        except Damaged:
+            continue
+    return seen
+
+
+def resized(pixels: Pixels, size: int, channels: int, fit: Fit) -> Pixels:
+    """n h w or n h w c as n c s s."""
+    if pixels.shape[1:3] != (size, size):
+        image = pillow()
+        with ThreadPoolExecutor(cores()) as pool:
+            flat = pixels[..., 0] if pixels.ndim == 4 and pixels.shape[3] == 1 else pixels
+            made = np.stack(list(pool.map(lambda each: fitted(image.fromarray(each), size, fit), flat)))
+    else:
+        made = pixels[:, None] if pixels.ndim == 3 else np.ascontiguousarray(pixels.transpose(0, 3, 1, 2))
+    if made.shape[1] == channels:
+        return made
+    if channels == 3:
+        return np.repeat(made, 3, axis=1)
+    weights = np.array([0.299, 0.587, 0.114], dtype=np.float32)  # of the eye: what pillow uses
+    return np.einsum("ncij,c->nij", made, weights).round().astype(np.uint8)[:, None]
+
+
+def light(store: Store, rows: Ids, cache: Path) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Mean and deviation of each channel over training pictures; where they would have to be decoded, as found before."""
+    if isinstance(store, Held):
+        return moments(store, rows)
+    name = caches.key(files=stamps(store.files), how=store.how, rows=rows.tolist(), measured=MEASURED)
+    known = caches.known(
+        cache, name, lambda: dict(zip(("mean", "deviation"), moments(store, rows), strict=True)), "pictures"
+    )
+    return tuple(known["mean"]), tuple(known["deviation"])
+
+
+def moments(store: Store, rows: Ids) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Mean and deviation of each channel over some of the pictures, where 1 is white."""
+    some, sums = rows[:: max(1, len(rows) // MEASURED)], []
+    for start in range(0, len(some), WRITTEN):
+        for picture in store.take(some[start : start + WRITTEN]):
+            x = picture / 255
+            sums.append((x.mean((1, 2)), (x * x).mean((1, 2))))
+    mean, square = np.mean(sums, axis=0)
+    return tuple(mean.tolist()), tuple(np.sqrt(np.maximum(square - mean**2, LEAST_DEVIATION**2)).tolist())

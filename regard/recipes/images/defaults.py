@@ -1,0 +1,192 @@
+"""Images: a folder of pictures, idx files, arrays or a table of paths, and six kinds of networks that tell them apart."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from regard.models.convnets import DenseNetConfig, LeNetConfig, ResNetConfig
+from regard.models.group_cnn import GroupCNNConfig
+from regard.models.swin import SwinConfig
+from regard.models.vit import ViTConfig
+from regard.recipes.base import choose, path_of
+from regard.recipes.images.augment import AugmentConfig
+from regard.recipes.images.dataset import LARGEST_SIDE, ImagesConfig, chosen
+from regard.recipes.images.labelled_images import album
+from regard.training.config import TrainConfig
+
+HELP = {
+    "--data PATH": "a folder with one folder a class, idx files, .npz, or a table of paths; without it: digits of scikit-learn",
+    "--model KIND": "vit, swin, lenet, resnet, densenet or groupcnn (which knows what a quarter turn does)",
+}
+EXAMPLES = (
+    "regard train images",
+    "regard train images --data photos --data.size 96 --data.augment.flip --train.minutes 20",
+    "regard train images --data mnist --model lenet",
+    "regard train images --data photos.csv --data.picture path --data.label kind --data.balanced",
+)
+TOLD = ("data.size", "data.picture", "data.label")  # the model is sized for the pictures as they will be
+OWN = frozenset({"classes", "colours", "size", "dropout", "drop_path"})
+
+DIGITS = 8  # the side of the digits that come with scikit-learn
+SMALL = 32  # up to this side, a picture is
+LARGEST_PATCH = 16  # in pixels
+MANY, FEW = 7, 4  # patches in a row: enough to tell pictures apart, and enough for small ones
+UNKNOWN = 2  # stands for a number that follows from the data
+
+
+@dataclass(frozen=True, kw_only=True)
+class ViTRecipe:
+    """A Vision Transformer: patches that attend to each other."""
+
+    data: ImagesConfig
+    model: ViTConfig
+    train: TrainConfig
+
+
+@dataclass(frozen=True, kw_only=True)
+class SwinRecipe:
+    """Swin: patches that attend within windows, which shift from block to block."""
+
+    data: ImagesConfig
+    model: SwinConfig
+    train: TrainConfig
+
+
+@dataclass(frozen=True, kw_only=True)
+class LeNetRecipe:
+    """LeNet: two convolutions and two linear maps."""
+
+    data: ImagesConfig
+    model: LeNetConfig
+    train: TrainConfig
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResNetRecipe:
+    """A residual network of convolutions."""
+
+    data: ImagesConfig
+    model: ResNetConfig
+    train: TrainConfig
+
+
+@dataclass(frozen=True, kw_only=True)
+class DenseNetRecipe:
+    """A DenseNet: every layer sees all layers before it."""
+
+    data: ImagesConfig
+    model: DenseNetConfig
+    train: TrainConfig
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupCNNRecipe:
+    """A group convolutional network: what it says does not change when the picture makes a quarter turn."""
+
+    data: ImagesConfig
+    model: GroupCNNConfig
+    train: TrainConfig
+
+
+KINDS: dict[str, type[Any]] = {
+    "vit": ViTRecipe,
+    "swin": SwinRecipe,
+    "lenet": LeNetRecipe,
+    "resnet": ResNetRecipe,
+    "densenet": DenseNetRecipe,
+    "groupcnn": GroupCNNRecipe,
+}
+
+
+def recipe(
+    data: Any = None,
+    kind: str | None = None,
+    *,
+    size: Any = None,
+    picture: str = "file",
+    label: str = "label",
+) -> Any:
+    """A ViT, unless another kind is asked for, sized for the pictures that are there, or for the size they are brought to."""
+    path, kind = path_of(data, "images"), kind or "vit"
+    choose("kind of model for images", kind, tuple(KINDS))
+    # (a small move is right for every picture; what mirrors and turns do to a label only its owner knows)
+    changes = AugmentConfig(crop=0.125, turn=15, zoom=0.15) if path is None else AugmentConfig(crop=0.1)
+    side = size if type(size) is int and size > 0 else side_of(path, picture, label)
+    pictures = ImagesConfig(path=path, augment=changes, smoothing=0.05)
+    return KINDS[kind](data=pictures, model=MODELS[kind](side), train=train_of(path))
+
+
+def side_of(path: str | None, picture: str, label: str) -> int:
+    """Of the pictures, where nobody says it. What is wrong with them is said later, when they are read as was asked for."""
+    if path is None:
+        return DIGITS
+    try:
+        return chosen(album(path, picture, label), ImagesConfig())[0]
+    except ValueError:
+        return LARGEST_SIDE
+
+
+def vit(side: int) -> ViTConfig:
+    """Patches so large that there are seven or more in a row, if they can be; a network that two cores teach in minutes."""
+    size: dict[str, Any] = {"dim": 128, "depth": 6} if side > SMALL else {"dim": 64, "depth": 4}
+    return ViTConfig(
+        classes=UNKNOWN, size=side, patch=patch_of(side), heads=4, position="rotary", pool="mean", **size
+    )
+
+
+def swin(side: int) -> SwinConfig:
+    """Seven or more patches in a row, fourteen or more of a large picture, in windows that are smaller than all of them."""
+    patch = patch_near(side, 14 if side > SMALL else MANY)
+    across = -(-side // patch)
+    stages = 3 if across >= 28 else 2
+    window = 7 if across % 14 == 0 else 4
+    heads = tuple(2 * 2**i for i in range(stages))
+    return SwinConfig(
+        classes=UNKNOWN, size=side, patch=patch, dim=48, depths=(2,) * stages, heads=heads, window=window
+    )
+
+
+def groupcnn(side: int) -> GroupCNNConfig:
+    """The network of the paper for digits of 28 × 28; smaller pictures have fewer layers, and keep their border."""
+    if side >= 28:
+        return GroupCNNConfig(classes=UNKNOWN, size=side)
+    return GroupCNNConfig(
+        classes=UNKNOWN, size=side, depth=5, last=1, halve=(2,) if side >= 12 else (), padding="zeros"
+    )
+
+
+def patch_of(side: int) -> int:
+    """Of a ViT: one that divides the side, with seven or more in a row, or if only tiny ones do, with four or more."""
+    found = [patch_near(side, many) for many in (MANY, FEW)]
+    return next((each for each in found if each > 1 and side % each == 0), found[0])
+
+
+def patch_near(side: int, many: int) -> int:
+    """The largest patch with so many in a row that divides the side. Where that is far smaller than patches could be, as for a
+    side that is a prime number, one that does not: the last ones are then filled up."""
+    largest = max(1, min(side // many, LARGEST_PATCH))
+    whole = next(each for each in range(largest, 0, -1) if side % each == 0)
+    return whole if 2 * whole > largest else largest
+
+
+MODELS: dict[str, Callable[[int], Any]] = {
+    "vit": vit,
+    "swin": swin,
+    "lenet": lambda side: LeNetConfig(classes=UNKNOWN, size=side),
+    "resnet": lambda side: ResNetConfig(classes=UNKNOWN, size=side),
+    "densenet": lambda side: DenseNetConfig(classes=UNKNOWN, size=side),
+    "groupcnn": groupcnn,
+}
+
+
+def train_of(path: str | None) -> TrainConfig:
+    if path is None:  # (so small a network has nothing of bfloat16 but its rounding)
+        return TrainConfig(minutes=1.45, batch=64, lr=0.02, average=0.99, precision="float32")
+    return TrainConfig(minutes=10.0, batch=128, lr=0.02, average=0.995)
+
+
+def class_of(config: Mapping[str, Any]) -> type[Any]:
+    """The recipe of a run with this config.json."""
+    return KINDS[str(config["kind"])]

@@ -1,0 +1,124 @@
+"""Pictures beside answers: where a model of pictures looked, one file for each input or all of them on one sheet."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import chain, count
+from pathlib import Path
+
+from regard.look import overlays, plot
+from regard.recipes.images.dataset import ImagesConfig
+from regard.recipes.images.predict import LOOKED
+from regard.recipes.images.reader import OwnPicture
+from regard.recipes.prediction import Answer
+from regard.runs.load import load_model
+from regard.runs.run import Run
+
+MOST = 40  # pictures on one sheet
+
+
+def is_folder(out: str | os.PathLike[str]) -> bool:
+    """Is it the name of a folder, as one that exists, or that ends in a slash, or that has no suffix?"""
+    return os.path.isdir(out) or os.fspath(out).endswith(("/", os.sep)) or not Path(out).suffix
+
+
+def check_out(run: Run, given: Sequence[str], out: str | os.PathLike[str]) -> None:
+    """A ValueError for what cannot be drawn, or not there; before any work."""
+    if run.config.get("recipe") != "images":
+        raise ValueError(
+            f"--out draws where a model of pictures looked, and {run.path} was trained on {run.config['recipe']}"
+        )
+    if is_folder(out):
+        if os.path.isfile(out):
+            raise ValueError(
+                f"--out {os.fspath(out)} is a file without a suffix; give a folder, or a file in {among()}"
+            )
+        return
+    if Path(out).suffix.lower() not in plot.SUFFIXES:
+        raise ValueError(
+            f"--out must be a folder (ending in /) or a file in {among()}, got {os.fspath(out)!r}"
+        )
+    if any(os.path.exists(out) and os.path.exists(each) and os.path.samefile(each, out) for each in given):
+        raise ValueError(
+            f"--out {os.fspath(out)} is one of the inputs, which would be lost; give another name"
+        )
+    if len(given) > MOST:
+        raise ValueError(
+            f"one sheet shows {MOST} pictures at most, got {len(given)}; give a folder instead: --out looked/"
+        )
+
+
+def draw(
+    run: Run, given: Sequence[str], answers: Iterable[Answer], out: str | os.PathLike[str]
+) -> Iterator[Answer]:
+    """Write where the model looked, and say in each answer in which file that is. What was not answered is not drawn.
+
+    A file of its own is there when its answer comes, a sheet after the last one.
+    """
+    model = load_model(run)
+    reader = OwnPicture(run, model)
+    labels, views = run.config["corpus"]["labels"], run.section(ImagesConfig, "data").views
+    several = "" if views == "one" else f"; the answer is of several views ({views}), the maps are of one"
+
+    called = told_apart(given)
+    files = files_of(called, out)
+    sheet: list[overlays.Line] = []
+    drawn: set[str] = set()  # (a picture that is given twice is drawn once in a folder)
+
+    def line(answer: Answer) -> overlays.Line:
+        read = reader.read(answer.given)
+        assert read.picture is not None
+        shown = overlays.of_answer(model, read, labels.index(next(iter(answer.labels))))
+        words = overlays.taken_for(list(answer.labels.items()), called[answer.given])
+        return overlays.Line(words + several, read.picture, shown)
+
+    for answer in answers:
+        if answer.error is None:
+            if not is_folder(out):
+                sheet.append(line(answer))
+            elif answer.given not in drawn:
+                plot.save(overlays.drawn([line(answer)]), files[answer.given])
+                drawn.add(answer.given)
+            answer = replace(answer, picture=str(files[answer.given]))
+        yield answer
+    if sheet:
+        plot.save(overlays.drawn(sheet), out)
+
+
+def files_of(called: dict[str, str], out: str | os.PathLike[str]) -> dict[str, Path]:
+    """Where each input is drawn; a folder is made if it is not there."""
+    if not is_folder(out):
+        return dict.fromkeys(called, Path(out))
+    Path(out).mkdir(parents=True, exist_ok=True)
+    return {given: Path(out) / name for given, name in zip(called, names(list(called.values())), strict=True)}
+
+
+def told_apart(given: Sequence[str]) -> dict[str, str]:
+    """What each path is called: its name, with as many of its folders as tell it from the others, such as cat/1.png."""
+    waiting = {each: Path(each).parts for each in given}
+    paths, many = set(waiting.values()), 0
+    called: dict[str, str] = {}
+    while waiting:
+        many += 1
+        ends = Counter(parts[-many:] for parts in paths)
+        told = [each for each, parts in waiting.items() if ends[parts[-many:]] == 1 or many >= len(parts)]
+        called |= {each: str(Path(*waiting.pop(each)[-many:])) for each in told}
+    return called
+
+
+def names(called: Sequence[str]) -> list[str]:
+    """A file for each input, called after it, in one folder; where names are equal the ending tells, or a number."""
+    found: dict[str, None] = {}
+    for each in called:
+        path = Path(each.strip("/"))
+        stem, ending = "-".join(path.with_suffix("").parts), path.suffix.removeprefix(".")
+        names = chain((f"{stem}-", f"{stem}-{ending}-"), (f"{stem}-{number}-" for number in count(2)))
+        found[next(name for start in names if (name := f"{start}{LOOKED}") not in found)] = None
+    return list(found)
+
+
+def among() -> str:
+    return ", ".join(plot.SUFFIXES)

@@ -1,0 +1,57 @@
+"""Pictures handed over in memory: they become files for as long as they are looked at, and so are read as all others are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+
+from regard.data.image_files import REAL, Damaged, pillow, readable
+
+SAVED = ("1", "L", "LA", "P", "RGB", "RGBA", "I", "I;16")  # modes that a PNG can hold
+CLEAR = ("PA", "La", "RGBa")  # others that are transparent
+
+
+def is_handed(given: Any) -> bool:
+    """Is it a picture itself, of pillow's or an array, and not the path of one? (A tensor is what a model takes.)"""
+    return isinstance(given, np.ndarray | pillow().Image)
+
+
+@contextmanager
+def as_files(given: Sequence[Any]) -> Iterator[dict[str, str]]:
+    """Files of the pictures, in a folder that goes away at the end, and what each is called: picture 1, picture 2."""
+    with TemporaryDirectory(prefix="regard-") as folder:
+        found = {}
+        for number, each in enumerate(given, 1):
+            path = Path(folder) / f"picture {number}.png"
+            picture = of_array(each, path.stem) if isinstance(each, np.ndarray) else each
+            with readable(path.stem):
+                save(picture, path)
+            found[str(path)] = path.stem
+        yield found
+
+
+def of_array(array: Any, name: str) -> Any:
+    """Pixels as a picture of pillow's.   h w, or h w c"""
+    kind, shape = str(array.dtype), tuple(array.shape)
+    if kind != "uint8" or not (len(shape) == 2 or (len(shape) == 3 and shape[2] in (1, 3, 4))) or 0 in shape:
+        raise ValueError(
+            f"{name} must be bytes 'h w' or 'h w c' with 1, 3 or 4 channels, got {kind} of shape {shape}; several "
+            "pictures are given as a list, list(x), and (x * 255).astype('uint8') makes bytes of numbers up to 1"
+        )
+    return pillow().fromarray(array[:, :, 0] if shape[2:] == (1,) else array)
+
+
+def save(picture: Any, path: Path) -> None:
+    from PIL import ImageOps
+
+    if picture.mode == "F":
+        raise Damaged(f"{path.stem} {REAL}")
+    upright = ImageOps.exif_transpose(picture)
+    if upright.mode not in SAVED:
+        upright = upright.convert("RGBA" if upright.mode in CLEAR else "RGB")
+    upright.save(path, compress_level=1)

@@ -1,0 +1,69 @@
+"""What a model says of images: classes with their probabilities."""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from regard.data.cores import cores
+from regard.data.image_files import SUFFIXES
+from regard.nn.linear import fixed
+from regard.recipes.images.dataset import ImagesConfig, or_why
+from regard.recipes.images.job import task_of
+from regard.recipes.images.labelled_images import is_picture, pictures_in
+from regard.recipes.prediction import Answer
+from regard.runs.load import load_model
+from regard.runs.run import Run
+
+AT_ONCE = 64  # pictures that are answered together
+
+
+LOOKED = "looked.png"  # how the name of a drawing ends; such a file in a folder is no input
+
+
+def inputs(given: Sequence[str]) -> list[str]:
+    """Files as they are given; of a folder all pictures in it and in its folders, of a pattern all that match it."""
+    return [path for each in given for path in (pictures_of(each) or [each])]
+
+
+def pictures_of(given: str) -> list[str]:
+    """Of a folder, or of a pattern such as photos/*.jpg, in the order of their paths; of anything else none."""
+    if os.path.isdir(given):
+        found, what = (
+            [each for each in pictures_in(Path(given)) if not each.endswith(f"-{LOOKED}")],
+            "holds no pictures",
+        )
+    elif glob.has_magic(given) and not os.path.exists(given):
+        match = sorted(glob.glob(given, recursive=True))
+        found, what = [each for each in match if is_picture(os.path.basename(each))], "matches no pictures"
+    else:
+        return []
+    if not found:
+        raise ValueError(f"{given} {what}; those are files in {', '.join(SUFFIXES)}")
+    return found
+
+
+@torch.no_grad()
+def predict(run: Run, given: Sequence[str]) -> Iterator[Answer]:
+    """For each picture, the classes with their probabilities, the likeliest first; what cannot be read has an error instead."""
+    about, data, model = run.config["corpus"], run.section(ImagesConfig, "data"), load_model(run)
+    task = task_of(data, about)
+    with ThreadPoolExecutor(cores()) as pool, fixed(model):
+        for start in range(0, len(given), AT_ONCE):
+            some = given[start : start + AT_ONCE]
+            pixels = list(
+                pool.map(lambda path: or_why(path, about["size"], about["channels"], data.fit), some)
+            )
+            good = [each for each in pixels if not isinstance(each, str)]
+            shares = iter(task.answers(model, torch.from_numpy(np.stack(good))).exp() if good else ())
+            for path, found in zip(some, pixels, strict=True):
+                if isinstance(found, str):
+                    yield Answer(given=path, error=found)
+                else:
+                    yield Answer.of_classes(path, next(shares), about["labels"])

@@ -1,0 +1,84 @@
+"""Classes of pictures: bytes become numbers on the device, changed a little in training, seen in several ways when judged."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from regard.data.batch import Batch
+from regard.recipes.images.augment import AugmentConfig, changed, mixed
+from regard.recipes.images.multi_view import Views, judged
+from regard.training.tasks import Classify, Count, call
+
+
+class ClassifyPictures(Classify):
+    """−Σ_c w_c t_c log softmax(logits)_c, where t is the label, smoothed, or that of two pictures that were mixed.
+
+    mean, deviation  of each channel, where 1 is white: what bytes are scaled by
+    weights          of the classes, 1 on average over the training pictures; None: all 1
+    """
+
+    def __init__(
+        self,
+        classes: int,
+        mean: Sequence[float],
+        deviation: Sequence[float],
+        *,
+        augment: AugmentConfig | None = None,
+        smoothing: float = 0.0,
+        weights: Sequence[float] | None = None,
+        views: Views = "one",
+    ) -> None:
+        self.classes = classes
+        self.mean, self.deviation = (torch.tensor(each).view(1, -1, 1, 1) for each in (mean, deviation))
+        self.augment, self.smoothing, self.views = augment or AugmentConfig(), smoothing, views
+        self.weights = None if weights is None else torch.tensor(weights)
+
+    def scaled(self, x: Tensor) -> Tensor:
+        """Numbers from 0, black, to 1, white, as numbers around 0.   b c h w"""
+        return (x - self.mean.to(x.device)) / self.deviation.to(x.device)
+
+    def loss(self, model: nn.Module, batch: Batch) -> tuple[Tensor, Count]:
+        x = self.scaled(changed(batch.tokens.float() / 255, self.augment))
+        if not (self.augment.mixup or self.augment.cutmix):
+            return self.against(call(model, replace(batch, tokens=x)), batch.target), len(x)
+        x, shares = mixed(x, F.one_hot(batch.target, self.classes).to(x.dtype), self.augment)
+        return self.against(call(model, replace(batch, tokens=x)), shares), len(x)
+
+    def against(self, logits: Tensor, target: Tensor) -> Tensor:
+        weights = None if self.weights is None else self.weights.to(logits.device)
+        total = F.cross_entropy(
+            logits.float(), target, weights, label_smoothing=self.smoothing, reduction="sum"
+        )
+        return total / len(logits)
+
+    def measure(self, model: nn.Module, batches: Iterable[Batch]) -> dict[str, float]:
+        return super().measure(_Seen(model, self), batches)
+
+    def _judged(self, logits: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+        """Against smoothed labels, as they are learned. (Against sharp ones, weights from halfway, too sure by chance, would be
+        taken for better than the last, which are as unsure as they were taught to be.)"""
+        total = F.cross_entropy(logits, target, label_smoothing=self.smoothing, reduction="sum")
+        return total, torch.full_like(total, len(target))
+
+    def confusion(self, model: nn.Module, batches: Iterable[Batch], classes: int) -> Tensor:
+        return super().confusion(_Seen(model, self), batches, classes)
+
+    def answers(self, model: nn.Module, pixels: Tensor) -> Tensor:
+        """Log-probabilities of the classes, of all views together.   uint8 b c h w -> b classes"""
+        return judged(model, self.scaled(pixels.float() / 255), self.views)
+
+
+class _Seen(nn.Module):
+    """A model that is given bytes, and looks in several ways."""
+
+    def __init__(self, model: nn.Module, task: ClassifyPictures) -> None:
+        super().__init__()
+        self.model, self.task = model, task
+
+    def forward(self, pixels: Tensor) -> Tensor:
+        return self.task.answers(self.model, pixels)

@@ -1,0 +1,91 @@
+"""Pictures that a run did not learn from: some of its validation split, read again from its data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from regard.data.cores import cores
+from regard.data.image_files import Damaged, Pixels, read
+from regard.data.splits import VALIDATION
+from regard.look.model_input import Crowd
+from regard.recipes.images.dataset import ImagesConfig, resized, with_validation
+from regard.recipes.images.labelled_images import Album, album
+from regard.runs.run import Run
+
+MOST = 240  # pictures
+
+
+def held_out(run: Run, scaled: Callable[[Pixels], Tensor]) -> Crowd | None:
+    """Up to 240 of them, evenly taken; None if the data is gone, or if it is not the data that the run was trained on."""
+    data, about, seed = run.section(ImagesConfig, "data"), run.config["corpus"], run.config["train"]["seed"]
+    try:
+        found = readable(album(data.path, data.picture, data.label), about["skipped"])
+    except (ValueError, OSError):
+        return None
+    rows = np.flatnonzero(with_validation(found, data.validation, seed) == VALIDATION)
+    if (
+        list(found.labels) != about["labels"]
+        or len(found) != about["pictures"]
+        or len(rows) != about["validation"]
+    ):
+        return None
+    rows = rows[np.linspace(0, len(rows) - 1, min(MOST, len(rows))).round().astype(int)]
+    kept, pixels = taken(found, rows, (about["size"], about["channels"], data.fit))
+    if len(kept) < 3:
+        return None
+    names = [found.files[row] if found.files else f"number {row + 1}" for row in kept]
+    return Crowd(
+        what="validation pictures",
+        x=scaled(pixels),
+        pictures=(torch.from_numpy(pixels).float() / 255).expand(-1, 3, -1, -1),
+        labels=tuple(found.labels[found.classes[row]] for row in kept),
+        names=tuple(name.replace("\\", "/").rpartition("/")[2] for name in names),
+    )
+
+
+def readable(found: Album, skipped: list[str]) -> Album:
+    """The album without the files that the run left out: what was wrong with each begins or ends with its name."""
+    if not skipped or not found.files:
+        return found
+    bad = {
+        file
+        for file in found.files
+        for why in skipped
+        if why.startswith(f"{file} ") or why.endswith(f" {file}")
+    }
+    good = [row for row, file in enumerate(found.files) if file not in bad]
+    return replace(
+        found,
+        files=tuple(found.files[row] for row in good),
+        classes=found.classes[good],
+        splits=found.splits[good],
+    )
+
+
+def taken(found: Album, rows: Any, how: tuple[Any, ...]) -> tuple[list[int], Pixels]:
+    """The pixels of some rows, and which could be read.   n c s s"""
+    if found.pixels is not None:
+        return rows.tolist(), resized(found.pixels[rows], *how)
+
+    def pixels_of(row: int) -> Pixels | None:
+        with suppress(Damaged):
+            return read(found.files[row], *how)
+        return None
+
+    with ThreadPoolExecutor(cores()) as pool:
+        made = [
+            (row, each)
+            for row, each in zip(rows.tolist(), pool.map(pixels_of, rows), strict=True)
+            if each is not None
+        ]
+    return [row for row, _ in made], np.stack([each for _, each in made]) if made else np.empty(
+        (0, 0, 0, 0), np.uint8
+    )

@@ -1,0 +1,1 @@
+"""Sets: point clouds, tables in long form, synthetic tasks."""

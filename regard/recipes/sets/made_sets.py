@@ -1,0 +1,133 @@
+"""Sets that the program makes: tasks whose answer is known exactly, or whose best possible answer is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from regard.data.batch import Ids
+from regard.recipes.sets.solids import SOLIDS, draw_solids
+
+MOST = 10  # numbers of max and sum
+SAMPLE = (10, 100)  # numbers of statistics, from and to
+CLUSTERS, SPREAD, REACH = (
+    4,
+    0.3,
+    4.0,
+)  # Gaussians of clusters, their standard deviation, and how far out their middles are
+CLUSTER_POINTS = (100, 500)
+SOLID_POINTS = 256  # enough to know a solid by
+
+Turn = Literal["any", "upright", "none"]
+
+
+class Drawn(NamedTuple):
+    """Some sets with what is asked of them. Set i is points[starts[i]:starts[i + 1]]."""
+
+    points: Ids  # all things of all sets, t features
+    starts: Ids  # sets + 1
+    target: Ids  # a row for each set
+
+
+class Wish(NamedTuple):
+    """How sets are to be drawn."""
+
+    sets: int  # how many
+    points: int | None = None  # things of a set; None: as the task has it
+    turn: Turn = "any"  # how solids are turned
+
+
+@dataclass(frozen=True)
+class MadeTask:
+    """A task, and what its answer is: one of some classes, some numbers, or a mixture of Gaussians."""
+
+    sentence: str
+    draw: Callable[[Wish, np.random.Generator], Drawn]
+    most: int  # things of its largest set
+    features: tuple[str, ...] = ("value",)
+    classes: tuple[str, ...] | None = None
+    numbers: tuple[str, ...] | None = None
+
+
+def draw_max(wish: Wish, random: np.random.Generator) -> Drawn:
+    """The largest of 1 to 10 whole numbers from 1 to 99."""
+    values, starts = _whole(wish, random, 1, 100)
+    return Drawn(values[:, None], starts, np.maximum.reduceat(values, starts[:-1])[:, None])
+
+
+def draw_sum(wish: Wish, random: np.random.Generator) -> Drawn:
+    """The sum of 1 to 10 digits."""
+    values, starts = _whole(wish, random, 0, 10)
+    return Drawn(values[:, None], starts, np.add.reduceat(values, starts[:-1])[:, None])
+
+
+def draw_statistics(wish: Wish, random: np.random.Generator) -> Drawn:
+    """Mean, variance and entropy (in nats) of 10 to 100 digits, each set with chances of its own."""
+    sizes = _sizes(wish, random, *SAMPLE)
+    starts = _starts(sizes)
+    chances = np.cumsum(random.dirichlet(np.full(10, 0.5), wish.sets), axis=1)
+    own = np.repeat(chances, sizes, axis=0)  # the chances of each digit's set
+    digits = np.minimum((random.random((len(own), 1)) >= own).sum(1), 9).astype(np.float64)
+    mean = np.add.reduceat(digits, starts[:-1]) / sizes
+    variance = np.add.reduceat((digits - np.repeat(mean, sizes)) ** 2, starts[:-1]) / sizes
+    counts = np.add.reduceat(np.eye(10)[digits.astype(int)], starts[:-1])
+    share = counts / sizes[:, None]
+    entropy = -(share * np.log(np.where(share > 0, share, 1))).sum(1)
+    return Drawn(digits[:, None], starts, np.stack((mean, variance, entropy), -1))
+
+
+def draw_clusters(wish: Wish, random: np.random.Generator) -> Drawn:
+    """Points of four Gaussians in the plane. The target holds what made them: share, middle (2), deviation (2) of each.
+
+    As Lee et al. draw them: 100 to 500 points, as many in all sets of a batch; middles within 4, deviation 0.3, shares uniform.
+    """
+    n = wish.points or int(random.integers(CLUSTER_POINTS[0], CLUSTER_POINTS[1] + 1))
+    share = random.dirichlet(np.ones(CLUSTERS), wish.sets)
+    middle = random.uniform(-REACH, REACH, (wish.sets, CLUSTERS, 2))
+    which = (random.random((wish.sets, n, 1)) >= np.cumsum(share, 1)[:, None]).sum(-1).clip(max=CLUSTERS - 1)
+    points = np.take_along_axis(middle, which[..., None], 1) + SPREAD * random.normal(size=(wish.sets, n, 2))
+    made = np.concatenate((share[..., None], middle, np.full_like(middle, SPREAD)), -1)
+    return Drawn(points.reshape(-1, 2), n * np.arange(wish.sets + 1), made.reshape(wish.sets, -1))
+
+
+def draw_solid_clouds(wish: Wish, random: np.random.Generator) -> Drawn:
+    """Points on the surface of one of twelve solids."""
+    kinds, n = random.integers(len(SOLIDS), size=wish.sets), wish.points or SOLID_POINTS
+    clouds = draw_solids(kinds, n, random, wish.turn)
+    return Drawn(clouds.reshape(-1, 3), n * np.arange(wish.sets + 1), kinds)
+
+
+MADE: dict[str, MadeTask] = {
+    "max": MadeTask("the largest of up to ten numbers", draw_max, MOST, numbers=("max",)),
+    "sum": MadeTask("the sum of up to ten digits", draw_sum, MOST, numbers=("sum",)),
+    "statistics": MadeTask(
+        "mean, variance and entropy of digits",
+        draw_statistics,
+        SAMPLE[1],
+        numbers=("mean", "variance", "entropy"),
+    ),
+    "clusters": MadeTask("four Gaussians, from their points", draw_clusters, CLUSTER_POINTS[1], ("x", "y")),
+    "solids": MadeTask(
+        "twelve shapes, from points on their surface",
+        draw_solid_clouds,
+        SOLID_POINTS,
+        ("x", "y", "z"),
+        tuple(SOLIDS),
+    ),
+}
+
+
+def _whole(wish: Wish, random: np.random.Generator, low: int, high: int) -> tuple[Ids, Ids]:
+    sizes = _sizes(wish, random, 1, MOST)
+    return random.integers(low, high, sizes.sum()).astype(np.float64), _starts(sizes)
+
+
+def _sizes(wish: Wish, random: np.random.Generator, low: int, high: int) -> Ids:
+    return np.full(wish.sets, wish.points) if wish.points else random.integers(low, high + 1, wish.sets)
+
+
+def _starts(sizes: Ids) -> Ids:
+    return np.concatenate(([0], np.cumsum(sizes)))

@@ -1,0 +1,64 @@
+"""Amortised clustering: a network reads points and puts out the mixture of Gaussians that they came from."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from regard.data.batch import Batch
+from regard.training.tasks import Count, call
+
+LEAST = 1e-3  # of a standard deviation, lest the likelihood of a single point be without bound
+
+
+class Gaussians(NamedTuple):
+    """k Gaussians with axes along those of space, for each of b sets."""
+
+    share: Tensor  # b k, logarithms that sum to 1 as numbers
+    middle: Tensor  # b k d
+    deviation: Tensor  # b k d
+
+    def log_likelihood(self, points: Tensor) -> Tensor:
+        """log Σ_k share_k N(x; middle_k, deviation_k²) of each point.   b n d -> b n"""
+        apart = (points[:, :, None] - self.middle[:, None]) / self.deviation[:, None]  # b n k d
+        each = -0.5 * (apart.square() + math.log(2 * math.pi)).sum(-1) - self.deviation.log().sum(-1)[:, None]
+        return torch.logsumexp(each + self.share[:, None], -1)
+
+
+def read_mixture(out: Tensor, k: int, d: int) -> Gaussians:
+    """What a model puts out as k Gaussians: a score for the share, a middle and a deviation of each.   b k·(1+2d)"""
+    if out.dim() != 2 or out.shape[1] != k * (1 + 2 * d):
+        wanted = f"a mixture of {k} Gaussians in {d} dimensions takes {k * (1 + 2 * d)} outputs for each set"
+        raise ValueError(f"{wanted}, got {tuple(out.shape)}")
+    share, middle, wide = out.float().unflatten(1, (k, 1 + 2 * d)).split((1, d, d), -1)
+    return Gaussians(share[..., 0].log_softmax(-1), middle, F.softplus(wide) + LEAST)
+
+
+class Mixture:
+    """−log likelihood of the points under the mixture that the model makes of them, the mean over points.   out: b k·(1+2d)"""
+
+    def __init__(self, clusters: int) -> None:
+        self.clusters = clusters
+
+    def loss(self, model: nn.Module, batch: Batch) -> tuple[Tensor, Count]:
+        total, count = self._total(model, batch)
+        return -total / max(count, 1), count
+
+    def measure(self, model: nn.Module, batches: Iterable[Batch]) -> dict[str, float]:
+        total, count = 0.0, 0
+        for batch in batches:
+            some, points = self._total(model, batch)
+            total, count = total + some.detach().double().item(), count + points
+        return {"loss": -total / count, "log-likelihood": total / count} if count else {}
+
+    def _total(self, model: nn.Module, batch: Batch) -> tuple[Tensor, int]:
+        points = batch.tokens.float()
+        each = read_mixture(call(model, batch), self.clusters, points.shape[-1]).log_likelihood(points)
+        if batch.real is None:
+            return each.sum(), each.numel()
+        return each.masked_fill(~batch.real, 0).sum(), int(batch.real.sum())

@@ -1,0 +1,168 @@
+"""How what came with a model, or a file, becomes a set of things or a graph to look at."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from regard.data.batch import generator
+from regard.data.point_clouds import read_cloud
+from regard.look.model_input import Cloud, Given, Tokens
+from regard.look.reader import NAMED, Reader, at_path
+from regard.recipes.graphs.reader import Linked, Nodes
+from regard.symmetry.roles import Roles, guess
+
+Array = np.ndarray[Any, Any]
+ReadRows = Callable[[Path], Array]  # a file -> the things of a set, n d
+
+
+def reader_of_things(model: nn.Module, inputs: Mapping[str, Any], roles: Roles | None) -> Reader | None:
+    """What reads for a model of graphs or of sets; None for any other.
+
+    It is one of sets if it says that its tokens are vectors without places, or if nothing is said and they have two or three
+    numbers each.
+    """
+    declared = roles or getattr(model, "roles", None)
+    known = declared if isinstance(declared, Roles) else guess(model, dict(inputs))
+    if known.nodes is not None and known.edges is not None and isinstance(inputs.get(known.nodes), Tensor):
+        return Nodes(known, lambda name: Linked(inputs))
+    stream = known.stream
+    x = None if stream is None else inputs.get(stream.tokens)
+    if stream is None or not isinstance(x, Tensor) or x.dim() != 3 or not x.is_floating_point():
+        return None
+    if stream.axis != 1 or (known.points is None if known is not declared else stream.places is not None):
+        return None
+    return Points(known, inputs)
+
+
+# ---- sets
+
+
+class Example(NamedTuple):
+    """A set of the data, what it is called, what is true of it, if that is known of the whole, and a sentence on it."""
+
+    rows: Array
+    name: str
+    truth: str | None = None
+    said: str = ""
+
+
+class Points(Reader):
+    """A set of things, one row of numbers each.
+
+    inputs   of the model; their first row is shown when nothing is given
+    example  gives a set to show instead
+    named    gives a set of the data by what it is called there
+    read     gives the rows of a file
+    taken    makes of rows what the model takes, n d -> n d; rows are drawn as they came
+    columns  what the numbers are called; without it, what the first line of a .csv says
+    classes  names of what the model tells apart, if it does
+    notes    what to say of the inputs that are shown when nothing is given
+    """
+
+    kind = "points"
+
+    def __init__(
+        self,
+        roles: Roles,
+        inputs: Mapping[str, Any],
+        *,
+        example: Callable[[], Example] | None = None,
+        named: Callable[[str], Example] | None = None,
+        read: ReadRows | None = None,
+        taken: Callable[[Array], Array] | None = None,
+        columns: Sequence[str] = (),
+        classes: Sequence[str] | None = None,
+        notes: tuple[str, ...] = (),
+    ) -> None:
+        assert roles.stream is not None
+        self.stream = roles.stream
+        self.inputs = {name: x[:1] if isinstance(x, Tensor) and x.dim() else x for name, x in inputs.items()}
+        self.example, self.named, self.opened, self.taken = example, named, read or rows_in, taken
+        self.columns, self.classes, self.notes = tuple(columns), classes, notes
+
+    def read(self, given: str | bytes | None = None, target: str | None = None) -> Given:
+        columns, shown = self.columns, None
+        if isinstance(given, str) and self.named is not None and not Path(given).exists():
+            shown = self.named(given)
+        elif given is None and self.example is not None:
+            shown = self.example()
+        if shown is not None:
+            rows = shown.rows
+            x = self.of_rows(rows, shown.name)
+        elif given is not None:
+            with at_path(given) as path:
+                rows = self.opened(path)
+                columns = columns or header_of(path)
+                x = self.of_rows(rows, path.name)
+        else:
+            x = self.first_row()
+            rows = x[0].numpy(force=True)
+        if not x.shape[1]:
+            raise ValueError("there is nothing to look at: the set is empty")
+        n, d = x.shape[1:]
+        mask = self.stream.mask if self.stream.mask in self.inputs else None
+        beside = (
+            {}
+            if mask is None
+            else {mask: torch.full((1, n), not self.stream.hides).to(self.inputs[mask].dtype)}
+        )
+        if len(columns) != d:
+            columns = tuple("xyz"[:d]) if d <= 3 else tuple(f"number {i}" for i in range(d))
+        return Given(
+            inputs=self.inputs | beside | {self.stream.tokens: x},
+            streams=(Tokens("points", tuple(str(i + 1) for i in range(n)), "items"),) if n <= NAMED else (),
+            kind="points",
+            cloud=Cloud(
+                input=self.stream.tokens, rows=torch.from_numpy(rows).float(), columns=columns, mask=mask
+            ),
+            text=Path(given).name if isinstance(given, str) and shown is None else None,
+            name=None if shown is None else shown.name,
+            truth=None if shown is None or self.classes is None else shown.truth,
+            answers=None if self.classes is None else "classes",
+            called=None if self.classes is None else self.classes.__getitem__,
+            notes=(shown.said,) if shown is not None else self.notes if given is None else (),
+        )
+
+    def of_rows(self, rows: Array, name: str) -> Tensor:
+        """As the model takes them.   n d -> 1 n d"""
+        like: Tensor = self.inputs[self.stream.tokens]
+        if rows.shape[1] != like.shape[-1]:
+            raise ValueError(
+                f"{name}: the model takes things of {like.shape[-1]} numbers, got {rows.shape[1]}"
+            )
+        return torch.from_numpy(np.ascontiguousarray(rows if self.taken is None else self.taken(rows))).to(
+            like.dtype
+        )[None]
+
+    def first_row(self) -> Tensor:
+        """The things that came with the model, without padding, which is no thing of a set.   1 n d"""
+        x: Tensor = self.inputs[self.stream.tokens]
+        mask = None if self.stream.mask is None else self.inputs.get(self.stream.mask)
+        return x if mask is None else x[:, mask[0].bool() != self.stream.hides]
+
+
+def rows_in(path: Path) -> Array:
+    """All points of a file; of a mesh, some on its surface."""
+    return read_cloud(str(path), None, generator(0)).points
+
+
+# ---- graphs
+
+
+# ---- files
+
+
+def header_of(path: Path) -> tuple[str, ...]:
+    """What the first line of a .csv calls the columns; nothing if there is a number in it."""
+    if path.suffix.lower() != ".csv":
+        return ()
+    with open(path, encoding="utf-8-sig", newline="") as file:
+        words = [word.strip() for word in next(csv.reader(file), [])]
+    return () if any(word.lstrip("+-").replace(".", "", 1).isdecimal() for word in words) else tuple(words)

@@ -1,0 +1,1 @@
+"""Text: language models and classifiers."""

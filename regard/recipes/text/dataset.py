@@ -1,0 +1,252 @@
+"""Text to predict: files become one long row of ids, mapped from disk, and windows of it become batches."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, Literal, cast, get_args
+
+import numpy as np
+import torch
+
+from regard.config import check_positive
+from regard.data import cache as store
+from regard.data.batch import IGNORE, Batch, Ids, Source, generator
+from regard.data.cores import cores
+from regard.data.encode_text import characters, encode, learn_apart
+from regard.data.text_files import Note, TextFile, check_unchanged, drawn, find, fingerprint, pieces
+from regard.data.tokenizer import Bytes, Characters, Tokenizer, load, save
+
+Kind = Literal["auto", "characters", "bytes", "words", "bpe"]
+
+# Up to here, "auto" means characters: 8,192 pieces of words, of about four bytes each, would on average come less than
+# 500 times in such a text, too seldom to learn a vector for each; and a small model spells well within minutes.
+CHARACTERS_UP_TO = 16_000_000  # bytes
+PIECE = 2 << 20  # bytes encoded at once: some 30 MB of memory in each worker
+LEARNED_PIECE = 1 << 18  # bytes drawn at once for learning: 400 places of the text make 100 MB
+FORMAT = 1  # to be raised when the same text and tokenizer would give other ids
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextConfig:
+    """Which text, and how it is cut into tokens and windows."""
+
+    path: str | None = None  # a file, a folder or a glob; None: the source of Python's standard library
+    tokens: Kind = "auto"  # auto: characters for small texts, bpe for large ones
+    tokenizer: str | None = None  # a tokenizer.json (ours or Hugging Face's) to use instead
+    vocabulary: int = 8192  # most ids of words and bpe
+    context: int = 256  # tokens of a window
+    validation: float = 0.1  # share of the text, at its end, that training never sees
+    sample: float = 100.0  # megabytes of text, drawn by the seed, that words and bpe are learned from
+
+    def __post_init__(self) -> None:
+        check_positive(self, "vocabulary", "context", "sample")
+        check_tokens(self)
+        if not 0 <= self.validation < 1:
+            raise ValueError(f"validation is a share of the text, from 0 to below 1, got {self.validation}")
+
+
+def check_tokens(config: Any) -> None:
+    """For `__post_init__`: `tokens` must be known, and not contradict `tokenizer`."""
+    if config.tokens not in get_args(Kind):
+        raise ValueError(f"tokens must be one of {', '.join(get_args(Kind))}, got {config.tokens!r}")
+    if config.tokenizer is not None and config.tokens != "auto":
+        raise ValueError(f"tokens='{config.tokens}' and a tokenizer are both given; leave one of them out")
+
+
+def prepare(
+    config: TextConfig,
+    *,
+    cache: Path,
+    seed: int,
+    note: Note | None = None,
+    tokenizer: Tokenizer | None = None,
+    workers: int | None = None,
+) -> Corpus:
+    """The text as ids: read, tokenised once, and mapped from `cache` from then on, until the text or the tokens change.
+
+    `note(what, share)` is called now and then with the share done, or None. `tokenizer` (of an earlier run) is used
+    instead of the config's. `workers` processes encode large texts; None: one for each processor, eight at most.
+    """
+    tell = _now_and_then(note)
+    found = find(config.path)
+    workers = workers or min(cores(), 8)
+    text = fingerprint(found, tell)
+    tokenizer = tokenizer or _tokenizer(config, found, text, Path(cache), seed, workers, tell)
+
+    def write(out: IO[bytes]) -> dict[str, Any]:
+        tokens, count = encode(pieces(found, PIECE), tokenizer, out, workers, tell)
+        check_unchanged(found)
+        if not tokens:
+            raise _no_text(config)
+        return {"tokens": tokens, "characters": count}
+
+    name = store.key(format=FORMAT, text=text, tokenizer=tokenizer.to_json())
+    ids, about = store.ids(Path(cache), name, tokenizer.dtype, write)
+    what = config.path or "Python's standard library"
+    corpus = Corpus(
+        what,
+        tokenizer,
+        ids,
+        split=int(len(ids) * (1 - config.validation)),
+        files=len(found),
+        bytes=sum(file.size for file in found),
+        characters=about["characters"],
+    )
+    corpus.check(config.context)
+    return corpus
+
+
+@dataclass(frozen=True, eq=False)
+class Corpus:
+    """A text as ids. What comes before `split` is for training, the rest for validation."""
+
+    path: str
+    tokenizer: Tokenizer
+    ids: store.Mapped
+    split: int
+    files: int
+    bytes: int
+    characters: int
+
+    @property
+    def train(self) -> store.Mapped:
+        return cast(store.Mapped, self.ids[: self.split])
+
+    @property
+    def validation(self) -> store.Mapped:
+        return cast(store.Mapped, self.ids[self.split :])
+
+    def describe(self) -> dict[str, Any]:
+        """What it is, in figures, for people and for JSON."""
+        return {
+            "path": self.path,
+            "files": self.files,
+            "bytes": self.bytes,
+            "characters": self.characters,
+            "tokens": len(self.ids),
+            "train": len(self.train),
+            "validation": len(self.validation),
+            "kind": self.tokenizer.kind,
+            "vocabulary": self.tokenizer.size,
+            "bytes_per_token": self.bytes / len(self.ids),
+        }
+
+    def check(self, context: int) -> None:
+        """A ValueError if the training part is too short for a window of this context."""
+        have = (
+            f"the text of {self.path} has {len(self.ids):,} tokens ({self.tokenizer.kind}), "
+            f"{self.split:,} of them for training"
+        )
+        if self.split < 2:
+            raise ValueError(f"{have}; that is too few to learn from: give more text")
+        if self.split < context + 1:
+            raise ValueError(
+                f"{have}, too few for context={context} and the token after it; "
+                f"use --data.context {self.split - 1} or less, or give more text"
+            )
+
+    def source(self, batch: int, context: int, seed: int) -> Source:
+        """Windows of this many tokens, this many at once."""
+        self.check(context)
+        return TextSource(self.ids, self.split, batch, context, seed)
+
+
+class TextSource(Source):
+    """Windows of a long row of ids; the target is the window one token later.   tokens, target: b n
+
+    Training windows lie anywhere before `split`, drawn by (seed, step). Validation windows follow each other without
+    gap or overlap from `split` on, each token a target exactly once; the first is predicted from the last one before.
+    """
+
+    def __init__(self, ids: Ids, split: int, batch: int, context: int, seed: int) -> None:
+        for name, value in (("batch", batch), ("context", context)):
+            if value < 1:
+                raise ValueError(f"{name} must be at least 1, got {value}")
+        self._ids = np.asarray(ids)  # the same memory, without what a memmap adds to each slice
+        self.split, self.rows, self.context, self.seed = split, batch, context, seed
+
+    def batch(self, step: int) -> Batch:
+        starts = generator(self.seed, step).integers(0, self.split - self.context, self.rows)
+        return self._windows(starts)
+
+    def validation(self) -> Iterator[Batch]:
+        starts = (
+            np.arange(self.split - 1, len(self._ids) - 1, self.context)
+            if self.split < len(self._ids)
+            else np.arange(0)
+        )
+        for first in range(0, len(starts), self.rows):
+            yield self._windows(starts[first : first + self.rows])
+
+    def _windows(self, starts: Ids) -> Batch:
+        places = starts[:, None] + np.arange(self.context + 1)
+        beyond = places >= len(self._ids)  # only in the last window of validation
+        if not beyond.any():
+            ids = torch.from_numpy(self._ids[places].astype(np.int64))
+            return Batch(ids[:, :-1].contiguous(), ids[:, 1:].contiguous())
+        ids = torch.from_numpy(self._ids[np.where(beyond, 0, places)].astype(np.int64))
+        real = torch.from_numpy(~beyond[:, 1:])  # a token whose next one is not there is asked nothing
+        return Batch(ids[:, :-1].where(real, 0), ids[:, 1:].where(real, IGNORE), real)
+
+
+# ── the tokenizer of a text ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _tokenizer(
+    config: TextConfig, found: list[TextFile], text: str, cache: Path, seed: int, workers: int, note: Note
+) -> Tokenizer:
+    if config.tokenizer is not None:
+        return load(config.tokenizer)
+    total = sum(file.size for file in found)
+    kind: str = config.tokens
+    if kind == "auto":
+        kind = "characters" if total <= CHARACTERS_UP_TO else "bpe"
+    if kind == "bytes":
+        return Bytes()
+    size = min(LEARNED_PIECE, max(1024, total // 64)) if kind != "characters" else PIECE
+    parts = pieces(found, size)
+    recipe: dict[str, Any] = {"format": FORMAT, "text": text, "kind": kind}
+    if kind != "characters":
+        if kind == "bpe":  # what is frequent is learned from the training part only
+            ends = np.cumsum([part.stop - part.start for part in parts])
+            parts = parts[: max(1, int((ends <= total * (1 - config.validation)).sum()))]
+        whole = len(parts)
+        parts = drawn(parts, config.sample * 1e6, generator(seed, 0))
+        recipe |= {"vocabulary": config.vocabulary, "parts": whole}
+        if len(parts) < whole:
+            recipe |= {"sample": config.sample, "seed": seed}
+    path = cache / "tokenizers" / f"{store.key(**recipe)}.json"
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if kind == "characters":
+            seen = characters(parts, workers, note)
+            if not seen:
+                raise _no_text(config)
+            save(Characters(seen), path)
+        else:
+            save(learn_apart(kind, parts, config.vocabulary, note), path)
+        check_unchanged(found)
+    return load(path)
+
+
+def _no_text(config: TextConfig) -> ValueError:
+    return ValueError(
+        f"{config.path} holds no text, at most a mark of how it is encoded; give a file with text in it"
+    )
+
+
+def _now_and_then(note: Note | None, seconds: float = 0.05) -> Note:
+    """The same note, but not more often than that, except for what is new or done."""
+    last: tuple[str, float] = ("", 0.0)
+
+    def tell(what: str, share: float | None) -> None:
+        nonlocal last
+        now = time.monotonic()
+        if note is not None and (what != last[0] or share in (1, None) or now - last[1] >= seconds):
+            last = (what, now)
+            note(what, share)
+
+    return tell

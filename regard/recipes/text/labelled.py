@@ -1,0 +1,318 @@
+"""Text with labels: a CSV or JSONL file with a text and a label in each row becomes batches for a classifier."""
+
+from __future__ import annotations
+
+import csv
+import json
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+from regard.config import check_positive, nearest
+from regard.data.batch import Batch, Epochs, Ids, Source, generator, padded
+from regard.data.encode_text import learn_apart
+from regard.data.labels import sort_labels
+from regard.data.splits import stratified
+from regard.data.text_files import Note, Piece, drawn, find, pieces, read_lines
+from regard.data.tokenizer import Tokenizer, half_a_character, learn, load
+from regard.recipes.text.dataset import LEARNED_PIECE, Kind, check_tokens
+
+SUFFIXES = (".csv", ".tsv", ".jsonl", ".ndjson")
+
+# "auto" means words, unless what is between two spaces is longer than this on average: then the language is written
+# without spaces, hardly a word comes twice, and characters are meant.
+LONGEST_MEAN_WORD = 12.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabelledConfig:
+    """Which rows, and how their text is cut into tokens."""
+
+    path: str  # a CSV, TSV or JSONL file
+    text: str = "text"  # the column (JSONL: the key) that holds the text
+    label: str = "label"  # the column that holds the label
+    tokens: Kind = "auto"  # auto: words, or characters where words are not set apart by spaces
+    tokenizer: str | None = None  # a tokenizer.json (ours or Hugging Face's) to use instead
+    vocabulary: int = 8192  # most ids of words and bpe
+    context: int = 256  # tokens of a text that are read; the rest is cut off
+    validation: float = 0.1  # share of the rows of each label, drawn by the seed, that training never sees
+    sample: float = 100.0  # megabytes of text, drawn by the seed, that bpe is learned from
+
+    def __post_init__(self) -> None:
+        check_positive(self, "vocabulary", "context", "sample")
+        check_tokens(self)
+        if not 0 <= self.validation < 1:
+            raise ValueError(f"validation is a share of the rows, from 0 to below 1, got {self.validation}")
+        if self.text == self.label:
+            raise ValueError(f"text and label must be two columns, got '{self.text}' for both")
+
+
+def looks_labelled(path: str | None) -> bool:
+    """Whether a path names a table with labels, by how it ends."""
+    return path is not None and path.lower().endswith(SUFFIXES)
+
+
+def prepare_labelled(
+    config: LabelledConfig, *, seed: int, note: Note | None = None, tokenizer: Tokenizer | None = None
+) -> LabelledCorpus:
+    """All rows as ids, with a split drawn by the seed. `tokenizer` (of an earlier run) is used instead of the config's."""
+    tell: Note = note or (lambda what, share: None)
+    tell("reading", None)
+    rows = read_rows(config.path, config.text, config.label)
+    labels = sort_labels(row.label for row in rows)
+    if len(labels) < 2:
+        raise ValueError(
+            f"{config.path} has only the label '{labels[0]}' in column '{config.label}'; "
+            "there must be two to tell apart"
+        )
+    number = {label: i for i, label in enumerate(labels)}
+    classes = np.array([number[row.label] for row in rows])
+    held = stratified(classes, config.validation, seed)
+    if config.validation and not held.any():
+        raise ValueError(
+            f"{config.path} has one row for each label, too few to hold some out; give more, or "
+            "--data.validation 0"
+        )
+    if tokenizer is None:
+        tokenizer = _tokenizer(config, rows, held, seed, tell)
+    encoded = []
+    for place, row in enumerate(rows):
+        encoded.append(_encode(tokenizer, row, config.path))
+        if place % 1000 == 0:
+            tell("encoding", place / len(rows))
+    tell("encoding", 1.0)
+    starts = np.cumsum([0, *map(len, encoded)])
+    return LabelledCorpus(config.path, tokenizer, labels, np.concatenate(encoded), starts, classes, held)
+
+
+@dataclass(frozen=True, eq=False)
+class LabelledCorpus:
+    """Texts as ids with their classes; row i is ids[starts[i]:starts[i + 1]]. A class is a place in `labels`."""
+
+    path: str
+    tokenizer: Tokenizer
+    labels: tuple[str, ...]
+    ids: Ids
+    starts: Ids
+    classes: Ids
+    held: Ids  # bool: rows for validation
+
+    def describe(self) -> dict[str, Any]:
+        """What it is, in figures, for people and for JSON."""
+        counts = np.bincount(self.classes, minlength=len(self.labels)).tolist()
+        return {
+            "path": self.path,
+            "rows": len(self.classes),
+            "train": int((~self.held).sum()),
+            "validation": int(self.held.sum()),
+            "labels": dict(zip(self.labels, counts, strict=True)),
+            "tokens": len(self.ids),
+            "longest": int(np.diff(self.starts).max()),
+            "kind": self.tokenizer.kind,
+            "vocabulary": self.tokenizer.size,
+        }
+
+    def source(self, batch: int, context: int, seed: int) -> Source:
+        """Batches of this many rows, each cut off after `context` tokens."""
+        return LabelledSource(self, batch, context, seed)
+
+
+class LabelledSource(Source):
+    """Rows in shuffled batches, those of like length together.   tokens b n, real b n, target b
+
+    Batches are as long as their longest row. The rows of a step depend on (seed, step) alone, see `Epochs`.
+    """
+
+    def __init__(self, corpus: LabelledCorpus, batch: int, context: int, seed: int) -> None:
+        if context < 1:
+            raise ValueError(f"context must be at least 1, got {context}")
+        self._corpus, self.context = corpus, context
+        lengths = np.minimum(np.diff(corpus.starts), context)
+        self._epochs = Epochs(np.flatnonzero(~corpus.held), batch, seed, lengths)
+        held = np.flatnonzero(corpus.held)
+        self._held = held[np.argsort(lengths[held], kind="stable")]
+
+    def batch(self, step: int) -> Batch:
+        return self._take(self._epochs.rows(step))
+
+    def validation(self) -> Iterator[Batch]:
+        for start in range(0, len(self._held), self._epochs.batch):
+            yield self._take(self._held[start : start + self._epochs.batch])
+
+    def _take(self, rows: Ids) -> Batch:
+        corpus = self._corpus
+        texts = [
+            corpus.ids[start:stop]
+            for start, stop in zip(corpus.starts[rows], corpus.starts[rows + 1], strict=True)
+        ]
+        tokens, real = padded(texts, self.context)
+        return Batch(tokens, torch.from_numpy(corpus.classes[rows].astype(np.int64)), real)
+
+
+# ── reading rows ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Row(NamedTuple):
+    """A text and its label, and the line of the file where they begin."""
+
+    line: int
+    text: str
+    label: str
+
+
+def read_rows(path: str, text: str = "text", label: str = "label") -> list[Row]:
+    """The rows of a CSV, TSV or JSONL file. A row with something missing is an error that names its line."""
+    (file, *others) = find(path)
+    suffix = Path(file.path).suffix.lower()
+    if others or suffix not in SUFFIXES:
+        raise ValueError(
+            f"labelled text is one file that ends in {', '.join(SUFFIXES)}, got {path}; "
+            "rename it, or leave the labels out for plain text"
+        )
+    lines = read_lines(file.path)
+    table = (
+        _json_rows(lines, file.path, text, label)
+        if suffix in SUFFIXES[2:]
+        else _csv_rows(lines, file.path, text, label)
+    )
+    rows, bad = [], []
+    for line, values in table:
+        if any(value is None or not str(value).strip() for value in values):
+            bad.append(line)
+        else:
+            rows.append(
+                Row(line, _text(values[0], file.path, line, text), _label(values[1], file.path, line, label))
+            )
+            if half := half_a_character("".join(rows[-1][1:])):
+                raise ValueError(f"line {line} of {path}: {half}")
+    if bad:
+        named = ", ".join(map(str, bad[:5])) + (f" and {len(bad) - 5} more" if len(bad) > 5 else "")
+        raise ValueError(
+            f"{path} has no '{text}' or no '{label}' in line{'s' if len(bad) > 1 else ''} {named}; "
+            "fill them in, or take these rows out"
+        )
+    if not rows:
+        raise ValueError(f"{path} has no rows; give at least one for each of two labels")
+    return rows
+
+
+def _csv_rows(lines: Iterator[str], path: str, text: str, label: str) -> Iterator[tuple[int, list[Any]]]:
+    first, line = next(lines), 1
+    with _any_length():
+        try:
+            headers = {
+                mark: [name.strip() for name in next(csv.reader([first], delimiter=mark))] for mark in ",;\t"
+            }
+            mark = max(headers, key=lambda each: ({text, label} <= set(headers[each]), len(headers[each])))
+            names = headers[mark]
+            places = [_column(name, names, path) for name in (text, label)]
+            reader, line = csv.reader(lines, delimiter=mark, strict=True), 2
+            for row in reader:
+                if len(row) > len(names):
+                    raise ValueError(
+                        f"line {line} of {path} has {len(row)} values, but there are {len(names)} columns; "
+                        f"a text with '{mark}' or a line end in it must stand in double quotes"
+                    )
+                if row:  # an empty line is no row
+                    yield line, [row[place] if place < len(row) else None for place in places]
+                line = reader.line_num + 2  # where the next row begins; this one may have had several lines
+        except csv.Error as error:
+            raise ValueError(
+                f"{path} is not CSV from line {line} on: {error}; texts with quotes in them need "
+                'double quotes around, and "" for each inside'
+            ) from error
+
+
+def _json_rows(lines: Iterator[str], path: str, text: str, label: str) -> Iterator[tuple[int, list[Any]]]:
+    for line, content in enumerate(lines, start=1):
+        if not content.strip():
+            continue
+        try:
+            row = json.loads(content)
+        except ValueError as error:
+            raise ValueError(
+                f"line {line} of {path} is not JSON: {error}; JSONL has one object in each line"
+            ) from error
+        if not isinstance(row, dict):
+            raise ValueError(
+                f"line {line} of {path} is a {type(row).__name__}, not an object "
+                f'such as {{"{text}": "...", "{label}": "..."}}'
+            )
+        if line == 1:
+            for name in (text, label):
+                _column(name, list(row), path)
+        yield line, [row.get(text), row.get(label)]
+
+
+def _column(name: str, names: list[str], path: str) -> int:
+    if name not in names:
+        near = nearest(name, names)
+        raise ValueError(
+            f"{path} has no column '{name}', it has: {', '.join(names)}; "
+            "say which one with --data.text and --data.label" + (f" (is it '{near}'?)" if near else "")
+        )
+    return names.index(name)
+
+
+def _text(value: Any, path: str, line: int, column: str) -> str:
+    if not isinstance(value, str):
+        raise ValueError(
+            f"line {line} of {path} has {value!r} in '{column}', which is no text; put it in quotes"
+        )
+    return value
+
+
+def _label(value: Any, path: str, line: int, column: str) -> str:
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        value = json.dumps(value)
+        if value not in ("true", "false"):
+            raise ValueError(
+                f"line {line} of {path} has {value} in '{column}'; a label is text, a whole number, true or false"
+            )
+    return str(value).strip()
+
+
+@contextmanager
+def _any_length() -> Iterator[None]:
+    """The csv module refuses fields beyond a limit that it keeps for all; set aside while reading."""
+    before = csv.field_size_limit(2**31 - 1)
+    try:
+        yield
+    finally:
+        csv.field_size_limit(before)
+
+
+# ── split and tokens ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _tokenizer(config: LabelledConfig, rows: list[Row], held: Ids, seed: int, note: Note) -> Tokenizer:
+    """The tokenizer the config asks for, learned from the training rows (characters: from all, lest some be unknown)."""
+    if config.tokenizer is not None:
+        return load(config.tokenizer)
+    kind: str = config.tokens
+    texts = [row.text for row, out in zip(rows, held, strict=True) if not out]
+    if kind == "auto":
+        words = [len(word) for text in texts for word in text.split()]
+        kind = "words" if np.mean(words) <= LONGEST_MEAN_WORD else "characters"
+    if kind != "bpe":
+        return learn(kind, (row.text for row in rows) if kind == "characters" else texts, config.vocabulary)
+    with tempfile.TemporaryDirectory(prefix="regard-") as folder:
+        path = Path(folder) / "texts.txt"
+        path.write_text("\n".join(texts), "utf-8", newline="\n")
+        parts: list[Piece] = drawn(
+            pieces(find(str(path)), LEARNED_PIECE), config.sample * 1e6, generator(seed, 0)
+        )
+        return learn_apart(kind, parts, config.vocabulary, note)
+
+
+def _encode(tokenizer: Tokenizer, row: Row, path: str) -> Ids:
+    try:
+        return tokenizer.encode(row.text)
+    except ValueError as error:
+        raise ValueError(f"line {row.line} of {path}: {error}") from error

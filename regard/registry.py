@@ -1,0 +1,375 @@
+"""The registry: every part that has a name, where it lives, and one sentence about it.
+
+Only strings, so that listing them imports nothing; `find` imports the one that is asked for. To add a part, add a line;
+to add a kind, add a `Kind` to the table at the end. A test imports every entry.
+"""
+
+from importlib import import_module
+from typing import Any, NamedTuple
+
+
+class Entry(NamedTuple):
+    """One part: `target` is "module:attribute"; of a model, also the `symmetry` that its tiny() declares, in words."""
+
+    target: str
+    sentence: str
+    symmetry: str = ""
+
+
+class Kind(NamedTuple):
+    """Parts that can stand in for each other, and what they are for."""
+
+    sentence: str
+    entries: dict[str, Entry]
+
+
+def kinds() -> tuple[str, ...]:
+    """The names of all kinds, in reading order."""
+    return tuple(_KINDS)
+
+
+def describe(kind: str) -> str:
+    """What the parts of this kind are for."""
+    return _kind(kind).sentence
+
+
+def entries(kind: str) -> dict[str, Entry]:
+    """All parts of one kind by name, in reading order."""
+    return dict(_kind(kind).entries)
+
+
+def find(kind: str, name: str) -> Any:
+    """The class or function itself: find("masks", "causal") is regard.attention.masks.Causal."""
+    known = _kind(kind).entries
+    if name not in known:
+        raise ValueError(f"there is no '{name}' among the {kind}; {_advice(name, known)}")
+    module, attribute = known[name].target.split(":")
+    return getattr(import_module(module), attribute)
+
+
+def _kind(kind: str) -> Kind:
+    if kind not in _KINDS:
+        raise ValueError(f"there is no kind '{kind}'; {_advice(kind, _KINDS)}")
+    return _KINDS[kind]
+
+
+def _advice(name: str, known: dict[str, Any]) -> str:
+    from difflib import get_close_matches
+
+    near = get_close_matches(str(name), known, n=1, cutoff=0.5)
+    return (f"did you mean '{near[0]}'? " if near else "") + f"known: {', '.join(known)}"
+
+
+def _at(package: str, lines: dict[str, tuple[str, ...]]) -> dict[str, Entry]:
+    return {name: Entry(f"{package}.{target}", *more) for name, (target, *more) in lines.items()}
+
+
+_KINDS: dict[str, Kind] = {
+    "masks": Kind(
+        "which keys a query may attend to; they combine with & | ~",
+        _at(
+            "regard.attention",
+            {
+                "full": ("masks:Full", "everything may attend to everything"),
+                "causal": ("masks:Causal", "nothing later than here: there ≤ here, the present included"),
+                "window": ("masks:Window", "no further away than a reach, along every axis"),
+                "prefix": ("masks:Prefix", "causal, but the first k places are seen by all"),
+                "order": ("masks:Order", "causal in an order of its own: there's rank ≤ here's"),
+                "padding": ("masks:Padding", "real keys only, given by lengths or by a bool tensor"),
+                "documents": ("masks:Documents", "only within the same document of a packed sequence"),
+                "bigbird": ("masks:BigBird", "blocks: near ones, global ones, and some drawn by a seed"),
+                "edges": ("edges:Edges", "along the edges of a graph, from source to target"),
+                "dense": ("masks:Dense", "any bool tensor, True where attention is allowed"),
+            },
+        ),
+    ),
+    "positions": Kind(
+        "how tokens, or q and k, learn where they are",
+        _at(
+            "regard.attention",
+            {
+                "none": ("positions:Nothing", "no position: tokens stay a set"),
+                "sinusoidal": ("positions:Sinusoidal", "adds sines on even and cosines on odd channels"),
+                "learned": ("positions:Learned", "adds one learned vector for each place"),
+                "grid": (
+                    "positions:LearnedGrid",
+                    "adds a learned vector for row and column, and for places between",
+                ),
+                "concatenated": (
+                    "positions:Concatenated",
+                    "appends another position's vector instead of adding it",
+                ),
+                "rotary": (
+                    "positions:Rotary",
+                    "turns q and k by where · frequency: scores know differences only",
+                ),
+            },
+        ),
+    ),
+    "biases": Kind(
+        "what is added to the scores",
+        _at(
+            "regard.attention",
+            {
+                "alibi": ("biases:ALiBi", "minus slope times distance, one slope for each head"),
+                "relative": (
+                    "biases:Relative",
+                    "a learned vector for each clipped difference, in keys and values (Shaw)",
+                ),
+                "buckets": (
+                    "biases:Buckets",
+                    "a learned number for each bucket of differences, wider far away (T5)",
+                ),
+                "distance": (
+                    "biases:Distance",
+                    "a learned number for each distance, in space or along edges",
+                ),
+                "offsets": (
+                    "biases:Offsets",
+                    "a learned number for each difference in row and column (Swin)",
+                ),
+            },
+        ),
+    ),
+    "kernels": Kind(
+        "how attention is computed; all give the same numbers",
+        _at(
+            "regard.attention.kernels",
+            {
+                "reference": ("reference:reference", "the definition: dense, and easy to read"),
+                "plain": (
+                    "plain:plain",
+                    "two matrix products around a softmax, for windows and short bfloat16 sequences",
+                ),
+                "fused": ("fused:fused", "PyTorch's own fused attention, where that is exact"),
+                "stairs": (
+                    "stairs:stairs",
+                    "strip by strip with all weights kept, for training on short causal sequences",
+                ),
+                "tiled": ("tiled:tiled", "block by block, memory linear in length, empty blocks skipped"),
+                "edges": ("edges:edges", "along the edges of a graph alone, memory linear in the edges"),
+            },
+        ),
+    ),
+    "layers": Kind(
+        "what networks are made of, each b n d -> b n d",
+        _at(
+            "regard.nn",
+            {
+                "attention": (
+                    "attention:Attention",
+                    "project, turn, attend, project back; self or cross, grouped heads",
+                ),
+                "block": ("block:Block", "attention and an MLP, each with its norm and its residual"),
+                "stack": ("block:Stack", "blocks one after another"),
+                "graphconv": (
+                    "graph_conv:GraphConv",
+                    "θ₁ᵀx_j + Σ θ₂ᵀx_i over the neighbours: sum, mean or max; nodes n d -> n d",
+                ),
+                "gcn": (
+                    "graph_conv:GCN",
+                    "neighbours and the node itself, evened out by their degrees; nodes n d -> n d",
+                ),
+                "gat": (
+                    "graph_conv:GAT",
+                    "attention along edges with additive scores, and GATv2; nodes n d -> n d",
+                ),
+                "layernorm": ("norm:LayerNorm", "mean 0 and variance 1 over the width, then scale and shift"),
+                "rmsnorm": ("norm:RMSNorm", "root mean square 1 over the width, then scale"),
+                "mlp": ("mlp:MLP", "two linear maps with a nonlinearity between, each token alone"),
+                "swiglu": ("mlp:SwiGLU", "an MLP whose inner channels are gated by silu"),
+            },
+        ),
+    ),
+    "pools": Kind(
+        "many tokens to one vector, b n d -> b d, blind to order and to padding",
+        _at(
+            "regard.nn",
+            {
+                "mean": ("pool:MeanPool", "the mean of the real tokens"),
+                "sum": ("pool:SumPool", "the sum of the real tokens"),
+                "max": ("pool:MaxPool", "the largest of the real tokens, channel by channel"),
+                "attention": ("pool:AttentionPool", "learned queries attend to the real tokens"),
+                "class": ("pool:ClassToken", "one more token, without a place, read out at the end"),
+            },
+        ),
+    ),
+    "embeddings": Kind(
+        "what comes in -> b n d",
+        _at(
+            "regard.nn",
+            {
+                "tokens": ("embed:TokenEmbedding", "one learned vector for each token id"),
+                "steps": ("embed:StepEmbedding", "a linear map of each real-valued step"),
+                "patches": ("patches:PatchEmbedding", "a linear map of each square of a picture"),
+            },
+        ),
+    ),
+    "memories": Kind(
+        "the road to attention: a sequence summed up in one vector",
+        _at(
+            "regard.nn",
+            {
+                "composite": ("memory:Composite", "Σ θᵀx̄_i: everything counts the same"),
+                "fading": ("memory:Fading", "Σ γ^(T−i) θᵀx̄_i: the past fades at one rate"),
+                "forgetting": (
+                    "memory:Forgetting",
+                    "h_t = σ(θ_λᵀx̄_t) ⊙ h_(t−1) + θᵀx̄_t: each token decides what stays",
+                ),
+                "gated": ("memory:Gated", "Σ σ(θ_λᵀx̄_i) θᵀx̄_i: each token decides what it adds"),
+                "softmax": (
+                    "memory:Softmax",
+                    "the gates share one softmax: attention with one learned query",
+                ),
+            },
+        ),
+    ),
+    "models": Kind(
+        "whole networks; kept is what the small one of each, its tiny(), declares",
+        _at(
+            "regard.models",
+            {
+                "mlp": (
+                    "mlp:MLP",
+                    "all numbers of a set in one row: the one that knows no symmetry",
+                    "nothing",
+                ),
+                "deepsets": (
+                    "deep_sets:DeepSets",
+                    "ρ(Σφ(x)), or layers that see each thing and the pool of all",
+                    "permutations",
+                ),
+                "pointnet": (
+                    "point_net:PointNet",
+                    "points turned as the cloud decides, then seen one by one",
+                    "permutations",
+                ),
+                "settransformer": (
+                    "set_transformer:SetTransformer",
+                    "things attend to each other; then seeds ask them all",
+                    "permutations",
+                ),
+                "graphnet": (
+                    "graph_net:GraphNet",
+                    "nodes hear from neighbours: graph convolution, GCN, GAT, GATv2",
+                    "permutations",
+                ),
+                "graphtransformer": (
+                    "graph_transformer:GraphTransformer",
+                    "nodes attend along edges, or to all with distances and spectral places",
+                    "permutations",
+                ),
+                "lenet": (
+                    "convnets:LeNet",
+                    "two convolutions, then linear layers that know every place",
+                    "nothing",
+                ),
+                "resnet": (
+                    "convnets:ResNet",
+                    "residual convolutions; around the border they keep shifts",
+                    "shifts by multiples of 2",
+                ),
+                "densenet": (
+                    "convnets:DenseNet",
+                    "each layer sees all before it; keeps what ResNet keeps",
+                    "shifts by multiples of 2",
+                ),
+                "groupcnn": (
+                    "group_cnn:GroupCNN",
+                    "filters in all their poses, p4 or p4m",
+                    "quarter turns and reflections and shifts by multiples of 2",
+                ),
+                "vit": (
+                    "vit:ViT",
+                    "patches attend to each other; without positions a bag of them",
+                    "permutations and shifts by multiples of 4",
+                ),
+                "swin": (
+                    "swin:Swin",
+                    "attention in windows that shift; cost linear in the picture",
+                    "nothing",
+                ),
+                "decoder": (
+                    "decoder:Decoder",
+                    "predicts the next token: GPT and Llama by parts; causal",
+                    "shifts",
+                ),
+                "encoder": (
+                    "encoder:Encoder",
+                    "reads both ways: fills in masked tokens, or classifies (BERT)",
+                    "shifts",
+                ),
+            },
+        ),
+    ),
+    "recipes": Kind(
+        "what regard train takes: a kind of data, with good defaults for it",
+        _at(
+            "regard.recipes",
+            {
+                "text": (
+                    "text.defaults:recipe",
+                    "a language model of your text, or a classifier of texts with labels",
+                ),
+                "sets": (
+                    "sets.defaults:recipe",
+                    "a model of point clouds, of tables in long form, or of sets that are made",
+                ),
+                "images": (
+                    "images.defaults:recipe",
+                    "a classifier of your pictures: ViT, Swin, or convolutions that know about turns",
+                ),
+                "graphs": (
+                    "graphs.defaults:recipe",
+                    "answers for nodes, edges or whole graphs, from edge lists and other files",
+                ),
+            },
+        ),
+    ),
+    "laws": Kind(
+        "what a model may promise; regard check measures it",
+        _at(
+            "regard.symmetry",
+            {
+                "permutation": (
+                    "laws:PERMUTATION",
+                    "values move among the tokens, places stay: the output moves along, or stays",
+                ),
+                "shift": (
+                    "laws:SHIFT",
+                    "places grow by a constant, or a picture rolls: the output stays, or rolls along",
+                ),
+                "rotation": (
+                    "laws:ROTATION",
+                    "a picture or a cloud of points turns: the output turns along, or stays",
+                ),
+                "reflection": (
+                    "laws:REFLECTION",
+                    "a picture or a cloud of points is mirrored: the output is too, or stays",
+                ),
+                "scaling": (
+                    "laws:SCALING",
+                    "values times a positive number: the output stays; only where declared",
+                ),
+                "relabelling": (
+                    "laws:RELABELLING",
+                    "nodes get other numbers, and edges too: the output moves along, or stays",
+                ),
+                "reordering": (
+                    "hygiene:REORDERING",
+                    "tokens move together with their places: each output moves with its token",
+                ),
+                "padding": (
+                    "hygiene:PADDING",
+                    "nothing depends on what padding holds, or on how much of it there is",
+                ),
+                "neighbours": ("hygiene:NEIGHBOURS", "a row does not depend on the other rows of its batch"),
+                "causality": ("hygiene:CAUSALITY", "output i does not depend on inputs after i"),
+                "cache": ("hygiene:CACHE", "step by step with a cache gives what all at once gives"),
+                "determinism": ("hygiene:DETERMINISM", "the same input gives the same output again"),
+                "precision": ("reach:PRECISION", "in bfloat16 the output stays near that in float32"),
+                "reach": ("reach:REACH", "every token matters to some output: none is dead"),
+            },
+        ),
+    ),
+}

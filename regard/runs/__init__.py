@@ -1,0 +1,1 @@
+"""The run directory: everything about one training, in open formats."""

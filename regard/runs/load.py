@@ -1,0 +1,45 @@
+"""The model of a run: made from its configuration, with its best weights."""
+
+from __future__ import annotations
+
+from torch import nn
+
+from regard import files, registry
+from regard.runs.run import Run
+
+
+def build(run: Run) -> nn.Module:
+    """A new model of the run's kind and configuration, with weights as they start."""
+    if run.config.get("kind") is None:
+        raise ValueError(
+            f"{run.path} holds the weights of a module of your own ({run.config.get('module', 'unknown')}); make it, then "
+            f"load_weights(Run.open({str(run.path)!r}), module) puts them into it (from regard.runs.load import load_weights)"
+        )
+    cls = registry.find("models", run.config["kind"])
+    model: nn.Module = cls(run.section(cls.Config, "model"))
+    return model
+
+
+def load_model(run: Run) -> nn.Module:
+    """The run's model with its best weights, ready for use (eval mode, on the CPU)."""
+    model = build(run)
+    load_weights(run, model)
+    return model.eval()
+
+
+def load_weights(run: Run, model: nn.Module) -> None:
+    """Put the run's best weights into a module."""
+    if not run.model_file.exists():
+        raise FileNotFoundError(
+            f"{run.path} has no model.safetensors yet: it is written when the training first looks at its validation split"
+        )
+    tensors = files.read_tensors(run.model_file)
+    wanted = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
+    found = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
+    for name in sorted(wanted.keys() | found.keys()):
+        if wanted.get(name) != found.get(name):
+            raise ValueError(
+                f"{run.model_file} does not fit {type(model).__name__}: '{name}' is {found.get(name, 'missing')} in the file "
+                f"and {wanted.get(name, 'unknown')} in the model"
+            )
+    model.load_state_dict(tensors)

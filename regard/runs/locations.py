@@ -1,0 +1,51 @@
+"""Where runs and caches go when nobody says."""
+
+import os
+from pathlib import Path
+
+from regard.runs.run import Run
+
+
+def cache_folder() -> Path:
+    """Where what was made of large data is kept: REGARD_CACHE, or the user's cache folder."""
+    given = os.environ.get("REGARD_CACHE")
+    base = Path(given) if given else Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "regard"
+    base.mkdir(parents=True, exist_ok=True)
+    return base
+
+
+def fresh(name: str) -> Path:
+    """runs/text, or the first of runs/text-2, runs/text-3, ... that is not there yet."""
+    number = 1
+    while (path := numbered(name, number)).exists():
+        number += 1
+    return path
+
+
+def latest(recipe: str | None) -> Path:
+    """The run under runs/ that this recipe (None: a module of the user's own) worked on last, whatever it is called."""
+    found = [path for path in Path("runs").glob("*") if made_by(path, recipe)]
+    if not found:
+        what = "a module of your own" if recipe is None else f"the recipe {recipe}"
+        raise FileNotFoundError(
+            f"there is no run of {what} under {Path('runs').resolve()}; name one with --out"
+        )
+    return max(found, key=lambda path: (touched(path), path.name))
+
+
+def made_by(path: Path, recipe: str | None) -> bool:
+    try:
+        return Run.open(path).config.get("recipe") == recipe
+    except (OSError, ValueError):
+        return False
+
+
+def touched(path: Path) -> int:
+    """When a training last wrote to a run, in nanoseconds."""
+    return max(
+        each.stat().st_mtime_ns for each in (path / "config.json", path / "metrics.jsonl") if each.exists()
+    )
+
+
+def numbered(name: str, number: int) -> Path:
+    return Path("runs") / (name if number == 1 else f"{name}-{number}")

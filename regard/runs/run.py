@@ -1,0 +1,262 @@
+"""The run directory: everything about one training, in open formats.
+
+config.json        what was asked for, in sections, each decoded by the dataclass of its owner; "steps" once it is decided
+model.safetensors  the best weights so far; with config.json (and tokenizer.json) all that using the model needs
+state/             checkpoints to go on from          metrics.jsonl     one line an event, each with its step
+samples/           what the model wrote as it learned  environment.json  on what, and with which command
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import is_dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from regard import config as configs
+from regard import files
+from regard.runs.environment import _version, environment
+
+C = TypeVar("C")
+
+
+class Run:
+    """One run directory. `create` makes it, `open` finds it; training and every later command meet only here."""
+
+    def __init__(self, path: files.PathLike, config: dict[str, Any]) -> None:
+        self.path, self.config = Path(path), config
+
+    def __repr__(self) -> str:
+        """<Run runs/text: text, decoder>"""
+        what = ", ".join(
+            str(self.config[name])
+            for name in ("recipe", "kind", "module")
+            if self.config.get(name) is not None
+        )
+        return f"<Run {self.path}{what and f': {what}'}>"
+
+    # ── making and finding ───────────────────────────────────────────────────────────────────────────────────────────
+
+    @classmethod
+    def create(cls, path: files.PathLike, sections: Mapping[str, Any]) -> Run:
+        """A new run in a folder that is not there yet or empty. Sections are plain values, dicts or config dataclasses."""
+        path = Path(path)
+        check_free(path)
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise _told(
+                error, f"cannot make the folder {path}: {error.strerror}; choose another with --out"
+            ) from error
+        config = {"regard": _version()} | {name: _plain(value) for name, value in sections.items()}
+        files.write_json(path / "config.json", config)
+        files.write_json(path / "environment.json", environment())
+        return cls(path, config)
+
+    @classmethod
+    def open(cls, path: files.PathLike) -> Run:
+        """The run in this folder."""
+        path = Path(path)
+        if not path.is_dir():
+            what = "is a file" if path.exists() else "does not exist"
+            raise FileNotFoundError(f"{path} {what}; give the folder of a run, as made by regard train")
+        if not (path / "config.json").exists():
+            raise FileNotFoundError(
+                f"{path} is no run of regard: there is no config.json in it; give one made by regard train"
+            )
+        config = files.read_json(path / "config.json")
+        if not isinstance(config, dict) or "regard" not in config:
+            raise ValueError(f"{path} is no run of regard: its config.json is of another program")
+        return cls(path, config)
+
+    @staticmethod
+    def exists(path: files.PathLike) -> bool:
+        """Is there a run that could be opened?"""
+        try:
+            return bool(Run.open(path).config)
+        except (OSError, ValueError):
+            return False
+
+    # ── configuration ────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def section(self, cls: type[C], name: str) -> C:
+        """A part of config.json as the dataclass of its owner."""
+        if name not in self.config:
+            raise ValueError(f"{self.path / 'config.json'} has no section '{name}'")
+        try:
+            return configs.from_dict(
+                cls, self._found_again(self.config[name]) if name == "data" else self.config[name]
+            )
+        except ValueError as error:
+            raise ValueError(f"{self.path / 'config.json'}: section '{name}': {error}") from error
+
+    def _found_again(self, data: Any) -> Any:
+        """Paths of data as they were written, but from where the run was started if they are only there."""
+        began = self.environment().get("folder")
+        if not isinstance(data, dict) or not isinstance(began, str):
+            return data
+        there = {
+            name: os.path.join(began, data[name])
+            for name in ("path", "nodes")
+            if isinstance(data.get(name), str)
+        }
+        return data | {
+            name: path
+            for name, path in there.items()
+            if not os.path.exists(os.path.expanduser(data[name])) and os.path.exists(path)
+        }
+
+    def update(self, **values: Any) -> None:
+        """Write some keys of config.json anew."""
+        config = self.config | {name: _plain(value) for name, value in values.items()}
+        files.write_json(self.path / "config.json", config)
+        self.config = config
+
+    def agree(self, name: str, config: Any, but: Iterable[str] = ()) -> None:
+        """Raise if a section was another one when the run was started; `but` names keys that may differ."""
+        changed = configs.differences(self.section(type(config), name), config)
+        changed = [each for each in changed if each[0] not in set(but)]
+        if changed:
+            said = "; ".join(f"{name}.{key} was {then!r} and is now {now!r}" for key, then, now in changed)
+            raise ValueError(
+                f"{self.path} was started with other options: {said}. Resume with the same, or start a new run"
+            )
+
+    # ── files ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def model_file(self) -> Path:
+        return self.path / "model.safetensors"
+
+    @property
+    def tokenizer_file(self) -> Path:
+        return self.path / "tokenizer.json"
+
+    @property
+    def state(self) -> Path:
+        return self.path / "state"
+
+    @property
+    def metrics_file(self) -> Path:
+        return self.path / "metrics.jsonl"
+
+    def environment(self) -> dict[str, Any]:
+        """What environment.json says; empty if it is not there."""
+        path = self.path / "environment.json"
+        return dict(files.read_json(path)) if path.exists() else {}
+
+    def write_sample(self, step: int, text: str) -> None:
+        (self.path / "samples").mkdir(exist_ok=True)
+        files.write_text(self.path / "samples" / f"{step}.txt", text)
+
+    def samples(self) -> list[tuple[int, str]]:
+        """What it wrote as it learned, each with its step, in order."""
+        folder = self.path / "samples"
+        found = (
+            {int(path.stem): path for path in folder.glob("*.txt") if path.stem.isdecimal()}
+            if folder.is_dir()
+            else {}
+        )
+        return [(step, found[step].read_text("utf-8", errors="replace")) for step in sorted(found)]
+
+    # ── metrics ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def append(self, events: Iterable[Mapping[str, Any]], sync: bool = False) -> None:
+        """Add lines to metrics.jsonl; `sync`: and wait until the disk has them."""
+        text = "".join(json.dumps(event, ensure_ascii=False, allow_nan=False) + "\n" for event in events)
+        try:
+            with open(self.metrics_file, "a", encoding="utf-8") as file:
+                file.write(text)
+                file.flush()
+                if sync:
+                    os.fsync(file.fileno())
+        except OSError as error:
+            full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+            reason = "the disk is full; free some space, then go on with --resume" if full else error.strerror
+            raise _told(error, f"cannot write {self.metrics_file}: {reason}") from error
+
+    def metrics(self) -> list[dict[str, Any]]:
+        """All events so far, in order. A last line that was cut off in the middle is left out."""
+        events = []
+        for number, (line, event) in enumerate(self._lines(), 1):
+            if event is None:
+                raise ValueError(f"{self.metrics_file}: line {number} is no event: {line[:60]!r}")
+            events.append(event)
+        return events
+
+    def cut(self, step: int) -> int:
+        """Forget what happened after a step, and lines that cannot be read; says how many of those there were."""
+        lines = self._lines()
+        if self.metrics_file.exists():
+            kept = [line + "\n" for line, event in lines if event is not None and not _after(event, step)]
+            files.write_text(self.metrics_file, "".join(kept))
+        return sum(event is None for _, event in lines)
+
+    def _lines(self) -> list[tuple[str, dict[str, Any] | None]]:
+        """Each line that was finished, with its event, or None if it is none."""
+        if not self.metrics_file.exists():
+            return []
+        lines = self.metrics_file.read_text("utf-8", errors="replace").split("\n")[:-1]
+        return [(line, _event(line)) for line in lines]
+
+
+# ── models ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+# ── words and places ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def check_free(path: files.PathLike) -> None:
+    """Raise unless a run may be made here. Nothing is made yet: it can be asked before long work on data."""
+    path = Path(path)
+    if path.exists() and not path.is_dir():
+        raise FileExistsError(f"{path} is a file; choose a folder that is not there yet with --out")
+    if Run.exists(path):
+        raise FileExistsError(
+            f"{path} holds a run already; go on with it with --resume, or choose another folder with --out"
+        )
+    there = (
+        sorted(each.name for each in path.iterdir() if not each.name.endswith(".part"))
+        if path.is_dir()
+        else []
+    )
+    if there:
+        some = ", ".join(there[:3]) + (", ..." if len(there) > 3 else "")
+        raise FileExistsError(
+            f"{path} is no run and is not empty (it holds {some}); choose another folder with --out"
+        )
+    above = next(each for each in (path, *path.parents) if each.exists())
+    if not above.is_dir():
+        raise NotADirectoryError(
+            f"cannot make the folder {path}: {above} is a file; choose another with --out"
+        )
+    if not os.access(above, os.W_OK | os.X_OK):
+        raise PermissionError(
+            f"cannot make the folder {path}: {above} may not be written to; choose another with --out"
+        )
+
+
+def _after(event: dict[str, Any], step: int) -> bool:
+    """Did it happen after a step? A test did, at any step: it is the last that happens, and happens again."""
+    return event["step"] > step or event.get("event") == "test"
+
+
+def _event(line: str) -> dict[str, Any] | None:
+    try:
+        event = json.loads(line)
+    except json.JSONDecodeError:
+        return None
+    return event if isinstance(event, dict) and isinstance(event.get("step"), int) else None
+
+
+def _plain(value: Any) -> Any:
+    return configs.to_dict(value) if is_dataclass(value) and not isinstance(value, type) else value
+
+
+def _told(error: OSError, message: str) -> OSError:
+    told = type(error)(message)
+    told.errno = error.errno
+    return told

@@ -1,0 +1,1 @@
+"""What a command may be pointed at: a run directory, a Hugging Face directory, package.module:function."""

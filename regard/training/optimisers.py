@@ -1,0 +1,127 @@
+"""Optimisers: which parameter is moved by which rule, and how fast at which step."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from torch import Tensor, nn
+
+from regard.training.config import TrainConfig
+from regard.training.muon import Muon
+from regard.training.rules import SGD, AdamW, Rule
+
+MATRICES = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.MultiheadAttention)
+
+
+def schedule(step: int, steps: int | None, *, warmup: int, decay: float) -> float:
+    """The share of the learning rate at a step, counted from 0: it rises for `warmup` steps, holds, and falls to zero in the
+    last `decay` of all steps. While their number is not known (None) it does not fall.
+    """
+    rise = min(1.0, (step + 1) / warmup) if warmup else 1.0
+    fall = min(1.0, (steps - step) / (decay * steps)) if steps and decay else 1.0
+    return min(rise, fall)
+
+
+def last_before_decay(steps: int, decay: float) -> int:
+    """The largest step at which `schedule` does not fall yet."""
+    return int(steps * (1 - decay) + 1e-9)
+
+
+@dataclass(frozen=True)
+class Split:
+    """The parameters of a model by name: matrices of its body, other matrices, and the rest (norms, biases, embeddings)."""
+
+    body: dict[str, Tensor]
+    matrices: dict[str, Tensor]
+    rest: dict[str, Tensor]
+
+
+def split(model: nn.Module) -> Split:
+    """Whose weights are a matrix: those of linear maps, convolutions and nn.MultiheadAttention; tables of vectors are not.
+
+    The body is what is repeated (inside an nn.ModuleList), or, where nothing is, all but the first and the last matrix. What a
+    head shares with an embedding is an embedding.
+    """
+    tables = {
+        id(p)
+        for each in model.modules()
+        if not isinstance(each, MATRICES)
+        for p in each.parameters(recurse=False)
+    }
+    repeated = {
+        id(p) for each in model.modules() if isinstance(each, nn.ModuleList) for p in each.parameters()
+    }
+    named: dict[str, Tensor] = {name: p for name, p in model.named_parameters() if p.requires_grad}
+    found = {name: p for name, p in named.items() if p.dim() >= 2 and id(p) not in tables}
+    body = {name: p for name, p in found.items() if id(p) in repeated} or dict(list(found.items())[1:-1])
+    others = {name: p for name, p in found.items() if name not in body}
+    return Split(body, others, {name: p for name, p in named.items() if name not in found})
+
+
+class Optimiser:
+    """Rules for all parameters of a model, whose state is tensors by name."""
+
+    def __init__(self, rules: list[Rule]) -> None:
+        self.rules = [rule for rule in rules if rule.parameters]
+        self.parameters = [p for rule in self.rules for p in rule.parameters.values()]
+
+    def gradients(self) -> list[Tensor]:
+        return [p.grad for p in self.parameters if p.grad is not None]
+
+    def step(self, factor: float) -> None:
+        """Move the parameters, with this share of the learning rate, and forget their gradients."""
+        for rule in self.rules:
+            rule.step(rule.lr * factor)
+        for p in self.parameters:
+            p.grad = None
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Everything that is remembered."""
+        return {
+            f"{key}/{name}": tensor
+            for rule in self.rules
+            for key, values in rule.state.items()
+            for name, tensor in values.items()
+        }
+
+    def load(self, tensors: Mapping[str, Tensor]) -> None:
+        """Go on from what `tensors` gave."""
+        wanted = self.tensors()
+        for name in sorted(wanted.keys() | tensors.keys()):
+            if name not in wanted or name not in tensors or wanted[name].shape != tensors[name].shape:
+                raise ValueError(f"the saved state is of another optimiser or model: '{name}' does not fit")
+            wanted[name].copy_(tensors[name])
+
+
+def make(model: nn.Module, config: TrainConfig) -> Optimiser:
+    """The optimiser a configuration asks for.
+
+    muon: Muon for the matrices of the body, AdamW at `adam_lr` for everything else. adamw, sgd: one rule for all.
+    """
+    parts, lr, decay = split(model), config.peak_lr, config.weight_decay
+    spared = decay if config.decay_all else 0.0
+    if not (parts.body or parts.matrices or parts.rest):
+        raise ValueError(
+            f"{type(model).__name__} has no parameters to train; does any of them require a gradient?"
+        )
+    if config.optimiser == "sgd":
+        momentum = 0.9 if config.momentum is None else config.momentum
+        return Optimiser(
+            [SGD(parts.body | parts.matrices, lr, decay, momentum), SGD(parts.rest, lr, spared, momentum)]
+        )
+    if config.optimiser == "adamw":
+        return Optimiser([AdamW(parts.body | parts.matrices, lr, decay), AdamW(parts.rest, lr, spared)])
+    adam_lr = 0.3 * lr if config.adam_lr is None else config.adam_lr
+    stacked = [
+        name
+        for name, p in parts.body.items()
+        if name.endswith("in_proj_weight") and p.shape[0] % p.shape[1] == 0
+    ]
+    return Optimiser(
+        [
+            Muon(parts.body, lr, decay, 0.95 if config.momentum is None else config.momentum, stacked),
+            AdamW(parts.matrices, adam_lr, decay),
+            AdamW(parts.rest, adam_lr, spared),
+        ]
+    )

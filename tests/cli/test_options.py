@@ -1,0 +1,102 @@
+"""Words of the command line: what is wrong with them is said in one plain line, with the nearest right one."""
+
+import re
+from dataclasses import dataclass, field
+from typing import Literal
+
+import pytest
+
+from regard.cli import options
+from regard.generation.sampling import Sampling
+from regard.recipes.text.defaults import DecoderRecipe
+
+
+@dataclass(frozen=True, kw_only=True)
+class Inner:
+    size: int = 3
+    share: float | None = None
+    kind: Literal["plain", "fancy"] = "plain"
+    quick_start: bool = False
+
+    def __post_init__(self):
+        if self.size < 1:
+            raise ValueError(f"size of Inner must be above zero, got {self.size}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outer:
+    part: Inner = field(default_factory=Inner)
+
+
+def parsed(*words):
+    return options.parse(Outer, list(words), Outer(), "program", more=("--data",)).part
+
+
+def test_right_words():
+    assert parsed() == Inner()
+    assert parsed(
+        "--part.size", "7", "--part.share=0.5", "--part.kind", "fancy", "--part.quick-start"
+    ) == Inner(size=7, share=0.5, kind="fancy", quick_start=True)
+    assert parsed("--part.no-quick-start", "--part.share", "None", "--part.quick_start") == Inner(
+        quick_start=True
+    )
+    assert parsed("--part.share", "-1e-3").share == -1e-3
+
+
+@pytest.mark.parametrize(
+    "words, said",
+    [
+        (
+            ["--part.siez", "7"],
+            "there is no option --part.siez; did you mean --part.size? see: program --help",
+        ),
+        (["--size=7"], "there is no option --size; did you mean --part.size? see: program --help"),
+        (["--dta", "x"], "there is no option --dta; did you mean --data? see: program --help"),
+        (["--zzz"], "there is no option --zzz; see: program --help"),
+        (
+            ["--part.no-size"],
+            "there is no option --part.no-size; did you mean --part.size? see: program --help",
+        ),
+        (["--part.size"], "--part.size needs a value after it; see: program --help"),
+        (["--part.size", "--part.quick-start"], "--part.size needs a value after it; see: program --help"),
+        (["--part.size", "7.5"], "--part.size must be a whole number, got '7.5'"),
+        (["--part.share", "half"], "--part.share must be a number or None, got 'half'"),
+        (
+            ["--part.kind", "fanci"],
+            "--part.kind must be one of plain, fancy, got 'fanci'; did you mean 'fancy'?",
+        ),
+        (["--part.size", "7", "8"], "'8' is no option and no value of one; see: program --help"),
+        (["--part.quick-start", "yes"], "'yes' is no option and no value of one; see: program --help"),
+        (["--part.size", "-2"], "--part.size must be above zero, got -2; see: program --help"),
+    ],
+)
+def test_wrong_words(words, said):
+    with pytest.raises(ValueError, match=f"^{re.escape(said)}$"):
+        parsed(*words)
+
+
+def test_a_file_that_was_meant_as_data(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my.txt").write_text("")
+    with pytest.raises(
+        ValueError, match="^'my.txt' is no option and no value of one; did you mean --data my.txt. see: "
+    ):
+        parsed("my.txt")
+
+
+def test_every_option_has_a_type_that_can_be_said():
+    hints = [*options.options_of(DecoderRecipe).values(), *options.options_of(Sampling).values()]
+    unsaid = {hint for hint in hints if options.expected(hint) == "text"}
+    assert unsaid == {bool, str, tuple[str, ...]}
+    assert "--train.seed" in options.options_of(DecoderRecipe) and "--top-k" in options.options_of(Sampling)
+
+
+def test_words_of_generate():
+    settings, rest = options.read_sampling(
+        ["run", "--prompt=--help me", "--top-k", "3", "--stop", "a", "b", "--seed=1"]
+    )
+    assert settings == {"top_k": 3, "stop": ("a", "b"), "seed": 1} and rest == ["run", "--prompt=--help me"]
+    with pytest.raises(
+        ValueError, match="^there is no option --tempreture; did you mean --temperature. see: regard generate"
+    ):
+        options.read_sampling(["run", "--tempreture", "1"])

@@ -1,0 +1,371 @@
+"""Tokenizers: text comes back as it was, ids are the same everywhere, and what is unknown is named."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from regard.data import subwords
+from regard.data.cuts import cuts
+from regard.data.subwords import Subwords, learn_bpe
+from regard.data.tokenizer import KINDS, Bytes, Characters, Words, from_json, learn, load, save
+
+ROOT = Path(__file__).parents[2]
+STORY = (
+    "It's a small world,\n  isn't it?  «Ja», said Zoë: 1,024 steps — 😀 and\tdogs, dogs like dogs.\r\n" * 4
+)
+LINES = "John likes movies", "Mary likes movies", "I like dogs"
+texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=60) | st.text(
+    "ab '’_1.\n\t\u3000\x1c\x85é", max_size=60
+)
+kinds = pytest.mark.parametrize("kind", KINDS)
+
+
+@pytest.fixture(scope="module")
+def learned():
+    return {kind: learn(kind, [STORY], 300) for kind in KINDS}
+
+
+def spelled_out(text):
+    """A Hugging Face tokenizer of another kind, with an unknown token, a normaliser, and settings that cut and pad."""
+    from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers
+
+    words = dict.fromkeys(["[UNK]", *text.lower().split()])
+    inner = Tokenizer(models.WordPiece({word: i for i, word in enumerate(words)}, unk_token="[UNK]"))
+    inner.normalizer, inner.pre_tokenizer = normalizers.Lowercase(), pre_tokenizers.Whitespace()
+    inner.decoder = decoders.WordPiece()
+    inner.enable_truncation(3)
+    inner.enable_padding(length=8)
+    return json.loads(inner.to_str())
+
+
+# ── there and back ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@kinds
+def test_a_text_comes_back(learned, kind):
+    tokenizer = learned[kind]
+    ids = tokenizer.encode(STORY)
+    assert (
+        tokenizer.decode(ids)
+        == tokenizer.decode(ids.tolist())
+        == tokenizer.decode(torch.tensor(ids.tolist()))
+        == STORY
+    )
+    assert ids.dtype == tokenizer.dtype == (np.uint16 if tokenizer.size > 256 else np.uint8)
+    assert ids.max() < tokenizer.size
+    assert tokenizer.kind == kind
+    assert tokenizer.decode([]) == "" and len(tokenizer.encode("")) == 0
+
+
+@kinds
+@settings(max_examples=40)
+@given(text=texts)
+def test_every_text_comes_back(kind, text):
+    if not text and kind == "characters":
+        return
+    tokenizer = learn(kind, [text], 400)
+    assert tokenizer.decode(tokenizer.encode(text)) == text
+    assert tokenizer.unknowns(text) == ()
+
+
+@kinds
+@settings(max_examples=40)
+@given(data=st.data())
+def test_a_stream_says_what_decode_says(learned, kind, data):
+    """Whatever the ids are, half characters too."""
+    tokenizer = learned[kind]
+    ids = data.draw(st.lists(st.integers(0, tokenizer.size - 1), max_size=12))
+    stream = tokenizer.stream()
+    assert "".join([*map(stream.add, ids), stream.rest()]) == tokenizer.decode(ids)
+
+
+@pytest.mark.parametrize("kind", ["bytes", "bpe"])
+def test_a_stream_holds_back_half_a_character(kind):
+    tokenizer = learn(kind, ["a"], 300)
+    stream = tokenizer.stream()
+    assert [stream.add(int(id)) for id in tokenizer.encode("aé😀")] == ["a", "", "é", "", "", "", "😀"]
+    assert stream.rest() == ""
+
+
+@kinds
+def test_to_a_file_and_back(learned, kind, tmp_path):
+    tokenizer = learned[kind]
+    save(tokenizer, tmp_path / "tokenizer.json")
+    for path in (tmp_path / "tokenizer.json", tmp_path, str(tmp_path)):
+        again = load(path)
+        assert again.to_json() == tokenizer.to_json()
+        assert (again.kind, again.size, again.unknown) == (tokenizer.kind, tokenizer.size, tokenizer.unknown)
+        assert again.encode(STORY).tolist() == tokenizer.encode(STORY).tolist()
+
+
+def test_the_same_in_every_process():
+    code = (
+        "import hashlib, sys; from regard.data.tokenizer import KINDS, learn; text = sys.stdin.buffer.read().decode()\n"
+        "print([hashlib.sha256(learn(kind, [text], 320).encode(text).tobytes()).hexdigest()[:9] for kind in KINDS])"
+    )
+    done = [
+        subprocess.run(
+            [sys.executable, "-c", code],
+            cwd=ROOT,
+            input=STORY.encode(),
+            capture_output=True,
+            check=True,
+            env={**os.environ, "PYTHONHASHSEED": seed},
+        ).stdout
+        for seed in ("1", "2")
+    ]
+    assert done[0] == done[1] and len(done[0]) > 40
+
+
+def test_torch_is_not_needed():
+    code = "import sys, regard.data.encode_text, regard.data.subwords; print('torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, check=True, text=True)
+    assert done.stdout == "False\n"
+
+
+# ── characters and bytes ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_characters_are_sorted():
+    tokenizer = learn("characters", ["hello", "wörld"])
+    assert tokenizer.characters == "dehlorwö"
+    assert tokenizer.encode("hö").tolist() == [2, 7]
+
+
+def test_one_more_character_than_a_byte_holds():
+    text = "".join(map(chr, range(1000, 1257)))
+    assert Characters(text[:256]).dtype == np.uint8
+    assert Characters(text).dtype == np.uint16
+    assert Characters(text).encode(text).tolist() == list(range(257))
+
+
+@pytest.mark.parametrize(
+    "text, words",
+    [
+        ("dog, cat\n", "unknown character ',' .U.002C. at place 3 of the text"),
+        (
+            "dogé",
+            "unknown character 'é' .U.00E9. at place 3 .* none of the 8 characters .* --data.tokens bytes",
+        ),
+        ("😀", "unknown character '😀' .U.1F600. at place 0"),
+        ("d\udc80", "unknown character '.udc80' .U.DC80. at place 1"),
+    ],
+)
+def test_an_unknown_character_is_named_with_its_place(text, words):
+    with pytest.raises(ValueError, match=words) as error:
+        learn("characters", ["dog cat\n"]).encode(text)
+    assert "\n" not in str(error.value)
+
+
+def test_what_is_unknown_can_be_asked_before():
+    assert learn("characters", ["dog"]).unknowns("good, good") == (",", " ")
+    assert learn("words", ["a dog"]).unknowns("a cat, a cat") == ("cat", ",")
+    assert Bytes().unknowns("😀") == learn("bpe", ["a dog"], 300).unknowns("😀") == ()
+    assert Subwords(spelled_out("a dog")).unknowns("A dog, a Cat") == (",", "Cat")
+
+
+@pytest.mark.parametrize("kind", ["bytes", "bpe"])
+def test_half_a_character_is_refused(kind):
+    with pytest.raises(ValueError, match="character '.udc80' at place 2 of the text is half a character"):
+        learn(kind, ["ab"], 300).encode("ab\udc80")
+
+
+# ── words ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_three_sentences_have_seven_words():
+    tokenizer = learn("words", LINES)
+    assert tokenizer.words == ("I", "John", "Mary", "dogs", "like", "likes", "movies")
+    assert tokenizer.size == 7 + 2  # and the space, and the unknown
+    assert tokenizer.vocabulary == (" ", *tokenizer.words)
+    assert [len(tokenizer.encode(line)) for line in LINES] == [3, 3, 3]
+
+
+def test_one_space_between_words_is_not_written_down():
+    tokenizer = learn("words", ["yes, no  don't\n"])
+    told = [
+        ["<unknown>", *tokenizer.vocabulary][id] for id in tokenizer.encode("yes no, no  don't don't\n yes ")
+    ]
+    assert told == ["yes", "no", ",", " ", "no", "  ", "don't", "don't", "\n", " ", "yes", " "]
+
+
+def test_unknown_words_become_the_unknown():
+    tokenizer = learn("words", LINES)
+    ids = tokenizer.encode("John likes cats like Mary")
+    assert ids[2] == tokenizer.unknown == 0
+    assert tokenizer.decode(ids) == "John likes <unknown> like Mary"
+
+
+def test_the_most_frequent_words_stay():
+    tokenizer = learn("words", ["z d b a c a b a", "z b y y"], size=5)
+    assert tokenizer.vocabulary == (" ", "a", "b", "y")  # y and z come twice: the first of them
+    assert tokenizer.size == 5
+
+
+def test_counting_forgets_the_rare_when_there_are_too_many(monkeypatch):
+    monkeypatch.setattr("regard.data.tokenizer._COUNTED", 5)
+    tokenizer = learn("words", ["a a a b b b", "a b " + " ".join("cdefghij")], size=8192)
+    assert tokenizer.words == ("a", "b")
+
+
+# ── subwords ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture(scope="module")
+def greedy():
+    """It has joined whatever may be joined, so that a border in the wrong place is seen."""
+    draw = np.random.default_rng(0).choice
+    return learn_bpe(
+        ["".join(draw(list(ODD), 20_000)) + "".join(draw(["'s", "'ll", "a", "'", " ", "."], 10_000))], 2000
+    )
+
+
+ODD = "ab '’_1.!\n\t\r\u3000\x1c\x85é"
+
+
+@settings(max_examples=60)
+@given(
+    text=texts | st.text(ODD, min_size=20, max_size=200) | st.text("'sld .re\x1c", min_size=20, max_size=200)
+)
+def test_remembering_segments_changes_nothing(learned, greedy, text):
+    """Fast equals slow: the package's own answer for the whole text."""
+    for tokenizer in (learned["bpe"], greedy):
+        assert tokenizer._by_segments
+        for each in (text, STORY + text):
+            assert tokenizer.encode(each).tolist() == tokenizer._inner.encode(each).ids
+
+
+def test_cutting_changes_nothing(learned, monkeypatch):
+    tokenizer = learned["bpe"]
+    expected = tokenizer._inner.encode(STORY * 3).ids
+    monkeypatch.setattr(subwords, "_CHUNK", 100)
+    monkeypatch.setattr(subwords, "_REMEMBERED", 5)
+    assert tokenizer.encode(STORY * 3).tolist() == expected
+    tokenizer._by_segments = False
+    assert tokenizer.encode(STORY * 3).tolist() == expected
+    tokenizer._by_segments = True
+
+
+@settings(max_examples=40)
+@given(text=texts, size=st.integers(1, 30))
+def test_cuts_are_inside_and_rising(text, size):
+    found = list(cuts(text, size))
+    assert found == sorted(set(found))
+    assert all(0 < each < len(text) for each in found)
+
+
+def test_a_given_tokenizer_is_used_as_it_is_but_never_cuts_or_pads():
+    tokenizer = Subwords(spelled_out("the dogs like small worlds"))
+    ids = tokenizer.encode("The dogs LIKE cats the worlds")
+    assert ids.tolist() == [1, 2, 3, 0, 1, 5]
+    assert (tokenizer.kind, tokenizer.size, tokenizer.unknown) == ("wordpiece", 6, 0)
+    assert tokenizer.decode(ids) == "the dogs like [UNK] the worlds"
+    stream = tokenizer.stream()
+    assert "".join([*map(stream.add, ids), stream.rest()]) == "the dogs like [UNK] the worlds"
+
+
+def test_a_part_of_a_character_is_shown_as_its_bytes():
+    for tokenizer in (Bytes(), learn("bpe", ["a dog"], 300)):
+        ids = tokenizer.encode("aé").tolist()
+        assert [tokenizer.called(id) for id in ids] == ["a", r"\xc3", r"\xa9"]
+        assert tokenizer.decode(ids) == "aé"
+    words = learn("words", ["a dog"])
+    assert [words.called(id) for id in words.encode("a dog").tolist()] == ["a", "dog"]
+
+
+def test_special_tokens_of_a_byte_level_tokenizer():
+    data = learn_bpe([STORY], 300).to_json()
+    data["added_tokens"] = [
+        {
+            "id": 300,
+            "content": "<|end|>",
+            "single_word": False,
+            "lstrip": False,
+            "rstrip": False,
+            "normalized": False,
+            "special": True,
+        }
+    ]
+    tokenizer = Subwords(data)
+    assert tokenizer.size == 301
+    assert tokenizer.encode("a<|end|>")[-1] == 300
+    assert tokenizer.decode(tokenizer.encode("dogs<|end|> é")) == "dogs<|end|> é"
+
+
+# ── words of errors ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    "content, words",
+    [
+        ("{", "tokenizer.json is not JSON: line 1"),
+        (
+            "[1, 2]",
+            'tokenizer.json is not a tokenizer.json: it has neither the key "model" .* nor a "kind" of characters, bytes',
+        ),
+        ('{"kind": "letters"}', "tokenizer.json is not a tokenizer.json: it has neither"),
+        (
+            '{"kind": "characters", "characters": "ba"}',
+            "characters must be different, sorted, and at least one",
+        ),
+        ('{"kind": "characters"}', 'kind "characters" needs them as text under the key "characters"'),
+        (
+            '{"kind": "words", "vocabulary": ["a", 1]}',
+            'kind "words" needs them as a list under the key "vocabulary"',
+        ),
+        (
+            '{"kind": "words", "vocabulary": ["b", "a"]}',
+            "a vocabulary of words must be sorted, without repeats",
+        ),
+        ('{"model": {"type": "BPE"}}', "tokenizer.json is not a tokenizer.json: tokenizers cannot read it: "),
+        ('{"model": null}', "tokenizer.json is not a tokenizer.json: tokenizers cannot read it: "),
+    ],
+)
+def test_a_file_that_is_no_tokenizer(tmp_path, content, words):
+    path = tmp_path / "tokenizer.json"
+    path.write_text(content)
+    with pytest.raises(ValueError, match=words) as error:
+        load(path)
+    assert "\n" not in str(error.value)
+
+
+def test_words_of_other_errors(tmp_path):
+    with pytest.raises(FileNotFoundError, match="there is no file .*tokenizer.json"):
+        load(tmp_path)
+    with pytest.raises(
+        ValueError, match="tokens must be one of characters, .*, bpe, got 'word'; did you mean 'words'"
+    ):
+        learn("word", [])
+    with pytest.raises(
+        ValueError, match="bpe needs more ids than the 256 bytes, got vocabulary=256; use 512"
+    ):
+        learn("bpe", ["a"], 256)
+    with pytest.raises(ValueError, match="a vocabulary of words needs at least 2 ids"):
+        learn("words", ["a"], 1)
+    with pytest.raises(
+        ValueError, match="ids must be from 0 to 255, got 256 at place 1; decode with the tokenizer that"
+    ):
+        Bytes().decode([0, 256])
+    with pytest.raises(ValueError, match="ids must be whole numbers, got float64"):
+        Bytes().decode([0.5])
+    with pytest.raises(ValueError, match=r"ids must be one row of whole numbers, got shape \(1, 2\)"):
+        Bytes().decode([[1, 2]])
+    with pytest.raises(ValueError, match="sorted, without repeats"):
+        Words(["a"])
+
+
+def test_without_the_package_the_way_to_install_it_is_said(monkeypatch):
+    monkeypatch.setitem(sys.modules, "tokenizers", None)
+    for use in (lambda: learn("bpe", ["a"], 300), lambda: from_json({"model": {}})):
+        with pytest.raises(
+            ImportError, match="need the package tokenizers: pip install 'regard.text.', or choose"
+        ):
+            use()

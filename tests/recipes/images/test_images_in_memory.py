@@ -1,0 +1,76 @@
+"""What `predict` says of pictures in memory: as of the same in files."""
+
+import os
+import re
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from regard.api import train
+from regard.api.predict import predict
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch):
+    """Of bright and dark pictures of 12 × 12, which are in a folder, too."""
+    for name in ("curves", "write_laws", "write_report", "write_confusion"):
+        monkeypatch.setattr(train, name, lambda *what: None)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("REGARD_CACHE", str(tmp_path / "cache"))
+    light = np.random.default_rng(0).integers(0, 120, (24, 12, 12)) + 130 * (np.arange(24) % 2)[:, None, None]
+    for i, each in enumerate(light.astype(np.uint8)):
+        place = tmp_path / "pictures" / ("bright" if i % 2 else "dark")
+        place.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(each).save(place / f"{i:02}.png")
+    small = {"model.widths": (4, 4), "model.hidden": 8}
+    train.train("images", data="pictures", model="lenet", out="run", steps=2, options=small, observers=[])
+    return "run"
+
+
+def test_pictures_in_memory_are_answered_as_files_are(run):
+    paths = ["pictures/bright/01.png", "pictures/dark/02.png"]
+    opened = [Image.open(path) for path in paths]
+    true = predict(run, paths)
+    for given in (
+        opened,
+        [np.asarray(each) for each in opened],
+        [np.asarray(each)[:, :, None] for each in opened],
+    ):
+        found = predict(run, given)
+        assert [each.labels for each in found] == [pytest.approx(each.labels) for each in true]
+        assert [each.given for each in found] == ["picture 1", "picture 2"]
+    (alone,) = predict(run, opened[1])
+    assert alone.labels == pytest.approx(true[1].labels)
+    coloured = np.random.default_rng(0).integers(0, 255, (20, 30, 3), dtype=np.uint8)
+    Image.fromarray(coloured).save("wide.png")
+    modes = [Image.fromarray(coloured).convert(mode) for mode in ("RGB", "CMYK")]
+    clear = Image.fromarray(np.dstack([coloured, np.full((20, 30), 255, np.uint8)]))
+    for each in predict(run, [coloured, *modes, clear, clear.convert("RGBa")]):
+        assert each.labels == pytest.approx(predict(run, "wide.png")[0].labels)
+
+
+def test_a_picture_in_memory_is_turned_as_its_camera_says_and_drawn(run):
+    side = Image.fromarray(np.linspace(0, 255, 20 * 30).reshape(20, 30).astype(np.uint8))
+    turned = Image.Exif()
+    turned[0x0112] = 6
+    side.save("side.jpg", exif=turned.tobytes(), quality=100)
+    assert predict(run, Image.open("side.jpg"))[0].labels == predict(run, "side.jpg")[0].labels
+    assert predict(run, "side.jpg")[0].labels != predict(run, side)[0].labels
+    (answer,) = predict(run, side, out="looked.png")
+    assert (answer.given, answer.picture) == ("picture 1", "looked.png") and os.path.getsize(
+        "looked.png"
+    ) > 1000
+
+
+@pytest.mark.parametrize("given, words", [
+    (np.zeros((12, 12)), "picture 1 must be bytes 'h w' or 'h w c' with 1, 3 or 4 channels, got float64 of shape (12, 12)"),
+    (np.zeros((5, 12, 12), np.uint8), "got uint8 of shape (5, 12, 12); several pictures are given as a list, list(x)"),
+    (np.zeros((0, 12), np.uint8), "got uint8 of shape (0, 12)"),
+    ([Image.new("L", (9, 9)), Image.new("F", (9, 9))], "picture 2 holds real numbers, and nothing says which are black"),
+    ([Image.new("L", (9, 9)), "a.png"], "or paths of files, pillow's pictures or arrays of bytes, got Image"),
+    (b"bytes", "pillow's pictures or arrays of bytes, got bytes; for inputs of your own call"),
+])  # fmt: skip
+def test_what_is_no_picture_in_memory_is_refused(run, given, words):
+    with pytest.raises(ValueError, match=re.escape(words)):
+        predict(run, given)

@@ -1,0 +1,315 @@
+"""Sets of files and tables: what is asked is found out, padding changes nothing, and what is wrong is named."""
+
+import sys
+import types
+
+import numpy as np
+import pytest
+import torch
+
+from regard.config import from_dict, to_dict
+from regard.data.batch import IGNORE
+from regard.models.deep_sets import DeepSets, DeepSetsConfig
+from regard.recipes.sets.dataset import SetsConfig, SetsForm, padded_sets, prepare_sets
+from regard.recipes.sets.long_tables import read_long
+
+BASKETS = {f"b{i}": [(1.0 + i % 5, float(k)) for k in range(1 + i % 4)] for i in range(40)}
+
+
+def write(tmp_path, text, name="table.csv"):
+    path = tmp_path / name
+    path.write_text(text)
+    return str(path)
+
+
+def table(tmp_path, target, name="table.csv", mark=","):
+    """Baskets in long form, the lines of a set not together."""
+    lines = [(k, name, row) for name, rows in BASKETS.items() for k, row in enumerate(rows)]
+    lines.sort(key=lambda line: line[0])
+    body = "".join(
+        mark.join([name, str(a), str(b), str(target(name, k))]) + "\n" for k, name, (a, b) in lines
+    )
+    return write(tmp_path, mark.join(["set", "price", "amount", "target"]) + "\n" + body, name)
+
+
+def prepared(path, seed=0, **options):
+    return prepare_sets(SetsConfig(path=path, **options), seed=seed)
+
+
+def rows_of(source, steps):
+    """Every set that comes, as (things, target), without padding."""
+    found = []
+    for batch in [*(source.batch(step) for step in range(steps)), *source.validation()]:
+        real = torch.ones(batch.tokens.shape[:2], dtype=torch.bool) if batch.real is None else batch.real
+        found += [(batch.tokens[i][real[i]], batch.target[i]) for i in range(len(batch.tokens))]
+    return found
+
+
+# ── tables ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("mark, name", [(",", "t.csv"), (";", "t.csv"), ("\t", "t.tsv")])
+def test_rows_are_gathered_by_set(tmp_path, mark, name):
+    found = read_long(table(tmp_path, lambda name, k: name, name, mark))
+    assert found.names == ("price", "amount") and set(found.sets) == set(BASKETS)
+    for i, each in enumerate(found.sets):
+        part = slice(found.starts[i], found.starts[i + 1])
+        assert sorted(map(tuple, found.points[part].tolist())) == BASKETS[each] and set(
+            found.target[part]
+        ) == {each}
+
+
+def test_text_is_a_class(tmp_path):
+    corpus = prepared(
+        table(tmp_path, lambda name, k: "even" if int(name[1:]) % 2 == 0 else "odd"), validation=0.2
+    )
+    assert corpus.form.asks == "classes" and corpus.form.answers == ("even", "odd") and not corpus.form.each
+    assert corpus.describe() == {
+        "path": corpus.config.path,
+        "task": None,
+        "train": 32,
+        "validation": 8,
+        "smallest": 1,
+        "largest": 4,
+    }
+    rows = rows_of(corpus.source(8, 0), 4)
+    assert len(rows) == 40 and sum(target.item() for _, target in rows) == 20
+    mean = torch.cat([things for things, _ in rows]).mean(0)
+    assert abs(mean).max() < 0.3  # standardised by the training sets
+
+
+def test_a_few_whole_numbers_are_classes_and_others_are_numbers(tmp_path):
+    stars = prepared(table(tmp_path, lambda name, k: int(name[1:]) % 5))
+    assert stars.form.asks == "classes" and stars.form.answers == ("0", "1", "2", "3", "4")
+    price = prepared(table(tmp_path, lambda name, k: 10 + int(name[1:]) / 4))
+    assert (
+        price.form.asks == "numbers" and price.form.answers == ("target",) and price.target.shape == (40, 1)
+    )
+    train = price.target[~price.held]
+    np.testing.assert_allclose([train.mean(), train.std()], [0, 1], atol=1e-6)
+    back = price.target[:, 0] * price.form.target_scale[0] + price.form.target_centre[0]
+    np.testing.assert_allclose(sorted(back), [10 + i / 4 for i in range(40)], rtol=1e-5)
+    assert prepared(table(tmp_path, lambda name, k: int(name[1:]) % 5), asks="numbers").form.asks == "numbers"
+    assert prepared(
+        table(tmp_path, lambda name, k: 0.5 * (int(name[1:]) % 2)), asks="classes"
+    ).form.answers == ("0.0", "0.5")
+
+
+@pytest.mark.parametrize(
+    "target, asks",
+    [(lambda name, k: "first" if k == 0 else "later", "classes"), (lambda name, k: k + 0.5, "numbers")],
+)
+def test_a_target_that_differs_within_a_set_is_asked_of_each_thing(tmp_path, target, asks):
+    corpus = prepared(table(tmp_path, target))
+    assert corpus.form.each and corpus.form.asks == asks
+    for step in range(3):
+        batch = corpus.source(16, 0).batch(step)
+        assert batch.target.shape == batch.tokens.shape[:2] and batch.real is not None
+        if asks == "classes":
+            assert ((batch.target == IGNORE) == ~batch.real).all() and (batch.target[:, 0] == 0).all()
+
+
+def test_options_that_do_not_go_with_the_data(tmp_path):
+    path = table(tmp_path, lambda name, k: name)
+    with pytest.raises(ValueError, match="only clouds of points can be turned, and .*table.csv is a table"):
+        prepared(path, turn="any")
+    with pytest.raises(ValueError, match="only clouds of points can be turned, and max has none"):
+        SetsConfig(task="max", turn="any")
+    with pytest.raises(ValueError, match="sets is for made tasks, and those of .* are all there are"):
+        SetsConfig(path=path, sets=5)
+
+
+def test_columns_are_chosen_by_name(tmp_path):
+    path = table(tmp_path, lambda name, k: name)
+    corpus = prepared(path, id="price", target="amount", columns="price", asks="numbers")
+    assert corpus.form.features == ("price",) and len(corpus.starts) == 6
+    assert from_dict(SetsForm, to_dict(corpus.form)) == corpus.form
+    assert from_dict(SetsConfig, to_dict(corpus.config)) == corpus.config
+
+
+@pytest.mark.parametrize(
+    "text, words, options",
+    [
+        ("", "table.csv has no line with the names of its columns", {}),
+        ("set,x,target\n", "table.csv has no rows", {}),
+        ("set,x,target\n1,2\n", "line 2 of .*table.csv has 2 values, but there are 3 columns", {}),
+        (
+            "set,x,target\n1,2,a\n\n1,two,a\n",
+            "line 4 of .*table.csv has 'two' in column 'x', where a number should be",
+            {},
+        ),
+        ("set,x,target\n1,,a\n", "line 2 of .*table.csv has nothing in column 'x'", {}),
+        ("set,x,target\n1,nan,a\n", "line 2 of .*table.csv has nan in column 'x', which is no number", {}),
+        ("set,x,target\n1,2,\n", "line 2 of .*table.csv has nothing in column 'target'", {}),
+        ("set,x,target\n1,2,nan\n", "line 2 of .*table.csv has nothing in column 'target'", {}),
+        (
+            "id,x,target\n1,2,a\n",
+            "table.csv has no column 'set', it has: id, x, target; say which one with --data.id",
+            {},
+        ),
+        ("set,x,targets\n1,2,a\n", "no column 'target', it has: .* .is it 'targets'\\?", {}),
+        ("set,target\n1,a\n", "no column with numbers besides 'set' and 'target'", {}),
+        ("set,x,target\n1,2,a\n2,3,a\n", "has only the class 'a'; there must be two", {}),
+        (
+            "set,x,target\n1,2,a\n2,3,a\n3,4,b\n",
+            "has one set of class 'b', too few to learn from one and be judged by another",
+            {},
+        ),
+        (
+            "set,x,target\n1,2,1\n2,3,x\n",
+            "line 3 of .*table.csv has 'x' in column 'target', where a number",
+            {"asks": "numbers"},
+        ),
+        ("set,x,target\n1,2,0.5\n", "there is 1 row, too few to hold some out", {}),
+        ('set,x,target\n1,2,"a\n', "table.csv is not CSV from line 2 on", {}),
+    ],
+)
+def test_what_is_wrong_with_a_table_is_one_clear_line(tmp_path, text, words, options):
+    with pytest.raises(ValueError, match=words) as caught:
+        prepared(write(tmp_path, text), **options)
+    assert "\n" not in str(caught.value)
+
+
+def test_parquet_is_read_with_pyarrow_and_missed_in_one_line(tmp_path, monkeypatch):
+    columns = {"set": [7, 7, 8, 9], "x": [1.0, 2.0, None, 3.0], "target": ["a", "a", "b", "b"]}
+    path = write(tmp_path, "PAR1", "table.parquet")
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(
+        ValueError, match=r"pyarrow reads, and it is not installed; use pip install 'regard\[tables\]'"
+    ):
+        read_long(path)
+    reader = types.SimpleNamespace(read_table=lambda path: types.SimpleNamespace(to_pydict=lambda: columns))
+    monkeypatch.setitem(sys.modules, "pyarrow", types.SimpleNamespace(parquet=reader, ArrowException=OSError))
+    with pytest.raises(ValueError, match="line 3 of .*table.parquet has nothing in column 'x'"):
+        read_long(path)
+    columns["x"][2] = 4.0
+    found = read_long(path)
+    assert (
+        found.sets == ("7", "8", "9")
+        and found.points.tolist() == [[1], [2], [4], [3]]
+        and found.target[2] == "b"
+    )
+
+
+def test_parquet_that_pyarrow_wrote(tmp_path):
+    arrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    parquet.write_table(
+        arrow.table({"set": [1, 1, 2], "x": [1, 2, 3], "target": ["a", "a", "b"]}), tmp_path / "t.parquet"
+    )
+    assert read_long(str(tmp_path / "t.parquet")).starts.tolist() == [0, 2, 3]
+    with pytest.raises(ValueError, match="is no Parquet file, or it is cut off"):
+        read_long(write(tmp_path, "PAR1", "bad.parquet"))
+
+
+# ── clouds ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture
+def folder(tmp_path):
+    random = np.random.default_rng(0)
+    for kind, long in (("ball", 1.0), ("rod", 6.0)):
+        (tmp_path / kind).mkdir()
+        for i in range(6):
+            np.save(tmp_path / kind / f"{i}.npy", 50 + random.normal(size=(20 + 10 * i, 3)) * [1, 1, long])
+    return tmp_path
+
+
+def test_a_folder_of_clouds(folder):
+    corpus = prepared(str(folder), points=32, validation=0.34)
+    assert (
+        corpus.form.answers == ("ball", "rod")
+        and corpus.form.fitted
+        and corpus.form.features == ("x", "y", "z")
+    )
+    assert corpus.describe()["train"] == 8 and corpus.describe()["validation"] == 4
+    source = corpus.source(4, seed=0)
+    batch = source.batch(0)
+    assert batch.tokens.shape[1] <= 32 and batch.tokens.norm(dim=-1).max() <= 1 + 1e-6
+    assert torch.equal(batch.tokens, corpus.source(4, seed=0).batch(0).tokens)
+    assert not torch.equal(source.batch(0).tokens, source.batch(2).tokens)  # other points of the same clouds
+    again = [batch.tokens for batch in source.validation()]
+    assert all(torch.equal(a, b.tokens) for a, b in zip(again, source.validation(), strict=True))
+
+
+def test_clouds_are_turned_when_asked(folder):
+    still, turned, upright = (
+        prepared(str(folder), turn=turn, points=100).source(12, 0).batch(1)
+        for turn in ("none", "any", "upright")
+    )
+
+    def lengths(batch):
+        return batch.tokens.norm(dim=-1)
+
+    torch.testing.assert_close(lengths(still), lengths(turned))
+    torch.testing.assert_close(still.tokens[..., 2], upright.tokens[..., 2])
+    assert (still.tokens - turned.tokens).abs().max() > 0.1 and (still.tokens - upright.tokens)[
+        ..., 0
+    ].abs().max() > 0.1
+
+
+def test_labels_of_points(tmp_path):
+    for i in range(5):
+        points = np.random.default_rng(i).normal(size=(10 + i, 4))
+        np.savez(tmp_path / f"{i}.npz", points=points, labels=np.where(points[:, 0] > 0, "right", "left"))
+    corpus = prepared(str(tmp_path), validation=0.2)
+    assert (
+        corpus.form.each
+        and corpus.form.answers == ("left", "right")
+        and corpus.form.features[3] == "number 4"
+    )
+    batch = corpus.source(4, 0).batch(0)
+    assert batch.target.shape == batch.tokens.shape[:2] and batch.real.sum() == (batch.target != IGNORE).sum()
+
+
+def test_what_is_wrong_with_a_folder(folder):
+    with pytest.raises(
+        FileNotFoundError, match="there is no .*nowhere; give a folder of .*, a .* or a made task: max"
+    ):
+        prepared(str(folder / "nowhere"))
+    np.save(folder / "stray.npy", np.zeros((3, 3)))
+    with pytest.raises(ValueError, match="stray.npy is in no folder of a class"):
+        prepared(str(folder))
+    np.save(folder / "stray.npy", np.zeros((3, 2)))
+    with pytest.raises(ValueError, match="stray.npy has 2 numbers for each point, but .*0.npy has 3"):
+        prepared(str(folder))
+    (folder / "stray.npy").unlink()
+    np.savez(folder / "rod" / "9.npz", points=np.zeros((3, 3)), labels=np.zeros(3))
+    with pytest.raises(ValueError, match="0.npy has no labels for its points, and other files have"):
+        prepared(str(folder))
+    (folder / "rod" / "9.npz").unlink()
+    (folder / "cone").mkdir()
+    np.save(folder / "cone" / "0.npy", np.ones((5, 3)))
+    with pytest.raises(ValueError, match="has one set of class 'cone'"):
+        prepared(str(folder))
+    with pytest.raises(ValueError, match="sets are a folder of point clouds or a table"):
+        prepared(str(folder / "cone" / "0.npy"))
+
+
+def test_only_places_are_turned(tmp_path):
+    for kind in "ab":
+        (tmp_path / kind).mkdir()
+        for i in range(2):
+            np.save(tmp_path / kind / f"{i}.npy", np.random.default_rng(i).normal(size=(5, 2)))
+    with pytest.raises(ValueError, match="only points x y z can be turned, those of .* have 2 numbers"):
+        prepared(str(tmp_path), turn="any")
+
+
+# ── batches ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_batch_of_several_sizes_equals_one_by_one():
+    random = np.random.default_rng(0)
+    things = [random.normal(size=(n, 3)).astype(np.float32) for n in (4, 1, 0, 7)]
+    batch = padded_sets(things, np.arange(4))
+    assert batch.tokens.shape == (4, 7, 3) and batch.real.sum(1).tolist() == [4, 1, 0, 7]
+    for pool in ("sum", "mean", "max", "gated", "softmax"):
+        torch.manual_seed(0)
+        model = DeepSets(DeepSetsConfig(features=3, outputs=2, hidden=16, pool=pool, layers="together"))
+        out = model(batch.tokens, real=batch.real)
+        for row, each in zip(out, things, strict=True):
+            torch.testing.assert_close(row, model(torch.from_numpy(each)[None])[0], rtol=1e-4, atol=1e-5)
+        spoiled = torch.where(batch.real[..., None], batch.tokens, torch.nan)
+        torch.testing.assert_close(model(spoiled, real=batch.real), out)
+        assert not torch.allclose(model(batch.tokens), out)  # (what it would be if padding were forgotten)

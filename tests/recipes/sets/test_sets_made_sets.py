@@ -1,0 +1,137 @@
+"""Made tasks: the answer computed by somebody else, the best likelihood that can be had, and batches by number."""
+
+import numpy as np
+import pytest
+import torch
+from scipy import stats
+from scipy.special import logsumexp
+
+from regard.data.batch import generator
+from regard.recipes.sets.dataset import SetsConfig, prepare_sets
+from regard.recipes.sets.made_sets import MADE, Wish
+from regard.recipes.sets.mixture import Gaussians
+
+
+def drawn(task, count=60, points=None, turn="any", seed=0):
+    return MADE[task].draw(Wish(count, points, turn), generator(seed))
+
+
+def sets(found):
+    return [found.points[a:b] for a, b in zip(found.starts[:-1], found.starts[1:], strict=True)]
+
+
+@pytest.mark.parametrize(
+    "task, low, high, answer",
+    [
+        ("max", 1, 99, max),
+        ("sum", 0, 9, sum),
+    ],
+)
+def test_max_and_sum(task, low, high, answer):
+    found = drawn(task, 500)
+    assert (
+        found.points.min() == low
+        and found.points.max() == high
+        and (found.points == found.points.round()).all()
+    )
+    assert {len(each) for each in sets(found)} == set(range(1, 11))
+    assert found.target[:, 0].tolist() == [answer(each[:, 0].tolist()) for each in sets(found)]
+
+
+def test_statistics():
+    found = drawn("statistics")
+    for each, (mean, variance, entropy) in zip(sets(found), found.target, strict=True):
+        digits = each[:, 0]
+        assert 10 <= len(digits) <= 100 and set(digits) <= set(range(10))
+        np.testing.assert_allclose([mean, variance], [np.mean(digits), np.var(digits)])
+        np.testing.assert_allclose(entropy, stats.entropy(np.bincount(digits.astype(int))), atol=1e-12)
+
+
+def test_clusters_come_from_the_mixture_that_they_say():
+    """Their likelihood by scipy is that of ours, and what is published for the truth: −1.4726 (here within its spread)."""
+    ours, theirs, sizes = [], [], set()
+    for seed in range(120):
+        found = drawn("clusters", 10, seed=seed)
+        made, n = found.target.reshape(10, 4, 5), len(found.points) // 10
+        sizes.add(n)
+        points = found.points.reshape(10, n, 2)
+        share, middle, deviation = (
+            torch.from_numpy(part) for part in (made[..., 0], made[..., 1:3], made[..., 3:])
+        )
+        ours.append(
+            Gaussians(share.log(), middle, deviation).log_likelihood(torch.from_numpy(points)).mean().item()
+        )
+        if seed < 3:
+            each = [
+                [
+                    np.log(p) + stats.multivariate_normal(m, np.diag(s**2)).logpdf(x)
+                    for p, m, s in zip(row[:, 0], row[:, 1:3], row[:, 3:], strict=True)
+                ]
+                for row, x in zip(made, points, strict=True)
+            ]
+            theirs.append(np.mean([logsumexp(each[i], axis=0).mean() for i in range(10)]))
+    np.testing.assert_allclose(ours[:3], theirs)
+    error = np.std(ours) / len(ours) ** 0.5
+    assert abs(np.mean(ours) + 1.4726) < 4 * error < 0.06
+    assert min(sizes) >= 100 and max(sizes) <= 500 and len(sizes) > 80
+
+
+def test_solids_have_names_and_are_turned_unless_told_not_to():
+    found = drawn("solids", 24, points=64)
+    assert (
+        found.points.shape == (24 * 64, 3)
+        and set(found.target) <= set(range(12))
+        and len(MADE["solids"].classes) == 12
+    )
+    cubes = MADE["solids"].draw(Wish(200, 64, "none"), generator(0))
+    flat = np.isclose(abs(cubes.points.reshape(200, 64, 3)[cubes.target == 7]), 0.5, atol=0.2).any(-1).mean()
+    assert flat > 0.95  # each point of a cube is on a face
+
+
+@pytest.mark.parametrize("task", MADE)
+def test_batches_follow_from_seed_and_step_alone(task):
+    config = SetsConfig(task=task, points=16 if task in ("solids", "clusters") else None)
+    corpus, again = (prepare_sets(config, seed=3) for _ in range(2))
+    source, other = corpus.source(8, seed=3), again.source(8, seed=3)
+    first = [source.batch(step) for step in range(4)]
+    for step in (3, 0, 2):
+        batch = other.batch(step)
+        assert torch.equal(batch.tokens, first[step].tokens) and torch.equal(batch.target, first[step].target)
+    assert not torch.equal(first[0].tokens[0, :1], first[1].tokens[0, :1])
+    assert sum(len(batch.tokens) for batch in source.validation()) == corpus.describe()["validation"] == 512
+    a, b = (torch.cat([batch.target for batch in each.validation()]) for each in (source, other))
+    assert torch.equal(a, b)
+    assert (
+        corpus.form == again.form == prepare_sets(config, seed=99).form
+    )  # a task looks the same whatever the seed
+    seeds = prepare_sets(config, seed=4).source(8, seed=4).batch(0)
+    assert seeds.tokens.shape != first[0].tokens.shape or not torch.equal(seeds.tokens, first[0].tokens)
+
+
+def test_a_number_of_sets_to_learn_from_is_kept_to():
+    small, large = (prepare_sets(SetsConfig(task="max", sets=count), seed=0) for count in (20, 40))
+    assert small.describe()["train"] == 20 and large.describe()["train"] == 40
+
+    def learned(corpus):
+        first = corpus.starts[np.flatnonzero(~corpus.held)[0]]
+        return corpus.points[first:, 0] * corpus.form.scale[0] + corpus.form.centre[0]
+
+    a, b = learned(small), learned(large)
+    np.testing.assert_allclose(a, b[: len(a)], rtol=1e-4)  # the first twenty are the same
+    seen = {tuple(row) for step in range(30) for row in small.source(8, 0).batch(step).target.tolist()}
+    assert len(seen) <= 20
+
+
+def test_a_task_that_there_is_not():
+    with pytest.raises(
+        ValueError, match="task must be one of max, sum, .*, solids, got 'solid'; did you mean 'solids'"
+    ):
+        SetsConfig(task="solid")
+    with pytest.raises(ValueError, match="turn must be one of any, upright, none, got 'up'"):
+        SetsConfig(turn="up")
+    with pytest.raises(ValueError, match="id and target must be two columns, got 'a' for both"):
+        SetsConfig(id="a", target="a")
+    with pytest.raises(ValueError, match="validation is a share of the sets, from 0 to below 1, got 1.5"):
+        SetsConfig(validation=1.5)
+    with pytest.raises(ValueError, match="points of SetsConfig must be a number above zero"):
+        SetsConfig(points=0)

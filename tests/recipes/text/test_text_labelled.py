@@ -1,0 +1,273 @@
+"""Labelled text: rows of CSV and JSONL, a split that keeps the shares, padded batches, and rows that are wrong named."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from regard import config as configs
+from regard.data.labels import sort_labels
+from regard.data.splits import stratified
+from regard.data.tokenizer import Bytes, learn, save
+from regard.recipes.text.labelled import LabelledConfig, looks_labelled, prepare_labelled, read_rows
+
+REVIEWS = [
+    (f"a {'good' if i % 3 else 'bad'} film, number {i}" + " and so on" * (i % 5), "yes" if i % 3 else "no")
+    for i in range(60)
+]
+
+
+@pytest.fixture
+def reviews(tmp_path):
+    path = tmp_path / "reviews.csv"
+    path.write_text("label,text\n" + "".join(f'{label},"{text}"\n' for text, label in REVIEWS))
+    return path
+
+
+def write(tmp_path, content, name="rows.csv"):
+    path = tmp_path / name
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return str(path)
+
+
+def prepared(path, seed=0, tokenizer=None, **options):
+    return prepare_labelled(LabelledConfig(path=str(path), **options), seed=seed, tokenizer=tokenizer)
+
+
+def texts_of(corpus, batch):
+    real = torch.ones_like(batch.tokens).bool() if batch.real is None else batch.real
+    return [
+        (corpus.tokenizer.decode(row[keep]), corpus.labels[label])
+        for row, keep, label in zip(batch.tokens, real, batch.target, strict=True)
+    ]
+
+
+# ── batches ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("kind", ["characters", "bytes", "bpe"])
+def test_every_row_comes_with_its_label(reviews, kind):
+    corpus = prepared(reviews, tokens=kind, validation=0.2, vocabulary=300)
+    source = corpus.source(batch=8, context=200, seed=0)
+    held = [row for batch in source.validation() for row in texts_of(corpus, batch)]
+    seen = [row for step in range(6) for row in texts_of(corpus, source.batch(step))]
+    assert sorted(held + seen) == sorted(REVIEWS)
+    assert len(held) == 12 and sum(label == "no" for _, label in held) == 4
+    assert corpus.labels == ("no", "yes")
+    about = corpus.describe()
+    assert json.loads(json.dumps(about)) == about
+    assert (about["rows"], about["train"], about["validation"], about["labels"]) == (
+        60,
+        48,
+        12,
+        {"no": 20, "yes": 40},
+    )
+    assert about["kind"] == kind
+
+
+def test_a_batch_depends_on_seed_and_step_alone(reviews):
+    corpus, again = prepared(reviews), prepared(reviews)
+    one, other = corpus.source(8, 50, seed=1), again.source(8, 50, seed=1)
+    backwards = [other.batch(step) for step in reversed(range(15))][::-1]
+    for step in range(15):
+        assert torch.equal(one.batch(step).tokens, backwards[step].tokens)
+        assert torch.equal(one.batch(step).target, backwards[step].target)
+    assert not all(torch.equal(one.batch(step).target, one.batch(step + 6).target) for step in range(6))
+    assert not np.array_equal(prepared(reviews, seed=1).held, corpus.held)
+
+
+def test_padding_and_cutting_off(reviews):
+    corpus = prepared(reviews, tokens="bytes")
+    source = corpus.source(8, context=30, seed=0)
+    for batch in [*map(source.batch, range(6)), *source.validation()]:
+        assert batch.tokens.shape[1] <= 30
+        for text, _ in texts_of(corpus, batch):
+            assert any(full.startswith(text) and len(text) == min(30, len(full)) for full, _ in REVIEWS)
+
+
+def test_words_are_the_default_and_unknown_ones_may_come(tmp_path):
+    path = write(tmp_path, "text,label\n" + "".join(f"word{i} common,{i % 2}\n" for i in range(20)))
+    corpus = prepared(path, validation=0.5)
+    assert corpus.tokenizer.kind == "words" and len(corpus.tokenizer.words) == 11
+    (batch,) = corpus.source(32, 8, 0).validation()
+    assert batch.tokens[:, 0].eq(corpus.tokenizer.unknown).all() and batch.tokens[:, 1].ne(0).all()
+
+
+def test_a_language_without_spaces_gets_characters(tmp_path):
+    path = write(
+        tmp_path,
+        "text,label\n" + "".join(f"我们今天去看一部很好的电影{chr(0x4E00 + i)},{i % 2}\n" for i in range(9)),
+    )
+    corpus = prepared(path, validation=0.4)
+    assert corpus.tokenizer.kind == "characters"
+    assert all(
+        "电影" in text
+        for batch in corpus.source(9, 50, 0).validation()
+        for text, _ in texts_of(corpus, batch)
+    )
+
+
+def test_a_given_tokenizer(reviews, tmp_path):
+    assert prepared(reviews, tokenizer=Bytes()).tokenizer.kind == "bytes"
+    save(learn("words", ["a film"]), tmp_path / "tokenizer.json")
+    config = LabelledConfig(path=str(reviews), tokenizer=str(tmp_path / "tokenizer.json"))
+    assert prepare_labelled(config, seed=0).tokenizer.words == ("a", "film")
+    with pytest.raises(
+        ValueError, match="line 2 of .*reviews.csv: unknown character 'a' .U.0061. at place 0"
+    ):
+        prepared(reviews, tokenizer=learn("characters", ["xyz"]))
+
+
+@settings(max_examples=60)
+@given(
+    classes=st.lists(st.integers(0, 4), min_size=2, max_size=60).filter(
+        lambda each: len(set(each)) == max(each) + 1
+    ),
+    share=st.floats(0, 0.99),
+    seed=st.integers(-3, 3),
+)
+def test_the_split_keeps_the_shares(classes, share, seed):
+    classes = np.array(classes)
+    held = stratified(classes, share, seed)
+    assert np.array_equal(held, stratified(classes, share, seed))
+    counts = np.bincount(classes)
+    taken = np.bincount(classes[held], minlength=len(counts))
+    assert (taken < counts).all()  # training has all labels
+    assert (np.abs(taken - np.minimum(counts * share, counts - 1)) <= 1).all()
+    if share and counts.max() > 1:
+        assert held.any()
+
+
+# ── files ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    "name, content",
+    [
+        ("a.csv", 'text,label\n"a, ""b""\nc",1\nd,2\n'),
+        ("a.csv", '\ufefftext,label\r\n"a, ""b""\nc",1\r\n\r\nd,2'),
+        ("a.CSV", 'label;id;text\n1;7;"a, ""b""\nc"\n2;8;d\n'),
+        ("a.tsv", 'label \t text\n1\t"a, ""b""\nc"\n2\td\n'),
+        ("a.jsonl", '{"text": "a, \\"b\\"\\nc", "label": 1}\n\n{"label": "2", "text": "d", "more": [1]}'),
+        ("a.ndjson", '\ufeff{"text": "a, \\"b\\"\\nc", "label": "1 "}\n{"label": 2, "text": "d"}\n'),
+    ],
+)
+def test_ways_to_write_the_same_rows(tmp_path, name, content):
+    rows = read_rows(write(tmp_path, content, name))
+    assert [row[1:] for row in rows] == [('a, "b"\nc', "1"), ("d", "2")]
+    assert looks_labelled(name)
+
+
+def test_other_columns_and_long_texts(tmp_path):
+    long = "x" * 200_000  # the csv module alone would refuse it
+    path = write(tmp_path, f"body,stars\n{long},5\ny,4\n")
+    assert [row.text for row in read_rows(path, "body", "stars")] == [long, "y"]
+    assert not looks_labelled("a.txt") and not looks_labelled(None)
+
+
+def test_labels_are_sorted():
+    assert sort_labels(["pos", "neg", "pos"]) == ("neg", "pos")
+    assert sort_labels(["10", "9", "-1"]) == ("-1", "9", "10")
+    assert sort_labels(["10", "9", "a"]) == ("10", "9", "a")
+
+
+@pytest.mark.parametrize(
+    "name, content, words",
+    [
+        (
+            "a.csv",
+            "title,labels\na,b\n",
+            "a.csv has no column 'text', it has: title, labels; say which one with --data.text and --data.label",
+        ),
+        ("a.csv", "text,labels\na,b\n", "no column 'label', it has: text, labels; .* .is it 'labels'"),
+        ("a.jsonl", '{"body": "a", "label": 1}', "a.jsonl has no column 'text', it has: body, label"),
+        (
+            "a.csv",
+            "text,label\na,1\n,2\nb,\n\nc\nd,2\n",
+            "a.csv has no 'text' or no 'label' in lines 3, 4, 6; fill them in, or",
+        ),
+        ("a.csv", "text,label\n" + "a,\n" * 8, "in lines 2, 3, 4, 5, 6 and 3 more;"),
+        ("a.csv", 'text,label\n"a\nb",1\n"c\n",2\n ,1\n', "in line 6;"),
+        (
+            "a.jsonl",
+            '{"text": "a", "label": 1}\n{"text": null, "label": 1}\n{"text": "b"}\n',
+            "in lines 2, 3;",
+        ),
+        (
+            "a.csv",
+            "text,label\na,b,1\n",
+            "line 2 of .*a.csv has 3 values, but there are 2 columns; a text with ','",
+        ),
+        (
+            "a.csv",
+            'text,label\na,1\n"b,2\nc,1\n',
+            "a.csv is not CSV from line 3 on: unexpected end of data; texts with quotes",
+        ),
+        (
+            "a.jsonl",
+            '{"text": "a", "label": 1}\n{"text": ',
+            "line 2 of .*a.jsonl is not JSON: .*; JSONL has one object in",
+        ),
+        ("a.jsonl", "[1]\n", "line 1 of .*a.jsonl is a list, not an object such as ."),
+        (
+            "a.jsonl",
+            '{"text": 5, "label": 1}\n',
+            "line 1 of .*a.jsonl has 5 in 'text', which is no text; put it in quotes",
+        ),
+        (
+            "a.jsonl",
+            '{"text": "a", "label": 1.5}\n',
+            "has 1.5 in 'label'; a label is text, a whole number, true or false",
+        ),
+        (
+            "a.jsonl",
+            '{"text": "a\\ud800", "label": 1}\n',
+            "line 1 of .*a.jsonl: character '.ud800' at place 1 .* half a character",
+        ),
+        ("a.csv", "text,label\n", "a.csv has no rows; give at least one for each of two labels"),
+        ("a.csv", "\n", "a.csv has no column 'text'"),
+        ("a.csv", "", "a.csv is empty; give a file with text in it"),
+        (
+            "a.csv",
+            b"text,label\na,1\n\xe9,2\n",
+            "a.csv is not text in UTF-8: byte 15 is 0xE9; it may be Latin-1",
+        ),
+        ("a.csv", b"text,label\na,1\n\0,2\n", "a.csv is binary, not text: there is a NUL at byte 15"),
+        (
+            "a.txt",
+            "text,label\na,1\n",
+            "labelled text is one file that ends in .csv, .tsv, .jsonl, .ndjson, got .*a.txt",
+        ),
+        (
+            "a.csv",
+            "text,label\na,1\nb,1\n",
+            "a.csv has only the label '1' in column 'label'; there must be two to tell apart",
+        ),
+        ("a.csv", "text,label\na,1\nb,2\n", "a.csv has one row for each label, too few to hold some out"),
+    ],
+)
+def test_words_of_errors(tmp_path, name, content, words):
+    with pytest.raises(ValueError, match=words) as error:
+        prepared(write(tmp_path, content, name))
+    assert "\n" not in str(error.value)
+
+
+def test_labels_that_are_true_or_false(tmp_path):
+    rows = read_rows(
+        write(tmp_path, '{"text": "a", "label": true}\n{"text": "b", "label": false}\n', "a.jsonl")
+    )
+    assert [row.label for row in rows] == ["true", "false"]
+
+
+def test_configs():
+    config = LabelledConfig(path="a.csv", label="stars", tokens="words")
+    assert configs.from_json(LabelledConfig, configs.to_json(config)) == config
+    with pytest.raises(ValueError, match="text and label must be two columns, got 'text' for both"):
+        LabelledConfig(path="a.csv", label="text")
+    with pytest.raises(ValueError, match="validation is a share of the rows"):
+        LabelledConfig(path="a.csv", validation=-0.1)
+    with pytest.raises(ValueError, match="tokens must be one of auto"):
+        LabelledConfig(path="a.csv", tokens="letters")
