@@ -176,7 +176,7 @@ def shuffled(args: argparse.Namespace) -> None:
     seen = {}
     for name in ("rotary", "learned", "none"):
         run, _, _ = learned(str(args.mnist), "vit", 0, {"train.steps": args.steps, "model.position": name})
-        about = run.config["corpus"]
+        about = run.config.corpus
         x = (test - about["mean"][0]) / about["deviation"][0]
         model: Any = regard.load(str(run.path)).eval()
         seen[name] = [

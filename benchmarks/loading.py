@@ -19,10 +19,11 @@ import torch
 from alternate import keep, table
 from PIL import Image
 
-from regard.api import start, train
+from regard.api import train
 from regard.data.batch import Batch, Source
-from regard.recipes.base import find_recipe
-from regard.recipes.job import Reading
+from regard.recipes.base import get_recipe
+from regard.recipes.job import DataContext
+from regard.recipes.settings import apply_settings
 from regard.training.step import Stepper
 
 PICTURES, SIDE, CLASSES = 3000, 200, 10
@@ -71,11 +72,12 @@ def measured(folder: Path, cache: Path, model: str, decoded: str) -> Seen:
     starting = []
     for _ in range(2):
         began = time.perf_counter()
-        recipe = start.changed(find_recipe("images", str(folder), model), {"data.decoded": decoded})
-        job = train.prepared("images", recipe, Reading(cache=cache))
+        images = get_recipe("images")
+        settings = apply_settings(images.defaults(str(folder), model), {"data.decoded": decoded})
+        job = train.prepare_job(images, settings, DataContext(cache=cache))
         starting.append(time.perf_counter() - began)
     source = Watched(job.source)
-    stepper = Stepper(job.model.train(), job.task, source, recipe.train)
+    stepper = Stepper(train.build_model(job, settings).train(), job.task, source, settings.train)
     for step in range(FIRST + STEPS):
         if step == FIRST:
             source.seconds, began = 0.0, time.perf_counter()

@@ -16,7 +16,7 @@ import torch
 from alternate import Work, extra_memory, keep, table, take_turns
 
 from regard.look import page
-from regard.look.model_input import Given, Tokens
+from regard.look.model_input import ModelInput, Tokens
 from regard.look.record import record
 from regard.look.scene import gather
 
@@ -75,7 +75,7 @@ def main() -> None:
     ]
     shown = table(["who", "median", "of the model alone", "extra memory, MB"], rows)
     stream = Tokens("tokens", tuple(map(str, ids[0].tolist())))
-    scene = gather(model, Given(inputs={"input_ids": ids}, streams=(stream,)), name="gpt2", tsne=False)
+    scene = gather(model, ModelInput(inputs={"input_ids": ids}, streams=(stream,)), name="gpt2", tsne=False)
     size = len(page.html(scene.data).encode()) / 1e6
     largest = max(scene.data["views"], key=lambda view: len(json.dumps(view)))["view"]
     words = (

@@ -24,13 +24,14 @@ import torch
 from alternate import keep, table
 from torch import Tensor, nn
 
-from regard.api import generate, train
-from regard.api.start import changed
+from regard.api import train
 from regard.data.batch import Batch, Source
-from regard.recipes.base import find_recipe
-from regard.recipes.job import Reading
+from regard.recipes.base import get_recipe
+from regard.recipes.job import DataContext
 from regard.recipes.sets.dataset import SetsConfig, prepare_sets
 from regard.recipes.sets.mixture import Gaussians
+from regard.recipes.settings import apply_settings
+from regard.runs.load import load_model
 from regard.runs.run import Run
 from regard.symmetry.actions import Fixed, OnVectors
 from regard.symmetry.groups import Rotations
@@ -89,21 +90,22 @@ def trained(
 
     judged: other sets than those that are learned from to choose the best weights by.
     """
-    recipe = changed(find_recipe("sets", None, kind), options)
+    recipe = apply_settings(get_recipe("sets").defaults(None, kind), options)
     with tempfile.TemporaryDirectory() as folder:
-        job = train.prepared("sets", recipe, Reading(cache=Path(folder)))
+        job = train.prepare_job(get_recipe("sets"), recipe, DataContext(cache=Path(folder)))
+        model = train.build_model(job, recipe)
         source = job.source
         if judged is not None:
             seed = recipe.train.seed
             source = JudgedBy(source, prepare_sets(judged, seed=seed).source(recipe.train.batch, seed))
         run = Run.create(
             Path(folder) / "run",
-            {"recipe": "sets", "kind": job.kind, "model": job.model.config, "train": recipe.train},
+            {"recipe": "sets", "kind": job.kind, "model": job.model, "train": recipe.train},
         )
         began = time.process_time()
-        result = loop.fit(run, job.model, job.task, source, recipe.train, observers=[Told(name or kind)])
+        result = loop.fit(run, model, job.task, source, recipe.train, observers=[Told(name or kind)])
         minutes = (time.process_time() - began) / 60
-        model = generate.load(run.path)
+        model = load_model(run)
     return Trained(model, job.task, minutes, result.step)
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from regard.api.check import check
+    from regard.api.evaluate import evaluate
     from regard.api.generate import generate
     from regard.api.load import load
     from regard.api.predict import predict
@@ -27,6 +28,7 @@ __all__ = [
     "Window",
     "attend",
     "check",
+    "evaluate",
     "generate",
     "load",
     "predict",
@@ -37,6 +39,7 @@ __all__ = [
 _HOME = {
     "attend": "regard.attention.attend",
     "check": "regard.api.check",
+    "evaluate": "regard.api.evaluate",
     "train": "regard.api.train",
     "load": "regard.api.load",
     "record": "regard.look.record",

@@ -1,9 +1,11 @@
 """The registry: every part that has a name, where it lives, and one sentence about it.
 
 Only strings, so that listing them imports nothing; `find` imports the one that is asked for. To add a part, add a line;
-to add a kind, add a `Kind` to the table at the end. A test imports every entry.
+to add a kind, add a `Kind` to the table at the end. Another package offers parts by entry points of the group `regard.KIND`.
+A test imports every entry.
 """
 
+from functools import cache
 from importlib import import_module
 from typing import Any, NamedTuple
 
@@ -34,17 +36,35 @@ def describe(kind: str) -> str:
 
 
 def entries(kind: str) -> dict[str, Entry]:
-    """All parts of one kind by name, in reading order."""
-    return dict(_kind(kind).entries)
+    """All parts of one kind by name, in reading order: our own, then those of other packages under names of their own."""
+    own = _kind(kind).entries
+    return own | {
+        name: entry for name, entry in _offered_by_others().get(kind, {}).items() if name not in own
+    }
 
 
 def find(kind: str, name: str) -> Any:
     """The class or function itself: find("masks", "causal") is regard.attention.masks.Causal."""
-    known = _kind(kind).entries
-    if name not in known:
-        raise ValueError(f"there is no '{name}' among the {kind}; {_advice(name, known)}")
-    module, attribute = known[name].target.split(":")
+    entry = _kind(kind).entries.get(name) or entries(kind).get(name)
+    if entry is None:
+        raise ValueError(f"there is no '{name}' among the {kind}; {_advice(name, entries(kind))}")
+    module, attribute = entry.target.split(":")
     return getattr(import_module(module), attribute)
+
+
+@cache
+def _offered_by_others() -> dict[str, dict[str, Entry]]:
+    """Parts that other installed packages offer, by kind: entry points of the group `regard.KIND`."""
+    from importlib.metadata import entry_points
+
+    found: dict[str, dict[str, Entry]] = {}
+    points = entry_points()
+    for group in (each for each in points.groups if each.startswith("regard.")):
+        for point in points.select(group=group):
+            about = None if point.dist is None else point.dist.metadata["Summary"]
+            entry = Entry(point.value, about or f"from {point.value.partition('.')[0]}")
+            found.setdefault(group.removeprefix("regard."), {})[point.name] = entry
+    return found
 
 
 def _kind(kind: str) -> Kind:
@@ -308,19 +328,19 @@ _KINDS: dict[str, Kind] = {
             "regard.recipes",
             {
                 "text": (
-                    "text.defaults:recipe",
+                    "text.recipe:RECIPE",
                     "a language model of your text, or a classifier of texts with labels",
                 ),
                 "sets": (
-                    "sets.defaults:recipe",
+                    "sets.recipe:RECIPE",
                     "a model of point clouds, of tables in long form, or of sets that are made",
                 ),
                 "images": (
-                    "images.defaults:recipe",
+                    "images.recipe:RECIPE",
                     "a classifier of your pictures: ViT, Swin, or convolutions that know about turns",
                 ),
                 "graphs": (
-                    "graphs.defaults:recipe",
+                    "graphs.recipe:RECIPE",
                     "answers for nodes, edges or whole graphs, from edge lists and other files",
                 ),
             },

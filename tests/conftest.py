@@ -3,6 +3,7 @@
 import gc
 import os
 
+import pytest
 from hypothesis import settings
 
 if (
@@ -16,3 +17,25 @@ settings.load_profile("same")
 gc.set_threshold(
     50_000
 )  # a tracer makes millions of small objects: looking for cycles every 700 is a tenth of all time
+
+
+@pytest.fixture
+def no_report(monkeypatch):
+    """Runs of commands end as with report=False: curves, laws and report take ten times as long as a few small steps."""
+    from regard.api import train
+
+    whole = train.finish_run
+    monkeypatch.setattr(train, "finish_run", lambda *what, **how: whole(*what, **how | {"report": False}))
+
+
+@pytest.fixture
+def everything():
+    """For tests of what a run ends with: the curves, the laws, the report."""
+
+
+@pytest.fixture(scope="session")
+def browser():
+    from tests.look.browser import chromium
+
+    with chromium() as one:
+        yield one

@@ -1,5 +1,5 @@
 """The pages in docs/ are true: every Python block runs on its own and prints what it says, every link leads somewhere,
-the tour is complete, the pictures can be drawn again, and the example does what `make demo` promises.
+the tour is complete, the pictures can be drawn again, and the example does what it says.
 """
 
 import os

@@ -12,6 +12,7 @@ from regard import files
 from regard.runs.run import Run
 from regard.symmetry import check as measure
 from regard.symmetry.report import Report
+from regard.targets.open import Target, open_target
 
 
 def check(model: Any, inputs: Any = None, **how: Any) -> Report:
@@ -30,25 +31,24 @@ def check(model: Any, inputs: Any = None, **how: Any) -> Report:
         return measure.check(model, inputs, **how)
     if inputs is not None:
         raise ValueError("a target brings its own inputs; to check a module on yours, give the module itself")
-    from regard.targets.open import open_target  # knows foreign libraries, which nothing else needs
+    return check_target(open_target(model, seed=how.get("seed", 0)), **how)
 
-    target = open_target(model, seed=how.get("seed", 0))
-    device = how.pop("device", None)
-    given = target.inputs
+
+def check_target(target: Target, *, device: Any = None, **how: Any) -> Report:
+    """The same for a target that is open already."""
+    inputs = target.inputs
     if device is not None:
         target.model.to(device)
-        given = {name: x.to(device) if isinstance(x, Tensor) else x for name, x in given.items()}
-    known = {"symmetry": target.symmetry, "roles": target.roles, "name": target.name}
-    found = measure.check(
-        target.model, given, **{**{key: value for key, value in known.items() if value is not None}, **how}
-    )
-    return replace(found, notes=target.notes)
+        inputs = {name: x.to(device) if isinstance(x, Tensor) else x for name, x in inputs.items()}
+    known: dict[str, Any] = {"symmetry": target.symmetry, "roles": target.roles, "name": target.name}
+    given = {key: value for key, value in known.items() if value is not None} | how
+    return replace(measure.check(target.model, inputs, **given), notes=target.notes)
 
 
-def write_laws(run: Run) -> None:
+def write_laws(run: Run, target: Target) -> None:
     """laws.json of a finished run: what it promises, measured. A run is not lost over it."""
     try:
-        found = check(run.path).to_json()  # as `regard check` measures it, so that both say the same
+        found = check_target(target).to_json()  # as `regard check` measures it, so that both say the same
     except (ImportError, ValueError, OSError, RuntimeError) as error:
         found = {"ok": None, "laws": [], "error": " ".join(str(error).split())}
     files.write_json(run.path / "laws.json", found)

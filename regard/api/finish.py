@@ -1,52 +1,64 @@
-"""What a run ends with: the split that was kept for it, what is taken for what, and the last lines that are printed."""
+"""What a run ends with: the test split, the confusion matrix, the curves, the laws, the report. The model is loaded once."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-import torch
-
 from regard import files
+from regard.api.check import write_laws
+from regard.api.look import write_report
 from regard.look import plot
+from regard.recipes.base import Recipe
+from regard.recipes.evaluation import Evaluation, evaluate_split
 from regard.recipes.job import Job
-from regard.runs.load import load_model
 from regard.runs.run import Run
 from regard.symmetry.report import titled
-from regard.training.progress import Observer
-from regard.training.tasks import Classify
+from regard.targets.open import of_run
+from regard.training.progress import Observer, tell
+from regard.training.result import Result
 
 
-def tested(run: Run, job: Job, observers: Sequence[Observer], step: int) -> None:
-    """Measure the split that was kept for the end, with the weights that are published, and keep what was found."""
-    assert job.test is not None
-    count = job.about.get("test") if job.tested is None else job.tested
-    model = load_model(run)
-    with torch.no_grad():
-        measures = job.task.measure(model, job.test())
-    run.update(test=measures)
-    run.append([{"step": step, "event": "test", **measures, "count": count}])
-    for observer in observers:
-        if (heard := getattr(observer, "tested", None)) is not None:
-            heard(measures, count)
-
-
-def write_confusion(run: Run, job: Job) -> None:
-    """confusion.png of a classifier: what it takes for what, on the test split, or on the validation split without one."""
-    labels = job.about.get("labels")
-    if not isinstance(labels, list) or not isinstance(job.task, Classify) or not run.model_file.exists():
+def finish_run(
+    run: Run, recipe: Recipe, job: Job, ended: Result, observers: Sequence[Observer], *, report: bool = True
+) -> None:
+    """Measure the weights that were published, and write what is to be seen of them. A stopped run is not tested yet."""
+    tests = job.test is not None and ended.reason != "stopped"
+    shows = report and job.labels is not None and job.best_split.count != 0
+    if report:
+        plot.curves(run)
+    if not run.model_file.exists():
         return
-    split, batches = ("test", job.test()) if job.test is not None else ("validation", job.source.validation())
-    with torch.no_grad():
-        counts = job.task.confusion(load_model(run), batches, len(labels))
-    if counts.sum():
-        files.write_json(
-            run.path / "confusion.json", {"split": split, "labels": labels, "counts": counts.tolist()}
-        )
-        plot.save(
-            plot.confusion(counts, labels, title=f"{run.path.name}, {split} split"),
-            run.path / "confusion.png",
-        )
+    if not (tests or report):
+        return
+    model = recipe.load(run)
+    if tests or shows:
+        found = evaluate_split(model, job.task, job.best_split, job.labels)
+        if tests:
+            write_test(run, found, ended.step, observers)
+        if shows:
+            write_confusion(run, found)
+    if report:
+        target = of_run(run.path, model=model)
+        write_laws(run, target)
+        write_report(run, target)
+
+
+def write_test(run: Run, found: Evaluation, step: int, observers: Sequence[Observer]) -> None:
+    """Keep the measures of the split that was kept for the end."""
+    run.update(test=found.measures)
+    run.append([{"step": step, "event": "test", **found.measures, "count": found.count}])
+    tell(observers, "tested", found.measures, found.count)
+
+
+def write_confusion(run: Run, found: Evaluation) -> None:
+    """confusion.json and confusion.png of a classifier: what it takes for what."""
+    if found.confusion is None or found.labels is None or not found.confusion.sum():
+        return
+    facts = {"split": found.split, "labels": list(found.labels), "counts": found.confusion.tolist()}
+    files.write_json(run.path / "confusion.json", facts)
+    title = f"{run.path.name}, {found.split} split"
+    plot.save(plot.confusion(found.confusion, list(found.labels), title=title), run.path / "confusion.png")
 
 
 # What a user may want of a run, in this order.
@@ -71,13 +83,9 @@ def files_in_a_line(run: Run) -> str:
 def laws_in_a_line(laws: list[dict[str, Any]]) -> str:
     """laws that hold: rotation by quarter turns, padding; broken: shift. What is not promised, and is not kept, is no news."""
     found: dict[str, list[str]] = {}
-    for law in (
-        law
-        for law in laws
-        if law["measured"] != "broken" or law["declared"] not in ("broken", "not promised")
-    ):
-        found.setdefault(str(law["measured"]), []).append(titled(law["law"], law.get("by")))
+    for law in laws:
+        if law["measured"] != "broken" or law["declared"] not in ("broken", "not promised"):
+            found.setdefault(str(law["measured"]), []).append(titled(law["law"], law.get("by")))
     hold = found.pop("holds", ["none"])
-    return "; ".join(
-        [f"laws that hold: {', '.join(hold)}", *(f"{how}: {', '.join(each)}" for how, each in found.items())]
-    )
+    others = [f"{how}: {', '.join(each)}" for how, each in found.items()]
+    return "; ".join([f"laws that hold: {', '.join(hold)}", *others])

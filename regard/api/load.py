@@ -6,7 +6,7 @@ import os
 
 from torch import nn
 
-from regard.data import tokenizer as tokenizers
+from regard.recipes.base import recipe_of
 from regard.runs.load import load_model
 from regard.runs.run import Run
 
@@ -14,7 +14,4 @@ from regard.runs.run import Run
 def load(path: str | os.PathLike[str]) -> nn.Module:
     """The model of a run, in eval mode; if it reads text, with its tokenizer as `model.tokenizer`."""
     run = Run.open(path)
-    model = load_model(run)
-    if run.tokenizer_file.exists():
-        model.tokenizer = tokenizers.load(run.tokenizer_file)  # type: ignore[assignment]
-    return model
+    return load_model(run) if run.config.recipe is None else recipe_of(run).load(run)

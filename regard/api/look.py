@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from regard import files
-from regard.api.check import check
+from regard.api.check import check_target
 from regard.look import page, plot, report
-from regard.look.model_input import Given
-from regard.look.session import Live
-from regard.look.stills import still
+from regard.look.session import Session
 from regard.runs.run import Run
+from regard.targets.open import Target, open_target
 
 
 def look(
@@ -39,57 +37,55 @@ def look(
     suffix = Path(out).suffix.lower()
     if suffix not in (".html", *plot.SUFFIXES):
         raise ValueError(f"--out must end in .html, {', '.join(plot.SUFFIXES)}, got {os.fspath(out)!r}")
-    live = living(target, given, answer=answer, laws=laws, tell=tell)
-    data = live.show({}) | {"live": None}
+    session = open_session(target, given, answer=answer, laws=laws, tell=tell)
+    data = session.show({}) | {"live": None}
     if suffix == ".html":
-        return page.write(data, out)
-    return plot.save(still(live.latest(), title=str(data["title"])), out)
+        return page.write(data, out, session.files)
+    return plot.save(session.latest().still(str(data["title"])), out)
 
 
-def living(
-    target: str | os.PathLike[str],
+def open_session(
+    target: str | os.PathLike[str] | Target,
     given: str | None = None,
     *,
     answer: str | None = None,
     laws: bool = False,
     tsne: bool = True,
     tell: Callable[[str], None] | None = None,
-) -> Live:
+) -> Session:
     """A target that can be looked at again and again; what is not asked for otherwise is this input."""
-    from regard.targets.open import open_target  # knows foreign libraries, which nothing else needs
-
-    opened = open_target(target)
+    opened = target if isinstance(target, Target) else open_target(target)
     if answer is not None and not opened.reader.takes_target:
         raise ValueError(f"{opened.name} is no encoder-decoder, so it takes no --target")
     if tell is not None:
         for note in opened.notes:
             tell(note)
+    found = read_laws(opened.run) if opened.run is not None else None
+    if laws and opened.run is None:
+        found = check_target(opened).to_json()
+    return Session(
+        opened.model,
+        opened.reader,
+        opened.name,
+        given=given,
+        target=answer,
+        notes=opened.notes,
+        run=opened.run,
+        report=found,
+        tsne=tsne,
+    )
 
-    def read(other: str | bytes | None, written: str | None) -> Given:
-        if other is None:
-            found = opened.reader.read(given, answer if written is None else written)
-        else:
-            found = opened.reader.read(other, written)
-        return replace(found, notes=(*opened.notes, *found.notes))
 
-    laws_found = laws_of(opened.run) if opened.run is not None else check(target).to_json() if laws else None
-    how: dict[str, Any] = {
-        "kind": opened.reader.kind,
-        "takes_target": opened.reader.takes_target,
-        "tsne": tsne,
-    }
-    return Live(opened.model, read, opened.name, run=opened.run, report=laws_found, **how)
-
-
-def laws_of(run: Run) -> dict[str, Any] | None:
+def read_laws(run: Run) -> dict[str, Any] | None:
+    """What laws.json of a run says; None if it is not there."""
     path = run.path / "laws.json"
     return dict(files.read_json(path)) if path.exists() else None
 
 
-def write_report(run: Run) -> None:
+def write_report(run: Run, target: Target) -> None:
     """report.html of a finished run. A run is not lost over it: what went wrong is in its place."""
     try:
-        data = living(run.path, tsne=False).show({}) | {"live": None}
-        page.write(data, run.path / report.FILE)
+        session = open_session(target, tsne=False)
+        page.write(session.show({}) | {"live": None}, run.path / report.FILE, session.files)
     except (ImportError, ValueError, OSError, RuntimeError) as error:
         report.instead(run, " ".join(str(error).split()))

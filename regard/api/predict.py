@@ -8,68 +8,61 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import Any
 
-from regard.recipes.images import draw
-from regard.recipes.images.in_memory import as_files, is_handed
-from regard.recipes.job import work
-from regard.recipes.prediction import Answer
+from regard.recipes.base import Recipe, recipe_of
+from regard.recipes.prediction import Prediction
 from regard.runs.run import Run
 from regard.training.heap import kept_heap
 
 
 def predict(
     path: str | os.PathLike[str],
-    given: Any,
+    inputs: Any,
     *,
     out: str | os.PathLike[str] | None = None,
-) -> list[Answer]:
+) -> list[Prediction]:
     """What a run says of each input, one or several: texts for a classifier of texts, files for other kinds of data.
 
-    What cannot be read has an `error` in place of an answer. Of pictures a folder or a pattern stands for all in it, and those
-    in memory are taken, too: of pillow's, or arrays of bytes, h w or h w c.
+    What cannot be read has an `error` in place of a prediction. Of pictures a folder or a pattern stands for all in it, and
+    those in memory are taken, too: of pillow's, or arrays of bytes, h w or h w c.
 
     out  of pictures: draw where the model looked, all on one sheet (.png, .svg, .pdf), or a file for each in a folder
     """
-    return list(answers(path, given, out=out))
+    return list(iter_predictions(path, inputs, out=out))
 
 
-def answers(
-    path: str | os.PathLike[str], given: Any, *, out: str | os.PathLike[str] | None = None
-) -> Iterator[Answer]:
+def iter_predictions(
+    path: str | os.PathLike[str], inputs: Any, *, out: str | os.PathLike[str] | None = None
+) -> Iterator[Prediction]:
     """The same, each as soon as it is known. A sheet is drawn after the last."""
     run = Run.open(path)
-    if run.config.get("recipe") is None:
-        raise ValueError(
-            f"{run.path} was not made by a recipe, so regard does not know how its inputs are read"
-        )
-    job = work(run.config["recipe"])
-    several = (
-        [given] if isinstance(given, str | bytes | os.PathLike) or not isinstance(given, Sequence) else given
-    )
-    handed = run.config["recipe"] == "images" and bool(several) and all(map(is_handed, several))
-    memory: AbstractContextManager[dict[str, str]] = as_files(several) if handed else nullcontext({})
-    with memory as called, kept_heap():
-        inputs = list(called) if handed else job.inputs(words_of(several, run))
+    recipe = recipe_of(run)
+    one = isinstance(inputs, str | bytes | os.PathLike) or not isinstance(inputs, Sequence)
+    several = [inputs] if one else inputs
+    taken = recipe.take_inputs(several)
+    memory: AbstractContextManager[Mapping[str, str]] = nullcontext({}) if taken is None else taken
+    with memory as names, kept_heap():
+        files = list(names) if taken is not None else recipe.expand_inputs(to_paths(several, run, recipe))
         if out is not None:
-            draw.check_out(run, inputs, out)
-        found = job.predict(run, inputs)
-        for answer in found if out is None else draw.draw(run, inputs, found, out):
-            yield called_again(answer, called)
+            recipe.check_output(run, files, out)
+        found = recipe.predict(run, files)
+        for prediction in found if out is None else recipe.draw(run, files, found, out):
+            yield restore_name(prediction, names)
 
 
-def called_again(answer: Answer, called: Mapping[str, str]) -> Answer:
-    """With what a picture from memory is called, in place of the file that it was for a while."""
-    name = called.get(answer.given)
+def restore_name(prediction: Prediction, names: Mapping[str, str]) -> Prediction:
+    """With what an input from memory is called, in place of the file that it was for a while."""
+    name = names.get(prediction.input)
     if name is None:
-        return answer
-    error = None if answer.error is None else answer.error.replace(answer.given, name)
-    return replace(answer, given=name, error=error)
+        return prediction
+    error = None if prediction.error is None else prediction.error.replace(prediction.input, name)
+    return replace(prediction, input=name, error=error)
 
 
-def words_of(several: Sequence[Any], run: Run) -> list[str]:
+def to_paths(several: Sequence[Any], run: Run, recipe: Recipe) -> list[str]:
     """Inputs as a command line would have them."""
     for each in several:
         if not isinstance(each, str | os.PathLike):
-            also = ", pillow's pictures or arrays of bytes" if run.config["recipe"] == "images" else ""
+            also = f", {recipe.in_memory}" if recipe.in_memory else ""
             raise ValueError(
                 f"predict takes texts, or paths of files{also}, got {type(each).__name__}; for inputs of your own "
                 f"call the model itself: regard.load({str(run.path)!r})"

@@ -1,8 +1,8 @@
-"""How a run begins, or goes on: settings laid over a recipe, the weights of an earlier run, data that must be what it was."""
+"""How a run begins: settings, the body of an earlier run, and a folder that is gone again if the start fails."""
 
 from __future__ import annotations
 
-import json
+import os
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -14,95 +14,72 @@ from torch import nn
 
 from regard import config as configs
 from regard import files, registry
-from regard.recipes.base import Recipe, family, find_recipe, of_run, with_optimiser
+from regard.recipes.base import Recipe
+from regard.recipes.settings import Settings
 from regard.runs.load import load_model
-from regard.runs.locations import latest
 from regard.runs.run import Run
-
-TOLD = 3  # differences that are named
-LONGEST = 40  # characters of a value that are shown
+from regard.training.budget import seconds_of
 
 # ── settings ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def changed(recipe: Recipe, settings: Mapping[str, Any]) -> Recipe:
-    """The recipe with dotted options set: {"model.dim": 256}. Unknown names are refused with the nearest known one."""
-    if not settings:
-        return recipe
-    sections = configs.to_dict(with_optimiser(recipe, settings.get("train.optimiser")))
-    for key, value in settings.items():
-        section, *registry = key.split(".")
-        if section not in sections or not registry:
-            raise ValueError(
-                f"options are named section.name with a section among {', '.join(sections)}, got '{key}'"
-            )
-        place = sections[section]
-        for part in registry[:-1]:  # of a section in a section: data.augment.flip
-            place = place[part] if isinstance(place.get(part), dict) else {}
-        place[registry[-1]] = value
-    made: Recipe = configs.from_dict(type(recipe), sections)
-    return made
+def resolve_defaults(
+    recipe: Recipe, data: Any, kind: str | None, options: Mapping[str, Any], start: Run | None = None
+) -> Settings:
+    """The settings that options change: the recipe's for this data and kind of model, with the body of an earlier run.
 
-
-def asked_for(
-    recipe: str,
-    data: str | None,
-    kind: str | None,
-    out: str | None,
-    resume: bool,
-    start: str | None = None,
-    settings: Mapping[str, Any] | None = None,
-) -> Recipe:
-    """The settings that options change: the recipe's own for this data, or those of the run that goes on or is started from.
-
-    settings: what is known of them already, as far as others depend on it.
+    options: those that are known already, as far as defaults depend on them; they are not set here.
     """
-    family(recipe)  # or say which there are
-    if resume:
-        return of_run(Run.open(out or latest(recipe)))
-    found = find_recipe(recipe, data, kind, settings)
-    return found if start is None else started_from(Run.open(start), recipe, found, {})
+    early = {name: options[name] for name in recipe.early_options if name in options}
+    settings = recipe.defaults(data, kind, early)
+    is_path = data is None or isinstance(data, str | os.PathLike)
+    settings = recipe.refine_defaults(settings, options, None if is_path else data)
+    if os.environ.get("REGARD_BUDGET"):
+        minutes = seconds_of(os.environ["REGARD_BUDGET"]) / 60
+        settings = replace(settings, train=replace(settings.train, minutes=minutes, steps=None))
+    return settings if start is None else with_body(recipe, settings, start)
 
 
 # ── from an earlier run ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def started_from(old: Run, name: str, recipe: Recipe, settings: Mapping[str, Any]) -> Recipe:
-    """The recipe with the body of an earlier run's model, and a head of its own. Settings for another body are refused."""
-    body = old.config.get("model")
-    if not isinstance(body, dict):
-        raise ValueError(f"{old.path} holds no model of ours to start from")
-    check_kind(old, name, recipe)
-    shared = {field.name for field in fields(type(recipe.model))} & set(body) - family(name).OWN
-    for each in sorted(shared):
-        asked = settings.get(f"model.{each}", body[each])
-        if (list(asked) if isinstance(asked, tuple) else asked) != body[each]:
-            raise ValueError(
-                f"{old.path} cannot be a start for this model: model.{each} is {body[each]!r} there, and {asked!r} was asked "
-                f"for. Leave it out, or train without --from"
-            )
-    model = configs.from_dict(
-        type(recipe.model), configs.to_dict(recipe.model) | {each: body[each] for each in shared}
+def with_body(recipe: Recipe, settings: Settings, start: Run) -> Settings:
+    """The settings with the body of an earlier run's model, and a head of its own."""
+    if start.config.model is None:
+        raise ValueError(f"{start.path} holds no model of ours to start from")
+    wanted = next(
+        kind for kind in recipe.models if registry.find("models", kind).Config is type(settings.model)
     )
-    return replace(recipe, model=model)
-
-
-def check_kind(old: Run, name: str, recipe: Recipe) -> None:
-    """A ValueError if the earlier run's model is of another kind."""
-    kinds = registry.entries("models")
-    wanted = next(kind for kind in kinds if registry.find("models", kind).Config is type(recipe.model))
-    had = old.config.get("kind")
-    if had != wanted:
-        how = f": regard train {name} --model {wanted}" if name == "text" else ""
+    if start.config.kind != wanted:
         raise ValueError(
-            f"{old.path} cannot be a start for this model: it holds a model of the kind {had}, and what is "
-            f"trained here is of the kind {wanted}; start from one of that kind{how}"
+            f"{start.path} cannot be a start for this model: it holds a model of the kind {start.config.kind}, and what is "
+            f"trained here is of the kind {wanted}; start from one of that kind: regard train {recipe.name} --model {wanted}"
         )
+    body = {name: start.config.model[name] for name in _shared(recipe, settings, start)}
+    model = configs.from_dict(type(settings.model), configs.to_dict(settings.model) | body)
+    return replace(settings, model=model)
 
 
-def adopt(model: nn.Module, old: Run) -> None:
+def check_body(recipe: Recipe, settings: Settings, start: Run) -> None:
+    """A ValueError if settings ask for another body than that of the run that is started from."""
+    body, asked = start.config.model or {}, configs.to_dict(settings.model)
+    for name in _shared(recipe, settings, start):
+        if asked[name] != body[name]:
+            raise ValueError(
+                f"{start.path} cannot be a start for this model: model.{name} is {body[name]!r} there, and {asked[name]!r} "
+                f"was asked for. Leave it out, or train without --from"
+            )
+
+
+def _shared(recipe: Recipe, settings: Settings, start: Run) -> list[str]:
+    """Settings of the model that a run takes over from the one it is started from."""
+    known = {field.name for field in fields(type(settings.model))}
+    return sorted(known & set(start.config.model or {}) - recipe.not_inherited)
+
+
+def copy_weights(model: nn.Module, start: Run) -> None:
     """Start from the weights of an earlier run: all of the body must fit; a head may be new."""
-    theirs = load_model(old).state_dict()
+    theirs = load_model(start).state_dict()
     mine = model.state_dict()
     fitting = {
         name: theirs[name] for name in mine if name in theirs and theirs[name].shape == mine[name].shape
@@ -113,43 +90,9 @@ def adopt(model: nn.Module, old: Run) -> None:
         there = tuple(theirs[first].shape) if first in theirs else "missing"
         also = f", and {more} more" if more else ""
         raise ValueError(
-            f"{old.path} cannot be a start for this model: {first} is {there} there and {tuple(mine[first].shape)} here{also}"
+            f"{start.path} cannot be a start for this model: {first} is {there} there and {tuple(mine[first].shape)} here{also}"
         )
     model.load_state_dict(fitting, strict=False)
-
-
-# ── going on ─────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def check_same_data(run: Run, about: Mapping[str, Any]) -> None:
-    """A ValueError if the data is no longer what the run was started with, as far as its figures tell."""
-    if "corpus" not in run.config:
-        return
-    then, now = flat(run.config["corpus"]), flat(json.loads(json.dumps(about)))
-    # (where it lies may be said otherwise from another folder)
-    other = [key for key in dict.fromkeys((*then, *now)) if key != "path" and then.get(key) != now.get(key)]
-    if other:
-        told = "; ".join(
-            f"{key} was {shown(then.get(key))} and is now {shown(now.get(key))}" for key in other[:TOLD]
-        )
-        more = f"; and {len(other) - TOLD} more" if len(other) > TOLD else ""
-        raise ValueError(
-            f"{run.path} was started with other data: {told}{more}. Give it the data of then to go on, or start a "
-            f"new run, with --from {run.path} if you want its weights"
-        )
-
-
-def flat(values: Mapping[str, Any], above: str = "") -> dict[str, Any]:
-    """Dicts in dicts as one, by dotted names."""
-    found: dict[str, Any] = {}
-    for name, value in values.items():
-        found |= flat(value, f"{above}{name}.") if isinstance(value, dict) else {above + name: value}
-    return found
-
-
-def shown(value: Any) -> str:
-    text = f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else repr(value)
-    return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
 
 
 # ── a start that fails ───────────────────────────────────────────────────────────────────────────────────────────────

@@ -1,9 +1,9 @@
-"""What the commands do, as Python functions: train a recipe or any module, predict with a run, check, look."""
+"""Train: a recipe on your data, any module of your own, or a run that goes on."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -11,28 +11,27 @@ import torch
 from torch import nn
 
 from regard import config as configs
-from regard.api.check import write_laws
-from regard.api.finish import tested, write_confusion
-from regard.api.look import write_report
-from regard.api.start import adopt, changed, check_same_data, new_run, started_from
+from regard.api.finish import finish_run
+from regard.api.start import check_body, copy_weights, new_run, resolve_defaults
 from regard.data.batch import Source, TensorSource
-from regard.look import report
+from regard.data.scan import scanning_once
+from regard.look import report as reports
 from regard.look.plot import curves
 from regard.models.registered import kind_of
-from regard.recipes.base import Recipe, family, find_recipe, of_run, with_question
-from regard.recipes.describe import described
-from regard.recipes.job import Job, Note, Reading, work
+from regard.recipes.base import Recipe, get_recipe, recipe_of, settings_of
+from regard.recipes.job import DataContext, Job, Note
+from regard.recipes.same_data import check_same_data
+from regard.recipes.settings import Settings, apply_settings
 from regard.runs.locations import cache_folder, fresh, latest
 from regard.runs.run import Run, check_free
 from regard.training import loop
-from regard.training.budget import seconds_of
 from regard.training.config import TrainConfig
 from regard.training.labels import check_labels
-from regard.training.progress import Observer, watch
+from regard.training.progress import Observer, tell, watch
 from regard.training.step import pick_device
 from regard.training.tasks import as_task
 
-# ── train ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+Place = str | os.PathLike[str]
 
 
 def train(
@@ -41,14 +40,15 @@ def train(
     data: Any = None,
     model: str | nn.Module | None = None,
     task: Any = None,
-    out: str | os.PathLike[str] | None = None,
-    start: str | os.PathLike[str] | None = None,
+    out: Place | None = None,
+    start: Place | None = None,
     resume: bool = False,
     minutes: float | None = None,
     steps: int | None = None,
     options: Mapping[str, Any] | None = None,
     note: Note | None = None,
     observers: Sequence[Observer] | None = None,
+    report: bool = True,
 ) -> Run:
     """Train a recipe on your data, or any module of your own; what comes back is the run directory.
 
@@ -64,106 +64,165 @@ def train(
     options   dotted names of the recipe's settings, or those of TrainConfig for a module
     note      told what is being prepared, and the share that is done
     observers who watches; None: a progress bar on a terminal, lines elsewhere
+    report    at the end, draw the curves and the confusion matrix, measure the laws, write report.html
     """
     budget = {name: value for name, value in (("minutes", minutes), ("steps", steps)) if value is not None}
     watching = [watch()] if observers is None else list(observers)
     if isinstance(model, nn.Module):
         if recipe is not None or start is not None:
             raise ValueError("give a module of your own, or a recipe (with start=), not both")
-        return train_module(model, task, data, out, resume, {**budget, **(options or {})}, watching)
+        plain = {**budget, **(options or {})}
+        return train_module(
+            model, task, data, out=out, resume=resume, options=plain, observers=watching, report=report
+        )
     if recipe is None or task is not None:
         raise ValueError("name a recipe such as 'text', or give a module as model= with its task=")
-    settings = {**(options or {}), **{f"train.{name}": value for name, value in budget.items()}}
-    if (
-        not resume
-        and not {"train.steps", "train.minutes"} & set(settings)
-        and os.environ.get("REGARD_BUDGET")
-    ):
-        settings["train.minutes"] = seconds_of(os.environ["REGARD_BUDGET"]) / 60
+    wanted = {**(options or {}), **{f"train.{name}": value for name, value in budget.items()}}
+    found = get_recipe(recipe)
+    how: dict[str, Any] = {"note": note, "observers": watching, "report": report}
     path = os.fspath(data) if isinstance(data, str | os.PathLike) else None
     given = data if path is None else None  # an object: only some recipes take one, and say so
     if resume:
-        family(recipe)  # or say which there are
         run = Run.open(latest(recipe) if out is None else out)
-        asked = changed(of_run(run), settings | ({} if path is None else {"data.path": path}))
-        before = {"model": run.config["kind"], "from": run.config.get("from")}
-        for name, now in (("model", model), ("from", start)):
-            if now is not None and os.fspath(now) != before[name]:
-                raise ValueError(
-                    f"{run.path} was started with another --{name}: {before[name] or 'none'}, not {now}; leave it out"
-                )
-        if (was := run.config.get("given")) != (None if given is None else type(given).__name__):
-            raise ValueError(
-                f"{run.path} was started with data={was or 'a path'}; give the same again to go on"
-            )
-        for section, but in (("data", ()), ("model", ()), ("train", loop.MAY_CHANGE)):
-            run.agree(section, getattr(asked, section), but=but)
-        origin = run.config.get("from")
-        job = prepared(recipe, asked, Reading(cache=cache_folder(), note=note, old=run, given=given))
-        check_same_data(run, job.about)
-        if origin is not None and not (run.state / "latest.json").exists():
-            adopt(job.model, Run.open(origin))
-        beginning: AbstractContextManager[Run] = nullcontext(run)
-    else:
+        check_resumable(run, found, model=model, start=start, given=given)
+        settings = apply_settings(settings_of(run), wanted | ({} if path is None else {"data.path": path}))
+        return resume_run(run, settings, given=given, **how)
+    with scanning_once():
         place = fresh(recipe) if out is None else out
         check_free(place)  # before any work on data
-        asked = with_question(
-            find_recipe(recipe, data if path is None else path, model, settings), settings, given
+        origin = None if start is None else Run.open(start)
+        settings = resolve_defaults(found, data if path is None else path, model, wanted, origin)
+        return train_recipe(
+            found, apply_settings(settings, wanted), out=place, start=origin, given=given, **how
         )
-        old = None if start is None else Run.open(start)
-        asked = changed(asked if old is None else started_from(old, recipe, asked, settings), settings)
-        origin = None if start is None else os.fspath(start)
-        job = prepared(recipe, asked, Reading(cache=cache_folder(), note=note, old=old, given=given))
-        if old is not None:
-            adopt(job.model, old)
-        more = {"from": origin, "given": None if given is None else type(given).__name__}
-        beginning = new_run(
-            place,
-            {
-                "recipe": recipe,
-                "kind": job.kind,
-                "model": job.model.config,
-                "data": asked.data,
-                "train": asked.train,
-            }
-            | {"corpus": job.about, "unit": job.unit}
-            | {name: value for name, value in more.items() if value is not None},
+
+
+# ── a recipe ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def train_recipe(
+    recipe: Recipe,
+    settings: Settings,
+    *,
+    out: Place,
+    observers: Sequence[Observer],
+    start: Run | None = None,
+    given: Any = None,
+    note: Note | None = None,
+    report: bool = True,
+) -> Run:
+    """Train a recipe with these settings, from the beginning. given: data that is no path"""
+    check_free(out)
+    if start is not None:
+        check_body(recipe, settings, start)
+    job = prepare_job(recipe, settings, DataContext(cache=cache_folder(), note=note, old=start, given=given))
+    model = build_model(job, settings)
+    if start is not None:
+        copy_weights(model, start)
+    sections = {"recipe": recipe.name, "kind": job.kind, "model": job.model, "data": settings.data}
+    sections |= {"train": settings.train, "corpus": job.info, "unit": job.unit}
+    sections |= {} if start is None else {"from": str(start.path)}
+    sections |= {} if given is None else {"given": type(given).__name__}
+    return _fit(new_run(out, sections), recipe, job, model, settings, observers, report, resume=False)
+
+
+def resume_run(
+    run: Run,
+    settings: Settings,
+    *,
+    observers: Sequence[Observer],
+    given: Any = None,
+    note: Note | None = None,
+    report: bool = True,
+) -> Run:
+    """Go on with a run, exactly where it stopped. Settings may differ from its own only in the budget and in saving."""
+    recipe = recipe_of(run)
+    run.agree("data", settings.data)
+    run.agree("model", settings.model)
+    run.agree("train", settings.train, but=loop.MAY_CHANGE)
+    job = prepare_job(recipe, settings, DataContext(cache=cache_folder(), note=note, old=run, given=given))
+    check_same_data(run, job.info)
+    model = build_model(job, settings)
+    if run.config.origin is not None and not (run.state / "latest.json").exists():
+        copy_weights(model, Run.open(run.config.origin))
+    return _fit(nullcontext(run), recipe, job, model, settings, observers, report, resume=True)
+
+
+def check_resumable(run: Run, recipe: Recipe, *, model: str | None, start: Place | None, given: Any) -> None:
+    """A ValueError if what is to go on was started otherwise."""
+    if run.config.recipe != recipe.name:
+        raise ValueError(
+            f"{run.path} was made by {run.config.recipe or 'a module of your own'}, not by the recipe {recipe.name}, so it "
+            f"cannot be resumed as one"
         )
-    how: dict[str, Any] = {"resume": resume, "observers": watching, "sample": job.sample, "notes": job.notes}
+    before = {"model": run.config.kind, "from": run.config.origin}
+    for name, now in (("model", model), ("from", start)):
+        if now is not None and os.fspath(now) != before[name]:
+            raise ValueError(
+                f"{run.path} was started with another --{name}: {before[name] or 'none'}, not {now}; leave it out"
+            )
+    if run.config.given != (None if given is None else type(given).__name__):
+        raise ValueError(
+            f"{run.path} was started with data={run.config.given or 'a path'}; give the same again to go on"
+        )
+
+
+def prepare_job(recipe: Recipe, settings: Settings, context: DataContext) -> Job:
+    """Read the data. What is random in it follows from the seed."""
+    pick_device(settings.train.device)  # an error before long work, not after
+    torch.manual_seed(settings.train.seed)
+    return recipe.prepare(settings, context)
+
+
+def build_model(job: Job, settings: Settings) -> nn.Module:
+    """A new model: its weights follow from the seed, and not from how the data was read."""
+    torch.manual_seed(settings.train.seed)
+    return job.build()
+
+
+def _fit(
+    beginning: AbstractContextManager[Run],
+    recipe: Recipe,
+    job: Job,
+    model: nn.Module,
+    settings: Settings,
+    observers: Sequence[Observer],
+    report: bool,
+    resume: bool,
+) -> Run:
+    """The training itself, and what a run ends with."""
+    size = sum(parameter.numel() for parameter in model.parameters())
     with beginning as run:
         job.keep(run)
-        for observer in watching:
-            if (heard := getattr(observer, "described", None)) is not None:
-                heard(described(job))
-        ended = loop.fit(run, job.model, job.task, job.source, asked.train, **how)
-    if job.test is not None and ended.reason != "stopped":
-        tested(run, job, watching, ended.step)
-    curves(run)
-    write_confusion(run, job)
-    write_laws(run)
-    write_report(run)
+        tell(observers, "described", f"{recipe.describe(job)}; {job.kind} with {size:,} parameters")
+        how: dict[str, Any] = {
+            "resume": resume,
+            "observers": observers,
+            "sample": job.sample,
+            "notes": job.notes,
+        }
+        ended = loop.fit(run, model, job.task, job.source, settings.train, **how)
+    finish_run(run, recipe, job, ended, observers, report=report)
     return run
 
 
-def prepared(name: str, recipe: Recipe, reading: Reading) -> Job:
-    """A recipe with its data read. What is random in it follows from the seed."""
-    pick_device(recipe.train.device)  # an error before long work, not after
-    torch.manual_seed(recipe.train.seed)
-    return work(name).prepared(recipe, reading)
+# ── a module ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def train_module(
     model: nn.Module,
-    task: Any,
+    task: str | Callable[..., Any] | Any,
     data: Any,
-    out: Any,
-    resume: bool,
-    options: Mapping[str, Any],
-    observers: Sequence[Observer],
+    *,
+    out: Place | None = None,
+    resume: bool = False,
+    options: Mapping[str, Any] | None = None,
+    observers: Sequence[Observer] = (),
+    report: bool = True,
 ) -> Run:
-    config = configs.from_dict(
-        TrainConfig, {name.removeprefix("train."): value for name, value in options.items()}
-    )
+    """Train any module on a pair of tensors, a Dataset or a Source. options: those of TrainConfig"""
+    settings = {name.removeprefix("train."): value for name, value in (options or {}).items()}
+    config = configs.from_dict(TrainConfig, settings)
     if task is None or data is None:
         raise ValueError(
             "a module needs a task ('classify', 'regress', 'next token' or a function) and data to learn from"
@@ -181,15 +240,7 @@ def train_module(
         beginning = new_run(fresh("module") if out is None else out, about)
     with beginning as run:
         loop.fit(run, model, wanted, source, config, resume=resume, observers=observers)
-    curves(run)
-    report.of_module(run, model)
+    if report:
+        curves(run)
+        reports.of_module(run, model)
     return run
-
-
-# ── predict ─────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-# ── check ────────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-# ── look ─────────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -74,88 +74,111 @@ def train(words: list[str]) -> int:
         from regard import registry
 
         raise ValueError(f"regard train needs the name of a recipe: {', '.join(registry.entries('recipes'))}")
-    recipe, rest = words[0], words[1:]
+    name, rest = words[0], words[1:]
     refuse_several(rest)
     given, rest = take_out(rest, ("--data", "--model", "--from", "--out"))
-    resume, rest = "--resume" in rest, [word for word in rest if word != "--resume"]
+    resume, report = "--resume" in rest, "--no-report" not in rest
+    rest = [word for word in rest if word not in ("--resume", "--no-report")]
 
-    from regard.api import train as training
     from regard.api.finish import files_in_a_line, laws_in_a_line
-    from regard.api.look import laws_of
-    from regard.api.start import asked_for
+    from regard.api.look import read_laws
     from regard.cli import options
-    from regard.recipes.job import work
+    from regard.recipes.base import get_recipe
     from regard.runs.command import spoken
-    from regard.training.progress import Ending, watch
+    from regard.training.progress import Ending
 
+    recipe = get_recipe(name)
     if "-h" in rest or "--help" in rest:
         print(options.help_text(recipe, given.get("--data"), given.get("--model"), rest))
         return 0
-    default = asked_for(
-        recipe,
-        given.get("--data"),
-        given.get("--model"),
-        given.get("--out"),
-        resume,
-        given.get("--from"),
-        options.told_first(recipe, rest),
-    )
-    kind = f" --model {given['--model']}" if "--model" in given else ""
-    settings = options.read(default, rest, f"regard train {recipe}{kind}")
     ending = Ending()
-    run = training.train(
-        recipe,
-        data=given.get("--data"),
-        model=given.get("--model"),
-        start=given.get("--from"),
-        out=given.get("--out"),
-        resume=resume,
-        options=settings,
-        note=options.note(),
-        observers=[watch(), ending],
-    )
+    run = train_as_asked(recipe, given, rest, ending, resume=resume, report=report)
     print(f"\n{files_in_a_line(run)}")
-    if (laws := laws_of(run)) is not None and laws["laws"]:
+    if (laws := read_laws(run)) is not None and laws["laws"]:
         print(laws_in_a_line(laws["laws"]))
-    print(f"next: {spoken(work(recipe).then(run))}")
+    print(f"next: {spoken(recipe.next_command(run))}")
     return 130 if ending.stopped else 0  # as a command that Ctrl-C ended
+
+
+def train_as_asked(
+    recipe: Any, given: dict[str, str], words: list[str], ending: Any, *, resume: bool, report: bool
+) -> Any:
+    """Settings from the words of the command, read once, and the training with them."""
+    from regard.api import train as training
+    from regard.api.start import resolve_defaults
+    from regard.cli import options
+    from regard.data.scan import scanning_once
+    from regard.recipes.base import settings_of
+    from regard.recipes.settings import apply_settings
+    from regard.runs.locations import fresh, latest
+    from regard.runs.run import Run, check_free
+    from regard.training.progress import watch
+
+    data, kind, start, out = (given.get(name) for name in ("--data", "--model", "--from", "--out"))
+    program = f"regard train {recipe.name}" + ("" if kind is None else f" --model {kind}")
+    how: dict[str, Any] = {"note": options.note(), "observers": [watch(), ending], "report": report}
+    if resume:
+        run = Run.open(out or latest(recipe.name))
+        training.check_resumable(run, recipe, model=kind, start=start, given=None)
+        settings = apply_settings(settings_of(run), {} if data is None else {"data.path": data})
+        return training.resume_run(run, options.read_settings(recipe, settings, words, program), **how)
+    with scanning_once():
+        origin = None if start is None else Run.open(start)
+        settings = resolve_defaults(recipe, data, kind, options.early_options(recipe, words), origin)
+        settings = options.read_settings(recipe, settings, words, program)
+        place = out or fresh(recipe.name)
+        check_free(place)  # before any work on data
+        return training.train_recipe(recipe, settings, out=place, start=origin, **how)
 
 
 @command(
     "generate RUN [--prompt TEXT] ...",
-    "text from a trained model, written as it comes",
+    "what a trained model makes by itself: text, written as it comes",
     'regard generate runs/text --prompt "def " --max-new 200 --seed 1',
 )
 def generate(words: list[str]) -> int:
     from regard.cli import options
 
     if "-h" in words or "--help" in words:
-        print(help_for(COMMANDS["generate"]) + manual.GENERATE + options.sampling_help())
+        print(help_for(COMMANDS["generate"]) + manual.GENERATE + generate_help())
         return 0
-    sampling, words = options.read_sampling(words)
-    given, words = take_out(words, ("--prompt",))
-    if len(words) != 1:
+    path = words[0] if words else ""
+    if not path or path.startswith("-"):
         raise ValueError(
-            f"regard generate takes one run, got {' '.join(words) or 'none'}; see: regard generate --help"
+            f"regard generate takes one run first, got {path or 'none'}; see: regard generate --help"
         )
-    from regard.api import generate as writing
-    from regard.api.load import load
+    from regard.recipes.base import recipe_of
+    from regard.runs.run import Run
 
-    model, prompt = load(words[0]), given.get("--prompt", "")
-    if (unknown := writing.unknown_to(model, prompt)) is not None:
-        print(f"regard: {unknown}", file=sys.stderr)
-    if sampling.get("samples", 1) > 1:
-        for number, text in enumerate(writing.samples(model, prompt, **sampling), 1):
-            print(f"── {number} ──\n{prompt}{text}")
-        return 0
-    pieces = writing.generate(model, prompt, **sampling)
-    print(
-        prompt + next(pieces, ""), end="", flush=True
-    )  # a prompt that cannot be read is refused before it is shown
-    for piece in pieces:
+    run = Run.open(path)
+    recipe = recipe_of(run)
+    if recipe.generate_options is None:
+        raise ValueError(
+            f"{run.path} was trained on {recipe.name}, which generates nothing; use regard predict"
+        )
+    chosen, rest = options.read_options(recipe.generate_options, words[1:], "regard generate")
+    if rest:
+        raise ValueError(
+            f"regard generate takes one run, got {' '.join([path, *rest])}; see: regard generate --help"
+        )
+    for piece in recipe.generate(run, chosen, lambda note: print(f"regard: {note}", file=sys.stderr)):
         print(piece, end="", flush=True)
-    print()
     return 0
+
+
+def generate_help() -> str:
+    """The options of every recipe that generates something."""
+    from regard import registry
+    from regard.cli import options
+    from regard.recipes.base import get_recipe
+
+    recipes = [get_recipe(name) for name in registry.entries("recipes")]
+    parts = [
+        f"a run of {recipe.name}:\n{options.options_help(recipe.generate_options, 'regard generate')}"
+        for recipe in recipes
+        if recipe.generate_options is not None
+    ]
+    return "\n".join(parts)
 
 
 @command(
@@ -176,11 +199,11 @@ def predict(words: list[str]) -> int:
         raise ValueError("regard predict takes a run and one input at least: a text, or a file")
     import json
 
-    from regard.api.predict import answers
+    from regard.api.predict import iter_predictions
 
     drawn: dict[str, None] = {}
     answered = errors = 0
-    for answer in answers(words[0], words[1:], out=given.get("--out")):
+    for answer in iter_predictions(words[0], words[1:], out=given.get("--out")):
         for note in answer.notes:
             print(f"regard: {note}", file=sys.stderr, flush=True)
         if as_json:
@@ -188,7 +211,7 @@ def predict(words: list[str]) -> int:
         elif answer.error is not None:
             print(f"regard: {answer.error}", file=sys.stderr, flush=True)
         else:
-            print(answer.say(), flush=True)  # also where it goes into a pipe: each may have taken a while
+            print(answer.format(), flush=True)  # also where it goes into a pipe: each may have taken a while
         if answer.picture is not None:
             drawn[answer.picture] = None
         answered, errors = answered + (answer.error is None), errors + (answer.error is not None)
@@ -196,6 +219,37 @@ def predict(words: list[str]) -> int:
         files = [*drawn] if len(drawn) <= LISTED else [f"{len(drawn):,} files in {given['--out']}"]
         print("\n".join(["where it looked:", *(f"  {file}" for file in files)]))
     return 0 if not errors else 1 if answered else 2
+
+
+@command(
+    "evaluate RUN [--data PATH]",
+    "how good a model is: on its test split, or on another file",
+    "regard evaluate runs/text",
+    "regard evaluate runs/images --data other-photos --json",
+)
+def evaluate(words: list[str]) -> int:
+    if "-h" in words or "--help" in words:
+        print(help_for(COMMANDS["evaluate"]) + manual.EVALUATE)
+        return 0
+    as_json, words = "--json" in words, [word for word in words if word != "--json"]
+    refuse_several(words)
+    given, words = take_out(words, ("--data",))
+    refuse_options(words, ("--data", "--json"), "regard evaluate")
+    if len(words) != 1:
+        raise ValueError(
+            f"regard evaluate takes one run, got {' '.join(words) or 'none'}; see: regard evaluate --help"
+        )
+    import json
+
+    from regard.api.evaluate import evaluate as measure
+    from regard.cli import options
+
+    with options.waiting(f"evaluating {words[0]}"):
+        found = measure(words[0], given.get("--data"))
+    for note in found.notes:
+        print(f"regard: {note}", file=sys.stderr)
+    print(json.dumps(found.to_json(), ensure_ascii=False) if as_json else found.format())
+    return 0
 
 
 @command(
@@ -282,12 +336,12 @@ def look(words: list[str]) -> int:
                 else path
             )
             return 0
-        live = looking.living(words[0], given.get("--input"), **how)
-        live.show({})  # what is wrong with target or input is said now, not in the browser
+        session = looking.open_session(words[0], given.get("--input"), **how)
+        session.show({})  # what is wrong with target or input is said now, not in the browser
 
     from regard.look.server import serve
 
-    serve(live, port=port, ready=lambda address: print(f"{address}   (Ctrl-C ends it)", flush=True))
+    serve(session, port=port, ready=lambda address: print(f"{address}   (Ctrl-C ends it)", flush=True))
     return 0
 
 

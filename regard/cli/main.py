@@ -44,7 +44,7 @@ def _run(words: list[str]) -> int:
         return 0
     if name not in COMMANDS:
         raise ValueError(_unknown(name))
-    more = name in ("generate", "predict", "check", "look") or (
+    more = name in ("generate", "predict", "evaluate", "check", "look") or (
         name == "train" and len(rest) > 1
     )  # have a help of their own
     if ("-h" in rest or "--help" in rest) and not more:

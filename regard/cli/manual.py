@@ -5,11 +5,18 @@ package.module:function that returns (model, inputs[, symmetry[, roles]])."""
 
 GENERATE = """
 
-RUN is a decoder that was trained on text.
-
-  --prompt TEXT  what it goes on from (the beginning of a line)
+RUN is a run of regard train whose recipe generates something: a decoder that was trained on text.
 
 """
+
+EVALUATE = """
+
+RUN is a run of regard train. Its best weights are measured on the test split of its data, or on the validation split
+where there is no test split; how many examples that is of stands beside it.
+
+  --data PATH    another file or folder of the same kind, with its labels: its test split where it names one, else all of it
+  --json         for machines: {"split", "count", "unit", "measures", and of a classifier "labels" and "confusion"}, in which
+                 confusion[i][j] is how often class i was taken for class j"""
 
 PREDICT = """
 

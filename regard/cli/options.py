@@ -18,8 +18,8 @@ import tyro
 
 from regard import config as configs
 from regard.config import nearest
-from regard.generation.sampling import Sampling
-from regard.recipes.base import FOLLOWS, Recipe, family, find_recipe, told, with_optimiser, with_question
+from regard.recipes.base import Recipe
+from regard.recipes.settings import Settings, with_optimiser
 
 PATIENCE = 3.0  # seconds without a word that a log can bear
 ONE_COLUMN = 100  # characters; on a wider terminal tyro has two
@@ -28,32 +28,33 @@ FIRST = {  # what `regard train` takes before the options of the recipe, besides
     "--resume": "go on with the run of --out, exactly where it stopped; without --out: with the last that this recipe\n"
     "                trained under runs/",
     "--from RUN": "start with the weights of an earlier run",
+    "--no-report": "end without curves, laws and report.html, which take a few seconds",
     "--debug": "the whole traceback when something goes wrong",
 }
 
 
-def read(default: Recipe, words: list[str], program: str) -> dict[str, Any]:
-    """The settings that differ from those of a recipe, by dotted name."""
-    default = with_optimiser(default, asked(words, "--train.optimiser"))
-    more = ("--data", "--model", *(each.split()[0] for each in FIRST))
-    chosen = parse(type(default), words, default, program, more)
-    asking = with_question(default, settings(default, chosen))
-    if asking != default:
-        default, chosen = asking, parse(type(default), words, asking, program, more)
-    changed = settings(default, chosen)
-    for key in FOLLOWS:
-        if key in changed:
-            instead = "; give --data.context" if key == "model.context" else ""
+def read_settings(recipe: Recipe, default: Settings, words: list[str], program: str) -> Settings:
+    """The settings that the words of a command line ask for."""
+    default = with_optimiser(default, option_value(words, "--train.optimiser"))
+    more, hidden = ("--data", "--model", *(each.split()[0] for each in FIRST)), frozenset(recipe.data_derived)
+    chosen = parse(type(default), words, default, program, more, hidden)
+    refined = recipe.refine_defaults(default, differences(default, chosen))
+    if refined != default:
+        default, chosen = refined, parse(type(default), words, refined, program, more, hidden)
+    for key in differences(default, chosen):
+        if key in recipe.data_derived:
+            instead = f"; {recipe.data_derived[key]}" if recipe.data_derived[key] else ""
             raise ValueError(f"--{key} follows from the data, so it cannot be set{instead}")
-    return changed
+    found: Settings = chosen
+    return found
 
 
-def settings(default: Recipe, chosen: Recipe) -> dict[str, Any]:
+def differences(default: Any, chosen: Any) -> dict[str, Any]:
     """Where what was chosen differs from the default, by dotted name."""
     return {key: value for key, _, value in configs.differences(default, chosen)}
 
 
-def asked(words: list[str], option: str) -> str | None:
+def option_value(words: list[str], option: str) -> str | None:
     """The value of an option on which defaults depend (rates on the optimiser), before it is known whether it can be right."""
     found = None
     for number, word in enumerate(words):
@@ -63,27 +64,26 @@ def asked(words: list[str], option: str) -> str | None:
     return found
 
 
-def told_first(recipe: str, words: list[str]) -> dict[str, Any]:
+def early_options(recipe: Recipe, words: list[str]) -> dict[str, Any]:
     """The options on which defaults of this recipe depend; whole numbers as such."""
-    found = {each: value for each in told(recipe) if (value := asked(words, f"--{each}"))}
+    found = {each: value for each in recipe.early_options if (value := option_value(words, f"--{each}"))}
     return {name: int(value) if value.isdecimal() else value for name, value in found.items()}
 
 
-def help_text(recipe: str, path: str | None, kind: str | None, words: list[str]) -> str:
+def help_text(recipe: Recipe, path: str | None, kind: str | None, words: list[str]) -> str:
     """Every option of a recipe with its default."""
-    default = find_recipe(recipe, path, kind, told_first(recipe, words))
+    default = recipe.defaults(path, kind, early_options(recipe, words))
     shown = io.StringIO()
     with contextlib.suppress(SystemExit), contextlib.redirect_stdout(shown), narrow():
-        tyro.cli(type(default), args=["--help"], default=default, prog=f"regard train {recipe}")
-    known = {**family(recipe).HELP, **{name: what.format(recipe=recipe) for name, what in FIRST.items()}}
-    about = (family(recipe).__doc__ or "").partition("\n")[0]
+        tyro.cli(type(default), args=["--help"], default=default, prog=f"regard train {recipe.name}")
+    known = {**recipe.help, **{name: what.format(recipe=recipe.name) for name, what in FIRST.items()}}
     first = "\n".join(f"  {name:<14}{what}" for name, what in known.items())
-    examples = "".join(f"\n  {each}" for each in getattr(family(recipe), "EXAMPLES", ()))
+    examples = "".join(f"\n  {each}" for each in recipe.examples)
     return (
-        f"usage: regard train {recipe} [--data PATH] [OPTIONS]\n\n{about}\nHere: {type(default).__doc__}\n\n"
-        + (f"examples:{examples}\n\n" if examples else "")
-        + f"{first}\n\n--data and --model choose the defaults of all that follows: give them before --help to see yours.\n\n"
-        + without_what_cannot_be_set(shown.getvalue())
+        f"usage: regard train {recipe.name} [--data PATH] [OPTIONS]\n\n{recipe.title}\nHere: {type(default).__doc__}\n\n"
+        f"examples:{examples}\n\n"
+        f"{first}\n\n--data and --model choose the defaults of all that follows: give them before --help to see yours.\n\n"
+        + without_what_cannot_be_set(shown.getvalue(), recipe)
     )
 
 
@@ -101,60 +101,72 @@ def narrow() -> Iterator[None]:
             os.environ["COLUMNS"] = before
 
 
-def without_what_cannot_be_set(text: str) -> str:
+def without_what_cannot_be_set(text: str, recipe: Recipe) -> str:
     """tyro's help from the first section on, without what follows from the data or was said before."""
     kept, hidden = [], False
     for line in text[max(0, text.find("data options") - 1) :].splitlines():
-        if (option := re.match(r"\W*--([a-z.]+)", line)) or "options" in line:
-            hidden = option is not None and option[1] in (*FOLLOWS, "data.path")
+        if (option := re.match(r"\W*--([a-z.-]+)", line)) or "options" in line:
+            hidden = option is not None and option[1].replace("-", "_") in (*recipe.data_derived, "data.path")
         hidden = hidden and bool(line.strip())  # what comes between sections stays
         if not hidden:
             kept.append(line.rstrip())
     return "\n".join(kept)
 
 
-def read_sampling(words: list[str]) -> tuple[dict[str, Any], list[str]]:
-    """Settings of `generate` that differ from the defaults, and the words that are none."""
-    own, rest = [], []
-    known = options_of(Sampling)
+def read_options(cls: type[Any], words: list[str], program: str) -> tuple[Any, list[str]]:
+    """The options of a dataclass among the words of a command, and the words that are none."""
+    known = options_of(cls)
+    own: list[str] = []
+    rest: list[str] = []
     words = list(words)
     while words:
         word = words.pop(0)
         name = word.partition("=")[0].replace("_", "-")
-        if name.startswith("--") and name != "--prompt" and name not in known:
-            raise unknown(word, [*known, "--prompt"], "regard generate")
         if name not in known:
+            if name.startswith("--"):
+                raise unknown(word, list(known), program)
             rest.append(word)
             continue
         own.append(word)
+        several = get_origin(known[name]) is tuple
         while "=" not in word and words and not words[0].startswith("--"):
             own.append(words.pop(0))
-            if word != "--stop":
+            if not several:
                 break
-    chosen = parse(Sampling, own, Sampling(), "regard generate")
-    return {key: value for key, _, value in configs.differences(Sampling(), chosen)}, rest
+    return parse(cls, own, cls(), program), rest
 
 
-def sampling_help() -> str:
-    """Every option of `generate` with its default."""
+def options_help(cls: type[Any], program: str) -> str:
+    """Every option of a dataclass with its default."""
     shown = io.StringIO()
     with contextlib.suppress(SystemExit), contextlib.redirect_stdout(shown):
-        tyro.cli(Sampling, args=["--help"], prog="regard generate")
+        tyro.cli(cls, args=["--help"], prog=program)
     return shown.getvalue().partition("\n\n")[2]  # the usage is said already
 
 
 # ── what is wrong, in one line ───────────────────────────────────────────────────────────────────────────────────────
 
 
-def parse(cls: type[Any], words: list[str], default: Any, program: str, more: tuple[str, ...] = ()) -> Any:
-    """tyro, but what is wrong is a ValueError of one line. `more`: options that are read elsewhere, to be suggested."""
+def parse(
+    cls: type[Any],
+    words: list[str],
+    default: Any,
+    program: str,
+    more: tuple[str, ...] = (),
+    hidden: frozenset[str] = frozenset(),
+) -> Any:
+    """tyro, but what is wrong is a ValueError of one line.
+
+    more    options that are read elsewhere, to be suggested
+    hidden  options that follow from the data, not to be suggested
+    """
     known = options_of(cls)
-    check_words(words, known, more, program)
+    check_words(words, known, more, program, hidden)
     try:
         with contextlib.redirect_stderr(io.StringIO()):  # there it draws a box, in colours
             return tyro.cli(cls, args=words, default=default, prog=program)
     except SystemExit as error:
-        raise ValueError(f"{reason(error, known)}; see: {program} --help") from None
+        raise ValueError(f"{reason(error, known, hidden)}; see: {program} --help") from None
 
 
 def options_of(cls: type[Any]) -> dict[str, Any]:
@@ -169,7 +181,9 @@ def options_of(cls: type[Any]) -> dict[str, Any]:
     return found
 
 
-def check_words(words: list[str], known: Mapping[str, Any], more: tuple[str, ...], program: str) -> None:
+def check_words(
+    words: list[str], known: Mapping[str, Any], more: tuple[str, ...], program: str, hidden: frozenset[str]
+) -> None:
     """Raise a ValueError for the first word that is no option, or no value for one."""
     waiting = list(words)
     while waiting:
@@ -179,7 +193,7 @@ def check_words(words: list[str], known: Mapping[str, Any], more: tuple[str, ...
         positive = re.sub(r"^--(.*\.)?no-", r"--\1", name)
         hint = known.get(name, known.get(positive))
         if hint is None or (hint is not bool and name not in known):
-            raise unknown(word, [*known, *more], program)
+            raise unknown(word, [*known, *more], program, hidden)
         if hint is bool:
             continue
         several = get_origin(hint) is tuple
@@ -196,12 +210,12 @@ def check_words(words: list[str], known: Mapping[str, Any], more: tuple[str, ...
                 raise ValueError(f"{name} must be {expected(hint)}, got '{each}'{hope}")
 
 
-def unknown(word: str, known: list[str], program: str) -> ValueError:
+def unknown(word: str, known: list[str], program: str, hidden: frozenset[str] = frozenset()) -> ValueError:
     name = word.partition("=")[0]
     if not name.startswith("-"):
         hope = f"did you mean --data {word}? " if "--data" in known and os.path.exists(word) else ""
         return ValueError(f"'{word}' is no option and no value of one; {hope}see: {program} --help")
-    settable = [each for each in known if each[2:] not in FOLLOWS]
+    settable = [each for each in known if each[2:].replace("-", "_") not in hidden]
     same = [each for each in settable if each.rpartition(".")[2] == name.lstrip("-").replace("_", "-")]
     near = same[0] if same else nearest(name, settable)
     return ValueError(
@@ -231,7 +245,7 @@ def expected(hint: Any) -> str:
     return {int: "a whole number", float: "a number", NoneType: "None"}.get(hint, "text")
 
 
-def reason(error: BaseException, known: Mapping[str, Any]) -> str:
+def reason(error: BaseException, known: Mapping[str, Any], hidden: frozenset[str]) -> str:
     """Why a dataclass refused its values, with the option's name in place of the field's."""
     cause: BaseException | None = error
     while cause is not None and not isinstance(cause, ValueError):
@@ -243,7 +257,8 @@ def reason(error: BaseException, known: Mapping[str, Any]) -> str:
     same = [
         each
         for each in known
-        if re.split(r"[.]|--", each)[-1] == field[1].replace("_", "-") and each[2:] not in FOLLOWS
+        if re.split(r"[.]|--", each)[-1] == field[1].replace("_", "-")
+        and each[2:].replace("-", "_") not in hidden
     ]
     return f"{same[0]} {words[field.end() :]}" if len(same) == 1 else words
 

@@ -1,1 +1,1 @@
-"""Data as batches by number: text and its tokens, labelled text, and tensors of one's own."""
+"""What several kinds of data share: batches by number, splits, labels, tokenizers, and readers of files."""

@@ -20,6 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from regard.data.cuts import REACH, cut
+from regard.data.scan import once
 
 Note = Callable[[str, float | None], None]
 
@@ -45,6 +46,7 @@ class Piece(NamedTuple):
 # ── which files ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+@once
 def find(path: str | None) -> list[TextFile]:
     """The files of a path: a file, all files in a folder and below it (hidden ones left out), or those of a glob.
 

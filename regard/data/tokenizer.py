@@ -390,3 +390,13 @@ def _points(text: str) -> Ids:
     if text.isascii():
         return np.frombuffer(text.encode("ascii"), dtype=np.uint8)
     return np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype="<u4")
+
+
+def unknown_words(tokenizer: Tokenizer, text: str) -> str | None:
+    """What a model will not see of a text; None: it sees all."""
+    unknown = tokenizer.unknowns(text) if tokenizer.unknown is not None else ()
+    if not unknown:
+        return None
+    some = ", ".join(unknown[:3]) + (", ..." if len(unknown) > 3 else "")
+    what = "1 word is" if len(unknown) == 1 else f"{len(unknown)} different words are"
+    return f"{what} unknown to the model: {some}"

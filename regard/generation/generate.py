@@ -20,6 +20,7 @@ from regard.generation.beam_search import beam_search
 from regard.generation.incremental import Reader
 from regard.generation.sampling import Sampling, candidates, chosen, draw, penalised, seen_tokens
 from regard.generation.stops import Stops
+from regard.models.encoder import Encoder
 
 
 class Stream(Protocol):
@@ -86,6 +87,25 @@ def generate_samples(
         return made
 
     return searched(reader, sampling, stream) if sampling.beams > 1 else sampled(reader, sampling, stream)
+
+
+def generate_texts(model: Any, prompt: str = "", **how: Any) -> list[str]:
+    """Several texts at once. `how` is that of `generate_samples`."""
+    texts: dict[int, str] = {}
+    for number, piece in generate_samples(model, prompt, **how):
+        texts[number] = texts.get(number, "") + piece
+    sampling = how.get("sampling")
+    count = int(how.get("samples", 1)) if sampling is None else sampling.samples
+    return [texts.get(number, "") for number in range(count)]
+
+
+def check_generates(model: Any) -> None:
+    """A ValueError for a model that has no next token."""
+    if isinstance(model, Encoder):
+        does = "fills in hidden tokens" if model.pool is None else "classifies (use regard predict)"
+        raise ValueError(
+            f"this model is an encoder, which {does} and cannot write on; train a decoder on text to generate"
+        )
 
 
 def beginning(tokenizer: Tokenizer, prompt: str) -> list[int]:

@@ -6,7 +6,7 @@ from html import escape
 from typing import Any
 
 from regard.look import page
-from regard.look.model_input import Given
+from regard.look.model_input import ModelInput
 from regard.look.recording.entry import Seen
 from regard.look.scene import FORMAT, doubts
 from regard.look.streams import Streams
@@ -15,7 +15,7 @@ from regard.look.views.attention import attention
 
 def framed(seen: Seen, height: int = 640) -> str:
     """HTML with the whole page inside, so that its styles and scripts touch nothing of the notebook's."""
-    given = Given(inputs={})
+    given = ModelInput(inputs={})
     streams = Streams(given)
     view = attention(seen, streams)
     if view is None:
@@ -26,7 +26,7 @@ def framed(seen: Seen, height: int = 640) -> str:
         "title": "recorded",
         "subtitle": count,
         "record": 0,
-        "input": {"kind": "fixed", "text": None, "target": None},
+        "input": given.describe(),
         "streams": streams.data(),
         "notes": doubts(seen),
         "live": None,

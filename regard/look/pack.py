@@ -101,3 +101,10 @@ def rounded(x: Tensor | float, digits: int = 4) -> Any:
             else [rounded(each, digits) for each in x]
         )
     return float(f"{x:.{digits}g}") if math.isfinite(x) else None
+
+
+def scaled(weights: Tensor) -> dict[str, Any]:
+    """In half precision, as parts of the largest: the weights of many points are all small."""
+    scale = float(weights.max()) / 60_000 if weights.numel() else 0.0
+    scale = scale or 1.0
+    return {"scale": scale, "weights": packed((weights.float() / scale).numpy().astype(np.float16))}

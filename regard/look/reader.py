@@ -1,32 +1,96 @@
-"""How what a person writes, or a file, becomes an input of a model; for runs of ours, through the tokenizer of the run."""
+"""How what a person gives becomes an input of a model, and what can be changed of it on a served page."""
 
 from __future__ import annotations
 
+import base64
+import binascii
 import tempfile
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
-from regard.look.model_input import Given, Kind, numbered
+from regard.look.model_input import ModelInput, unlabelled_input
+from regard.look.view import View
+
+if TYPE_CHECKING:
+    from regard.look.scene import Scene
 
 GONE = "The data of this run cannot be read any more, so what is shown was drawn at random; --input shows something of yours."
 NAMED = 16_384  # things that have a name each; more are only numbered
+LONGEST = 20_000  # characters of a text
+
+
+@dataclass(frozen=True, kw_only=True)
+class Control:
+    """Something that a person can change on a served page: a field of its requests."""
+
+    name: str
+    type: Literal["string", "file", "number", "numbers"]
+    label: str = ""  # what is written beside it
+    placeholder: str = ""  # what stands in an empty text
+    accept: str = ""  # which files: endings or media types
+    media: str = ""  # with which the data URL of a file begins
+    example: str = "text/csv"  # a media type that it may be
+
+    def parse(self, value: Any) -> Any:
+        """The value of a request: a text, the bytes of a file, a number or numbers."""
+        if self.type == "string":
+            return self._text(value)
+        if self.type == "file":
+            return self._bytes(value)
+        found = [value] if self.type == "number" else value
+        if not isinstance(found, list) or not all(type(each) is int for each in found):
+            what = "a whole number" if self.type == "number" else "a list of whole numbers"
+            raise ValueError(f"{self.name} must be {what}")
+        return value
+
+    def _text(self, value: Any) -> str:
+        if not isinstance(value, str):
+            raise ValueError(f"{self.name} must be a text, got {type(value).__name__}")
+        if len(value) > LONGEST:
+            raise ValueError(f"{self.name} has {len(value):,} characters; at most {LONGEST:,} are read")
+        return value
+
+    def _bytes(self, value: Any) -> bytes:
+        if (
+            not isinstance(value, str)
+            or not value.startswith(f"data:{self.media}")
+            or ";base64," not in value
+        ):
+            raise ValueError(f"{self.name} must be a data URL such as data:{self.example};base64,…")
+        try:
+            return base64.b64decode(value.partition(";base64,")[2], validate=True)
+        except binascii.Error as error:
+            raise ValueError(f"{self.name} is no valid base64") from error
 
 
 class Reader(ABC):
     """Makes inputs for one model."""
 
-    kind: Kind
+    views: tuple[View, ...] = ()  # of such inputs, besides those of every page
+    controls: tuple[
+        Control, ...
+    ] = ()  # what a person can change; the first text or file that is given is the input
     takes_target = False  # a second text: what a decoder has written
     longest: int | None = None  # tokens that the model takes at most
 
     @abstractmethod
-    def read(self, given: str | bytes | None = None, target: str | None = None) -> Given:
+    def read(self, given: str | bytes | None = None, target: str | None = None) -> ModelInput:
         """The input for this text, or this file or its bytes; None: an example."""
 
-    def fits(self, count: int, what: str) -> None:
+    def change(self, given: ModelInput, values: Mapping[str, Any]) -> ModelInput:
+        """The input with what controls other than texts and files say."""
+        return given
+
+    def offer(self, scene: Scene) -> tuple[Control, ...]:
+        """The controls that make sense for what was seen."""
+        return self.controls
+
+    def check_length(self, count: int, what: str) -> None:
+        """Raise for an input of no tokens, or of more than the model takes."""
         if not count:
             raise ValueError(f"there is nothing to look at: {what} is empty")
         if self.longest is not None and count > self.longest:
@@ -35,20 +99,18 @@ class Reader(ABC):
             )
 
 
-class Fixed(Reader):
+class FixedReader(Reader):
     """The inputs that came with the model; nothing else can be given."""
 
-    kind = "fixed"
-
-    def __init__(self, inputs: dict[str, Any]) -> None:
+    def __init__(self, inputs: Mapping[str, Any]) -> None:
         self.inputs = inputs
 
-    def read(self, given: str | bytes | None = None, target: str | None = None) -> Given:
+    def read(self, given: str | bytes | None = None, target: str | None = None) -> ModelInput:
         if given is not None:
             raise ValueError(
                 "this model brings its own inputs, and nobody knows how it reads others; leave --input out"
             )
-        return numbered(self.inputs)
+        return unlabelled_input(self.inputs)
 
 
 # ---- what is given
@@ -83,6 +145,7 @@ def at_path(given: str | bytes) -> Iterator[Path]:
 
 
 def readable(example: Callable[[], Any]) -> bool:
+    """Can it be read?"""
     try:
         example()
     except (OSError, ValueError):

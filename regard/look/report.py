@@ -7,6 +7,7 @@ from typing import Any
 from torch import nn
 
 from regard.look import page
+from regard.look.model_input import ModelInput
 from regard.look.scene import FORMAT, in_short
 from regard.look.views import history
 from regard.look.views.confusion import confusion
@@ -42,7 +43,7 @@ def plain(run: Run, subtitle: str, notes: list[str], more: list[dict[str, Any]])
         "title": run.path.resolve().name,
         "subtitle": subtitle,
         "record": 0,
-        "input": {"kind": "fixed", "text": None, "target": None, "name": None, "truth": None, "views": None},
+        "input": ModelInput(inputs={}).describe(),
         "streams": [],
         "notes": notes,
         "live": None,

@@ -2,124 +2,152 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import Any, TypeVar
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
-from regard.look.contribution import tensor_of
-from regard.look.features import convolved
-from regard.look.model_input import Given
+from regard.look.model_input import ModelInput
 from regard.look.record import record
 from regard.look.recording.entry import Seen
 from regard.look.silence import silenced
 from regard.look.streams import Streams
-from regard.look.views import history
-from regard.look.views.answers import answers
-from regard.look.views.attention import attention
-from regard.look.views.confusion import confusion
-from regard.look.views.contribution import contribution
-from regard.look.views.embeddings import embeddings
-from regard.look.views.features import features
-from regard.look.views.filters import filters
-from regard.look.views.graph import graph
-from regard.look.views.image import image
-from regard.look.views.laws import laws
-from regard.look.views.points import names_of_few, points
-from regard.look.views.positions import positions
-from regard.look.where import Looked, looked, windows_of
+from regard.look.view import View
+from regard.look.views.attention import AttentionView
+from regard.look.views.classes import ClassesView
+from regard.look.views.confusion import ConfusionView
+from regard.look.views.contribution import ContributionView
+from regard.look.views.embeddings import EmbeddingsView
+from regard.look.views.filters import FiltersView
+from regard.look.views.history import AboutView, CurvesView, SamplesView, best_scores
+from regard.look.views.laws import LawsView
+from regard.look.views.positions import PositionsView
 from regard.runs.run import Run
 
 FORMAT = 1
+T = TypeVar("T")
+
+# What every page shows, where it applies.
+COMMON: tuple[View, ...] = (
+    AttentionView(),
+    ClassesView(),
+    ContributionView(),
+    EmbeddingsView(),
+    PositionsView(),
+    FiltersView(),
+    LawsView(),
+    ConfusionView(),
+    CurvesView(),
+    SamplesView(),
+    AboutView(),
+)
 
 
-@dataclass(frozen=True, eq=False)
 class Scene:
-    """The data of a page, and the input and the recording it was made from."""
+    """What was seen of a model while it ran on an input. Views read it; `data` is the page that they make of it.
 
-    data: dict[str, Any]
-    seen: Seen
-    given: Given
-    looked: Looked | None = None  # where it looks, over a picture
+    answer    what the model says: what it returned (`out`), or what it says after several looks
+    recorded  what each view listened to, by its name
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        given: ModelInput,
+        *,
+        name: str,
+        run: Run | None,
+        report: Mapping[str, Any] | None,
+        tsne: bool,
+    ) -> None:
+        self.model, self.given, self.name, self.run, self.report, self.tsne = (
+            model,
+            given,
+            name,
+            run,
+            report,
+            tsne,
+        )
+        self.views: tuple[View, ...] = ()
+        self.seen: Any = ()
+        self.out: Any = None
+        self.answer: Any = None
+        self.recorded: dict[str, Any] = {}
+        self.streams = Streams(given)
+        self.data: dict[str, Any] = {}
+        self._made: dict[str, Any] = {}
+
+    def once(self, name: str, make: Callable[[], T]) -> T:
+        """What several views need, made when the first of them asks."""
+        if name not in self._made:
+            self._made[name] = make()
+        found: T = self._made[name]
+        return found
+
+    def view(self, name: str) -> dict[str, Any] | None:
+        """The data of a view; None if it is not shown."""
+        views = [view for view in self.views if view.name == name]
+        return self.once(f"view {name}", lambda: views[0].build(self)) if views else None
+
+    def still(self, title: str = "") -> Any:
+        """The figure of what was looked at: of the first view that has one."""
+        drawn = (view.still(self, title) for view in self.views if self.view(view.name) is not None)
+        found = next((figure for figure in drawn if figure is not None), None)
+        if found is None:
+            raise ValueError(f"there is nothing to draw of {self.name}; the page says why")
+        return found
 
 
 def gather(
     model: nn.Module,
-    given: Given,
+    given: ModelInput,
     *,
     name: str,
+    views: Iterable[View] = (),
     run: Run | None = None,
     report: Mapping[str, Any] | None = None,
     silence: Sequence[tuple[str, int]] = (),
     number: int = 0,
     tsne: bool = True,
 ) -> Scene:
-    """Run the model on the input and gather all views that apply.
+    """Run the model on the input and build all views that apply.
 
+    views    those of this kind of data, besides what every page shows
     report   what `regard check` found, as plain data
     silence  heads that are to add nothing: name of the layer, number of the head
     number   which recording of a served page this is
     tsne     lay tokens out by t-SNE, too: loading it takes a second or two
     """
-    with at_rest(model), silenced(model, silence):
-        with torch.no_grad(), record(model, states=True) as seen, convolved(model) as maps:
-            out = model(**given.inputs)
-        streams = Streams(given, names_of_few(model, seen, given))
-        answer = out if given.judged is None else judged(model, given)
-        matters, over = contribution(model, answer, given, seen, streams), looked(model, seen, given)
-        views = [
-            image(given, over, matters),
-            points(model, seen, out, given),
-            graph(seen, out, given),
-            attention(seen, streams, windows_of(model, seen, given)),
-            answers(answer, given),
-            matters,
-            features(maps, seen.states, given.grid) if given.picture is not None else None,
-            embeddings(model, seen.states, given, streams, tsne=tsne),
-            positions(model),
-            filters(model),
-            laws(model, given, report),
-            None if run is None else confusion(run),
-            None if run is None else history.curves(run),
-            None if run is None else history.samples(run),
-            history.about(model, name, run),
-        ]
+    scene = Scene(model, given, name=name, run=run, report=report, tsne=tsne)
+    scene.views = tuple(view for view in in_order(views) if view.applies(given))
+    with eval_mode(model), silenced(model, silence):
+        with torch.no_grad(), ExitStack() as listening:
+            seen = scene.seen = listening.enter_context(record(model, states=True))
+            scene.recorded = {view.name: listening.enter_context(view.record(model)) for view in scene.views}
+            scene.out = model(**given.inputs)
+        scene.streams = Streams(given, given.learned_vectors(model, seen))
+        scene.answer = given.answer(model, scene.out)
+        built = [data for view in scene.views if (data := scene.view(view.name)) is not None]
     numbers = {entry.name: entry.layer for entry in seen}
-    data = frame(model, name, seen, run) | {
+    scene.data = page_frame(model, name, seen, run) | {
         "record": number,
-        "input": asked(given),
-        "streams": streams.data(),
-        "notes": [
-            *given.notes,
-            *doubts(seen),
-            *(view["note"] for view in views if view is not None and view.get("note")),
-        ],
+        "input": given.describe(),
+        "streams": scene.streams.data(),
+        "notes": [*given.notes, *doubts(seen), *(view["note"] for view in built if view.get("note"))],
         "silenced": [[numbers[layer], head] for layer, head in silence],
-        "views": [view for view in views if view is not None],
+        "views": built,
     }
-    return Scene(data, seen, given, over)
+    return scene
 
 
-@torch.no_grad()
-def judged(model: nn.Module, given: Given) -> Tensor:
-    """What is answered after several looks, as `regard predict` does it.   1 classes"""
-    assert given.judged is not None
-    return given.judged.answer(
-        lambda x: tensor_of(model(**given.inputs | {given.pixels: x})), given.inputs[given.pixels]
-    )
+def in_order(views: Iterable[View]) -> list[View]:
+    """Views of a kind of data and those of every page, in the order of their tabs."""
+    return sorted([*views, *COMMON], key=lambda view: view.order)
 
 
-def asked(given: Given) -> dict[str, Any]:
-    """What was given, in words."""
-    views = None if given.judged is None else given.judged.views
-    named = {"name": given.name, "truth": given.truth, "views": views}
-    return {"kind": given.kind, "text": given.text, "target": given.target, **named}
-
-
-def frame(model: nn.Module, name: str, seen: Seen, run: Run | None) -> dict[str, Any]:
+def page_frame(model: nn.Module, name: str, seen: Seen, run: Run | None) -> dict[str, Any]:
     """What every page begins with."""
     size = sum(parameter.numel() for parameter in model.parameters())
     layers = f"{seen.layers} attention layer{'s' * (seen.layers != 1)}"
@@ -134,12 +162,10 @@ def frame(model: nn.Module, name: str, seen: Seen, run: Run | None) -> dict[str,
 
 def score(run: Run) -> list[str]:
     """What the test split gave, or the best of the validation split."""
-    for split, found in history.scores(run).items():
+    for split, found in best_scores(run).items():
         count = f" of {found['count']}" if "count" in found else ""
-        return [
-            ", ".join(f"{key} {value}" for key, value in found.items() if key != "count")
-            + f" ({split}{count})"
-        ]
+        measures = ", ".join(f"{key} {value}" for key, value in found.items() if key != "count")
+        return [f"{measures} ({split}{count})"]
     return []
 
 
@@ -160,7 +186,7 @@ def doubts(seen: Seen) -> list[str]:
 
 
 @contextmanager
-def at_rest(model: nn.Module) -> Iterator[None]:
+def eval_mode(model: nn.Module) -> Iterator[None]:
     """In eval mode, and then as it was."""
     modes = {module: module.training for module in model.modules()}
     try:

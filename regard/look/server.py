@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from regard.look import page
-from regard.look.session import Live
+from regard.look.session import Session
 
 LARGEST = 30 * 2**20  # bytes of a request: a picture in base64
 HOSTS = ("127.0.0.1", "localhost")
@@ -21,7 +21,7 @@ HEADERS = {
 }
 
 
-def app(live: Live) -> Any:
+def app(session: Session) -> Any:
     """The application: the page, new data for it, and full weights."""
     try:
         from starlette.applications import Starlette
@@ -47,7 +47,7 @@ def app(live: Live) -> Any:
         return bytes(found)
 
     async def start(request: Request) -> Response:
-        text = await run_in_threadpool(lambda: page.html(live.show({})))
+        text = await run_in_threadpool(lambda: page.html(session.show({}), session.files))
         return HTMLResponse(text, headers=HEADERS)
 
     async def look(request: Request) -> Response:
@@ -56,8 +56,8 @@ def app(live: Live) -> Any:
         try:
             asked = json.loads(await body(request))
             if not isinstance(asked, dict):
-                raise ValueError("send an object with text, target, image, file, node, order or silence")
-            data = await run_in_threadpool(live.show, asked)
+                raise ValueError("send an object with what is to change, such as text, file or silence")
+            data = await run_in_threadpool(session.show, asked)
         except (ValueError, RecursionError) as error:
             return refused(" ".join(str(error).split()), 400)
         return JSONResponse(data, headers=HEADERS)
@@ -65,7 +65,7 @@ def app(live: Live) -> Any:
     async def weights(request: Request) -> Response:
         asked = [request.path_params[name] for name in ("record", "layer", "call", "head", "window")]
         try:
-            found = await run_in_threadpool(live.weights, *asked)
+            found = await run_in_threadpool(session.weights, *asked)
         except ValueError as error:
             return refused(str(error), 404)
         return Response(found, media_type="application/octet-stream", headers=HEADERS)
@@ -105,9 +105,9 @@ def guarded(inner: Callable[..., Any]) -> Callable[..., Any]:
     return guard
 
 
-def serve(live: Live, *, port: int | None = None, ready: Callable[[str], None] | None = None) -> None:
+def serve(session: Session, *, port: int | None = None, ready: Callable[[str], None] | None = None) -> None:
     """Serve until Ctrl-C. `ready` is told the address once it answers; without a port, any free one is taken."""
-    application = app(live)
+    application = app(session)
     import uvicorn
 
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as listening:

@@ -2,108 +2,118 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from torch import nn
 
-from regard.look.model_input import Given
+from regard.look.model_input import ModelInput
+from regard.look.reader import LONGEST, Control, Reader
 from regard.look.scene import Scene, gather
 from regard.look.silence import can_silence
 from regard.look.views.attention import count_of, matrix
 from regard.runs.run import Run
 
-Read = Callable[[str | bytes | None, str | None], Given]  # what a person gave, and a target -> an input
 KEPT = 4  # recordings whose full weights can still be asked for
-LONGEST = 20_000  # characters
-FIELDS = {"text", "target", "image", "file", "node", "order", "silence"}
-SEEN_WITHOUT = ("filters", "features", "embeddings", "points", "graph")  # views of models without attention
 
 
-class Live:
-    """One model, and what was seen of it last."""
+class Session:
+    """One model, and what was seen of it last.
+
+    given, target  the input that is shown when none is asked for
+    notes          what a reader should know of the model
+    """
 
     def __init__(
         self,
         model: nn.Module,
-        read: Read,
+        reader: Reader,
         name: str,
         *,
-        kind: str,
-        takes_target: bool = False,
+        given: str | bytes | None = None,
+        target: str | None = None,
+        notes: tuple[str, ...] = (),
         run: Run | None = None,
         report: Mapping[str, Any] | None = None,
         tsne: bool = True,
     ) -> None:
-        self.tsne = tsne
-        self.model, self.read, self.name, self.run, self.report = model, read, name, run, report
-        self.kind, self.takes_target = kind, takes_target
+        self.model, self.reader, self.name, self.run, self.report, self.tsne = (
+            model,
+            reader,
+            name,
+            run,
+            report,
+            tsne,
+        )
+        self.given, self.target, self.notes = given, target, notes
         self.scenes: dict[int, Scene] = {}
         self.count = 0
         self.lock = threading.Lock()  # one run at a time: a recording is of one model
 
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """Scripts and styles that the page needs besides those of every page."""
+        return tuple(dict.fromkeys(file for view in self.reader.views for file in view.files))
+
     def show(self, asked: Mapping[str, Any]) -> dict[str, Any]:
-        """The data of a page for what was asked: text, target, image, file, node, order, silence."""
-        unknown = set(asked) - FIELDS
+        """The data of a page for what was asked: the fields of the reader's controls, and `silence`."""
+        controls = {control.name: control for control in self.reader.controls}
+        unknown = sorted(
+            name for name, value in asked.items() if name not in {*controls, "silence"} and value is not None
+        )
         if unknown:
-            raise ValueError(
-                f"there is no {sorted(unknown)[0]!r} to ask for; known: {', '.join(sorted(FIELDS))}"
-            )
-        text, target = words(asked, "text"), words(asked, "target")
-        picture, file = bytes_of(asked, "image", "data:image/"), bytes_of(asked, "file", "data:")
-        for what, kinds, value in (
-            ("text", ("text",), text),
-            ("a picture", ("image",), picture),
-            ("a file", ("points", "graph"), file),
-        ):
-            if value is not None and self.kind not in kinds:
-                raise ValueError(f"{self.name} does not read {what}")
+            known = ", ".join(sorted({*controls, "silence"}))
+            raise ValueError(f"{self.name} takes no {unknown[0]!r}; known: {known}")
+        fields = {name: value for name, value in asked.items() if name in controls and value is not None}
+        values = {name: controls[name].parse(value) for name, value in fields.items()}
         with self.lock:
-            given = self.read(
-                next((each for each in (picture, file, text) if each is not None), None), target
-            )
-            if asked.get("node") is not None:
-                given = given.centred(*numbers(asked["node"], "node", one=True))
-            if asked.get("order") is not None:
-                given = given.moved(numbers(asked["order"], "order"))
-            return self.gathered(given, self.heads(asked.get("silence") or [])).data
+            given = self.reader.change(self._read(controls, values), values)
+            given = replace(given, notes=(*self.notes, *given.notes))
+            return self._gather(given, self.heads(asked.get("silence") or [])).data
+
+    def _read(self, controls: Mapping[str, Control], values: Mapping[str, Any]) -> ModelInput:
+        """The first text or file that was given, or what is shown without one."""
+        inputs = [
+            values[name]
+            for name, control in controls.items()
+            if name in values and control.type in ("string", "file")
+        ]
+        target = values.get("target")
+        main = next((value for value in inputs if value is not target), None)
+        if main is None:
+            return self.reader.read(self.given, self.target if target is None else target)
+        return self.reader.read(main, target)
 
     def latest(self) -> Scene:
+        """What was shown last."""
         return self.scenes[self.count - 1]
 
-    def gathered(self, given: Given, silence: list[tuple[str, int]]) -> Scene:
+    def _gather(self, given: ModelInput, silence: list[tuple[str, int]]) -> Scene:
+        how: dict[str, Any] = {
+            "run": self.run,
+            "report": self.report,
+            "number": self.count,
+            "tsne": self.tsne,
+        }
         try:
-            how: dict[str, Any] = {
-                "run": self.run,
-                "report": self.report,
-                "number": self.count,
-                "tsne": self.tsne,
-            }
-            scene = gather(self.model, given, name=self.name, silence=silence, **how)
+            scene = gather(self.model, given, name=self.name, views=self.reader.views, silence=silence, **how)
         except ValueError:
             raise
         except Exception as error:  # of the model itself, which can be anything
             words = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
             raise ValueError(f"{self.name} cannot read this input: {words}") from error
-        if not scene.seen and not any(view["view"] in SEEN_WITHOUT for view in scene.data["views"]):
+        alone = {view.name for view in scene.views if view.stands_alone}
+        if not scene.seen and not any(view["view"] in alone for view in scene.data["views"]):
             raise ValueError(
-                f"no attention was heard in {self.name}, a {type(self.model).__name__}: neither fused attention nor a softmax "
-                f"whose weights are summed with values"
+                f"no attention was heard in {self.name}, a {type(self.model).__name__}: neither fused attention nor a "
+                f"softmax whose weights are summed with values"
             )
         scene.data["live"] = {
-            "text": self.kind == "text",
-            "target": self.takes_target,
-            "image": self.kind == "image",
-            "file": self.kind in ("points", "graph"),
-            "node": any(
-                view["view"] == "graph" and len(view["numbers"]) < view["count"]
-                for view in scene.data["views"]
-            ),
+            "controls": [as_json(control) for control in self.reader.offer(scene)],
             "silence": can_silence(self.model),
-            "move": given.ids is not None,
             "longest": LONGEST,
         }
         self.scenes[self.count] = scene
@@ -120,12 +130,12 @@ class Live:
         names = {entry.layer: entry.name for scene in self.scenes.values() for entry in scene.seen}
         found = []
         for pair in pairs:
-            layer, head = numbers(pair, "silence") if isinstance(pair, list) and len(pair) == 2 else (-1, -1)
-            if layer not in names:
+            whole = isinstance(pair, list) and len(pair) == 2 and all(type(each) is int for each in pair)
+            if not whole or pair[0] not in names:
                 raise ValueError(
                     f"silence names layers and heads that are there, such as [0, 1]; got {str(pair)[:40]}"
                 )
-            found.append((names[layer], head))
+            found.append((names[pair[0]], pair[1]))
         return found
 
     def weights(self, record: int, layer: int, call: int, head: int, window: int = 0) -> bytes:
@@ -144,33 +154,6 @@ class Live:
         )
 
 
-def words(asked: Mapping[str, Any], name: str) -> str | None:
-    value = asked.get(name)
-    if value is None:
-        return None
-    if not isinstance(value, str):
-        raise ValueError(f"{name} must be a text, got {type(value).__name__}")
-    if len(value) > LONGEST:
-        raise ValueError(f"{name} has {len(value):,} characters; at most {LONGEST:,} are read")
-    return value
-
-
-def numbers(value: Any, name: str, *, one: bool = False) -> list[int]:
-    found = [value] if one else value
-    if not isinstance(found, list) or not all(type(each) is int for each in found):
-        raise ValueError(f"{name} must be {'a whole number' if one else 'a list of whole numbers'}")
-    return found
-
-
-def bytes_of(asked: Mapping[str, Any], name: str, start: str) -> bytes | None:
-    """The bytes of a data URL."""
-    value = asked.get(name)
-    if value is None:
-        return None
-    if not isinstance(value, str) or not value.startswith(start) or ";base64," not in value:
-        example = "data:image/png" if name == "image" else "data:text/csv"
-        raise ValueError(f"{name} must be a data URL such as {example};base64,…")
-    try:
-        return base64.b64decode(value.partition(";base64,")[2], validate=True)
-    except binascii.Error as error:
-        raise ValueError(f"{name} is no valid base64") from error
+def as_json(control: Control) -> dict[str, str]:
+    """A control as the page has it."""
+    return {name: getattr(control, name) for name in ("name", "type", "label", "placeholder", "accept")}

@@ -9,7 +9,7 @@ keep nothing exactly.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 import torch
 import torch.nn.functional as F
@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from regard.attention.dropout import Dropout
 from regard.models.checks import check_dropout, check_names, check_whole, seeded
+from regard.models.sample_inputs import sample_images
 from regard.nn.convolve import Convolution
 from regard.shapes import expect_pictures
 from regard.symmetry.groups import Group, Shifts, Trivial
@@ -37,6 +38,12 @@ class ConvNet(nn.Module):
 
     config: ConvNetConfig
     head: nn.Linear
+
+    def sample_inputs(
+        self, seed: int = 0, tokens: int | None = None, rows: int | None = None
+    ) -> dict[str, Any]:
+        """Random inputs to its measure."""
+        return sample_images(self.config, seed)
 
     @property
     def symmetry(self) -> Group:

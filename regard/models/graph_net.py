@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from regard.attention.edge_ops import sums
 from regard.models.checks import check_names, check_whole, seeded
+from regard.models.sample_inputs import sample_graph
 from regard.nn.graph import Graph
 from regard.nn.graph_conv import GAT, GCN, Alone, GraphConv
 from regard.nn.graph_pool import GraphPool, Pairs
@@ -82,6 +83,12 @@ BETWEEN: dict[str, Callable[[Tensor], Tensor]] = {**ACTIVATIONS, "elu": nn.funct
 
 class GraphModel(nn.Module):
     """What models of graphs have in common: they do not know what nodes are called."""
+
+    def sample_inputs(
+        self, seed: int = 0, tokens: int | None = None, rows: int | None = None
+    ) -> dict[str, Any]:
+        """Random inputs to its measure."""
+        return sample_graph(self.config, seed)
 
     @property
     def symmetry(self) -> Group:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.models.checks import check_dropout, check_names, check_whole, seeded
+from regard.models.sample_inputs import sample_images
 from regard.nn.group_conv import POSES, TURNS, GroupConvolution, PoseNorm, halved, pooled_poses
 from regard.shapes import expect_pictures
 from regard.symmetry.groups import Group, Shifts, Trivial, product
@@ -86,6 +87,12 @@ class GroupCNN(nn.Module):
         poses = POSES[config.group]
         self.norms = nn.ModuleList(PoseNorm(config.hidden, poses) for _ in range(config.depth - 1))
         self.dropout = config.dropout
+
+    def sample_inputs(
+        self, seed: int = 0, tokens: int | None = None, rows: int | None = None
+    ) -> dict[str, Any]:
+        """Random inputs to its measure."""
+        return sample_images(self.config, seed)
 
     @property
     def symmetry(self) -> Group:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.models.checks import check_names, check_whole, seeded
+from regard.models.sample_inputs import sample_sets
 from regard.models.set_model import tiny_set
 from regard.nn.mlp import ACTIVATIONS
 from regard.shapes import expect
@@ -49,6 +50,12 @@ class MLP(nn.Module):
         widths = [config.size * config.features, *[config.hidden] * config.depth]
         self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in pairwise(widths))
         self.head = nn.Linear(config.hidden, config.outputs)
+
+    def sample_inputs(
+        self, seed: int = 0, tokens: int | None = None, rows: int | None = None
+    ) -> dict[str, Any]:
+        """Random inputs to its measure."""
+        return sample_sets(self.config, seed)
 
     @property
     def symmetry(self) -> Group:

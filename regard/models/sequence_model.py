@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import reduce
 from operator import and_
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 import torch.nn.functional as F
@@ -25,6 +25,7 @@ from regard.config import check_positive
 from regard.models.caches import Caches
 from regard.models.checks import check_dropout, check_heads, check_names, check_position, check_whole
 from regard.models.ngrams import NGrams
+from regard.models.sample_inputs import sample_sequences
 from regard.nn.block import Stack
 from regard.nn.embed import TokenEmbedding
 from regard.nn.norm import NORMS
@@ -157,6 +158,12 @@ class SequenceModel(nn.Module):
                     nn.init.zeros_(parameter)
         near = None if config.window is None else Window(config.window - 1)
         self.mask: Mask | None = near if not config.causal else Causal() if near is None else Causal() & near
+
+    def sample_inputs(
+        self, seed: int = 0, tokens: int | None = None, rows: int | None = None
+    ) -> dict[str, Any]:
+        """Random inputs to its measure."""
+        return sample_sequences(self.config, seed, tokens, rows)
 
     @property
     def symmetry(self) -> Group:

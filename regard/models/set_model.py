@@ -6,11 +6,13 @@ They give b outputs for the whole set, or with `each=True` b n outputs, one row 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from regard.models.checks import check_names, check_whole
+from regard.models.sample_inputs import sample_sets
 from regard.nn.padding import cleared
 from regard.shapes import expect
 from regard.symmetry.groups import Group, Permutations
@@ -36,6 +38,12 @@ class SetModel(nn.Module):
     """What models of sets have in common."""
 
     config: SetConfig
+
+    def sample_inputs(
+        self, seed: int = 0, tokens: int | None = None, rows: int | None = None
+    ) -> dict[str, Any]:
+        """Random inputs to its measure."""
+        return sample_sets(self.config, seed)
 
     @property
     def symmetry(self) -> Group:

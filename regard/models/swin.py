@@ -20,6 +20,7 @@ from regard.attention.dropout import Dropout
 from regard.attention.masks import Dense, Window
 from regard.attention.places import Side
 from regard.models.checks import check_dropout, check_names, check_patch, check_whole, seeded
+from regard.models.sample_inputs import sample_images
 from regard.nn.attention import Attention
 from regard.nn.drop_path import deeper, with_branch
 from regard.nn.linear import Linear
@@ -248,6 +249,12 @@ class Swin(nn.Module):
         width = config.dim * 2 ** (len(config.depths) - 1)
         self.norm = LayerNorm(width)
         self.head = nn.Linear(width, config.classes)
+
+    def sample_inputs(
+        self, seed: int = 0, tokens: int | None = None, rows: int | None = None
+    ) -> dict[str, Any]:
+        """Random inputs to its measure."""
+        return sample_images(self.config, seed)
 
     @property
     def symmetry(self) -> Group:

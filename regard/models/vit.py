@@ -20,6 +20,7 @@ from regard.models.checks import (
     check_whole,
     seeded,
 )
+from regard.models.sample_inputs import sample_images
 from regard.nn.block import Stack
 from regard.nn.drop_path import with_branch
 from regard.nn.patches import PatchEmbedding, grid_places
@@ -107,6 +108,12 @@ class ViT(nn.Module):
             drop_path=config.drop_path,
         )  # fmt: skip
         self.head = nn.Linear(config.dim, config.classes)
+
+    def sample_inputs(
+        self, seed: int = 0, tokens: int | None = None, rows: int | None = None
+    ) -> dict[str, Any]:
+        """Random inputs to its measure."""
+        return sample_images(self.config, seed)
 
     @property
     def symmetry(self) -> Group:

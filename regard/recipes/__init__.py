@@ -1,1 +1,1 @@
-"""Recipes: one file for each kind of data, with a whole configuration and good defaults for the data at hand."""
+"""Recipes: the protocol of a kind of data, and one folder for each kind."""

@@ -1,122 +1,180 @@
-"""The recipe of a name. Each is a module of this folder, imported when it is asked for; `Family` says what one offers."""
+"""The protocol of a recipe: one object for each kind of data. Nothing outside its folder names a kind.
+
+To add a kind, write a folder with such an object, `RECIPE`, in its `recipe.py`, and add a line to the registry; or offer it
+from another package by an entry point of the group `regard.recipes`.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from dataclasses import fields, replace
-from importlib import import_module
-from typing import Any, Protocol, cast, get_type_hints
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, ClassVar, cast
+
+from torch import nn
 
 from regard import registry
-from regard.config import nearest
+from regard.look.reader import Reader
+from regard.recipes.evaluation import Evaluation, evaluate_split
+from regard.recipes.job import DataContext, Job, Split
+from regard.recipes.prediction import Prediction
+from regard.recipes.processors import ForeignModel
+from regard.recipes.same_data import check_same_data
+from regard.recipes.settings import Settings, check_choice, read_settings
+from regard.runs.config import RunConfig
+from regard.runs.load import load_model
 from regard.runs.run import Run
+from regard.training.tasks import Task
 
-Recipe = (
-    Any  # a frozen dataclass with the sections data, model and train; each kind of model has one of its own
-)
-
-# What only the data can tell, so that no option sets it.
-FOLLOWS = (
-    "model.vocab",
-    "model.context",
-    "model.classes",
-    "model.features",
-    "model.outputs",
-    "model.size",
-    "model.each",
-    "model.level",
-    "model.ordered",
-    "model.colours",
-    "model.usual",
-)
+Output = str | os.PathLike[str]
 
 
-class Family(Protocol):
-    """What a module of recipes offers."""
+class Recipe(ABC):
+    """One kind of data: its settings and defaults, how it is read, what its models answer, what its pages show."""
 
-    HELP: Mapping[str, str]  # what --data PATH and --model KIND may be
-    OWN: frozenset[str]  # of a model's config: what a run that starts from another does not take over
-    # Two that not all have. EXAMPLES: commands that --help shows. TOLD: options such as "data.size" on which defaults of the
-    # model depend; `recipe` takes them by name, as size.
-
-    def recipe(self, data: Any, kind: str | None) -> Recipe:
-        """The whole configuration, with defaults for this data (a path, None, or an object) and kind of model."""
-        ...
-
-    def class_of(self, config: Mapping[str, Any]) -> type[Any]:
-        """The dataclass that a run with this config.json was made with."""
-        ...
-
-
-def family(name: str) -> Family:
-    """The module of this name."""
-    choose("recipe", name, tuple(registry.entries("recipes")))
-    return cast(Family, import_module(f"{__package__}.{name}.defaults"))
-
-
-def find_recipe(
-    name: str, data: Any = None, kind: str | None = None, settings: Mapping[str, Any] | None = None
-) -> Recipe:
-    """The recipe of this name, with defaults for this data and kind of model, and for those settings that decide others.
-
-    The settings themselves are not in it.
-    """
-    found = (
-        {each.removeprefix("data."): settings[each] for each in told(name) if each in settings}
-        if settings
-        else {}
+    name: ClassVar[str]
+    title: ClassVar[str]  # one line, for --help
+    help: ClassVar[Mapping[str, str]]  # what --data PATH and --model KIND may be
+    examples: ClassVar[tuple[str, ...]]  # commands that --help shows
+    models: ClassVar[tuple[str, ...]]  # kinds of model, by their names in the registry
+    data_derived: ClassVar[
+        Mapping[str, str]
+    ] = {}  # options that only the data can decide -> what to give instead, or ""
+    not_inherited: ClassVar[frozenset[str]] = (
+        frozenset()
+    )  # of a model's config: what a run started from another takes anew
+    early_options: ClassVar[
+        tuple[str, ...]
+    ] = ()  # such as "data.size": read first, because defaults depend on them
+    in_memory: ClassVar[str] = (
+        ""  # inputs that need be in no file, in words: "pillow's pictures or arrays of bytes"
     )
-    return family(name).recipe(data, kind, **found)
-
-
-def told(name: str) -> tuple[str, ...]:
-    """The settings on which defaults of this recipe depend."""
-    return getattr(family(name), "TOLD", ())
-
-
-def of_run(run: Run) -> Recipe:
-    """The recipe that a run was made with."""
-    name = run.config.get("recipe")
-    if name not in registry.entries("recipes"):
-        raise ValueError(f"{run.path} was not made by a recipe, so it cannot be resumed as one")
-    cls = family(name).class_of(run.config)
-    return cls(**{section: run.section(kind, section) for section, kind in get_type_hints(cls).items()})
-
-
-def with_optimiser(recipe: Recipe, optimiser: str | None) -> Recipe:
-    """The recipe for another optimiser than its own: the rates that it proposes are those of its own, so they fall away."""
-    if optimiser in (None, recipe.train.optimiser):
-        return recipe
-    return replace(recipe, train=replace(recipe.train, lr=None, adam_lr=None, momentum=None))
-
-
-def with_question(recipe: Recipe, settings: Mapping[str, Any], data: Any = None) -> Recipe:
-    """The recipe for what options say that is asked of the data, if its defaults follow from that. data: if it is no path."""
-    asking = getattr(recipe, "asking", None)
-    said = {
-        field.name: settings[name]
-        for field in fields(recipe.data)
-        if (name := f"data.{field.name}") in settings
-    }
-    if asking is None or not said:
-        return recipe
-    found: Recipe = asking(said, data)
-    return found
-
-
-def choose(what: str, name: str, known: tuple[str, ...]) -> None:
-    """Raise a ValueError with the nearest known name unless this is one."""
-    if name not in known:
-        near = nearest(name, known)
-        hint = f"did you mean '{near}'? " if near else ""
-        raise ValueError(f"there is no {what} called '{name}'; {hint}known: {', '.join(known)}")
-
-
-def path_of(data: Any, recipe: str) -> str | None:
-    """The path that was given as data, for recipes that take nothing else."""
-    if data is None or isinstance(data, str | os.PathLike):
-        return None if data is None else os.fspath(data)
-    raise ValueError(
-        f"the recipe {recipe} reads a file or a folder, got {type(data).__name__} as data; give a path"
+    generate_options: ClassVar[type[Any] | None] = (
+        None  # options of `regard generate`; None: it generates nothing
     )
+
+    # ── training
+
+    @abstractmethod
+    def defaults(
+        self, data: Any = None, model: str | None = None, early: Mapping[str, Any] | None = None
+    ) -> Settings:
+        """Good settings for this data (a path, None, or an object) and kind of model."""
+
+    def refine_defaults(self, settings: Settings, options: Mapping[str, Any], data: Any = None) -> Settings:
+        """The defaults where options say of the data what it cannot tell itself. data: an object, if it is no path."""
+        return settings
+
+    @abstractmethod
+    def settings_class(self, config: RunConfig) -> type[Settings]:
+        """The settings that a run with this config.json was made with."""
+
+    @abstractmethod
+    def prepare(self, settings: Settings, context: DataContext) -> Job:
+        """Read the data, then make task, source and the model's configuration to its measure."""
+
+    @abstractmethod
+    def describe(self, job: Job) -> str:
+        """The data in a line: how much of what there is."""
+
+    @abstractmethod
+    def next_command(self, run: Run) -> str:
+        """What to type after a training."""
+
+    # ── using a run
+
+    def load(self, run: Run) -> nn.Module:
+        """The model of a run, ready for use."""
+        return load_model(run)
+
+    def take_inputs(self, given: Sequence[Any]) -> AbstractContextManager[Mapping[str, str]] | None:
+        """Inputs in memory as files, for a while: path -> what it is called. None: these are no inputs of this kind."""
+        return None
+
+    def expand_inputs(self, given: Sequence[str]) -> list[str]:
+        """What is to be predicted, one by one: a folder or a pattern may stand for many."""
+        return list(given)
+
+    @abstractmethod
+    def predict(self, run: Run, inputs: Sequence[str]) -> Iterator[Prediction]:
+        """What the model of a run says of each input, as soon as it is known."""
+
+    def check_output(self, run: Run, inputs: Sequence[str], out: Output) -> None:
+        """A ValueError for what `draw` cannot draw, or not there; before any work."""
+        raise ValueError(f"{run.path} was trained on {self.name}, of which --out draws nothing; leave it out")
+
+    def draw(
+        self, run: Run, inputs: Sequence[str], predictions: Iterator[Prediction], out: Output
+    ) -> Iterator[Prediction]:
+        """Draw beside each prediction what it was made from."""
+        return predictions
+
+    def evaluate(self, run: Run, data: str | None, context: DataContext) -> Evaluation:
+        """Measures on the test split (the validation split without one), or on another file."""
+        model = self.load(run)
+        if data is not None:
+            task, split, labels = self.other_split(run, data, context)
+            return evaluate_split(model, task, split, labels)
+        job = self.prepare(read_settings(self.settings_class(run.config), run), context)
+        check_same_data(run, job.info)
+        return evaluate_split(model, job.task, job.best_split, job.labels)
+
+    @abstractmethod
+    def other_split(
+        self, run: Run, data: str, context: DataContext
+    ) -> tuple[Task, Split, tuple[str, ...] | None]:
+        """Other data of the same kind, read as the run reads its own: the task, what is measured, and labels of classes."""
+
+    def generate(self, run: Run, options: Any, note: Callable[[str], None]) -> Iterator[str]:
+        """What the model makes by itself, as text, piece by piece. `note` is told what the user should know."""
+        raise ValueError(
+            f"{run.path} was trained on {self.name}, which generates nothing; use regard predict"
+        )
+
+    # ── looking
+
+    @abstractmethod
+    def reader(self, run: Run, model: nn.Module) -> Reader:
+        """What reads inputs for a run, and which views show them."""
+
+    def foreign_reader(self, foreign: ForeignModel) -> Reader | None:
+        """The same for a model that no recipe made; None: its inputs are of another kind."""
+        return None
+
+    def sample_inputs(
+        self, model: Any, *, seed: int = 0, tokens: int | None = None, rows: int | None = None
+    ) -> dict[str, Any]:
+        """Random inputs for `check`, to the measure of the model."""
+        found: dict[str, Any] = model.sample_inputs(seed, tokens, rows)
+        return found
+
+
+def get_recipe(name: str) -> Recipe:
+    """The recipe of this name, ours or another package's."""
+    check_choice("recipe", name, tuple(registry.entries("recipes")))
+    return cast(Recipe, registry.find("recipes", name))
+
+
+def recipe_of(run: Run) -> Recipe:
+    """The recipe that a run was made with: config.json names it, and that name alone decides who reads it."""
+    if run.config.recipe is None:
+        raise ValueError(
+            f"{run.path} was not made by a recipe, so regard does not know how its inputs are read"
+        )
+    if run.config.recipe not in registry.entries("recipes"):
+        raise ValueError(
+            f"{run.path} was made by the recipe '{run.config.recipe}', which is not installed; install the package it came from"
+        )
+    return get_recipe(run.config.recipe)
+
+
+def settings_of(run: Run) -> Settings:
+    """The settings that a run was made with."""
+    return read_settings(recipe_of(run).settings_class(run.config), run)
+
+
+def foreign_reader(foreign: ForeignModel) -> Reader | None:
+    """What reads for a model that no recipe made: of the first recipe that knows such inputs."""
+    readers = (get_recipe(name).foreign_reader(foreign) for name in registry.entries("recipes"))
+    return next((reader for reader in readers if reader is not None), None)

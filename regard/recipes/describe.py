@@ -1,54 +1,26 @@
-"""What is trained on what, in one line before the first step."""
+"""The data in one line before the first step, as every recipe says it: its name, its figures, its splits."""
 
 from __future__ import annotations
 
 import os
-from typing import Any
-
-from regard.recipes.job import Job
-
-# What a recipe may tell of its data, in this order; each is said as "1,234 rows".
-COUNTED = (
-    "files",
-    "characters",
-    "rows",
-    "pictures",
-    "graphs",
-    "nodes",
-    "edges",
-    "train",
-    "validation",
-    "test",
-)
-SPLITS = ("train", "validation", "test")
 
 
-def described(job: Job) -> str:
-    """The data with its figures, the tokens that were chosen, the model with the number of its parameters."""
-    about = job.about
-    where = next(
-        (str(about[name]) for name in ("path", "name", "task") if about.get(name) is not None), "data"
-    )
-    figures = [
-        figure(name, about[name]) for name in COUNTED if counts(about.get(name)) and name not in SPLITS
-    ]
-    patch = getattr(getattr(job.model, "config", None), "patch", None)
-    cut = "" if patch is None else f" in patches of {patch}"
-    side = (
-        [f"{about['size']} × {about['size']} pixels{cut}"] if "pictures" in about and "size" in about else []
-    )
-    splits = [f"{about[name]:,} {name}" for name in SPLITS if counts(about.get(name))]
-    labels = about.get("labels")
-    known = [f"{len(labels):,} classes"] if isinstance(labels, list) else []
-    tokens = [f"tokens: {about['vocabulary']:,} {about['kind']}"] if "vocabulary" in about else []
-    weights = sum(parameter.numel() for parameter in job.model.parameters())
-    parts = [*figures, *side, *([" / ".join(splits)] if splits else []), *known, *tokens]
-    return f"{os.path.basename(where.rstrip('/')) or where}: {', '.join(parts)}; {job.kind} with {weights:,} parameters"
+def describe_data(name: str | None, *parts: str | None) -> str:
+    """photos: 1,200 images, 1,080 train / 120 validation. Parts that are None are left out."""
+    where = name or "data"
+    return f"{os.path.basename(where.rstrip('/')) or where}: {', '.join(part for part in parts if part)}"
 
 
-def counts(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value > 0
-
-
-def figure(name: str, count: int) -> str:
+def format_count(count: int | None, name: str) -> str | None:
+    """1,234 rows; None for none of them."""
+    if not count:
+        return None
     return f"{count:,} {name.removesuffix('s') if count == 1 else name}"
+
+
+def format_splits(
+    train: int | None = None, validation: int | None = None, test: int | None = None
+) -> str | None:
+    """1,080 train / 120 validation; None without any."""
+    splits = {"train": train, "validation": validation, "test": test}
+    return " / ".join(f"{count:,} {name}" for name, count in splits.items() if count) or None

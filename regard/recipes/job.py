@@ -1,19 +1,16 @@
-"""What a recipe becomes once its data is read, and what a trained one answers. `Work` says what each module here offers."""
+"""A job: settings with their data read. All that the trainer needs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from importlib import import_module
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, Protocol, cast
+from typing import Any
 
 from torch import nn
 
+from regard import registry
 from regard.data.batch import Batch, Source
-from regard.recipes.base import Recipe
-from regard.recipes.prediction import Answer
 from regard.runs.run import Run
 from regard.training.tasks import Task
 
@@ -21,64 +18,57 @@ Note = Callable[[str, float | None], None]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reading:
+class DataContext:
     """What the data is read with."""
 
     cache: Path  # where what was made of large data is kept
     note: Note | None = None  # told what is being prepared, and the share that is done
-    old: Run | None = (
-        None  # whose tokenizer and labels are taken: the run that goes on, or the one started from
-    )
+    old: Run | None = None  # whose tokenizer is taken: the run that goes on, is evaluated, or is started from
     given: Any = None  # data that is no path, as it came
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
+class Split:
+    """Examples to measure a model by."""
+
+    name: str  # test, validation, or the path of other data
+    count: int | None  # of how many it is; None: it is not known before they are counted
+    unit: str  # of what: rows, images, nodes
+    batches: Callable[[], Iterable[Batch]]
+
+
+def _keep_nothing(run: Run) -> None:
+    """Most kinds need nothing beside the weights."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Job:
-    """A recipe with its data read: all that the trainer needs."""
+    """Settings with their data read."""
 
     kind: str  # the model's name in the registry
-    model: Any
+    model: Any  # its configuration, to the measure of the data
     task: Task
     source: Source
+    info: Any  # what the data is, for people and for later commands: a dataclass of the kind; `corpus` in config.json
     unit: str = "tokens"  # what is counted when speed is told
-    about: dict[str, Any]  # what the data is, for people and for later commands; `corpus` in config.json
+    examples: str = "examples"  # what is counted when it is evaluated
+    labels: tuple[str, ...] | None = None  # of a classifier: what its classes are called
     keep: Callable[[Run], None] = field(
-        default=lambda run: None
+        default=_keep_nothing
     )  # writes what later commands need beside the weights
     sample: Callable[[nn.Module], str] | None = None  # what the model does by now, in words
     notes: tuple[str, ...] = ()  # what the user should know about the data
-    test: Callable[[], Iterable[Batch]] | None = (
-        None  # a split that is looked at once, by the best weights, at the end
-    )
-    tested: int | None = (
-        None  # of how many that is, where a part of the split is enough; None: of all that `about` counts
-    )
+    validation: int | None = None  # of how many the validation split is
+    test: Split | None = None  # a split that is looked at once, by the best weights, at the end
 
+    def build(self) -> nn.Module:
+        """A new model."""
+        model: nn.Module = registry.find("models", self.kind)(self.model)
+        return model
 
-class Work(Protocol):
-    """What a module of jobs offers."""
-
-    def prepared(self, recipe: Recipe, reading: Reading) -> Job:
-        """Read the data, then make model, task and source to its measure."""
-        ...
-
-    def inputs(self, given: Sequence[str]) -> list[str]:
-        """What is to be answered, one by one: a folder or a pattern may stand for many."""
-        ...
-
-    def predict(self, run: Run, given: Sequence[str]) -> Iterator[Answer]:
-        """What the model of a run says of each input, as soon as it is known."""
-        ...
-
-    def then(self, run: Run) -> str:
-        """What to type after a training."""
-        ...
-
-
-def work(name: str) -> Work:
-    """The module that does the work of a recipe."""
-    job, predicting = (import_module(f"{__package__}.{name}.{part}") for part in ("job", "predict"))
-    found = SimpleNamespace(
-        prepared=job.prepared, then=job.then, inputs=predicting.inputs, predict=predicting.predict
-    )
-    return cast(Work, found)
+    @property
+    def best_split(self) -> Split:
+        """What a finished model is measured by: the test split, or the validation split without one."""
+        return self.test or Split(
+            name="validation", count=self.validation, unit=self.examples, batches=self.source.validation
+        )

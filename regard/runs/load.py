@@ -10,12 +10,12 @@ from regard.runs.run import Run
 
 def build(run: Run) -> nn.Module:
     """A new model of the run's kind and configuration, with weights as they start."""
-    if run.config.get("kind") is None:
+    if run.config.kind is None:
         raise ValueError(
-            f"{run.path} holds the weights of a module of your own ({run.config.get('module', 'unknown')}); make it, then "
+            f"{run.path} holds the weights of a module of your own ({run.config.module or 'unknown'}); make it, then "
             f"load_weights(Run.open({str(run.path)!r}), module) puts them into it (from regard.runs.load import load_weights)"
         )
-    cls = registry.find("models", run.config["kind"])
+    cls = registry.find("models", run.config.kind)
     model: nn.Module = cls(run.section(cls.Config, "model"))
     return model
 

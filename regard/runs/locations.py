@@ -35,7 +35,7 @@ def latest(recipe: str | None) -> Path:
 
 def made_by(path: Path, recipe: str | None) -> bool:
     try:
-        return Run.open(path).config.get("recipe") == recipe
+        return Run.open(path).config.recipe == recipe
     except (OSError, ValueError):
         return False
 

@@ -14,10 +14,11 @@ import os
 from collections.abc import Iterable, Mapping
 from dataclasses import is_dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from regard import config as configs
 from regard import files
+from regard.runs.config import FORMAT, RunConfig, read_run_config
 from regard.runs.environment import _version, environment
 
 C = TypeVar("C")
@@ -26,16 +27,13 @@ C = TypeVar("C")
 class Run:
     """One run directory. `create` makes it, `open` finds it; training and every later command meet only here."""
 
-    def __init__(self, path: files.PathLike, config: dict[str, Any]) -> None:
+    def __init__(self, path: files.PathLike, config: RunConfig) -> None:
         self.path, self.config = Path(path), config
 
     def __repr__(self) -> str:
         """<Run runs/text: text, decoder>"""
-        what = ", ".join(
-            str(self.config[name])
-            for name in ("recipe", "kind", "module")
-            if self.config.get(name) is not None
-        )
+        names = (self.config.recipe, self.config.kind, self.config.module)
+        what = ", ".join(name for name in names if name is not None)
         return f"<Run {self.path}{what and f': {what}'}>"
 
     # ── making and finding ───────────────────────────────────────────────────────────────────────────────────────────
@@ -51,8 +49,11 @@ class Run:
             raise _told(
                 error, f"cannot make the folder {path}: {error.strerror}; choose another with --out"
             ) from error
-        config = {"regard": _version()} | {name: _plain(value) for name, value in sections.items()}
-        files.write_json(path / "config.json", config)
+        found = {"regard": _version(), "format": FORMAT} | {
+            name: _plain(value) for name, value in sections.items()
+        }
+        config = read_run_config(found, str(path))
+        files.write_json(path / "config.json", config.to_json())
         files.write_json(path / "environment.json", environment())
         return cls(path, config)
 
@@ -67,55 +68,55 @@ class Run:
             raise FileNotFoundError(
                 f"{path} is no run of regard: there is no config.json in it; give one made by regard train"
             )
-        config = files.read_json(path / "config.json")
-        if not isinstance(config, dict) or "regard" not in config:
-            raise ValueError(f"{path} is no run of regard: its config.json is of another program")
-        return cls(path, config)
+        return cls(path, read_run_config(files.read_json(path / "config.json"), str(path)))
 
     @staticmethod
     def exists(path: files.PathLike) -> bool:
-        """Is there a run that could be opened?"""
+        """Is there a run, of whatever format?"""
         try:
-            return bool(Run.open(path).config)
-        except (OSError, ValueError):
+            return "regard" in files.read_json(Path(path) / "config.json")
+        except (OSError, ValueError, TypeError):
             return False
 
     # ── configuration ────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def section(self, cls: type[C], name: str) -> C:
-        """A part of config.json as the dataclass of its owner."""
-        if name not in self.config:
+    def section(self, cls: type[C], name: Literal["model", "data", "train", "corpus"]) -> C:
+        """A part of config.json as the dataclass of its owner.
+
+        A class may name fields that hold paths, in `paths`: those count from where the run was started if they are only there.
+        """
+        found = getattr(self.config, name)
+        if found is None:
             raise ValueError(f"{self.path / 'config.json'} has no section '{name}'")
         try:
-            return configs.from_dict(
-                cls, self._found_again(self.config[name]) if name == "data" else self.config[name]
-            )
+            return configs.from_dict(cls, found | self._found_again(found, getattr(cls, "paths", ())))
         except ValueError as error:
             raise ValueError(f"{self.path / 'config.json'}: section '{name}': {error}") from error
 
-    def _found_again(self, data: Any) -> Any:
-        """Paths of data as they were written, but from where the run was started if they are only there."""
+    def _found_again(self, section: Mapping[str, Any], names: Iterable[str]) -> dict[str, str]:
+        """Paths that lead nowhere from here, and somewhere from where the run was started."""
         began = self.environment().get("folder")
-        if not isinstance(data, dict) or not isinstance(began, str):
-            return data
-        there = {
-            name: os.path.join(began, data[name])
-            for name in ("path", "nodes")
-            if isinstance(data.get(name), str)
-        }
-        return data | {
-            name: path
-            for name, path in there.items()
-            if not os.path.exists(os.path.expanduser(data[name])) and os.path.exists(path)
-        }
+        found: dict[str, str] = {}
+        for name in names:
+            path = section.get(name)
+            if (
+                isinstance(path, str)
+                and isinstance(began, str)
+                and not os.path.exists(os.path.expanduser(path))
+            ):
+                there = os.path.join(began, path)
+                found |= {name: there} if os.path.exists(there) else {}
+        return found
 
     def update(self, **values: Any) -> None:
         """Write some keys of config.json anew."""
-        config = self.config | {name: _plain(value) for name, value in values.items()}
-        files.write_json(self.path / "config.json", config)
+        config = self.config.changed({name: _plain(value) for name, value in values.items()})
+        files.write_json(self.path / "config.json", config.to_json())
         self.config = config
 
-    def agree(self, name: str, config: Any, but: Iterable[str] = ()) -> None:
+    def agree(
+        self, name: Literal["model", "data", "train", "corpus"], config: Any, but: Iterable[str] = ()
+    ) -> None:
         """Raise if a section was another one when the run was started; `but` names keys that may differ."""
         changed = configs.differences(self.section(type(config), name), config)
         changed = [each for each in changed if each[0] not in set(but)]

@@ -10,25 +10,21 @@ import re
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
-from regard import registry
-from regard.look.reader import Fixed, Reader
-from regard.recipes.images.reader import OwnPicture
-from regard.recipes.images.tensor_reader import DRAWN, reader_of_pictures
-from regard.recipes.sets.reader import reader_of_things
-from regard.recipes.sets.run_reader import reader_of_run
-from regard.recipes.text.reader import OwnText
+from regard.look.reader import FixedReader, Reader
+from regard.recipes.base import foreign_reader, recipe_of
+from regard.recipes.processors import ForeignModel
 from regard.runs.load import load_model
 from regard.runs.run import Run
 from regard.symmetry.roles import Roles, named
 from regard.symmetry.subject import first_line
 from regard.targets import hugging_face as foreign
-from regard.targets.readers import reader_of
+from regard.targets.processors import image_processor, text_processor
 
 KINDS = "a run directory, a Hugging Face model directory, or package.module:function"
 RETURNS = "(model, inputs[, symmetry[, roles]])"
@@ -36,18 +32,23 @@ RANDOM = "{} has no weights (*.safetensors) in it, so they are random (seed {}):
 FUNCTION = re.compile(r"([A-Za-z_][\w.]*):([A-Za-z_]\w*)")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Target:
     """A model, inputs that it takes by name, and what is known of them; None: what the model itself says, or a guess."""
 
     model: nn.Module
     inputs: dict[str, Any]
-    symmetry: Any | None
-    roles: Roles | None
     name: str
-    reader: Reader  # makes inputs of what a person writes
+    make_reader: Callable[[], Reader]
+    symmetry: Any | None = None
+    roles: Roles | None = None
     run: Run | None = None
     notes: tuple[str, ...] = ()  # what a reader should know of the model
+
+    @cached_property
+    def reader(self) -> Reader:
+        """What makes inputs of what a person gives; made when it is asked for, because it may read the data of a run."""
+        return self.make_reader()
 
 
 def open_target(
@@ -92,8 +93,20 @@ def hugging_face(
     path  the directory that has its tokenizer, or its preprocessing of pictures
     """
     inputs, roles = foreign.describe(model, seed=seed, tokens=tokens, rows=rows)
-    reader = None if path is None else reader_of(path, model)
-    return Target(model, inputs, None, roles, name or type(model).__name__, reader or Fixed(inputs))
+
+    def reader() -> Reader:
+        """Through the tokenizer or the preprocessing of the directory; without them, the inputs that were made."""
+        text, image = (
+            (None, None) if path is None else (text_processor(path, model), image_processor(path, model))
+        )
+        if text is None and image is None:
+            return FixedReader(inputs)
+        known = ForeignModel(model=model, inputs=inputs, roles=roles, text=text, image=image)
+        return foreign_reader(known) or FixedReader(inputs)
+
+    return Target(
+        model=model, inputs=inputs, roles=roles, name=name or type(model).__name__, make_reader=reader
+    )
 
 
 # ---- directories
@@ -121,50 +134,41 @@ def of_directory(path: Path, seed: int, tokens: int | None, rows: int | None) ->
     )
 
 
-def of_run(path: Path, seed: int, tokens: int | None, rows: int | None) -> Target:
-    """The run's model with its best weights. Inputs are those of the model's tiny(), to the measure of this one."""
+def of_run(
+    path: Path,
+    seed: int = 0,
+    tokens: int | None = None,
+    rows: int | None = None,
+    model: nn.Module | None = None,
+) -> Target:
+    """The run's model with its best weights, and random inputs to its measure. model: that model, if it is in memory already"""
     run = Run.open(path)
-    if run.config.get("kind") is None:
+    if run.config.kind is None:
         raise ValueError(
             f"{path} holds the weights of a module of your own, which only you can make: write a function that makes it, puts "
             f"the weights in (regard.runs.load.load_weights) and returns (model, inputs), and give "
             f"my_module:my_function instead"
         )
-    try:
-        model = load_model(run)
-    except FileNotFoundError as error:
-        raise ValueError(str(error)) from error
-    small, inputs = registry.find("models", run.config["kind"]).tiny()
-    config: Any = model.config
-    draw = torch.Generator().manual_seed(seed)
-    if hasattr(config, "features"):
-        inputs = {key: fitting(x, small.config, config, draw) for key, x in inputs.items()}
-    elif hasattr(config, "colours"):
-        size = (config.colours, config.size, config.size)
-        inputs = {key: torch.randn(len(x), *size, generator=draw) for key, x in inputs.items()}
-    elif hasattr(config, "vocab"):
-        n = min(tokens or foreign.TOKENS, config.context or foreign.TOKENS)
-        ids = torch.randint(config.vocab, (rows or foreign.ROWS, n), generator=draw)
-        inputs = {key: ids if is_ids(x) else x for key, x in inputs.items()}
-    text = OwnText(run, model) if run.tokenizer_file.exists() else None
-    picture = OwnPicture(run, model) if run.config.get("recipe") == "images" else None
-    things = reader_of_run(run, model, inputs) or reader_of_things(model, inputs, None)
-    reader = text or picture or things or reader_of_pictures(model, inputs, None, DRAWN) or Fixed(inputs)
-    known = getattr(model, "symmetry", None), getattr(model, "roles", None)
-    return Target(model, inputs, *known, path.resolve().name, reader, run)
-
-
-def fitting(x: Any, small: Any, config: Any, draw: torch.Generator) -> Any:
-    """Real-valued things of a small model, as many numbers each as this one takes, and no more of them than it takes."""
-    if not isinstance(x, Tensor) or not x.is_floating_point() or x.shape[-1] != small.features:
-        return x
-    return torch.randn(
-        *x[..., : getattr(config, "size", None), :].shape[:-1], config.features, generator=draw
-    )
-
-
-def is_ids(x: Any) -> bool:
-    return isinstance(x, Tensor) and x.dim() == 2 and not x.is_floating_point() and x.dtype != torch.bool
+    if model is None:
+        try:
+            model = load_model(run)
+        except FileNotFoundError as error:
+            raise ValueError(str(error)) from error
+    network: Any = model
+    known: dict[str, Any] = {
+        "model": network,
+        "name": path.resolve().name,
+        "run": run,
+        "symmetry": getattr(network, "symmetry", None),
+        "roles": getattr(network, "roles", None),
+    }
+    if run.config.recipe is not None:
+        recipe = recipe_of(run)
+        inputs = recipe.sample_inputs(network, seed=seed, tokens=tokens, rows=rows)
+        return Target(inputs=inputs, make_reader=lambda: recipe.reader(run, network), **known)
+    inputs = network.sample_inputs(seed, tokens, rows)
+    unknown = ForeignModel(model=network, inputs=inputs, random=True)
+    return Target(inputs=inputs, make_reader=lambda: foreign_reader(unknown) or FixedReader(inputs), **known)
 
 
 # ---- functions
@@ -196,10 +200,15 @@ def of_function(package: str, name: str) -> Target:
             f"{whole} returned {type(roles).__name__} as roles; they should be regard.symmetry.roles.Roles"
         )
     by_name = named(model, inputs)
-    reader = (
-        reader_of_things(model, by_name, roles) or reader_of_pictures(model, by_name, roles) or Fixed(by_name)
+    known = ForeignModel(model=model, inputs=by_name, roles=roles)
+    return Target(
+        model=model,
+        inputs=by_name,
+        symmetry=symmetry,
+        roles=roles,
+        name=whole,
+        make_reader=lambda: foreign_reader(known) or FixedReader(by_name),
     )
-    return Target(model, by_name, symmetry, roles, whole, reader)
 
 
 def found(package: str, name: str) -> Callable[[], Any]:

@@ -24,7 +24,7 @@ from regard.training.checkpoint import Checkpoint, Checkpoints, alone
 from regard.training.compiled import compiled
 from regard.training.config import TrainConfig
 from regard.training.heap import kept_heap
-from regard.training.progress import Board, Metrics, how_to_go_on
+from regard.training.progress import Board, Metrics, how_to_go_on, tell
 from regard.training.recompute import recomputing
 from regard.training.result import Result
 from regard.training.step import Stepper
@@ -153,7 +153,7 @@ class Training:
                     f"{self.run.path} was trained already; go on with --resume, or choose another --out"
                 )
             return None
-        if "train" in self.run.config:
+        if self.run.config.train is not None:
             self.run.agree("train", self.config, but=MAY_CHANGE)
         found, self.notes = self.checkpoints.load()
         then, now = self.run.environment(), environment()
@@ -170,8 +170,8 @@ class Training:
 
     def _settle(self) -> None:
         """The number of steps, if it is known by now: asked for, or decided in an earlier process."""
-        before = self.run.section(TrainConfig, "train") if "train" in self.run.config else self.config
-        old: int | None = self.run.config.get("steps")
+        before = self.run.section(TrainConfig, "train") if self.run.config.train is not None else self.config
+        old = self.run.config.steps
         wanted = old if self.config.steps is None else self.config.steps
         if (
             old
@@ -184,12 +184,13 @@ class Training:
                 1, round(old * self.config.minutes / before.minutes)
             )  # the timing of then still counts
         if wanted is not None and wanted == old:
-            self.plan = budget.Plan(old, self.run.config["evaluate_every"])
+            assert old is not None and self.run.config.evaluate_every is not None  # they are written together
+            self.plan = budget.Plan(old, self.run.config.evaluate_every)
         elif wanted is not None:
             if old is not None:
                 self._refuse_other_budget(old, wanted)
             self.plan = budget.by_steps(wanted, self.config.evaluate_every)
-        if wanted != old or self.run.config.get("train") != to_dict(self.config):
+        if wanted != old or self.run.config.train != to_dict(self.config):
             self.run.update(train=self.config, **({} if self.plan is None else asdict(self.plan)))
 
     def _refuse_other_budget(self, old: int, wanted: int) -> None:
@@ -393,7 +394,5 @@ class Training:
         return self.facts.seconds
 
     def tell(self, what: str, *facts: Any) -> None:
-        """Tell all observers; one that does not care has no such method."""
-        for observer in self.observers:
-            if (heard := getattr(observer, what, None)) is not None:
-                heard(*facts)
+        """Tell all observers."""
+        tell(self.observers, what, *facts)

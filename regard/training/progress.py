@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import Any, TextIO
 
@@ -20,8 +20,8 @@ from regard.training.result import Result, say_measures, say_test, say_time
 
 def how_to_go_on(run: Run) -> str:
     """What to type, or to write in Python, to go on with a run."""
-    recipe = run.config.get("recipe")
-    if recipe is None or "given" in run.config:
+    recipe = run.config.recipe
+    if recipe is None or run.config.given is not None:
         return f"the same call and out={str(run.path)!r}, resume=True"
     return spoken(f"regard train {recipe} --resume --out {shlex.quote(str(run.path))}")
 
@@ -129,7 +129,7 @@ class Lines(Observer):
 
     def started(self, run: Run, steps: int | None, first_step: int) -> None:
         self.steps = steps
-        self.speed.start(steps, first_step, run.config.get("unit", "tokens"))
+        self.speed.start(steps, first_step, run.config.unit)
         if first_step:
             self._say(where_it_goes_on(run, steps, first_step))
 
@@ -195,7 +195,7 @@ class Bar(Observer):
         self.told = 0.0
 
     def started(self, run: Run, steps: int | None, first_step: int) -> None:
-        self.speed.start(steps, first_step, run.config.get("unit", "tokens"))
+        self.speed.start(steps, first_step, run.config.unit)
         self.task = self.progress.add_task("training", total=steps, completed=first_step, numbers="")
         self.progress.start()
         if first_step:
@@ -279,6 +279,13 @@ class Board(Observer):
     def failed(self, error: BaseException) -> None:
         if self.writer is not None:
             self.writer.close()
+
+
+def tell(observers: Iterable[Any], what: str, *facts: Any) -> None:
+    """Tell all observers what happened; one that does not care has no such method."""
+    for observer in observers:
+        if (heard := getattr(observer, what, None)) is not None:
+            heard(*facts)
 
 
 def watch() -> Observer:

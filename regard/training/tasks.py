@@ -61,26 +61,33 @@ class Classify:
         return total / count.clamp(min=1), count
 
     def measure(self, model: nn.Module, batches: Iterable[Batch]) -> dict[str, float]:
+        return self._measure(model, batches, None)
+
+    def measure_with_confusion(
+        self, model: nn.Module, batches: Iterable[Batch], classes: int
+    ) -> tuple[dict[str, float], Tensor]:
+        """The same, and how often each class was taken for each; a row for each true one.   classes classes"""
+        confusion = torch.zeros(classes, classes, dtype=torch.long)
+        return self._measure(model, batches, confusion), confusion
+
+    def _measure(
+        self, model: nn.Module, batches: Iterable[Batch], confusion: Tensor | None
+    ) -> dict[str, float]:
+        """Means over all batches, in one reading of them; what is taken for what is added to `confusion`."""
         sums = _Sums()
         for number, batch in enumerate(batches):
             logits, target = self._ask(model, self._fixed(batch, number))
             total, count = self._judged(logits, target)
-            sums.add(count, loss=total, accuracy=((logits.argmax(-1) == target) & (target != IGNORE)).sum())
+            taken, asked = logits.argmax(-1), target != IGNORE
+            sums.add(count, loss=total, accuracy=((taken == target) & asked).sum())
+            if confusion is not None:
+                pairs = (target[asked] * len(confusion) + taken[asked]).cpu()
+                confusion += torch.bincount(pairs, minlength=confusion.numel()).view_as(confusion)
         return sums.means()
 
     def _judged(self, logits: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
         """The loss by which weights are chosen, summed, and of how many."""
         return _cross_entropy(logits, target)
-
-    def confusion(self, model: nn.Module, batches: Iterable[Batch], classes: int) -> Tensor:
-        """How often each class was taken for each; a row for each true one.   classes classes"""
-        counts = torch.zeros(classes * classes, dtype=torch.long)
-        for number, batch in enumerate(batches):
-            logits, target = self._ask(model, self._fixed(batch, number))
-            asked = target != IGNORE
-            pairs = target[asked] * classes + logits.argmax(-1)[asked]
-            counts += torch.bincount(pairs.cpu(), minlength=classes * classes)
-        return counts.view(classes, classes)
 
     def _ask(self, model: nn.Module, batch: Batch) -> tuple[Tensor, Tensor]:
         logits, target = call(model, batch), batch.target

@@ -13,7 +13,8 @@ from regard.api import generate, start, train
 from regard.api.predict import predict
 from regard.cli import main
 from regard.data.batch import TensorSource
-from regard.recipes.base import find_recipe
+from regard.recipes.base import get_recipe
+from regard.recipes.settings import apply_settings
 from regard.recipes.text import job as jobs
 from regard.runs.run import Run
 from regard.training.labels import check_labels
@@ -32,19 +33,10 @@ TINY = {
 TINY_WORDS = [word for name, value in TINY.items() for word in (f"--{name}", str(value))]
 
 
-@pytest.fixture
-def everything():
-    """For tests of what a run ends with: the curves, the laws, the report, samples of full length. The others go without: these
-    take ten times as long as a few small steps."""
-
-
 @pytest.fixture(autouse=True)
 def in_a_folder_of_its_own(tmp_path, monkeypatch, request):
     if "everything" not in request.fixturenames:
-        monkeypatch.setattr(train, "curves", lambda run: None)
-        monkeypatch.setattr(train, "write_confusion", lambda run, job: None)
-        monkeypatch.setattr(train, "write_laws", lambda run: None)
-        monkeypatch.setattr(train, "write_report", lambda run: None)
+        request.getfixturevalue("no_report")
         monkeypatch.setattr(jobs, "SAMPLE", 4)
         monkeypatch.setattr(os, "fsync", lambda handle: None)
     monkeypatch.chdir(tmp_path)
@@ -92,7 +84,7 @@ def test_a_run_has_everything_and_the_model_can_be_used(everything):
     )
     assert len((run.path / "samples" / "8.txt").read_text()) >= jobs.SAMPLE
     assert (run.path / "curves.png").read_bytes().startswith(b"\x89PNG")
-    assert run.config["model"]["vocab"] == len(set(SENTENCES)) and run.config["model"]["context"] == 16
+    assert run.config.model["vocab"] == len(set(SENTENCES)) and run.config.model["context"] == 16
     model = regard.load(run.path)
     assert not model.training
     one, again = ("".join(regard.generate(model, "the ", max_new=20, seed=3)) for _ in range(2))
@@ -167,7 +159,7 @@ def cached(folder):
 
 def test_resuming_with_other_options_says_which(monkeypatch):
     trained("run", 4)
-    monkeypatch.setattr(train, "prepared", None)  # it is said before the data is read
+    monkeypatch.setattr(train, "prepare_job", None)  # it is said before the data is read
     with pytest.raises(ValueError, match=r"train\.lr was None and is now 0\.5"):
         train.train("text", out="run", resume=True, options={"train.lr": 0.5}, observers=[])
     with pytest.raises(ValueError, match=r"data\.path was 'text.txt' and is now 'other.txt'"):
@@ -187,7 +179,7 @@ def test_fine_tuning_starts_from_an_earlier_run():
         observers=[tuned],
     )
     assert tuned.seen[0][1] < 0.7 * losses[0][1]
-    assert second.config["from"] == "first" and second.config["model"]["dim"] == 32
+    assert second.config.origin == "first" and second.config.model["dim"] == 32
 
 
 def test_labelled_text_from_nothing_and_from_a_run_without_labels():
@@ -215,7 +207,7 @@ def test_labelled_text_from_nothing_and_from_a_run_without_labels():
         options={"train.batch": 8},
         observers=[],
     )
-    assert run.config["model"]["dim"] == 32 and run.config["model"]["classes"] == 2
+    assert run.config.model["dim"] == 32 and run.config.model["classes"] == 2
     start = r"masked is no classifier; train one on labelled text .*, with --from masked to start from this encoder$"
     with pytest.raises(ValueError, match=start):
         predict("masked", ["x"])
@@ -397,9 +389,9 @@ WRONG = [
     (["train", "text", "--data", "text.txt", "--data.context", "100000"], "too few for context=100000"),
     (["train", "text", "--data", "text.txt", "--out", "."], "choose another folder with --out"),
     (["train", "text", "--resume", "--out", "nowhere"], "nowhere does not exist; give the folder of a run"),
-    (["generate"], "regard generate takes one run, got none"),
+    (["generate"], "regard generate takes one run first, got none"),
     (["generate", "nowhere"], "nowhere does not exist"),
-    (["generate", "x", "--temperature", "hot"], "--temperature"),
+    (["generate", "--temperature", "hot"], "takes one run first, got --temperature"),
     (["predict", "x"], "regard predict takes a run and one input at least: a text, or a file"),
     (
         ["predict", "x", "a text", "--bogus"],
@@ -489,7 +481,7 @@ def test_a_start_keeps_its_body_and_says_so_when_another_is_asked_for(capsys):
             "train without --from\n"
         )
     assert regard_command(capsys, *start, "--model.dim", "32", "--model.dropout", "0.1")[0] == 0
-    assert Run.open("new").config["model"]["dim"] == 32 and Run.open("new").config["model"]["dropout"] == 0.1
+    assert Run.open("new").config.model["dim"] == 32 and Run.open("new").config.model["dropout"] == 0.1
 
 
 def test_a_decoder_is_no_start_for_a_classifier(capsys):
@@ -511,7 +503,7 @@ def test_what_does_not_fit_a_start_is_named_with_both_shapes():
     with pytest.raises(
         ValueError, match=r"embed.weight is \(\d+, 32\) there and \(\d+, 32\) here(, and \d+ more)?$"
     ) as error:
-        start.adopt(model, Run.open("old"))
+        start.copy_weights(model, Run.open("old"))
     assert "and 0 more" not in str(error.value)
 
 
@@ -519,12 +511,14 @@ def test_what_does_not_fit_a_start_is_named_with_both_shapes():
 def test_another_optimiser_drops_the_rates_of_the_recipes_own(capsys, optimiser, rate):
     words = ["--train.steps", "2", "--train.optimiser", optimiser, *TINY_WORDS]
     assert regard_command(capsys, "train", "text", "--data", "text.txt", "--out", "mine", *words)[0] == 0
-    config = Run.open("mine").config["train"]
+    config = Run.open("mine").config.train
     assert config["optimiser"] == optimiser and config["adam_lr"] is None and config["lr"] is None
-    assert find_recipe("text", "text.txt").train.adam_lr is not None  # there was something to drop
-    settled = start.changed(find_recipe("text", "rows.jsonl"), {"train.optimiser": optimiser})
+    assert get_recipe("text").defaults("text.txt").train.adam_lr is not None  # there was something to drop
+    settled = apply_settings(get_recipe("text").defaults("rows.jsonl"), {"train.optimiser": optimiser})
     assert settled.train.peak_lr == rate
-    own = start.changed(find_recipe("text", "rows.jsonl"), {"train.optimiser": optimiser, "train.lr": 0.5})
+    own = apply_settings(
+        get_recipe("text").defaults("rows.jsonl"), {"train.optimiser": optimiser, "train.lr": 0.5}
+    )
     assert own.train.lr == 0.5
 
 
@@ -708,7 +702,7 @@ def test_a_prompt_with_unknown_characters_is_one_line(capsys):
 def test_a_budget_in_the_environment(monkeypatch):
     monkeypatch.setenv("REGARD_BUDGET", "2s")
     run = train.train("text", data="text.txt", out="short", options=TINY, observers=[])
-    assert run.config["train"]["minutes"] == pytest.approx(2 / 60)
+    assert run.config.train["minutes"] == pytest.approx(2 / 60)
     monkeypatch.setenv("REGARD_BUDGET", "soon")
     with pytest.raises(ValueError, match=r"REGARD_BUDGET must be a time such as 5s or 2m, got 'soon'"):
         train.train("text", data="text.txt", out="never", observers=[])

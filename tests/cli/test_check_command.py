@@ -128,9 +128,16 @@ def test_a_cache_without_a_step_function_is_not_measured_and_not_as_declared(mod
 
 
 def test_a_run_of_ones_own_module_says_what_to_give_instead(models, capsys, monkeypatch):
-    monkeypatch.setattr(train, "curves", lambda run: None)
     data = torch.randn(20, 4), torch.zeros(20).long()
-    train.train(model=torch.nn.Linear(4, 2), task="classify", data=data, out="mine", steps=1, observers=[])
+    train.train(
+        model=torch.nn.Linear(4, 2),
+        task="classify",
+        data=data,
+        out="mine",
+        steps=1,
+        observers=[],
+        report=False,
+    )
     code, out, err = run(capsys, "mine")
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert err.startswith(

@@ -6,17 +6,20 @@ import re
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 import torch
 
 from regard import files
-from regard.api import train
+from regard.api.look import write_report
 from regard.cli import main
 from regard.data import tokenizer
 from regard.look.plot import SUFFIXES
 from regard.models.decoder import Decoder, DecoderConfig
 from regard.runs.run import Run
+from regard.targets.open import open_target
+from tests.look.scenes import Reads
 
 MODELS = """
 import torch
@@ -193,11 +196,15 @@ def test_a_served_page_says_where_and_ends_with_ctrl_c(here):
 
 def test_a_run_ends_with_a_report(here):
     run = Run.open(here / "run")
-    train.write_report(run)
+    write_report(run, open_target(run.path))
     data = data_of(here / "run" / "report.html")
     assert data["title"] == "run" and [view["view"] for view in data["views"]][:2] == ["attention", "next"]
-    run.model_file.unlink()
-    train.write_report(run)  # a run is not lost over it
+
+    def broken_reader(*what):
+        raise ValueError("nothing to see")
+
+    broken = replace(open_target(run.path), make_reader=lambda: Reads(broken_reader))
+    write_report(run, broken)  # a run is not lost over it
     data = data_of(here / "run" / "report.html")
     assert "could not be looked at" in data["notes"][0] and [view["view"] for view in data["views"]] == [
         "curves",

@@ -8,7 +8,8 @@ import pytest
 
 from regard.cli import options
 from regard.generation.sampling import Sampling
-from regard.recipes.text.defaults import DecoderRecipe
+from regard.recipes.text.defaults import DecoderSettings
+from regard.recipes.text.generate import GenerateOptions
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,18 +86,17 @@ def test_a_file_that_was_meant_as_data(tmp_path, monkeypatch):
 
 
 def test_every_option_has_a_type_that_can_be_said():
-    hints = [*options.options_of(DecoderRecipe).values(), *options.options_of(Sampling).values()]
+    hints = [*options.options_of(DecoderSettings).values(), *options.options_of(Sampling).values()]
     unsaid = {hint for hint in hints if options.expected(hint) == "text"}
     assert unsaid == {bool, str, tuple[str, ...]}
-    assert "--train.seed" in options.options_of(DecoderRecipe) and "--top-k" in options.options_of(Sampling)
+    assert "--train.seed" in options.options_of(DecoderSettings) and "--top-k" in options.options_of(Sampling)
 
 
 def test_words_of_generate():
-    settings, rest = options.read_sampling(
-        ["run", "--prompt=--help me", "--top-k", "3", "--stop", "a", "b", "--seed=1"]
-    )
-    assert settings == {"top_k": 3, "stop": ("a", "b"), "seed": 1} and rest == ["run", "--prompt=--help me"]
+    words = ["run", "--prompt=--help me", "--top-k", "3", "--stop", "a", "b", "--seed=1"]
+    chosen, rest = options.read_options(GenerateOptions, words, "regard generate")
+    assert chosen == GenerateOptions(prompt="--help me", top_k=3, stop=("a", "b"), seed=1) and rest == ["run"]
     with pytest.raises(
         ValueError, match="^there is no option --tempreture; did you mean --temperature. see: regard generate"
     ):
-        options.read_sampling(["run", "--tempreture", "1"])
+        options.read_options(GenerateOptions, ["run", "--tempreture", "1"], "regard generate")

@@ -1,19 +1,11 @@
-"""One browser for all tests of pages, and one page with every view: both take longer to make than most tests."""
+"""One page with every view, which takes longer to make than most tests."""
 
 import pytest
 
 
 @pytest.fixture(scope="session")
-def browser():
-    from tests.look.browser import chromium
-
-    with chromium() as one:
-        yield one
-
-
-@pytest.fixture(scope="session")
 def example(tmp_path_factory):
-    from regard.look import page
     from tests.look import pages
+    from tests.look.scenes import write_page
 
-    return page.write(pages.example(), tmp_path_factory.mktemp("page") / "example.html")
+    return write_page(pages.example(), tmp_path_factory.mktemp("page") / "example.html")

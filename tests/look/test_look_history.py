@@ -4,6 +4,7 @@ from torch import nn
 
 from regard.look.plot import drawn_curves
 from regard.look.views import history
+from regard.runs.config import RunConfig
 from regard.runs.figures import say_loss
 
 
@@ -11,8 +12,11 @@ class Told:
     """A run with these settings and looks at its validation split."""
 
     def __init__(self):
-        self.config = {"data": {"path": None, "augment": {"crop": 0.125, "flip": False}}}
-        self.config |= {"corpus": {"labels": ["a", "b"], "skipped": []}}
+        data, corpus = (
+            {"path": None, "augment": {"crop": 0.125, "flip": False}},
+            {"labels": ["a", "b"], "skipped": []},
+        )
+        self.config = RunConfig(regard="0", data=data, corpus=corpus)
 
     def metrics(self):
         return [
@@ -27,7 +31,7 @@ class Told:
 def test_the_best_loss_is_written_as_in_the_terminal():
     best = history.curves(Told())["best"]
     assert best == {"point": [20, 0.03015], "said": "0.0301"} and say_loss(0.030149) == best["said"]
-    assert history.scores(Told())["validation"]["loss"] == best["said"]
+    assert history.best_scores(Told())["validation"]["loss"] == best["said"]
     assert drawn_curves(Told().metrics(), "run").startswith(b"\x89PNG")
 
 

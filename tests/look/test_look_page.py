@@ -8,6 +8,7 @@ import torch
 from regard.look import page
 from tests.look import pages
 from tests.look.browser import PHONE, eventually, opened, plain, point, readout, ready, three
+from tests.look.scenes import write_page
 
 VIEWS = [
     "attention",
@@ -42,10 +43,10 @@ def test_every_view_opens_and_says_what_it_is(browser, example):
 def test_only_what_there_is_has_a_tab(browser, tmp_path):
     strange = {"view": "from the future", "data": 1}
     with opened(
-        browser, page.write(pages.page_of([pages.classes(), strange]), tmp_path / "few.html")
+        browser, write_page(pages.page_of([pages.classes(), strange]), tmp_path / "few.html")
     ) as shown:
         assert shown.get_by_role("tab").all_inner_texts() == ["Classes"]
-    with opened(browser, page.write(pages.page_of([]), tmp_path / "none.html")) as shown:
+    with opened(browser, write_page(pages.page_of([]), tmp_path / "none.html")) as shown:
         assert "nothing to see" in shown.get_by_role("tabpanel").inner_text()
 
 
@@ -190,7 +191,7 @@ def test_hostile_labels(browser, tmp_path):
     seen = pages.attention(labels, 1, 2)
     views = [seen, pages.next_token(labels), pages.contribution(labels), pages.embeddings(labels)]
     data = pages.page_of(views, labels, title="<b>&</b>", notes=["<img src=x onerror=alert(3)>"])
-    with opened(browser, page.write(data, tmp_path / "hostile.html")) as shown:
+    with opened(browser, write_page(data, tmp_path / "hostile.html")) as shown:
         ready(shown)
         assert shown.title() == "<b>&</b>" and shown.locator("h1").inner_text() == "<b>&</b>"
         assert shown.locator(".labels .label.row").all_text_contents() == [
@@ -248,7 +249,7 @@ def test_a_weight_that_is_not_listed_is_below_those_that_are(browser, tmp_path):
     )
     weights = torch.cat([weights, weights.flip(-1)])
     seen = {"view": "attention", "layers": [pages.layer_of(weights, 0, count=2)]}
-    with opened(browser, page.write(pages.page_of([seen], list("abcd")), tmp_path / "listed.html")) as shown:
+    with opened(browser, write_page(pages.page_of([seen], list("abcd")), tmp_path / "listed.html")) as shown:
         ready(shown)
         assert point(shown, 4, 4, 0, 1).endswith(" 0.250")
         bound = ((round(255 * 0.125**0.5) + 0.5) / 255) ** 2  # the small map knows better than the list
@@ -330,7 +331,7 @@ def test_a_layer_that_is_not_proved_says_why(browser, example):
 
 def test_cross_attention_has_rows_and_columns_of_its_own(browser, tmp_path):
     data = pages.translation()
-    with opened(browser, page.write(data, tmp_path / "cross.html")) as shown:
+    with opened(browser, write_page(data, tmp_path / "cross.html")) as shown:
         ready(shown)
         assert shown.locator(".head").count() == 12
         shown.locator(".overview label", has_text="cross").click()
@@ -346,7 +347,7 @@ def test_cross_attention_has_rows_and_columns_of_its_own(browser, tmp_path):
 def test_more_weight_is_darker_by_day_and_lighter_by_night(browser, tmp_path):
     weights = torch.tensor([0.0, 0.01, 0.04, 0.1, 0.25, 0.6])
     seen = {"view": "attention", "layers": [pages.layer_of(weights.expand(1, 6, 6), 0)]}
-    where = page.write(pages.page_of([seen], list("abcdef")), tmp_path / "ramp.html")
+    where = write_page(pages.page_of([seen], list("abcdef")), tmp_path / "ramp.html")
     pick = """node => {
         const line = node.getContext("2d").getImageData(0, 5, node.width, 1).data;
         return [0, 1, 2, 3, 4, 5].map((j) => 4 * Math.floor((j + 0.5) * node.width / 6))
@@ -361,7 +362,7 @@ def test_more_weight_is_darker_by_day_and_lighter_by_night(browser, tmp_path):
 
 def test_a_large_page_is_small_enough(browser, tmp_path):
     """12 layers × 12 heads × 512 tokens. How long it takes is measured in benchmarks/look_page.py."""
-    where = page.write(pages.large(), tmp_path / "large.html")
+    where = write_page(pages.large(), tmp_path / "large.html")
     assert where.stat().st_size < 10_000_000
     with opened(browser, where) as shown:
         ready(shown)

@@ -10,12 +10,15 @@ import numpy as np
 import pytest
 import torch
 
-from regard.look import page
+from regard.look.session import as_json
+from regard.recipes.images.reader import IMAGE
+from regard.recipes.text.reader import ORDER, TEXT
 from tests.look import pages
 from tests.look.browser import opened, plain, point, readout, ready, three, watched
+from tests.look.scenes import html_page, write_page
 
 TOKENS = ["a", "b", "c", "d"]
-LIVE = {"text": True, "target": False, "image": True, "silence": True, "move": True, "longest": 2000}
+LIVE = {"controls": [as_json(each) for each in (TEXT, ORDER, IMAGE)], "silence": True, "longest": 2000}
 
 
 class Stub:
@@ -38,7 +41,7 @@ class Stub:
 
             def do_GET(self):
                 if self.path == "/":
-                    return self.answer(page.html(stub.look()).encode(), "text/html; charset=utf-8")
+                    return self.answer(html_page(stub.look()).encode(), "text/html; charset=utf-8")
                 record, layer, call, head, window = map(
                     int, self.path.removeprefix("/api/weights/").split("/")
                 )
@@ -62,7 +65,7 @@ class Stub:
     def look(self, question=None):
         record = len(self.weights)
         labels = list(question["text"]) if question else TOKENS
-        if question and question["order"]:
+        if question and question.get("order"):
             labels = [labels[k] for k in question["order"]]
         n = len(labels)
         random = torch.Generator().manual_seed(record)
@@ -112,16 +115,7 @@ def test_another_text(browser, stub):
     with served(browser, stub) as shown:
         assert all(exact(shown, stub.weights[0][0][0], 3, j) for j in range(4))  # two of them are not listed
         run(shown, "abcde")
-        asked = {
-            "text": "abcde",
-            "target": None,
-            "image": None,
-            "file": None,
-            "node": None,
-            "order": None,
-            "silence": [],
-        }
-        assert stub.asked[-1] == asked
+        assert stub.asked[-1] == {"text": "abcde", "order": None, "silence": []}
         shown.locator(".readout", has_text="Point at").wait_for()
         assert exact(shown, stub.weights[1][0][0], 4, 1)
         assert shown.locator(".chip").all_inner_texts() == list("abcde")
@@ -231,7 +225,7 @@ def test_a_page_that_was_saved(browser, tmp_path):
     stub = Stub()
     data = stub.look()
     stub.server.server_close()
-    where = page.write(data, tmp_path / "saved.html")
+    where = write_page(data, tmp_path / "saved.html")
     with opened(browser, where) as shown:
         ready(shown)
         weights = stub.weights[0][0][0].half().float().numpy()

@@ -5,16 +5,17 @@ import re
 import pytest
 import torch
 
-from regard.look import colours, pack, page
+from regard.look import colours, pack
 from tests.look import pages
 from tests.look.browser import eventually, hover, opened, plain, point, readout, ready, three
 from tests.look.pages import level, number
+from tests.look.scenes import write_page
 
 
 def test_a_picture_without_maps_is_shown_as_it_is(browser, tmp_path):
     nothing = {"grid": {"rows": 0, "columns": 0}, "query": None, "layers": [], "rollout": None}
     view = {"view": "image", "picture": pages.picture(), **nothing}
-    with opened(browser, page.write(pages.page_of([view]), tmp_path / "alone.html")) as shown:
+    with opened(browser, write_page(pages.page_of([view]), tmp_path / "alone.html")) as shown:
         assert shown.locator("h2").first.inner_text() == "The picture"
         assert (
             shown.locator(".picture img").bounding_box()["width"] > 200
@@ -32,7 +33,7 @@ def test_contribution_of_patches_is_a_map(browser, tmp_path):
     }
     view = pages.contribution(labels)
     with opened(
-        browser, page.write(pages.page_of([view], labels, streams=[stream]), tmp_path / "map.html")
+        browser, write_page(pages.page_of([view], labels, streams=[stream]), tmp_path / "map.html")
     ) as shown:
         assert shown.locator(".matrix").count() == 3
         hover(shown, ".field", 0.6, 0.5)
@@ -95,7 +96,7 @@ def test_what_matters_over_the_picture(browser, example, tmp_path):
         shown.locator("label", has_text="rollout").click()
         assert shown.locator("h2").first.inner_text() == "Where the class token looks"
     alone = pages.image() | {"layers": [], "rollout": None, "query": None}  # as of a convolutional network
-    with opened(browser, page.write(pages.page_of([alone]), tmp_path / "matters.html")) as shown:
+    with opened(browser, write_page(pages.page_of([alone]), tmp_path / "matters.html")) as shown:
         assert shown.locator("h2").first.inner_text() == "What matters to the answer"
         assert shown.locator(".choice span").all_inner_texts() == ["leave one out"]
 
@@ -104,7 +105,7 @@ def test_layers_may_have_merged_patches(browser, tmp_path):
     view = pages.image()
     maps = pack.floats(torch.rand(6, 7, 7))
     view["layers"][1] |= {"maps": maps}
-    with opened(browser, page.write(pages.page_of([view]), tmp_path / "merged.html"), "image") as shown:
+    with opened(browser, write_page(pages.page_of([view]), tmp_path / "merged.html"), "image") as shown:
         shown.locator(".picker select").select_option(index=1)
         eventually(shown, lambda: shown.locator(".over").evaluate("node => node.width"), 7)
         shown.locator("label", has_text="one head").click()
@@ -184,7 +185,7 @@ def test_the_answer_stands_above_all_tabs(browser, tmp_path):
     asked = {"kind": "image", "text": None, "target": None, "name": "<i>dog</i>.png", "truth": "labrador"}
     asked |= {"views": "5 views (shifts)"}
     views = [pages.image(), pages.classes()]
-    with opened(browser, page.write(pages.page_of(views, input=asked), tmp_path / "answer.html")) as shown:
+    with opened(browser, write_page(pages.page_of(views, input=asked), tmp_path / "answer.html")) as shown:
         said = "<i>dog</i>.png: taken for golden retriever, 81.3 %, of 5 views (shifts) together labelled labrador"
         assert plain(shown.locator(".answer").inner_text()) == said
         assert shown.locator(".answer .badge.bad").count() == 1  # it is not what the label says
@@ -196,7 +197,7 @@ def test_the_answer_stands_above_all_tabs(browser, tmp_path):
         assert "The mean of 5 views (shifts) of the picture" in shown.locator(".panel").inner_text()
     views = [pages.image(), {"view": "classes", "likely": [["labrador", 1.0]]}]
     known = asked | {"views": None}
-    with opened(browser, page.write(pages.page_of(views, input=known), tmp_path / "right.html")) as shown:
+    with opened(browser, write_page(pages.page_of(views, input=known), tmp_path / "right.html")) as shown:
         assert (
             plain(shown.locator(".answer").inner_text())
             == "<i>dog</i>.png: taken for labrador, 100 % labelled labrador"
@@ -214,7 +215,7 @@ def test_stills_have_the_colours_of_the_page(browser, tmp_path):
     pick = "(node, [x, y]) => [...node.getContext('2d').getImageData(x, y, 1, 1).data].slice(0, 3)"
     rollout = torch.from_numpy(pack.unpacked(view["rollout"]["data"], "f4", 14, 14).copy())
     row, column = divmod(int(rollout.argmax()), 14)
-    where = page.write(pages.page_of([view]), tmp_path / "colours.html")
+    where = write_page(pages.page_of([view]), tmp_path / "colours.html")
     with opened(browser, where, expected="willReadFrequently") as shown:
         shown.get_by_role("button", name="head 26").wait_for()
         found = [
@@ -256,7 +257,7 @@ def test_another_window_is_chosen_and_tokens_are_called_by_their_places(browser,
     known = [{name: each[name] for name in kept} for each in (one, other)]
     windows = [{"name": f"window {k}", "rows": k, "columns": k} | each for k, each in enumerate(known)]
     layer = one | dict.fromkeys(kept) | {"windows": windows}
-    where = page.write(
+    where = write_page(
         pages.page_of([{"view": "attention", "layers": [layer]}], streams=streams), tmp_path / "windows.html"
     )
     with opened(browser, where) as shown:

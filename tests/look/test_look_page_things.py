@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 import torch
 
-from regard.look import page, server
-from regard.look.session import Live
-from regard.recipes.sets.reader import reader_of_things
+from regard.look import server
+from regard.look.session import Session
 from tests.look.browser import PHONE, eventually, opened, plain, readout, ready, three, watched
+from tests.look.scenes import reader_for, write_page
 from tests.look.test_look_things import SMALL, graph_net, heard, points_of, scene_of, set_transformer, view
 
 PICTURE = "[...document.querySelectorAll('.space canvas')].map((canvas) => canvas.toDataURL()).join()"
@@ -25,7 +25,7 @@ def folder(tmp_path_factory):
 @pytest.fixture(scope="module")
 def cloud(folder):
     model, x = set_transformer(points=3, seeds=4, heads=2), points_of(60)
-    return page.write(scene_of(model, {"x": x}).data, folder / "cloud.html"), heard(model, {"x": x}), x
+    return write_page(scene_of(model, {"x": x}).data, folder / "cloud.html"), heard(model, {"x": x}), x
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +35,7 @@ def network(folder):
         {"x": torch.randn(5, 4, generator=torch.Generator().manual_seed(3)), "edges": SMALL},
     )
     scene = scene_of(model, inputs)
-    return page.write(scene.data, folder / "network.html"), heard(model, inputs), view(scene, "graph")
+    return write_page(scene.data, folder / "network.html"), heard(model, inputs), view(scene, "graph")
 
 
 def drawn(shown):
@@ -113,7 +113,7 @@ def near(said, wanted):
 
 def test_a_point_of_the_plane_is_pointed_at(browser, folder):
     model = set_transformer(features=2)
-    where = page.write(scene_of(model, {"x": FLAT}).data, folder / "plane.html")
+    where = write_page(scene_of(model, {"x": FLAT}).data, folder / "plane.html")
     with opened(browser, where) as shown:
         ready(shown)
         shown.locator(".picker select").first.select_option(label="1 · points look at points")
@@ -176,7 +176,7 @@ def test_a_layer_that_is_not_proved_says_why(browser, folder):
     scene = scene_of(set_transformer(), {"x": points_of(5)})
     for layer in view(scene, "points")["layers"]:
         layer |= {"proved": False, "reason": "planted", "weights": None}
-    with opened(browser, page.write(scene.data, folder / "unproved.html"), "points") as shown:
+    with opened(browser, write_page(scene.data, folder / "unproved.html"), "points") as shown:
         words = "These weights are not shown, because they are not proved. planted"
         eventually(shown, lambda: plain(shown.locator(".reason").inner_text()), words)
         assert not shown.locator(".space").is_visible()
@@ -197,8 +197,8 @@ def running(live):
 
 
 def live_of(model, inputs):
-    reader = reader_of_things(model, inputs, None)
-    return Live(model, reader.read, "things", kind=reader.kind, tsne=False)
+    reader = reader_for(model, inputs)
+    return Session(model, reader, "things", tsne=False)
 
 
 def test_another_file_and_a_silenced_head(browser, tmp_path):

@@ -5,10 +5,11 @@ import re
 import pytest
 import torch
 
-from regard.look import pack, page
+from regard.look import pack
 from tests.look import pages
 from tests.look.browser import PHONE, eventually, hover, opened, plain, point, readout, ready, three
 from tests.look.pages import level
+from tests.look.scenes import write_page
 
 
 def percent(p):
@@ -45,7 +46,7 @@ def test_next_token(browser, example):
 
 def test_what_is_filled_in(browser, tmp_path):
     view = {**pages.next_token(), "what": "filled"}
-    with opened(browser, page.write(pages.page_of([view]), tmp_path / "filled.html")) as shown:
+    with opened(browser, write_page(pages.page_of([view]), tmp_path / "filled.html")) as shown:
         assert shown.get_by_role("tab").all_inner_texts() == ["Filled in"]
         shown.locator(".piece").nth(3).click()
         assert plain(shown.locator(".at-token h2").inner_text()) == "In place of ·on 4"
@@ -167,7 +168,7 @@ def test_curves_with_few_numbers(browser, tmp_path):
         "validation": [],
         "measures": {"nothing": []},
     }
-    with opened(browser, page.write(pages.page_of([one]), tmp_path / "one.html")) as shown:
+    with opened(browser, write_page(pages.page_of([one]), tmp_path / "one.html")) as shown:
         shown.locator(".plot").first.focus()
         shown.keyboard.press("ArrowRight")
         assert readout(shown) == "step 1 each step 2.50"
@@ -237,7 +238,7 @@ def test_classes_of_a_moved_input_have_their_names(browser, tmp_path):
     names = ["<b>cat</b>", "dog", "owl"]
     action = {"name": "turn", "sentence": "", "scale": [0, 1], "components": names, "elements": [element]}
     data = pages.page_of([pages.laws() | {"actions": [action]}])
-    with opened(browser, page.write(data, tmp_path / "classes.html"), "laws") as shown:
+    with opened(browser, write_page(data, tmp_path / "classes.html"), "laws") as shown:
         said = shown.locator(".three figure p").all_inner_texts()
         assert said[:2] == [
             "first the change, then the model: dog",
@@ -279,7 +280,7 @@ def test_what_is_taken_for_what(browser, example, tmp_path):
     counts = torch.eye(40, dtype=torch.int32).numpy().astype("uint32") * 3
     labels = [f"class {k}" for k in range(40)]
     many = {"view": "confusion", "split": "validation", "labels": labels, "counts": pack.packed(counts)}
-    with opened(browser, page.write(pages.page_of([many]), tmp_path / "many.html")) as shown:
+    with opened(browser, write_page(pages.page_of([many]), tmp_path / "many.html")) as shown:
         assert point(shown, 40, 40, 6, 6) == "class 6 is known: 3 of 3"
         assert point(shown, 40, 40, 6, 7) == "class 6 is taken for class 7: 0 of 3"
         shown.mouse.move(5, 5)

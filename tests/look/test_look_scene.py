@@ -10,24 +10,24 @@ import torch
 from torch import nn
 
 from regard.look import pack
-from regard.look.closed import OfPatches
-from regard.look.model_input import Given, Tokens, numbered
+from regard.look.model_input import Tokens, unlabelled_input
 from regard.look.record import record
-from regard.look.scene import gather
-from regard.look.stills import still
 from regard.look.views.laws import laws
 from regard.models.decoder import Decoder, DecoderConfig
 from regard.models.encoder import Encoder, EncoderConfig
 from regard.models.vit import ViT
+from regard.recipes.images.model_input import ImageInput
+from regard.recipes.images.occlusion import OfPatches
+from regard.recipes.text.model_input import TextInput
 from regard.symmetry.report import Finding, Report
+from tests.look.scenes import gather, still
 
 
 def letters(n, vocab=13):
     ids = torch.randint(vocab, (1, n), generator=torch.Generator().manual_seed(1))
-    return Given(
+    return TextInput(
         inputs={"tokens": ids},
         streams=(Tokens("tokens", tuple(chr(97 + i) for i in ids[0].tolist())),),
-        kind="text",
         ids="tokens",
         text="…",
         answers="next",
@@ -151,7 +151,7 @@ def test_unproved_weights_are_not_shown():
             weights = nn.functional.dropout((x @ x.mT).softmax(-1), 0.5, training=True)
             return weights @ x
 
-    found = gather(Dropped(), numbered({"x": torch.randn(2, 6, 8)}), name="dropped", tsne=False)
+    found = gather(Dropped(), unlabelled_input({"x": torch.randn(2, 6, 8)}), name="dropped", tsne=False)
     (layer,) = view(found, "attention")["layers"]
     assert not layer["proved"] and layer["small"] is layer["largest"] is None and "dropout" in layer["reason"]
     assert found.data["notes"] == [
@@ -188,8 +188,8 @@ def vit():
 
 def picture():
     pixels = torch.rand(1, 3, 32, 32, generator=torch.Generator().manual_seed(0))
-    how = {"kind": "image", "picture": pixels[0], "grid": (4, 4), "answers": "classes", "called": str}
-    return Given(inputs={"pixel_values": pixels * 2 - 1}, **how)
+    how = {"picture": pixels[0], "grid": (4, 4), "answers": "classes", "called": str}
+    return ImageInput(inputs={"pixel_values": pixels * 2 - 1}, **how)
 
 
 def test_the_class_token_of_a_picture(vit):
@@ -223,7 +223,7 @@ def test_rollout_is_that_of_its_definition(vit):
 @pytest.mark.parametrize("patch, side", [(None, (4, 3)), (4, (4, 4))])
 def test_patches_are_left_out_where_they_are(patch, side):
     pixels = torch.rand(1, 3, 8, 9) + 1
-    given = Given(inputs={"pixel_values": pixels}, kind="image", grid=(2, 3), patch=patch)
+    given = ImageInput(inputs={"pixel_values": pixels}, picture=pixels[0] - 1, grid=(2, 3), patch=patch)
     there = torch.tensor([[1.0, 1, 1, 1, 1, 0], [0, 1, 1, 1, 1, 1]])
     left = OfPatches(Called(), given)(there)
     assert torch.equal((left == 0).nonzero()[:, 2:].amin(0), torch.tensor([0, 0]))
@@ -240,13 +240,12 @@ class Called(nn.Module):
 def test_a_picture_for_a_model_of_ours():
     model, inputs = ViT.tiny()
     how = {
-        "kind": "image",
         "picture": torch.rand(3, 12, 12),
         "grid": (3, 3),
         "answers": "classes",
         "called": str,
     }
-    given = Given(inputs={"x": inputs["x"][:1]}, pixels="x", **how)
+    given = ImageInput(inputs={"x": inputs["x"][:1]}, pixels="x", **how)
     scene = gather(model.eval(), given, name="a ViT", tsne=False)
     assert len(view(scene, "contribution")["columns"][1]["values"]) == 9
     assert [action["name"] for action in view(scene, "laws")["actions"]] == [
@@ -268,13 +267,12 @@ def test_what_a_moved_picture_is_taken_for():
     torch.manual_seed(0)
     model, inputs = ViT(replace(ViT.tiny()[0].config, classes=20)).eval(), ViT.tiny()[1]
     how = {
-        "kind": "image",
         "picture": torch.rand(3, 12, 12),
         "grid": (3, 3),
         "answers": "classes",
         "called": "c{}".format,
     }
-    given = Given(inputs={"x": inputs["x"][:1]}, pixels="x", **how)
+    given = ImageInput(inputs={"x": inputs["x"][:1]}, pixels="x", **how)
     _, turn = view(gather(model, given, name="a ViT", tsne=False), "laws")["actions"]
     with torch.no_grad():
         plain, turned = model(inputs["x"][:1])[0], model(inputs["x"][:1].rot90(1, (-2, -1)))[0]
@@ -294,13 +292,12 @@ def test_a_still_says_what_the_picture_was_taken_for():
     torch.manual_seed(0)
     model, inputs = ViT.tiny()
     how = {
-        "kind": "image",
         "picture": torch.rand(3, 12, 12),
         "grid": (3, 3),
         "answers": "classes",
         "called": "c{}".format,
     }
-    given = Given(inputs={"x": inputs["x"][:1]}, pixels="x", name="a$b.png", **how)
+    given = ImageInput(inputs={"x": inputs["x"][:1]}, pixels="x", name="a$b.png", **how)
     scene = gather(model.eval(), given, name="a ViT", tsne=False)
     figure = still(scene, title="a ViT")
     with torch.no_grad():
@@ -323,14 +320,13 @@ def test_all_tabs_say_the_same_number_of_a_patch():
     """What a patch contributes is in two tabs; both have it from one place, and not in 8 bits."""
     model, inputs = ViT.tiny()
     how = {
-        "kind": "image",
         "picture": torch.rand(3, 12, 12),
         "grid": (3, 3),
         "answers": "classes",
         "called": str,
     }
     scene = gather(
-        model.eval(), Given(inputs={"x": inputs["x"][:1]}, pixels="x", **how), name="a ViT", tsne=False
+        model.eval(), ImageInput(inputs={"x": inputs["x"][:1]}, pixels="x", **how), name="a ViT", tsne=False
     )
     columns = {column["name"]: column["values"] for column in view(scene, "contribution")["columns"]}
     attended, over_it = view(scene, "attention")["layers"][0], view(scene, "image")["layers"][0]

@@ -9,8 +9,9 @@ import pytest
 import torch
 
 from regard.look import server
-from regard.look.session import Live
+from regard.look.session import Session
 from regard.models.decoder import Decoder, DecoderConfig
+from tests.look.scenes import Reads
 from tests.look.test_look_session import read
 
 
@@ -21,7 +22,7 @@ def address():
 
     torch.manual_seed(0)
     model = Decoder(DecoderConfig(vocab=26, context=16, dim=32, depth=1, heads=2)).eval()
-    application = server.app(Live(model, read, "letters </script>", kind="text", tsne=False))
+    application = server.app(Session(model, Reads(read), "letters </script>", tsne=False))
     config = uvicorn.Config(application, host="127.0.0.1", port=0, log_level="error")
     running = uvicorn.Server(config)
     thread = threading.Thread(target=running.run, daemon=True)

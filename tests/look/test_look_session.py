@@ -7,28 +7,33 @@ import numpy as np
 import pytest
 import torch
 
-from regard.look.model_input import Given, Tokens
+from regard.look.model_input import Tokens
+from regard.look.reader import FixedReader
 from regard.look.record import record
-from regard.look.session import KEPT, Live
+from regard.look.session import KEPT, Session
 from regard.look.silence import silenced
 from regard.models.decoder import Decoder, DecoderConfig
 from regard.nn.attention import Attention
+from regard.recipes.graphs.reader import FILE, NODE
+from regard.recipes.images.reader import IMAGE, ImageReader
+from regard.recipes.text.model_input import TextInput
+from tests.look.scenes import Reads
 
 
-def read(text, target=None):
+def read(text=None, target=None):
     ids = [ord(each) - 97 for each in (text or "abcdefgh")]
     if not all(0 <= i < 26 for i in ids):
         raise ValueError("only a to z")
     stream = Tokens("tokens", tuple(text or "abcdefgh"))
-    how = {"kind": "text", "ids": "tokens", "text": text, "answers": "next", "called": lambda i: chr(97 + i)}
-    return Given(inputs={"tokens": torch.tensor([ids])}, streams=(stream,), **how)
+    how = {"ids": "tokens", "text": text, "answers": "next", "called": lambda i: chr(97 + i)}
+    return TextInput(inputs={"tokens": torch.tensor([ids])}, streams=(stream,), **how)
 
 
 @pytest.fixture
 def live():
     torch.manual_seed(0)
     model = Decoder(DecoderConfig(vocab=26, context=16, dim=32, depth=2, heads=4)).eval()
-    return Live(model, read, "letters", kind="text", tsne=False)
+    return Session(model, Reads(read), "letters", tsne=False)
 
 
 def last_place(data):
@@ -40,16 +45,11 @@ def test_another_text_is_another_recording(live):
     first, second = live.show({}), live.show({"text": "hello"})
     assert (first["record"], second["record"]) == (0, 1)
     assert second["streams"][0]["labels"] == list("hello") and second["input"]["text"] == "hello"
-    can = {
-        "text": True,
-        "target": False,
-        "image": False,
-        "file": False,
-        "node": False,
-        "silence": True,
-        "move": True,
-    }
-    assert second["live"] == {**can, "longest": 20_000}
+    assert [(each["name"], each["type"]) for each in second["live"]["controls"]] == [
+        ("text", "string"),
+        ("order", "numbers"),
+    ]
+    assert second["live"]["silence"] is True and second["live"]["longest"] == 20_000
 
 
 def test_a_silenced_head_adds_nothing(live):
@@ -112,7 +112,7 @@ def test_full_weights_are_those_of_the_call_that_is_asked_for():
 
     torch.manual_seed(0)
     model, x = Twice().eval(), torch.randn(1, 5, 8)
-    live = Live(model, lambda given, target: Given(inputs={"x": x}), "twice", kind="fixed", tsne=False)
+    live = Session(model, FixedReader({"x": x}), "twice", tsne=False)
     layers = live.show({})["views"][0]["layers"]
     with torch.no_grad(), record(model) as seen:
         model(x)
@@ -129,7 +129,7 @@ def test_full_weights_are_those_of_the_call_that_is_asked_for():
     [
         (
             {"words": "x"},
-            "there is no 'words' to ask for; known: file, image, node, order, silence, target, text",
+            "letters takes no 'words'; known: order, silence, text",
         ),
         ({"text": 5}, "text must be a text, got int"),
         ({"text": "a" * 20_001}, "text has 20,001 characters; at most 20,000 are read"),
@@ -139,13 +139,8 @@ def test_full_weights_are_those_of_the_call_that_is_asked_for():
         ({"silence": [[9, 0]]}, "silence names layers and heads that are there, such as [0, 1]; got [9, 0]"),
         ({"silence": [[0, 7]]}, "has heads 0 … 3, got [7]"),
         ({"silence": "all"}, "silence is a list of [layer, head]"),
-        ({"image": "data:image/png;base64,AAAA"}, "letters does not read a picture"),
-        ({"image": "http://x"}, "image must be a data URL"),
-        ({"file": "data:text/csv;base64,AAAA"}, "letters does not read a file"),
-        ({"file": "x.csv"}, "file must be a data URL such as data:text/csv;base64,…"),
-        ({"node": 0}, "only a graph can be drawn around a node"),
-        ({"node": [0]}, "node must be a whole number"),
-        ({"image": "data:image/png;base64,%%"}, "image is no valid base64"),
+        ({"image": "data:image/png;base64,AAAA"}, "letters takes no 'image'; known: order, silence, text"),
+        ({"node": 0}, "letters takes no 'node'; known: order, silence, text"),
     ],
 )
 def test_what_makes_no_sense_is_told(live, asked, words):
@@ -155,24 +150,36 @@ def test_what_makes_no_sense_is_told(live, asked, words):
     assert live.show({"text": "abc"})["streams"][0]["labels"] == list("abc")  # it goes on
 
 
+@pytest.mark.parametrize(
+    "control, value, words",
+    [
+        (IMAGE, "http://x", "image must be a data URL such as data:image/png;base64,…"),
+        (IMAGE, "data:image/png;base64,%%", "image is no valid base64"),
+        (FILE, "x.csv", "file must be a data URL such as data:text/csv;base64,…"),
+        (NODE, [0], "node must be a whole number"),
+    ],
+)
+def test_a_control_reads_only_what_it_is_for(control, value, words):
+    with pytest.raises(ValueError, match=re.escape(words)):
+        control.parse(value)
+
+
 def test_a_picture_reaches_the_reader_as_bytes():
     got = []
 
-    def keep(given, target):
-        got.append(given)
-        raise ValueError("enough")
+    class Keeps(ImageReader):
+        def read(self, given=None, target=None):
+            got.append(given)
+            raise ValueError("enough")
 
-    live = Live(torch.nn.Identity(), keep, "x", kind="image")
+    live = Session(torch.nn.Identity(), Keeps(), "x")
     with pytest.raises(ValueError, match="enough"):
         live.show({"image": "data:image/png;base64," + base64.b64encode(b"PNG").decode()})
     assert got == [b"PNG"]
 
 
 def test_a_model_without_attention_is_told():
-    def given(text, target):
-        return Given(inputs={"input": torch.randn(1, 4)})
-
-    live = Live(torch.nn.Linear(4, 2), given, "my model", kind="fixed")
+    live = Session(torch.nn.Linear(4, 2), FixedReader({"input": torch.randn(1, 4)}), "my model")
     with pytest.raises(ValueError, match="no attention was heard in my model, a Linear"):
         live.show({})
 
@@ -186,6 +193,6 @@ def test_what_a_model_cannot_read_is_one_line():
         def forward(self, tokens):
             return self.table(tokens)
 
-    live = Live(Short(), read, "short", kind="text")
+    live = Session(Short(), Reads(read), "short")
     with pytest.raises(ValueError, match="short cannot read this input: IndexError: index out of range"):
         live.show({"text": "xyz"})

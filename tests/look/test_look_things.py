@@ -8,24 +8,21 @@ import pytest
 import torch
 from torch import nn
 
-from regard.look import page
-from regard.look.layout import around, laid_out
-from regard.look.maxima import enough, maxima
 from regard.look.pack import unpacked
 from regard.look.plot import save
 from regard.look.record import record
-from regard.look.scene import gather
-from regard.look.session import Live
-from regard.look.stills import still
+from regard.look.session import Session
 from regard.look.views import contribution
-from regard.look.views import points as view_of_points
-from regard.look.views.graph import graph
-from regard.look.views.points import placed
 from regard.models.deep_sets import DeepSets, DeepSetsConfig
 from regard.models.graph_net import GraphNet, GraphNetConfig
 from regard.models.point_net import PointNet
 from regard.models.set_transformer import SetTransformer, SetTransformerConfig
-from regard.recipes.sets.reader import reader_of_things
+from regard.recipes.graphs.layout import around, laid_out
+from regard.recipes.graphs.view import graph
+from regard.recipes.sets import view as view_of_points
+from regard.recipes.sets.maxima import enough, maxima
+from regard.recipes.sets.view import placed
+from tests.look.scenes import gather, html_page, reader_for, still
 
 
 def points_of(n, d=3, seed=0):
@@ -42,7 +39,7 @@ def set_transformer(**how):
 
 
 def given_to(model, inputs):
-    return reader_of_things(model, inputs, None).read()
+    return reader_for(model, inputs).read()
 
 
 def scene_of(model, inputs):
@@ -147,7 +144,7 @@ def test_of_very_many_points_an_even_sample_is_drawn():
     assert any("20,000 of 100,000 points are drawn" in note for note in scene.data["notes"])
     real = heard(model, {"x": x})[2].weights[0, :, :, torch.from_numpy(numbers.astype(np.int64))]
     np.testing.assert_allclose(weights_in(shown["layers"][2], 20_000), real, rtol=2e-3)
-    assert len(page.html(scene.data)) < 6e6
+    assert len(html_page(scene.data)) < 6e6
     assert not any(
         each["view"] == "attention" for each in scene.data["views"]
     )  # no matrix of 100,000 columns
@@ -255,7 +252,7 @@ def test_of_a_large_graph_what_lies_around_one_node():
     draw = torch.Generator().manual_seed(0)
     edges = torch.randint(900, (2, 1400), generator=draw)
     model, x = graph_net(), torch.randn(900, 4, generator=draw)
-    given = given_to(model, {"x": x, "edges": edges}).centred(17)
+    given = given_to(model, {"x": x, "edges": edges}).centre_on(17)
     scene = gather(model, given, name="large", tsne=False)
     shown = view(scene, "graph")
     assert shown["count"] == 900 and shown["numbers"][shown["centre"]] == 17
@@ -265,7 +262,7 @@ def test_of_a_large_graph_what_lies_around_one_node():
     assert set(shown["numbers"]) == near
     assert any("nearest to node '17' are drawn, at most 2 edges away" in note for note in scene.data["notes"])
     with pytest.raises(ValueError, match="nodes are numbered 0 … 899, got 900"):
-        given.centred(900)
+        given.centre_on(900)
 
 
 def test_messages_without_attention_are_drawn_alike():
@@ -371,9 +368,10 @@ def data_url(content):
 
 def test_another_file_and_another_node():
     model = set_transformer(seeds=2)
-    reader = reader_of_things(model, {"x": points_of(6)}, None)
-    live = Live(model, reader.read, "a set", kind=reader.kind, tsne=False)
-    assert [name for name, can in live.show({})["live"].items() if can is True] == ["file", "silence"]
+    reader = reader_for(model, {"x": points_of(6)})
+    live = Session(model, reader, "a set", tsne=False)
+    offered = live.show({})["live"]
+    assert [each["name"] for each in offered["controls"]] == ["file"] and offered["silence"] is True
     data = live.show({"file": data_url(b"x,y,z\n1,2,3\n4,5,6\n"), "silence": [[0, 1]]})
     assert data["views"][0]["count"] == 2 and data["silenced"] == [[0, 1]]
     for file, words in (
@@ -382,19 +380,18 @@ def test_another_file_and_another_node():
     ):
         with pytest.raises(ValueError, match=words):
             live.show({"file": data_url(file)})
-    with pytest.raises(ValueError, match="only a graph can be drawn around a node"):
-        live.show({"node": 1})
-    with pytest.raises(ValueError, match="a set does not read text"):
-        live.show({"text": "x"})
+    for other in ({"node": 1}, {"text": "x"}):
+        with pytest.raises(ValueError, match=f"a set takes no '{next(iter(other))}'; known: file, silence"):
+            live.show(other)
 
     draw = torch.Generator().manual_seed(0)
     model, inputs = (
         graph_net(),
         {"x": torch.randn(500, 4), "edges": torch.randint(500, (2, 900), generator=draw)},
     )
-    reader = reader_of_things(model, inputs, None)
-    live = Live(model, reader.read, "a graph", kind=reader.kind, tsne=False)
-    assert live.show({})["live"]["node"]
+    reader = reader_for(model, inputs)
+    live = Session(model, reader, "a graph", tsne=False)
+    assert [each["name"] for each in live.show({})["live"]["controls"]] == ["file", "node"]
     shown = live.show({"node": 33})["views"][0]
     assert shown["numbers"][shown["centre"]] == 33
     with pytest.raises(ValueError, match="node must be a whole number"):

@@ -8,22 +8,24 @@ import torch
 from torch import nn
 
 from regard import registry
-from regard.look import overlays, pack, windowed
+from regard.look import pack
 from regard.look.colours import FAINT, reach
-from regard.look.embedded import embedded
-from regard.look.features import convolved, grid_of
 from regard.look.filters import filters
-from regard.look.model_input import Crowd, Given
 from regard.look.record import record
-from regard.look.scene import gather
 from regard.look.thumbnails import SIDE, Sheets
 from regard.look.views import contribution
-from regard.look.views.features import in_colours
-from regard.look.where import looked
 from regard.models.group_cnn import GroupCNN, GroupCNNConfig
 from regard.models.swin import Swin, SwinConfig
 from regard.models.vit import ViT, ViTConfig
-from regard.targets.readers import ForeignPicture
+from regard.recipes.images import overlays, windows
+from regard.recipes.images.attention_maps import looked
+from regard.recipes.images.feature_maps import convolved, grid_of
+from regard.recipes.images.foreign_reader import ForeignImageReader
+from regard.recipes.images.model_input import ImageInput, ReferenceImages
+from regard.recipes.images.penultimate import embedded
+from regard.recipes.images.views.features import in_colours
+from regard.targets.processors import HuggingFaceImage
+from tests.look.scenes import gather
 from tests.models.theirs_images import shaken, swin_weights
 
 KINDS = ("vit", "swin", "lenet", "resnet", "densenet", "groupcnn")
@@ -34,14 +36,13 @@ def given_for(model, x, **how):
     patch = getattr(model.config, "patch", None) or -(-side // 8)
     grid = (-(-side // patch),) * 2
     known = {
-        "kind": "image",
         "pixels": "x",
         "answers": "classes",
         "called": str,
         "grid": grid,
         "patch": patch,
     }
-    return Given(inputs={"x": x[:1]}, picture=torch.rand(3, side, side), **known | how)
+    return ImageInput(inputs={"x": x[:1]}, picture=torch.rand(3, side, side), **known | how)
 
 
 def tiny(kind):
@@ -121,8 +122,8 @@ def test_a_window_that_is_not_shifted_back_is_noticed(monkeypatch):
     with torch.no_grad(), record(model) as seen:
         model(x)
     right = looked(model, seen, given_for(model, x)).layers[1].maps
-    plain = windowed.windows
-    monkeypatch.setattr(windowed, "windows", lambda h, w, side, shift, device: plain(h, w, side, 0, device))
+    plain = windows.windows
+    monkeypatch.setattr(windows, "windows", lambda h, w, side, shift, device: plain(h, w, side, 0, device))
     assert not torch.allclose(looked(model, seen, given_for(model, x)).layers[1].maps, right, rtol=0.1)
 
 
@@ -156,7 +157,7 @@ def test_windows_of_hugging_face_lie_where_ours_do(size, window):
     }
     ours = Swin(SwinConfig(classes=3, **sizes))
     ours.load_state_dict(swin_weights(theirs))
-    reader = ForeignPicture(theirs, None)
+    reader = ForeignImageReader(HuggingFaceImage(theirs, None))
     found = []
     for model, given in ((theirs, reader.read()), (ours.eval(), None)):
         given = given or given_for(model, reader.read().inputs["pixel_values"])
@@ -174,14 +175,14 @@ def test_a_cut_that_does_not_fit_what_was_heard_gives_no_map():
     model, x = swin()
     with torch.no_grad(), record(model) as seen:
         model(x)
-    cuts = windowed.cuts(model, *x.shape[-2:])
-    assert len(windowed.blocks(cuts, seen)) == len(cuts) == 3
+    cuts = windows.cuts(model, *x.shape[-2:])
+    assert len(windows.blocks(cuts, seen)) == len(cuts) == 3
     for wrong in (
         replace(cuts[0], window=5),
         replace(cuts[0], layer="stages.7"),
         replace(cuts[0], grid=(20, 20)),
     ):
-        assert windowed.blocks((wrong, *cuts[1:]), seen) == []
+        assert windows.blocks((wrong, *cuts[1:]), seen) == []
         given = replace(given_for(model, x), cuts=(wrong, *cuts[1:]))
         assert looked(nn.Identity(), seen, given) is None
 
@@ -225,7 +226,7 @@ def test_a_picture_whose_last_patches_are_cut_off():
 @pytest.mark.parametrize("side, window, shift", [(8, 4, 0), (8, 4, 2), (10, 4, 2), (6, 4, 0)])
 def test_tokens_of_a_window_are_called_by_their_places(side, window, shift):
     """Against a grid of names that is filled up, rolled and cut by hand."""
-    cut = windowed.windows(side, side, window, shift, torch.device("cpu"))
+    cut = windows.windows(side, side, window, shift, torch.device("cpu"))
     registry = [[f"row {i + 1}, column {j + 1}" for j in range(side)] for i in range(side)]
     wide = side + -side % window
     padded = [
@@ -235,7 +236,7 @@ def test_tokens_of_a_window_are_called_by_their_places(side, window, shift):
     rolled = np.roll(np.array(padded, dtype=object), (-shift, -shift), (0, 1))
     cuts = range(0, wide, window)
     wanted = [rolled[i : i + window, j : j + window].flatten().tolist() for i in cuts for j in cuts]
-    found = windowed.named(windowed.Block(None, (side, side), cut))
+    found = windows.named(windows.Block(None, (side, side), cut))
     assert [list(each.labels) for each in found] == wanted
     first = {(0, 8): "1–4", (2, 8): "3–6", (2, 10): "3–6", (0, 6): "1–4"}[shift, side]
     assert found[0].name == f"window of rows {first}, columns {first}"
@@ -361,11 +362,11 @@ def test_filters_of_patches_are_what_a_patch_is_multiplied_with():
 def test_large_maps_are_made_smaller_and_the_page_says_so():
     torch.manual_seed(0)
     model = nn.Sequential(*(nn.Conv2d(3 if not k else 40, 40, 3, padding=1) for k in range(30)))
-    given = Given(
+    given = ImageInput(
         inputs={"input": torch.randn(1, 3, 128, 128)},
-        kind="image",
         pixels="input",
         picture=torch.rand(3, 128, 128),
+        grid=(8, 8),
     )
     shown = views(model, given)["features"]
     assert len(shown["layers"]) == 24 and shown["layers"][0]["maps"]["shape"] == [32, 24, 24]
@@ -400,7 +401,7 @@ def test_on_which_grid_tokens_lie(tokens, grid):
 def crowd_for(x, count=5):
     more = torch.randn(count, *x.shape[1:])
     registry = tuple(f"{i}.png" for i in range(count))
-    return Crowd(
+    return ReferenceImages(
         what="others",
         x=more,
         pictures=torch.rand(count, 3, 12, 12),

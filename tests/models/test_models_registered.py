@@ -15,8 +15,6 @@ from regard.targets.open import open_target
 
 @pytest.fixture(autouse=True)
 def in_a_folder_of_its_own(tmp_path, monkeypatch):
-    monkeypatch.setattr(train, "curves", lambda *what: None)
-    monkeypatch.setattr(train.report, "of_module", lambda *what: None)
     monkeypatch.chdir(tmp_path)
 
 
@@ -38,7 +36,7 @@ def own_vit():
 def learn(model, out):
     x = torch.randn(40, 1, 8, 8)
     data = (x, (x.mean((1, 2, 3)) > 0).long())
-    return train.train(model=model, task="classify", data=data, out=out, steps=3, observers=[])
+    return train.train(model=model, task="classify", data=data, out=out, steps=3, observers=[], report=False)
 
 
 def test_a_run_of_our_own_model_can_be_opened_by_anybody():

@@ -44,17 +44,39 @@ def run(tmp_path):
 
 def test_there_and_back(run):
     again = Run.open(str(run.path))
-    assert again.config == run.config == json.loads((run.path / "config.json").read_text())
-    assert list(run.config) == ["regard", "recipe", "kind", "model", "train"]
+    written = json.loads((run.path / "config.json").read_text())
+    assert again.config == run.config and run.config.to_json() == written
+    assert list(written) == ["regard", "format", "recipe", "kind", "model", "train", "unit"]
     assert again.section(Size, "model") == Size(width=5)
     assert again.section(TrainConfig, "train") == TrainConfig(steps=7)
     assert Run.exists(run.path)
 
 
+@pytest.mark.parametrize(
+    "change, words",
+    [
+        (
+            {"format": None},
+            "was made by regard 0.1.0, format of before formats were counted, and this version reads format 1",
+        ),
+        ({"format": 2}, "format 2, and this version reads format 1; train it again"),
+        ({"knid": "line"}, "has a key 'knid' that this version does not know; did you mean 'kind'?"),
+        ({"regard": None}, "is no run of regard: its config.json is of another program"),
+    ],
+)
+def test_a_config_of_another_format_is_told_in_one_line(run, change, words):
+    file = run.path / "config.json"
+    found = json.loads(file.read_text()) | change
+    file.write_text(json.dumps({name: value for name, value in found.items() if value is not None}))
+    with pytest.raises(ValueError, match=re.escape(words)) as error:
+        Run.open(run.path)
+    assert "\n" not in str(error.value)
+
+
 def test_update_writes_config_anew(run):
     run.update(steps=12, model=Size(width=6))
     assert Run.open(run.path).config == run.config
-    assert run.config["steps"] == 12 and run.section(Size, "model").width == 6
+    assert run.config.steps == 12 and run.section(Size, "model").width == 6
 
 
 def test_the_environment_is_told_and_no_secrets(run, monkeypatch):

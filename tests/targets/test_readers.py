@@ -5,18 +5,20 @@ import json
 import pytest
 import torch
 
-from regard.look.model_input import Given, fitted, numbered
-from regard.look.reader import Fixed
-from regard.look.scene import gather
+from regard.look.model_input import fit_columns
+from regard.look.reader import FixedReader
 from regard.models.convnets import ResNet
 from regard.models.swin import Swin
 from regard.models.vit import ViT
+from regard.recipes.images.foreign_reader import ForeignImageReader, foreign_reader
 from regard.recipes.images.open_image import drawn, opened
-from regard.recipes.images.tensor_reader import reader_of_pictures
+from regard.recipes.processors import ForeignModel
+from regard.recipes.text.model_input import TextInput
 from regard.recipes.text.reader import as_text
 from regard.symmetry.roles import Roles
 from regard.targets.open import open_target
-from regard.targets.readers import reader_of
+from regard.targets.processors import image_processor
+from tests.look.scenes import gather
 
 transformers = pytest.importorskip("transformers")
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "cat", "sat", "on", "mat", "##s"]
@@ -97,7 +99,7 @@ def test_too_long_or_nothing(bert):
     ):
         reader.read("the " * 20)
     empty = open_target(bert).reader
-    empty.tokenizer = None
+    empty.processor.tokenizer = None
     with pytest.raises(
         ValueError, match="there is no tokenizer beside the model, so the input must be ids such as '12 7 99'"
     ):
@@ -150,7 +152,7 @@ def test_its_own_preprocessing_is_used(vit, tmp_path):
     }
     (tmp_path / "preprocessor_config.json").write_text(json.dumps(how))
     Image.new("RGB", (10, 20), (255, 0, 51)).save(tmp_path / "plain.png")
-    given = reader_of(tmp_path, model).read(str(tmp_path / "plain.png"))
+    given = ForeignImageReader(image_processor(tmp_path, model)).read(str(tmp_path / "plain.png"))
     expected = torch.tensor([(1 - 0.1) / 0.5, -0.2 / 0.6, (0.2 - 0.3) / 0.7])
     torch.testing.assert_close(given.inputs["pixel_values"][0, :, 3, 4], expected)
     torch.testing.assert_close(given.picture[:, 3, 4], torch.tensor([1.0, 0.0, 0.2]))
@@ -182,7 +184,7 @@ def test_pictures_that_are_not_there_or_too_large(tmp_path, monkeypatch):
 
 
 def test_inputs_of_a_function_are_fixed():
-    reader = Fixed({"x": torch.arange(6).view(3, 2), "n": 5})
+    reader = FixedReader({"x": torch.arange(6).view(3, 2), "n": 5})
     assert reader.read().inputs["x"].tolist() == [[0, 1]] and reader.read().inputs["n"] == 5
     with pytest.raises(ValueError, match="this model brings its own inputs"):
         reader.read("words")
@@ -190,12 +192,10 @@ def test_inputs_of_a_function_are_fixed():
 
 def test_what_goes_along_with_ids_fits_itself():
     inputs = {"ids": torch.zeros(1, 3), "mask": torch.tensor([[1, 1, 0]]), "memory": torch.ones(1, 2, 4)}
-    given = Given(inputs=inputs, ids="ids", along=("mask",))
+    given = TextInput(inputs=inputs, ids="ids", along=("mask",))
     made = given.with_ids(torch.ones(2, 5))
     assert made["mask"].tolist() == [[1, 1, 0, 0, 0]] * 2 and made["memory"].shape == (2, 2, 4)
-    assert fitted(torch.tensor([[7, 8]]), 1, 1).tolist() == [[7]]
-    with pytest.raises(ValueError, match="only tokens that have ids can be moved"):
-        numbered({"x": torch.zeros(1, 2)}).moved([1, 0])
+    assert fit_columns(torch.tensor([[7, 8]]), 1, 1).tolist() == [[7]]
 
 
 # ---- pictures that come with a model
@@ -206,7 +206,7 @@ def test_what_goes_along_with_ids_fits_itself():
 )
 def test_the_picture_that_came_with_a_model_is_shown(kind, grid, piece):
     model, inputs = kind.tiny()
-    given = reader_of_pictures(model, inputs, None).read()
+    given = foreign_reader(ForeignModel(model=model, inputs=inputs)).read()
     assert given.kind == "image" and (given.grid, given.piece) == (grid, piece) and given.pixels == "x"
     assert torch.equal(given.inputs["x"], inputs["x"][:1])
     light = inputs["x"][0].mean(0)
@@ -217,18 +217,21 @@ def test_the_picture_that_came_with_a_model_is_shown(kind, grid, piece):
         best = int(model(inputs["x"][:1]).argmax())
     views = {view["view"]: view for view in scene.data["views"]}
     assert views["classes"]["likely"][0][0] == f"class {best}" and "image" in views
-    assert (scene.looked is None) == (kind is ResNet)
+    assert bool(views["image"]["layers"]) == (kind is not ResNet)
 
 
 def test_whose_picture_is_not_known_has_none():
     linear = torch.nn.Linear(3, 2)
-    assert reader_of_pictures(linear, {"x": torch.zeros(1, 3, 8, 8)}, None) is None
+    assert foreign_reader(ForeignModel(model=linear, inputs={"x": torch.zeros(1, 3, 8, 8)})) is None
     assert (
-        reader_of_pictures(linear, {"x": torch.zeros(1, 3, 8, 8)}, Roles(grid="x")) is None
+        foreign_reader(
+            ForeignModel(model=linear, inputs={"x": torch.zeros(1, 3, 8, 8)}, roles=Roles(grid="x"))
+        )
+        is None
     )  # what does it answer?
     model, _ = ViT.tiny()
-    assert reader_of_pictures(model, {"x": torch.zeros(2, 12)}, None) is None
+    assert foreign_reader(ForeignModel(model=model, inputs={"x": torch.zeros(2, 12)})) is None
     with pytest.raises(
         ValueError, match="this model brings its own inputs, and nobody knows how it reads others"
     ):
-        reader_of_pictures(*ViT.tiny(), None).read("cat.png")
+        foreign_reader(ForeignModel(model=ViT.tiny()[0], inputs=ViT.tiny()[1])).read("cat.png")

@@ -7,27 +7,26 @@ import pytest
 import torch
 
 from regard import files
-from regard.api.look import living
-from regard.config import from_dict
+from regard.api.look import open_session
+from regard.look.reader import GONE
 from regard.models.deep_sets import DeepSetsConfig
 from regard.models.graph_net import GraphNetConfig
 from regard.models.set_transformer import SetTransformerConfig
-from regard.recipes.graphs import job as graphs_job
 from regard.recipes.graphs.dataset import GraphsConfig
-from regard.recipes.graphs.defaults import GraphNetRecipe
-from regard.recipes.job import Reading
-from regard.recipes.sets import job as sets_job
-from regard.recipes.sets.dataset import SetsConfig, SetsForm
-from regard.recipes.sets.defaults import DeepSetsRecipe, SetTransformerRecipe
-from regard.recipes.sets.run_reader import GONE
+from regard.recipes.graphs.defaults import GraphNetSettings
+from regard.recipes.graphs.recipe import RECIPE as GRAPHS
+from regard.recipes.job import DataContext
+from regard.recipes.sets.dataset import SetsConfig
+from regard.recipes.sets.defaults import KINDS
+from regard.recipes.sets.recipe import RECIPE as SETS
 from regard.runs.run import Run
 from regard.targets.open import open_target
 from regard.training.config import TrainConfig
 
 RECIPES = {
-    SetTransformerConfig: SetTransformerRecipe,
-    DeepSetsConfig: DeepSetsRecipe,
-    GraphNetConfig: GraphNetRecipe,
+    SetTransformerConfig: KINDS["settransformer"],
+    DeepSetsConfig: KINDS["deepsets"],
+    GraphNetConfig: GraphNetSettings,
 }
 
 
@@ -36,43 +35,42 @@ def run(tmp_path, monkeypatch):
     """Makes a run as training leaves it, of this data and model."""
     monkeypatch.chdir(tmp_path)
 
-    def made(work, data, model, name="run"):
-        recipe = RECIPES[type(model)](data=data, model=model, train=TrainConfig(batch=4))
-        job = work.prepared(recipe, Reading(cache=tmp_path))
-        sections = {"model": job.model.config, "data": data, "train": {"seed": 0}, "corpus": job.about}
-        made = Run.create(
-            tmp_path / name, {"recipe": work.__name__.rpartition(".")[2], "kind": job.kind, **sections}
-        )
-        files.write_tensors(made.model_file, job.model.state_dict())
-        return job, open_target(made.path).reader
+    def made(recipe, data, model, name="run"):
+        settings = RECIPES[type(model)](data=data, model=model, train=TrainConfig(batch=4))
+        job = recipe.prepare(settings, DataContext(cache=tmp_path))
+        sections = {"model": job.model, "data": data, "train": settings.train, "corpus": job.info}
+        made = Run.create(tmp_path / name, {"recipe": recipe.name, "kind": job.kind, **sections})
+        network = job.build()
+        files.write_tensors(made.model_file, network.state_dict())
+        return network, job.info, open_target(made.path).reader
 
     return made
 
 
 def test_a_made_task_is_shown_as_it_was_made(run):
     model = SetTransformerConfig(features=1, outputs=1, hidden=16, points=4)
-    job, reader = run(sets_job, SetsConfig(task="clusters"), model)
+    network, _, reader = run(SETS, SetsConfig(task="clusters"), model)
     given = reader.read()
-    assert given.kind == "points" and given.cloud.columns == ("x", "y")
+    assert given.kind == "points" and given.columns == ("x", "y")
     assert given.notes == ("Set 1 of those made for clusters.",)
-    assert job.model(**given.inputs).shape == (1, 20) and given.called is None
-    job, reader = run(sets_job, SetsConfig(task="sum"), DeepSetsConfig(features=1, outputs=1), "sums")
+    assert network(**given.inputs).shape == (1, 20) and given.called is None
+    network, info, reader = run(SETS, SetsConfig(task="sum"), DeepSetsConfig(features=1, outputs=1), "sums")
     given = reader.read()
-    form = from_dict(SetsForm, job.about["form"])
-    np.testing.assert_allclose(given.inputs["x"][0], form.read(given.cloud.rows.double().numpy()), rtol=1e-5)
-    assert not torch.allclose(given.inputs["x"][0], given.cloud.rows)  # drawn in its own units
+    form = info.form
+    np.testing.assert_allclose(given.inputs["x"][0], form.read(given.rows.double().numpy()), rtol=1e-5)
+    assert not torch.allclose(given.inputs["x"][0], given.rows)  # drawn in its own units
     with torch.no_grad():
         says = float(open_target("sums").model(**given.inputs)) * form.target_scale[0] + form.target_centre[0]
-    true = given.cloud.rows.sum().item()
+    true = given.rows.sum().item()
     assert given.notes == (
         f"Set 1 of those made for sum: the model says sum {says:.6g}; true is sum {true:.6g}.",
     )
     other = reader.read("7")
     assert (
         other.notes[0].startswith("Set 7 of those made for sum: ")
-        and other.cloud.rows.tolist() != given.cloud.rows.tolist()
+        and other.rows.tolist() != given.rows.tolist()
     )
-    assert reader.read("1").cloud.rows.tolist() == given.cloud.rows.tolist()
+    assert reader.read("1").rows.tolist() == given.rows.tolist()
     with pytest.raises(ValueError, match="there is no file 'none'; sets made for sum are called 1, 2, 3 …"):
         reader.read("none")
 
@@ -87,11 +85,11 @@ def test_clouds_are_read_as_in_training(run, tmp_path):
                 5 + random.normal(size=(30, 3)) * [1, 1, 1 + 7 * (kind == "rod")],
             )
     config = SetsConfig(path=str(tmp_path / "clouds"), points=20)
-    _, reader = run(sets_job, config, DeepSetsConfig(features=1, outputs=1))
+    _, _, reader = run(SETS, config, DeepSetsConfig(features=1, outputs=1))
     given = reader.read()
     assert given.inputs["x"].shape == (1, 20, 3) and given.answers == "classes" and given.called(1) == "rod"
     assert (
-        float(given.inputs["x"].norm(dim=-1).max()) <= 1 + 1e-6 and float(given.cloud.rows.mean()) > 3
+        float(given.inputs["x"].norm(dim=-1).max()) <= 1 + 1e-6 and float(given.rows.mean()) > 3
     )  # in a ball
     assert re.fullmatch(r"0.npy: the model says (ball|rod) \(\d+%\); true is ball.", given.notes[0])
     assert (given.name, given.truth) == ("0.npy", "ball")
@@ -106,17 +104,17 @@ def test_clouds_are_read_as_in_training(run, tmp_path):
 def test_of_a_table_a_set_of_several_things(run, tmp_path):
     lines = ["set,price,target"] + [f"s{n},{i},{n}.5" for n in (1, 2, 3, 9, 200) for i in range(n)]
     (tmp_path / "table.csv").write_text("\n".join(lines))
-    _, reader = run(
-        sets_job, SetsConfig(path="table.csv", validation=0.0), DeepSetsConfig(features=1, outputs=1)
+    _, _, reader = run(
+        SETS, SetsConfig(path="table.csv", validation=0.0), DeepSetsConfig(features=1, outputs=1)
     )
     given = reader.read()
-    assert given.cloud.rows.tolist() == [[0], [1], [2]]
+    assert given.rows.tolist() == [[0], [1], [2]]
     assert re.fullmatch(
         r"Set s3 of table.csv: the model says target [\d.e+-]+; true is target 3.5.", given.notes[0]
     )
     assert given.name == "Set s3 of table.csv" and given.truth is None  # no class
     given = reader.read("s2")  # another one, by its name
-    assert given.cloud.rows.tolist() == [[0], [1]] and given.notes[0].startswith(
+    assert given.rows.tolist() == [[0], [1]] and given.notes[0].startswith(
         "Set s2 of table.csv: the model says"
     )
     with pytest.raises(
@@ -128,16 +126,16 @@ def test_of_a_table_a_set_of_several_things(run, tmp_path):
 def test_of_sets_of_one_size_the_first(run, tmp_path):
     lines = ["set,price,amount,target"] + [f"{i // 3},{i},{i % 2},{'ab'[(i // 3) % 2]}" for i in range(36)]
     (tmp_path / "table.csv").write_text("\n".join(lines))
-    _, reader = run(
-        sets_job, SetsConfig(path=str(tmp_path / "table.csv")), DeepSetsConfig(features=1, outputs=1)
+    _, _, reader = run(
+        SETS, SetsConfig(path=str(tmp_path / "table.csv")), DeepSetsConfig(features=1, outputs=1)
     )
     given = reader.read()
-    assert given.cloud.columns == ("price", "amount") and given.cloud.rows.tolist() == [
+    assert given.columns == ("price", "amount") and given.rows.tolist() == [
         [0, 0],
         [1, 1],
         [2, 0],
     ]
-    assert reader.read(b"set,price,amount\n7,1,1\n7,2,2\n8,3,3\n").cloud.rows.tolist() == [[1, 1], [2, 2]]
+    assert reader.read(b"set,price,amount\n7,1,1\n7,2,2\n8,3,3\n").rows.tolist() == [[1, 1], [2, 2]]
 
 
 def test_a_graph_with_its_names_and_classes(run, tmp_path):
@@ -145,16 +143,13 @@ def test_a_graph_with_its_names_and_classes(run, tmp_path):
     rows = [f"n{i},{i},{i * i},{'cat' if i < 4 else 'dog'}" for i in range(8)]
     (tmp_path / "e.nodes.csv").write_text("id,a,b,label\n" + "\n".join(rows))
     config = GraphsConfig(path=str(tmp_path / "e.csv"))
-    job, reader = run(
-        graphs_job, config, GraphNetConfig(features=1, outputs=1, hidden=8, layer="gat", heads=2)
+    network, _, reader = run(
+        GRAPHS, config, GraphNetConfig(features=1, outputs=1, hidden=8, layer="gat", heads=2)
     )
     given = reader.read("n3")
-    assert (
-        given.network.labels[given.network.centre] == "n3"
-        and given.network.truth == ("cat",) * 4 + ("dog",) * 4
-    )
-    assert given.network.edges.shape == (2, 16) and job.model(**given.inputs).shape == (8, 2)
-    shown = living(tmp_path / "run", "n3", tsne=False).show({})["views"][0]
+    assert given.labels[given.centre] == "n3" and given.classes == ("cat",) * 4 + ("dog",) * 4
+    assert given.edges.shape == (2, 16) and network(**given.inputs).shape == (8, 2)
+    shown = open_session(tmp_path / "run", "n3", tsne=False).show({})["views"][0]
     assert shown["view"] == "graph" and [each["name"] for each in shown["colours"]] == [
         "predicted class",
         "true class",
@@ -169,13 +164,13 @@ def test_of_many_graphs_the_first(run, tmp_path):
     x = np.random.default_rng(0).normal(size=(18, 2)).astype(np.float32)
     np.savez(tmp_path / "many.npz", **arrays, x=x, of=np.repeat(np.arange(6), 3))
     config = GraphsConfig(path=str(tmp_path / "many.npz"), validation=0.0, test=0.0)
-    job, reader = run(
-        graphs_job, config, GraphNetConfig(features=1, outputs=1, hidden=8, layer="gat", heads=2)
+    network, _, reader = run(
+        GRAPHS, config, GraphNetConfig(features=1, outputs=1, hidden=8, layer="gat", heads=2)
     )
     given = reader.read()
     assert given.inputs["x"].shape == (3, 2 + 18)  # degrees stand beside the features
-    assert sorted(given.network.edges.T.tolist()) == [[0, 1], [1, 0], [1, 2], [2, 1]]
-    assert given.notes == ("Graph 0, the first of 6, is shown; true is 0.",) and job.model(
+    assert sorted(given.edges.T.tolist()) == [[0, 1], [1, 0], [1, 2], [2, 1]]
+    assert given.notes == ("Graph 0, the first of 6, is shown; true is 0.",) and network(
         **given.inputs
     ).shape == (1, 2)
 
@@ -190,12 +185,12 @@ def test_of_a_mapped_graph_what_is_drawn_for_one_node(run, tmp_path):
     }.items():  # fmt: skip
         np.save(folder / f"{name}.npy", array)
     config = GraphsConfig(path=str(folder), neighbours=2)
-    job, reader = run(
-        graphs_job, config, GraphNetConfig(features=1, outputs=1, hidden=8, layer="gat", heads=2)
+    network, _, reader = run(
+        GRAPHS, config, GraphNetConfig(features=1, outputs=1, hidden=8, layer="gat", heads=2)
     )
     given = reader.read("17")
-    assert given.network.labels[0] == "17" and given.network.centre == 0 and given.network.truth[0] == "2"
-    assert len(given.network.labels) <= 7 and "Of 40 nodes" in given.notes[0]
-    assert job.model(**given.inputs).shape == (len(given.network.labels), 3)
+    assert given.labels[0] == "17" and given.centre == 0 and given.classes[0] == "2"
+    assert len(given.labels) <= 7 and "Of 40 nodes" in given.notes[0]
+    assert network(**given.inputs).shape == (len(given.labels), 3)
     with pytest.raises(ValueError, match="no node '40'; nodes are called 0 … 39"):
         reader.read("40")

@@ -14,10 +14,11 @@ from regard.models.graph_net import GraphNet
 from regard.models.mlp import MLP
 from regard.models.point_net import PointNet
 from regard.models.set_transformer import SetTransformer
-from regard.recipes.graphs.reader import Linked, Nodes
-from regard.recipes.sets.reader import Example, Points, reader_of_things
+from regard.recipes.graphs.reader import GraphReader, Linked
+from regard.recipes.sets.reader import Example, SetReader
 from regard.symmetry.roles import Roles, Stream
 from regard.targets.open import open_target
+from tests.look.scenes import reader_for
 
 ROLES = Roles(streams=(Stream("x", mask="real"),))
 GRAPH = Roles(nodes="x", edges="edges")
@@ -28,7 +29,7 @@ THREE = {"x": torch.zeros(2, 4, 3)}
 
 @pytest.fixture
 def reader():
-    return Points(ROLES, THREE)
+    return SetReader(ROLES, THREE)
 
 
 def written(path, content):
@@ -39,29 +40,29 @@ def written(path, content):
 @pytest.mark.parametrize(
     "model, kind",
     [
-        (SetTransformer, Points),
-        (DeepSets, Points),
-        (PointNet, Points),
-        (MLP, Points),
-        (GraphNet, Nodes),
+        (SetTransformer, SetReader),
+        (DeepSets, SetReader),
+        (PointNet, SetReader),
+        (MLP, SetReader),
+        (GraphNet, GraphReader),
         (Decoder, None),
         (Encoder, None),
     ],
 )
 def test_which_models_are_of_sets_and_graphs(model, kind):
     made, inputs = model.tiny()
-    found = reader_of_things(made, inputs, None)
+    found = reader_for(made, inputs)
     assert type(found) is kind if kind else found is None
 
 
 def test_vectors_of_a_model_that_says_nothing_are_points_if_they_could_be():
     layer = nn.TransformerEncoderLayer(16, 2, batch_first=True)
-    assert reader_of_things(layer, {"src": torch.zeros(1, 5, 16)}, None) is None
-    assert isinstance(reader_of_things(layer, {"src": torch.zeros(1, 5, 3)}, None), Points)
+    assert reader_for(layer, {"src": torch.zeros(1, 5, 16)}) is None
+    assert isinstance(reader_for(layer, {"src": torch.zeros(1, 5, 3)}), SetReader)
     said = Roles(streams=(Stream("src"),))
-    assert isinstance(reader_of_things(layer, {"src": torch.zeros(1, 5, 16)}, said), Points)
+    assert isinstance(reader_for(layer, {"src": torch.zeros(1, 5, 16)}, said), SetReader)
     ordered = Roles(streams=(Stream("src", places="where"),))
-    assert reader_of_things(layer, {"src": torch.zeros(1, 5, 16)}, ordered) is None
+    assert reader_for(layer, {"src": torch.zeros(1, 5, 16)}, ordered) is None
 
 
 def test_functions_of_the_users_own(tmp_path, monkeypatch):
@@ -70,25 +71,23 @@ def test_functions_of_the_users_own(tmp_path, monkeypatch):
     (tmp_path / "of_things.py").write_text(code + "points = PointNet.tiny\nnodes = GraphNet.tiny\n")
     given = open_target("of_things:points").reader.read()
     assert (
-        given.kind == "points"
-        and given.inputs["x"].shape == (1, 12, 3)
-        and given.cloud.columns == ("x", "y", "z")
+        given.kind == "points" and given.inputs["x"].shape == (1, 12, 3) and given.columns == ("x", "y", "z")
     )
     given = open_target("of_things:nodes").reader.read("4")
-    assert given.kind == "graph" and given.inputs["x"].shape == (11, 3) and given.network.centre == 4
+    assert given.kind == "graph" and given.inputs["x"].shape == (11, 3) and given.centre == 4
     assert given.streams[0].labels[:2] == ("0", "1")
 
 
 def test_a_row_without_its_padding():
     x, real = torch.arange(24.0).view(2, 4, 3), torch.tensor([[True, False, True, True], [True] * 4])
-    given = Points(ROLES, {"x": x, "real": real}).read()
+    given = SetReader(ROLES, {"x": x, "real": real}).read()
     assert given.inputs["x"].tolist() == x[:1, [0, 2, 3]].tolist() and given.inputs["real"].tolist() == [
         [True] * 3
     ]
     hidden = Roles(streams=(Stream("x", mask="padding", hides=True),))
-    given = Points(hidden, {"x": x, "padding": ~real}).read()
+    given = SetReader(hidden, {"x": x, "padding": ~real}).read()
     assert given.inputs["x"].shape == (1, 3, 3) and given.inputs["padding"].tolist() == [[False] * 3]
-    shorter = given.with_things(given.inputs["x"][:, 1:])
+    shorter = given.with_points(given.inputs["x"][:, 1:])
     assert shorter["x"].shape == (1, 2, 3) and shorter["padding"].shape == (1, 2)
 
 
@@ -103,14 +102,14 @@ def test_files(reader, tmp_path):
         assert reader.read(str(tmp_path / name)).inputs["x"].tolist() == [rows.tolist()]
         assert reader.read((tmp_path / name).read_bytes()).inputs["x"].tolist() == [rows.tolist()]
     given = reader.read(written(tmp_path / "d.csv", b"height, y ,x\n1,2,3\n4,5,6\n"))
-    assert given.cloud.columns == ("height", "y", "x") and given.inputs["x"].tolist() == [rows.tolist()]
-    assert reader.read(b"1,2,3\n4,5,6\n").cloud.columns == ("x", "y", "z")
+    assert given.columns == ("height", "y", "x") and given.inputs["x"].tolist() == [rows.tolist()]
+    assert reader.read(b"1,2,3\n4,5,6\n").columns == ("x", "y", "z")
     shown = Example(rows * 3, "mine", "cat", "It is mine.")
     how = {"read": lambda path: rows * 2, "taken": lambda rows: rows - 1, "example": lambda: shown}
-    mine = Points(ROLES, THREE, columns=("a", "b", "c"), classes=["cat", "dog"], **how)
+    mine = SetReader(ROLES, THREE, columns=("a", "b", "c"), classes=["cat", "dog"], **how)
     given = mine.read(written(tmp_path / "e.own", b""))
-    assert given.inputs["x"][0, 0].tolist() == [1, 3, 5] and given.cloud.rows[0].tolist() == [2, 4, 6]
-    assert given.cloud.columns == ("a", "b", "c") and mine.read().cloud.rows[0].tolist() == [3, 6, 9]
+    assert given.inputs["x"][0, 0].tolist() == [1, 3, 5] and given.rows[0].tolist() == [2, 4, 6]
+    assert given.columns == ("a", "b", "c") and mine.read().rows[0].tolist() == [3, 6, 9]
     assert given.answers == "classes" and given.called(1) == "dog" and given.name is given.truth is None
     assert (mine.read().name, mine.read().truth, mine.read().notes) == ("mine", "cat", ("It is mine.",))
 
@@ -143,11 +142,11 @@ def test_a_file_that_is_not_there(reader):
 
 def test_graphs_from_files(tmp_path):
     inputs = {"x": torch.zeros(2, 3), "edges": torch.tensor([[0], [1]])}
-    reader = Nodes(
+    reader = GraphReader(
         GRAPH, lambda name: Linked(inputs, ["here", "there"], ["cat", None]), classes=["cat", "dog"]
     )
     given = reader.read("there")
-    assert given.network.centre == 1 and given.network.truth == ("cat", None) and given.called(1) == "dog"
+    assert given.centre == 1 and given.classes == ("cat", None) and given.called(1) == "dog"
     with pytest.raises(
         ValueError, match="there is no file and no node 'nowhere'; nodes are called here, there"
     ):
@@ -155,8 +154,8 @@ def test_graphs_from_files(tmp_path):
     x, edges = np.ones((3, 3), dtype=np.float32), np.array([[0, 1], [1, 2]])
     np.savez(tmp_path / "a.npz", x=x, edges=edges, labels=np.array([0, 1, 1]))
     for given in (reader.read(str(tmp_path / "a.npz")), reader.read((tmp_path / "a.npz").read_bytes())):
-        assert given.network.labels == ("0", "1", "2") and given.network.truth == ("0", "1", "1")
-        assert given.network.edges.tolist() == edges.tolist() and given.inputs["x"].shape == (3, 3)
+        assert given.labels == ("0", "1", "2") and given.classes == ("0", "1", "1")
+        assert given.edges.tolist() == edges.tolist() and given.inputs["x"].shape == (3, 3)
     np.savez(tmp_path / "b.npz", x=np.ones((3, 2), dtype=np.float32), edges=edges)
     with pytest.raises(ValueError, match="b.npz: the model takes nodes of 3 numbers, got 2"):
         reader.read(str(tmp_path / "b.npz"))

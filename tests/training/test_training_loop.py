@@ -64,7 +64,7 @@ def test_it_learns_and_says_so(tmp_path):
     }
     model = Tiny().eval()
     load_weights(run, model)
-    assert run.config["steps"] == 60
+    assert run.config.steps == 60
     with torch.no_grad():
         batch = Pairs().batch(0)
         assert nn.functional.cross_entropy(model(batch.tokens).flatten(0, 1), batch.target.flatten()) < 1.7
@@ -568,7 +568,7 @@ def test_more_steps_before_the_fall_are_exact(tmp_path):
     whole, _ = train(tmp_path / "whole", steps=20, decay=0.5)
     train(tmp_path / "run", steps=12, decay=0.5, observers=[At(6, interrupt)])
     again, result = train(tmp_path / "run", resume=True, steps=20, decay=0.5)
-    assert result.steps == 20 and again.config["steps"] == 20
+    assert result.steps == 20 and again.config.steps == 20
     assert losses(again) == losses(whole)
 
 
@@ -584,7 +584,7 @@ def test_more_steps_after_the_fall_are_refused(tmp_path):
         ),
     ):
         train(tmp_path / "run", resume=True, steps=20, decay=0.5)
-    assert Run.open(tmp_path / "run").config["steps"] == 12
+    assert Run.open(tmp_path / "run").config.steps == 12
 
 
 def test_minutes_become_steps_once(tmp_path, monkeypatch):
@@ -592,9 +592,9 @@ def test_minutes_become_steps_once(tmp_path, monkeypatch):
     ticks = itertools.count()
     monkeypatch.setattr("regard.training.loop.time", SimpleNamespace(perf_counter=lambda: next(ticks) / 100))
     run, result = train(tmp_path / "minutes", steps=None, minutes=0.4 / 60, evaluate_every=None)
-    steps = run.config["steps"]
+    steps = run.config.steps
     assert result.step == result.steps == steps >= 10
-    assert 1 <= run.config["evaluate_every"] <= steps
+    assert 1 <= run.config.evaluate_every <= steps
     other, _ = train(tmp_path / "steps", steps=steps, evaluate_every=None)
     assert losses(run) == losses(other)
     assert losses(run, "validation")[-1] == losses(other, "validation")[-1]
@@ -606,8 +606,8 @@ def test_decided_steps_are_kept_and_more_minutes_are_in_proportion(tmp_path):
     result = fit(run, tiny(), "next token", Pairs(), config, observers=[At(3, interrupt)])
     assert (result.step, result.steps) == (3, 14)
     again, result = train(tmp_path / "run", resume=True, steps=None, minutes=1.5, decay=0.5)
-    assert result.step == again.config["steps"] == 21
-    assert again.config["train"]["minutes"] == 1.5
+    assert result.step == again.config.steps == 21
+    assert again.config.train["minutes"] == 1.5
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ import torch
 from rich.console import Console
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
+from regard.runs.config import RunConfig
 from regard.runs.figures import say_loss
 from regard.runs.run import Run
 from regard.training.progress import (
@@ -132,7 +133,10 @@ def test_a_small_loss_can_be_read(loss, said):
 def test_how_to_go_on_is_the_whole_command(tmp_path):
     def said(**sections):
         return Result(
-            step=3, steps=9, reason="stopped", again=how_to_go_on(Run(Path("my runs/one"), sections))
+            step=3,
+            steps=9,
+            reason="stopped",
+            again=how_to_go_on(Run(Path("my runs/one"), RunConfig(regard="0", **sections))),
         ).say()
 
     assert (

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
-from regard.look import measure, pack
+from regard.look import measure, pack, plot
+from regard.look.model_input import Window
 from regard.look.recording.entry import Entry
 from regard.look.streams import Streams, sizes
-from regard.look.windowed import Window
+from regard.look.view import View
+
+if TYPE_CHECKING:
+    from regard.look.scene import Scene
+
 
 Windows = Mapping[str, Sequence[Window]]
 
@@ -19,6 +24,18 @@ MOST_NODES = 2048  # of a graph whose edges are drawn as a matrix
 UNNAMED = 64  # windows, or rows of a batch, of which it is not known what they are
 LONGEST = 16_384  # queries or keys of a matrix, and
 LARGEST = 2**26  # weights of one head: more cannot be looked at
+
+
+class AttentionView(View):
+    """All heads of all layers. Every page has it, where anything attends."""
+
+    name, order = "attention", 20
+
+    def build(self, scene: Scene) -> dict[str, Any] | None:
+        return attention(scene.seen, scene.streams, scene.given.windows(scene.model, scene.seen))
+
+    def still(self, scene: Scene, title: str) -> Any:
+        return plot.heads(scene.seen, title=title)
 
 
 def attention(

@@ -2,15 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from regard import files
 from regard.look.pack import packed
+from regard.look.view import View
 from regard.runs.run import Run
 
+if TYPE_CHECKING:
+    from regard.look.scene import Scene
+
+
 FILE = "confusion.json"  # {"split", "labels", "counts": true × taken for}
+
+
+class ConfusionView(View):
+    """The confusion matrix of a run."""
+
+    name, order = "confusion", 60
+
+    def build(self, scene: Scene) -> dict[str, Any] | None:
+        return None if scene.run is None else confusion(scene.run)
 
 
 def confusion(run: Run) -> dict[str, Any] | None:

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 
 from regard.look import contribution as ways
 from regard.look import measure
-from regard.look.closed import OfPatches, OfTokens
 from regard.look.colours import FAINT
-from regard.look.model_input import Given
+from regard.look.model_input import ModelInput
 from regard.look.pack import rounded
 from regard.look.recording.entry import Entry
 from regard.look.streams import Streams
+from regard.look.view import View
+
+if TYPE_CHECKING:
+    from regard.look.scene import Scene
+
 
 PATIENCE = 8.0  # seconds that leaving out one token after the other may take
 FAILURES = (ValueError, RuntimeError, TypeError, IndexError)  # of models that cannot be asked so
@@ -27,30 +31,28 @@ TOO_LONG = "Leaving out one {} after the other would take about {:.0f} seconds h
 CANNOT = "Leaving out one {} after the other cannot be done here."
 
 
+class ContributionView(View):
+    """What matters to the answer, of inputs that can be taken apart."""
+
+    name, order = "contribution", 40
+
+    def build(self, scene: Scene) -> dict[str, Any] | None:
+        return contribution(scene.model, scene.answer, scene.given, scene.seen, scene.streams)
+
+
 def contribution(
-    model: nn.Module, out: Any, given: Given, seen: Sequence[Entry], streams: Streams
+    model: nn.Module, out: Any, given: ModelInput, seen: Sequence[Entry], streams: Streams
 ) -> dict[str, Any] | None:
     """The view, or None for a model without an answer to explain.
 
-    out  the answer: what the model returns, or what it says after several looks at a picture
+    out  the answer: what the model returns, or what it says after several looks
     """
     logits = getattr(out, "logits", out)
-    if (
-        given.answers not in ("next", "classes")
-        or not isinstance(logits, Tensor)
-        or logits.dim() not in (2, 3)
-    ):
+    explained = given.answers in ("next", "classes") and isinstance(logits, Tensor) and logits.dim() in (2, 3)
+    parts = given.parts(model) if explained else None
+    if parts is None:
         return None
-    if given.ids is not None:
-        closed: nn.Module = OfTokens(model, given)
-        x, thing, gone, fill = given.inputs[given.ids], "token", "taken out", None
-        stream = 0
-    elif given.grid is not None and given.kind == "image":
-        patched = OfPatches(model, given)
-        closed, x, thing, gone, fill = patched, patched.all_there(), given.piece, "made grey", 0.0
-        stream = streams.find(given.grid[0] * given.grid[1])
-    else:
-        return None
+    closed, x, fill = parts.model, parts.x, parts.fill
     asked = ways.Largest()
     if logits.dim() == 2:
         asked.chosen = logits.argmax(-1)  # of several looks together, perhaps not what each of them says
@@ -58,13 +60,13 @@ def contribution(
     columns = [
         column(
             "gradient × input",
-            STEEP.format(thing, thing),
+            STEEP.format(parts.name, parts.name),
             lambda: ways.gradient_times_input(closed, x, read=asked),
             FAINT,
         ),
         column(
             "leave one out",
-            LEFT_OUT.format(thing, gone),
+            LEFT_OUT.format(parts.name, parts.gone),
             lambda: left_out(closed, x, fill, asked, wait),
             FAINT,
         ),
@@ -77,12 +79,18 @@ def contribution(
     shown = [each for each in columns if each is not None]
     if not shown:
         return None
-    note = why_not(thing, wait) if columns[1] is None else None
-    told = {"stream": stream, "thing": thing, "answer": answer(logits, given), "columns": shown, "note": note}
+    note = why_not(parts.name, wait) if columns[1] is None else None
+    told = {
+        "stream": streams.find(x.shape[1]),
+        "thing": parts.name,
+        "answer": answer(logits, given),
+        "columns": shown,
+        "note": note,
+    }
     return {"view": "contribution", **told}
 
 
-def answer(logits: Tensor, given: Given) -> str:
+def answer(logits: Tensor, given: ModelInput) -> str:
     """What is explained, in words."""
     last = logits[0, -1] if logits.dim() == 3 else logits[0]
     best = int(last.argmax())

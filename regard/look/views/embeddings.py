@@ -3,26 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 
-from regard.look.embedded import embedded
-from regard.look.features import grid_of
-from regard.look.model_input import Given
+from regard.look.model_input import ModelInput
 from regard.look.pack import rounded
 from regard.look.recording.calls import State
 from regard.look.streams import Streams
 from regard.look.thumbnails import Sheets
+from regard.look.view import View
+
+if TYPE_CHECKING:
+    from regard.look.scene import Scene
+
 
 FEW, MANY = 4, 1024  # points that are worth drawing
 TABLE = 400  # tokens of a vocabulary that is drawn whole
 KINDS = {"small letters": str.islower, "capitals": str.isupper, "digits": str.isdigit, "spaces": str.isspace}
 
 
+class EmbeddingsView(View):
+    """Tokens as points, after each block."""
+
+    name, order, stands_alone = "embeddings", 50, True
+
+    def build(self, scene: Scene) -> dict[str, Any] | None:
+        return embeddings(scene.model, scene.seen.states, scene.given, scene.streams, tsne=scene.tsne)
+
+
 def embeddings(
-    model: nn.Module, states: Sequence[State], given: Given, streams: Streams, *, tsne: bool
+    model: nn.Module, states: Sequence[State], given: ModelInput, streams: Streams, *, tsne: bool
 ) -> dict[str, Any] | None:
     """The view, or None where there are too few points. t-SNE, which takes its time, for the table and the last block."""
     items = (
@@ -31,7 +44,7 @@ def embeddings(
         else [each for each in [table(model, given, tsne)] if each is not None]
     )
     sheets = Sheets()
-    crowd = among_others(model, given, sheets, tsne)
+    crowd = given.embeddings(model, sheets, partial(item, tsne=tsne))
     blocks = [state for state in states if state.value.dim() == 3 and FEW <= state.value.shape[1] <= MANY]
     for state in blocks:
         n = state.value.shape[1]
@@ -40,44 +53,14 @@ def embeddings(
         last = tsne and crowd is None and state is blocks[-1]
         items.append(
             item(f"after {state.name}", state.value[0], labels, tsne=last)
-            | {"thumbs": patches(n, given, sheets)}
+            | {"thumbs": given.thumbnails(n, sheets)}
         )
     if crowd is not None:
         items.insert(0, crowd)
     return {"view": "embeddings", "items": items, "sheets": sheets.found} if items else None
 
 
-def among_others(model: nn.Module, given: Given, sheets: Sheets, tsne: bool) -> dict[str, Any] | None:
-    """The picture among others, as the last layer reads them, in the colours of their classes, with thumbnails."""
-    crowd = None if given.crowd is None else given.crowd()
-    if crowd is None or given.picture is None or given.called is None:
-        return None
-    points, classes = embedded(model, given.pixels, torch.cat((given.inputs[given.pixels], crowd.x)))
-    said = [given.called(int(i)) for i in classes]
-    labels = ["this picture", *crowd.names]
-    number = sheets.laid_out(torch.cat((given.picture.expand(3, -1, -1)[None], crowd.pictures)))
-    return item(crowd.what, points, labels, tsne=tsne) | {
-        "groups": ["this picture", *crowd.labels],
-        "said": said,
-        "thumbs": {"sheet": number, "cells": list(range(len(labels)))},
-    }
-
-
-def patches(tokens: int, given: Given, sheets: Sheets) -> dict[str, Any] | None:
-    """Patches as thumbnails: parts of the picture itself, where it can be cut evenly."""
-    grid = None if given.picture is None or given.grid is None else grid_of(tokens, given.grid)
-    if (
-        grid is None
-        or given.picture is None
-        or given.picture.shape[-2] % grid[0]
-        or given.picture.shape[-1] % grid[1]
-    ):
-        return None
-    count = grid[0] * grid[1]
-    return {"sheet": sheets.cut(given.picture, grid), "cells": [None] * (tokens - count) + list(range(count))}
-
-
-def table(model: nn.Module, given: Given, tsne: bool) -> dict[str, Any] | None:
+def table(model: nn.Module, given: ModelInput, tsne: bool) -> dict[str, Any] | None:
     """The vectors of all tokens, of a model that knows few."""
     for name, module in model.named_modules():
         weight = getattr(module, "weight", None)

@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from torch import nn
 
 from regard.look.filters import filters as filters_of
 from regard.look.pack import levels
+from regard.look.view import View
+
+if TYPE_CHECKING:
+    from regard.look.scene import Scene
+
 
 MOST = 96
+
+
+class FiltersView(View):
+    """Filters of the first convolution, of any model that has one."""
+
+    name, order, stands_alone = "filters", 54, True
+
+    def build(self, scene: Scene) -> dict[str, Any] | None:
+        return filters(scene.model)
 
 
 def filters(model: nn.Module) -> dict[str, Any] | None:

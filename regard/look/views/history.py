@@ -3,17 +3,49 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from torch import nn
 
 from regard.look.pack import rounded
 from regard.look.plot import smoothed
+from regard.look.view import View
 from regard.runs.figures import say_loss
 from regard.runs.run import Run
 
+if TYPE_CHECKING:
+    from regard.look.scene import Scene
+
+
 MOST = 1000  # points of a curve
 LAST = 8  # samples that are shown
+
+
+class CurvesView(View):
+    """How a run learned."""
+
+    name, order = "curves", 70
+
+    def build(self, scene: Scene) -> dict[str, Any] | None:
+        return None if scene.run is None else curves(scene.run)
+
+
+class SamplesView(View):
+    """What a run wrote as it learned."""
+
+    name, order = "samples", 72
+
+    def build(self, scene: Scene) -> dict[str, Any] | None:
+        return None if scene.run is None else samples(scene.run)
+
+
+class AboutView(View):
+    """What there is to know in a few lines."""
+
+    name, order = "about", 90
+
+    def build(self, scene: Scene) -> dict[str, Any]:
+        return about(scene.model, scene.name, scene.run)
 
 
 def curves(run: Run) -> dict[str, Any] | None:
@@ -66,7 +98,7 @@ def samples(run: Run) -> dict[str, Any] | None:
     return {"view": "samples", "items": items} if items else None
 
 
-def scores(run: Run) -> dict[str, dict[str, str]]:
+def best_scores(run: Run) -> dict[str, dict[str, str]]:
     """How good it is: the measures of the test split if there was one, and the best ones of the validation split."""
     events = run.metrics()
     tests, looks = ([event for event in events if event["event"] == each] for each in ("test", "validation"))
@@ -94,11 +126,13 @@ def about(model: nn.Module, name: str, run: Run | None = None) -> dict[str, Any]
     rows = [["model", type(model).__name__], ["name", name], ["parameters", f"{size:,}"]]
     if run is not None:
         rows += [
-            [f"{event}.{key}", value] for event, found in scores(run).items() for key, value in found.items()
+            [f"{event}.{key}", value]
+            for event, found in best_scores(run).items()
+            for key, value in found.items()
         ]
         for section in ("model", "data", "train", "corpus"):
-            values = run.config.get(section)
-            if isinstance(values, dict):
+            values = getattr(run.config, section)
+            if values is not None:
                 rows += flat(values, f"{section}.")
         rows += flat(run.environment())
     return {

@@ -2,42 +2,38 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields, replace
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 
 from regard.look.contribution import tensor_of
-from regard.look.model_input import Given, Tokens
+from regard.look.model_input import ModelInput, Moved
 from regard.look.pack import packed
+from regard.look.view import View
 from regard.symmetry.report import Finding, Report
+
+if TYPE_CHECKING:
+    from regard.look.scene import Scene
+
 
 CHANNELS = 16  # of the output that are drawn
 LONGEST = 64  # tokens that are drawn
-MOVED = "tokens change places with each other; a model that does not know order moves its outputs along"
-SHIFTED = "every place grows by the same number; a model that knows only how far tokens are apart gives the same outputs"
-REORDERED = "the things of the set come in another order; what is said of the whole stays, what is said of each moves along"
-RENAMED = "nodes get other numbers, in the edges too; what is said of the graph stays, what is said of each node moves along"
-ROLLED = "the picture moves by {} and comes in again at the other side"
-TURNED = "the picture turns by quarter turns"
 HOLDS = 1e-4  # relative; float32 rounds to about 1e-6 a layer
 
-PLACES = ("where", "position_ids")  # inputs that hold the place of each token
+
+class LawsView(View):
+    """What `regard check` found, and what group elements do to this input."""
+
+    name, order = "laws", 56
+
+    def build(self, scene: Scene) -> dict[str, Any] | None:
+        return laws(scene.model, scene.given, scene.report)
 
 
-@dataclass(frozen=True)
-class Element:
-    """One group element: the moved input, and where each output should come from then; None: outputs stay."""
-
-    label: str
-    moved: Given
-    order: list[int] | None
-
-
-def laws(model: nn.Module, given: Given, report: Mapping[str, Any] | None) -> dict[str, Any] | None:
+def laws(model: nn.Module, given: ModelInput, report: Mapping[str, Any] | None) -> dict[str, Any] | None:
     """The view from a report as `regard check --json` gives it; with None only what group elements do."""
     actions = acted(model, given)
     if report is None and not actions:
@@ -80,7 +76,7 @@ def verdict(found: Report) -> str:
 
 
 @torch.no_grad()
-def acted(model: nn.Module, given: Given) -> list[dict[str, Any]]:
+def acted(model: nn.Module, given: ModelInput) -> list[dict[str, Any]]:
     """Group elements tried on the input, where it is known what may be moved."""
     plain = output(model, given)
     if plain is None:
@@ -89,7 +85,7 @@ def acted(model: nn.Module, given: Given) -> list[dict[str, Any]]:
     called = given.called if given.answers == "classes" else None
     drawn = components(plain, called is not None)
     names = None if called is None else [called(i) for i in drawn]
-    for name, sentence, elements in families(model, given):
+    for name, sentence, elements in given.actions(model):
         shown = [compared(model, plain, each, drawn) for each in elements]
         kept = [each for each in shown if each is not None]
         if kept:
@@ -119,111 +115,7 @@ def components(plain: Tensor, classes: bool) -> list[int]:
     return size.topk(min(CHANNELS, len(size))).indices.sort().values.tolist()
 
 
-def families(model: nn.Module, given: Given) -> Iterator[tuple[str, str, list[Element]]]:
-    """Kinds of group elements that can be tried on this input, with a few elements each."""
-    if given.ids is not None:
-        n = given.inputs[given.ids].shape[1]
-        if not 2 <= n <= LONGEST:
-            return
-        pairs = dict.fromkeys(((0, 1), (0, n - 1), (n // 3, 2 * n // 3), (n - 2, n - 1), (1, n // 2)))
-        swaps = [swapped(n, i, j) for i, j in pairs if i != j]
-        yield "swap two tokens", MOVED, [Element(label, given.moved(order), order) for label, order in swaps]
-        orders = [
-            (f"roll by {k}", [(i - k) % n for i in range(n)])
-            for k in dict.fromkeys((1, 2, n // 2))
-            if 0 < k < n
-        ]
-        orders.append(("backwards", list(range(n))[::-1]))
-        yield "another order", MOVED, [Element(label, given.moved(order), order) for label, order in orders]
-        name = next((each for each in PLACES if each in inspect.signature(model.forward).parameters), None)
-        if name is not None:
-            shifted = [(k, given.inputs | {name: torch.arange(n)[None] + k}) for k in (1, 2, 5, 10)]
-            elements = [
-                Element(f"{k} places on", replace(given, inputs=inputs), None) for k, inputs in shifted
-            ]
-            yield "shift the places", SHIFTED, elements
-    elif given.kind == "image" and given.grid is not None:
-        pixels = given.inputs[given.pixels]
-        step = given.patch or pixels.shape[-1] // given.grid[1]
-        moves = [k * step for k in range(1, min(4, given.grid[1]))]
-        rolled = {f"{move} pixel{'s' * (move > 1)} to the right": pixels.roll(move, -1) for move in moves}
-        far = f"{step} pixel{'s' * (step > 1)}" if given.patch is None else f"whole patches of {step} pixels"
-        yield "roll the picture", ROLLED.format(far), of_pictures(given, rolled)
-        if pixels.shape[-1] == pixels.shape[-2]:
-            yield (
-                "turn the picture",
-                TURNED,
-                of_pictures(given, {f"{90 * k}°": pixels.rot90(k, (-2, -1)) for k in (1, 2, 3)}),
-            )
-    elif given.cloud is not None:
-        yield (
-            "another order",
-            REORDERED,
-            [Element(label, reordered(given, order), order) for label, order in orders_of(given)],
-        )
-    elif given.network is not None:
-        elements = [Element(label, renamed(given, order), order) for label, order in orders_of(given)]
-        yield "other names of the nodes", RENAMED, elements
-
-
-def orders_of(given: Given) -> list[tuple[str, list[int]]]:
-    """A few orders of the things of a set, or of the nodes of a graph."""
-    name = (
-        given.cloud.input
-        if given.cloud is not None
-        else given.network.nodes
-        if given.network is not None
-        else ""
-    )
-    n = given.inputs[name].shape[1 if given.cloud is not None else 0]
-    mixed = torch.randperm(n, generator=torch.Generator().manual_seed(0)).tolist()
-    return [
-        ("backwards", list(range(n))[::-1]),
-        ("roll by 1", [(i - 1) % n for i in range(n)]),
-        ("mixed", mixed),
-    ]
-
-
-def reordered(given: Given, order: list[int]) -> Given:
-    assert given.cloud is not None
-    things = given.with_things(given.inputs[given.cloud.input][:, order])
-    return replace(given, inputs=things, streams=labels_moved(given, order))
-
-
-def labels_moved(given: Given, order: list[int]) -> tuple[Tokens, ...]:
-    return tuple(replace(stream, labels=tuple(stream.labels[i] for i in order)) for stream in given.streams)
-
-
-def renamed(given: Given, order: list[int]) -> Given:
-    """Node i is now what node order[i] was, in the edges and in whatever else there is one of for each node."""
-    assert given.network is not None
-    n, now = len(order), torch.empty(len(order), dtype=torch.long)
-    now[order] = torch.arange(n)
-    of_nodes = {
-        name: x[order]
-        for name, x in given.inputs.items()
-        if isinstance(x, Tensor) and x.dim() and len(x) == n
-    }
-    network = given.network
-    (edges,) = (name for name, x in given.inputs.items() if getattr(x, "edges", x) is network.edges)
-    inputs = given.inputs | of_nodes | {edges: now[network.edges]}
-    return replace(given, inputs=inputs, streams=labels_moved(given, order))
-
-
-def swapped(n: int, i: int, j: int) -> tuple[str, list[int]]:
-    order = list(range(n))
-    order[i], order[j] = j, i
-    return f"swap {i + 1} and {j + 1}", order
-
-
-def of_pictures(given: Given, moved: Mapping[str, Tensor]) -> list[Element]:
-    return [
-        Element(label, replace(given, inputs=given.inputs | {given.pixels: x}), None)
-        for label, x in moved.items()
-    ]
-
-
-def output(model: nn.Module, given: Given) -> Tensor | None:
+def output(model: nn.Module, given: ModelInput) -> Tensor | None:
     """What the model returns, as rows: one for each token, or a single one.   n c"""
     try:
         out = tensor_of(model(**given.inputs)).detach().float()
@@ -232,9 +124,9 @@ def output(model: nn.Module, given: Given) -> Tensor | None:
     return out[0] if out.dim() == 3 else out if out.dim() == 2 else None
 
 
-def compared(model: nn.Module, plain: Tensor, element: Element, drawn: list[int]) -> dict[str, Any] | None:
+def compared(model: nn.Module, plain: Tensor, element: Moved, drawn: list[int]) -> dict[str, Any] | None:
     """f(g x) beside g f(x)."""
-    left, order = output(model, element.moved), element.order
+    left, order = output(model, element.input), element.order
     if order is not None and len(plain) > LONGEST:
         return None
     follows = order is not None and len(plain) == len(order)
@@ -246,7 +138,7 @@ def compared(model: nn.Module, plain: Tensor, element: Element, drawn: list[int]
     shown = [x[:, drawn] for x in (left, right)]
     return {
         "label": element.label,
-        "order": list(element.moved.streams[0].labels) if element.moved.streams else [],
+        "order": list(element.input.streams[0].labels) if element.input.streams else [],
         "n": shown[0].shape[0],
         "c": shown[0].shape[1],
         "left": shown[0],

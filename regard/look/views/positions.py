@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
@@ -12,6 +12,11 @@ from torch import Tensor, nn
 from regard.attention.positions import Code, Learned, Position, Rotary
 from regard.look import measure
 from regard.look.pack import levels, rounded
+from regard.look.view import View
+
+if TYPE_CHECKING:
+    from regard.look.scene import Scene
+
 
 LENGTH = 128  # places that are shown
 CHANNELS = 256
@@ -21,6 +26,15 @@ TURNED = (
     "turns queries and keys: the similarity of two places is the mean cosine of how far they are turned apart"
 )
 ADDED = "adds a vector for each place: the similarity of two places is the cosine of their vectors"
+
+
+class PositionsView(View):
+    """The vectors of places, of any model that has them."""
+
+    name, order = "positions", 52
+
+    def build(self, scene: Scene) -> dict[str, Any] | None:
+        return positions(scene.model)
 
 
 def positions(model: nn.Module) -> dict[str, Any] | None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
 import torch
@@ -17,6 +17,7 @@ from regard.data.splits import drawn
 from regard.data.text_files import Note
 from regard.recipes.graphs.digits import digits
 from regard.recipes.graphs.files import read_graphs, stamp
+from regard.recipes.graphs.info import GraphsInfo, Scaling
 from regard.recipes.graphs.objects import of_object
 from regard.recipes.graphs.parts import SPLITS, Array, Parts, Rows, symmetric
 from regard.recipes.graphs.targets import Target, is_known, kind_of, targets
@@ -33,6 +34,8 @@ Scale = Literal["auto", "none", "rows", "columns"]
 @dataclass(frozen=True, kw_only=True)
 class GraphsConfig:
     """Which graphs, what is asked of them, and who is learned from."""
+
+    paths: ClassVar[tuple[str, ...]] = ("path", "nodes")
 
     path: str | None = (
         None  # an edge list, a .npz, or a folder; None: digits, each linked to those most like it
@@ -100,18 +103,6 @@ def question(config: GraphsConfig, given: Any = None) -> tuple[str, str]:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Scaling:
-    """Which features nodes have, and how they were brought to one size, so that later ones are brought to the same."""
-
-    of: Literal["given", "degree", "both"] | None = (
-        None  # None: as the options say, in runs that are older than this
-    )
-    how: str
-    mean: list[float] | None = None
-    deviation: list[float] | None = None
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
 class Graphs:
     """Graphs side by side, and what is asked of them: nodes, pairs or graphs, `target` for each (IGNORE, NaN: unknown)."""
 
@@ -130,22 +121,23 @@ class Graphs:
     def outputs(self) -> int:
         return 1 if self.labels is None else len(self.labels)
 
-    def describe(self) -> dict[str, Any]:
-        """What it is, in figures, for people and for JSON."""
-        asked = {name: len(self.split[name]) for name in SPLITS}
-        scaling = {key: value for key, value in vars(self.scaling).items() if value is not None}
-        return {
-            "path": self.parts.what,
-            "graphs": self.parts.graphs,
-            "nodes": self.parts.nodes,
-            "edges": int(self.edges.shape[1]),
-            "features": int(self.x.shape[1]),
-            "level": self.level,
-            **asked,
-            "labels": None if self.labels is None else list(self.labels),
-            "size": list(self.size),
-            "scaling": scaling,
-        }
+    def info(self, column: str) -> GraphsInfo:
+        """What it is, in figures, for people and for later commands. column: that of the labels"""
+        return GraphsInfo(
+            path=self.parts.what,
+            graphs=self.parts.graphs,
+            nodes=self.parts.nodes,
+            edges=int(self.edges.shape[1]),
+            features=int(self.x.shape[1]),
+            level=self.level,
+            train=len(self.split["train"]),
+            validation=len(self.split["validation"]),
+            test=len(self.split["test"]),
+            labels=self.labels,
+            label=column if self.labels is None else None,
+            size=self.size,
+            scaling=self.scaling,
+        )
 
     def source(self, batch: int, seed: int) -> GraphSource:
         return GraphSource(self, batch, seed)
@@ -302,7 +294,10 @@ def features(
         if known is None:
             mean, deviation = (x.mean(0), x.std(0)) if len(x) else (np.zeros(x.shape[1]), np.ones(x.shape[1]))
             scaling = Scaling(
-                of=of, how=how, mean=mean.tolist(), deviation=np.where(deviation > 0, deviation, 1).tolist()
+                of=of,
+                how=how,
+                mean=tuple(mean.tolist()),
+                deviation=tuple(np.where(deviation > 0, deviation, 1).tolist()),
             )
         x = (x - np.array(scaling.mean, dtype=np.float32)) / np.array(scaling.deviation, dtype=np.float32)
     if of == "both":

@@ -4,68 +4,48 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import fields, replace
 from typing import Any
 
 from regard.models.graph_net import GraphNetConfig
 from regard.models.graph_transformer import GraphTransformerConfig
-from regard.recipes.base import choose
 from regard.recipes.graphs.dataset import GraphsConfig, question
 from regard.recipes.graphs.neighbours import looks_mapped
+from regard.recipes.settings import Settings, check_choice, settings_class
 from regard.training.config import TrainConfig
-
-HELP = {
-    "--data PATH": "an edge list (with --data.nodes), a .npz, a folder of graphs; without it: digits, linked by likeness",
-    "--model KIND": "graphnet (graph convolution, GCN, GAT, GATv2: --model.layer) or graphtransformer",
-}
-OWN = frozenset({"features", "outputs", "level", "ordered"})
 
 UNKNOWN = 1  # stands for a size that follows from the data
 SIZES: dict[str, Any] = {"features": UNKNOWN, "outputs": UNKNOWN}
 
 
-class Asking:
-    """A recipe whose defaults follow from what is asked of the graphs."""
-
-    data: GraphsConfig
-
-    def asking(self, said: Mapping[str, Any], given: Any) -> Any:
-        """The defaults if options say of the data what it cannot tell, or tells otherwise: which column, which level."""
-        kind = next(name for name, cls in KINDS.items() if cls is type(self))
-        return replace(suited(replace(self.data, **said), kind, given), data=self.data)
-
-
-@dataclass(frozen=True, kw_only=True)
-class GraphNetRecipe(Asking):
-    """Nodes hear from their neighbours, layer by layer."""
-
-    data: GraphsConfig
-    model: GraphNetConfig
-    train: TrainConfig
+GraphNetSettings = settings_class(
+    "GraphNetSettings",
+    "Nodes hear from their neighbours, layer by layer.",
+    data=GraphsConfig,
+    model=GraphNetConfig,
+)
+GraphTransformerSettings = settings_class(
+    "GraphTransformerSettings",
+    "Nodes attend to nodes: to all of their graph, or along edges.",
+    data=GraphsConfig,
+    model=GraphTransformerConfig,
+)
+KINDS: dict[str, type[Settings]] = {
+    "graphnet": GraphNetSettings,
+    "graphtransformer": GraphTransformerSettings,
+}
 
 
-@dataclass(frozen=True, kw_only=True)
-class GraphTransformerRecipe(Asking):
-    """Nodes attend to nodes: to all of their graph, or along edges."""
-
-    data: GraphsConfig
-    model: GraphTransformerConfig
-    train: TrainConfig
-
-
-KINDS: dict[str, type[Any]] = {"graphnet": GraphNetRecipe, "graphtransformer": GraphTransformerRecipe}
-
-
-def recipe(data: Any = None, kind: str | None = None) -> Any:
+def defaults(data: Any = None, kind: str | None = None) -> Settings:
     """A graph network that spreads its answers along edges, unless another kind is asked for."""
     path = os.fspath(data) if isinstance(data, str | os.PathLike) else None  # an object is handed on as it is
     kind = kind or "graphnet"
-    choose("kind of model for graphs", kind, tuple(KINDS))
+    check_choice("kind of model for graphs", kind, tuple(KINDS))
     graphs = GraphsConfig(path=path) if data is not None else GraphsConfig(train=20, validation=0.2, test=0.5)
-    return suited(graphs, kind, None if path is not None else data)
+    return defaults_for(graphs, kind, None if path is not None else data)
 
 
-def suited(graphs: GraphsConfig, kind: str, given: Any = None) -> Any:
+def defaults_for(graphs: GraphsConfig, kind: str, given: Any = None) -> Settings:
     """The recipe for these graphs and what is asked of them."""
     large = given is None and looks_mapped(graphs.path)
     # Classes of the nodes of one graph are few labels and one batch: much dropout and weight decay. Numbers, and whole graphs,
@@ -77,7 +57,7 @@ def suited(graphs: GraphsConfig, kind: str, given: Any = None) -> Any:
     if kind == "graphtransformer":
         along: dict[str, Any] = {"attention": "edges", "bias": "none", "position": "none"} if large else {}
         how |= {} if large or not few else {"weight_decay": 0.1}
-        return GraphTransformerRecipe(
+        return GraphTransformerSettings(
             data=graphs,
             model=GraphTransformerConfig(dropout=0.3 if few or large else 0.0, **along, **SIZES),
             train=TrainConfig(optimiser="adamw", lr=0.003, precision="float32", **how),
@@ -88,9 +68,20 @@ def suited(graphs: GraphsConfig, kind: str, given: Any = None) -> Any:
         else GraphNetConfig(layer="conv", dropout=0.2 if large else 0.0, norm="layernorm", **SIZES)
     )
     train = TrainConfig(optimiser="adamw", lr=0.01, warmup=10, precision="float32", **how)
-    return GraphNetRecipe(data=graphs, model=model, train=train)
+    return GraphNetSettings(data=graphs, model=model, train=train)
 
 
-def class_of(config: Mapping[str, Any]) -> type[Any]:
-    """The recipe of a run with this config.json."""
-    return KINDS[str(config["kind"])]
+def refine_defaults(settings: Settings, options: Mapping[str, Any], data: Any) -> Settings:
+    """The defaults if options say of the graphs what they cannot tell, or tell otherwise: which column, which level."""
+    names = [field.name for field in fields(settings.data)]
+    said = {name: options[f"data.{name}"] for name in names if f"data.{name}" in options}
+    if not said:
+        return settings
+    return replace(
+        defaults_for(replace(settings.data, **said), model_kind(settings), data), data=settings.data
+    )
+
+
+def model_kind(settings: Settings) -> str:
+    """The kind of model that these are the settings of."""
+    return next(name for name, cls in KINDS.items() if cls is type(settings))

@@ -1,48 +1,90 @@
-"""Graphs: edge lists, arrays and folders in; answers for nodes, edges or whole graphs out."""
+"""Graphs: edge lists, arrays and folders become a task, batches, and a model to their measure."""
 
 from __future__ import annotations
 
-import shlex
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from regard import registry
 from regard.models.graph_transformer import GraphTransformerConfig
 from regard.recipes.graphs.dataset import (
-    Graphs,
     GraphsConfig,
     prepare_graphs,
 )
-from regard.recipes.graphs.defaults import KINDS
+from regard.recipes.graphs.defaults import model_kind
+from regard.recipes.graphs.info import GraphsInfo
 from regard.recipes.graphs.neighbours import MOST, MappedGraph, looks_mapped
+from regard.recipes.graphs.other_data import read_other_graphs
 from regard.recipes.graphs.task import RegressKnown
-from regard.recipes.job import Job, Reading
+from regard.recipes.job import DataContext, Job, Split
+from regard.recipes.settings import Settings
 from regard.runs.run import Run
+from regard.training.config import TrainConfig
 from regard.training.tasks import Classify, Task
 
 
-def prepared(recipe: Any, reading: Reading) -> Job:
-    """Read the graphs, then make model, task and source to their measure."""
-    seed, batch, config = recipe.train.seed, recipe.train.batch, recipe.data
-    graphs: Graphs | MappedGraph
-    if reading.given is None and looks_mapped(config.path):
-        graphs = opened(config, config.path, seed)
-        source: Any = graphs.source(batch, seed, recipe.model.depth)
-        check_large(recipe.model)
+def prepare_job(settings: Settings, context: DataContext) -> Job:
+    """Read the graphs, then make task, source and the model's configuration to their measure."""
+    seed, batch, config = settings.train.seed, settings.train.batch, settings.data
+    source: Any
+    if context.given is None and looks_mapped(config.path):
+        check_large(settings.model)
+        large = open_mapped(config, config.path, seed)
+        source, info, outputs = large.source(batch, seed, settings.model.depth), large.info(), large.outputs
+        count = min(info.test, MOST["test"])
     else:
-        graphs = prepare_graphs(config, seed=seed, given=reading.given, note=reading.note)
-        source = graphs.source(batch, seed)
-    about = graphs.describe() | ({"label": config.label} if graphs.labels is None else {})
-    count = len(graphs.split["test"])
-    found = {"features": about["features"], "outputs": graphs.outputs, "level": graphs.level}
-    kind = next(name for name, cls in KINDS.items() if cls is type(recipe))
-    model = registry.find("models", kind)(replace(recipe.model, ordered=config.directed, **found))
-    task: Task = Classify() if graphs.labels is not None else RegressKnown((graphs.size[1],))
-    test = (lambda: source.of("test")) if count else None
-    tested = min(count, MOST["test"]) if isinstance(graphs, MappedGraph) else count
-    notes = notes_on(config, about["scaling"].get("of"))
-    made: dict[str, Any] = {"kind": kind, "model": model, "task": task, "source": source}
-    return Job(**made, about=about, test=test, tested=tested, unit="nodes", notes=notes)
+        graphs = prepare_graphs(config, seed=seed, given=context.given, note=context.note)
+        source, info, outputs = graphs.source(batch, seed), graphs.info(config.label), graphs.outputs
+        count = info.test
+    known = {"features": info.features, "outputs": outputs, "level": info.level, "ordered": config.directed}
+    unit = f"{info.level}s"
+    test = Split(name="test", count=count, unit=unit, batches=lambda: source.of("test")) if count else None
+    return Job(
+        kind=model_kind(settings),
+        model=replace(settings.model, **known),
+        task=task_of(info),
+        source=source,
+        info=info,
+        unit="nodes",
+        examples=unit,
+        labels=info.labels,
+        notes=notes_on(config, info.scaling.of),
+        validation=info.validation,
+        test=test,
+    )
+
+
+def task_of(info: GraphsInfo) -> Task:
+    """Classes, or numbers in their own units."""
+    if info.labels is not None:
+        return Classify()
+    assert info.size is not None
+    return RegressKnown((info.size[1],))
+
+
+def other_split(run: Run, path: str, context: DataContext) -> tuple[Task, Split, tuple[str, ...] | None]:
+    """Other graphs with labels, as the run reads its own: its test split where it names one, else all that have labels."""
+    config, info = run.section(GraphsConfig, "data"), run.section(GraphsInfo, "corpus")
+    train, unit = run.section(TrainConfig, "train"), f"{info.level}s"
+    source: Any
+    if looks_mapped(path):
+        large = open_mapped(config, path, 0, held_out=True)
+        source = large.source(train.batch, 0, run.section(type_of_model(run), "model").depth)
+        count = min(len(large.split["test"]), MOST["test"])
+    else:
+        graphs = read_other_graphs(replace(config, path=path, nodes=None), info)
+        source, count = graphs.source(train.batch, 0), len(graphs.split["test"])
+    split = Split(name=path, count=count, unit=unit, batches=lambda: source.of("test"))
+    return task_of(info), split, info.labels
+
+
+def type_of_model(run: Run) -> type[Any]:
+    """The class of the model's configuration."""
+    found: type[Any] = registry.find("models", str(run.config.kind)).Config
+    return found
 
 
 def notes_on(config: GraphsConfig, of: str | None) -> tuple[str, ...]:
@@ -59,10 +101,14 @@ def notes_on(config: GraphsConfig, of: str | None) -> tuple[str, ...]:
     )
 
 
-def opened(config: GraphsConfig, path: str, seed: int) -> MappedGraph:
-    return MappedGraph.open(
+def open_mapped(config: GraphsConfig, path: str, seed: int, held_out: bool = False) -> MappedGraph:
+    """A large graph; `held_out`: all nodes with labels are for testing, unless its files say who is."""
+    graph = MappedGraph.open(
         path, neighbours=config.neighbours, validation=config.validation, test=config.test, seed=seed
     )
+    if not held_out or (Path(path) / "test.npy").exists():
+        return graph
+    return replace(graph, split=graph.split | {"test": np.flatnonzero(np.asarray(graph.classes) >= 0)})
 
 
 def check_large(config: Any) -> None:
@@ -76,14 +122,3 @@ def check_large(config: Any) -> None:
             "a large graph needs --model.attention edges --model.bias none --model.position none: all else is "
             "laid out over all pairs of nodes"
         )
-
-
-# ── answers ──────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def then(run: Run) -> str:
-    """What to type after a training."""
-    path = run.section(GraphsConfig, "data").path
-    if path is None:  # what comes with the program, or was an object, is in no file
-        return f"regard look {run.path}"
-    return f"regard predict {run.path} {shlex.quote(path)}"

@@ -18,6 +18,7 @@ import torch
 
 from regard.data.batch import IGNORE, Batch, Epochs, Source, generator
 from regard.data.splits import drawn
+from regard.recipes.graphs.info import GraphsInfo, Scaling
 from regard.recipes.graphs.parts import SPLITS, Array
 
 NEEDED = ("starts", "sources", "features", "labels")
@@ -77,19 +78,21 @@ class MappedGraph:
     def outputs(self) -> int:
         return len(self.labels)
 
-    def describe(self) -> dict[str, Any]:
-        """What it is, in figures, for people and for JSON."""
-        return {
-            "path": self.path,
-            "graphs": 1,
-            "nodes": len(self.starts) - 1,
-            "edges": len(self.sources),
-            "features": int(self.x.shape[1]),
-            "level": self.level,
-            **{name: len(self.split[name]) for name in SPLITS},
-            "labels": list(self.labels),
-            "scaling": {"how": "none"},
-        }
+    def info(self) -> GraphsInfo:
+        """What it is, in figures, for people and for later commands."""
+        return GraphsInfo(
+            path=self.path,
+            graphs=1,
+            nodes=len(self.starts) - 1,
+            edges=len(self.sources),
+            features=int(self.x.shape[1]),
+            level=self.level,
+            train=len(self.split["train"]),
+            validation=len(self.split["validation"]),
+            test=len(self.split["test"]),
+            labels=self.labels,
+            scaling=Scaling(how="none"),
+        )
 
     def around(self, nodes: Array, hops: int, random: np.random.Generator) -> tuple[Array, Array]:
         """These nodes, and up to `neighbours` drawn ones for each, and for those in turn, `hops` times.

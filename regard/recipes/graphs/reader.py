@@ -10,11 +10,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.look.model_input import Given, Network, Tokens
-from regard.look.reader import NAMED, Reader, at_path
+from regard.look.model_input import ModelInput, Tokens
+from regard.look.reader import NAMED, Control, Reader, at_path
+from regard.look.scene import Scene
 from regard.recipes.graphs.files import read_graphs
+from regard.recipes.graphs.model_input import GraphInput
 from regard.recipes.graphs.parts import Rows
-from regard.symmetry.roles import Roles
+from regard.recipes.graphs.view import GraphView
+from regard.recipes.processors import ForeignModel
+from regard.symmetry.roles import Roles, guess
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,7 +31,20 @@ class Linked:
     notes: tuple[str, ...] = field(default=())
 
 
-class Nodes(Reader):
+FILE = Control(name="file", type="file", label="Another one, from a file (.npz, .csv)", accept=".npz,.csv")
+NODE = Control(name="node", type="number")
+
+
+def foreign_reader(foreign: ForeignModel) -> Reader | None:
+    """What reads graphs for a model that no recipe made; None for a model of other inputs."""
+    declared = foreign.roles or getattr(foreign.model, "roles", None)
+    known = declared if isinstance(declared, Roles) else guess(foreign.model, dict(foreign.inputs))
+    if known.nodes is None or known.edges is None or not isinstance(foreign.inputs.get(known.nodes), Tensor):
+        return None
+    return GraphReader(known, lambda name: Linked(foreign.inputs))
+
+
+class GraphReader(Reader):
     """A graph. What is given is a file, or the name of the node to draw a large graph around.
 
     example  gives the graph to show, and is told the name of that node, if one was given
@@ -35,7 +52,8 @@ class Nodes(Reader):
     classes  names of what the model tells apart, if it does
     """
 
-    kind = "graph"
+    views = (GraphView(),)
+    controls = (FILE, NODE)
 
     def __init__(
         self,
@@ -54,7 +72,7 @@ class Nodes(Reader):
             classes,
         )
 
-    def read(self, given: str | bytes | None = None, target: str | None = None) -> Given:
+    def read(self, given: str | bytes | None = None, target: str | None = None) -> GraphInput:
         name = given if isinstance(given, str) and not Path(given).exists() else None
         if given is None or name is not None:
             found = self.example(name)
@@ -70,21 +88,27 @@ class Nodes(Reader):
                 f"there is no file and no node {name!r}; nodes are called {', '.join(labels[:3])}, …"
             )
         edges = found.inputs[self.edges]
-        return Given(
+        return GraphInput(
             inputs=dict(found.inputs),
             streams=(Tokens("nodes", labels, "items"),) if count <= NAMED else (),
-            kind="graph",
-            network=Network(
-                nodes=self.nodes,
-                edges=getattr(edges, "edges", edges),  # a Graph has them
-                labels=labels,
-                truth=None if found.truth is None else tuple(found.truth),
-                centre=None if name is None else labels.index(name),
-            ),
+            nodes=self.nodes,
+            edges=getattr(edges, "edges", edges),  # a Graph has them
+            labels=labels,
+            classes=None if found.truth is None else tuple(found.truth),
+            centre=None if name is None else labels.index(name),
             answers=None if self.classes is None else "classes",
             called=None if self.classes is None else self.classes.__getitem__,
             notes=found.notes,
         )
+
+    def change(self, given: ModelInput, values: Mapping[str, Any]) -> ModelInput:
+        assert isinstance(given, GraphInput)
+        return given if "node" not in values else given.centre_on(values["node"])
+
+    def offer(self, scene: Scene) -> tuple[Control, ...]:
+        """Another node to draw a graph around, where it is not drawn whole."""
+        shown = scene.view("graph") or {"numbers": [], "count": 0}
+        return (FILE, NODE) if len(shown["numbers"]) < shown["count"] else (FILE,)
 
     def of_file(self, path: Path) -> Linked:
         """A graph of a file, with the numbers of its nodes as they are."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -14,25 +13,27 @@ from torch import Tensor
 
 from regard.data.batch import IGNORE, generator
 from regard.look.reader import GONE, Reader, readable
-from regard.recipes.graphs.dataset import GraphsConfig, Scaling, both_ways, features, read_parts
+from regard.recipes.graphs.dataset import GraphsConfig, both_ways, features, read_parts
+from regard.recipes.graphs.info import GraphsInfo
 from regard.recipes.graphs.neighbours import MappedGraph, looks_mapped
 from regard.recipes.graphs.parts import Parts
-from regard.recipes.graphs.reader import Linked, Nodes
+from regard.recipes.graphs.reader import GraphReader, Linked
 from regard.recipes.graphs.targets import is_known, targets
 from regard.runs.run import Run
-from regard.symmetry.roles import Roles
 
 DENSE = 2**27  # features of a graph that are laid out, zeros and all
 
 
-def own_graphs(run: Run, roles: Roles, model: Any, inputs: Mapping[str, Any]) -> Reader:
-    config, about = run.section(GraphsConfig, "data"), run.config["corpus"]
-    level, labels = about["level"], about["labels"]
+def run_reader(run: Run, network: Any) -> Reader:
+    """What reads for a run on graphs. If its data is gone, a random graph is shown."""
+    config, info = run.section(GraphsConfig, "data"), run.section(GraphsInfo, "corpus")
+    level, labels, model, roles = info.level, info.labels, network.config, network.roles
+    inputs = network.sample_inputs()
 
     def linked(parts: Parts) -> Linked:
         """A graph as it was learned from; of many the first."""
         edges, edge_starts = both_ways(parts, config)
-        x, _ = features(parts, edges, config, known=Scaling(**about["scaling"]))
+        x, _ = features(parts, edges, config, known=info.scaling)
         if x.shape[1] != model.features:
             raise ValueError(
                 f"{parts.what} has {x.shape[1]} numbers a node, but the model learned from {model.features}"
@@ -78,7 +79,7 @@ def own_graphs(run: Run, roles: Roles, model: Any, inputs: Mapping[str, Any]) ->
         return linked(read_parts(replace(config, path=str(path), nodes=None)))
 
     there = looks_mapped(config.path) or readable(whole)
-    return Nodes(roles, example, read=read, classes=labels if level in ("node", "graph") else None)
+    return GraphReader(roles, example, read=read, classes=labels if level in ("node", "graph") else None)
 
 
 def of_large(path: str, config: GraphsConfig, hops: int, name: str | None) -> Linked:

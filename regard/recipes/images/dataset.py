@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import IO, Any, Literal
+from typing import IO, Any, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -42,6 +42,8 @@ ONE_OF_EACH = (
 @dataclass(frozen=True, kw_only=True)
 class ImagesConfig:
     """Which pictures, and how they become pixels of one size."""
+
+    paths: ClassVar[tuple[str, ...]] = ("path",)
 
     path: str | None = (
         None  # a folder with one folder a class, idx files, .npz, a .csv of paths and labels; None: digits
@@ -106,6 +108,48 @@ def with_validation(found: Album, share: float, seed: int) -> Ids:
     return splits
 
 
+@dataclass(frozen=True, kw_only=True)
+class ImagesInfo:
+    """Images with labels in figures, and how their pixels become numbers."""
+
+    path: str
+    pictures: int
+    train: int
+    validation: int
+    test: int
+    labels: tuple[str, ...]
+    counts: tuple[int, ...]  # images of each label
+    size: int  # the side to which they are brought
+    channels: int
+    mean: tuple[float, ...]  # of each channel, where 0 is black and 1 is white
+    deviation: tuple[float, ...]
+    skipped: tuple[str, ...]  # what was wrong with files that were left out
+
+
+def read_other_images(
+    config: ImagesConfig, info: ImagesInfo, *, cache: Path, note: Note | None = None
+) -> tuple[Images, Ids]:
+    """Other images as a run reads its own, and which of them are measured: those for testing, or all where nothing says so."""
+    tell: Note = note or (lambda what, share: None)
+    found = album(config.path, config.picture, config.label, to_learn=False)
+    for label in found.labels:
+        if label not in info.labels:
+            known = ", ".join(info.labels[:5]) + ", ..." * (len(info.labels) > 5)
+            raise ValueError(
+                f"{config.path} has the class '{label}', and the model knows {known}; take it out, or mend its name"
+            )
+    place = np.array([info.labels.index(label) for label in found.labels], dtype=np.int64)
+    found = replace(found, labels=info.labels, classes=place[found.classes])
+    if found.pixels is not None:
+        store: Store = Held(resized(found.pixels, info.size, info.channels, config.fit))
+        skipped: tuple[str, ...] = ()
+    else:
+        found, store, skipped = decoded(found, info.size, info.channels, config, cache, tell)
+    rows = np.flatnonzero(found.splits == TEST)
+    images = Images(found, store, info.size, info.channels, info.mean, info.deviation, skipped)
+    return images, rows if len(rows) else np.arange(len(found))
+
+
 @dataclass(frozen=True, eq=False)
 class Images:
     """Pictures of one size, with their classes and splits."""
@@ -118,28 +162,35 @@ class Images:
     deviation: tuple[float, ...]
     skipped: tuple[str, ...]  # what was wrong with files that were left out
 
-    def describe(self) -> dict[str, Any]:
+    @property
+    def info(self) -> ImagesInfo:
         """What they are, in figures, for people and for later commands."""
-        counts = np.bincount(self.album.classes, minlength=len(self.album.labels)).tolist()
-        splits = {
-            name: int((self.album.splits == number).sum())
-            for name, number in (("train", TRAIN), ("validation", VALIDATION), ("test", TEST))
-        }
-        return {
-            "name": self.album.name,
-            "pictures": len(self.album),
-            **splits,
-            "labels": list(self.album.labels),
-            "counts": counts,
-            "size": self.size,
-            "channels": self.channels,
-            "mean": list(self.mean),
-            "deviation": list(self.deviation),
-            "skipped": list(self.skipped),
-        }
+        return ImagesInfo(
+            path=self.album.name,
+            pictures=len(self.album),
+            train=len(self.rows(TRAIN)),
+            validation=len(self.rows(VALIDATION)),
+            test=len(self.rows(TEST)),
+            labels=self.album.labels,
+            counts=tuple(np.bincount(self.album.classes, minlength=len(self.album.labels)).tolist()),
+            size=self.size,
+            channels=self.channels,
+            mean=self.mean,
+            deviation=self.deviation,
+            skipped=self.skipped,
+        )
 
     def source(self, batch: int, seed: int) -> ImageSource:
         return ImageSource(self, batch, seed)
+
+    def batches(self, rows: Ids, batch: int) -> Iterator[Batch]:
+        """Some of them, in order."""
+        for start in range(0, len(rows), batch):
+            yield self.take(rows[start : start + batch])
+
+    def take(self, rows: Ids) -> Batch:
+        """Some of them at once.   tokens uint8 b c s s, target b"""
+        return Batch(torch.from_numpy(self.store.take(rows)), torch.from_numpy(self.album.classes[rows]))
 
     def rows(self, split: int) -> Ids:
         return np.flatnonzero(self.album.splits == split)
@@ -163,10 +214,10 @@ class ImageSource(Source):
 
     def batch(self, step: int) -> Batch:
         if self._pool is None:
-            return self._take(self._epochs.rows(step))
+            return self._images.take(self._epochs.rows(step))
         for each in range(step, step + 1 + AHEAD):
             if each not in self._coming:
-                self._coming[each] = self._pool.submit(self._take, self._epochs.rows(each))
+                self._coming[each] = self._pool.submit(self._images.take, self._epochs.rows(each))
         found = self._coming.pop(step).result()
         self._coming = {each: future for each, future in self._coming.items() if each > step}
         return found
@@ -176,15 +227,7 @@ class ImageSource(Source):
 
     def split(self, number: int) -> Iterator[Batch]:
         """All of one split, in order."""
-        rows = self._images.rows(number)
-        for start in range(0, len(rows), self._epochs.batch):
-            yield self._take(rows[start : start + self._epochs.batch])
-
-    def _take(self, rows: Ids) -> Batch:
-        return Batch(
-            torch.from_numpy(self._images.store.take(rows)),
-            torch.from_numpy(self._images.album.classes[rows]),
-        )
+        return self._images.batches(self._images.rows(number), self._epochs.batch)
 
 
 # ── where pixels are ─────────────────────────────────────────────────────────────────────────────────────────────────

@@ -2,32 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Any
 
 from regard.models.convnets import DenseNetConfig, LeNetConfig, ResNetConfig
 from regard.models.group_cnn import GroupCNNConfig
 from regard.models.swin import SwinConfig
 from regard.models.vit import ViTConfig
-from regard.recipes.base import choose, path_of
 from regard.recipes.images.augment import AugmentConfig
 from regard.recipes.images.dataset import LARGEST_SIDE, ImagesConfig, chosen
 from regard.recipes.images.labelled_images import album
+from regard.recipes.settings import Settings, check_choice, path_of, settings_class
 from regard.training.config import TrainConfig
-
-HELP = {
-    "--data PATH": "a folder with one folder a class, idx files, .npz, or a table of paths; without it: digits of scikit-learn",
-    "--model KIND": "vit, swin, lenet, resnet, densenet or groupcnn (which knows what a quarter turn does)",
-}
-EXAMPLES = (
-    "regard train images",
-    "regard train images --data photos --data.size 96 --data.augment.flip --train.minutes 20",
-    "regard train images --data mnist --model lenet",
-    "regard train images --data photos.csv --data.picture path --data.label kind --data.balanced",
-)
-TOLD = ("data.size", "data.picture", "data.label")  # the model is sized for the pictures as they will be
-OWN = frozenset({"classes", "colours", "size", "dropout", "drop_path"})
 
 DIGITS = 8  # the side of the digits that come with scikit-learn
 SMALL = 32  # up to this side, a picture is
@@ -36,81 +22,38 @@ MANY, FEW = 7, 4  # patches in a row: enough to tell pictures apart, and enough 
 UNKNOWN = 2  # stands for a number that follows from the data
 
 
-@dataclass(frozen=True, kw_only=True)
-class ViTRecipe:
-    """A Vision Transformer: patches that attend to each other."""
-
-    data: ImagesConfig
-    model: ViTConfig
-    train: TrainConfig
+def _settings(model: type[Any], sentence: str) -> type[Settings]:
+    return settings_class(
+        f"{model.__name__.removesuffix('Config')}Settings", sentence, data=ImagesConfig, model=model
+    )
 
 
-@dataclass(frozen=True, kw_only=True)
-class SwinRecipe:
-    """Swin: patches that attend within windows, which shift from block to block."""
-
-    data: ImagesConfig
-    model: SwinConfig
-    train: TrainConfig
-
-
-@dataclass(frozen=True, kw_only=True)
-class LeNetRecipe:
-    """LeNet: two convolutions and two linear maps."""
-
-    data: ImagesConfig
-    model: LeNetConfig
-    train: TrainConfig
-
-
-@dataclass(frozen=True, kw_only=True)
-class ResNetRecipe:
-    """A residual network of convolutions."""
-
-    data: ImagesConfig
-    model: ResNetConfig
-    train: TrainConfig
-
-
-@dataclass(frozen=True, kw_only=True)
-class DenseNetRecipe:
-    """A DenseNet: every layer sees all layers before it."""
-
-    data: ImagesConfig
-    model: DenseNetConfig
-    train: TrainConfig
-
-
-@dataclass(frozen=True, kw_only=True)
-class GroupCNNRecipe:
-    """A group convolutional network: what it says does not change when the picture makes a quarter turn."""
-
-    data: ImagesConfig
-    model: GroupCNNConfig
-    train: TrainConfig
-
-
-KINDS: dict[str, type[Any]] = {
-    "vit": ViTRecipe,
-    "swin": SwinRecipe,
-    "lenet": LeNetRecipe,
-    "resnet": ResNetRecipe,
-    "densenet": DenseNetRecipe,
-    "groupcnn": GroupCNNRecipe,
+KINDS: dict[str, type[Settings]] = {
+    "vit": _settings(ViTConfig, "A Vision Transformer: patches that attend to each other."),
+    "swin": _settings(
+        SwinConfig, "Swin: patches that attend within windows, which shift from block to block."
+    ),
+    "lenet": _settings(LeNetConfig, "LeNet: two convolutions and two linear maps."),
+    "resnet": _settings(ResNetConfig, "A residual network of convolutions."),
+    "densenet": _settings(DenseNetConfig, "A DenseNet: every layer sees all layers before it."),
+    "groupcnn": _settings(
+        GroupCNNConfig,
+        "A group convolutional network: what it says does not change when the picture makes a quarter turn.",
+    ),
 }
 
 
-def recipe(
+def defaults(
     data: Any = None,
     kind: str | None = None,
     *,
     size: Any = None,
     picture: str = "file",
     label: str = "label",
-) -> Any:
-    """A ViT, unless another kind is asked for, sized for the pictures that are there, or for the size they are brought to."""
+) -> Settings:
+    """A ViT, unless another kind is asked for, sized for the images that are there, or for the size they are brought to."""
     path, kind = path_of(data, "images"), kind or "vit"
-    choose("kind of model for images", kind, tuple(KINDS))
+    check_choice("kind of model for images", kind, tuple(KINDS))
     # (a small move is right for every picture; what mirrors and turns do to a label only its owner knows)
     changes = AugmentConfig(crop=0.125, turn=15, zoom=0.15) if path is None else AugmentConfig(crop=0.1)
     side = size if type(size) is int and size > 0 else side_of(path, picture, label)
@@ -187,6 +130,6 @@ def train_of(path: str | None) -> TrainConfig:
     return TrainConfig(minutes=10.0, batch=128, lr=0.02, average=0.995)
 
 
-def class_of(config: Mapping[str, Any]) -> type[Any]:
-    """The recipe of a run with this config.json."""
-    return KINDS[str(config["kind"])]
+def model_kind(settings: Settings) -> str:
+    """The kind of model that these are the settings of."""
+    return next(name for name, cls in KINDS.items() if cls is type(settings))

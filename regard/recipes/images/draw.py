@@ -9,11 +9,12 @@ from dataclasses import replace
 from itertools import chain, count
 from pathlib import Path
 
-from regard.look import overlays, plot
-from regard.recipes.images.dataset import ImagesConfig
+from regard.look import plot
+from regard.recipes.images import overlays
+from regard.recipes.images.dataset import ImagesConfig, ImagesInfo
 from regard.recipes.images.predict import LOOKED
-from regard.recipes.images.reader import OwnPicture
-from regard.recipes.prediction import Answer
+from regard.recipes.images.reader import RunImageReader
+from regard.recipes.prediction import Prediction
 from regard.runs.load import load_model
 from regard.runs.run import Run
 
@@ -25,12 +26,8 @@ def is_folder(out: str | os.PathLike[str]) -> bool:
     return os.path.isdir(out) or os.fspath(out).endswith(("/", os.sep)) or not Path(out).suffix
 
 
-def check_out(run: Run, given: Sequence[str], out: str | os.PathLike[str]) -> None:
+def check_output(given: Sequence[str], out: str | os.PathLike[str]) -> None:
     """A ValueError for what cannot be drawn, or not there; before any work."""
-    if run.config.get("recipe") != "images":
-        raise ValueError(
-            f"--out draws where a model of pictures looked, and {run.path} was trained on {run.config['recipe']}"
-        )
     if is_folder(out):
         if os.path.isfile(out):
             raise ValueError(
@@ -52,15 +49,15 @@ def check_out(run: Run, given: Sequence[str], out: str | os.PathLike[str]) -> No
 
 
 def draw(
-    run: Run, given: Sequence[str], answers: Iterable[Answer], out: str | os.PathLike[str]
-) -> Iterator[Answer]:
+    run: Run, given: Sequence[str], predictions: Iterable[Prediction], out: str | os.PathLike[str]
+) -> Iterator[Prediction]:
     """Write where the model looked, and say in each answer in which file that is. What was not answered is not drawn.
 
     A file of its own is there when its answer comes, a sheet after the last one.
     """
     model = load_model(run)
-    reader = OwnPicture(run, model)
-    labels, views = run.config["corpus"]["labels"], run.section(ImagesConfig, "data").views
+    reader = RunImageReader(run, model)
+    labels, views = run.section(ImagesInfo, "corpus").labels, run.section(ImagesConfig, "data").views
     several = "" if views == "one" else f"; the answer is of several views ({views}), the maps are of one"
 
     called = told_apart(given)
@@ -68,21 +65,20 @@ def draw(
     sheet: list[overlays.Line] = []
     drawn: set[str] = set()  # (a picture that is given twice is drawn once in a folder)
 
-    def line(answer: Answer) -> overlays.Line:
-        read = reader.read(answer.given)
-        assert read.picture is not None
+    def line(answer: Prediction) -> overlays.Line:
+        read = reader.read(answer.input)
         shown = overlays.of_answer(model, read, labels.index(next(iter(answer.labels))))
-        words = overlays.taken_for(list(answer.labels.items()), called[answer.given])
+        words = overlays.taken_for(list(answer.labels.items()), called[answer.input])
         return overlays.Line(words + several, read.picture, shown)
 
-    for answer in answers:
+    for answer in predictions:
         if answer.error is None:
             if not is_folder(out):
                 sheet.append(line(answer))
-            elif answer.given not in drawn:
-                plot.save(overlays.drawn([line(answer)]), files[answer.given])
-                drawn.add(answer.given)
-            answer = replace(answer, picture=str(files[answer.given]))
+            elif answer.input not in drawn:
+                plot.save(overlays.drawn([line(answer)]), files[answer.input])
+                drawn.add(answer.input)
+            answer = replace(answer, picture=str(files[answer.input]))
         yield answer
     if sheet:
         plot.save(overlays.drawn(sheet), out)

@@ -1,4 +1,4 @@
-"""Images: albums in, classifiers of pictures out."""
+"""Images: what was read becomes a task, batches, and a model to their measure."""
 
 from __future__ import annotations
 
@@ -6,54 +6,68 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-import torch
-
-from regard import registry
 from regard.data.splits import TEST
-from regard.recipes.images.dataset import ImagesConfig, prepare
-from regard.recipes.images.defaults import KINDS
+from regard.recipes.images.dataset import ImagesConfig, ImagesInfo, prepare, read_other_images
+from regard.recipes.images.defaults import model_kind
 from regard.recipes.images.task import ClassifyPictures
-from regard.recipes.job import Job, Reading
+from regard.recipes.job import DataContext, Job, Split
+from regard.recipes.settings import Settings
 from regard.runs.run import Run
+from regard.training.config import TrainConfig
+from regard.training.tasks import Task
 
 NAMED = 5  # damaged files that are named one by one
 
 
-def prepared(recipe: Any, reading: Reading) -> Job:
-    """Read the pictures, then make model, task and source to their measure."""
-    data: ImagesConfig = recipe.data
-    seed, batch = recipe.train.seed, recipe.train.batch
-    images = prepare(data, seed=seed, cache=reading.cache, note=reading.note)
-    about = images.describe()
-    kind = next(name for name, cls in KINDS.items() if cls is type(recipe))
-    config = replace(recipe.model, classes=len(about["labels"]), colours=images.channels, size=images.size)
-    torch.manual_seed(seed)  # weights do not depend on how the data was read
+def prepare_job(settings: Settings, context: DataContext) -> Job:
+    """Read the images, then make task, source and the model's configuration to their measure."""
+    data: ImagesConfig = settings.data
+    seed, batch = settings.train.seed, settings.train.batch
+    images = prepare(data, seed=seed, cache=context.cache, note=context.note)
+    info = images.info
+    config = replace(settings.model, classes=len(info.labels), colours=images.channels, size=images.size)
     source = images.source(batch, seed)
+    test = (
+        Split(name="test", count=info.test, unit="images", batches=lambda: source.split(TEST))
+        if info.test
+        else None
+    )
     return Job(
-        kind=kind,
-        model=registry.find("models", kind)(config),
-        task=task_of(data, about, images.weights() if data.balanced else None),
+        kind=model_kind(settings),
+        model=config,
+        task=task_of(data, info, images.weights() if data.balanced else None),
         source=source,
-        about=about,
+        info=info,
         unit="pictures",
-        notes=(*images.album.notes, *damaged(images.skipped, data.path), *filled_up(config)),
-        test=(lambda: source.split(TEST)) if about["test"] else None,
+        examples="images",
+        labels=info.labels,
+        notes=(*images.album.notes, *_damaged(images.skipped, data.path), *_filled_up(config)),
+        validation=info.validation,
+        test=test,
     )
 
 
-def task_of(
-    data: ImagesConfig, about: dict[str, Any], weights: Sequence[float] | None = None
-) -> ClassifyPictures:
+def other_split(run: Run, path: str, context: DataContext) -> tuple[Task, Split, tuple[str, ...] | None]:
+    """Other images with labels, as the run reads its own."""
+    config, info = replace(run.section(ImagesConfig, "data"), path=path), run.section(ImagesInfo, "corpus")
+    images, rows = read_other_images(config, info, cache=context.cache, note=context.note)
+    batch = run.section(TrainConfig, "train").batch
+    split = Split(name=path, count=len(rows), unit="images", batches=lambda: images.batches(rows, batch))
+    return task_of(config, info), split, info.labels
+
+
+def task_of(data: ImagesConfig, info: ImagesInfo, weights: Sequence[float] | None = None) -> ClassifyPictures:
+    """What is asked of images: their classes, by the scaling that was measured."""
     how: dict[str, Any] = {
         "augment": data.augment,
         "smoothing": data.smoothing,
         "weights": weights,
         "views": data.views,
     }
-    return ClassifyPictures(len(about["labels"]), about["mean"], about["deviation"], **how)
+    return ClassifyPictures(len(info.labels), info.mean, info.deviation, **how)
 
 
-def damaged(skipped: Sequence[str], path: str | None) -> tuple[str, ...]:
+def _damaged(skipped: Sequence[str], path: str | None) -> tuple[str, ...]:
     """What was wrong with files that were left out."""
     more = len(skipped) - NAMED
     rest = (
@@ -62,8 +76,8 @@ def damaged(skipped: Sequence[str], path: str | None) -> tuple[str, ...]:
     return (*(f"left out: {why}" for why in skipped[:NAMED]), *rest)
 
 
-def filled_up(config: Any) -> tuple[str, ...]:
-    """What a model of patches does with pictures that are no whole number of patches wide."""
+def _filled_up(config: Any) -> tuple[str, ...]:
+    """What a model of patches does with images that are no whole number of patches wide."""
     patch = getattr(config, "patch", None)
     if patch is None or config.size % patch == 0:
         return ()
@@ -73,11 +87,3 @@ def filled_up(config: Any) -> tuple[str, ...]:
         f"patches of {patch} pixels do not divide pictures of {config.size}: the last ones are filled up with "
         f"{-config.size % patch} pixels of zeros. With --data.size {sizes} --model.patch {patch} they fit",
     )
-
-
-# ── answers ──────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def then(run: Run) -> str:
-    """What to type after a training."""
-    return f"regard predict {run.path} picture.png"

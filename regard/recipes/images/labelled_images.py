@@ -18,6 +18,7 @@ import numpy as np
 from regard.data.image_arrays import Rows, digits, is_idx_of_pictures, read_idx_files, read_npz
 from regard.data.image_files import RAW, SUFFIXES, Pixels
 from regard.data.labels import sort_labels
+from regard.data.scan import once
 from regard.data.splits import SPLITS, TRAIN, Array
 from regard.data.tables import looks_like_table, read_table
 
@@ -43,6 +44,12 @@ class Album:
             raise ValueError(
                 f"{self.name} has pictures of {self.pixels.shape[1]} × {self.pixels.shape[2]} pixels: none at all"
             )
+
+    def __len__(self) -> int:
+        return len(self.classes)
+
+    def check_learnable(self) -> None:
+        """A ValueError if there is nothing to tell apart, or nothing of a class to learn from."""
         if len(self.labels) < 2:
             only = f"only the class '{self.labels[0]}'" if self.labels else "no classes"
             raise ValueError(f"{self.name} has {only}; there must be two to tell apart")
@@ -52,12 +59,20 @@ class Album:
                 f"{self.name} has no picture of '{self.labels[int(counts.argmin())]}' to train on"
             )
 
-    def __len__(self) -> int:
-        return len(self.classes)
+
+@once
+def album(path: str | None, picture: str = "file", label: str = "label", *, to_learn: bool = True) -> Album:
+    """What a path holds; None: the digits that come with scikit-learn. `picture` and `label` are columns of a table.
+
+    to_learn: raise unless there are two classes at least, and images of each to train on
+    """
+    found = _find_album(path, picture, label)
+    if to_learn:
+        found.check_learnable()
+    return found
 
 
-def album(path: str | None, picture: str = "file", label: str = "label") -> Album:
-    """What a path holds; None: the digits that come with scikit-learn. `picture` and `label` are columns of a table."""
+def _find_album(path: str | None, picture: str, label: str) -> Album:
     if path is None:
         return of_rows("digits of scikit-learn", digits())
     place = Path(path)

@@ -14,10 +14,10 @@ import torch
 from regard.data.cores import cores
 from regard.data.image_files import SUFFIXES
 from regard.nn.linear import fixed
-from regard.recipes.images.dataset import ImagesConfig, or_why
+from regard.recipes.images.dataset import ImagesConfig, ImagesInfo, or_why
 from regard.recipes.images.job import task_of
 from regard.recipes.images.labelled_images import is_picture, pictures_in
-from regard.recipes.prediction import Answer
+from regard.recipes.prediction import Prediction
 from regard.runs.load import load_model
 from regard.runs.run import Run
 
@@ -27,7 +27,7 @@ AT_ONCE = 64  # pictures that are answered together
 LOOKED = "looked.png"  # how the name of a drawing ends; such a file in a folder is no input
 
 
-def inputs(given: Sequence[str]) -> list[str]:
+def expand_inputs(given: Sequence[str]) -> list[str]:
     """Files as they are given; of a folder all pictures in it and in its folders, of a pattern all that match it."""
     return [path for each in given for path in (pictures_of(each) or [each])]
 
@@ -50,20 +50,18 @@ def pictures_of(given: str) -> list[str]:
 
 
 @torch.no_grad()
-def predict(run: Run, given: Sequence[str]) -> Iterator[Answer]:
-    """For each picture, the classes with their probabilities, the likeliest first; what cannot be read has an error instead."""
-    about, data, model = run.config["corpus"], run.section(ImagesConfig, "data"), load_model(run)
-    task = task_of(data, about)
+def predict(run: Run, inputs: Sequence[str]) -> Iterator[Prediction]:
+    """For each image, the classes with their probabilities, the likeliest first; what cannot be read has an error instead."""
+    info, data, model = run.section(ImagesInfo, "corpus"), run.section(ImagesConfig, "data"), load_model(run)
+    task = task_of(data, info)
     with ThreadPoolExecutor(cores()) as pool, fixed(model):
-        for start in range(0, len(given), AT_ONCE):
-            some = given[start : start + AT_ONCE]
-            pixels = list(
-                pool.map(lambda path: or_why(path, about["size"], about["channels"], data.fit), some)
-            )
+        for start in range(0, len(inputs), AT_ONCE):
+            some = inputs[start : start + AT_ONCE]
+            pixels = list(pool.map(lambda path: or_why(path, info.size, info.channels, data.fit), some))
             good = [each for each in pixels if not isinstance(each, str)]
             shares = iter(task.answers(model, torch.from_numpy(np.stack(good))).exp() if good else ())
             for path, found in zip(some, pixels, strict=True):
                 if isinstance(found, str):
-                    yield Answer(given=path, error=found)
+                    yield Prediction(input=path, error=found)
                 else:
-                    yield Answer.of_classes(path, next(shares), about["labels"])
+                    yield Prediction.of_classes(path, next(shares), info.labels)

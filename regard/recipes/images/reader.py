@@ -13,13 +13,15 @@ from torch import Tensor, nn
 
 from regard.data.image_files import Damaged, Pixels, fitted, plain, read
 from regard.data.splits import TRAIN
-from regard.look.model_input import Given, Judged
-from regard.look.reader import Reader
-from regard.recipes.images.dataset import ImagesConfig, resized
+from regard.look.reader import Control, Reader
+from regard.recipes.images.dataset import ImagesConfig, ImagesInfo, resized
 from regard.recipes.images.labelled_images import Album, album
+from regard.recipes.images.model_input import ImageInput, MultiView
 from regard.recipes.images.multi_view import VIEWS, Views, judged
 from regard.recipes.images.open_image import cells, drawn
 from regard.recipes.images.validation_images import held_out
+from regard.recipes.images.views.features import FeaturesView
+from regard.recipes.images.views.image import ImageView
 from regard.runs.run import Run
 
 HELD_OUT = "This picture is one of the data that was held out from training; --input shows one of yours."
@@ -28,8 +30,9 @@ OF_THE_DATA = (
 )
 TRIED = 20  # files, until one can be read
 DRAWN = "The data is not where it was, so this picture was drawn for the purpose; --input shows one of yours."
-
-
+IMAGE = Control(
+    name="image", type="file", label="Picture", accept="image/*", media="image/", example="image/png"
+)
 SEVERAL = (
     "The answer is that of {} of the picture together, as regard predict gives it; where the model looks, what matters to "
     "the answer and what else is shown of its inside is of the picture as it stands."
@@ -45,17 +48,22 @@ class Shown(NamedTuple):
     notes: tuple[str, ...] = ()
 
 
-class OwnPicture(Reader):
-    """A picture for a run of ours."""
+class ImageReader(Reader):
+    """What all readers of images have: a file can be given."""
 
-    kind = "image"
+    views = (ImageView(), FeaturesView())
+    controls: tuple[Control, ...] = (IMAGE,)
+
+
+class RunImageReader(ImageReader):
+    """An image for a run of ours."""
 
     def __init__(self, run: Run, model: nn.Module) -> None:
         config: Any = model.config
-        self.data, about = run.section(ImagesConfig, "data"), run.config["corpus"]
-        self.size, self.channels, self.labels = about["size"], about["channels"], about["labels"]
+        self.data, info = run.section(ImagesConfig, "data"), run.section(ImagesInfo, "corpus")
+        self.size, self.channels, self.labels = info.size, info.channels, info.labels
         self.mean, self.deviation = (
-            torch.tensor(about[name]).view(-1, 1, 1) for name in ("mean", "deviation")
+            torch.tensor(each).view(-1, 1, 1) for each in (info.mean, info.deviation)
         )
         self.patch: int | None = getattr(config, "patch", None)
         self.grid = cells(self.size, self.size, self.patch)
@@ -64,12 +72,11 @@ class OwnPicture(Reader):
         self.album = lru_cache(maxsize=1)(partial(album, self.data.path, self.data.picture, self.data.label))
         self.crowd = lru_cache(maxsize=1)(partial(held_out, run, self.scaled))
 
-    def read(self, given: str | bytes | None = None, target: str | None = None) -> Given:
+    def read(self, given: str | bytes | None = None, target: str | None = None) -> ImageInput:
         shown = self.example() if given is None else self.of_file(given)
         pixels = shown.pixels
-        return Given(
+        return ImageInput(
             inputs={"x": self.scaled(pixels[None])},
-            kind="image",
             pixels="x",
             picture=(torch.from_numpy(pixels).float() / 255).expand(3, -1, -1),
             grid=self.grid,
@@ -99,9 +106,9 @@ class OwnPicture(Reader):
             )
         return Shown(pixels, name, truth)
 
-    def of_views(self, views: Views) -> Judged:
+    def of_views(self, views: Views) -> MultiView:
         count = len(VIEWS[views](torch.zeros(1, 1, self.size, self.size)))
-        return Judged(views=f"{count} views ({views})", answer=partial(judged, views=views))
+        return MultiView(views=f"{count} views ({views})", answer=partial(judged, views=views))
 
     def scaled(self, pixels: Pixels) -> Tensor:
         """What the model takes.   uint8 b c s s"""

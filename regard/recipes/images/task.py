@@ -56,17 +56,16 @@ class ClassifyPictures(Classify):
         )
         return total / len(logits)
 
-    def measure(self, model: nn.Module, batches: Iterable[Batch]) -> dict[str, float]:
-        return super().measure(_Seen(model, self), batches)
+    def _measure(
+        self, model: nn.Module, batches: Iterable[Batch], confusion: Tensor | None
+    ) -> dict[str, float]:
+        return super()._measure(_Seen(model, self), batches, confusion)
 
     def _judged(self, logits: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
         """Against smoothed labels, as they are learned. (Against sharp ones, weights from halfway, too sure by chance, would be
         taken for better than the last, which are as unsure as they were taught to be.)"""
         total = F.cross_entropy(logits, target, label_smoothing=self.smoothing, reduction="sum")
         return total, torch.full_like(total, len(target))
-
-    def confusion(self, model: nn.Module, batches: Iterable[Batch], classes: int) -> Tensor:
-        return super().confusion(_Seen(model, self), batches, classes)
 
     def answers(self, model: nn.Module, pixels: Tensor) -> Tensor:
         """Log-probabilities of the classes, of all views together.   uint8 b c h w -> b classes"""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
@@ -15,34 +15,32 @@ from torch import Tensor
 from regard.data.cores import cores
 from regard.data.image_files import Damaged, Pixels, read
 from regard.data.splits import VALIDATION
-from regard.look.model_input import Crowd
-from regard.recipes.images.dataset import ImagesConfig, resized, with_validation
+from regard.recipes.images.dataset import ImagesConfig, ImagesInfo, resized, with_validation
 from regard.recipes.images.labelled_images import Album, album
+from regard.recipes.images.model_input import ReferenceImages
 from regard.runs.run import Run
+from regard.training.config import TrainConfig
 
 MOST = 240  # pictures
 
 
-def held_out(run: Run, scaled: Callable[[Pixels], Tensor]) -> Crowd | None:
+def held_out(run: Run, scaled: Callable[[Pixels], Tensor]) -> ReferenceImages | None:
     """Up to 240 of them, evenly taken; None if the data is gone, or if it is not the data that the run was trained on."""
-    data, about, seed = run.section(ImagesConfig, "data"), run.config["corpus"], run.config["train"]["seed"]
+    data, info = run.section(ImagesConfig, "data"), run.section(ImagesInfo, "corpus")
+    seed = run.section(TrainConfig, "train").seed
     try:
-        found = readable(album(data.path, data.picture, data.label), about["skipped"])
+        found = readable(album(data.path, data.picture, data.label), info.skipped)
     except (ValueError, OSError):
         return None
     rows = np.flatnonzero(with_validation(found, data.validation, seed) == VALIDATION)
-    if (
-        list(found.labels) != about["labels"]
-        or len(found) != about["pictures"]
-        or len(rows) != about["validation"]
-    ):
+    if found.labels != info.labels or len(found) != info.pictures or len(rows) != info.validation:
         return None
     rows = rows[np.linspace(0, len(rows) - 1, min(MOST, len(rows))).round().astype(int)]
-    kept, pixels = taken(found, rows, (about["size"], about["channels"], data.fit))
+    kept, pixels = taken(found, rows, (info.size, info.channels, data.fit))
     if len(kept) < 3:
         return None
     names = [found.files[row] if found.files else f"number {row + 1}" for row in kept]
-    return Crowd(
+    return ReferenceImages(
         what="validation pictures",
         x=scaled(pixels),
         pictures=(torch.from_numpy(pixels).float() / 255).expand(-1, 3, -1, -1),
@@ -51,7 +49,7 @@ def held_out(run: Run, scaled: Callable[[Pixels], Tensor]) -> Crowd | None:
     )
 
 
-def readable(found: Album, skipped: list[str]) -> Album:
+def readable(found: Album, skipped: Sequence[str]) -> Album:
     """The album without the files that the run left out: what was wrong with each begins or ends with its name."""
     if not skipped or not found.files:
         return found

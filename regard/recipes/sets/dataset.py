@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any, Literal, get_args
+from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
 import torch
@@ -36,6 +36,8 @@ SPARE = (
 @dataclass(frozen=True, kw_only=True)
 class SetsConfig:
     """Which sets, and what of them is read."""
+
+    paths: ClassVar[tuple[str, ...]] = ("path",)
 
     path: str | None = (
         None  # a folder of point clouds, one folder a class, or a table in long form; None: sets that are made
@@ -131,6 +133,19 @@ def prepare_sets(config: SetsConfig, *, seed: int, note: Note | None = None) -> 
     )
 
 
+@dataclass(frozen=True, kw_only=True)
+class SetsInfo:
+    """Sets in figures, and their form."""
+
+    path: str | None
+    task: str | None  # of made sets; None: they were read
+    train: int | None  # sets; None: new ones are made at every step
+    validation: int
+    smallest: int  # things of a set
+    largest: int
+    form: SetsForm
+
+
 @dataclass(frozen=True, eq=False)
 class SetsCorpus:
     """Sets with what is asked of them. Set i is points[starts[i]:starts[i + 1]], as a model takes them.
@@ -156,22 +171,30 @@ class SetsCorpus:
         """Things of a set, on average, as many as are read at once."""
         return max(1, round(float(np.minimum(np.diff(self.starts), self.form.size).mean())))
 
-    def describe(self) -> dict[str, Any]:
-        """What it is, in figures, for people and for JSON."""
+    @property
+    def info(self) -> SetsInfo:
+        """What it is, in figures, for people and for later commands."""
         sizes = np.diff(self.starts)
-        made = self.config.task if self.config.path is None else None
-        return {
-            "path": self.config.path,
-            "task": made,
-            "train": None if self.endless else int((~self.held).sum()),
-            "validation": int(self.held.sum()),
-            "smallest": int(sizes.min()),
-            "largest": int(sizes.max()),
-        }
+        return SetsInfo(
+            path=self.config.path,
+            task=self.config.task if self.config.path is None else None,
+            train=None if self.endless else int((~self.held).sum()),
+            validation=int(self.held.sum()),
+            smallest=int(sizes.min()),
+            largest=int(sizes.max()),
+            form=self.form,
+        )
 
     def source(self, batch: int, seed: int) -> Source:
         """Batches of this many sets."""
         return SetsSource(self, batch, seed)
+
+    def held_batches(self, batch: int, seed: int) -> Iterator[Batch]:
+        """The sets that are held out, those of like size together."""
+        held = np.flatnonzero(self.held)
+        held = held[np.argsort(np.minimum(np.diff(self.starts), self.form.size)[held], kind="stable")]
+        for start in range(0, len(held), batch):
+            yield self.take(held[start : start + batch], generator(seed, 5, start))
 
     def take(self, rows: Ids, random: np.random.Generator) -> Batch:
         """Some sets as a batch. Of large ones some things are drawn, and clouds of files are turned if that is asked for."""
@@ -201,8 +224,6 @@ class SetsSource(Source):
             raise ValueError(f"batch must be at least 1, got {batch}")
         self._corpus, self._batch, self._seed = corpus, batch, seed
         sizes = np.minimum(np.diff(corpus.starts), corpus.form.size)
-        held = np.flatnonzero(corpus.held)
-        self._held = held[np.argsort(sizes[held], kind="stable")]
         self._epochs = None if corpus.endless else Epochs(np.flatnonzero(~corpus.held), batch, seed, sizes)
 
     def batch(self, step: int) -> Batch:
@@ -210,12 +231,11 @@ class SetsSource(Source):
         if self._epochs is not None:
             return corpus.take(self._epochs.rows(step), generator(self._seed, 3, step))
         drawn = draw(corpus.config, self._batch, generator(self._seed, 1, step))
-        points, target = corpus.form.scaled(drawn.points), _asked(drawn.target, corpus.form)
+        points, target = corpus.form.scaled(drawn.points), as_asked(drawn.target, corpus.form)
         return padded_sets([points[a:b] for a, b in pairwise(drawn.starts)], target)
 
     def validation(self) -> Iterator[Batch]:
-        for start in range(0, len(self._held), self._batch):
-            yield self._corpus.take(self._held[start : start + self._batch], generator(self._seed, 5, start))
+        return self._corpus.held_batches(self._batch, self._seed)
 
 
 def padded_sets(things: list[Ids], target: Ids | list[Ids]) -> Batch:
@@ -272,7 +292,7 @@ def _made(config: SetsConfig, seed: int) -> SetsCorpus:
         size=config.points or task.most,
     )
     held = np.arange(len(starts) - 1) < judged
-    return SetsCorpus(config, form, form.scaled(points), starts, _asked(target, form), held)
+    return SetsCorpus(config, form, form.scaled(points), starts, as_asked(target, form), held)
 
 
 # ── read ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -306,7 +326,7 @@ def _of_clouds(config: SetsConfig, seed: int, note: Note) -> SetsCorpus:
     if labelled:
         words = [str(each) for each in np.concatenate(labelled).tolist()]
     else:
-        words = [_class_of(file, str(config.path)) for file in files]
+        words = [class_of(file, str(config.path)) for file in files]
     answers = sort_labels(words)
     number_of = {label: i for i, label in enumerate(answers)}
     target = np.array([number_of[word] for word in words])
@@ -355,7 +375,7 @@ def sets_in(path: str, config: SetsConfig, form: SetsForm) -> Iterator[tuple[str
         yield path, read_cloud(path, form.size if form.fitted else None, generator(0)).points
 
 
-def _class_of(file: CloudFile, folder: str) -> str:
+def class_of(file: CloudFile, folder: str) -> str:
     if file.label is None:
         raise ValueError(
             f"{file.path} is in no folder of a class; put the clouds of each class in a folder of {folder} that "
@@ -406,7 +426,9 @@ def _of_table(config: SetsConfig, seed: int) -> SetsCorpus:
         }
     centre, scale = standard(table.points[_things(starts, ~held)])
     form = SetsForm(centre=centre, scale=scale, **shared)
-    return SetsCorpus(config, form, form.scaled(table.points), starts, _asked(target, form), held, table.sets)
+    return SetsCorpus(
+        config, form, form.scaled(table.points), starts, as_asked(target, form), held, table.sets
+    )
 
 
 def _split(
@@ -446,7 +468,7 @@ def _as_numbers(words: list[str]) -> Ids | None:
     return found if np.isfinite(found).all() else None
 
 
-def _asked(target: Ids, form: SetsForm) -> Ids:
+def as_asked(target: Ids, form: SetsForm) -> Ids:
     """What a model is to put out: the number of a class, or standardised numbers."""
     if form.asks == "classes":
         return target.astype(np.int64)

@@ -1,45 +1,59 @@
-"""Sets: clouds, tables and made tasks in, classifiers, regressions and clusterings out."""
+"""Sets: clouds, tables and made tasks become a task, batches, and a model to their measure."""
 
 from __future__ import annotations
 
-import shlex
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from regard import registry
-from regard.config import to_dict
-from regard.data.point_clouds import find_clouds
 from regard.models.deep_sets import DeepSetsConfig
 from regard.models.mlp import MLPConfig
 from regard.models.set_transformer import SetTransformerConfig
-from regard.recipes.job import Job, Reading
-from regard.recipes.sets.dataset import SetsConfig, SetsCorpus, SetsForm, prepare_sets
-from regard.recipes.sets.defaults import KINDS
+from regard.recipes.job import DataContext, Job, Split
+from regard.recipes.sets.dataset import SetsConfig, SetsCorpus, SetsForm, SetsInfo, prepare_sets
+from regard.recipes.sets.defaults import model_kind
 from regard.recipes.sets.made_sets import CLUSTERS
 from regard.recipes.sets.mixture import Mixture
+from regard.recipes.sets.other_data import read_other_sets
+from regard.recipes.settings import Settings
 from regard.runs.run import Run
+from regard.training.config import TrainConfig
 from regard.training.tasks import Classify, Regress, Task
 
 
-def prepared(recipe: Any, reading: Reading) -> Job:
-    """Read the sets, then make model, task and source to their measure."""
-    seed, batch = recipe.train.seed, recipe.train.batch
-    corpus = prepare_sets(recipe.data, seed=seed, note=reading.note)
-    kind = next(name for name, cls in KINDS.items() if cls is type(recipe))
-    model = registry.find("models", kind)(measured(recipe.model, corpus.form, corpus.usual))
-    labels = {"labels": list(corpus.form.answers)} if corpus.form.asks == "classes" else {}
+def prepare_job(settings: Settings, context: DataContext) -> Job:
+    """Read the sets, then make task, source and the model's configuration to their measure."""
+    seed, batch = settings.train.seed, settings.train.batch
+    corpus = prepare_sets(settings.data, seed=seed, note=context.note)
+    form = corpus.form
     return Job(
-        kind=kind,
-        model=model,
-        task=task_of(corpus.form),
+        kind=model_kind(settings),
+        model=measured(settings.model, form, corpus.usual),
+        task=task_of(form),
         source=corpus.source(batch, seed),
+        info=corpus.info,
         unit="things",
-        about=corpus.describe() | labels | {"form": to_dict(corpus.form)},
+        examples="sets",
+        labels=labels_of(form),
         notes=notes_on(corpus),
+        validation=corpus.info.validation,
     )
+
+
+def other_split(run: Run, path: str, context: DataContext) -> tuple[Task, Split, tuple[str, ...] | None]:
+    """Other sets with targets, as the run reads its own."""
+    config, form = run.section(SetsConfig, "data"), run.section(SetsInfo, "corpus").form
+    corpus = read_other_sets(config, form, path, context.note)
+    batch = run.section(TrainConfig, "train").batch
+    count = int(corpus.held.sum())
+    split = Split(name=path, count=count, unit="sets", batches=lambda: corpus.held_batches(batch, seed=0))
+    return task_of(form), split, labels_of(form)
+
+
+def labels_of(form: SetsForm) -> tuple[str, ...] | None:
+    """The classes, where classes are asked for."""
+    return form.answers if form.asks == "classes" else None
 
 
 def notes_on(corpus: SetsCorpus) -> tuple[str, ...]:
@@ -87,16 +101,3 @@ def task_of(form: SetsForm) -> Task:
     if form.asks == "clusters":
         return Mixture(CLUSTERS)
     return Classify() if form.asks == "classes" else Regress(form.target_scale, form.answers)
-
-
-# ── answers ──────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def then(run: Run) -> str:
-    """What to type after a training."""
-    path = run.section(SetsConfig, "data").path
-    if path is None:  # made sets are in no file
-        return f"regard look {run.path}"
-    if Path(path).expanduser().is_dir():
-        path = find_clouds(path)[0].path
-    return f"regard predict {run.path} {shlex.quote(path)}"

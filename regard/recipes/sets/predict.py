@@ -8,56 +8,54 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from regard.config import from_dict
 from regard.data.batch import Ids
-from regard.recipes.prediction import Answer, as_given, one_by_one
-from regard.recipes.sets.dataset import SetsConfig, SetsForm, files_of, sets_in
+from regard.recipes.prediction import Prediction, predict_each
+from regard.recipes.sets.dataset import SetsConfig, SetsForm, SetsInfo, files_of, sets_in
 from regard.recipes.sets.made_sets import CLUSTERS
 from regard.recipes.sets.mixture import read_mixture
 from regard.runs.load import load_model
 from regard.runs.run import Run
 
-inputs = as_given
-
 
 @torch.no_grad()
-def predict(run: Run, given: Sequence[str]) -> Iterator[Answer]:
+def predict(run: Run, inputs: Sequence[str]) -> Iterator[Prediction]:
     """For each cloud, or each set of each table, what the model says of it."""
-    form = from_dict(SetsForm, run.config["corpus"]["form"])
+    form = run.section(SetsInfo, "corpus").form
     config, model = run.section(SetsConfig, "data"), load_model(run)
-    files = [file for path in given for file in files_of(path, config, form)]
-    yield from one_by_one(
-        files,
-        lambda path: [answer(model, form, points, name) for name, points in sets_in(path, config, form)],
-    )
+    files = [file for path in inputs for file in files_of(path, config, form)]
+
+    def predict_file(path: str) -> list[Prediction]:
+        return [answer(model, form, points, name) for name, points in sets_in(path, config, form)]
+
+    yield from predict_each(files, predict_file)
 
 
-def answer(model: nn.Module, form: SetsForm, points: Ids, name: str) -> Answer:
+def answer(model: nn.Module, form: SetsForm, points: Ids, name: str) -> Prediction:
     try:
         x = torch.from_numpy(form.read(points))[None]
     except ValueError as error:
-        return Answer(given=name, error=f"{name}: {error}")
+        return Prediction(input=name, error=f"{name}: {error}")
     out: Tensor = model(x)[0]
     if form.asks == "clusters":
-        return Answer(given=name, each=tuple(clusters(out, points.shape[1])))
+        return Prediction(input=name, each=tuple(clusters(out, points.shape[1])))
     if not form.each:
         return say(name, out, form)
-    return Answer(given=name, each=tuple(say(f"thing {i + 1}", row, form) for i, row in enumerate(out)))
+    return Prediction(input=name, each=tuple(say(f"thing {i + 1}", row, form) for i, row in enumerate(out)))
 
 
-def say(name: str, out: Tensor, form: SetsForm) -> Answer:
+def say(name: str, out: Tensor, form: SetsForm) -> Prediction:
     """Probabilities of classes, the likeliest first, or numbers in their own units."""
     if form.asks == "classes":
-        return Answer.of_classes(name, out.softmax(-1), form.answers)
+        return Prediction.of_classes(name, out.softmax(-1), form.answers)
     numbers = out.double().numpy() * np.array(form.target_scale) + np.array(form.target_centre)
-    return Answer(given=name, values=dict(zip(form.answers, numbers.tolist(), strict=True)))
+    return Prediction(input=name, values=dict(zip(form.answers, numbers.tolist(), strict=True)))
 
 
-def clusters(out: Tensor, d: int) -> Iterator[Answer]:
+def clusters(out: Tensor, d: int) -> Iterator[Prediction]:
     found = read_mixture(out[None], CLUSTERS, d)
     for i in found.share[0].argsort(descending=True).tolist():
         places = {f"middle {axis + 1}": found.middle[0, i, axis].item() for axis in range(d)}
         widths = {f"deviation {axis + 1}": found.deviation[0, i, axis].item() for axis in range(d)}
-        yield Answer(
-            given=f"cluster {i + 1}", values={"share": found.share[0, i].exp().item(), **places, **widths}
+        yield Prediction(
+            input=f"cluster {i + 1}", values={"share": found.share[0, i].exp().item(), **places, **widths}
         )

@@ -1,4 +1,4 @@
-"""How what came with a model, or a file, becomes a set of things or a graph to look at."""
+"""How what came with a model, or a file, becomes a set to look at."""
 
 from __future__ import annotations
 
@@ -9,39 +9,50 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from regard.data.batch import generator
 from regard.data.point_clouds import read_cloud
-from regard.look.model_input import Cloud, Given, Tokens
-from regard.look.reader import NAMED, Reader, at_path
-from regard.recipes.graphs.reader import Linked, Nodes
+from regard.look.model_input import Tokens
+from regard.look.reader import NAMED, Control, Reader, at_path
+from regard.recipes.processors import ForeignModel
+from regard.recipes.sets.model_input import SetInput
+from regard.recipes.sets.view import PointsView
 from regard.symmetry.roles import Roles, guess
 
 Array = np.ndarray[Any, Any]
 ReadRows = Callable[[Path], Array]  # a file -> the things of a set, n d
 
 
-def reader_of_things(model: nn.Module, inputs: Mapping[str, Any], roles: Roles | None) -> Reader | None:
-    """What reads for a model of graphs or of sets; None for any other.
+FILE = Control(
+    name="file",
+    type="file",
+    label="Another one, from a file (.npy, .npz, .csv, .ply, .off)",
+    accept=".npy,.npz,.csv,.ply,.off",
+)
+
+
+def foreign_reader(foreign: ForeignModel) -> Reader | None:
+    """What reads sets for a model that no recipe made; None for a model of other inputs.
 
     It is one of sets if it says that its tokens are vectors without places, or if nothing is said and they have two or three
     numbers each.
     """
-    declared = roles or getattr(model, "roles", None)
-    known = declared if isinstance(declared, Roles) else guess(model, dict(inputs))
-    if known.nodes is not None and known.edges is not None and isinstance(inputs.get(known.nodes), Tensor):
-        return Nodes(known, lambda name: Linked(inputs))
+    declared = foreign.roles or getattr(foreign.model, "roles", None)
+    known = declared if isinstance(declared, Roles) else guess(foreign.model, dict(foreign.inputs))
     stream = known.stream
-    x = None if stream is None else inputs.get(stream.tokens)
-    if stream is None or not isinstance(x, Tensor) or x.dim() != 3 or not x.is_floating_point():
+    x = None if stream is None else foreign.inputs.get(stream.tokens)
+    if (
+        stream is None
+        or known.nodes is not None
+        or not isinstance(x, Tensor)
+        or x.dim() != 3
+        or not x.is_floating_point()
+    ):
         return None
     if stream.axis != 1 or (known.points is None if known is not declared else stream.places is not None):
         return None
-    return Points(known, inputs)
-
-
-# ---- sets
+    return SetReader(known, foreign.inputs)
 
 
 class Example(NamedTuple):
@@ -53,7 +64,7 @@ class Example(NamedTuple):
     said: str = ""
 
 
-class Points(Reader):
+class SetReader(Reader):
     """A set of things, one row of numbers each.
 
     inputs   of the model; their first row is shown when nothing is given
@@ -66,7 +77,8 @@ class Points(Reader):
     notes    what to say of the inputs that are shown when nothing is given
     """
 
-    kind = "points"
+    views = (PointsView(),)
+    controls = (FILE,)
 
     def __init__(
         self,
@@ -87,7 +99,7 @@ class Points(Reader):
         self.example, self.named, self.opened, self.taken = example, named, read or rows_in, taken
         self.columns, self.classes, self.notes = tuple(columns), classes, notes
 
-    def read(self, given: str | bytes | None = None, target: str | None = None) -> Given:
+    def read(self, given: str | bytes | None = None, target: str | None = None) -> SetInput:
         columns, shown = self.columns, None
         if isinstance(given, str) and self.named is not None and not Path(given).exists():
             shown = self.named(given)
@@ -115,13 +127,13 @@ class Points(Reader):
         )
         if len(columns) != d:
             columns = tuple("xyz"[:d]) if d <= 3 else tuple(f"number {i}" for i in range(d))
-        return Given(
+        return SetInput(
             inputs=self.inputs | beside | {self.stream.tokens: x},
             streams=(Tokens("points", tuple(str(i + 1) for i in range(n)), "items"),) if n <= NAMED else (),
-            kind="points",
-            cloud=Cloud(
-                input=self.stream.tokens, rows=torch.from_numpy(rows).float(), columns=columns, mask=mask
-            ),
+            points=self.stream.tokens,
+            rows=torch.from_numpy(rows).float(),
+            columns=columns,
+            mask=mask,
             text=Path(given).name if isinstance(given, str) and shown is None else None,
             name=None if shown is None else shown.name,
             truth=None if shown is None or self.classes is None else shown.truth,
@@ -151,9 +163,6 @@ class Points(Reader):
 def rows_in(path: Path) -> Array:
     """All points of a file; of a mesh, some on its surface."""
     return read_cloud(str(path), None, generator(0)).points
-
-
-# ---- graphs
 
 
 # ---- files

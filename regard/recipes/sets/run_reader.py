@@ -1,8 +1,8 @@
-"""How runs of ours read sets and graphs: as the data that they learned from, of which they show an example."""
+"""How runs of ours read sets: as the data that they learned from, of which they show an example."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -10,37 +10,22 @@ from typing import Any
 import numpy as np
 import torch
 
-from regard.config import from_dict
 from regard.data.batch import generator
 from regard.data.point_clouds import find_clouds
 from regard.look.reader import GONE, Reader, readable
-from regard.recipes.graphs.run_reader import own_graphs
-from regard.recipes.sets.dataset import SetsConfig, SetsForm, draw, files_of, sets_in
+from regard.recipes.sets.dataset import SetsConfig, SetsForm, SetsInfo, draw, files_of, sets_in
 from regard.recipes.sets.long_tables import LongTable, read_long
-from regard.recipes.sets.reader import Array, Example, Points
+from regard.recipes.sets.reader import Array, Example, SetReader
 from regard.runs.run import Run
-from regard.symmetry.roles import Roles
+from regard.training.config import TrainConfig
 
 READABLE = 50  # things of a set that can be looked at one by one
 
 
-def reader_of_run(run: Run, model: Any, inputs: Mapping[str, Any]) -> Reader | None:
-    """What reads for a run on sets or graphs; `inputs` are shown if its data is gone. None for any other run."""
-    about, roles = run.config.get("corpus", {}), getattr(model, "roles", None)
-    if not isinstance(roles, Roles):
-        return None
-    if "form" in about and roles.stream is not None:
-        return own_sets(run, model, roles, inputs)
-    if "scaling" in about and roles.nodes is not None:
-        return own_graphs(run, roles, model.config, inputs)
-    return None
-
-
-# ---- sets
-
-
-def own_sets(run: Run, model: Any, roles: Roles, inputs: Mapping[str, Any]) -> Reader:
-    config, form = run.section(SetsConfig, "data"), from_dict(SetsForm, run.config["corpus"]["form"])
+def run_reader(run: Run, model: Any) -> Reader:
+    """What reads for a run on sets. If its data is gone, random sets are shown."""
+    config, form, roles = run.section(SetsConfig, "data"), run.section(SetsInfo, "corpus").form, model.roles
+    seed, inputs = run.section(TrainConfig, "train").seed, model.sample_inputs()
 
     def read(path: Path) -> Array:
         """The only cloud of a file, the first one of a folder, or the first set of a table."""
@@ -57,7 +42,7 @@ def own_sets(run: Run, model: Any, roles: Roles, inputs: Mapping[str, Any]) -> R
         return of_table(table(), path.name, form)
 
     def made(number: int) -> Example:
-        drawn = draw(config, 1, generator(run.config["train"]["seed"], 9, number))
+        drawn = draw(config, 1, generator(seed, 9, number))
         asked = np.ravel(drawn.target[0]).tolist()
         truth = {
             "classes": lambda: form.answers[int(asked[0])],
@@ -93,8 +78,8 @@ def own_sets(run: Run, model: Any, roles: Roles, inputs: Mapping[str, Any]) -> R
     if form.asks == "classes":
         how["classes"] = form.answers
     if not readable(example):
-        return Points(roles, inputs, notes=(GONE,), **how)
-    return Points(roles, inputs, example=lambda: told(example()), named=None if folder else named, **how)
+        return SetReader(roles, inputs, notes=(GONE,), **how)
+    return SetReader(roles, inputs, example=lambda: told(example()), named=None if folder else named, **how)
 
 
 def of_table(table: LongTable, file: str, form: SetsForm, name: str | None = None) -> Example:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, Literal, cast, get_args
+from typing import IO, Any, ClassVar, Literal, cast, get_args
 
 import numpy as np
 import torch
@@ -32,6 +32,8 @@ FORMAT = 1  # to be raised when the same text and tokenizer would give other ids
 @dataclass(frozen=True, kw_only=True)
 class TextConfig:
     """Which text, and how it is cut into tokens and windows."""
+
+    paths: ClassVar[tuple[str, ...]] = ("path", "tokenizer")
 
     path: str | None = None  # a file, a folder or a glob; None: the source of Python's standard library
     tokens: Kind = "auto"  # auto: characters for small texts, bpe for large ones
@@ -65,6 +67,21 @@ def prepare(
     tokenizer: Tokenizer | None = None,
     workers: int | None = None,
 ) -> Corpus:
+    """The text as ids, enough of them to learn from. The arguments are those of `encode_corpus`."""
+    corpus = encode_corpus(config, cache=cache, seed=seed, note=note, tokenizer=tokenizer, workers=workers)
+    corpus.check(config.context)
+    return corpus
+
+
+def encode_corpus(
+    config: TextConfig,
+    *,
+    cache: Path,
+    seed: int,
+    note: Note | None = None,
+    tokenizer: Tokenizer | None = None,
+    workers: int | None = None,
+) -> Corpus:
     """The text as ids: read, tokenised once, and mapped from `cache` from then on, until the text or the tokens change.
 
     `note(what, share)` is called now and then with the share done, or None. `tokenizer` (of an earlier run) is used
@@ -86,7 +103,7 @@ def prepare(
     name = store.key(format=FORMAT, text=text, tokenizer=tokenizer.to_json())
     ids, about = store.ids(Path(cache), name, tokenizer.dtype, write)
     what = config.path or "Python's standard library"
-    corpus = Corpus(
+    return Corpus(
         what,
         tokenizer,
         ids,
@@ -95,8 +112,22 @@ def prepare(
         bytes=sum(file.size for file in found),
         characters=about["characters"],
     )
-    corpus.check(config.context)
-    return corpus
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextInfo:
+    """A text in figures."""
+
+    path: str
+    files: int
+    bytes: int
+    characters: int
+    tokens: int
+    train: int  # tokens
+    validation: int
+    kind: str  # of the tokens
+    vocabulary: int
+    bytes_per_token: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,20 +150,21 @@ class Corpus:
     def validation(self) -> store.Mapped:
         return cast(store.Mapped, self.ids[self.split :])
 
-    def describe(self) -> dict[str, Any]:
-        """What it is, in figures, for people and for JSON."""
-        return {
-            "path": self.path,
-            "files": self.files,
-            "bytes": self.bytes,
-            "characters": self.characters,
-            "tokens": len(self.ids),
-            "train": len(self.train),
-            "validation": len(self.validation),
-            "kind": self.tokenizer.kind,
-            "vocabulary": self.tokenizer.size,
-            "bytes_per_token": self.bytes / len(self.ids),
-        }
+    @property
+    def info(self) -> TextInfo:
+        """What it is, in figures, for people and for later commands."""
+        return TextInfo(
+            path=self.path,
+            files=self.files,
+            bytes=self.bytes,
+            characters=self.characters,
+            tokens=len(self.ids),
+            train=len(self.train),
+            validation=len(self.validation),
+            kind=self.tokenizer.kind,
+            vocabulary=self.tokenizer.size,
+            bytes_per_token=self.bytes / len(self.ids),
+        )
 
     def check(self, context: int) -> None:
         """A ValueError if the training part is too short for a window of this context."""

@@ -1,76 +1,55 @@
 """Text: a decoder (or encoder) for plain text, a classifier for labelled text.
 
-A recipe is one frozen dataclass with the sections of a run's config.json. What only the data can tell (how many tokens
-there are) is filled in once it is read.
+What only the data can tell (how many tokens there are) is filled in once it is read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from regard.data.text_files import find
 from regard.models.decoder import DecoderConfig
 from regard.models.encoder import EncoderConfig
-from regard.recipes.base import choose, path_of
+from regard.recipes.settings import Settings, check_choice, path_of, settings_class
 from regard.recipes.text.dataset import CHARACTERS_UP_TO, TextConfig
 from regard.recipes.text.labelled import LabelledConfig, looks_labelled
+from regard.runs.config import RunConfig
 from regard.training.config import TrainConfig
-
-HELP = {
-    "--data PATH": "a text file, a folder, a glob, or rows with labels (.csv, .jsonl); without it: Python's own\n"
-    "                source (of a table --data.text and --data.label name the columns; --data rows.csv --help)",
-    "--model KIND": "decoder (writes on) or encoder (fills in); rows with labels train an encoder",
-}
-OWN = frozenset({"vocab", "context", "classes", "pool", "dropout"})
 
 UNKNOWN = 1  # stands for a size that follows from the data
 JUDGED = 120_000  # bytes of text that are enough to judge a small model by; a tenth of the text at most
 
 
-@dataclass(frozen=True, kw_only=True)
-class DecoderRecipe:
-    """A language model: every token is predicted from those before it."""
-
-    data: TextConfig
-    model: DecoderConfig
-    train: TrainConfig
-
-
-@dataclass(frozen=True, kw_only=True)
-class EncoderRecipe:
-    """A masked language model: hidden tokens are predicted from all others. A start for classifiers with few labels."""
-
-    data: TextConfig
-    model: EncoderConfig
-    train: TrainConfig
-
-
-@dataclass(frozen=True, kw_only=True)
-class ClassifierRecipe:
-    """A classifier of texts."""
-
-    data: LabelledConfig
-    model: EncoderConfig
-    train: TrainConfig
-
-
+DecoderSettings = settings_class(
+    "DecoderSettings",
+    "A language model: every token is predicted from those before it.",
+    data=TextConfig,
+    model=DecoderConfig,
+)
+EncoderSettings = settings_class(
+    "EncoderSettings",
+    "A masked language model: hidden tokens are predicted from all others. A start for classifiers with few labels.",
+    data=TextConfig,
+    model=EncoderConfig,
+)
+ClassifierSettings = settings_class(
+    "ClassifierSettings", "A classifier of texts.", data=LabelledConfig, model=EncoderConfig
+)
 SIZES: dict[str, Any] = {"vocab": UNKNOWN, "context": UNKNOWN}
 
 
-def recipe(data: Any = None, kind: str | None = None) -> DecoderRecipe | EncoderRecipe | ClassifierRecipe:
+def defaults(data: Any = None, kind: str | None = None) -> Settings:
     """A decoder (or encoder) for plain text, a classifier for labelled text (.csv, .jsonl)."""
     path = path_of(data, "text")
     if path is not None and looks_labelled(path):
-        choose("kind of model for labelled text", kind or "encoder", ("encoder",))
-        return ClassifierRecipe(
+        check_choice("kind of model for labelled text", kind or "encoder", ("encoder",))
+        return ClassifierSettings(
             data=LabelledConfig(path=path),
             model=EncoderConfig(dim=128, depth=3, heads=4, dropout=0.1, zero_start=True, **SIZES),
             train=TrainConfig(minutes=1.0, batch=32, lr=0.01),
         )
     kind = kind or "decoder"
-    choose("kind of model for text", kind, ("decoder", "encoder"))
+    check_choice("kind of model for text", kind, ("decoder", "encoder"))
     total = sum(file.size for file in find(path))
     small = total <= CHARACTERS_UP_TO
     # characters: short windows, and many of them; pieces of words: a wider model that sees further
@@ -84,13 +63,21 @@ def recipe(data: Any = None, kind: str | None = None) -> DecoderRecipe | Encoder
     large = TrainConfig(minutes=10.0, batch=8, accumulate=2)
     train = TrainConfig(minutes=2.0, batch=32, adam_lr=0.012, warmup=10) if small else large
     if kind == "encoder":
-        return EncoderRecipe(data=texts, model=EncoderConfig(zero_start=True, **size, **SIZES), train=train)
+        return EncoderSettings(data=texts, model=EncoderConfig(zero_start=True, **size, **SIZES), train=train)
     decoder = DecoderConfig(ngrams=5 if small else 2, zero_start=True, **size, **SIZES)
-    return DecoderRecipe(data=texts, model=decoder, train=train)
+    return DecoderSettings(data=texts, model=decoder, train=train)
 
 
-def class_of(config: Mapping[str, Any]) -> type[Any]:
-    """The recipe of a run with this config.json."""
-    if config.get("kind") == "decoder":
-        return DecoderRecipe
-    return EncoderRecipe if config["model"].get("classes") is None else ClassifierRecipe
+def settings_class_of(config: RunConfig) -> type[Settings]:
+    """The settings that a run with this config.json was made with."""
+    if is_decoder(config):
+        return DecoderSettings
+    return ClassifierSettings if is_classifier(config) else EncoderSettings
+
+
+def is_decoder(config: RunConfig) -> bool:
+    return config.kind == "decoder"
+
+
+def is_classifier(config: RunConfig) -> bool:
+    return config.model is not None and config.model.get("classes") is not None

@@ -1,64 +1,112 @@
-"""Text: corpora and tokenizers in, language models and classifiers out."""
+"""Text: a corpus and its tokenizer become a task, batches, and a model to their measure."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 from torch import nn
 
 from regard.data import tokenizer as tokenizers
-from regard.generation import generate
-from regard.models.decoder import Decoder
-from regard.models.encoder import Encoder
-from regard.recipes.job import Job, Reading
-from regard.recipes.text.dataset import prepare
-from regard.recipes.text.defaults import ClassifierRecipe, DecoderRecipe, EncoderRecipe
-from regard.recipes.text.labelled import prepare_labelled
+from regard.generation.generate import generate
+from regard.models.encoder import EncoderConfig
+from regard.recipes.job import DataContext, Job, Split
+from regard.recipes.settings import Settings
+from regard.recipes.text.dataset import Corpus, TextConfig, TextSource, encode_corpus, prepare
+from regard.recipes.text.defaults import is_classifier, is_decoder
+from regard.recipes.text.labelled import (
+    LabelledConfig,
+    LabelledCorpus,
+    LabelledInfo,
+    prepare_labelled,
+    read_other_labelled,
+)
 from regard.runs.run import Run
-from regard.training.tasks import Classify, MaskedToken, NextToken
+from regard.training.config import TrainConfig
+from regard.training.tasks import Classify, MaskedToken, NextToken, Task
 
 OPENING, SAMPLE = 24, 160  # tokens of the validation text that a sample goes on from, and of the sample
 
 
-def prepared(recipe: DecoderRecipe | EncoderRecipe | ClassifierRecipe, reading: Reading) -> Job:
-    """Read the text, then make model, task and source to its measure."""
-    seed, batch, context = recipe.train.seed, recipe.train.batch, recipe.data.context
-    how: dict[str, Any] = {"seed": seed, "note": reading.note, "tokenizer": tokenizer_of(reading.old)}
-    if isinstance(recipe, ClassifierRecipe):
-        rows = prepare_labelled(recipe.data, **how)
-        config = replace(
-            recipe.model, vocab=rows.tokenizer.size + 1, context=context, classes=len(rows.labels)
-        )
-        return Job(
-            kind="encoder",
-            model=Encoder(config),
-            task=Classify(),
-            source=rows.source(batch, context, seed),
-            about=rows.describe() | {"labels": list(rows.labels)},
-            keep=keeping(rows.tokenizer),
-        )
-    corpus = prepare(recipe.data, cache=reading.cache, **how)
+def prepare_job(settings: Settings, context: DataContext) -> Job:
+    """Read the text, then make task, source and the model's configuration to its measure."""
+    train, length = settings.train, settings.data.context
+    how: dict[str, Any] = {"seed": train.seed, "note": context.note, "tokenizer": tokenizer_of(context.old)}
+    if isinstance(settings.data, LabelledConfig):
+        return _classify(prepare_labelled(settings.data, **how), settings.model, length, train)
+    corpus = prepare(settings.data, cache=context.cache, **how)
     size = corpus.tokenizer.size
     known: dict[str, Any] = {
-        "source": corpus.source(batch, context, seed),
-        "about": corpus.describe(),
-        "keep": keeping(corpus.tokenizer),
+        "source": corpus.source(train.batch, length, train.seed),
+        "info": corpus.info,
+        "keep": _keep_tokenizer(corpus.tokenizer),
+        "validation": len(corpus.validation),
+        "examples": "tokens",
     }
-    if isinstance(recipe, EncoderRecipe):  # one id more than the tokenizer has: the mask
-        encoder = Encoder(replace(recipe.model, vocab=size + 1, context=context))
-        return Job(kind="encoder", model=encoder, task=MaskedToken(mask=size, vocab=size, seed=seed), **known)
-    decoder = Decoder(replace(recipe.model, vocab=size, context=context))
+    if isinstance(settings.model, EncoderConfig):  # one id more than the tokenizer has: the mask
+        encoder = replace(settings.model, vocab=size + 1, context=length)
+        return Job(
+            kind="encoder", model=encoder, task=MaskedToken(mask=size, vocab=size, seed=train.seed), **known
+        )
+    decoder = replace(settings.model, vocab=size, context=length)
+    return Job(kind="decoder", model=decoder, task=NextToken(), sample=_writer(corpus, train.seed), **known)
+
+
+def _classify(rows: LabelledCorpus, model: EncoderConfig, length: int, train: TrainConfig) -> Job:
+    return Job(
+        kind="encoder",
+        model=replace(model, vocab=rows.tokenizer.size + 1, context=length, classes=len(rows.labels)),
+        task=Classify(),
+        source=rows.source(train.batch, length, train.seed),
+        info=rows.info,
+        labels=rows.labels,
+        keep=_keep_tokenizer(rows.tokenizer),
+        validation=rows.info.validation,
+        examples="rows",
+    )
+
+
+def _writer(corpus: Corpus, seed: int) -> Callable[[nn.Module], str]:
     unseen = corpus.validation if len(corpus.validation) else corpus.train
     opening = corpus.tokenizer.decode(unseen[:OPENING])
 
     def sample(model: nn.Module) -> str:
         """What it writes by now, after a few words it has never seen."""
-        return opening + "".join(
-            generate.generate(model, opening, tokenizer=corpus.tokenizer, max_new=SAMPLE, seed=seed)
-        )
+        pieces = generate(model, opening, tokenizer=corpus.tokenizer, max_new=SAMPLE, seed=seed)
+        return opening + "".join(pieces)
 
-    return Job(kind="decoder", model=decoder, task=NextToken(), sample=sample, **known)
+    return sample
+
+
+def other_split(run: Run, path: str, context: DataContext) -> tuple[Task, Split, tuple[str, ...] | None]:
+    """Another text, or other rows with labels, read with the tokenizer of the run."""
+    train, tokenizer = run.section(TrainConfig, "train"), tokenizers.load(run.tokenizer_file)
+    if is_classifier(run.config):
+        data, labels = run.section(LabelledConfig, "data"), run.section(LabelledInfo, "corpus").labels
+        rows = read_other_labelled(replace(data, path=path), labels, tokenizer, context.note)
+        split = Split(
+            name=path,
+            count=len(rows.classes),
+            unit="rows",
+            batches=lambda: rows.held_batches(train.batch, data.context),
+        )
+        return Classify(), split, labels
+    config = replace(run.section(TextConfig, "data"), path=path)
+    corpus = encode_corpus(
+        config, cache=context.cache, seed=train.seed, note=context.note, tokenizer=tokenizer
+    )
+    if len(corpus.ids) < 2:
+        raise ValueError(
+            f"{path} has {len(corpus.ids)} token, and nothing to predict it from; give more text"
+        )
+    source = TextSource(
+        corpus.ids, 1, train.batch, config.context, train.seed
+    )  # every token but the first is predicted
+    split = Split(name=path, count=len(corpus.ids) - 1, unit="tokens", batches=source.validation)
+    size = tokenizer.size
+    task = NextToken() if is_decoder(run.config) else MaskedToken(mask=size, vocab=size, seed=train.seed)
+    return task, split, None
 
 
 def tokenizer_of(run: Run | None) -> tokenizers.Tokenizer | None:
@@ -66,21 +114,9 @@ def tokenizer_of(run: Run | None) -> tokenizers.Tokenizer | None:
     return tokenizers.load(run.tokenizer_file) if run is not None and run.tokenizer_file.exists() else None
 
 
-def keeping(tokenizer: tokenizers.Tokenizer) -> Any:
+def _keep_tokenizer(tokenizer: tokenizers.Tokenizer) -> Callable[[Run], None]:
     def keep(run: Run) -> None:
         if not run.tokenizer_file.exists():
             tokenizers.save(tokenizer, run.tokenizer_file)
 
     return keep
-
-
-# ── answers ──────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def then(run: Run) -> str:
-    """What to type after a training."""
-    if run.config["kind"] == "decoder":
-        return f'regard generate {run.path} --prompt "..."'
-    if run.config["model"].get("classes") is not None:
-        return f'regard predict {run.path} "..."'
-    return f"regard train text --data labelled.csv --from {run.path}"

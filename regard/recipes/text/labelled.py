@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import torch
@@ -33,6 +33,8 @@ LONGEST_MEAN_WORD = 12.0
 @dataclass(frozen=True, kw_only=True)
 class LabelledConfig:
     """Which rows, and how their text is cut into tokens."""
+
+    paths: ClassVar[tuple[str, ...]] = ("path", "tokenizer")
 
     path: str  # a CSV, TSV or JSONL file
     text: str = "text"  # the column (JSONL: the key) that holds the text
@@ -81,14 +83,60 @@ def prepare_labelled(
         )
     if tokenizer is None:
         tokenizer = _tokenizer(config, rows, held, seed, tell)
+    return _encode_rows(config.path, rows, tokenizer, labels, classes, held, tell)
+
+
+def read_other_labelled(
+    config: LabelledConfig, labels: tuple[str, ...], tokenizer: Tokenizer, note: Note | None = None
+) -> LabelledCorpus:
+    """All rows of another file with these labels, held out."""
+    rows = read_rows(config.path, config.text, config.label)
+    number = {label: i for i, label in enumerate(labels)}
+    for row in rows:
+        if row.label not in number:
+            raise ValueError(
+                f"line {row.line} of {config.path} has the label '{row.label}', and the model knows "
+                f"{', '.join(labels[:5])}{', ...' * (len(labels) > 5)}; take the row out, or mend its label"
+            )
+    classes, held = np.array([number[row.label] for row in rows]), np.ones(len(rows), dtype=bool)
+    return _encode_rows(
+        config.path, rows, tokenizer, labels, classes, held, note or (lambda what, share: None)
+    )
+
+
+def _encode_rows(
+    path: str,
+    rows: list[Row],
+    tokenizer: Tokenizer,
+    labels: tuple[str, ...],
+    classes: Ids,
+    held: Ids,
+    note: Note,
+) -> LabelledCorpus:
     encoded = []
     for place, row in enumerate(rows):
-        encoded.append(_encode(tokenizer, row, config.path))
+        encoded.append(_encode(tokenizer, row, path))
         if place % 1000 == 0:
-            tell("encoding", place / len(rows))
-    tell("encoding", 1.0)
+            note("encoding", place / len(rows))
+    note("encoding", 1.0)
     starts = np.cumsum([0, *map(len, encoded)])
-    return LabelledCorpus(config.path, tokenizer, labels, np.concatenate(encoded), starts, classes, held)
+    return LabelledCorpus(path, tokenizer, labels, np.concatenate(encoded), starts, classes, held)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabelledInfo:
+    """Texts with labels in figures."""
+
+    path: str
+    rows: int
+    train: int  # rows
+    validation: int
+    labels: tuple[str, ...]
+    counts: tuple[int, ...]  # rows of each label
+    tokens: int
+    longest: int
+    kind: str  # of the tokens
+    vocabulary: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,24 +151,38 @@ class LabelledCorpus:
     classes: Ids
     held: Ids  # bool: rows for validation
 
-    def describe(self) -> dict[str, Any]:
-        """What it is, in figures, for people and for JSON."""
-        counts = np.bincount(self.classes, minlength=len(self.labels)).tolist()
-        return {
-            "path": self.path,
-            "rows": len(self.classes),
-            "train": int((~self.held).sum()),
-            "validation": int(self.held.sum()),
-            "labels": dict(zip(self.labels, counts, strict=True)),
-            "tokens": len(self.ids),
-            "longest": int(np.diff(self.starts).max()),
-            "kind": self.tokenizer.kind,
-            "vocabulary": self.tokenizer.size,
-        }
+    @property
+    def info(self) -> LabelledInfo:
+        """What it is, in figures, for people and for later commands."""
+        return LabelledInfo(
+            path=self.path,
+            rows=len(self.classes),
+            train=int((~self.held).sum()),
+            validation=int(self.held.sum()),
+            labels=self.labels,
+            counts=tuple(np.bincount(self.classes, minlength=len(self.labels)).tolist()),
+            tokens=len(self.ids),
+            longest=int(np.diff(self.starts).max()),
+            kind=self.tokenizer.kind,
+            vocabulary=self.tokenizer.size,
+        )
 
     def source(self, batch: int, context: int, seed: int) -> Source:
         """Batches of this many rows, each cut off after `context` tokens."""
         return LabelledSource(self, batch, context, seed)
+
+    def held_batches(self, batch: int, context: int) -> Iterator[Batch]:
+        """The rows that are held out, those of like length together."""
+        held = np.flatnonzero(self.held)
+        held = held[np.argsort(np.minimum(np.diff(self.starts), context)[held], kind="stable")]
+        for start in range(0, len(held), batch):
+            yield self.take(held[start : start + batch], context)
+
+    def take(self, rows: Ids, context: int) -> Batch:
+        """Some rows as a batch."""
+        bounds = zip(self.starts[rows], self.starts[rows + 1], strict=True)
+        tokens, real = padded([self.ids[start:stop] for start, stop in bounds], context)
+        return Batch(tokens, torch.from_numpy(self.classes[rows].astype(np.int64)), real)
 
 
 class LabelledSource(Source):
@@ -135,24 +197,12 @@ class LabelledSource(Source):
         self._corpus, self.context = corpus, context
         lengths = np.minimum(np.diff(corpus.starts), context)
         self._epochs = Epochs(np.flatnonzero(~corpus.held), batch, seed, lengths)
-        held = np.flatnonzero(corpus.held)
-        self._held = held[np.argsort(lengths[held], kind="stable")]
 
     def batch(self, step: int) -> Batch:
-        return self._take(self._epochs.rows(step))
+        return self._corpus.take(self._epochs.rows(step), self.context)
 
     def validation(self) -> Iterator[Batch]:
-        for start in range(0, len(self._held), self._epochs.batch):
-            yield self._take(self._held[start : start + self._epochs.batch])
-
-    def _take(self, rows: Ids) -> Batch:
-        corpus = self._corpus
-        texts = [
-            corpus.ids[start:stop]
-            for start, stop in zip(corpus.starts[rows], corpus.starts[rows + 1], strict=True)
-        ]
-        tokens, real = padded(texts, self.context)
-        return Batch(tokens, torch.from_numpy(corpus.classes[rows].astype(np.int64)), real)
+        return self._corpus.held_batches(self._epochs.batch, self.context)
 
 
 # ── reading rows ─────────────────────────────────────────────────────────────────────────────────────────────────────

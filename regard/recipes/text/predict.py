@@ -6,13 +6,15 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor
 
 from regard.data import tokenizer as tokenizers
-from regard.recipes.prediction import Answer, as_given, one_by_one
+from regard.recipes.prediction import Prediction, predict_each
+from regard.recipes.text.defaults import is_classifier, is_decoder
+from regard.recipes.text.labelled import LabelledConfig, LabelledInfo
 from regard.runs.load import load_model
 from regard.runs.run import Run
 
@@ -21,38 +23,28 @@ LIKE_A_PATH = re.compile(
 )  # reviews/one.txt, but not "and/or, he said"
 
 
-inputs = as_given
-
-
 @torch.no_grad()
-def predict(run: Run, given: Sequence[str]) -> Iterator[Answer]:
+def predict(run: Run, inputs: Sequence[str]) -> Iterator[Prediction]:
     """For each text, or the text of each file, the labels of a classifier with their probabilities, the likeliest first."""
-    labels = run.config.get("corpus", {}).get("labels")
-    if labels is None:
+    if not is_classifier(run.config):
         raise ValueError(f"{run.path} is no classifier; {instead(run)}")
-    model, tokenizer, context = (
-        load_model(run),
-        tokenizers.load(run.tokenizer_file),
-        run.config["data"]["context"],
-    )
+    labels, context = run.section(LabelledInfo, "corpus").labels, run.section(LabelledConfig, "data").context
+    model, tokenizer = load_model(run), tokenizers.load(run.tokenizer_file)
 
-    def answer(given: str) -> list[Answer]:
+    def predict_one(given: str) -> list[Prediction]:
         text, kind = read(given)
         ids = torch.as_tensor(tokenizer.encode(text).astype("int64"))
         shares: Tensor = model(ids[None, :context]).softmax(-1)[0]
-        notes = [unknown_words(tokenizer, text), cut(len(ids), context)]
-        known: dict[str, Any] = {
-            "kind": kind,
-            "notes": tuple(f"{given[:40]}: {note}" for note in notes if note),
-        }
-        return [replace(Answer.of_classes(given, shares, labels), **known)]
+        notes = [tokenizers.unknown_words(tokenizer, text), cut(len(ids), context)]
+        said = tuple(f"{given[:40]}: {note}" for note in notes if note)
+        return [replace(Prediction.of_classes(given, shares, labels), kind=kind, notes=said)]
 
-    yield from one_by_one(given, answer)
+    yield from predict_each(inputs, predict_one)
 
 
 def instead(run: Run) -> str:
     """What to do with a run that has no classes."""
-    if run.config["kind"] == "decoder":
+    if is_decoder(run.config):
         return "train one on labelled text (.csv or .jsonl), or use regard generate"
     return f"train one on labelled text (.csv or .jsonl), with --from {run.path} to start from this encoder"
 
@@ -93,16 +85,6 @@ def decoded(path: Path) -> str:
             f"{path} is not text in UTF-8: byte {error.start} is 0x{content[error.start]:02X}; save it "
             f"as UTF-8"
         ) from error
-
-
-def unknown_words(tokenizer: tokenizers.Tokenizer, text: str) -> str | None:
-    """What a model will not see of a text; None: it sees all."""
-    unknown = tokenizer.unknowns(text) if tokenizer.unknown is not None else ()
-    if not unknown:
-        return None
-    some = ", ".join(unknown[:3]) + (", ..." if len(unknown) > 3 else "")
-    what = "1 word is" if len(unknown) == 1 else f"{len(unknown)} different words are"
-    return f"{what} unknown to the model: {some}"
 
 
 def cut(tokens: int, context: int) -> str | None:

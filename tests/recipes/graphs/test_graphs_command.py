@@ -10,10 +10,9 @@ import torch
 from regard.api import train
 from regard.api.predict import predict
 from regard.cli.main import main
-from regard.recipes.base import find_recipe
+from regard.recipes.base import get_recipe
 from regard.recipes.graphs.neighbours import write_mapped
 from regard.recipes.graphs.task import RegressKnown
-from regard.recipes.job import work
 from regard.runs.run import Run
 
 N = 60
@@ -58,10 +57,10 @@ def trained(data, out, steps=40, **how):
 def test_nodes_from_a_folder_to_answers(tmp_path, capsys):
     folder = files(tmp_path)
     run = trained(folder, tmp_path / "run")
-    assert run.config["test"]["accuracy"] > 0.8 and run.config["corpus"]["level"] == "node"
+    assert run.config.test["accuracy"] > 0.8 and run.config.corpus["level"] == "node"
     test = run.metrics()[-1]
-    assert (test["event"], test["step"], test["count"]) == ("test", 40, run.config["corpus"]["test"])
-    assert test["accuracy"] == run.config["test"]["accuracy"]
+    assert (test["event"], test["step"], test["count"]) == ("test", 40, run.config.corpus["test"])
+    assert test["accuracy"] == run.config.test["accuracy"]
     subtitle = f"accuracy {test['accuracy']:.1%} (test of {test['count']})"
     assert subtitle in (run.path / "report.html").read_text()
     laws = {law["law"]: law for law in json.loads((run.path / "laws.json").read_text())["laws"]}
@@ -71,7 +70,7 @@ def test_nodes_from_a_folder_to_answers(tmp_path, capsys):
     assert len(answer["each"]) == N and answer["each"][7]["input"] == "v7"
     right = sum(next(iter(each["labels"])) == ("even", "odd")[i % 2] for i, each in enumerate(answer["each"]))
     assert right > 0.8 * N and sum(answer["each"][0]["labels"].values()) == pytest.approx(1)
-    assert "regard predict" in work("graphs").then(run)
+    assert "regard predict" in get_recipe("graphs").next_command(run)
     (folder / "nodes.csv").write_text("id,a\n" + "".join(f"v{i},1\n" for i in range(N)))
     assert main(["predict", str(run.path), str(folder)]) == 2
     assert "has 1 numbers a node, but the model learned from 2" in capsys.readouterr().err
@@ -81,32 +80,32 @@ def test_whole_graphs_and_numbers(tmp_path):
     run = trained(
         many(tmp_path), tmp_path / "many-run", options={"data.features": "degree", "model.pool": "attention"}
     )
-    assert run.config["corpus"]["graphs"] == 24 and run.config["test"]["accuracy"] == 1.0
+    assert run.config.corpus["graphs"] == 24 and run.config.test["accuracy"] == 1.0
     answers = predict(run.path, [str(tmp_path / "many" / "ring" / "3.csv"), str(tmp_path / "many")])
     assert (
         len(answers) == 25
         and next(iter(answers[0].labels)) == "ring"
-        and answers[1].given.endswith("many: ring/0")
+        and answers[1].input.endswith("many: ring/0")
     )
     run = trained(files(tmp_path, "numbers"), tmp_path / "numbers-run")
-    assert run.config["corpus"]["labels"] is None and run.config["test"]["MAE"] < 0.5
+    assert run.config.corpus["labels"] is None and run.config.test["MAE"] < 0.5
     answers = predict(run.path, [str(tmp_path / "graph-numbers")])
     assert 0 < np.mean([each.values["label"] for each in answers[0].each]) < 1.5
-    assert answers[0].given == str(tmp_path / "graph-numbers")  # the folder, not a file in it
+    assert answers[0].input == str(tmp_path / "graph-numbers")  # the folder, not a file in it
 
 
 def test_what_is_asked_decides_the_defaults(tmp_path, capsys):
     classes, numbers, whole = files(tmp_path), files(tmp_path, "numbers"), many(tmp_path)
-    found = find_recipe("graphs", str(classes))
+    found = get_recipe("graphs").defaults(str(classes))
     assert (found.model.layer, found.model.dropout, found.train.weight_decay) == ("gcn", 0.6, 0.5)
     for data in (numbers, whole):
-        other = find_recipe("graphs", str(data))
+        other = get_recipe("graphs").defaults(str(data))
         assert (other.model.layer, other.model.dropout, other.train.weight_decay) == ("conv", 0.0, 0.01)
-    assert find_recipe("graphs", str(classes), "graphtransformer").model.dropout > 0.2
-    assert find_recipe("graphs", str(numbers), "graphtransformer").model.dropout == 0
+    assert get_recipe("graphs").defaults(str(classes), "graphtransformer").model.dropout > 0.2
+    assert get_recipe("graphs").defaults(str(numbers), "graphtransformer").model.dropout == 0
     given = SimpleNamespace(edge_index=torch.zeros(2, 0), x=torch.randn(4, 2), y=torch.randn(4))
-    assert find_recipe("graphs", given).model.layer == "conv"
-    assert find_recipe("graphs", str(tmp_path / "gone")).model.layer == "gcn"
+    assert get_recipe("graphs").defaults(given).model.layer == "conv"
+    assert get_recipe("graphs").defaults(str(tmp_path / "gone")).model.layer == "gcn"
     assert main(["train", "graphs", "--data", str(numbers), "--help"]) == 0
     shown = capsys.readouterr().out
     assert (
@@ -137,12 +136,12 @@ def test_options_that_say_what_is_asked_decide_the_defaults(tmp_path, capsys):
     )  # another column of numbers
     assert main([*words, str(tmp_path / "asked")]) == 0
     config = Run.open(tmp_path / "asked").config
-    assert config["data"]["label"] == "income" and config["corpus"]["labels"] is None
-    assert (config["model"]["layer"], config["model"]["dropout"]) == ("conv", 0.0)
+    assert config.data["label"] == "income" and config.corpus["labels"] is None
+    assert (config.model["layer"], config.model["dropout"]) == ("conv", 0.0)
     assert main([*words, str(tmp_path / "set"), "--model.layer", "gcn", "--model.dropout", "0.5"]) == 0
     assert (
-        Run.open(tmp_path / "set").config["model"]["layer"],
-        Run.open(tmp_path / "set").config["model"]["dropout"],
+        Run.open(tmp_path / "set").config.model["layer"],
+        Run.open(tmp_path / "set").config.model["dropout"],
     ) == ("gcn", 0.5)
     (answer,) = predict(tmp_path / "asked", [str(folder)])
     assert set(answer.each[0].values) == {"income"}
@@ -150,7 +149,7 @@ def test_options_that_say_what_is_asked_decide_the_defaults(tmp_path, capsys):
 
 def test_graphs_without_useful_features_are_told_apart_by_degrees(tmp_path):
     run = trained(many(tmp_path), tmp_path / "none")
-    assert run.config["corpus"]["scaling"]["of"] == "degree" and run.config["test"]["accuracy"] == 1.0
+    assert run.config.corpus["scaling"]["of"] == "degree" and run.config.test["accuracy"] == 1.0
     notes = [event["text"] for event in run.metrics() if event["event"] == "note"]
     assert notes[0].startswith("nodes have no numbers of their own, so they get the number of its neighbours")
     for path in (tmp_path / "many").rglob("*.csv"):
@@ -159,10 +158,10 @@ def test_graphs_without_useful_features_are_told_apart_by_degrees(tmp_path):
             "id,one\n" + "".join(f"{i},1\n" for i in range(count))
         )
     run = trained(tmp_path / "many", tmp_path / "constant")
-    assert run.config["corpus"]["scaling"]["of"] == "both" and run.config["corpus"]["features"] == 1 + 18
-    assert run.config["test"]["accuracy"] == 1.0
+    assert run.config.corpus["scaling"]["of"] == "both" and run.config.corpus["features"] == 1 + 18
+    assert run.config.test["accuracy"] == 1.0
     answers = predict(run.path, [str(tmp_path / "many")])
-    assert sum(next(iter(each.labels)) in each.given for each in answers) == 24
+    assert sum(next(iter(each.labels)) in each.input for each in answers) == 24
 
 
 def test_a_table_of_nodes_elsewhere_is_used_again(tmp_path, monkeypatch):
@@ -171,7 +170,7 @@ def test_a_table_of_nodes_elsewhere_is_used_again(tmp_path, monkeypatch):
     (folder / "edges.csv").rename(tmp_path / "net.csv")
     monkeypatch.chdir(tmp_path)
     run = trained("net.csv", "run", steps=2, options={"data.nodes": "people.csv"})
-    assert work("graphs").then(run) == "regard predict run net.csv"
+    assert get_recipe("graphs").next_command(run) == "regard predict run net.csv"
     folder.rmdir()
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
@@ -186,7 +185,7 @@ def test_a_table_of_nodes_elsewhere_is_used_again(tmp_path, monkeypatch):
     (tmp_path / "net2.nodes.csv").write_text((tmp_path / "people.csv").read_text())
     assert len(predict(tmp_path / "run", [str(tmp_path / "net2.csv")])[0].each) == N
     assert (
-        train.train("graphs", out=tmp_path / "run", resume=True, observers=[]).config["data"]["path"]
+        train.train("graphs", out=tmp_path / "run", resume=True, observers=[]).config.data["path"]
         == "net.csv"
     )
 
@@ -202,11 +201,11 @@ def test_a_transformer_of_an_object_goes_on_after_a_stop(tmp_path):
     )
     small = {"model.dim": 16, "model.depth": 1, "model.places": 3}
     run = trained(data, tmp_path / "t", steps=3, model="graphtransformer", options=small)
-    assert run.config["kind"] == "graphtransformer" and "test" not in run.config
+    assert run.config.kind == "graphtransformer" and run.config.test is None
     with pytest.raises(ValueError, match="was started with data=SimpleNamespace; give the same again"):
         trained(folder, tmp_path / "t", resume=True)
-    assert trained(data, tmp_path / "t", steps=3, resume=True).config["steps"] == 3
-    assert Run.open(run.path).config["model"]["features"] == 3
+    assert trained(data, tmp_path / "t", steps=3, resume=True).config.steps == 3
+    assert Run.open(run.path).config.model["features"] == 3
 
 
 def test_a_large_graph_is_sampled(tmp_path):
@@ -216,10 +215,10 @@ def test_a_large_graph_is_sampled(tmp_path):
     target = random.integers(0, 1000, 30_000) * 3 + source % 3
     x = random.standard_normal((3000, 4)).astype(np.float16) + labels[:, None]
     write_mapped(str(tmp_path / "large"), np.stack([source, target]), x, labels)
-    recipe = find_recipe("graphs", str(tmp_path / "large"))
+    recipe = get_recipe("graphs").defaults(str(tmp_path / "large"))
     assert recipe.train.batch == 1024 and recipe.model.layer == "conv"
     run = trained(str(tmp_path / "large"), tmp_path / "run", steps=20, options={"train.batch": 128})
-    assert run.config["test"]["accuracy"] > 0.8
+    assert run.config.test["accuracy"] > 0.8
     answers = predict(run.path, [str(tmp_path / "large")])[0].each
     assert (
         len(answers) == 3000
@@ -246,4 +245,4 @@ def test_a_kind_that_is_not_there():
     with pytest.raises(
         ValueError, match="there is no kind of model for graphs called 'graphnets'; did you mean 'graphnet'"
     ):
-        find_recipe("graphs", None, "graphnets")
+        get_recipe("graphs").defaults(None, "graphnets")

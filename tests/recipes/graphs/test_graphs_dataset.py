@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 
+from regard.config import to_dict
 from regard.data.batch import IGNORE
 from regard.data.splits import drawn
 from regard.models.graph_net import GraphNet, GraphNetConfig
@@ -419,7 +420,7 @@ def test_cora_is_read_as_its_description_says(tmp_path):
         val_idx=np.arange(9, 20),
         test_idx=np.arange(20, 60),
     )
-    about = read(tmp_path / "c.npz").describe()
+    about = read(tmp_path / "c.npz").info("label")
     expected = {
         "nodes": 60,
         "edges": 2 * len(pairs),
@@ -428,5 +429,5 @@ def test_cora_is_read_as_its_description_says(tmp_path):
         "validation": 11,
         "test": 40,
     }
-    assert expected.items() <= about.items() and about["level"] == "node"
-    assert about["labels"] == ["0", "1", "2"] and about["scaling"] == {"of": "given", "how": "rows"}
+    assert expected.items() <= to_dict(about).items() and about.level == "node"
+    assert about.labels == ("0", "1", "2") and about.scaling == Scaling(of="given", how="rows")

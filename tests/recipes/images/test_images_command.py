@@ -13,16 +13,17 @@ import pytest
 import torch
 from PIL import Image
 
-from regard.api import start, train
+from regard.api import train
 from regard.api.check import check
 from regard.api.predict import predict
 from regard.cli import main, options
 from regard.models.vit import ViTConfig
-from regard.recipes.base import FOLLOWS, find_recipe
+from regard.recipes.base import get_recipe
 from regard.recipes.images import job
 from regard.recipes.images.augment import AugmentConfig
 from regard.recipes.images.defaults import KINDS, patch_of, swin, vit
-from regard.recipes.job import Reading
+from regard.recipes.job import DataContext
+from regard.recipes.settings import apply_settings
 from regard.runs.load import load_model
 from regard.runs.locations import cache_folder
 from regard.runs.run import Run
@@ -39,16 +40,10 @@ SMALL = {
 }
 
 
-@pytest.fixture
-def everything():
-    """For the test of what a run ends with: the curves, the laws, the report."""
-
-
 @pytest.fixture(autouse=True)
 def in_a_folder_of_its_own(tmp_path, monkeypatch, request):
     if "everything" not in request.fixturenames:
-        for name in ("curves", "write_laws", "write_report", "write_confusion"):
-            monkeypatch.setattr(train, name, lambda *what: None)
+        request.getfixturevalue("no_report")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("REGARD_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv("REGARD_BUDGET", raising=False)
@@ -89,17 +84,13 @@ def trained(data, model="vit", out="run", steps=3, **options):
 @pytest.mark.parametrize("kind", KINDS)
 def test_each_kind_trains_on_a_folder_and_predicts_what_it_computes(pictures, kind):
     run, heard = trained(pictures, kind)
-    assert (
-        run.config["kind"] == kind
-        and run.config["model"]["classes"] == 2
-        and run.config["model"]["size"] == 12
-    )
+    assert run.config.kind == kind and run.config.model["classes"] == 2 and run.config.model["size"] == 12
     assert [note for note in heard.notes if "bad.png is no picture that can be read" in note]
     answer = predict("run", ["pictures/bright/01.png"])[0]
     pixels = (
         torch.from_numpy(np.asarray(Image.open("pictures/bright/01.png")).copy())[None, None].float() / 255
     )
-    about = run.config["corpus"]
+    about = run.config.corpus
     with torch.no_grad():
         shares = load_model(run)((pixels - about["mean"][0]) / about["deviation"][0]).softmax(-1)[0]
     assert answer.labels == pytest.approx(
@@ -144,13 +135,13 @@ def test_it_learns_and_the_command_line_says_so(pictures, capsys, everything):
 
 def test_digits_have_a_test_split_that_is_looked_at_once(monkeypatch):
     run, heard = trained(None, steps=2)
-    assert set(heard.test) == {"loss", "accuracy"} and run.config["test"] == heard.test
+    assert set(heard.test) == {"loss", "accuracy"} and run.config.test == heard.test
     assert [event for event in run.metrics() if event["event"] == "test"] == [
         {"step": 2, "event": "test", **heard.test, "count": 359}
     ]
     assert (
-        run.config["corpus"]["test"] == 359
-        and run.config["corpus"]["train"] + run.config["corpus"]["validation"] == 1438
+        run.config.corpus["test"] == 359
+        and run.config.corpus["train"] + run.config.corpus["validation"] == 1438
     )
 
 
@@ -171,7 +162,7 @@ def test_the_model_is_made_for_the_size_that_is_asked_for(pictures, size):
     how = {} if size is None else {"data.size": size}
     run, _ = trained(pictures, steps=1, **how)
     side = size or 12
-    assert (run.config["model"]["size"], run.config["model"]["patch"]) == (side, patch_of(side))
+    assert (run.config.model["size"], run.config.model["patch"]) == (side, patch_of(side))
     assert len({patch_of(each) for each in (12, 28, 40)}) == 3
 
 
@@ -185,7 +176,7 @@ def test_what_is_asked_for_stays_and_the_command_line_says_the_same(pictures):
     for out, words in asked.items():
         small = ["--model.dim", "16", "--model.depth", "1", "--model.heads", "2", "--train.steps", "1"]
         assert main.main(["train", "images", "--out", out, *words, *small]) == 0
-    models = [Run.open(name).config["model"] for name in asked]
+    models = [Run.open(name).config.model for name in asked]
     assert [(each["size"], each["patch"]) for each in models] == [
         (24, 6),
         (32, patch_of(32)),
@@ -201,7 +192,7 @@ def test_help_has_every_option_once_however_wide_the_terminal_is(monkeypatch, ca
     assert os.environ["COLUMNS"] == columns
     known = options.options_of(KINDS["vit"])
     for name in known:
-        hidden = name[2:] in (*FOLLOWS, "data.path")
+        hidden = name[2:] in (*get_recipe("images").data_derived, "data.path")
         assert len(re.findall(rf"^ *{re.escape(name)}[ ,]", text, re.MULTILINE)) == (not hidden), name
     assert "regard train images --data mnist --model lenet" in text
     assert "Tiny" not in text  # the recipe's model is smaller
@@ -256,7 +247,10 @@ def test_the_page_says_the_defaults(pictures):
     rows = re.findall(
         r"^\| `--data\.(augment\.)?(\w+)` \|.*\| (\S+) \| (\S+) \| [^|]*\|$", page, re.MULTILINE
     )
-    for place, data in ((2, find_recipe("images", pictures).data), (3, find_recipe("images").data)):
+    for place, data in (
+        (2, get_recipe("images").defaults(pictures).data),
+        (3, get_recipe("images").defaults().data),
+    ):
         for row in rows:
             value = getattr(data.augment if row[0] else data, row[1])
             assert row[place] == (
@@ -266,12 +260,13 @@ def test_the_page_says_the_defaults(pictures):
 
 
 def test_rare_classes_may_count_more(pictures):
-    recipe = start.changed(
-        find_recipe("images", pictures), {**SMALL["vit"], "data.balanced": True, "train.steps": 1}
-    )
-    task = train.prepared("images", recipe, Reading(cache=cache_folder())).task
+    recipe = get_recipe("images")
+    options = {**SMALL["vit"], "data.balanced": True, "train.steps": 1}
+    settings = apply_settings(recipe.defaults(pictures), options)
+    found = recipe.prepare(settings, DataContext(cache=cache_folder()))
+    task = found.task
     assert task.weights is not None and task.weights.tolist() == pytest.approx([1.0, 1.0])
-    assert job.task_of(recipe.data, {"labels": ["a", "b"], "mean": [0.0], "deviation": [1.0]}).weights is None
+    assert job.task_of(settings.data, found.info).weights is None
 
 
 def test_a_run_brings_a_picture_of_its_data_to_be_looked_at(pictures):

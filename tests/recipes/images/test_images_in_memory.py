@@ -12,10 +12,8 @@ from regard.api.predict import predict
 
 
 @pytest.fixture
-def run(tmp_path, monkeypatch):
+def run(tmp_path, monkeypatch, no_report):
     """Of bright and dark pictures of 12 × 12, which are in a folder, too."""
-    for name in ("curves", "write_laws", "write_report", "write_confusion"):
-        monkeypatch.setattr(train, name, lambda *what: None)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("REGARD_CACHE", str(tmp_path / "cache"))
     light = np.random.default_rng(0).integers(0, 120, (24, 12, 12)) + 130 * (np.arange(24) % 2)[:, None, None]
@@ -39,7 +37,7 @@ def test_pictures_in_memory_are_answered_as_files_are(run):
     ):
         found = predict(run, given)
         assert [each.labels for each in found] == [pytest.approx(each.labels) for each in true]
-        assert [each.given for each in found] == ["picture 1", "picture 2"]
+        assert [each.input for each in found] == ["picture 1", "picture 2"]
     (alone,) = predict(run, opened[1])
     assert alone.labels == pytest.approx(true[1].labels)
     coloured = np.random.default_rng(0).integers(0, 255, (20, 30, 3), dtype=np.uint8)
@@ -58,7 +56,7 @@ def test_a_picture_in_memory_is_turned_as_its_camera_says_and_drawn(run):
     assert predict(run, Image.open("side.jpg"))[0].labels == predict(run, "side.jpg")[0].labels
     assert predict(run, "side.jpg")[0].labels != predict(run, side)[0].labels
     (answer,) = predict(run, side, out="looked.png")
-    assert (answer.given, answer.picture) == ("picture 1", "looked.png") and os.path.getsize(
+    assert (answer.input, answer.picture) == ("picture 1", "looked.png") and os.path.getsize(
         "looked.png"
     ) > 1000
 

@@ -16,14 +16,14 @@ from regard.api.look import look
 from regard.api.predict import predict
 from regard.cli import commands, main
 from regard.look import pack, report
-from regard.look.model_input import Given, Judged
-from regard.look.scene import gather
 from regard.recipes.images import draw
 from regard.recipes.images.defaults import KINDS
+from regard.recipes.images.model_input import ImageInput, MultiView
 from regard.recipes.images.multi_view import judged
-from regard.recipes.prediction import Answer
+from regard.recipes.prediction import Prediction
 from regard.runs.run import Run
 from regard.targets.open import open_target
+from tests.look.scenes import gather
 from tests.recipes.images.test_images_command import SMALL
 
 PNG = b"\x89PNG"
@@ -45,9 +45,7 @@ def home(tmp_path_factory):
 
 
 @pytest.fixture(autouse=True)
-def at_home(home, monkeypatch):
-    for name in ("curves", "write_laws", "write_report", "write_confusion"):
-        monkeypatch.setattr(train, name, lambda *what: None)
+def at_home(home, monkeypatch, no_report):
     monkeypatch.chdir(home)
     monkeypatch.setenv("REGARD_CACHE", str(home / "cache"))
     monkeypatch.delenv("REGARD_BUDGET", raising=False)
@@ -73,7 +71,7 @@ def predict_command(capsys, *words):
 )
 def test_from_python_one_picture_may_be_given_as_it_is(given):
     (answer,) = predict(run_of(), given)
-    assert answer.given == "pictures/red/03.png" and answer.error is None
+    assert answer.input == "pictures/red/03.png" and answer.error is None
 
 
 @pytest.mark.parametrize("given", [torch.zeros(1, 3, 16, 16), [torch.zeros(3, 16, 16)], 3])
@@ -137,7 +135,7 @@ def test_a_long_list_of_drawings_is_counted(capsys, tmp_path, monkeypatch):
 
 def test_from_python_an_answer_says_why_there_is_none():
     (answer,) = predict(run_of(), "nowhere.png")
-    assert answer.say() == answer.error == "there is no picture nowhere.png" and not answer.labels
+    assert answer.format() == answer.error == "there is no picture nowhere.png" and not answer.labels
 
 
 def test_one_that_cannot_be_read_does_not_keep_the_others_from_being_answered(capsys, tmp_path):
@@ -259,7 +257,7 @@ def test_what_is_drawn_says_what_it_is(monkeypatch):
     x = open_target("vit-flip").reader.read("pictures/red/03.png").inputs["x"]
     grey, side = x.clone(), model.config.patch
     grey[..., :side, side : 2 * side] = 0
-    number = Run.open("vit-flip").config["corpus"]["labels"].index(label)
+    number = Run.open("vit-flip").config.corpus["labels"].index(label)
     with torch.no_grad():
         lost = (model(x) - model(grey))[0, number]
     assert float(lines[0].overlays[1].map[0, 1]) == pytest.approx(float(lost), abs=1e-5)
@@ -310,13 +308,11 @@ def test_only_pictures_are_drawn(capsys):
     file = Path("other-run/config.json")
     file.write_text(json.dumps(json.loads(file.read_text()) | {"recipe": "text"}))
     code, _, err = predict_command(capsys, path, "words", "--out", "looked.png")
-    assert (
-        code == 2 and "--out draws where a model of pictures looked, and other-run was trained on text" in err
-    )
+    assert code == 2 and "other-run was trained on text, of which --out draws nothing; leave it out" in err
 
 
 def test_a_name_with_signs_of_mathematics_is_only_a_name(tmp_path):
-    answer = Answer(given="a/b$x$.png", labels={"$1": 0.75, "c": 0.25})
+    answer = Prediction(input="a/b$x$.png", labels={"$1": 0.75, "c": 0.25})
     assert (
         draw.overlays.taken_for(list(answer.labels.items()), "b$x$.png")
         == "$1 75.0% (then c 25.0%)   b$x$.png"
@@ -330,18 +326,18 @@ def test_a_name_with_signs_of_mathematics_is_only_a_name(tmp_path):
 
 def test_the_crowd_is_what_the_run_was_validated_on(monkeypatch):
     kept = []
-    whole = train.prepared
+    whole = train.prepare_job
 
     def prepared(*what):
         kept.append(whole(*what))
         return kept[-1]
 
-    monkeypatch.setattr(train, "prepared", prepared)
+    monkeypatch.setattr(train, "prepare_job", prepared)
     name = run_of("resnet", **{"train.seed": 3})
     batch = next(iter(kept[0].source.validation()))
     crowd = open_target(name).reader.read("pictures/red/03.png").crowd()
     assert torch.equal((crowd.pictures * 255).round().byte(), batch.tokens)
-    labels = Run.open(name).config["corpus"]["labels"]
+    labels = Run.open(name).config.corpus["labels"]
     assert [
         labels.index(label) for label in crowd.labels
     ] == batch.target.tolist() and crowd.what == "validation pictures"
@@ -385,7 +381,7 @@ def test_the_page_gives_the_answer_of_predict(views, said):
     )
     x, model = open_target(name).reader.read("pictures/red/03.png").inputs["x"], generate.load(name)
     with torch.no_grad():
-        alone = float(model(x).softmax(-1)[0, Run.open(name).config["corpus"]["labels"].index(label)])
+        alone = float(model(x).softmax(-1)[0, Run.open(name).config.corpus["labels"].index(label)])
     assert (abs(alone - share) < 1e-6) == (said is None)  # several views are seen to differ from one
 
 
@@ -399,16 +395,15 @@ def test_what_matters_is_that_of_the_answer_of_all_views():
 
     x = torch.zeros(1, 1, 4, 4)
     x[..., :2] = 1.0
-    judge = Judged(views="2 views (flip)", answer=partial(judged, views="flip"))
+    judge = MultiView(views="2 views (flip)", answer=partial(judged, views="flip"))
     how = {
-        "kind": "image",
         "pixels": "x",
         "grid": (1, 2),
         "picture": torch.rand(3, 4, 4),
         "answers": "classes",
         "called": str,
     }
-    scene = gather(Picky(), Given(inputs={"x": x}, judged=judge, **how), name="picky", tsne=False)
+    scene = gather(Picky(), ImageInput(inputs={"x": x}, judged=judge, **how), name="picky", tsne=False)
     shown = {view["view"]: view for view in scene.data["views"]}
     assert shown["classes"]["likely"][0][0] == "1"  # as it stands it would be 0
     values = {column["name"]: column["values"] for column in shown["contribution"]["columns"]}

@@ -71,7 +71,7 @@ def test_views_are_averaged_as_probabilities(views):
     )
     assert measures["accuracy"] == pytest.approx((expected.argmax(-1) == TARGET).float().mean().item())
     assert measures["loss"] == pytest.approx(F.nll_loss(expected.log(), TARGET).item(), rel=1e-5)
-    counts = task(views=views).confusion(
+    _, counts = task(views=views).measure_with_confusion(
         model, [Batch(PIXELS[:4], TARGET[:4]), Batch(PIXELS[4:], TARGET[4:])], 4
     )
     assert counts.sum(1).tolist() == [2, 2, 1, 1]

@@ -10,12 +10,12 @@ import torch
 
 from regard.api import train
 from regard.api.predict import predict
-from regard.api.start import changed
 from regard.cli import commands
-from regard.recipes.base import find_recipe
-from regard.recipes.job import Reading, work
+from regard.recipes.base import get_recipe
+from regard.recipes.job import DataContext
 from regard.recipes.sets import dataset as data
 from regard.recipes.sets.defaults import KINDS
+from regard.recipes.settings import apply_settings
 from regard.runs.load import load_model
 from regard.runs.run import Run
 from regard.targets.open import open_target
@@ -28,16 +28,10 @@ QUIET = [Observer()]
 @pytest.fixture(autouse=True)
 def in_a_folder_of_its_own(tmp_path, monkeypatch, request):
     if "everything" not in request.fixturenames:
-        for name in ("curves", "write_laws", "write_report", "write_confusion"):
-            monkeypatch.setattr(train, name, lambda *what: None)
+        request.getfixturevalue("no_report")
     monkeypatch.setattr(data, "JUDGED", 64)  # sets are enough to see that there is a measure
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("REGARD_BUDGET", raising=False)
-
-
-@pytest.fixture
-def everything():
-    """For the test of what a run ends with: the curves, the laws, the report."""
 
 
 def trained(out="run", steps=3, data=None, model=None, **options):
@@ -75,10 +69,11 @@ BASKET = {"data__id": "basket", "data__target": "total"}
 
 def test_empty_clouds_and_numbers_that_never_change_are_noted(clouds, tmp_path):
     def notes(path, **how):
-        recipe = changed(
-            find_recipe("sets", str(path)), {f"data.{name}": value for name, value in how.items()}
+        recipe = get_recipe("sets")
+        settings = apply_settings(
+            recipe.defaults(str(path)), {f"data.{name}": value for name, value in how.items()}
         )
-        return train.prepared("sets", recipe, Reading(cache=tmp_path)).notes
+        return recipe.prepare(settings, DataContext(cache=tmp_path)).notes
 
     assert notes(clouds) == ()
     np.save(tmp_path / "clouds" / "rod" / "nothing.npy", np.zeros((0, 3)))
@@ -119,7 +114,7 @@ def test_a_run_ends_with_the_measure_the_laws_and_the_report(everything, capsys)
         and told.endswith("next: regard look run\n")
     )
     run = Run.open("run")
-    assert run.config["kind"] == "pointnet" and all(
+    assert run.config.kind == "pointnet" and all(
         (run.path / name).exists() for name in ("report.html", "confusion.png")
     )
     laws = json.loads((run.path / "laws.json").read_text())
@@ -280,7 +275,7 @@ def test_what_is_looked_at_is_read_as_it_was_learned(clouds, baskets):
     assert example.inputs["x"].shape == (1, 20, 3) and given.inputs["x"].shape == (1, 23, 3)
     assert given.inputs["x"].norm(dim=-1).max() == pytest.approx(1, abs=1e-5) and given.called(1) == "rod"
     basket = open_target(table.path).reader.read()
-    assert basket.cloud.columns == ("price", "amount") and basket.answers is None
+    assert basket.columns == ("price", "amount") and basket.answers is None
     Path(baskets).unlink()
     assert (
         open_target(table.path).reader.read().inputs["x"].shape[-1] == 2
@@ -290,10 +285,10 @@ def test_what_is_looked_at_is_read_as_it_was_learned(clouds, baskets):
 def test_a_folder_stands_for_the_clouds_in_it_and_what_is_next_can_be_typed(clouds, baskets):
     run = trained(data=clouds, steps=1)
     answers = predict(run.path, [clouds])
-    assert len(answers) == 24 and answers[0].given == f"{clouds}/ball/0.npy"
-    assert work("sets").then(run) == f"regard predict run {clouds}/ball/0.npy"
+    assert len(answers) == 24 and answers[0].input == f"{clouds}/ball/0.npy"
+    assert get_recipe("sets").next_command(run) == f"regard predict run {clouds}/ball/0.npy"
     table = trained("table", data=baskets, steps=1, **BASKET)
-    assert work("sets").then(table) == f"regard predict table {baskets}"
+    assert get_recipe("sets").next_command(table) == f"regard predict table {baskets}"
     (answer,) = predict(table.path, [clouds])
     assert answer.error.endswith("clouds is a folder; give files of sets such as the model learned from")
     Path(clouds, "ball", "0.npy").write_text("no cloud")
@@ -322,10 +317,10 @@ def test_a_run_finds_its_data_from_another_folder(baskets, tmp_path, monkeypatch
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
     again = train.train("sets", out=tmp_path / "run", resume=True, observers=QUIET)
-    assert again.config["data"]["path"] == "baskets.csv" and len(losses(again)) == 2
+    assert again.config.data["path"] == "baskets.csv" and len(losses(again)) == 2
     assert "of baskets.csv: the model says total " in open_target(tmp_path / "run").reader.read().notes[0]
     monkeypatch.chdir(tmp_path)
-    assert work("sets").then(run).endswith("baskets.csv")
+    assert get_recipe("sets").next_command(run).endswith("baskets.csv")
 
 
 @pytest.mark.parametrize(
@@ -363,7 +358,7 @@ def test_an_empty_cloud_has_an_answer():
     ],
 )
 def test_what_is_learned_with_what(data, kind):
-    found = find_recipe("sets", data)
+    found = get_recipe("sets").defaults(data)
     assert type(found) is KINDS[kind]
     assert found.data.path == (data if data in ("t.csv", ".") else None)
     assert found.data.task == (data if data in ("clusters", "max") else "solids")

@@ -10,7 +10,7 @@ import torch
 from regard.config import from_dict, to_dict
 from regard.data.batch import IGNORE
 from regard.models.deep_sets import DeepSets, DeepSetsConfig
-from regard.recipes.sets.dataset import SetsConfig, SetsForm, padded_sets, prepare_sets
+from regard.recipes.sets.dataset import SetsConfig, SetsForm, SetsInfo, padded_sets, prepare_sets
 from regard.recipes.sets.long_tables import read_long
 
 BASKETS = {f"b{i}": [(1.0 + i % 5, float(k)) for k in range(1 + i % 4)] for i in range(40)}
@@ -64,14 +64,8 @@ def test_text_is_a_class(tmp_path):
         table(tmp_path, lambda name, k: "even" if int(name[1:]) % 2 == 0 else "odd"), validation=0.2
     )
     assert corpus.form.asks == "classes" and corpus.form.answers == ("even", "odd") and not corpus.form.each
-    assert corpus.describe() == {
-        "path": corpus.config.path,
-        "task": None,
-        "train": 32,
-        "validation": 8,
-        "smallest": 1,
-        "largest": 4,
-    }
+    sizes = {"train": 32, "validation": 8, "smallest": 1, "largest": 4}
+    assert corpus.info == SetsInfo(path=corpus.config.path, task=None, form=corpus.form, **sizes)
     rows = rows_of(corpus.source(8, 0), 4)
     assert len(rows) == 40 and sum(target.item() for _, target in rows) == 20
     mean = torch.cat([things for things, _ in rows]).mean(0)
@@ -223,7 +217,7 @@ def test_a_folder_of_clouds(folder):
         and corpus.form.fitted
         and corpus.form.features == ("x", "y", "z")
     )
-    assert corpus.describe()["train"] == 8 and corpus.describe()["validation"] == 4
+    assert (corpus.info.train, corpus.info.validation) == (8, 4)
     source = corpus.source(4, seed=0)
     batch = source.batch(0)
     assert batch.tokens.shape[1] <= 32 and batch.tokens.norm(dim=-1).max() <= 1 + 1e-6

@@ -98,7 +98,7 @@ def test_batches_follow_from_seed_and_step_alone(task):
         batch = other.batch(step)
         assert torch.equal(batch.tokens, first[step].tokens) and torch.equal(batch.target, first[step].target)
     assert not torch.equal(first[0].tokens[0, :1], first[1].tokens[0, :1])
-    assert sum(len(batch.tokens) for batch in source.validation()) == corpus.describe()["validation"] == 512
+    assert sum(len(batch.tokens) for batch in source.validation()) == corpus.info.validation == 512
     a, b = (torch.cat([batch.target for batch in each.validation()]) for each in (source, other))
     assert torch.equal(a, b)
     assert (
@@ -110,7 +110,7 @@ def test_batches_follow_from_seed_and_step_alone(task):
 
 def test_a_number_of_sets_to_learn_from_is_kept_to():
     small, large = (prepare_sets(SetsConfig(task="max", sets=count), seed=0) for count in (20, 40))
-    assert small.describe()["train"] == 20 and large.describe()["train"] == 40
+    assert (small.info.train, large.info.train) == (20, 40)
 
     def learned(corpus):
         first = corpus.starts[np.flatnonzero(~corpus.held)[0]]

@@ -1,7 +1,5 @@
 """Labelled text: rows of CSV and JSONL, a split that keeps the shares, padded batches, and rows that are wrong named."""
 
-import json
-
 import numpy as np
 import pytest
 import torch
@@ -9,10 +7,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard import config as configs
+from regard.config import from_json, to_json
 from regard.data.labels import sort_labels
 from regard.data.splits import stratified
 from regard.data.tokenizer import Bytes, learn, save
-from regard.recipes.text.labelled import LabelledConfig, looks_labelled, prepare_labelled, read_rows
+from regard.recipes.text.labelled import (
+    LabelledConfig,
+    LabelledInfo,
+    looks_labelled,
+    prepare_labelled,
+    read_rows,
+)
 
 REVIEWS = [
     (f"a {'good' if i % 3 else 'bad'} film, number {i}" + " and so on" * (i % 5), "yes" if i % 3 else "no")
@@ -57,15 +62,11 @@ def test_every_row_comes_with_its_label(reviews, kind):
     assert sorted(held + seen) == sorted(REVIEWS)
     assert len(held) == 12 and sum(label == "no" for _, label in held) == 4
     assert corpus.labels == ("no", "yes")
-    about = corpus.describe()
-    assert json.loads(json.dumps(about)) == about
-    assert (about["rows"], about["train"], about["validation"], about["labels"]) == (
-        60,
-        48,
-        12,
-        {"no": 20, "yes": 40},
-    )
-    assert about["kind"] == kind
+    about = corpus.info
+    assert from_json(LabelledInfo, to_json(about)) == about
+    assert (about.rows, about.train, about.validation) == (60, 48, 12)
+    assert (about.labels, about.counts) == (("no", "yes"), (20, 40))
+    assert about.kind == kind
 
 
 def test_a_batch_depends_on_seed_and_step_alone(reviews):

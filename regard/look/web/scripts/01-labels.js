@@ -47,3 +47,7 @@ function clipped(text, most) {
   const characters = [...text];
   return characters.length <= most ? text : characters.slice(0, most - 1).join("") + "…";
 }
+
+function capital(words) {
+  return words.charAt(0).toUpperCase() + words.slice(1);
+}

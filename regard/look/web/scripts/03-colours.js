@@ -123,3 +123,7 @@ function colourBar(colour, stops, title) {
     make("span", { class: "what" }, title), make("span", { class: "scale" }, bar, marks));
   return { element, paint };
 }
+
+function mixed(from, to, part) {
+  return from.map((value, k) => Math.round(value + (to[k] - value) * part));
+}

@@ -1,5 +1,7 @@
 // The weights of one head: those that the page lists, or all of them when a server has them.
 
+const MEAN = -1;  // in the place of a head: all of them together
+
 const NOTHING = 4e-6;  // a small map has no byte for less: there, as under a mask, nothing is drawn
 
 const lists = new WeakMap();  // layer -> promise of its lists

@@ -3,33 +3,33 @@
 const served = /^https?:$/.test(location.protocol);  // a page that was saved is served no more
 const NO_ANSWER = "The server does not answer. Is `regard look` still running?";
 
+// Can a field of a request be changed? What a page offers, its model's reader says.
+function offers(live, name) {
+  return (live?.controls ?? []).some((control) => control.name === name);
+}
+
 function liveInput(page) {
   const { live } = page.data;
-  const box = (name, placeholder) => (
-    make("textarea", { rows: 2, "aria-label": name, placeholder, spellcheck: "false", maxlength: live.longest ?? null }));
-  const text = box("text", "Type something to look at");
-  const target = box("target text", "What it becomes");
-  const file = make("input", { type: "file", accept: "image/*", "aria-label": "picture" });
-  const numbers = make("input", { type: "file", accept: ".npy,.npz,.csv,.ply,.off", "aria-label": "file" });
+  const typed = live.controls.filter(({ type }) => type === "string").map((control) => [control.name, textBox(control, live.longest)]);
+  const chosenFiles = live.controls.filter(({ type }) => type === "file").map((control) => [control, filePicker(control)]);
   const run = make("button", { type: "submit", class: "run" }, "Run");
   const state = make("p", { class: "state", role: "status" });
   const error = make("p", { class: "error", role: "alert", hidden: true });
   const chips = make("div", { class: "chips" });
   const element = make("form", { class: "asked live", "aria-label": "input" },
-    live.text ? text : null, live.target ? target : null,
-    live.image ? make("label", { class: "picture-file" }, "Picture ", file) : null,
-    live.file ? make("label", { class: "picture-file" }, "Another one, from a file (.npy, .npz, .csv, .ply, .off) ", numbers) : null,
+    typed.map(([, box]) => box),
+    chosenFiles.map(([{ label }, input]) => make("label", { class: "picture-file" }, `${label} `, input)),
     make("div", { class: "controls" }, run, make("span", { class: "hint" }, "Ctrl + Enter"), state), error, chips);
   // what is shown was asked so; the next question differs from it in what was changed
-  const written = ({ text: a, target: b }) => ({ text: live.text ? a ?? "" : null, target: live.target ? b ?? "" : null });
-  let pictureName = null;  // of the file that was chosen last
-  let last = { ...written(page.data.input ?? {}), image: null, file: null, node: null, order: null, silence: [] };
+  const written = (value) => Object.fromEntries(typed.map(([name, box]) => [name, value(name, box)]));
+  let fileName = null;  // of the file that was chosen last
+  let last = { ...written((name) => page.data.input?.[name] ?? ""), silence: [] };
 
   async function ask(changes = {}) {
     if (run.disabled) return;
-    const typed = written({ text: text.value, target: target.value });
-    const other = typed.text !== last.text || typed.target !== last.target;
-    const question = { ...last, ...changes, ...typed, ...(other ? { order: null } : {}) };  // an order is one of the same tokens
+    const texts = written((name, box) => box.value);
+    const other = Object.entries(texts).some(([name, text]) => text !== last[name]);
+    const question = { ...last, ...changes, ...texts, ...(other ? { order: null } : {}) };  // an order is one of the same tokens
     const began = performance.now();
     run.disabled = true;
     element.setAttribute("aria-busy", "true");
@@ -37,7 +37,7 @@ function liveInput(page) {
     error.hidden = true;
     try {
       const data = await answered(question);
-      if (question.image) data.input.name = pictureName;
+      if (fileName !== null) data.input.name ??= fileName;
       last = question;
       state.textContent = `done in ${((performance.now() - began) / 1000).toFixed(2)} s`;
       page.replace(data);
@@ -70,16 +70,14 @@ function liveInput(page) {
     event.preventDefault();
     ask({ order: null });
   });
-  for (const each of [text, target]) each.addEventListener("input", () => grow(each));
-  file.addEventListener("change", async () => {
-    if (!file.files.length) return;
-    pictureName = file.files[0].name;
-    ask({ image: await dataAddress(file.files[0]), order: null });
-  });
-
-  numbers.addEventListener("change", async () => {
-    if (numbers.files.length) ask({ file: await dataAddress(numbers.files[0]), node: null });
-  });
+  for (const [, box] of typed) box.addEventListener("input", () => grow(box));
+  for (const [{ name }, input] of chosenFiles) {
+    input.addEventListener("change", async () => {
+      if (!input.files.length) return;
+      fileName = input.files[0].name;
+      ask({ [name]: await dataAddress(input.files[0]), order: null, node: null });
+    });
+  }
 
   return {
     element,
@@ -88,10 +86,9 @@ function liveInput(page) {
       ask({ node });
     },
     show({ input, streams }) {
-      if (document.activeElement !== text) text.value = input?.text ?? "";
-      if (document.activeElement !== target) target.value = input?.target ?? "";
-      requestAnimationFrame(() => [text, target].forEach(grow));  // when it is known how wide they are
-      tokenChips(chips, live.move && streams.length ? shownLabels(streams[0]) : [], move);
+      for (const [name, box] of typed) if (document.activeElement !== box) box.value = input?.[name] ?? "";
+      requestAnimationFrame(() => typed.forEach(([, box]) => grow(box)));  // when it is known how wide they are
+      tokenChips(chips, offers(live, "order") && streams.length ? shownLabels(streams[0]) : [], move);
     },
     silenceButton(layer, head) {
       const same = ([a, b]) => a === layer && b === head;
@@ -125,6 +122,14 @@ async function answered(question) {
   const data = await answer.json().catch(() => ({ error: `The server answered with ${answer.status} and no data.` }));
   if (!answer.ok || data.error) throw new Error(data.error ?? `The server answered with ${answer.status}.`);
   return data;
+}
+
+function textBox({ label, placeholder }, longest) {
+  return make("textarea", { rows: 2, "aria-label": label, placeholder, spellcheck: "false", maxlength: longest ?? null });
+}
+
+function filePicker({ label, accept }) {
+  return make("input", { type: "file", accept, "aria-label": label });
 }
 
 function grow(box) {

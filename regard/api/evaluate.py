@@ -1,0 +1,35 @@
+"""How good a trained model is: its measures on the test split, or on another file."""
+
+from __future__ import annotations
+
+import os
+
+from regard.data.scan import scanning_once
+from regard.recipes.base import recipe_of
+from regard.recipes.evaluation import Evaluation
+from regard.recipes.job import DataContext, Note
+from regard.runs.locations import cache_folder
+from regard.runs.run import Run
+from regard.training.heap import kept_heap
+
+
+def evaluate(
+    path: str | os.PathLike[str], data: str | os.PathLike[str] | None = None, *, note: Note | None = None
+) -> Evaluation:
+    """The measures of a run, with how many examples they are of.
+
+        evaluate("runs/mine").measures["accuracy"]
+        evaluate("runs/mine", "other.csv")
+
+    data  another file of the same kind, with its labels; None: the test split of the run's own data, or the validation split
+          without one
+    note  told what is being prepared, and the share that is done
+    """
+    run = Run.open(path)
+    context = DataContext(cache=cache_folder(), note=note, old=run)
+    if run.config.given is not None and data is None:
+        raise ValueError(
+            f"{run.path} was trained on a {run.config.given} in memory, which is in no file; give a file of the same kind"
+        )
+    with scanning_once(), kept_heap():
+        return recipe_of(run).evaluate(run, None if data is None else os.fspath(data), context)

@@ -1,0 +1,52 @@
+"""The likeliest classes of an input."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from torch import Tensor
+
+from regard.look.contribution import tensor_of
+from regard.look.model_input import LabelFn, ModelInput
+from regard.look.pack import rounded
+from regard.look.view import View
+
+if TYPE_CHECKING:
+    from regard.look.scene import Scene
+
+LIKELY = 8
+
+
+class ClassesView(View):
+    """What a classifier answers."""
+
+    name, order = "classes", 30
+
+    def applies(self, given: ModelInput) -> bool:
+        return given.answers == "classes"
+
+    def build(self, scene: Scene) -> dict[str, Any] | None:
+        return classes(scene.answer, scene.given)
+
+
+def classes(out: Any, given: ModelInput) -> dict[str, Any] | None:
+    """The view, or None where there is not one answer for the whole: of nodes each has its own, and the graph shows them."""
+    if given.called is None or not has_logits(out):
+        return None
+    logits = tensor_of(out).detach().float()
+    if logits.dim() != 2 or len(logits) != 1:
+        return None
+    count = logits.shape[-1]
+    few = f"Of {count} classes the {LIKELY} likeliest are shown." if count > LIKELY else None
+    return {"view": "classes", "likely": likeliest(logits[0].softmax(-1), given.called), "note": few}
+
+
+def has_logits(out: Any) -> bool:
+    return isinstance(out, Tensor) or getattr(out, "logits", None) is not None
+
+
+def likeliest(shares: Tensor, called: LabelFn) -> list[list[Any]]:
+    """Labels with their probabilities, the likeliest first.   classes"""
+    best = shares.topk(min(LIKELY, len(shares)))
+    pairs = zip(best.indices.tolist(), best.values.tolist(), strict=True)
+    return [[called(i), rounded(share)] for i, share in pairs]

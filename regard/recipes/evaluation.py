@@ -1,0 +1,77 @@
+"""How good a trained model is: its measures on a split, with how many examples that is of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from regard.data.batch import Batch
+from regard.recipes.job import Split
+from regard.training.result import say_measures
+from regard.training.tasks import Classify, Task
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Evaluation:
+    """Measures on one split."""
+
+    split: str  # test, validation, or the path of other data
+    count: int | None
+    unit: str  # what is counted: rows, images, nodes
+    measures: dict[str, float]
+    labels: tuple[str, ...] | None = None  # of a classifier
+    confusion: Tensor | None = None  # how often each class was taken for each; a row for each true one
+    notes: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """For machines."""
+        found: dict[str, Any] = {
+            "split": self.split,
+            "count": self.count,
+            "unit": self.unit,
+            "measures": self.measures,
+        }
+        if self.labels is not None and self.confusion is not None:
+            found |= {"labels": list(self.labels), "confusion": self.confusion.tolist()}
+        return found | ({"notes": list(self.notes)} if self.notes else {})
+
+    def format(self) -> str:
+        """One line."""
+        of = "" if self.count is None else f"  (of {self.count:,} {self.unit})"
+        return f"{self.split}: {say_measures(self.measures)}{of}"
+
+
+@torch.no_grad()
+def evaluate_split(
+    model: nn.Module, task: Task, split: Split, labels: Sequence[str] | None = None
+) -> Evaluation:
+    """Measure a model on a split, in one reading of it; of a classifier with the confusion matrix."""
+    counted = _Counted(split.batches())
+    confusion: Tensor | None = None
+    if isinstance(task, Classify) and labels is not None:
+        measures, confusion = task.measure_with_confusion(model, counted, len(labels))
+    else:
+        measures = task.measure(model, counted)
+    if not measures:
+        raise ValueError(f"there is nothing to measure by: the {split.name} split is empty")
+    count = counted.rows if split.count is None else split.count
+    known = None if labels is None else tuple(labels)
+    return Evaluation(
+        split=split.name, count=count, unit=split.unit, measures=measures, labels=known, confusion=confusion
+    )
+
+
+class _Counted:
+    """Batches, and how many rows they had."""
+
+    def __init__(self, batches: Iterable[Batch]) -> None:
+        self.batches, self.rows = batches, 0
+
+    def __iter__(self) -> Any:
+        for batch in self.batches:
+            self.rows += len(batch.tokens)
+            yield batch

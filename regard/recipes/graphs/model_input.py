@@ -1,0 +1,55 @@
+"""A graph as a model takes it: nodes and edges."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from regard.look.model_input import Action, ModelInput, Moved, some_orders
+
+RENAMED = "nodes get other numbers, in the edges too; what is said of the graph stays, what is said of each node moves along"
+
+
+@dataclass(frozen=True, kw_only=True)
+class GraphInput(ModelInput):
+    """One graph: the nodes and the edges between them, source → target. It has no rows."""
+
+    kind: ClassVar[str] = "graph"
+
+    nodes: str  # the input that holds the nodes, n d
+    edges: Tensor  # 2 e
+    labels: tuple[str, ...]  # what each node is called
+    classes: tuple[str | None, ...] | None = None  # the true class of each node, as far as it is known
+    centre: int | None = (
+        None  # the node around which a large graph is drawn; None: one with a dozen neighbours
+    )
+
+    def actions(self, model: nn.Module) -> Iterator[Action]:
+        """Other names of the nodes."""
+        orders = some_orders(len(self.inputs[self.nodes]))
+        yield Action(
+            "other names of the nodes",
+            RENAMED,
+            [Moved(label, self.rename(order), order) for label, order in orders],
+        )
+
+    def rename(self, order: list[int]) -> GraphInput:
+        """Node i is now what node order[i] was, in the edges and in whatever else there is one of for each node."""
+        n, now = len(order), torch.empty(len(order), dtype=torch.long)
+        now[order] = torch.arange(n)
+        tensors = {name: x for name, x in self.inputs.items() if isinstance(x, Tensor) and x.dim()}
+        of_nodes: dict[str, Any] = {name: x[order] for name, x in tensors.items() if len(x) == n}
+        (edges,) = (name for name, x in self.inputs.items() if getattr(x, "edges", x) is self.edges)
+        inputs = self.inputs | of_nodes | {edges: now[self.edges]}
+        return replace(self, inputs=inputs, streams=self.move_labels(order))
+
+    def centre_on(self, node: int) -> GraphInput:
+        """The same graph, drawn around another node."""
+        count = len(self.labels)
+        if not 0 <= node < count:
+            raise ValueError(f"nodes are numbered 0 … {count - 1}, got {node}")
+        return replace(self, centre=node)

@@ -1,0 +1,65 @@
+"""Other graphs with labels, read as a run reads its own: to measure how good it is on them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+
+from regard.data.batch import IGNORE
+from regard.recipes.graphs.dataset import Graphs, GraphsConfig, both_ways, features, labels_at, read_parts
+from regard.recipes.graphs.info import GraphsInfo
+from regard.recipes.graphs.targets import is_known, targets, text_of
+
+
+def read_other_graphs(config: GraphsConfig, info: GraphsInfo) -> Graphs:
+    """All graphs of a path; what is measured is its split "test"."""
+    parts = read_parts(config)
+    labels = labels_at(parts, info.level)
+    if labels is None:
+        raise ValueError(
+            f"{parts.what} has no labels of {info.level}s to measure by; give a column '{config.label}'"
+        )
+    edges, edge_starts = both_ways(parts, config)
+    x, scaling = features(parts, edges, config, level=info.level, known=info.scaling)
+    if x.shape[1] != info.features:
+        raise ValueError(
+            f"{parts.what} has {x.shape[1]} numbers a node, but the model learned from {info.features}"
+        )
+    target = _target(list(labels), info, parts.what)
+    known = np.flatnonzero(~np.isnan(target) if info.labels is None else target != IGNORE)
+    asked = np.asarray((parts.split or {}).get("test", known), dtype=np.int64)
+    asked = asked[np.isin(asked, known)]
+    if not len(asked):
+        raise ValueError(f"nothing of {parts.what} has a label to measure by")
+    nobody = np.zeros(0, dtype=np.int64)
+    return Graphs(
+        parts=parts,
+        x=x,
+        edges=edges,
+        edge_starts=edge_starts,
+        level=info.level,
+        target=torch.as_tensor(target),
+        labels=info.labels,
+        size=info.size or (0.0, 1.0),
+        split={"train": asked, "validation": nobody, "test": asked},
+        scaling=scaling,
+    )
+
+
+def _target(labels: list[Any], info: GraphsInfo, what: str) -> Any:
+    """Labels as the model learned them: places among its classes, or standardised numbers."""
+    if info.labels is None:
+        _, numbers, _ = targets(labels, "numbers", what)
+        mean, deviation = info.size or (0.0, 1.0)
+        return ((np.asarray(numbers) - mean) / deviation).astype(np.float32)
+    place = {name: number for number, name in enumerate(info.labels)}
+    names = [text_of(label) if is_known(label) else None for label in labels]
+    for name in names:
+        if name is not None and name not in place:
+            known = ", ".join(info.labels[:5]) + ", ..." * (len(info.labels) > 5)
+            raise ValueError(
+                f"{what} has the class '{name}', and the model knows {known}; take it out, or mend its name"
+            )
+    return np.array([IGNORE if name is None else place[name] for name in names], dtype=np.int64)

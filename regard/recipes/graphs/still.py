@@ -1,0 +1,92 @@
+"""A graph as a still: edges by layer and head."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from regard.look import plot
+from regard.look.pack import unpacked
+from regard.look.stills import COLOURS, PLAIN, Array, Draw, pictures
+
+MOST_ARROWS = 800
+
+
+NAMED = 40  # nodes that have their names beside them
+
+
+def draw_graph(view: dict[str, Any], title: str) -> Any:
+    """The figure: a row for each layer, a panel for each head."""
+    what = view["colours"][0]["name"] if view["colours"] else ""
+    return pictures(drawn_graph(view), title, what, classes(view))
+
+
+def drawn_graph(view: dict[str, Any]) -> list[tuple[str, list[tuple[str, Draw]]]]:
+    lists = [unpacked(each, "u2", 2, -1).astype(int) for each in view["lists"]]
+    if not view["layers"]:
+        edges = lists[0]
+        return [("no attention", [("", network(view, edges, np.full(edges.shape[1], 0.1)))])]
+    found = []
+    for layer in view["layers"]:
+        if layer["proved"]:
+            edges = lists[layer["list"]]
+            weights = (
+                unpacked(layer["weights"], "f2", len(layer["heads"]), edges.shape[1]).astype(float)
+                * layer["scale"]
+            )
+            row = [
+                (f"head {head + 1}", network(view, edges, one))
+                for head, one in zip(layer["heads"], weights, strict=True)
+            ]
+            found.append((f"layer {layer['layer'] + 1}", row))
+    return found
+
+
+def classes(view: dict[str, Any]) -> dict[str, str]:
+    """The colour of each class of nodes."""
+    names = sorted(set(view["colours"][0]["groups"])) if view["colours"] else []
+    return {name: COLOURS[k % len(COLOURS)] for k, name in enumerate(names)}
+
+
+def network(view: dict[str, Any], edges: Array, weights: Array) -> Draw:
+    """Nodes in the colours of their classes, and edges as strong as the root of their weights."""
+    places = np.array(view["places"], dtype=float).reshape(-1, 2)
+    known = classes(view)
+    colours = [known[group] for group in view["colours"][0]["groups"]] if known else [PLAIN] * len(places)
+
+    def draw(axis: Any) -> None:
+        from matplotlib.patches import FancyArrowPatch
+        from matplotlib.patheffects import withStroke
+
+        side = max(6.0, 40 * min(1.0, 40 / len(places)))
+        for edge in weights.argsort(kind="stable")[-MOST_ARROWS:]:
+            strong, (source, target) = float(np.sqrt(min(1.0, weights[edge]))), edges[:, edge]
+            how: dict[str, Any] = {
+                "color": "#3b5aa8",
+                "alpha": 0.08 + 0.9 * strong,
+                "linewidth": 0.3 + 1.6 * strong,
+            }
+            if source == target:
+                axis.scatter(
+                    *places[source],
+                    s=3.2 * side,
+                    facecolors="none",
+                    edgecolors="#3b5aa8",
+                    alpha=0.08 + 0.9 * strong,
+                )
+                continue
+            bent = FancyArrowPatch(
+                tuple(places[source]), tuple(places[target]), connectionstyle="arc3,rad=0.13", arrowstyle="-|>",
+                mutation_scale=4 + 4 * strong, shrinkA=1, shrinkB=2.5, **how,
+            )  # fmt: skip
+            axis.add_patch(bent)
+        axis.scatter(*places.T, s=side, c=colours, zorder=3, linewidths=0.5, edgecolors="white")
+        if len(places) <= NAMED:
+            for label, (x, y) in zip(view["labels"], places, strict=True):
+                how = {"xytext": (3, 3), "textcoords": "offset points", "fontsize": 5, "zorder": 4}
+                said = axis.annotate(plot.visible(label)[:12], (x, y), **how)
+                said.set_path_effects([withStroke(linewidth=1.6, foreground="white")])  # edges pass behind
+        axis.margins(0.08)
+
+    return draw

@@ -1,0 +1,178 @@
+"""A graph as nodes and edges, each edge as strong as the attention along it; of a large graph, what lies around one node."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from regard.look import pack
+from regard.look.contribution import tensor_of
+from regard.look.model_input import ModelInput
+from regard.look.recording.entry import Entry
+from regard.look.view import View, web_files
+from regard.recipes.graphs.layout import around, laid_out
+from regard.recipes.graphs.model_input import GraphInput
+from regard.recipes.graphs.still import draw_graph
+
+if TYPE_CHECKING:
+    from regard.look.scene import Scene
+
+
+WHOLE = 400  # nodes of a graph that is drawn whole
+NEAR = 300  # nodes that are drawn of a larger one
+HOPS = 2
+READABLE = 12  # neighbours of the node that is shown first
+LARGEST = 4  # of each row, where every node attends to every node
+CLASSES = 24  # that have a colour each
+
+NO_ATTENTION = "The model passes messages along the edges without attention, so all edges are drawn alike."
+
+
+class GraphView(View):
+    """The graph as nodes and edges."""
+
+    name, order, stands_alone = "graph", 10, True
+    files = web_files(Path(__file__).parent, "35-network.js", "36-graph.js")
+
+    def applies(self, given: ModelInput) -> bool:
+        return isinstance(given, GraphInput)
+
+    def build(self, scene: Scene) -> dict[str, Any]:
+        assert isinstance(scene.given, GraphInput)
+        return graph(scene.seen, scene.out, scene.given)
+
+    def still(self, scene: Scene, title: str) -> Any:
+        return draw_graph(scene.view(self.name) or {}, title)
+
+
+def graph(seen: Sequence[Entry], out: Any, given: GraphInput) -> dict[str, Any]:
+    """The data of the view."""
+    n = len(given.labels)
+    edges = given.edges.detach().cpu()
+    centre = typical(edges, n) if given.centre is None else given.centre
+    shown = torch.arange(n) if n <= WHOLE else around(edges, n, centre, HOPS, NEAR)
+    inside = Inside(shown, n)
+    drawn = inside.joined(edges)[0]
+    lists = [drawn]
+    layers = [layer(entry, inside, lists) for entry in seen if is_of_nodes(entry, n)]
+    place = laid_out(drawn, len(shown))
+    part = (
+        f"Of {n:,} nodes the {len(shown):,} nearest to node {given.labels[centre]!r} are drawn, at most {HOPS} edges away; "
+        f"nodes at the rim have neighbours that are not drawn."
+    )
+    notes = [part if len(shown) < n else None, NO_ATTENTION if not layers else None]
+    return {
+        "view": "graph",
+        "count": n,
+        "centre": int((shown == centre).nonzero()[0]) if len(shown) < n or given.centre is not None else None,
+        "numbers": shown.tolist(),
+        "labels": [given.labels[i] for i in shown.tolist()],
+        "places": pack.rounded(place),
+        "lists": [pack.packed(each.numpy().astype(np.uint16)) for each in lists],
+        "layers": layers,
+        "colours": [each for each in (predicted(out, given, shown), known(given, shown)) if each is not None],
+        "note": " ".join(each for each in notes if each) or None,
+    }
+
+
+def typical(edges: Tensor, n: int) -> int:
+    """The node with most neighbours, but for those with more than can be read: a picture of a hub says little."""
+    both = torch.cat((edges, edges.flip(0)), 1)
+    pairs = (both[0] * n + both[1])[both[0] != both[1]].unique()
+    neighbours = torch.bincount(pairs // n, minlength=n)
+    modest = neighbours.where(neighbours <= READABLE, -1)
+    return int((modest if bool((modest > 0).any()) else neighbours).argmax())
+
+
+class Inside:
+    """Some of the nodes, numbered anew."""
+
+    def __init__(self, shown: Tensor, n: int) -> None:
+        self.count = len(shown)
+        self.number = torch.full((n,), -1)
+        self.number[shown] = torch.arange(self.count)
+
+    def joined(self, edges: Tensor, weights: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """The edges among them, each once, with the weights of those that are there several times added.   2 e, h e"""
+        source, target = self.number[edges]
+        kept = (source >= 0) & (target >= 0)
+        codes, which = (target[kept] * self.count + source[kept]).unique(return_inverse=True)
+        each = torch.zeros(0, int(kept.sum())) if weights is None else weights[:, kept].float()
+        total = torch.zeros(len(each), len(codes)).index_add_(1, which, each)
+        return torch.stack((codes % max(1, self.count), codes // max(1, self.count))), total
+
+
+def is_of_nodes(entry: Entry, n: int) -> bool:
+    """Along edges, or among all nodes of the graph."""
+    return entry.kind == "edges" or (
+        entry.kind == "self" and entry.shape[0] == 1 and entry.shape[2:] == (n, n)
+    )
+
+
+def layer(entry: Entry, inside: Inside, lists: list[Tensor]) -> dict[str, Any]:
+    """One attention; its edges are added to the lists if they are not among them."""
+    found: dict[str, Any] = {
+        "layer": entry.layer,
+        "call": entry.call,
+        "name": entry.name,
+        "heads": list(entry.heads),
+        "full": entry.kind != "edges",
+        "proved": entry.proved,
+        "reason": entry.reason,
+        "error": pack.rounded(float(entry.error), 2),
+        "list": 0,
+        "scale": None,
+        "weights": None,
+    }
+    if not entry.proved:
+        return found
+    edges, weights = inside.joined(*(along(entry) if entry.kind == "edges" else strongest(entry)))
+    number = next((k for k, other in enumerate(lists) if torch.equal(other, edges)), len(lists))
+    if number == len(lists):
+        lists.append(edges)
+    return found | {"list": number} | pack.scaled(weights)
+
+
+def along(entry: Entry) -> tuple[Tensor, Tensor]:
+    assert entry.edges is not None
+    return entry.edges.cpu(), entry.weights.cpu()
+
+
+def strongest(entry: Entry) -> tuple[Tensor, Tensor]:
+    """The largest weights of each row of full attention, those of one head beside those of another.   2 e, h e"""
+    weights = entry.weights[0].cpu()  # h n n
+    n = weights.shape[-1]
+    best = weights.topk(min(LARGEST, n), dim=-1).indices
+    wanted = torch.zeros(weights.shape, dtype=torch.bool).scatter_(-1, best, True).any(0)
+    target, source = wanted.nonzero().T
+    return torch.stack((source, target)), weights[:, target, source]
+
+
+# ---- colours of nodes
+
+
+def predicted(out: Any, given: GraphInput, shown: Tensor) -> dict[str, Any] | None:
+    """The class that the model gives to each node, or the number of its largest output."""
+    try:
+        outputs = tensor_of(out)
+    except ValueError:
+        return None
+    if outputs.dim() != 2 or len(outputs) != len(given.labels) or not 2 <= outputs.shape[1] <= CLASSES:
+        return None
+    best = outputs.detach().argmax(-1).cpu()[shown].tolist()
+    if given.called is not None and given.answers == "classes":
+        return {"name": "predicted class", "groups": [given.called(k) for k in best]}
+    return {"name": "largest output", "groups": [f"output {k}" for k in best]}
+
+
+def known(network: GraphInput, shown: Tensor) -> dict[str, Any] | None:
+    """The true class of each node, if there are few."""
+    if network.classes is None:
+        return None
+    groups = [network.classes[i] or "not known" for i in shown.tolist()]
+    return {"name": "true class", "groups": groups} if len(set(groups)) <= CLASSES else None

@@ -1,0 +1,221 @@
+// A graph whose edges are as strong as the attention along them.
+
+const graphShown = { layer: null, head: MEAN, colour: null };
+const calm = matchMedia("(prefers-reduced-motion: reduce)");
+
+view("graph", "Graph", (part, place, here) => {
+  const figure = new GraphFigure(part, here);
+  const { layers, colours } = part;
+  const drawn = part.numbers.length;
+  const facts = `${whole(part.count)} nodes${drawn < part.count ? `, ${whole(drawn)} of them drawn` : ""}`;
+  const controls = make("div", { class: "controls" });
+  if (!layers[graphShown.layer]) graphShown.layer = layers.length ? Math.max(0, layers.findLastIndex(({ proved }) => proved)) : null;
+  if (!colours.some(({ name }) => name === graphShown.colour)) graphShown.colour = colours[0]?.name ?? null;
+
+  function show() {
+    const layer = layers[graphShown.layer] ?? null;
+    if (!layer || graphShown.head >= layer.heads.length) graphShown.head = MEAN;
+    const names = layers.map(({ layer: number, name }, k) => [k, `${nth(number)} · ${name || "the model"}`]);
+    const which = picker("layer", names, graphShown.layer, (k) => {
+      graphShown.layer = Number(k);
+      show();
+    });
+    const heads = (layer?.heads ?? []).map((number, k) => [k, `head ${nth(number)}`]);
+    const head = picker("head", [[MEAN, "mean of all"], ...heads], graphShown.head, (k) => {
+      graphShown.head = Number(k);
+      show();
+    });
+    const paint = choice("colour of the nodes", colours.map(({ name }) => [name, name]), graphShown.colour, (name) => {
+      graphShown.colour = name;
+      figure.paint();
+    });
+    refill(controls, layers.length > 1 ? which : null, heads.length > 1 ? head : null, colours.length > 1 ? paint : null);
+    figure.show(layer);
+  }
+
+  refill(place, make("div", { class: "title-line" }, make("h2", {}, "The graph"), make("p", { class: "facts" }, facts)), controls,
+    make("div", { class: "space-figure" }, make("div", { class: "space-place" }, figure.frame),
+      make("div", { class: "space-side" }, figure.sentence, figure.readout, figure.legend)));
+  figure.listen();
+  show();
+});
+
+class GraphFigure {
+  constructor(part, here) {
+    Object.assign(this, { part, here, layer: null, weights: null, at: null, chosen: part.centre });
+    this.labels = part.labels.map(shown);
+    this.places = Float32Array.from(part.places.flat());
+    this.seen = seenArrays(this.labels.length);
+    this.camera = new Camera(true);
+    this.canvas = make("canvas");
+    this.frame = make("div", {
+      class: "space", tabindex: "0", role: "application", "aria-roledescription": "graph",
+      "aria-label": `${part.count} nodes; arrow keys go from node to node, enter puts one in the middle, plus and minus zoom`,
+    }, this.canvas);
+    this.sentence = make("p", { class: "sentence" });
+    this.readout = make("output", { class: "readout", "aria-live": "polite" });
+    this.legend = make("div", { class: "legend" });
+  }
+
+  listen() {
+    this.frame.addEventListener("keydown", (event) => this.stepped(event));  // before the camera, which moves with arrows, too
+    const under = (x, y) => nearestSeen(this.seen, x, y, 16);
+    steered(this.frame, this.camera, {
+      moved: () => this.paint(),
+      pointed: (x, y) => this.point(x === null ? null : under(x, y)),
+      chosen: (x, y) => this.choose(under(x, y)),
+    });
+    this.here.sized(this.frame.parentElement, (width) => {
+      this.size = spaceSize(width);
+      sharpen(this.canvas, this.size.width, this.size.height);
+      Object.assign(this.frame.style, { width: `${this.size.width}px`, height: `${this.size.height}px` });
+      this.paint();
+    });
+    this.here.painters.push(() => this.paint());
+  }
+
+  async show(layer) {
+    const { part } = this;
+    this.layer = layer;
+    const hidden = layer !== null && !layer.proved;
+    this.sentence.className = hidden ? "reason" : "sentence";
+    if (hidden) {
+      refill(this.sentence, make("strong", {}, "These weights are not shown, because they are not proved. "), layer.reason ?? "");
+    } else {
+      this.sentence.textContent = layer === null ? part.note ?? "" : `An edge is as strong as the weight with which the node at its arrow looks at the other${
+        layer.full ? "; every node looks at every node, and the largest weights are drawn" : ""}. A ring is a node that looks at itself.`;
+    }
+    const bytes = await unpackedOnce(part.lists[layer?.list ?? 0]);
+    const ends = sixteens(bytes);
+    const count = ends.length / 2;
+    const halves = layer?.proved ? fromHalves(await unpackedOnce(layer.weights)) : null;
+    if (this.here.closed || layer !== this.layer) return;
+    [this.source, this.target] = [ends.subarray(0, count), ends.subarray(count)];
+    this.weights = halves && new Float32Array(count);
+    const heads = layer?.heads.map((_, k) => k) ?? [];
+    const chosenHeads = graphShown.head === MEAN ? heads : [graphShown.head];
+    for (const head of halves ? chosenHeads : []) {
+      for (let e = 0; e < count; e++) this.weights[e] += (halves[head * count + e] * layer.scale) / chosenHeads.length;
+    }
+    this.degrees = new Uint32Array(this.labels.length);
+    for (const k of ends) this.degrees[k] += 1;
+    this.paint();
+    this.say();
+    performance.mark("regard:interactive");
+  }
+
+  get group() {
+    return this.part.colours.find(({ name }) => name === graphShown.colour) ?? null;
+  }
+
+  get groups() {
+    return this.group ? [...new Set(this.group.groups)].sort((a, b) => a.localeCompare(b, "en", { numeric: true })) : [];
+  }
+
+  // [[edge, other node], …] of a node, strongest first: what it looks at, or who looks at it
+  links(k, looking) {
+    const [mine, other] = looking ? [this.target, this.source] : [this.source, this.target];
+    const found = [];
+    for (let e = 0; e < mine.length; e++) if (mine[e] === k && (looking || other[e] !== k)) found.push([e, other[e]]);
+    return this.weights ? found.sort((a, b) => this.weights[b[0]] - this.weights[a[0]]) : found;
+  }
+
+  paint() {
+    if (!this.size || !this.source) return;
+    this.camera.project(this.places, 2, this.size, this.seen);
+    const context = sharpened(this.canvas);
+    context.clearRect(0, 0, this.size.width, this.size.height);
+    const { group, groups } = this;
+    const node = this.at ?? this.chosen;
+    const near = node === null ? [] : [node, ...this.links(node, true).map(([, k]) => k), ...this.links(node, false).map(([, k]) => k)];
+    const known = [...this.degrees.keys()].sort((a, b) => this.degrees[b] - this.degrees[a]);
+    paintNetwork(context, {
+      ...this, zoom: this.camera.zoom, ink: getComputedStyle(this.frame).color, paper: paperOf(this.frame),
+      strength: this.weights ? (e) => Math.sqrt(Math.min(1, this.weights[e])) : () => 0.3,
+      state: { node, chosen: this.chosen, first: node === null ? [] : [...near, ...known] },
+      colour: (k) => (group ? ofHead(groups.indexOf(group.groups[k])) : dark() ? oklch(0.62, 0.02, 260) : oklch(0.55, 0.02, 260)),
+    });
+    const keys = groups.map((name, k) => make("span", { class: "key" },
+      make("span", { class: "dot", style: `--colour: ${css(ofHead(k))}` }), shown(name)));
+    const line = (colour, words) => make("span", { class: "key" }, make("span", { class: "line", style: `--colour: ${css(colour)}` }), words);
+    refill(this.legend, keys.length ? make("div", { class: "keys" }, make("span", { class: "axis-name" }, group.name), keys) : null,
+      node !== null && this.weights ? make("div", { class: "keys" }, line(lineColour(), "what it looks at"), line(toColour(), "who looks at it")) : null);
+  }
+
+  point(k) {
+    if (this.at === k) return;
+    this.at = k;
+    this.paint();
+    this.say();
+  }
+
+  // A node comes to the middle; of a large graph a served page draws what lies around it.
+  choose(k) {
+    this.chosen = k;
+    this.at = null;
+    this.say();
+    const { page } = this.here;
+    if (k !== null && offers(page.data.live, "node") && k !== this.part.centre) page.asked.around(this.part.numbers[k]);
+    else if (k !== null) this.middle(k);
+    this.paint();
+  }
+
+  middle(k) {
+    const [dx, dy] = [this.size.width / 2 - this.seen.x[k], this.size.height / 2 - this.seen.y[k]];
+    const { across, down } = this.camera;
+    const began = performance.now();
+    const step = () => {
+      const part = calm.matches ? 1 : Math.min(1, (performance.now() - began) / 220);
+      const eased = 1 - (1 - part) ** 3;
+      [this.camera.across, this.camera.down] = [across + dx * eased, down + dy * eased];
+      this.paint();
+      if (part < 1 && !this.here.closed) requestAnimationFrame(step);
+    };
+    step();
+  }
+
+  stepped(event) {
+    const way = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] }[event.key];
+    const now = this.at ?? this.chosen;
+    if (way) {
+      event.preventDefault();
+      this.at = now === null ? this.degrees.indexOf(Math.max(...this.degrees)) : this.towards(now, way);
+      this.paint();
+      this.say();
+    } else if (event.key === "Enter" && now !== null) this.choose(now);
+    else if (event.key === "Escape") this.choose(null);
+  }
+
+  // the node that is met first in a direction, more or less
+  towards(from, [right, below]) {
+    let [best, found] = [Infinity, from];
+    for (let k = 0; k < this.labels.length; k++) {
+      const [dx, dy] = [this.seen.x[k] - this.seen.x[from], this.seen.y[k] - this.seen.y[from]];
+      const along = dx * right + dy * below;
+      const aside = Math.abs(dx * below) + Math.abs(dy * right);
+      if (along > 1 && along + 2.5 * aside < best) [best, found] = [along + 2.5 * aside, k];
+    }
+    return found;
+  }
+
+  say() {
+    const k = this.at ?? this.chosen;
+    if (k === null || !this.source) {
+      const words = "Point at a node to see what it looks at, click to put it in the middle; drag to move, scroll to zoom.";
+      refill(this.readout, make("span", { class: "quiet" }, words));
+      return;
+    }
+    const said = this.part.colours.map(({ name, groups }) => make("span", { class: "item" },
+      make("span", { class: "quiet" }, `${name} `), shown(groups[k]))).flatMap((item) => [" ", item]);
+    const list = (words, looking, most) => {
+      const links = this.links(k, looking);
+      if (!links.length) return null;
+      const rest = links.length > most ? ` and ${links.length - most} more` : "";
+      return make("p", { class: "neighbours" }, make("span", { class: "quiet" }, words), links.slice(0, most).map(([e, other]) => [
+        make("span", { class: "item" }, other === k ? "itself" : token(this.labels[other]), " ",
+          this.weights ? make("strong", {}, three(this.weights[e])) : null), " "]), rest);
+    };
+    refill(this.readout, make("span", { class: "item" }, "node ", token(this.labels[k])), said,
+      list(this.weights ? "looks at " : "hears from ", true, 12), list(this.weights ? "is looked at by " : "is heard by ", false, 8));
+  }
+}

@@ -1,0 +1,115 @@
+"""The recipe for images."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, ClassVar
+
+from torch import nn
+
+from regard.look.reader import Reader
+from regard.recipes.base import Output, Recipe
+from regard.recipes.describe import describe_data, format_count, format_splits
+from regard.recipes.images.dataset import ImagesInfo
+from regard.recipes.images.defaults import KINDS, defaults
+from regard.recipes.images.draw import check_output, draw
+from regard.recipes.images.foreign_reader import foreign_reader
+from regard.recipes.images.in_memory import as_files, is_handed
+from regard.recipes.images.job import other_split, prepare_job
+from regard.recipes.images.predict import expand_inputs, predict
+from regard.recipes.images.reader import RunImageReader
+from regard.recipes.job import DataContext, Job, Split
+from regard.recipes.prediction import Prediction
+from regard.recipes.processors import ForeignModel
+from regard.recipes.settings import Settings
+from regard.runs.config import RunConfig
+from regard.runs.run import Run
+from regard.training.tasks import Task
+
+
+class ImagesRecipe(Recipe):
+    """Images: a classifier."""
+
+    name = "images"
+    title = (
+        "Images: a folder of pictures, idx files, arrays or a table of paths, and six kinds of classifiers."
+    )
+    help: ClassVar[Mapping[str, str]] = {
+        "--data PATH": "one folder of pictures a class, idx files, .npz, a table of paths; without it: scikit-learn's digits",
+        "--model KIND": "vit, swin, lenet, resnet, densenet or groupcnn (which knows what a quarter turn does)",
+    }
+    examples = (
+        "regard train images",
+        "regard train images --data photos --data.size 96 --data.augment.flip --train.minutes 20",
+        "regard train images --data mnist --model lenet",
+        "regard train images --data photos.csv --data.picture path --data.label kind --data.balanced",
+    )
+    models = tuple(KINDS)
+    in_memory = "pillow's pictures or arrays of bytes"
+    data_derived: ClassVar[Mapping[str, str]] = {
+        "model.classes": "",
+        "model.colours": "give --data.channels",
+        "model.size": "give --data.size",
+    }
+    not_inherited = frozenset({"classes", "colours", "size", "dropout", "drop_path"})
+    early_options = (
+        "data.size",
+        "data.picture",
+        "data.label",
+    )  # the model is sized for the images as they will be
+
+    def defaults(
+        self, data: Any = None, model: str | None = None, early: Mapping[str, Any] | None = None
+    ) -> Settings:
+        known = {name.removeprefix("data."): value for name, value in (early or {}).items()}
+        return defaults(data, model, **known)
+
+    def settings_class(self, config: RunConfig) -> type[Settings]:
+        return KINDS[str(config.kind)]
+
+    def prepare(self, settings: Settings, context: DataContext) -> Job:
+        return prepare_job(settings, context)
+
+    def describe(self, job: Job) -> str:
+        info: ImagesInfo = job.info
+        patch = getattr(job.model, "patch", None)
+        side = f"{info.size} × {info.size} pixels" + ("" if patch is None else f" in patches of {patch}")
+        splits = format_splits(info.train, info.validation, info.test)
+        classes = format_count(len(info.labels), "classes")
+        return describe_data(info.path, format_count(info.pictures, "pictures"), side, splits, classes)
+
+    def next_command(self, run: Run) -> str:
+        return f"regard predict {run.path} picture.png"
+
+    def take_inputs(self, given: Sequence[Any]) -> AbstractContextManager[Mapping[str, str]] | None:
+        """Pillow's pictures, and arrays of bytes."""
+        return as_files(given) if given and all(map(is_handed, given)) else None
+
+    def expand_inputs(self, given: Sequence[str]) -> list[str]:
+        return expand_inputs(given)
+
+    def predict(self, run: Run, inputs: Sequence[str]) -> Iterator[Prediction]:
+        return predict(run, inputs)
+
+    def check_output(self, run: Run, inputs: Sequence[str], out: Output) -> None:
+        check_output(inputs, out)
+
+    def draw(
+        self, run: Run, inputs: Sequence[str], predictions: Iterator[Prediction], out: Output
+    ) -> Iterator[Prediction]:
+        return draw(run, inputs, predictions, out)
+
+    def other_split(
+        self, run: Run, data: str, context: DataContext
+    ) -> tuple[Task, Split, tuple[str, ...] | None]:
+        return other_split(run, data, context)
+
+    def reader(self, run: Run, model: nn.Module) -> Reader:
+        return RunImageReader(run, model)
+
+    def foreign_reader(self, foreign: ForeignModel) -> Reader | None:
+        return foreign_reader(foreign)
+
+
+RECIPE = ImagesRecipe()

@@ -1,0 +1,44 @@
+"""Is the data still what a run was started with, as far as its figures tell?"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from regard.config import to_dict
+from regard.runs.run import Run
+
+NAMED = 3  # differences that are named
+LONGEST = 40  # characters of a value that are shown
+
+
+def check_same_data(run: Run, info: Any) -> None:
+    """A ValueError that names what differs. `info`: what the data is now."""
+    if run.config.corpus is None:
+        return
+    then, now = _flat(run.config.corpus), _flat(json.loads(json.dumps(to_dict(info))))
+    # (where it lies may be said otherwise from another folder)
+    other = [key for key in dict.fromkeys((*then, *now)) if key != "path" and then.get(key) != now.get(key)]
+    if other:
+        told = [
+            f"{key} was {_shown(then.get(key))} and is now {_shown(now.get(key))}" for key in other[:NAMED]
+        ]
+        more = f"; and {len(other) - NAMED} more" if len(other) > NAMED else ""
+        raise ValueError(
+            f"{run.path} was started with other data: {'; '.join(told)}{more}. Give it the data of then to go on, or start a "
+            f"new run, with --from {run.path} if you want its weights"
+        )
+
+
+def _flat(values: Mapping[str, Any], above: str = "") -> dict[str, Any]:
+    """Dicts in dicts as one, by dotted names."""
+    found: dict[str, Any] = {}
+    for name, value in values.items():
+        found |= _flat(value, f"{above}{name}.") if isinstance(value, dict) else {above + name: value}
+    return found
+
+
+def _shown(value: Any) -> str:
+    text = f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else repr(value)
+    return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"

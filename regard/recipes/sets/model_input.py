@@ -1,0 +1,59 @@
+"""A set as a model takes it: one row of numbers for each of its things."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+from torch import Tensor, nn
+
+from regard.look.model_input import Action, ModelInput, Moved, fit_columns, some_orders
+from regard.look.recording.entry import Entry
+from regard.recipes.sets.attention_roles import names_of_few
+
+REORDERED = "the things of the set come in another order; what is said of the whole stays, what is said of each moves along"
+
+
+@dataclass(frozen=True, kw_only=True)
+class SetInput(ModelInput):
+    """One set: which input holds its things, and what their numbers are called."""
+
+    kind: ClassVar[str] = "points"
+
+    points: str  # the input that holds the things, 1 n d
+    rows: Tensor  # n d: their numbers as they came, perhaps before they were scaled
+    columns: tuple[str, ...]  # of the d numbers
+    mask: str | None = None  # an input 1 n beside them; all are real
+    text: str | None = None  # the file that was given
+
+    def describe(self) -> dict[str, Any]:
+        return super().describe() | {"text": self.text}
+
+    def actions(self, model: nn.Module) -> Iterator[Action]:
+        """Other orders."""
+        x = self.inputs[self.points]
+        moved = []
+        for label, order in some_orders(x.shape[1]):
+            inputs = self.with_points(x[:, order])
+            moved.append(Moved(label, replace(self, inputs=inputs, streams=self.move_labels(order)), order))
+        yield Action("another order", REORDERED, moved)
+
+    def learned_vectors(self, model: nn.Module, seen: Sequence[Entry]) -> Mapping[tuple[int, int], str]:
+        return names_of_few(model, seen, len(self.rows))
+
+    def with_points(self, x: Tensor) -> dict[str, Any]:
+        """The inputs with other things of the set, perhaps more or fewer.   b n d"""
+        mask = {} if self.mask is None else {self.mask: fit_columns(self.inputs[self.mask], *x.shape[:2])}
+        return self.for_rows(len(x)) | mask | {self.points: x}
+
+
+class OfThings(nn.Module):
+    """Things b n d -> what the model returns for the set of them."""
+
+    def __init__(self, model: nn.Module, given: SetInput) -> None:
+        super().__init__()
+        self.model, self.given = model, given
+
+    def forward(self, x: Tensor) -> Any:
+        return self.model(**self.given.with_points(x))

@@ -1,0 +1,97 @@
+"""Other sets with targets, read as a run reads its own: to measure how good it is on them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+
+from regard.data.batch import Ids, generator
+from regard.data.point_clouds import find_clouds, read_cloud
+from regard.recipes.sets.dataset import (
+    SetsConfig,
+    SetsCorpus,
+    SetsForm,
+    as_asked,
+    class_of,
+    learned_from_tables,
+)
+from regard.recipes.sets.long_tables import read_long
+
+Note = Callable[[str, float | None], None]
+
+
+def read_other_sets(config: SetsConfig, form: SetsForm, path: str, note: Note | None = None) -> SetsCorpus:
+    """All sets of a folder of clouds, or of a table, as held out."""
+    if learned_from_tables(config, form):
+        return _of_table(replace(config, path=path), form)
+    if not form.fitted:
+        raise ValueError(
+            f"sets of the task {config.task} are made by the program, and no file holds what is true of them; leave --data out"
+        )
+    return _of_clouds(replace(config, path=path, turn=None), form, note or (lambda what, share: None))
+
+
+def _of_clouds(config: SetsConfig, form: SetsForm, note: Note) -> SetsCorpus:
+    files = find_clouds(str(config.path))
+    points, words = [], []
+    for number, file in enumerate(files):
+        cloud = read_cloud(file.path, form.size, generator(0, 6, number))
+        try:
+            points.append(form.read(cloud.points))
+        except ValueError as error:
+            raise ValueError(f"{file.path}: {error}") from error
+        if not form.each:
+            words.append(class_of(file, str(config.path)))
+        elif cloud.labels is None:
+            raise ValueError(f"{file.path} has no labels for its points, and the model learned from some")
+        else:
+            words += [str(each) for each in cloud.labels.tolist()]
+        note("reading", (number + 1) / len(files))
+    starts = np.concatenate(([0], np.cumsum([len(cloud) for cloud in points])))
+    target = _numbers_of(words, form, str(config.path))
+    held = np.ones(len(files), dtype=bool)
+    return SetsCorpus(
+        config, form, np.concatenate(points), starts, target, held, tuple(file.path for file in files)
+    )
+
+
+def _of_table(config: SetsConfig, form: SetsForm) -> SetsCorpus:
+    path = str(config.path)
+    table = read_long(path, config.id, config.target, form.features)
+    words = list(table.target or ())
+    if not form.each:
+        for a, b in pairwise(table.starts):
+            if len(set(words[a:b])) > 1:
+                raise ValueError(
+                    f"line {table.lines[a]} of {path} begins a set with several values in column '{config.target}', and the "
+                    f"model learned one for each set"
+                )
+        words = [words[a] for a in table.starts[:-1]]
+    if form.asks == "classes":
+        target = _numbers_of(words, form, path)
+    else:
+        try:
+            target = np.array(words).astype(np.float64)
+        except ValueError:
+            raise ValueError(
+                f"column '{config.target}' of {path} must hold numbers, as the model learned them"
+            ) from None
+        target = target if form.each else target[:, None]
+    held = np.ones(len(table.sets), dtype=bool)
+    points = form.scaled(table.points)
+    return SetsCorpus(config, form, points, table.starts, as_asked(target, form), held, table.sets)
+
+
+def _numbers_of(words: Sequence[str], form: SetsForm, path: str) -> Ids:
+    """The place of each class among those that the model knows."""
+    number = {label: i for i, label in enumerate(form.answers)}
+    for word in words:
+        if word not in number:
+            known = ", ".join(form.answers[:5]) + ", ..." * (len(form.answers) > 5)
+            raise ValueError(
+                f"{path} has the class '{word}', and the model knows {known}; take it out, or mend its name"
+            )
+    return np.array([number[word] for word in words])

@@ -1,0 +1,193 @@
+"""The things of a set as points in space, and how much each is attended to, by learned queries or by each other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from regard.look import pack
+from regard.look.contribution import tensor_of
+from regard.look.model_input import ModelInput
+from regard.look.recording.entry import Entry
+from regard.look.view import View, web_files
+from regard.look.views.contribution import left_out, seconds, why_not
+from regard.look.views.embeddings import principal
+from regard.recipes.sets.attention_roles import Role, role_of
+from regard.recipes.sets.maxima import Maximum, enough, maxima
+from regard.recipes.sets.model_input import OfThings, SetInput
+from regard.recipes.sets.still import draw_points
+
+if TYPE_CHECKING:
+    from regard.look.scene import Scene
+
+
+MOST_POINTS = 20_000  # that are drawn
+MOST_NUMBERS = 3 * 2**20  # of all weights of a page
+COLUMNS = 8  # numbers of a point that are told besides its place
+SAME = 1e-5  # relative; what two sums in float32 may be apart
+
+DECIDES = "in how many of the {} channels of this pool a point alone has the largest value, and so decides it"
+ENOUGH = "; {} of all points are enough for every maximum: without the others the model answers the same"
+EACH = "The model has no attention, and every point has an answer of its own: there is no one answer to leave points out of."
+NO_ATTENTION = "The model has no attention."
+LEFT_OUT = "what the largest output loses when the point is taken out"
+
+
+class PointsView(View):
+    """The set as points in space."""
+
+    name, order, stands_alone = "points", 10, True
+    files = web_files(Path(__file__).parent, "33-sources.js", "34-points.js")
+
+    def applies(self, given: ModelInput) -> bool:
+        return isinstance(given, SetInput)
+
+    def build(self, scene: Scene) -> dict[str, Any]:
+        assert isinstance(scene.given, SetInput)
+        return points(scene.model, scene.seen, scene.out, scene.given)
+
+    def still(self, scene: Scene, title: str) -> Any:
+        return draw_points(scene.view(self.name) or {}, title)
+
+
+def points(model: nn.Module, seen: Sequence[Entry], out: Any, given: SetInput) -> dict[str, Any]:
+    """The data of the view."""
+    x = given.rows.float()
+    n = len(x)
+    heard = [(entry, role) for entry in seen if (role := role_of(model, entry, n)) is not None]
+    measures, doubt = ([], None) if heard else without_attention(model, out, given)
+    each = sum(len(entry.heads) * role.few for entry, role in heard if entry.proved)
+    count = min(n, MOST_POINTS, max(1, MOST_NUMBERS // max(1, each)))
+    shown = torch.linspace(0, n - 1, count).round().long()
+    places, axes, drawn = placed(x, given.columns)
+    few = (
+        f"{count:,} of {n:,} points are drawn, evenly taken; weights are those among all of them."
+        if count < n
+        else None
+    )
+    return {
+        "view": "points",
+        "count": n,
+        "shown": None if count == n else pack.packed(shown.numpy().astype(np.uint32)),
+        "axes": axes,
+        "places": pack.packed(places[shown].numpy()),
+        "columns": list(given.columns[:COLUMNS]),
+        "numbers": pack.packed(x[shown, :COLUMNS].numpy()),
+        "layers": [layer(entry, role, shown) for entry, role in heard],
+        "measures": [
+            measure | {"values": pack.packed(measure["values"][shown].float().numpy())}
+            for measure in measures
+        ],
+        "note": " ".join(each for each in (few, drawn, doubt) if each) or None,
+    }
+
+
+def placed(x: Tensor, columns: Sequence[str]) -> tuple[Tensor, list[str], str | None]:
+    """Where points are drawn, what the axes are called, and what to say about it.   n d -> n 2 or n 3"""
+    names = [column.lower() for column in columns]
+    chosen = [names.index(axis) for axis in "xyz" if axis in names]
+    if len(chosen) >= 2:
+        return x[:, chosen], [columns[i] for i in chosen], None
+    if x.shape[1] == 1:
+        return torch.cat((x, torch.zeros_like(x)), 1), [columns[0], ""], None
+    if x.shape[1] <= 3:
+        return x, list(columns), None
+    flat, shares = principal(x, 3)
+    said = (
+        f"A point has {x.shape[1]} numbers; it is drawn by the first three principal components of all points"
+    )
+    return (
+        flat,
+        [f"PC{i}" for i in (1, 2, 3)],
+        f"{said}, which hold {float(shares.sum()):.0%} of their variance.",
+    )
+
+
+# ---- attention
+
+
+def layer(entry: Entry, role: Role, shown: Tensor) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "layer": entry.layer,
+        "call": entry.call,
+        "name": entry.name,
+        "kind": role.kind,
+        "what": role.what,
+        "title": role.title,
+        "sentence": role.sentence,
+        "heads": list(entry.heads),
+        "count": role.few,
+        "proved": entry.proved,
+        "reason": entry.reason,
+        "error": pack.rounded(float(entry.error), 2),
+        "scale": None,
+        "weights": None,
+    }
+    if entry.proved:
+        found |= pack.scaled(weights_of(entry, role).cpu()[..., shown])
+    return found
+
+
+def weights_of(entry: Entry, role: Role) -> Tensor:
+    """What each point gets from each of the few, or gives to each.   h count n"""
+    if role.kind == "among":
+        return entry.summary.received[0][:, None]
+    weights = entry.weights[0]
+    return weights if role.kind == "asked" else weights.mT
+
+
+# ---- models without attention
+
+
+def without_attention(model: nn.Module, out: Any, given: SetInput) -> tuple[list[dict[str, Any]], str | None]:
+    """What can be said of points that nobody attends to, and what cannot: measures, and a note."""
+    x: Tensor = given.inputs[given.points]
+    with torch.no_grad(), maxima(model) as found:
+        model(**given.inputs)
+    found = [each for each in found if len(each.has) == x.shape[1] and x.shape[0] == 1]
+    if found:
+        return decided(model, out, given, x, found), None
+    if not out_of_whole(out):
+        return [], EACH
+    closed = OfThings(model, given)
+    wait = seconds(closed, x, None)
+    lost = left_out(closed, x, None, wait=wait)
+    if lost is None:
+        return [], f"{NO_ATTENTION} {why_not('point', wait)}"
+    return [{"name": "leave one out", "sentence": LEFT_OUT, "signed": True, "values": lost[0].cpu()}], None
+
+
+def out_of_whole(out: Any) -> bool:
+    """Is there one answer for the whole set?"""
+    try:
+        return tensor_of(out).dim() == 2
+    except ValueError:
+        return False
+
+
+def decided(
+    model: nn.Module, out: Any, given: SetInput, x: Tensor, found: list[Maximum]
+) -> list[dict[str, Any]]:
+    """The points that decide each maximum. Whether a few of them are enough is not argued but tried."""
+    few = enough(found)
+    with torch.no_grad():
+        again = model(**given.with_points(x[:, few])) if out_of_whole(out) else None
+    more = ""
+    if again is not None:
+        whole, rest = tensor_of(out), tensor_of(again)
+        apart = float((whole - rest).abs().max() / whole.abs().max().clamp_min(1e-30))
+        more = ENOUGH.format(len(few)) if apart < SAME and len(few) < x.shape[1] else ""
+    return [
+        {
+            "name": f"maximum in {each.name}" + (f", call {each.call + 1}" if each.call else ""),
+            "sentence": DECIDES.format(each.has.shape[1]) + more,
+            "signed": False,
+            "values": each.alone,
+        }
+        for each in reversed(found)
+    ]

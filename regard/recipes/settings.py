@@ -1,0 +1,83 @@
+"""The settings of a recipe: one frozen dataclass with the sections data, model and train, for each kind of model."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, make_dataclass, replace
+from typing import Any, get_type_hints
+
+from regard import config as configs
+from regard.config import nearest
+from regard.runs.run import Run
+from regard.training.config import TrainConfig
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """What all settings have. `settings_class` makes the class of one kind of model, whose sections have their types."""
+
+    data: Any
+    model: Any
+    train: TrainConfig
+
+
+def settings_class(name: str, sentence: str, *, data: type[Any], model: type[Any]) -> type[Settings]:
+    """The settings of one kind of model: `sentence` is what --help says of it."""
+    sections = [("data", data), ("model", model), ("train", TrainConfig)]
+    made = make_dataclass(name, sections, bases=(Settings,), frozen=True, kw_only=True)
+    made.__doc__ = sentence
+    made.__module__ = __name__
+    return made
+
+
+def read_settings(cls: type[Settings], run: Run) -> Settings:
+    """The settings that a run was made with."""
+    hints = get_type_hints(cls)
+    return cls(
+        data=run.section(hints["data"], "data"),
+        model=run.section(hints["model"], "model"),
+        train=run.section(TrainConfig, "train"),
+    )
+
+
+def apply_settings(settings: Settings, options: Mapping[str, Any]) -> Settings:
+    """The settings with dotted options set: {"model.dim": 256}. Unknown names are refused with the nearest known one."""
+    if not options:
+        return settings
+    sections = configs.to_dict(with_optimiser(settings, options.get("train.optimiser")))
+    for key, value in options.items():
+        section, *names = key.split(".")
+        if section not in sections or not names:
+            raise ValueError(
+                f"options are named section.name with a section among {', '.join(sections)}, got '{key}'"
+            )
+        place = sections[section]
+        for part in names[:-1]:  # of a section in a section: data.augment.flip
+            place = place[part] if isinstance(place.get(part), dict) else {}
+        place[names[-1]] = value
+    return configs.from_dict(type(settings), sections)
+
+
+def with_optimiser(settings: Settings, optimiser: str | None) -> Settings:
+    """The settings for another optimiser: the rates that were proposed are those of the proposed one, so they fall away."""
+    if optimiser in (None, settings.train.optimiser):
+        return settings
+    return replace(settings, train=replace(settings.train, lr=None, adam_lr=None, momentum=None))
+
+
+def check_choice(what: str, name: str, known: tuple[str, ...]) -> None:
+    """Raise a ValueError with the nearest known name unless this is one."""
+    if name not in known:
+        near = nearest(name, known)
+        hint = f"did you mean '{near}'? " if near else ""
+        raise ValueError(f"there is no {what} called '{name}'; {hint}known: {', '.join(known)}")
+
+
+def path_of(data: Any, recipe: str) -> str | None:
+    """The path that was given as data, for recipes that take nothing else."""
+    if data is None or isinstance(data, str | os.PathLike):
+        return None if data is None else os.fspath(data)
+    raise ValueError(
+        f"the recipe {recipe} reads a file or a folder, got {type(data).__name__} as data; give a path"
+    )

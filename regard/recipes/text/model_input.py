@@ -1,0 +1,93 @@
+"""A text as a model takes it: ids, and what goes along with them."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from regard.look.model_input import Action, ModelInput, Moved, Parts, fit_columns
+
+LONGEST = 64  # tokens that are moved about
+PLACES = ("where", "position_ids")  # inputs that hold the place of each token
+MOVED = "tokens change places with each other; a model that does not know order moves its outputs along"
+SHIFTED = "every place grows by the same number; a model that knows only how far tokens are apart gives the same outputs"
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextInput(ModelInput):
+    """One text, or one and what a decoder has written."""
+
+    kind: ClassVar[str] = "text"
+
+    ids: str  # the input that holds the ids of the first stream
+    along: tuple[str, ...] = ()  # inputs 1 n beside the ids: masks, types
+    text: str | None = None
+    target: str | None = None
+
+    def describe(self) -> dict[str, Any]:
+        return super().describe() | {"text": self.text, "target": self.target}
+
+    def parts(self, model: nn.Module) -> Parts:
+        return Parts(model=OfTokens(model, self), x=self.inputs[self.ids], name="token", gone="taken out")
+
+    def actions(self, model: nn.Module) -> Iterator[Action]:
+        """Swaps, other orders, and places that grow."""
+        n = self.inputs[self.ids].shape[1]
+        if not 2 <= n <= LONGEST:
+            return
+        pairs = dict.fromkeys(((0, 1), (0, n - 1), (n // 3, 2 * n // 3), (n - 2, n - 1), (1, n // 2)))
+        swaps = [swap(n, i, j) for i, j in pairs if i != j]
+        yield Action(
+            "swap two tokens", MOVED, [Moved(label, self.move(order), order) for label, order in swaps]
+        )
+        steps = [k for k in dict.fromkeys((1, 2, n // 2)) if 0 < k < n]
+        orders = [(f"roll by {k}", [(i - k) % n for i in range(n)]) for k in steps]
+        orders.append(("backwards", list(range(n))[::-1]))
+        yield Action(
+            "another order", MOVED, [Moved(label, self.move(order), order) for label, order in orders]
+        )
+        name = next((each for each in PLACES if each in inspect.signature(model.forward).parameters), None)
+        if name is not None:
+            shifted = {k: self.inputs | {name: torch.arange(n)[None] + k} for k in (1, 2, 5, 10)}
+            moved = [
+                Moved(f"{k} places on", replace(self, inputs=inputs), None) for k, inputs in shifted.items()
+            ]
+            yield Action("shift the places", SHIFTED, moved)
+
+    def move(self, order: Sequence[int]) -> TextInput:
+        """The tokens of the first stream in another order; places stay where they are."""
+        n = self.inputs[self.ids].shape[1]
+        if sorted(order) != list(range(n)):
+            raise ValueError(f"an order of {n} tokens names each of 0 … {n - 1} once, got {list(order)[:8]}")
+        first, *others = self.streams
+        labels = tuple(first.labels[i] for i in order)
+        inputs = self.inputs | {self.ids: self.inputs[self.ids][:, list(order)]}
+        return replace(self, inputs=inputs, streams=(replace(first, labels=labels), *others))
+
+    def with_ids(self, ids: Tensor) -> dict[str, Any]:
+        """The inputs with other ids of the first stream, perhaps more or fewer; what goes along with them fits itself."""
+        b, n = ids.shape
+        beside = {name: fit_columns(self.inputs[name], b, n) for name in self.along}
+        return self.for_rows(b) | beside | {self.ids: ids}
+
+
+class OfTokens(nn.Module):
+    """ids b n -> what the model returns."""
+
+    def __init__(self, model: nn.Module, given: TextInput) -> None:
+        super().__init__()
+        self.model, self.given = model, given
+
+    def forward(self, ids: Tensor) -> Any:
+        return self.model(**self.given.with_ids(ids))
+
+
+def swap(n: int, i: int, j: int) -> tuple[str, list[int]]:
+    order = list(range(n))
+    order[i], order[j] = j, i
+    return f"swap {i + 1} and {j + 1}", order

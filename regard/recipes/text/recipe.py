@@ -1,0 +1,116 @@
+"""The recipe for text."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, ClassVar
+
+from torch import nn
+
+from regard.data import tokenizer as tokenizers
+from regard.look.reader import Reader
+from regard.recipes.base import Recipe
+from regard.recipes.describe import describe_data, format_count, format_splits
+from regard.recipes.evaluation import Evaluation
+from regard.recipes.job import DataContext, Job, Split
+from regard.recipes.prediction import Prediction
+from regard.recipes.processors import ForeignModel
+from regard.recipes.settings import Settings
+from regard.recipes.text.dataset import TextInfo
+from regard.recipes.text.defaults import defaults, is_classifier, is_decoder, settings_class_of
+from regard.recipes.text.generate import GenerateOptions, write
+from regard.recipes.text.job import other_split, prepare_job
+from regard.recipes.text.predict import predict
+from regard.recipes.text.reader import ForeignTextReader, RunTextReader
+from regard.runs.config import RunConfig
+from regard.runs.load import load_model
+from regard.runs.run import Run
+from regard.training.tasks import Task
+
+
+class TextRecipe(Recipe):
+    """Text: a language model, or a classifier of texts with labels."""
+
+    name = "text"
+    title = "Text: a decoder (or encoder) for plain text, a classifier for labelled text."
+    help: ClassVar[Mapping[str, str]] = {
+        "--data PATH": "a text file, a folder, a glob, or rows with labels (.csv, .jsonl); without it: Python's own\n"
+        "                source (of a table --data.text and --data.label name the columns; --data rows.csv --help)",
+        "--model KIND": "decoder (causal LM) or encoder (masked LM); rows with labels train an encoder",
+    }
+    examples = (
+        "regard train text",
+        "regard train text --data my.txt --out runs/mine --train.minutes 5",
+        "regard train text --data reviews.csv",
+    )
+    models = ("decoder", "encoder")
+    data_derived: ClassVar[Mapping[str, str]] = {
+        "model.vocab": "",
+        "model.context": "give --data.context",
+        "model.classes": "",
+    }
+    not_inherited = frozenset({"vocab", "context", "classes", "pool", "dropout"})
+    generate_options = GenerateOptions
+
+    def defaults(
+        self, data: Any = None, model: str | None = None, early: Mapping[str, Any] | None = None
+    ) -> Settings:
+        return defaults(data, model)
+
+    def settings_class(self, config: RunConfig) -> type[Settings]:
+        return settings_class_of(config)
+
+    def prepare(self, settings: Settings, context: DataContext) -> Job:
+        return prepare_job(settings, context)
+
+    def describe(self, job: Job) -> str:
+        info = job.info
+        if isinstance(info, TextInfo):
+            figures = [format_count(info.files, "files"), format_count(info.characters, "characters")]
+        else:
+            figures = [format_count(info.rows, "rows")]
+        splits = format_splits(info.train, info.validation)
+        labels = None if job.labels is None else format_count(len(job.labels), "classes")
+        return describe_data(info.path, *figures, splits, labels, f"tokens: {info.vocabulary:,} {info.kind}")
+
+    def next_command(self, run: Run) -> str:
+        if is_decoder(run.config):
+            return f'regard generate {run.path} --prompt "..."'
+        if is_classifier(run.config):
+            return f'regard predict {run.path} "..."'
+        return f"regard train text --data labelled.csv --from {run.path}"
+
+    def load(self, run: Run) -> nn.Module:
+        """With its tokenizer as `model.tokenizer`."""
+        model = load_model(run)
+        model.tokenizer = tokenizers.load(run.tokenizer_file)  # type: ignore[assignment]
+        return model
+
+    def predict(self, run: Run, inputs: Sequence[str]) -> Iterator[Prediction]:
+        return predict(run, inputs)
+
+    def evaluate(self, run: Run, data: str | None, context: DataContext) -> Evaluation:
+        """Of a language model with its perplexity, e^loss."""
+        found = super().evaluate(run, data, context)
+        if not is_decoder(run.config):
+            return found
+        return replace(found, measures=found.measures | {"perplexity": math.exp(found.measures["loss"])})
+
+    def other_split(
+        self, run: Run, data: str, context: DataContext
+    ) -> tuple[Task, Split, tuple[str, ...] | None]:
+        return other_split(run, data, context)
+
+    def generate(self, run: Run, options: Any, note: Callable[[str], None]) -> Iterator[str]:
+        return write(self.load(run), options, note)
+
+    def reader(self, run: Run, model: nn.Module) -> Reader:
+        return RunTextReader(run, model)
+
+    def foreign_reader(self, foreign: ForeignModel) -> Reader | None:
+        return None if foreign.text is None else ForeignTextReader(foreign.text)
+
+
+RECIPE = TextRecipe()

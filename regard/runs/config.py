@@ -1,0 +1,60 @@
+"""config.json of a run: which recipe and model it is of, and the sections that their owners decode."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+from regard.config import nearest
+
+FORMAT = 1  # of config.json; raised when a file of before can no longer be read
+KEYS = {"origin": "from"}  # what a field is called in the file, where that is no name in Python
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunConfig:
+    """What config.json says. Sections are plain values: `Run.section` decodes one by the dataclass of its owner."""
+
+    regard: str  # the version that made it
+    format: int = FORMAT
+    recipe: str | None = None  # who reads it; None: a module of the user's own
+    kind: str | None = None  # the model's name in the registry; None: a class that only its owner can make
+    module: str | None = None  # the class of a module of the user's own
+    model: dict[str, Any] | None = None  # sections
+    data: dict[str, Any] | None = None
+    train: dict[str, Any] | None = None
+    corpus: dict[str, Any] | None = None  # what the data is, for people and for later commands
+    unit: str = "tokens"  # what is counted when speed is told
+    origin: str | None = None  # the run that it was started from
+    given: str | None = None  # the type of data that came as an object; None: from a path
+    steps: int | None = None  # the plan, once it is made
+    evaluate_every: int | None = None
+    test: dict[str, float] | None = None  # measures of the split that was kept for the end
+
+    def to_json(self) -> dict[str, Any]:
+        """As it is written; what is not there is left out."""
+        found = {KEYS.get(field.name, field.name): getattr(self, field.name) for field in fields(self)}
+        return {name: value for name, value in found.items() if value is not None}
+
+    def changed(self, values: Mapping[str, Any]) -> RunConfig:
+        """The same with some keys written anew."""
+        return RunConfig(**{field.name: getattr(self, field.name) for field in fields(self)} | dict(values))
+
+
+def read_run_config(found: Any, where: str) -> RunConfig:
+    """What a config.json says; a ValueError for one of another program or of another format. `where`: the folder of the run."""
+    if not isinstance(found, dict) or "regard" not in found:
+        raise ValueError(f"{where} is no run of regard: its config.json is of another program")
+    if found.get("format") != FORMAT:
+        made = f"regard {found['regard']}, format {found.get('format', 'of before formats were counted')}"
+        raise ValueError(
+            f"{where} was made by {made}, and this version reads format {FORMAT}; train it again"
+        )
+    names = {KEYS.get(field.name, field.name): field.name for field in fields(RunConfig)}
+    for name in found:
+        if name not in names:
+            near = nearest(name, names)
+            hint = f"; did you mean '{near}'?" if near else ""
+            raise ValueError(f"{where}/config.json has a key '{name}' that this version does not know{hint}")
+    return RunConfig(**{names[name]: value for name, value in found.items()})
