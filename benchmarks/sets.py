@@ -28,8 +28,9 @@ from regard.api import train
 from regard.data.batch import Batch, Source
 from regard.recipes.base import get_recipe
 from regard.recipes.job import DataContext
-from regard.recipes.sets.dataset import SetsConfig, prepare_sets
+from regard.recipes.sets.dataset import SetsConfig
 from regard.recipes.sets.mixture import Gaussians
+from regard.recipes.sets.read_sets import prepare_sets
 from regard.recipes.settings import apply_settings
 from regard.runs.load import load_model
 from regard.runs.run import Run

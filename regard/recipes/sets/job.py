@@ -11,11 +11,12 @@ from regard.models.deep_sets import DeepSetsConfig
 from regard.models.mlp import MLPConfig
 from regard.models.set_transformer import SetTransformerConfig
 from regard.recipes.job import DataContext, Job, Split
-from regard.recipes.sets.dataset import SetsConfig, SetsCorpus, SetsForm, SetsInfo, prepare_sets
+from regard.recipes.sets.dataset import SetsConfig, SetsCorpus, SetsForm, SetsInfo
 from regard.recipes.sets.defaults import model_kind
 from regard.recipes.sets.made_sets import CLUSTERS
 from regard.recipes.sets.mixture import Mixture
 from regard.recipes.sets.other_data import read_other_sets
+from regard.recipes.sets.read_sets import prepare_sets
 from regard.recipes.settings import Settings
 from regard.runs.run import Run
 from regard.training.config import TrainConfig

@@ -10,15 +10,9 @@ import numpy as np
 
 from regard.data.batch import Ids, generator
 from regard.data.point_clouds import find_clouds, read_cloud
-from regard.recipes.sets.dataset import (
-    SetsConfig,
-    SetsCorpus,
-    SetsForm,
-    as_asked,
-    class_of,
-    learned_from_tables,
-)
+from regard.recipes.sets.dataset import SetsConfig, SetsCorpus, SetsForm, as_asked
 from regard.recipes.sets.long_tables import read_long
+from regard.recipes.sets.read_sets import class_of, learned_from_tables
 
 Note = Callable[[str, float | None], None]
 

@@ -10,9 +10,10 @@ from torch import Tensor, nn
 
 from regard.data.batch import Ids
 from regard.recipes.prediction import Prediction, predict_each
-from regard.recipes.sets.dataset import SetsConfig, SetsForm, SetsInfo, files_of, sets_in
+from regard.recipes.sets.dataset import SetsConfig, SetsForm, SetsInfo
 from regard.recipes.sets.made_sets import CLUSTERS
 from regard.recipes.sets.mixture import read_mixture
+from regard.recipes.sets.read_sets import files_of, sets_in
 from regard.runs.load import load_model
 from regard.runs.run import Run
 

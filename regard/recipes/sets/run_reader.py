@@ -13,8 +13,9 @@ import torch
 from regard.data.batch import generator
 from regard.data.point_clouds import find_clouds
 from regard.look.reader import GONE, Reader, readable
-from regard.recipes.sets.dataset import SetsConfig, SetsForm, SetsInfo, draw, files_of, sets_in
+from regard.recipes.sets.dataset import SetsConfig, SetsForm, SetsInfo, draw
 from regard.recipes.sets.long_tables import LongTable, read_long
+from regard.recipes.sets.read_sets import files_of, sets_in
 from regard.recipes.sets.reader import Array, Example, SetReader
 from regard.runs.run import Run
 from regard.training.config import TrainConfig

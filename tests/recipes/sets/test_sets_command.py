@@ -13,7 +13,7 @@ from regard.api.predict import predict
 from regard.cli import commands
 from regard.recipes.base import get_recipe
 from regard.recipes.job import DataContext
-from regard.recipes.sets import dataset as data
+from regard.recipes.sets import read_sets as data
 from regard.recipes.sets.defaults import KINDS
 from regard.recipes.settings import apply_settings
 from regard.runs.load import load_model

@@ -10,8 +10,9 @@ import torch
 from regard.config import from_dict, to_dict
 from regard.data.batch import IGNORE
 from regard.models.deep_sets import DeepSets, DeepSetsConfig
-from regard.recipes.sets.dataset import SetsConfig, SetsForm, SetsInfo, padded_sets, prepare_sets
+from regard.recipes.sets.dataset import SetsConfig, SetsForm, SetsInfo, padded_sets
 from regard.recipes.sets.long_tables import read_long
+from regard.recipes.sets.read_sets import prepare_sets
 
 BASKETS = {f"b{i}": [(1.0 + i % 5, float(k)) for k in range(1 + i % 4)] for i in range(40)}
 
