@@ -29,8 +29,8 @@ from regard.data.batch import Batch, Source
 from regard.recipes.base import get_recipe
 from regard.recipes.job import DataContext
 from regard.recipes.sets.dataset import SetsConfig
-from regard.recipes.sets.mixture import Gaussians
 from regard.recipes.sets.read_sets import prepare_sets
+from regard.recipes.sets.task import Gaussians
 from regard.recipes.settings import apply_settings
 from regard.runs.load import load_model
 from regard.runs.run import Run
@@ -275,7 +275,7 @@ def picture_clusters(model: nn.Module, config: SetsConfig) -> None:
     from matplotlib import pyplot
     from matplotlib.patches import Ellipse
 
-    from regard.recipes.sets.mixture import read_mixture
+    from regard.recipes.sets.task import read_mixture
 
     figure, axes = pyplot.subplots(2, 4, figsize=(12, 6), layout="constrained")
     chosen = [points for i, points in enumerate(sets_of(config, TEST)) if i % 64 == 7]

@@ -10,7 +10,7 @@ from regard.recipes.evaluation import Evaluation
 from regard.recipes.job import DataContext, Note
 from regard.runs.locations import cache_folder
 from regard.runs.run import Run
-from regard.training.heap import kept_heap
+from regard.training.keep_memory import kept_heap
 
 
 def evaluate(

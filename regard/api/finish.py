@@ -9,6 +9,7 @@ from regard import files
 from regard.api.check import write_laws
 from regard.api.look import write_report
 from regard.look import plot
+from regard.look.views import confusion
 from regard.recipes.base import Recipe
 from regard.recipes.evaluation import Evaluation, evaluate_split
 from regard.recipes.job import Job
@@ -56,7 +57,7 @@ def write_confusion(run: Run, found: Evaluation) -> None:
     if found.confusion is None or found.labels is None or not found.confusion.sum():
         return
     facts = {"split": found.split, "labels": list(found.labels), "counts": found.confusion.tolist()}
-    files.write_json(run.path / "confusion.json", facts)
+    files.write_json(run.path / confusion.FILE, facts)
     title = f"{run.path.name}, {found.split} split"
     plot.save(plot.confusion(found.confusion, list(found.labels), title=title), run.path / "confusion.png")
 

@@ -11,7 +11,7 @@ from typing import Any
 from regard.recipes.base import Recipe, recipe_of
 from regard.recipes.prediction import Prediction
 from regard.runs.run import Run
-from regard.training.heap import kept_heap
+from regard.training.keep_memory import kept_heap
 
 
 def predict(

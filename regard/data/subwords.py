@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from regard.data.cuts import cuts
+from regard.data.text_cuts import cuts
 from regard.data.tokenizer import BytePieces, Ids, Stream, Tokenizer, half_a_character, shown_bytes
 
 _CHUNK = 1 << 13  # characters encoded at once: each token costs about a hundred bytes until it is an id

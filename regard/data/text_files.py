@@ -19,8 +19,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from regard.data.cuts import REACH, cut
 from regard.data.scan import once
+from regard.data.text_cuts import REACH, cut
 
 Note = Callable[[str, float | None], None]
 

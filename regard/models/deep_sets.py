@@ -1,8 +1,4 @@
-"""Models of sets: DeepSets, PointNet and the Set Transformer, and the MLP that does not know that they are sets.
-
-All take things b n features and `real`, bool b n, False for padding, which may hold anything; a set may be empty. They give
-b outputs for the whole set, or with `each=True` b n outputs, one row for each thing.
-"""
+"""DeepSets: invariant ρ(pool φ(x_i)), or layers that see each thing and the pool of all."""
 
 from __future__ import annotations
 

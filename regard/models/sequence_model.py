@@ -1,7 +1,7 @@
-"""Models of sequences: a Decoder that predicts the next token, and an Encoder that fills in or classifies.
+"""What models of sequences have in common: embedding, position, blocks. GPT, Llama and BERT are choices of the same parts.
 
-GPT, Llama and BERT are choices of the same parts. A config names the parts; the tables below turn each name into an object
-once, in the constructor, and nothing asks for names after that.
+A config names the parts; the tables below turn each name into an object once, in the constructor, and nothing asks for
+names after that.
 """
 
 from __future__ import annotations

@@ -22,9 +22,9 @@ from regard.recipes.prediction import Prediction
 from regard.recipes.processors import ForeignModel
 from regard.recipes.same_data import check_same_data
 from regard.recipes.settings import Settings, check_choice, read_settings
-from regard.runs.config import RunConfig
 from regard.runs.load import load_model
 from regard.runs.run import Run
+from regard.runs.run_config import RunConfig
 from regard.training.tasks import Task
 
 Output = str | os.PathLike[str]

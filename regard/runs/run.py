@@ -18,8 +18,8 @@ from typing import Any, Literal, TypeVar
 
 from regard import config as configs
 from regard import files
-from regard.runs.config import FORMAT, RunConfig, read_run_config
 from regard.runs.environment import _version, environment
+from regard.runs.run_config import FORMAT, RunConfig, read_run_config
 
 C = TypeVar("C")
 

@@ -19,8 +19,8 @@ from torch import Tensor
 
 from regard.symmetry.align import Alignment, Indexed, Same
 from regard.symmetry.laws import Law, Measure, Refused, Trial, error_of, relative
+from regard.symmetry.locate_in_images import Found, Paths
 from regard.symmetry.maps import OnMaps
-from regard.symmetry.paths import Found, Paths
 from regard.symmetry.place import DIFFERENT, EQUAL, UNKNOWN, Place, close, too
 from regard.symmetry.subject import Subject
 from regard.symmetry.watch import Call, Calls, Held, Key, Patch, watched

@@ -13,8 +13,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from regard.symmetry.float64 import widened
 from regard.symmetry.roles import Inputs, Roles, Stream, signature
-from regard.symmetry.widen import widened
 
 REMEMBERED = 2**28  # bytes of outputs that are kept, lest the same be computed again
 

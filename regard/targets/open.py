@@ -24,7 +24,7 @@ from regard.runs.run import Run
 from regard.symmetry.roles import Roles, named
 from regard.symmetry.subject import first_line
 from regard.targets import hugging_face as foreign
-from regard.targets.processors import image_processor, text_processor
+from regard.targets.hugging_face_inputs import image_processor, text_processor
 
 KINDS = "a run directory, a Hugging Face model directory, or package.module:function"
 RETURNS = "(model, inputs[, symmetry[, roles]])"

@@ -19,14 +19,15 @@ from regard.config import to_dict
 from regard.data.batch import Batch, Source
 from regard.runs.environment import environment
 from regard.runs.run import Run
-from regard.training import budget, optimisers
+from regard.training import budget
 from regard.training.checkpoint import Checkpoint, Checkpoints, alone
 from regard.training.compiled import compiled
 from regard.training.config import TrainConfig
-from regard.training.heap import kept_heap
+from regard.training.keep_memory import kept_heap
 from regard.training.progress import Board, Metrics, how_to_go_on, tell
 from regard.training.recompute import recomputing
 from regard.training.result import Result
+from regard.training.schedule import last_before_decay
 from regard.training.step import Stepper
 from regard.training.stop import Stop
 from regard.training.tasks import as_task
@@ -195,7 +196,7 @@ class Training:
 
     def _refuse_other_budget(self, old: int, wanted: int) -> None:
         """Another number of steps is exact, and allowed, as long as the learning rate has not begun to fall."""
-        holds = optimisers.last_before_decay(min(old, wanted), self.config.decay)
+        holds = last_before_decay(min(old, wanted), self.config.decay)
         if self.facts.step > holds + 1:
             raise ValueError(
                 f"{self.run.path} has {old} steps and cannot become a run of {wanted}: step {self.facts.step} is done, and the "

@@ -18,6 +18,7 @@ from regard.training import optimisers
 from regard.training.average import Average
 from regard.training.checkpoint import Checkpoint
 from regard.training.config import TrainConfig
+from regard.training.schedule import schedule
 from regard.training.tasks import Task
 
 
@@ -63,9 +64,7 @@ class Stepper:
         """Change the weights by the gradients of a step."""
         if self.config.clip is not None:
             nn.utils.clip_grad_norm_(self.optimiser.parameters, self.config.clip)
-        self.optimiser.step(
-            optimisers.schedule(step, steps, warmup=self.config.warmup, decay=self.config.decay)
-        )
+        self.optimiser.step(schedule(step, steps, warmup=self.config.warmup, decay=self.config.decay))
         if self.average is not None:
             self.average.add(step)
 

@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.data import subwords
-from regard.data.cuts import cuts
 from regard.data.subwords import Subwords, learn_bpe
+from regard.data.text_cuts import cuts
 from regard.data.tokenizer import KINDS, Bytes, Characters, Words, from_json, learn, load, save
 
 ROOT = Path(__file__).parents[2]

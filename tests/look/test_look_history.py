@@ -4,8 +4,8 @@ from torch import nn
 
 from regard.look.plot import drawn_curves
 from regard.look.views import history
-from regard.runs.config import RunConfig
 from regard.runs.figures import say_loss
+from regard.runs.run_config import RunConfig
 
 
 class Told:

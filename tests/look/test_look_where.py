@@ -24,7 +24,7 @@ from regard.recipes.images.foreign_reader import ForeignImageReader
 from regard.recipes.images.model_input import ImageInput, ReferenceImages
 from regard.recipes.images.penultimate import embedded
 from regard.recipes.images.views.features import in_colours
-from regard.targets.processors import HuggingFaceImage
+from regard.targets.hugging_face_inputs import HuggingFaceImage
 from tests.look.scenes import gather
 from tests.models.theirs_images import shaken, swin_weights
 

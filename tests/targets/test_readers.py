@@ -16,8 +16,8 @@ from regard.recipes.processors import ForeignModel
 from regard.recipes.text.model_input import TextInput
 from regard.recipes.text.reader import as_text
 from regard.symmetry.roles import Roles
+from regard.targets.hugging_face_inputs import image_processor
 from regard.targets.open import open_target
-from regard.targets.processors import image_processor
 from tests.look.scenes import gather
 
 transformers = pytest.importorskip("transformers")

@@ -12,9 +12,9 @@ import torch
 from rich.console import Console
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from regard.runs.config import RunConfig
 from regard.runs.figures import say_loss
 from regard.runs.run import Run
+from regard.runs.run_config import RunConfig
 from regard.training.progress import (
     Bar,
     Board,

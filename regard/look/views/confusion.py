@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from regard.look.scene import Scene
 
 
-FILE = "confusion.json"  # {"split", "labels", "counts": true × taken for}
+FILE = "confusion.json"  # written by api/finish.py: {"split", "labels", "counts": true × taken for}
 
 
 class ConfusionView(View):

@@ -18,9 +18,9 @@ from regard.data.text_files import Note
 from regard.recipes.graphs.digits import digits
 from regard.recipes.graphs.files import read_graphs, stamp
 from regard.recipes.graphs.info import GraphsInfo, Scaling
+from regard.recipes.graphs.labels import Target, is_known, kind_of, targets
 from regard.recipes.graphs.objects import of_object
 from regard.recipes.graphs.parts import SPLITS, Array, Parts, Rows, symmetric
-from regard.recipes.graphs.targets import Target, is_known, kind_of, targets
 
 SPARSE_BELOW, WIDE = 0.1, 64  # features this empty and this wide are kept and multiplied as sparse
 MOST_DEGREE = 15  # degrees that have a feature of their own

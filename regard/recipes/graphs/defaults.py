@@ -1,4 +1,4 @@
-"""Graphs: nodes, edges or whole graphs that are to be told apart, or to have numbers."""
+"""Default settings for graphs: they follow from what is asked of them, and of whom."""
 
 from __future__ import annotations
 

@@ -12,8 +12,8 @@ import numpy as np
 
 from regard import files
 from regard.data.columns import Array, Columns, read_columns
+from regard.recipes.graphs.labels import has_fraction
 from regard.recipes.graphs.parts import SPLITS, Parts, Rows, check_edges, check_finite, one, side_by_side
-from regard.recipes.graphs.targets import has_fraction
 
 ENDS = (("source", "target"), ("from", "to"), ("src", "dst"), ("u", "v"), ("node1", "node2"))
 IDS = ("id", "node", "name")

@@ -18,12 +18,12 @@ from regard.recipes.graphs.defaults import model_kind
 from regard.recipes.graphs.info import GraphsInfo
 from regard.recipes.graphs.neighbours import MOST, MappedGraph, looks_mapped
 from regard.recipes.graphs.other_data import read_other_graphs
-from regard.recipes.graphs.task import RegressKnown
+from regard.recipes.graphs.task import task_of
 from regard.recipes.job import DataContext, Job, Split
 from regard.recipes.settings import Settings
 from regard.runs.run import Run
 from regard.training.config import TrainConfig
-from regard.training.tasks import Classify, Task
+from regard.training.tasks import Task
 
 
 def prepare_job(settings: Settings, context: DataContext) -> Job:
@@ -55,14 +55,6 @@ def prepare_job(settings: Settings, context: DataContext) -> Job:
         validation=info.validation,
         test=test,
     )
-
-
-def task_of(info: GraphsInfo) -> Task:
-    """Classes, or numbers in their own units."""
-    if info.labels is not None:
-        return Classify()
-    assert info.size is not None
-    return RegressKnown((info.size[1],))
 
 
 def other_split(run: Run, path: str, context: DataContext) -> tuple[Task, Split, tuple[str, ...] | None]:

@@ -10,7 +10,7 @@ import torch
 from regard.data.batch import IGNORE
 from regard.recipes.graphs.dataset import Graphs, GraphsConfig, both_ways, features, labels_at, read_parts
 from regard.recipes.graphs.info import GraphsInfo
-from regard.recipes.graphs.targets import is_known, targets, text_of
+from regard.recipes.graphs.labels import is_known, targets, text_of
 
 
 def read_other_graphs(config: GraphsConfig, info: GraphsInfo) -> Graphs:

@@ -1,4 +1,4 @@
-"""How what came with a model, or a file, becomes a graph to look at."""
+"""A file, or the data around a node, as a graph to look at."""
 
 from __future__ import annotations
 
@@ -17,8 +17,7 @@ from regard.recipes.graphs.files import read_graphs
 from regard.recipes.graphs.model_input import GraphInput
 from regard.recipes.graphs.parts import Rows
 from regard.recipes.graphs.view import GraphView
-from regard.recipes.processors import ForeignModel
-from regard.symmetry.roles import Roles, guess
+from regard.symmetry.roles import Roles
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,15 +32,6 @@ class Linked:
 
 FILE = Control(name="file", type="file", label="Another one, from a file (.npz, .csv)", accept=".npz,.csv")
 NODE = Control(name="node", type="number")
-
-
-def foreign_reader(foreign: ForeignModel) -> Reader | None:
-    """What reads graphs for a model that no recipe made; None for a model of other inputs."""
-    declared = foreign.roles or getattr(foreign.model, "roles", None)
-    known = declared if isinstance(declared, Roles) else guess(foreign.model, dict(foreign.inputs))
-    if known.nodes is None or known.edges is None or not isinstance(foreign.inputs.get(known.nodes), Tensor):
-        return None
-    return GraphReader(known, lambda name: Linked(foreign.inputs))
 
 
 class GraphReader(Reader):

@@ -13,17 +13,17 @@ from regard.recipes.base import Recipe
 from regard.recipes.describe import describe_data, format_count, format_splits
 from regard.recipes.graphs.dataset import GraphsConfig
 from regard.recipes.graphs.defaults import KINDS, defaults, refine_defaults
+from regard.recipes.graphs.foreign_reader import foreign_reader
 from regard.recipes.graphs.info import GraphsInfo
 from regard.recipes.graphs.job import other_split, prepare_job
 from regard.recipes.graphs.predict import predict
-from regard.recipes.graphs.reader import foreign_reader
 from regard.recipes.graphs.run_reader import run_reader
 from regard.recipes.job import DataContext, Job, Split
 from regard.recipes.prediction import Prediction
 from regard.recipes.processors import ForeignModel
 from regard.recipes.settings import Settings
-from regard.runs.config import RunConfig
 from regard.runs.run import Run
+from regard.runs.run_config import RunConfig
 from regard.training.tasks import Task
 
 

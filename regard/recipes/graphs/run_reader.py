@@ -15,10 +15,10 @@ from regard.data.batch import IGNORE, generator
 from regard.look.reader import GONE, Reader, readable
 from regard.recipes.graphs.dataset import GraphsConfig, both_ways, features, read_parts
 from regard.recipes.graphs.info import GraphsInfo
+from regard.recipes.graphs.labels import is_known, targets
 from regard.recipes.graphs.neighbours import MappedGraph, looks_mapped
 from regard.recipes.graphs.parts import Parts
 from regard.recipes.graphs.reader import GraphReader, Linked
-from regard.recipes.graphs.targets import is_known, targets
 from regard.runs.run import Run
 
 DENSE = 2**27  # features of a graph that are laid out, zeros and all

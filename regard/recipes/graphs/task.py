@@ -1,11 +1,12 @@
-"""Regression where only some targets are known."""
+"""Tasks of graphs: classes, or numbers where only some targets are known."""
 
 from __future__ import annotations
 
 from torch import Tensor, nn
 
 from regard.data.batch import Batch
-from regard.training.tasks import Regress
+from regard.recipes.graphs.info import GraphsInfo
+from regard.training.tasks import Classify, Regress, Task
 
 
 class RegressKnown(Regress):
@@ -14,3 +15,11 @@ class RegressKnown(Regress):
     def _apart(self, model: nn.Module, batch: Batch) -> Tensor:
         apart = super()._apart(model, batch)
         return apart[~apart.isnan()]
+
+
+def task_of(info: GraphsInfo) -> Task:
+    """Classes, or numbers in their own units."""
+    if info.labels is not None:
+        return Classify()
+    assert info.size is not None
+    return RegressKnown((info.size[1],))

@@ -1,4 +1,4 @@
-"""Images: a folder of pictures, idx files, arrays or a table of paths, and six kinds of networks that tell them apart."""
+"""Default settings for images: a model to their size, for each of six kinds."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from regard.look import plot
 from regard.recipes.images import overlays
 from regard.recipes.images.dataset import ImagesConfig, ImagesInfo
 from regard.recipes.images.predict import LOOKED
-from regard.recipes.images.reader import RunImageReader
+from regard.recipes.images.run_reader import RunImageReader
 from regard.recipes.prediction import Prediction
 from regard.runs.load import load_model
 from regard.runs.run import Run

@@ -9,7 +9,7 @@ from typing import Any
 from regard.data.splits import TEST
 from regard.recipes.images.dataset import ImagesConfig, ImagesInfo, prepare, read_other_images
 from regard.recipes.images.defaults import model_kind
-from regard.recipes.images.task import ClassifyPictures
+from regard.recipes.images.task import task_of
 from regard.recipes.job import DataContext, Job, Split
 from regard.recipes.settings import Settings
 from regard.runs.run import Run
@@ -54,17 +54,6 @@ def other_split(run: Run, path: str, context: DataContext) -> tuple[Task, Split,
     batch = run.section(TrainConfig, "train").batch
     split = Split(name=path, count=len(rows), unit="images", batches=lambda: images.batches(rows, batch))
     return task_of(config, info), split, info.labels
-
-
-def task_of(data: ImagesConfig, info: ImagesInfo, weights: Sequence[float] | None = None) -> ClassifyPictures:
-    """What is asked of images: their classes, by the scaling that was measured."""
-    how: dict[str, Any] = {
-        "augment": data.augment,
-        "smoothing": data.smoothing,
-        "weights": weights,
-        "views": data.views,
-    }
-    return ClassifyPictures(len(info.labels), info.mean, info.deviation, **how)
 
 
 def _damaged(skipped: Sequence[str], path: str | None) -> tuple[str, ...]:

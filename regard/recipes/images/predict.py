@@ -15,8 +15,8 @@ from regard.data.cores import cores
 from regard.data.image_files import SUFFIXES
 from regard.nn.linear import fixed
 from regard.recipes.images.dataset import ImagesConfig, ImagesInfo, or_why
-from regard.recipes.images.job import task_of
 from regard.recipes.images.labelled_images import is_picture, pictures_in
+from regard.recipes.images.task import task_of
 from regard.recipes.prediction import Prediction
 from regard.runs.load import load_model
 from regard.runs.run import Run

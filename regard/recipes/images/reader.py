@@ -1,51 +1,14 @@
-"""Pictures for runs of ours: brought to the size and the light that the model learned from."""
+"""Images that a person gives: what all readers of images have."""
 
 from __future__ import annotations
 
-import os
-from contextlib import suppress
-from functools import lru_cache, partial
-from typing import Any, NamedTuple
-
-import numpy as np
-import torch
-from torch import Tensor, nn
-
-from regard.data.image_files import Damaged, Pixels, fitted, plain, read
-from regard.data.splits import TRAIN
 from regard.look.reader import Control, Reader
-from regard.recipes.images.dataset import ImagesConfig, ImagesInfo, resized
-from regard.recipes.images.labelled_images import Album, album
-from regard.recipes.images.model_input import ImageInput, MultiView
-from regard.recipes.images.multi_view import VIEWS, Views, judged
-from regard.recipes.images.open_image import cells, drawn
-from regard.recipes.images.validation_images import held_out
 from regard.recipes.images.views.features import FeaturesView
 from regard.recipes.images.views.image import ImageView
-from regard.runs.run import Run
 
-HELD_OUT = "This picture is one of the data that was held out from training; --input shows one of yours."
-OF_THE_DATA = (
-    "This picture is one of the data, and may be one that the model learned from; --input shows one of yours."
-)
-TRIED = 20  # files, until one can be read
-DRAWN = "The data is not where it was, so this picture was drawn for the purpose; --input shows one of yours."
 IMAGE = Control(
     name="image", type="file", label="Picture", accept="image/*", media="image/", example="image/png"
 )
-SEVERAL = (
-    "The answer is that of {} of the picture together, as regard predict gives it; where the model looks, what matters to "
-    "the answer and what else is shown of its inside is of the picture as it stands."
-)
-
-
-class Shown(NamedTuple):
-    """The pixels of a picture, what it is called, and what it is labelled with, as far as that is known."""
-
-    pixels: Pixels  # c s s
-    name: str | None = None
-    truth: str | None = None
-    notes: tuple[str, ...] = ()
 
 
 class ImageReader(Reader):
@@ -53,98 +16,3 @@ class ImageReader(Reader):
 
     views = (ImageView(), FeaturesView())
     controls: tuple[Control, ...] = (IMAGE,)
-
-
-class RunImageReader(ImageReader):
-    """An image for a run of ours."""
-
-    def __init__(self, run: Run, model: nn.Module) -> None:
-        config: Any = model.config
-        self.data, info = run.section(ImagesConfig, "data"), run.section(ImagesInfo, "corpus")
-        self.size, self.channels, self.labels = info.size, info.channels, info.labels
-        self.mean, self.deviation = (
-            torch.tensor(each).view(-1, 1, 1) for each in (info.mean, info.deviation)
-        )
-        self.patch: int | None = getattr(config, "patch", None)
-        self.grid = cells(self.size, self.size, self.patch)
-        self.reads: Any = getattr(config, "pool", None)
-        self.judged = None if self.data.views == "one" else self.of_views(self.data.views)
-        self.album = lru_cache(maxsize=1)(partial(album, self.data.path, self.data.picture, self.data.label))
-        self.crowd = lru_cache(maxsize=1)(partial(held_out, run, self.scaled))
-
-    def read(self, given: str | bytes | None = None, target: str | None = None) -> ImageInput:
-        shown = self.example() if given is None else self.of_file(given)
-        pixels = shown.pixels
-        return ImageInput(
-            inputs={"x": self.scaled(pixels[None])},
-            pixels="x",
-            picture=(torch.from_numpy(pixels).float() / 255).expand(3, -1, -1),
-            grid=self.grid,
-            patch=self.patch,
-            piece="part" if self.patch is None else "patch",
-            reads=self.reads,
-            crowd=self.crowd,
-            answers="classes",
-            called=self.labels.__getitem__,
-            judged=self.judged,
-            name=shown.name,
-            truth=shown.truth,
-            notes=shown.notes if self.judged is None else (*shown.notes, SEVERAL.format(self.judged.views)),
-        )
-
-    def of_file(self, given: str | bytes) -> Shown:
-        """A picture that somebody gave; what it shows is known if it is one of the data."""
-        pixels = read(given, self.size, self.channels, self.data.fit)
-        if isinstance(given, bytes):
-            return Shown(pixels)
-        name, truth = os.path.basename(given), None
-        with suppress(ValueError, OSError):
-            found = self.album()
-            alike = [row for row, file in enumerate(found.files) if os.path.basename(file) == name]
-            truth = next(
-                (truth_of(found, row) for row in alike if os.path.samefile(found.files[row], given)), None
-            )
-        return Shown(pixels, name, truth)
-
-    def of_views(self, views: Views) -> MultiView:
-        count = len(VIEWS[views](torch.zeros(1, 1, self.size, self.size)))
-        return MultiView(views=f"{count} views ({views})", answer=partial(judged, views=views))
-
-    def scaled(self, pixels: Pixels) -> Tensor:
-        """What the model takes.   uint8 b c s s"""
-        return (torch.from_numpy(pixels).float() / 255 - self.mean) / self.deviation
-
-    def example(self) -> Shown:
-        """A picture of the data, of those that are not for training if there are any, if they are still there."""
-        with suppress(ValueError, OSError):
-            found = self.album()
-            rows = np.argsort(found.splits != TRAIN, kind="stable")[::-1]
-            if found.pixels is not None:
-                row, pixels = (
-                    rows[0],
-                    resized(found.pixels[rows[:1]], self.size, self.channels, self.data.fit)[0],
-                )
-                return Shown(
-                    pixels,
-                    f"picture {row + 1:,} of {found.name}",
-                    truth_of(found, row),
-                    (told_of(found, row),),
-                )
-            for row in rows[:TRIED]:
-                with suppress(Damaged):
-                    pixels, name = (
-                        read(found.files[row], self.size, self.channels, self.data.fit),
-                        found.files[row],
-                    )
-                    return Shown(pixels, os.path.basename(name), truth_of(found, row), (told_of(found, row),))
-        return Shown(
-            fitted(plain(drawn(), self.channels, "the picture"), self.size, self.data.fit), notes=(DRAWN,)
-        )
-
-
-def told_of(found: Album, row: int) -> str:
-    return OF_THE_DATA if found.splits[row] == TRAIN else HELD_OUT
-
-
-def truth_of(found: Album, row: int) -> str:
-    return found.labels[found.classes[row]]

@@ -18,13 +18,13 @@ from regard.recipes.images.foreign_reader import foreign_reader
 from regard.recipes.images.in_memory import as_files, is_handed
 from regard.recipes.images.job import other_split, prepare_job
 from regard.recipes.images.predict import expand_inputs, predict
-from regard.recipes.images.reader import RunImageReader
+from regard.recipes.images.run_reader import RunImageReader
 from regard.recipes.job import DataContext, Job, Split
 from regard.recipes.prediction import Prediction
 from regard.recipes.processors import ForeignModel
 from regard.recipes.settings import Settings
-from regard.runs.config import RunConfig
 from regard.runs.run import Run
+from regard.runs.run_config import RunConfig
 from regard.training.tasks import Task
 
 

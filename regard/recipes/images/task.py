@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -11,6 +12,7 @@ from torch import Tensor, nn
 
 from regard.data.batch import Batch
 from regard.recipes.images.augment import AugmentConfig, changed, mixed
+from regard.recipes.images.dataset import ImagesConfig, ImagesInfo
 from regard.recipes.images.multi_view import Views, judged
 from regard.training.tasks import Classify, Count, call
 
@@ -81,3 +83,14 @@ class _Seen(nn.Module):
 
     def forward(self, pixels: Tensor) -> Tensor:
         return self.task.answers(self.model, pixels)
+
+
+def task_of(data: ImagesConfig, info: ImagesInfo, weights: Sequence[float] | None = None) -> ClassifyPictures:
+    """What is asked of images: their classes, by the scaling that was measured."""
+    how: dict[str, Any] = {
+        "augment": data.augment,
+        "smoothing": data.smoothing,
+        "weights": weights,
+        "views": data.views,
+    }
+    return ClassifyPictures(len(info.labels), info.mean, info.deviation, **how)

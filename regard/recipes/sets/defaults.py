@@ -1,4 +1,4 @@
-"""Sets: clouds of points, tables of things that belong together, or tasks that the program makes."""
+"""Default settings for sets: the model follows from where the sets come from."""
 
 from __future__ import annotations
 

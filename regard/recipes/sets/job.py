@@ -14,13 +14,13 @@ from regard.recipes.job import DataContext, Job, Split
 from regard.recipes.sets.dataset import SetsConfig, SetsCorpus, SetsForm, SetsInfo
 from regard.recipes.sets.defaults import model_kind
 from regard.recipes.sets.made_sets import CLUSTERS
-from regard.recipes.sets.mixture import Mixture
 from regard.recipes.sets.other_data import read_other_sets
 from regard.recipes.sets.read_sets import prepare_sets
+from regard.recipes.sets.task import labels_of, task_of
 from regard.recipes.settings import Settings
 from regard.runs.run import Run
 from regard.training.config import TrainConfig
-from regard.training.tasks import Classify, Regress, Task
+from regard.training.tasks import Task
 
 
 def prepare_job(settings: Settings, context: DataContext) -> Job:
@@ -50,11 +50,6 @@ def other_split(run: Run, path: str, context: DataContext) -> tuple[Task, Split,
     count = int(corpus.held.sum())
     split = Split(name=path, count=count, unit="sets", batches=lambda: corpus.held_batches(batch, seed=0))
     return task_of(form), split, labels_of(form)
-
-
-def labels_of(form: SetsForm) -> tuple[str, ...] | None:
-    """The classes, where classes are asked for."""
-    return form.answers if form.asks == "classes" else None
 
 
 def notes_on(corpus: SetsCorpus) -> tuple[str, ...]:
@@ -96,9 +91,3 @@ def measured(config: Any, form: SetsForm, usual: int) -> Any:
         elif config.seeds > 1 and not form.each:
             raise ValueError(f"a classifier or a regression has one seed, got --model.seeds {config.seeds}")
     return replace(config, each=form.each, **found)
-
-
-def task_of(form: SetsForm) -> Task:
-    if form.asks == "clusters":
-        return Mixture(CLUSTERS)
-    return Classify() if form.asks == "classes" else Regress(form.target_scale, form.answers)

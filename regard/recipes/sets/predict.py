@@ -12,8 +12,8 @@ from regard.data.batch import Ids
 from regard.recipes.prediction import Prediction, predict_each
 from regard.recipes.sets.dataset import SetsConfig, SetsForm, SetsInfo
 from regard.recipes.sets.made_sets import CLUSTERS
-from regard.recipes.sets.mixture import read_mixture
 from regard.recipes.sets.read_sets import files_of, sets_in
+from regard.recipes.sets.task import read_mixture
 from regard.runs.load import load_model
 from regard.runs.run import Run
 

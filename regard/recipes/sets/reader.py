@@ -1,4 +1,4 @@
-"""How what came with a model, or a file, becomes a set to look at."""
+"""A file, or a set of the data by its name, as a set to look at."""
 
 from __future__ import annotations
 
@@ -15,10 +15,9 @@ from regard.data.batch import generator
 from regard.data.point_clouds import read_cloud
 from regard.look.model_input import Tokens
 from regard.look.reader import NAMED, Control, Reader, at_path
-from regard.recipes.processors import ForeignModel
 from regard.recipes.sets.model_input import SetInput
 from regard.recipes.sets.view import PointsView
-from regard.symmetry.roles import Roles, guess
+from regard.symmetry.roles import Roles
 
 Array = np.ndarray[Any, Any]
 ReadRows = Callable[[Path], Array]  # a file -> the things of a set, n d
@@ -30,29 +29,6 @@ FILE = Control(
     label="Another one, from a file (.npy, .npz, .csv, .ply, .off)",
     accept=".npy,.npz,.csv,.ply,.off",
 )
-
-
-def foreign_reader(foreign: ForeignModel) -> Reader | None:
-    """What reads sets for a model that no recipe made; None for a model of other inputs.
-
-    It is one of sets if it says that its tokens are vectors without places, or if nothing is said and they have two or three
-    numbers each.
-    """
-    declared = foreign.roles or getattr(foreign.model, "roles", None)
-    known = declared if isinstance(declared, Roles) else guess(foreign.model, dict(foreign.inputs))
-    stream = known.stream
-    x = None if stream is None else foreign.inputs.get(stream.tokens)
-    if (
-        stream is None
-        or known.nodes is not None
-        or not isinstance(x, Tensor)
-        or x.dim() != 3
-        or not x.is_floating_point()
-    ):
-        return None
-    if stream.axis != 1 or (known.points is None if known is not declared else stream.places is not None):
-        return None
-    return SetReader(known, foreign.inputs)
 
 
 class Example(NamedTuple):

@@ -18,13 +18,13 @@ from regard.recipes.prediction import Prediction
 from regard.recipes.processors import ForeignModel
 from regard.recipes.sets.dataset import SetsConfig, SetsInfo
 from regard.recipes.sets.defaults import KINDS, defaults
+from regard.recipes.sets.foreign_reader import foreign_reader
 from regard.recipes.sets.job import other_split, prepare_job
 from regard.recipes.sets.predict import predict
-from regard.recipes.sets.reader import foreign_reader
 from regard.recipes.sets.run_reader import run_reader
 from regard.recipes.settings import Settings
-from regard.runs.config import RunConfig
 from regard.runs.run import Run
+from regard.runs.run_config import RunConfig
 from regard.training.tasks import Task
 
 

@@ -18,7 +18,7 @@ from regard.look.view import View, web_files
 from regard.look.views.contribution import left_out, seconds, why_not
 from regard.look.views.embeddings import principal
 from regard.recipes.sets.attention_roles import Role, role_of
-from regard.recipes.sets.maxima import Maximum, enough, maxima
+from regard.recipes.sets.max_pool import Maximum, enough, maxima
 from regard.recipes.sets.model_input import OfThings, SetInput
 from regard.recipes.sets.still import draw_points
 

@@ -13,7 +13,7 @@ from regard.models.encoder import EncoderConfig
 from regard.recipes.settings import Settings, check_choice, path_of, settings_class
 from regard.recipes.text.dataset import CHARACTERS_UP_TO, TextConfig
 from regard.recipes.text.labelled import LabelledConfig, looks_labelled
-from regard.runs.config import RunConfig
+from regard.runs.run_config import RunConfig
 from regard.training.config import TrainConfig
 
 UNKNOWN = 1  # stands for a size that follows from the data

@@ -20,13 +20,14 @@ from regard.recipes.processors import ForeignModel
 from regard.recipes.settings import Settings
 from regard.recipes.text.dataset import TextInfo
 from regard.recipes.text.defaults import defaults, is_classifier, is_decoder, settings_class_of
+from regard.recipes.text.foreign_reader import ForeignTextReader
 from regard.recipes.text.generate import GenerateOptions, write
 from regard.recipes.text.job import other_split, prepare_job
 from regard.recipes.text.predict import predict
-from regard.recipes.text.reader import ForeignTextReader, RunTextReader
-from regard.runs.config import RunConfig
+from regard.recipes.text.run_reader import RunTextReader
 from regard.runs.load import load_model
 from regard.runs.run import Run
+from regard.runs.run_config import RunConfig
 from regard.training.tasks import Task
 
 

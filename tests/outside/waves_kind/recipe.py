@@ -20,9 +20,9 @@ from regard.recipes.describe import describe_data, format_count
 from regard.recipes.job import DataContext, Job, Split
 from regard.recipes.prediction import Prediction, predict_each
 from regard.recipes.settings import Settings, path_of, settings_class
-from regard.runs.config import RunConfig
 from regard.runs.load import load_model
 from regard.runs.run import Run
+from regard.runs.run_config import RunConfig
 from regard.training.config import TrainConfig
 from regard.training.tasks import Classify, Task
 from waves_kind.model import WaveNetConfig

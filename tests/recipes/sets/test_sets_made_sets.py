@@ -9,8 +9,8 @@ from scipy.special import logsumexp
 from regard.data.batch import generator
 from regard.recipes.sets.dataset import SetsConfig
 from regard.recipes.sets.made_sets import MADE, Wish
-from regard.recipes.sets.mixture import Gaussians
 from regard.recipes.sets.read_sets import prepare_sets
+from regard.recipes.sets.task import Gaussians
 
 
 def drawn(task, count=60, points=None, turn="any", seed=0):

@@ -1,4 +1,4 @@
-"""Amortised clustering: a network reads points and puts out the mixture of Gaussians that they came from."""
+"""Tasks of sets: classes, numbers, or clusters as the mixture of Gaussians that the points came from."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.data.batch import Batch
-from regard.training.tasks import Count, call
+from regard.recipes.sets.dataset import SetsForm
+from regard.recipes.sets.made_sets import CLUSTERS
+from regard.training.tasks import Classify, Count, Regress, Task, call
 
 LEAST = 1e-3  # of a standard deviation, lest the likelihood of a single point be without bound
 
@@ -62,3 +64,14 @@ class Mixture:
         if batch.real is None:
             return each.sum(), each.numel()
         return each.masked_fill(~batch.real, 0).sum(), int(batch.real.sum())
+
+
+def labels_of(form: SetsForm) -> tuple[str, ...] | None:
+    """The classes, where classes are asked for."""
+    return form.answers if form.asks == "classes" else None
+
+
+def task_of(form: SetsForm) -> Task:
+    if form.asks == "clusters":
+        return Mixture(CLUSTERS)
+    return Classify() if form.asks == "classes" else Regress(form.target_scale, form.answers)

@@ -11,7 +11,7 @@ SCRIPT = """
 from pathlib import Path
 from contextlib import nullcontext
 import ctypes, os, sys
-from regard.training.heap import kept_heap
+from regard.training.keep_memory import kept_heap
 
 SIZE, COUNT = int(sys.argv[2]) * 2**20, 12
 
@@ -43,9 +43,9 @@ def test_freed_memory_stays_while_the_heap_is_kept_and_goes_back_after_it(how, s
 
 
 def test_elsewhere_nothing_changes(monkeypatch):
-    from regard.training import heap
+    from regard.training import keep_memory
 
     monkeypatch.setattr(platform, "libc_ver", lambda: ("", ""))
-    assert heap.glibc() is None
-    with heap.kept_heap():
+    assert keep_memory.glibc() is None
+    with keep_memory.kept_heap():
         pass

@@ -1,0 +1,19 @@
+"""Graphs for models that no recipe made."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from regard.look.reader import Reader
+from regard.recipes.graphs.reader import GraphReader, Linked
+from regard.recipes.processors import ForeignModel
+from regard.symmetry.roles import Roles, guess
+
+
+def foreign_reader(foreign: ForeignModel) -> Reader | None:
+    """What reads graphs for a model that no recipe made; None for a model of other inputs."""
+    declared = foreign.roles or getattr(foreign.model, "roles", None)
+    known = declared if isinstance(declared, Roles) else guess(foreign.model, dict(foreign.inputs))
+    if known.nodes is None or known.edges is None or not isinstance(foreign.inputs.get(known.nodes), Tensor):
+        return None
+    return GraphReader(known, lambda name: Linked(foreign.inputs))

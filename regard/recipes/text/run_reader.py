@@ -1,0 +1,67 @@
+"""Text for runs of ours, through their tokenizer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import nn
+
+from regard.data import tokenizer as tokenizers
+from regard.look.model_input import Tokens
+from regard.recipes.text.defaults import is_classifier
+from regard.recipes.text.labelled import LabelledInfo
+from regard.recipes.text.model_input import TextInput
+from regard.recipes.text.reader import FIRST_WORDS, TextReader, as_text
+from regard.runs.run import Run
+
+MASK = "[mask]"  # how a hidden token is written for models of ours
+
+
+class RunTextReader(TextReader):
+    """Text for a run of ours."""
+
+    def __init__(self, run: Run, model: nn.Module) -> None:
+        self.run, self.tokenizer = run, tokenizers.load(run.tokenizer_file)
+        config: Any = model.config
+        self.longest = getattr(model, "limit", config.context)
+        self.labels = run.section(LabelledInfo, "corpus").labels if is_classifier(run.config) else None
+        self.masked = config.vocab > self.tokenizer.size and self.labels is None
+        self.causal = bool(config.causal)
+
+    def read(self, given: str | bytes | None = None, target: str | None = None) -> TextInput:
+        text = self.example() if given is None else as_text(given)
+        ids = self.encode(text)
+        self.check_length(len(ids), "the text")
+        known: dict[str, Any] = {"answers": "next" if self.causal else "filled", "called": self.called}
+        if self.labels is not None:
+            known = {"answers": "classes", "called": self.labels.__getitem__}
+        return TextInput(
+            inputs={"tokens": torch.tensor([ids])},
+            streams=(Tokens("tokens", tuple(map(self.called, ids))),),
+            ids="tokens",
+            text=text,
+            **known,
+        )
+
+    def called(self, id: int) -> str:
+        """What a token is called."""
+        return self.tokenizer.called(id) if id < self.tokenizer.size else MASK
+
+    def encode(self, text: str) -> list[int]:
+        """Its ids; [mask] hides a token where the model knows how."""
+        parts = text.split(MASK) if self.masked else [text]
+        ids: list[int] = []
+        for number, part in enumerate(parts):
+            ids += [self.tokenizer.size] if number else []
+            ids += self.tokenizer.encode(part).tolist()
+        return ids
+
+    def example(self) -> str:
+        """The beginning of what it wrote last, or a sentence of words that it knows."""
+        written = self.run.samples()
+        text = written[-1][1] if written else FIRST_WORDS
+        if self.tokenizer.kind == "characters":
+            text = "".join(each for each in text if not self.tokenizer.unknowns(each))
+        ids = self.tokenizer.encode(text)[: min(64, self.longest or 64)]
+        return self.tokenizer.decode(ids)
