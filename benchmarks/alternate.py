@@ -53,9 +53,8 @@ def extra_memory(run: Work) -> float:
     """Megabytes that a call needs at its peak beyond what was in use before it (Linux)."""
     run()  # what is built once and kept is not counted
     gc.collect()
-    ctypes.CDLL(None).malloc_trim(
-        0
-    )  # what was freed goes back to the system, or it would hide what is needed
+    # what was freed goes back to the system, or it would hide what is needed
+    ctypes.CDLL(None).malloc_trim(0)
     Path("/proc/self/clear_refs").write_text("5")  # forget the peak
     before = memory_line("VmRSS")
     run()

@@ -50,9 +50,8 @@ class Setting:
     first_only: bool = True
     epochs: int = 200
     patience: int | None = None
-    judged_by: str = (
-        "loss"  # loss or accuracy of validation chooses the epoch, the other one decides ties; both: see GAT
-    )
+    # loss or accuracy of validation chooses the epoch, the other one decides ties; both: see GAT
+    judged_by: str = "loss"
     published: str = ""
 
 
@@ -113,9 +112,8 @@ def fit(graphs: Graphs, setting: Setting, seed: int) -> dict[str, float]:
             right["validation"],
         )
         since += 1
-        if (
-            setting.judged_by == "both"
-        ):  # the rule of GAT's authors: both as good as ever to be chosen, either to go on
+        # the rule of GAT's authors: both as good as ever to be chosen, either to go on
+        if setting.judged_by == "both":
             if loss <= least and held >= most:
                 found = right
             if loss <= least or held >= most:

@@ -11,9 +11,8 @@ from __future__ import annotations
 
 import os
 
-os.environ.setdefault(
-    "OMP_NUM_THREADS", "1"
-)  # processes are forked, which a pool of threads would not survive
+# processes are forked, which a pool of threads would not survive
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ["HF_HUB_OFFLINE"] = "1"
 
 import argparse

@@ -26,7 +26,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from regard.attention.kernels.precision import CPU_MULTIPLIES
 from regard.models.swin import Swin, SwinConfig
 from regard.models.vit import ViT, ViTConfig
-from regard.nn.linear import fixed
+from regard.nn.linear import prepacked
 from regard.training import keep_memory
 
 HERE = Path(__file__).parent
@@ -265,7 +265,7 @@ def work_of(one: Asked) -> Work:
     if one.way == COMPILED:
         entry.model.compile()
     if one.way == FIXED:
-        STAY.enter_context(fixed(entry.model))
+        STAY.enter_context(prepacked(entry.model))
     return WORK[one.what](entry, x, y)
 
 
@@ -309,7 +309,7 @@ def keep_speed(args: argparse.Namespace, rows: list[list[str]], memory: float) -
         f"each in a process of its own, in turns of a second or more, {clock}; {args.rounds} rounds, "
         "each with new processes, medians of all, and of ratios within a round (smallest and largest in brackets). A step is "
         "loss, gradients and plain gradient descent; `regard train` works under autocast. *Heap kept*: as by `regard train` "
-        "and `regard predict`; weights fixed: laid out once for all products (`regard.nn.linear.fixed`), as by the latter; "
+        "and `regard predict`; weights fixed: laid out once for all products (`regard.nn.linear.prepacked`), as by the latter; "
         "compiled: by torch.compile. Of autocast and a model of bfloat16 the faster one in a short "
         "heat (five turns or a little more) takes part: by chance it may be the slower one. "
         f"*Of theirs as it comes*: of Hugging Face's with the attention that it takes by itself ({ATTENTIONS[0]}), of "

@@ -34,9 +34,8 @@ STEPS = [
 EVERY = 0.1  # seconds between two samples
 NEW = 0.2  # share of lines that get a word that was never there before: real texts never stop having new ones
 KINDS = {"auto": "bpe (the default)", "characters": "characters", "words": "words"}
-STAGE = re.compile(
-    r"^(reading|looking|learning|encoding|step)\b", re.MULTILINE
-)  # lines that say what is being done
+# lines that say what is being done
+STAGE = re.compile(r"^(reading|looking|learning|encoding|step)\b", re.MULTILINE)
 UNITS = {"KB": 10**3, "MB": 10**6, "GB": 10**9}
 
 

@@ -33,9 +33,8 @@ from regard.recipes.text.dataset import Corpus, TextConfig, prepare
 HERE = Path(__file__).parent
 DEPTHS, PLACEMENTS = (4, 16, 48), ("pre", "post", "deepnorm")
 WIDTH, HEADS, CONTEXT, ROWS, JUDGED = 64, 4, 64, 8, 16  # JUDGED: batches of the validation split
-CLOSE = (
-    0.03  # nats; who knows the frequencies of characters and nothing else comes this close to their entropy
-)
+# nats; who knows the frequencies of characters and nothing else comes this close to their entropy
+CLOSE = 0.03
 
 
 @dataclass(frozen=True)

@@ -20,9 +20,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-os.environ.setdefault(
-    "OMP_WAIT_POLICY", "passive"
-)  # threads that wait sleep: much faster beside other busy programs
+# threads that wait sleep: much faster beside other busy programs
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 import torch
 import torch.nn.functional as F
@@ -74,9 +73,8 @@ def encoder(kind: str, vocab: int) -> Encoder:
 def learn(model: nn.Module, task: Task, corpus: Corpus, steps: int, seed: int) -> nn.Module:
     """Train, by the same batches for all, and give back in eval mode."""
     with tempfile.TemporaryDirectory() as folder:
-        source = TextSource(
-            corpus.train, corpus.split, BATCH, TRAINED, seed
-        )  # nothing to look at: it is judged below
+        # nothing to look at: it is judged below
+        source = TextSource(corpus.train, corpus.split, BATCH, TRAINED, seed)
         out = Path(folder) / "run"
         train.train(
             model=model, task=task, data=source, out=out, steps=steps, options={"seed": seed}, observers=[]

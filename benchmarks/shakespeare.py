@@ -135,9 +135,8 @@ def main() -> None:
         them, their_loss, spent = peer(arguments.text, seed)
         ours_said = "never" if us is None else f"{us:.1f} s"
         theirs_said = f"not in {spent:.1f} s" if them is None else f"{them:.1f} s"
-        if (
-            us is not None
-        ):  # a peer that does not get there in its 2,000 steps would have needed more than their time
+        # a peer that does not get there in its 2,000 steps would have needed more than their time
+        if us is not None:
             ratios.append((spent if them is None else them) / us)
         more = "more than " if them is None else ""
         sooner = f"{more}{ratios[-1]:.1f} ×" if us is not None else ""

@@ -4,7 +4,7 @@
 
 Two questions are answered at the marker. *Which letter came just before?* needs order. *Which letter is the most common?*
 does not. One block of attention learns both at once from rows of 12 letters and is tested on rows of 12 and of 24; only
-what tells it the order differs. The budget may also come from the environment, as in REGARD_BUDGET=5s.
+what tells it the order differs.
 """
 
 from __future__ import annotations
@@ -18,9 +18,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-os.environ.setdefault(
-    "OMP_WAIT_POLICY", "passive"
-)  # threads that wait sleep: much faster beside other busy programs
+# threads that wait sleep: much faster beside other busy programs
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 import torch
 import torch.nn.functional as F
@@ -156,8 +155,8 @@ def main() -> None:
     parser.add_argument(
         "--seconds",
         type=budget,
-        default=os.environ.get("REGARD_BUDGET", "20s"),
-        help="time to train in, also from REGARD_BUDGET (%(default)s)",
+        default="20s",
+        help="time to train in (%(default)s)",
     )
     options = parser.parse_args()
     if find_spec("matplotlib") is None:

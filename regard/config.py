@@ -4,7 +4,6 @@ A field may be a bool, int, float or str, None, a Literal, a union of these, a t
 is strict: a wrong type, a missing key or a key nobody knows is a ValueError that names the key by its dotted path.
 """
 
-import difflib
 import json
 import math
 import types
@@ -12,8 +11,9 @@ from collections.abc import Iterable
 from dataclasses import MISSING, Field, fields, is_dataclass
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
+from regard.errors import RegardError, nearest
+
 C = TypeVar("C")
-LIKE = 0.5  # of the letters of a name, for one to be meant by another
 
 
 def to_dict(config: Any) -> dict[str, Any]:
@@ -38,7 +38,7 @@ def from_json(cls: type[C], text: str) -> C:
     try:
         data = json.loads(text, object_pairs_hook=_without_repeats, parse_constant=_no_constant)
     except json.JSONDecodeError as error:
-        raise ValueError(f"not JSON at line {error.lineno}, column {error.colno}: {error.msg}") from error
+        raise RegardError(f"not JSON at line {error.lineno}, column {error.colno}: {error.msg}") from error
     return from_dict(cls, data)
 
 
@@ -66,20 +66,7 @@ def check_positive(config: Any, *names: str) -> None:
     for name in names:
         value = getattr(config, name)
         if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
-            raise ValueError(f"{name} of {type(config).__name__} must be a number above zero, got {value!r}")
-
-
-def nearest(name: str, known: Iterable[str]) -> str | None:
-    """The known name most like this one, or None if none is like it. Of dotted names, the last parts must be alike, too."""
-
-    def last(each: str) -> str:
-        return each.rpartition(".")[2]
-
-    close = difflib.get_close_matches(str(name), list(known), n=3, cutoff=LIKE)
-    return next(
-        (each for each in close if difflib.get_close_matches(last(str(name)), [last(each)], cutoff=LIKE)),
-        None,
-    )
+            raise RegardError(f"{name} of {type(config).__name__} must be a number above zero, got {value!r}")
 
 
 # ── writing ──────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -94,7 +81,7 @@ def _plain(value: Any, key: str) -> Any:
     if isinstance(value, tuple):
         return [_plain(each, f"{key}.{i}") for i, each in enumerate(value)]
     if isinstance(value, float) and not math.isfinite(value):
-        raise ValueError(f"key '{key}' is {value}, and JSON has no such number; use None for 'no limit'")
+        raise RegardError(f"key '{key}' is {value}, and JSON has no such number; use None for 'no limit'")
     if value is None or isinstance(value, bool | int | float | str):
         return value
     raise TypeError(
@@ -137,19 +124,19 @@ def _read_dataclass(cls: type[C], data: Any, key: str) -> C:
         raise _wrong(key, f"an object with the keys of {cls.__name__}", data)
     for name in data:
         if name not in known:
-            raise ValueError(_unknown_key(cls, name, known, key))
+            raise RegardError(_unknown_key(cls, name, known, key))
     hints = get_type_hints(cls)
     values = {name: _read(hints[name], value, _join(key, name)) for name, value in data.items()}
     missing = [name for name, field in known.items() if _required(field) and name not in values]
     if missing:
-        raise ValueError(
+        raise RegardError(
             f"{cls.__name__} needs {_quoted(_join(key, name) for name in missing)}, "
             f"got {_quoted(data) or 'nothing'}"
         )
     try:
         return cls(**values)
     except ValueError as error:  # the class's own check; say which part of the file it means
-        raise ValueError(f"{key}: {error}" if key else str(error)) from error
+        raise RegardError(f"{key}: {error}" if key else str(error)) from error
 
 
 def _read_tuple(kind: Any, arguments: tuple[Any, ...], value: Any, key: str) -> tuple[Any, ...]:
@@ -173,7 +160,7 @@ def _read_literal(choices: tuple[Any, ...], value: Any, key: str) -> Any:
         if isinstance(value, str)
         else None
     )
-    raise ValueError(
+    raise RegardError(
         f"key '{key}' must be one of {', '.join(map(repr, choices))}, got {value!r}"
         + (f"; did you mean '{near}'?" if near else "")
     )
@@ -211,7 +198,7 @@ def _unknown_key(cls: type, name: str, known: Iterable[str], key: str) -> str:
 def _wrong(key: str, expected: str, value: Any) -> ValueError:
     given = repr(value) if len(repr(value)) <= 60 else repr(value)[:57] + "..."
     what = f"key '{key}'" if key else "a config"
-    return ValueError(f"{what} must be {expected}, got {given} ({type(value).__name__})")
+    return RegardError(f"{what} must be {expected}, got {given} ({type(value).__name__})")
 
 
 def _say(kind: Any) -> str:
@@ -244,9 +231,9 @@ def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     data = dict(pairs)
     if len(data) < len(pairs):
         names = [name for name, _ in pairs]
-        raise ValueError(f"key '{next(name for name in names if names.count(name) > 1)}' is there twice")
+        raise RegardError(f"key '{next(name for name in names if names.count(name) > 1)}' is there twice")
     return data
 
 
 def _no_constant(text: str) -> Any:
-    raise ValueError(f"{text} is not JSON, which has no such number")
+    raise RegardError(f"{text} is not JSON, which has no such number")

@@ -17,6 +17,8 @@ from io import BufferedReader
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from regard.errors import RegardError
+
 if TYPE_CHECKING:
     import numpy as np
     import torch
@@ -45,7 +47,7 @@ def write_json(path: PathLike, value: Any) -> None:
     try:
         text = json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False)
     except (TypeError, ValueError) as error:
-        raise ValueError(f"cannot write {path}: not possible in JSON: {error}") from error
+        raise RegardError(f"cannot write {path}: not possible in JSON: {error}") from error
     write_text(path, text + "\n")
 
 
@@ -61,7 +63,7 @@ def write_tensors(
 
     for key, text in (metadata or {}).items():
         if not isinstance(text, str):
-            raise ValueError(f"cannot write {path}: metadata must be text, got {text!r} for '{key}'")
+            raise RegardError(f"cannot write {path}: metadata must be text, got {text!r} for '{key}'")
     plain: dict[str, torch.Tensor] = {}
     storages: set[int] = set()
     for name, tensor in tensors.items():
@@ -142,14 +144,14 @@ def read_json(path: PathLike) -> Any:
     try:
         return json.loads(data.decode("utf-8"), parse_constant=_no_constant)
     except json.JSONDecodeError as error:
-        raise ValueError(
+        raise RegardError(
             f"{path} is not JSON: line {error.lineno}, column {error.colno}: {error.msg}"
         ) from error
     except UnicodeDecodeError as error:
         _refuse_pickle(path)
-        raise ValueError(f"{path} is not JSON: it is not text in UTF-8 (byte {error.start})") from error
+        raise RegardError(f"{path} is not JSON: it is not text in UTF-8 (byte {error.start})") from error
     except ValueError as error:
-        raise ValueError(f"{path} is not JSON: {error}") from error
+        raise RegardError(f"{path} is not JSON: {error}") from error
 
 
 def read_tensors(path: PathLike) -> dict[str, "torch.Tensor"]:
@@ -178,10 +180,10 @@ def read_array(path: PathLike, key: str | None = None) -> "Array":
             return next(iter(arrays.values()))
         if key not in arrays:
             asked = "say which by key" if key is None else f"not '{key}'"
-            raise ValueError(f"{path} holds the arrays {', '.join(arrays) or '(none)'}; {asked}")
+            raise RegardError(f"{path} holds the arrays {', '.join(arrays) or '(none)'}; {asked}")
         return arrays[key]
     if key is not None:
-        raise ValueError(f"{path} is no .npz file, so there is no '{key}' in it; leave the key out")
+        raise RegardError(f"{path} is no .npz file, so there is no '{key}' in it; leave the key out")
     with _reading_numpy(path, b"\x93NUMPY", "a .npy file") as file:
         array: Array = np.load(file, allow_pickle=False)
         return array
@@ -194,7 +196,7 @@ def read_arrays(path: PathLike) -> dict[str, "Array"]:
     with _reading_numpy(path, b"PK", "a .npz file") as file, np.load(file, allow_pickle=False) as arrays:
         for name in arrays.zip.namelist():
             if not name.endswith(".npy"):
-                raise ValueError(f"it holds '{name}', which is no array")
+                raise RegardError(f"it holds '{name}', which is no array")
         return {name: arrays[name] for name in arrays.files}
 
 
@@ -223,24 +225,24 @@ def _reading_safetensors(path: PathLike) -> Iterator[None]:
         yield
     except SafetensorError as error:
         _refuse_pickle(path)
-        raise ValueError(f"{path} is not a safetensors file, or is damaged: {error}") from error
+        raise RegardError(f"{path} is not a safetensors file, or is damaged: {error}") from error
 
 
 @contextmanager
 def _reading_numpy(path: PathLike, magic: bytes, wanted: str) -> Iterator[BufferedReader]:
     if not _head(path).startswith(magic):
         _refuse_pickle(path)
-        raise ValueError(f"{path} is not {wanted}, whatever its name")
+        raise RegardError(f"{path} is not {wanted}, whatever its name")
     try:
         with open(path, "rb") as file:  # opened here, because numpy leaves a damaged one open
             yield file
     except (ValueError, EOFError, OSError, zipfile.BadZipFile, zlib.error) as error:
         _refuse_pickle(path)
         if "allow_pickle" in str(error):
-            raise ValueError(
+            raise RegardError(
                 f"{path} holds Python objects as a pickle; {_NEVER}, save it as plain numbers"
             ) from error
-        raise ValueError(f"{path} is not {wanted}, or is damaged: {error}") from error
+        raise RegardError(f"{path} is not {wanted}, or is damaged: {error}") from error
 
 
 _NEVER = "pickles are never opened, because they can run any code"
@@ -254,7 +256,7 @@ def _refuse_pickle(path: PathLike) -> None:
         with zipfile.ZipFile(path) as archive:
             pickled = any(name.endswith(".pkl") for name in archive.namelist())
     if pickled:
-        raise ValueError(
+        raise RegardError(
             f"{path} is a pickle (as torch.save makes); {_NEVER}; convert it to safetensors first"
         )
 
@@ -265,7 +267,7 @@ def _head(path: PathLike) -> bytes:
 
 
 def _no_constant(text: str) -> Any:
-    raise ValueError(f"{text} is no JSON number")
+    raise RegardError(f"{text} is no JSON number")
 
 
 # ── checksums ────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -281,4 +283,4 @@ def verify(path: PathLike, expected: str) -> None:
     """Raise if the file's SHA-256 is another one."""
     found = checksum(path)
     if found != expected.lower():
-        raise ValueError(f"{path} was damaged or changed: its SHA-256 is {found}, expected {expected}")
+        raise RegardError(f"{path} was damaged or changed: its SHA-256 is {found}, expected {expected}")

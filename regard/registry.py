@@ -9,6 +9,8 @@ from functools import cache
 from importlib import import_module
 from typing import Any, NamedTuple
 
+from regard.errors import RegardError, did_you_mean
+
 
 class Entry(NamedTuple):
     """One part: `target` is "module:attribute"; of a model, also the `symmetry` that its tiny() declares, in words."""
@@ -47,7 +49,7 @@ def find(kind: str, name: str) -> Any:
     """The class or function itself: find("masks", "causal") is regard.attention.masks.Causal."""
     entry = _kind(kind).entries.get(name) or entries(kind).get(name)
     if entry is None:
-        raise ValueError(f"there is no '{name}' among the {kind}; {_advice(name, entries(kind))}")
+        raise RegardError(f"there is no '{name}' among the {kind}; {_advice(name, entries(kind))}")
     module, attribute = entry.target.split(":")
     return getattr(import_module(module), attribute)
 
@@ -69,15 +71,12 @@ def _offered_by_others() -> dict[str, dict[str, Entry]]:
 
 def _kind(kind: str) -> Kind:
     if kind not in _KINDS:
-        raise ValueError(f"there is no kind '{kind}'; {_advice(kind, _KINDS)}")
+        raise RegardError(f"there is no kind '{kind}'; {_advice(kind, _KINDS)}")
     return _KINDS[kind]
 
 
 def _advice(name: str, known: dict[str, Any]) -> str:
-    from difflib import get_close_matches
-
-    near = get_close_matches(str(name), known, n=1, cutoff=0.5)
-    return (f"did you mean '{near[0]}'? " if near else "") + f"known: {', '.join(known)}"
+    return f"{did_you_mean(name, known)}known: {', '.join(known)}"
 
 
 def _at(package: str, lines: dict[str, tuple[str, ...]]) -> dict[str, Entry]:

@@ -4,6 +4,8 @@ tokens, `m` keys, `h` heads, `c` channels of a head, `d` width.
 
 from typing import Any
 
+from regard.errors import RegardError
+
 
 def expect(x: Any, pattern: str, /, *, name: str = "tensor", **sizes: int) -> tuple[int, ...]:
     """The sizes of x, one for each axis the pattern names, in its order; a ValueError if x does not fit.
@@ -26,7 +28,7 @@ def expect(x: Any, pattern: str, /, *, name: str = "tensor", **sizes: int) -> tu
         found = found[max(0, len(found) - len(axes)) :]
     for axis in sizes:
         if axis not in axes:
-            raise ValueError(
+            raise RegardError(
                 f"{name} has {axis}={sizes[axis]}, but its pattern '{pattern}' has no axis '{axis}'"
             )
     asked = len(sizes)  # a dict keeps its order: what was asked for comes before what is found
@@ -51,19 +53,18 @@ def expect_pictures(x: Any, weights: Any = None, **sizes: int) -> tuple[int, ...
     if not hasattr(x, "is_floating_point"):
         raise TypeError(f"x must be a tensor, got {type(x).__name__}; torch.as_tensor(x) makes one")
     if not x.is_floating_point():
-        raise ValueError(
+        raise RegardError(
             f"pictures must be floats, got {x.dtype}; x.float() / 255 makes bytes numbers from 0 to 1"
         )
-    fits = (
-        weights is None or weights.dtype == x.dtype or not weights.is_floating_point()
-    )  # (of others their layer knows)
+    # (of others their layer knows)
+    fits = weights is None or weights.dtype == x.dtype or not weights.is_floating_point()
     if not fits and not _cast_by_itself(x.device.type):
         have, want = (str(each.dtype).removeprefix("torch.") for each in (x, weights))
-        raise ValueError(
+        raise RegardError(
             f"pictures are {have}, and the model's weights are {want}; x.to({weights.dtype}) makes them fit"
         )
     if not found[2] or not found[3]:
-        raise ValueError(f"a picture must have pixels, got {found[2]} × {found[3]}")
+        raise RegardError(f"a picture must have pixels, got {found[2]} × {found[3]}")
     return found
 
 
@@ -76,7 +77,7 @@ def _cast_by_itself(device: str) -> bool:
 
 def _number(axis: str, pattern: str) -> int:
     if not axis.isdecimal():
-        raise ValueError(
+        raise RegardError(
             f"a pattern is words and numbers with spaces between, perhaps after '...'; got '{pattern}'"
         )
     return int(axis)
@@ -88,6 +89,6 @@ def _axes(count: int) -> str:
 
 def _unfit(shape: Any, pattern: str, name: str, sizes: dict[str, int], asked: int, reason: str) -> ValueError:
     given = ", ".join(f"{axis}={size}" for axis, size in list(sizes.items())[:asked])
-    return ValueError(
+    return RegardError(
         f"{name} must be '{pattern}'{given and f' with {given}'}, got shape {tuple(shape)}: {reason}"
     )

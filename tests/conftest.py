@@ -6,17 +6,15 @@ import os
 import pytest
 from hypothesis import settings
 
-if (
-    "PYTEST_XDIST_WORKER" in os.environ
-):  # before PyTorch comes: workers that each take all cores wait for each other
+# before PyTorch comes: workers that each take all cores wait for each other
+if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 settings.register_profile("same", derandomize=True, deadline=None, max_examples=100)
 settings.load_profile("same")
 
-gc.set_threshold(
-    50_000
-)  # a tracer makes millions of small objects: looking for cycles every 700 is a tenth of all time
+# a tracer makes millions of small objects: looking for cycles every 700 is a tenth of all time
+gc.set_threshold(50_000)
 
 
 @pytest.fixture

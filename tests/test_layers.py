@@ -8,7 +8,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1] / "regard"
 
-GROUND = {"registry", "shapes", "config", "files"}
+GROUND = {"errors", "registry", "shapes", "config", "files"}
 TO_NN = {"attention", "symmetry"} | GROUND
 TO_MODELS = TO_NN | {"nn"}
 TO_GENERATION = TO_MODELS | {"models", "data"}
@@ -18,7 +18,8 @@ TO_RECIPES = TO_TRAINING | {"training", "look"}
 
 # What each file or folder of the package may import of the package, besides itself. A kind of data is a folder of recipes/.
 MAY_IMPORT: dict[str, set[str]] = {
-    **{unit: set() for unit in GROUND},
+    "errors": set(),
+    **{unit: {"errors"} for unit in GROUND - {"errors"}},
     "symmetry": GROUND,
     "attention": {"symmetry"} | GROUND,
     "nn": TO_NN,
@@ -129,9 +130,12 @@ def re_exports(root):
         if path == root / "__init__.py":
             continue
         if path.name == "__init__.py":
-            found += [
-                f"{file}:{line} re-exports" for line, _, where in imports(path, root) if where != "function"
+            handed = [
+                line
+                for line, name, where in imports(path, root)
+                if where != "function" and "errors" not in name
             ]
+            found += [f"{file}:{line} re-exports" for line in handed]
         found += [
             f"{file}:{node.lineno} has lazy names"
             for node in ast.parse(path.read_text("utf-8")).body

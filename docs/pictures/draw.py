@@ -86,17 +86,14 @@ def memories() -> Figure:
         for memory in gates.values():
             memory.value.weight.copy_(torch.eye(64))
             memory.value.bias.zero_()
-        gates["forgetting"].gate.weight.copy_(
-            (-8 * finds[:, 4]).expand(64, 64)
-        )  # the 5 wipes out what came before it
+        # the 5 wipes out what came before it
+        gates["forgetting"].gate.weight.copy_((-8 * finds[:, 4]).expand(64, 64))
         gates["forgetting"].gate.bias.fill_(4.0)
-        gates["gated"].gate.weight.copy_(
-            6 * (finds[:, 1] + finds[:, 6])[None]
-        )  # 2 and 7 say that they matter
+        # 2 and 7 say that they matter
+        gates["gated"].gate.weight.copy_(6 * (finds[:, 1] + finds[:, 6])[None])
         gates["gated"].gate.bias.fill_(-3.0)
-        gates["softmax"].query.copy_(
-            4 * finds[:, 1] + 3 * finds[:, 6]
-        )  # the query likes the 2, and the 7 a little less
+        # the query likes the 2, and the 7 a little less
+        gates["softmax"].query.copy_(4 * finds[:, 1] + 3 * finds[:, 6])
     says = {
         "composite": "Composite\nall count the same",
         "fading": "Fading, γ = 0.7\nthe old is faint",
@@ -124,9 +121,8 @@ def memories() -> Figure:
     for row, (name, memory) in enumerate(gates.items(), 1):
         with torch.no_grad():
             weights, image = memory.weights(x[None])[0], memory(x[None])[0]
-        weights = (
-            weights.mean(-1) if weights.dim() == 2 else weights
-        )  # forgetting has one for each channel, here alike
+        # forgetting has one for each channel, here alike
+        weights = weights.mean(-1) if weights.dim() == 2 else weights
         words(figure.add_subplot(grid[row, 0]), says[name])
         axis = figure.add_subplot(grid[row, 1:9])
         axis.bar(range(8), weights.numpy(), width=0.55, color=BLUE)
@@ -236,9 +232,8 @@ def alibi() -> Figure:
     heads, n = 8, 32
     bias = ALiBi(heads)
     q = torch.zeros(1, heads, n, 4)
-    weights = attend(q, q, torch.eye(n).expand(1, heads, n, n), mask=Causal(), bias=bias)[0, :, -1].flip(
-        -1
-    )  # h n
+    # h n
+    weights = attend(q, q, torch.eye(n).expand(1, heads, n, n), mask=Causal(), bias=bias)[0, :, -1].flip(-1)
     figure = Figure(figsize=(8.6, 3.3), layout="constrained")
     left, right = figure.subplots(1, 2)
     for head, colour in zip((0, 2, 4, 7), (BLUE, ORANGE, GREEN, PINK), strict=True):
@@ -330,9 +325,8 @@ def bases() -> Figure:
     axes = figure.subplots(1, 5, width_ratios=[1, 1, 1.5, 0.9, 0.9])
     for axis, (name, found, shape) in zip(axes, shown, strict=True):
         maps = found.matrices()
-        colours = torch.einsum(
-            "koi,k->oi", maps, 2.0 ** torch.arange(len(maps))
-        )  # which maps an entry belongs to
+        # which maps an entry belongs to
+        colours = torch.einsum("koi,k->oi", maps, 2.0 ** torch.arange(len(maps)))
         numbers = colours.unique(return_inverse=True)[1].view(shape)
         axis.pcolormesh(numbers.numpy(), cmap="tab20", edgecolors="white", linewidth=0.8, vmin=0, vmax=19)
         axis.set(aspect="equal", xlim=(0, shape[1]), ylim=(shape[0], 0))

@@ -9,6 +9,7 @@ from typing import Any
 from torch import Tensor
 
 from regard import files
+from regard.errors import RegardError
 from regard.runs.run import Run
 from regard.symmetry import check as measure
 from regard.symmetry.report import Report
@@ -25,12 +26,14 @@ def check(model: Any, inputs: Any = None, **how: Any) -> Report:
     """
     if not isinstance(model, str | os.PathLike):
         if inputs is None:
-            raise ValueError(
+            raise RegardError(
                 "check needs inputs beside the model: a tensor, a tuple, or a dict by the names of its forward"
             )
         return measure.check(model, inputs, **how)
     if inputs is not None:
-        raise ValueError("a target brings its own inputs; to check a module on yours, give the module itself")
+        raise RegardError(
+            "a target brings its own inputs; to check a module on yours, give the module itself"
+        )
     return check_target(open_target(model, seed=how.get("seed", 0)), **how)
 
 

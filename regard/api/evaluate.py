@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 
+from regard.data.progress import Note
 from regard.data.scan import scanning_once
+from regard.errors import RegardError
 from regard.recipes.base import recipe_of
 from regard.recipes.evaluation import Evaluation
-from regard.recipes.job import DataContext, Note
+from regard.recipes.job import DataContext
 from regard.runs.locations import cache_folder
 from regard.runs.run import Run
-from regard.training.keep_memory import kept_heap
 
 
 def evaluate(
@@ -28,8 +29,8 @@ def evaluate(
     run = Run.open(path)
     context = DataContext(cache=cache_folder(), note=note, old=run)
     if run.config.given is not None and data is None:
-        raise ValueError(
+        raise RegardError(
             f"{run.path} was trained on a {run.config.given} in memory, which is in no file; give a file of the same kind"
         )
-    with scanning_once(), kept_heap():
+    with scanning_once():
         return recipe_of(run).evaluate(run, None if data is None else os.fspath(data), context)

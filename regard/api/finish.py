@@ -14,8 +14,8 @@ from regard.recipes.base import Recipe
 from regard.recipes.evaluation import Evaluation, evaluate_split
 from regard.recipes.job import Job
 from regard.runs.run import Run
-from regard.symmetry.report import titled
-from regard.targets.open import of_run
+from regard.symmetry.report import law_title
+from regard.targets.open import target_of_run
 from regard.training.progress import Observer, tell
 from regard.training.result import Result
 
@@ -36,23 +36,23 @@ def finish_run(
     if tests or shows:
         found = evaluate_split(model, job.task, job.best_split, job.labels)
         if tests:
-            write_test(run, found, ended.step, observers)
+            _write_test(run, found, ended.step, observers)
         if shows:
-            write_confusion(run, found)
+            _write_confusion(run, found)
     if report:
-        target = of_run(run.path, model=model)
+        target = target_of_run(run.path, model=model)
         write_laws(run, target)
         write_report(run, target)
 
 
-def write_test(run: Run, found: Evaluation, step: int, observers: Sequence[Observer]) -> None:
+def _write_test(run: Run, found: Evaluation, step: int, observers: Sequence[Observer]) -> None:
     """Keep the measures of the split that was kept for the end."""
     run.update(test=found.measures)
     run.append([{"step": step, "event": "test", **found.measures, "count": found.count}])
     tell(observers, "tested", found.measures, found.count)
 
 
-def write_confusion(run: Run, found: Evaluation) -> None:
+def _write_confusion(run: Run, found: Evaluation) -> None:
     """confusion.json and confusion.png of a classifier: what it takes for what."""
     if found.confusion is None or found.labels is None or not found.confusion.sum():
         return
@@ -86,7 +86,7 @@ def laws_in_a_line(laws: list[dict[str, Any]]) -> str:
     found: dict[str, list[str]] = {}
     for law in laws:
         if law["measured"] != "broken" or law["declared"] not in ("broken", "not promised"):
-            found.setdefault(str(law["measured"]), []).append(titled(law["law"], law.get("by")))
+            found.setdefault(str(law["measured"]), []).append(law_title(law["law"], law.get("by")))
     hold = found.pop("holds", ["none"])
     others = [f"{how}: {', '.join(each)}" for how, each in found.items()]
     return "; ".join([f"laws that hold: {', '.join(hold)}", *others])

@@ -9,6 +9,7 @@ from typing import Any
 from torch import nn
 
 from regard.api.load import load
+from regard.errors import RegardError
 from regard.generation import generate as generation
 
 
@@ -17,9 +18,9 @@ def generate(model: nn.Module | str | os.PathLike[str], prompt: str = "", **how:
 
     model  what `load` gave, or the path of a run; several texts at once: regard.api.generate.samples
     """
-    model = load_generator(model)
+    model = _load_generator(model)
     if how.get("samples", 1) != 1:
-        raise ValueError(
+        raise RegardError(
             f"generate gives one text, got samples={how['samples']}; use regard.api.generate.samples"
         )
     return generation.generate(model, prompt, **how)
@@ -27,10 +28,10 @@ def generate(model: nn.Module | str | os.PathLike[str], prompt: str = "", **how:
 
 def samples(model: nn.Module | str | os.PathLike[str], prompt: str = "", **how: Any) -> list[str]:
     """Several texts at once: samples("runs/mine", "Once upon", samples=3, seed=0)."""
-    return generation.generate_texts(load_generator(model), prompt, **how)
+    return generation.generate_texts(_load_generator(model), prompt, **how)
 
 
-def load_generator(model: nn.Module | str | os.PathLike[str]) -> nn.Module:
+def _load_generator(model: nn.Module | str | os.PathLike[str]) -> nn.Module:
     """The model of a run, if it is given by its path, and in any case one that writes."""
     if isinstance(model, str | os.PathLike):
         model = load(model)

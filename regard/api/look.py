@@ -9,6 +9,7 @@ from typing import Any
 
 from regard import files
 from regard.api.check import check_target
+from regard.errors import RegardError
 from regard.look import page, plot, report
 from regard.look.session import Session
 from regard.runs.run import Run
@@ -36,7 +37,7 @@ def look(
     """
     suffix = Path(out).suffix.lower()
     if suffix not in (".html", *plot.SUFFIXES):
-        raise ValueError(f"--out must end in .html, {', '.join(plot.SUFFIXES)}, got {os.fspath(out)!r}")
+        raise RegardError(f"--out must end in .html, {', '.join(plot.SUFFIXES)}, got {os.fspath(out)!r}")
     session = open_session(target, given, answer=answer, laws=laws, tell=tell)
     data = session.show({}) | {"live": None}
     if suffix == ".html":
@@ -56,7 +57,7 @@ def open_session(
     """A target that can be looked at again and again; what is not asked for otherwise is this input."""
     opened = target if isinstance(target, Target) else open_target(target)
     if answer is not None and not opened.reader.takes_target:
-        raise ValueError(f"{opened.name} is no encoder-decoder, so it takes no --target")
+        raise RegardError(f"{opened.name} is no encoder-decoder, so it takes no --target")
     if tell is not None:
         for note in opened.notes:
             tell(note)

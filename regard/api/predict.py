@@ -8,10 +8,10 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import Any
 
+from regard.errors import RegardError
 from regard.recipes.base import Recipe, recipe_of
 from regard.recipes.prediction import Prediction
 from regard.runs.run import Run
-from regard.training.keep_memory import kept_heap
 
 
 def predict(
@@ -40,16 +40,16 @@ def iter_predictions(
     several = [inputs] if one else inputs
     taken = recipe.take_inputs(several)
     memory: AbstractContextManager[Mapping[str, str]] = nullcontext({}) if taken is None else taken
-    with memory as names, kept_heap():
-        files = list(names) if taken is not None else recipe.expand_inputs(to_paths(several, run, recipe))
+    with memory as names:
+        files = list(names) if taken is not None else recipe.expand_inputs(_to_paths(several, run, recipe))
         if out is not None:
             recipe.check_output(run, files, out)
         found = recipe.predict(run, files)
         for prediction in found if out is None else recipe.draw(run, files, found, out):
-            yield restore_name(prediction, names)
+            yield _restore_name(prediction, names)
 
 
-def restore_name(prediction: Prediction, names: Mapping[str, str]) -> Prediction:
+def _restore_name(prediction: Prediction, names: Mapping[str, str]) -> Prediction:
     """With what an input from memory is called, in place of the file that it was for a while."""
     name = names.get(prediction.input)
     if name is None:
@@ -58,12 +58,12 @@ def restore_name(prediction: Prediction, names: Mapping[str, str]) -> Prediction
     return replace(prediction, input=name, error=error)
 
 
-def to_paths(several: Sequence[Any], run: Run, recipe: Recipe) -> list[str]:
+def _to_paths(several: Sequence[Any], run: Run, recipe: Recipe) -> list[str]:
     """Inputs as a command line would have them."""
     for each in several:
         if not isinstance(each, str | os.PathLike):
             also = f", {recipe.in_memory}" if recipe.in_memory else ""
-            raise ValueError(
+            raise RegardError(
                 f"predict takes texts, or paths of files{also}, got {type(each).__name__}; for inputs of your own "
                 f"call the model itself: regard.load({str(run.path)!r})"
             )

@@ -14,11 +14,11 @@ from torch import nn
 
 from regard import config as configs
 from regard import files, registry
+from regard.errors import RegardError
 from regard.recipes.base import Recipe
 from regard.recipes.settings import Settings
 from regard.runs.load import load_model
 from regard.runs.run import Run
-from regard.training.budget import seconds_of
 
 # ── settings ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -34,24 +34,21 @@ def resolve_defaults(
     settings = recipe.defaults(data, kind, early)
     is_path = data is None or isinstance(data, str | os.PathLike)
     settings = recipe.refine_defaults(settings, options, None if is_path else data)
-    if os.environ.get("REGARD_BUDGET"):
-        minutes = seconds_of(os.environ["REGARD_BUDGET"]) / 60
-        settings = replace(settings, train=replace(settings.train, minutes=minutes, steps=None))
-    return settings if start is None else with_body(recipe, settings, start)
+    return settings if start is None else _with_body(recipe, settings, start)
 
 
 # ── from an earlier run ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def with_body(recipe: Recipe, settings: Settings, start: Run) -> Settings:
+def _with_body(recipe: Recipe, settings: Settings, start: Run) -> Settings:
     """The settings with the body of an earlier run's model, and a head of its own."""
     if start.config.model is None:
-        raise ValueError(f"{start.path} holds no model of ours to start from")
+        raise RegardError(f"{start.path} holds no model of ours to start from")
     wanted = next(
         kind for kind in recipe.models if registry.find("models", kind).Config is type(settings.model)
     )
     if start.config.kind != wanted:
-        raise ValueError(
+        raise RegardError(
             f"{start.path} cannot be a start for this model: it holds a model of the kind {start.config.kind}, and what is "
             f"trained here is of the kind {wanted}; start from one of that kind: regard train {recipe.name} --model {wanted}"
         )
@@ -65,7 +62,7 @@ def check_body(recipe: Recipe, settings: Settings, start: Run) -> None:
     body, asked = start.config.model or {}, configs.to_dict(settings.model)
     for name in _shared(recipe, settings, start):
         if asked[name] != body[name]:
-            raise ValueError(
+            raise RegardError(
                 f"{start.path} cannot be a start for this model: model.{name} is {body[name]!r} there, and {asked[name]!r} "
                 f"was asked for. Leave it out, or train without --from"
             )
@@ -89,7 +86,7 @@ def copy_weights(model: nn.Module, start: Run) -> None:
         first, more = missing[0], len(missing) - 1
         there = tuple(theirs[first].shape) if first in theirs else "missing"
         also = f", and {more} more" if more else ""
-        raise ValueError(
+        raise RegardError(
             f"{start.path} cannot be a start for this model: {first} is {there} there and {tuple(mine[first].shape)} here{also}"
         )
     model.load_state_dict(fitting, strict=False)
@@ -111,12 +108,12 @@ def new_run(path: files.PathLike, sections: Mapping[str, Any]) -> Iterator[Run]:
     try:
         yield run
     except BaseException:
-        if not was_trained(run):
-            discard(run, made)
+        if not _was_trained(run):
+            _discard(run, made)
         raise
 
 
-def was_trained(run: Run) -> bool:
+def _was_trained(run: Run) -> bool:
     """Is a step done, or anything kept of one? If that cannot be told, it is."""
     try:
         stepped = any(event["event"] == "step" for event in run.metrics())
@@ -125,7 +122,7 @@ def was_trained(run: Run) -> bool:
     return stepped or run.model_file.exists() or (run.state / "latest.json").exists()
 
 
-def discard(run: Run, made: list[Path]) -> None:
+def _discard(run: Run, made: list[Path]) -> None:
     """Take away what a start writes, and the folders that were made for it, unless there is something else in them."""
     with suppress(OSError):
         for name in ("config.json", "environment.json", "metrics.jsonl", run.tokenizer_file.name):

@@ -14,15 +14,17 @@ from regard import config as configs
 from regard.api.finish import finish_run
 from regard.api.start import check_body, copy_weights, new_run, resolve_defaults
 from regard.data.batch import Source, TensorSource
+from regard.data.progress import Note
 from regard.data.scan import scanning_once
+from regard.errors import RegardError
 from regard.look import report as reports
 from regard.look.plot import curves
-from regard.models.registered import kind_of
+from regard.models.registered import registered_name
 from regard.recipes.base import Recipe, get_recipe, recipe_of, settings_of
-from regard.recipes.job import DataContext, Job, Note
+from regard.recipes.job import DataContext, Job
 from regard.recipes.same_data import check_same_data
 from regard.recipes.settings import Settings, apply_settings
-from regard.runs.locations import cache_folder, fresh, latest
+from regard.runs.locations import cache_folder, latest_run_path, new_run_path
 from regard.runs.run import Run, check_free
 from regard.training import loop
 from regard.training.config import TrainConfig
@@ -70,25 +72,25 @@ def train(
     watching = [watch()] if observers is None else list(observers)
     if isinstance(model, nn.Module):
         if recipe is not None or start is not None:
-            raise ValueError("give a module of your own, or a recipe (with start=), not both")
+            raise RegardError("give a module of your own, or a recipe (with start=), not both")
         plain = {**budget, **(options or {})}
-        return train_module(
+        return _train_module(
             model, task, data, out=out, resume=resume, options=plain, observers=watching, report=report
         )
     if recipe is None or task is not None:
-        raise ValueError("name a recipe such as 'text', or give a module as model= with its task=")
+        raise RegardError("name a recipe such as 'text', or give a module as model= with its task=")
     wanted = {**(options or {}), **{f"train.{name}": value for name, value in budget.items()}}
     found = get_recipe(recipe)
     how: dict[str, Any] = {"note": note, "observers": watching, "report": report}
     path = os.fspath(data) if isinstance(data, str | os.PathLike) else None
     given = data if path is None else None  # an object: only some recipes take one, and say so
     if resume:
-        run = Run.open(latest(recipe) if out is None else out)
+        run = Run.open(latest_run_path(recipe) if out is None else out)
         check_resumable(run, found, model=model, start=start, given=given)
         settings = apply_settings(settings_of(run), wanted | ({} if path is None else {"data.path": path}))
         return resume_run(run, settings, given=given, **how)
     with scanning_once():
-        place = fresh(recipe) if out is None else out
+        place = new_run_path(recipe) if out is None else out
         check_free(place)  # before any work on data
         origin = None if start is None else Run.open(start)
         settings = resolve_defaults(found, data if path is None else path, model, wanted, origin)
@@ -151,18 +153,18 @@ def resume_run(
 def check_resumable(run: Run, recipe: Recipe, *, model: str | None, start: Place | None, given: Any) -> None:
     """A ValueError if what is to go on was started otherwise."""
     if run.config.recipe != recipe.name:
-        raise ValueError(
+        raise RegardError(
             f"{run.path} was made by {run.config.recipe or 'a module of your own'}, not by the recipe {recipe.name}, so it "
             f"cannot be resumed as one"
         )
     before = {"model": run.config.kind, "from": run.config.origin}
     for name, now in (("model", model), ("from", start)):
         if now is not None and os.fspath(now) != before[name]:
-            raise ValueError(
+            raise RegardError(
                 f"{run.path} was started with another --{name}: {before[name] or 'none'}, not {now}; leave it out"
             )
     if run.config.given != (None if given is None else type(given).__name__):
-        raise ValueError(
+        raise RegardError(
             f"{run.path} was started with data={run.config.given or 'a path'}; give the same again to go on"
         )
 
@@ -209,7 +211,7 @@ def _fit(
 # ── a module ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def train_module(
+def _train_module(
     model: nn.Module,
     task: str | Callable[..., Any] | Any,
     data: Any,
@@ -224,7 +226,7 @@ def train_module(
     settings = {name.removeprefix("train."): value for name, value in (options or {}).items()}
     config = configs.from_dict(TrainConfig, settings)
     if task is None or data is None:
-        raise ValueError(
+        raise RegardError(
             "a module needs a task ('classify', 'regress', 'next token' or a function) and data to learn from"
         )
     source = data if isinstance(data, Source) else TensorSource(data, batch=config.batch, seed=config.seed)
@@ -232,12 +234,12 @@ def train_module(
     check_labels(model, wanted, source, data)
     beginning: AbstractContextManager[Run]
     if resume:
-        beginning = nullcontext(Run.open(latest(None) if out is None else out))
+        beginning = nullcontext(Run.open(latest_run_path(None) if out is None else out))
     else:
-        kind = kind_of(model)
+        kind = registered_name(model)
         about: dict[str, Any] = {"kind": kind, "module": type(model).__qualname__, "train": config}
         about |= {"model": model.config} if kind is not None else {}
-        beginning = new_run(fresh("module") if out is None else out, about)
+        beginning = new_run(new_run_path("module") if out is None else out, about)
     with beginning as run:
         loop.fit(run, model, wanted, source, config, resume=resume, observers=observers)
     if report:

@@ -18,6 +18,7 @@ from regard.attention.mask import Mask
 from regard.attention.masks import Causal, Full
 from regard.attention.places import Where, sides
 from regard.attention.terms import Terms
+from regard.errors import RegardError
 
 
 def attend(
@@ -45,15 +46,14 @@ def attend(
     Without mask, bias and places it commutes with permutations: attend(P x) = P attend(x).
     """
     if not (isinstance(q, Tensor) and isinstance(k, Tensor) and isinstance(v, Tensor)) or q.is_meta:
-        raise ValueError(no_numbers(q, k, v))
-    if bias is None and where is None and plainest(q, k, v, mask, scale, dropout):
+        raise RegardError(_no_numbers(q, k, v))
+    if bias is None and where is None and is_plain_sdpa(q, k, v, mask, scale, dropout):
         return F.scaled_dot_product_attention(q, k, v, is_causal=mask is not None, scale=scale)
-    q, k, v, terms = prepared(q, k, v, mask, bias, where, scale, dropout)
+    q, k, v, terms = validate(q, k, v, mask, bias, where, scale, dropout)
     choice = choose(q, k, v, terms)
     if torch.is_autocast_enabled(q.device.type):
-        with torch.autocast(
-            q.device.type, enabled=False
-        ):  # dtypes were settled above; a kernel knows its own
+        # dtypes were settled above; a kernel knows its own
+        with torch.autocast(q.device.type, enabled=False):
             out = choice.kernel(q, k, v, terms)
     else:
         out = choice.kernel(q, k, v, terms)
@@ -64,7 +64,9 @@ def attend(
     return out
 
 
-def plainest(q: Tensor, k: Tensor, v: Tensor, mask: Mask | None, scale: float | None, dropout: float) -> bool:
+def is_plain_sdpa(
+    q: Tensor, k: Tensor, v: Tensor, mask: Mask | None, scale: float | None, dropout: float
+) -> bool:
     """Is there nothing to prepare, and would `choose` take SDPA as it is?
 
     Only a shortcut: for short sequences the way to the kernel costs up to a fifth of the kernel itself.
@@ -87,13 +89,13 @@ def plainest(q: Tensor, k: Tensor, v: Tensor, mask: Mask | None, scale: float | 
 def explain(q: Tensor, k: Tensor, v: Tensor, **how: Any) -> Choice:
     """Which kernel `attend` would use for the same arguments, and why."""
     if not all(isinstance(x, Tensor) for x in (q, k, v)) or q.is_meta:
-        raise ValueError(no_numbers(q, k, v))
+        raise RegardError(_no_numbers(q, k, v))
     defaults = {"mask": None, "bias": None, "where": None, "scale": None, "dropout": 0.0}
-    q, k, v, terms = prepared(q, k, v, **(defaults | how))
+    q, k, v, terms = validate(q, k, v, **(defaults | how))
     return choose(q, k, v, terms)
 
 
-def prepared(
+def validate(
     q: Tensor,
     k: Tensor,
     v: Tensor,
@@ -109,48 +111,48 @@ def prepared(
         dtype = torch.get_autocast_dtype(device.type)
         q, k, v = q.to(dtype), k.to(dtype), v.to(dtype)
     if not (q.dim() == k.dim() == v.dim() == 4):
-        raise ValueError(
+        raise RegardError(
             f"attend takes q: b h n c, k: b g m c, v: b g m e, got {tuple(q.shape)}, {tuple(k.shape)}, {tuple(v.shape)}"
         )
     (b, h, n, c), (bk, g, m, ck), (bv, gv, mv, e) = q.shape, k.shape, v.shape
     if not b == bk == bv or ck != c or gv != g or mv != m or g == 0 or h % g:
-        complain(q, k, v)
+        _raise_shape_error(q, k, v)
     dtype = q.dtype
     if k.dtype is not dtype or v.dtype is not dtype or not dtype.is_floating_point:
-        raise ValueError(
+        raise RegardError(
             f"q, k and v must have one floating dtype, got {q.dtype}, {k.dtype} and {v.dtype}; use .to(...)"
         )
     if not (isinstance(dropout, (int, float)) and 0.0 <= dropout < 1.0):
-        raise ValueError(
+        raise RegardError(
             f"dropout must be at least 0 and less than 1, got {dropout!r}; give a float, 0.0 when not training"
         )
     here, there = sides(where, n, m, b, device)
     if mask is not None:
         if not isinstance(mask, Mask):
             advice = "wrap a bool tensor, True = may attend, in Dense of regard.attention.masks"
-            raise ValueError(no_object("mask", mask, Mask, advice))
+            raise RegardError(_no_object("mask", mask, Mask, advice))
         mask.fits(b, h, n, m)
         unseen = mask.unseen(m, device)
         if unseen is not None:  # 0 · NaN is NaN, so what nobody may see is cleared
-            k, v = k.masked_fill(grouped(unseen, k), 0), v.masked_fill(grouped(unseen, v), 0)
+            k, v = k.masked_fill(_grouped(unseen, k), 0), v.masked_fill(_grouped(unseen, v), 0)
         if type(mask) is Full:
             mask = None
     if bias is not None:
         if not isinstance(bias, Bias):
-            raise ValueError(
-                no_object(
+            raise RegardError(
+                _no_object(
                     "bias", bias, Bias, "for scores of your own, subclass Bias of regard.attention.biases"
                 )
             )
         bias.fits(h, c, e, here.axes)
-    return q, k, v, Terms(here, there, mask, bias, factor(scale, c), dropout)
+    return q, k, v, Terms(here, there, mask, bias, _factor(scale, c), dropout)
 
 
-def factor(scale: float | None, c: int) -> float:
+def _factor(scale: float | None, c: int) -> float:
     """What scores are multiplied by. A tensor cannot be: only some kernels would give it a gradient, and in silence."""
     if scale is None:
         if c == 0:
-            raise ValueError(
+            raise RegardError(
                 "q and k have c=0 channels, and scale=None is c^(−½); give a scale, or at least one channel"
             )
         return c**-0.5
@@ -160,11 +162,11 @@ def factor(scale: float | None, c: int) -> float:
             if isinstance(scale, Tensor)
             else "use float(...)"
         )
-        raise ValueError(f"scale must be a number, got {type(scale).__name__}; {advice}")
+        raise RegardError(f"scale must be a number, got {type(scale).__name__}; {advice}")
     return scale
 
 
-def no_numbers(q: Any, k: Any, v: Any) -> str:
+def _no_numbers(q: Any, k: Any, v: Any) -> str:
     """Which of them is no tensor, or a tensor without numbers."""
     for name, x in (("q", q), ("k", k), ("v", v)):
         if not isinstance(x, Tensor):
@@ -172,14 +174,14 @@ def no_numbers(q: Any, k: Any, v: Any) -> str:
     return "q is a meta tensor, which has a shape and no numbers; make it on a device, such as device='cpu'"
 
 
-def no_object(name: str, given: Any, kind: type, advice: str) -> str:
+def _no_object(name: str, given: Any, kind: type, advice: str) -> str:
     """Why this is no mask or bias, and what to do about it."""
     if isinstance(given, type) and issubclass(given, kind):
         return f"{name} must be an object, got the class {given.__name__}; write {given.__name__}(...)"
     return f"{name} must be a {kind.__name__} of regard.attention, got {type(given).__name__}; {advice}"
 
 
-def complain(q: Tensor, k: Tensor, v: Tensor) -> None:
+def _raise_shape_error(q: Tensor, k: Tensor, v: Tensor) -> None:
     """Say which of the sizes do not fit together."""
     (b, h, _, c), (bk, g, m, ck), (bv, gv, mv, _) = q.shape, k.shape, v.shape
     shapes = f"q: b h n c = {tuple(q.shape)}, k: b g m c = {tuple(k.shape)}, v: b g m e = {tuple(v.shape)}"
@@ -193,10 +195,10 @@ def complain(q: Tensor, k: Tensor, v: Tensor) -> None:
         )
     else:
         problem = f"the number of key heads must divide that of query heads, got g={g} and h={h}"
-    raise ValueError(f"{problem}; attend was given {shapes}")
+    raise RegardError(f"{problem}; attend was given {shapes}")
 
 
-def grouped(unseen: Tensor, x: Tensor) -> Tensor:
+def _grouped(unseen: Tensor, x: Tensor) -> Tensor:
     """Cleared for a key head when every query head that uses it is told not to look.  b|1 h|1 m -> b|1 g|1 m 1"""
     g = x.shape[1]
     if unseen.shape[1] not in (1, g):

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.attention.places import Bounds, Side, lost
+from regard.errors import RegardError
 from regard.symmetry.groups import EVERYTHING, Group, Reflections, Rotations, Shifts, Trivial, product
 
 
@@ -47,20 +48,20 @@ class Bias(nn.Module):
         """Raise a ValueError if it cannot serve h heads of c channels with values of width e and places of some axes."""
 
 
-def one_axis(bias: Bias, axes: int) -> None:
+def _one_axis(bias: Bias, axes: int) -> None:
     if axes != 1:
-        raise ValueError(
+        raise RegardError(
             f"{type(bias).__name__} reads places on one axis, got where with {axes}; ALiBi sums over axes"
         )
 
 
-def distance(here: Side, there: Side) -> Tensor:
+def _distance(here: Side, there: Side) -> Tensor:
     """there − here on one axis, and 0 where one of them has no place.  b|1 1 n m, whole numbers"""
     apart = there.axis(0) - here.axis(0)
     return torch.nan_to_num(apart).round().long() if apart.is_floating_point() else apart
 
 
-def placed(here: Side, there: Side) -> Tensor | None:
+def _placed(here: Side, there: Side) -> Tensor | None:
     """Pairs that both have a place; None when all have.  b|1 1 n m"""
     apart = [side.axis(0) for side in (here, there)]
     if not any(a.is_floating_point() for a in apart):
@@ -82,7 +83,7 @@ class ALiBi(Bias):
     def __init__(self, heads: int, *, two_sided: bool = True, learned: bool = False) -> None:
         super().__init__()
         if heads < 1:
-            raise ValueError(f"heads must be at least 1, got {heads}")
+            raise RegardError(f"heads must be at least 1, got {heads}")
         self.two_sided = two_sided
         self.heads = heads
         slopes = torch.tensor(alibi_slopes(heads), dtype=torch.float32)
@@ -117,7 +118,7 @@ class ALiBi(Bias):
 
     def fits(self, h: int, c: int, e: int, axes: int) -> None:
         if h != self.heads:
-            raise ValueError(
+            raise RegardError(
                 f"ALiBi was made for {self.heads} heads, got queries with {h}; use ALiBi(heads={h})"
             )
 
@@ -144,7 +145,7 @@ class Relative(Bias):
     ) -> None:
         super().__init__()
         if reach < 0:
-            raise ValueError(f"reach must be 0 or more, got {reach}")
+            raise RegardError(f"reach must be 0 or more, got {reach}")
         self.reach = reach
         self.scale = channels**-0.5 if scale is None else scale
         self.gives_values = values
@@ -153,18 +154,18 @@ class Relative(Bias):
 
     def rows(self, here: Side, there: Side) -> Tensor:
         """Which row of the tables each pair uses.  b|1 1 n m"""
-        return distance(here, there).clamp(-self.reach, self.reach) + self.reach
+        return _distance(here, there).clamp(-self.reach, self.reach) + self.reach
 
     def scores(self, q: Tensor, here: Side, there: Side) -> Tensor:
         each = (q @ self.keys.to(q.dtype).mT) * self.scale  # b h n r
         rows = self.rows(here, there)
         scores = each.gather(-1, rows.expand(*each.shape[:2], -1, -1))
-        both = placed(here, there)
+        both = _placed(here, there)
         return scores if both is None else scores.masked_fill(~both, 0)
 
     def values(self, weights: Tensor, here: Side, there: Side) -> Tensor:
         assert self.vals is not None
-        both = placed(here, there)
+        both = _placed(here, there)
         if both is not None:
             weights = weights.masked_fill(~both, 0)
         rows = self.rows(here, there).expand(*weights.shape[:2], -1, -1)
@@ -172,10 +173,10 @@ class Relative(Bias):
         return gathered @ self.vals.to(weights.dtype)
 
     def fits(self, h: int, c: int, e: int, axes: int) -> None:
-        one_axis(self, axes)
+        _one_axis(self, axes)
         channels = self.keys.shape[1]
         if c != channels or (self.gives_values and e != channels):
-            raise ValueError(
+            raise RegardError(
                 f"Relative was made for {channels} channels a head, got queries of {c} and values of {e}"
             )
 
@@ -196,7 +197,7 @@ class Buckets(Bias):
         sides = 2 if both_directions else 1
         exact = buckets // sides // 2
         if buckets % (2 * sides) or farthest <= exact:
-            raise ValueError(
+            raise RegardError(
                 f"buckets must be a multiple of {2 * sides} and farthest more than {exact}, got buckets={buckets} and "
                 f"farthest={farthest}"
             )
@@ -220,14 +221,14 @@ class Buckets(Bias):
         return start + torch.where(apart < exact, apart, far)
 
     def scores(self, q: Tensor, here: Side, there: Side) -> Tensor:
-        scores = self.table[self.bucket(distance(here, there)[:, 0])].permute(0, 3, 1, 2)  # b|1 h n m
-        both = placed(here, there)
+        scores = self.table[self.bucket(_distance(here, there)[:, 0])].permute(0, 3, 1, 2)  # b|1 h n m
+        both = _placed(here, there)
         return scores if both is None else scores.masked_fill(~both, 0)
 
     def fits(self, h: int, c: int, e: int, axes: int) -> None:
-        one_axis(self, axes)
+        _one_axis(self, axes)
         if h != self.heads:
-            raise ValueError(
+            raise RegardError(
                 f"Buckets was made for {self.heads} heads, got queries with {h}; use Buckets(heads={h})"
             )
 
@@ -245,7 +246,7 @@ class Distance(Bias):
         super().__init__()
         if heads < 1 or steps < 1 or not 0 < farthest < math.inf:
             given = f"heads={heads}, steps={steps} and farthest={farthest}"
-            raise ValueError(f"heads and steps must be at least 1 and farthest above 0, got {given}")
+            raise RegardError(f"heads and steps must be at least 1 and farthest above 0, got {given}")
         self.heads, self.farthest, self.steps = heads, farthest, steps
         self.table = nn.Parameter(torch.randn(steps + 1, heads) * 0.1)
 
@@ -269,7 +270,7 @@ class Distance(Bias):
 
     def fits(self, h: int, c: int, e: int, axes: int) -> None:
         if h != self.heads:
-            raise ValueError(
+            raise RegardError(
                 f"Distance was made for {self.heads} heads, got queries with {h}; use Distance(heads={h})"
             )
 
@@ -283,7 +284,7 @@ class Held(Bias):
     def __init__(self, by: Distance, apart: Tensor) -> None:
         super().__init__()
         if apart.dim() not in (2, 3) or apart.is_complex() or apart.dtype == torch.bool:
-            raise ValueError(
+            raise RegardError(
                 f"distances must be numbers n m or b n m, got {apart.dtype} {tuple(apart.shape)}"
             )
         self.by, self.apart = by, apart if apart.dim() == 3 else apart[None]
@@ -298,7 +299,7 @@ class Held(Bias):
     def scores(self, q: Tensor, here: Side, there: Side) -> Tensor:
         if (here.count, there.count) != tuple(self.apart.shape[1:]):
             sizes = f"{here.count} queries and {there.count} keys"
-            raise ValueError(
+            raise RegardError(
                 f"the distances are for {tuple(self.apart.shape[1:])} queries and keys, got {sizes}"
             )
         return self.by.read(self.apart[:, here.slots][:, :, there.slots].to(q.device))
@@ -318,7 +319,7 @@ class Offsets(Bias):
     def __init__(self, heads: int, *, reach: int) -> None:
         super().__init__()
         if reach < 0:
-            raise ValueError(f"reach must be 0 or more, got {reach}")
+            raise RegardError(f"reach must be 0 or more, got {reach}")
         self.heads, self.reach = heads, reach
         self.table = nn.Parameter(torch.randn((2 * reach + 1) ** 2, heads) * 0.02)
 
@@ -335,8 +336,8 @@ class Offsets(Bias):
 
     def fits(self, h: int, c: int, e: int, axes: int) -> None:
         if axes != 2:
-            raise ValueError(f"Offsets reads places on two axes, row and column, got where with {axes}")
+            raise RegardError(f"Offsets reads places on two axes, row and column, got where with {axes}")
         if h != self.heads:
-            raise ValueError(
+            raise RegardError(
                 f"Offsets was made for {self.heads} heads, got queries with {h}; use Offsets({h}, reach=...)"
             )

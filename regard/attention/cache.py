@@ -15,6 +15,7 @@ from torch import Tensor
 from regard.attention.mask import Mask
 from regard.attention.masks import Padding
 from regard.attention.places import Where
+from regard.errors import RegardError
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,7 +39,7 @@ class Cache:
 
     def __init__(self, length: int | None = None) -> None:
         if length is not None and length < 1:
-            raise ValueError(f"length must be at least 1, got {length}; Cache() grows as it needs to")
+            raise RegardError(f"length must be at least 1, got {length}; Cache() grows as it needs to")
         self.length = length
         self.count = 0  # tokens taken in, padding included
         self.store: dict[str, Tensor] = {}
@@ -50,7 +51,7 @@ class Cache:
         where   their places (n, b n or b n s); None counts on: each row's next place is its number of real tokens so far.
         real    bool b n, False for padding; None: all real.
         """
-        refuse_gradients(k, v)
+        _refuse_gradients(k, v)
         here = self.upcoming(k.shape[0], k.shape[2], k.device, where, real)
         new = {"k": k, "v": v}
         if here is not None:
@@ -81,9 +82,8 @@ class Cache:
     def count_on(self, here: Tensor, real: Tensor | None) -> Tensor:
         """Take note of how many real tokens each row has by now.  -> real: b n"""
         b, n, _ = here.shape
-        if (
-            self.seen is None
-        ):  # rows may differ from now on: write down the places that were only understood so far
+        # rows may differ from now on: write down the places that were only understood so far
+        if self.seen is None:
             self.seen = torch.full((b,), self.count, device=here.device)
             if self.store:
                 slots = torch.arange(self.store["k"].shape[2], device=here.device)
@@ -96,7 +96,7 @@ class Cache:
     def keep(self, new: dict[str, Tensor]) -> None:
         stop = self.count + new["k"].shape[2]
         if self.length is not None and stop > self.length:
-            raise ValueError(
+            raise RegardError(
                 f"the cache holds {self.length} tokens and was given {stop}; make it with length={stop} or more, "
                 f"or use Cache(), which grows"
             )
@@ -107,9 +107,8 @@ class Cache:
         self.count = stop
 
     def write(self, name: str, x: Tensor, at: int) -> None:
-        if (
-            name == "where" and x.dtype != self.store[name].dtype
-        ):  # whole numbers first, then a token without a place
+        # whole numbers first, then a token without a place
+        if name == "where" and x.dtype != self.store[name].dtype:
             self.store[name] = self.store[name].to(torch.promote_types(x.dtype, self.store[name].dtype))
         axis = token_axis(name)
         self.store[name].narrow(axis, at, x.shape[axis]).copy_(x)
@@ -126,9 +125,9 @@ class Cache:
         return self.store[name].narrow(token_axis(name), 0, self.count)
 
 
-def refuse_gradients(k: Tensor, v: Tensor) -> None:
+def _refuse_gradients(k: Tensor, v: Tensor) -> None:
     if torch.is_grad_enabled() and (k.requires_grad or v.requires_grad):
-        raise ValueError(
+        raise RegardError(
             "a cache carries no gradients, so training through it would be wrong in silence; use torch.no_grad()"
         )
 
@@ -145,7 +144,7 @@ class WindowCache(Cache):
 
     def __init__(self, reach: int) -> None:
         if reach < 0:
-            raise ValueError(f"reach must be 0 or more, got {reach}")
+            raise RegardError(f"reach must be 0 or more, got {reach}")
         super().__init__()
         self.reach = reach
         self.oldest = 0  # the slot that is written next
@@ -161,7 +160,7 @@ class WindowCache(Cache):
         return here
 
     def add(self, k: Tensor, v: Tensor, where: Tensor | None = None, real: Tensor | None = None) -> Past:
-        refuse_gradients(k, v)
+        _refuse_gradients(k, v)
         here = self.upcoming(k.shape[0], k.shape[2], k.device, where, real)
         new = {"k": k, "v": v, "where": here, "real": self.count_on(here, real)}
         if not self.store:

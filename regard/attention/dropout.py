@@ -12,10 +12,10 @@ class Dropout(nn.Dropout):
     """`dropped` as a layer. It is one of torch's, so that whoever looks for those finds it."""
 
     def forward(self, x: Tensor) -> Tensor:
-        return dropped(x, self.p, self.training)
+        return apply_dropout(x, self.p, self.training)
 
 
-def dropped(x: Tensor, share: float, training: bool = True) -> Tensor:
+def apply_dropout(x: Tensor, share: float, training: bool = True) -> Tensor:
     """x_i·z_i/k, where z_i is 1 with probability k ≈ 1 − share and 0 otherwise.   any shape
 
     The same as torch's dropout but for how it draws: on a CPU torch takes 12 nanoseconds for each number, which is more than

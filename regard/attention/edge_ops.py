@@ -70,14 +70,14 @@ class Products(torch.autograd.Function):
     def forward(ctx: Any, x: Tensor, y: Tensor, links: Links) -> Tensor:
         ctx.save_for_backward(x, y)
         ctx.links = links
-        return sampled(x, y, links)
+        return _sampled(x, y, links)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         x, y = ctx.saved_tensors
         links, grad = ctx.links, grads[0]
-        to_x = sums(grad, y, links) if ctx.needs_input_grad[0] else None
-        to_y = sums(grad[:, links.turned.order], x, links.turned) if ctx.needs_input_grad[1] else None
+        to_x = edge_sum(grad, y, links) if ctx.needs_input_grad[0] else None
+        to_y = edge_sum(grad[:, links.turned.order], x, links.turned) if ctx.needs_input_grad[1] else None
         return to_x, to_y, None
 
 
@@ -88,15 +88,15 @@ class Sums(torch.autograd.Function):
     def forward(ctx: Any, weights: Tensor | None, y: Tensor, links: Links) -> Tensor:
         ctx.save_for_backward(weights, None if weights is None else y)
         ctx.links = links
-        return summed(weights, y, links)
+        return _summed(weights, y, links)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         weights, y = ctx.saved_tensors
         links, grad = ctx.links, grads[0]
-        to_weights = products(grad, y, links) if ctx.needs_input_grad[0] else None
+        to_weights = edge_dot(grad, y, links) if ctx.needs_input_grad[0] else None
         back = None if weights is None or not ctx.needs_input_grad[1] else weights[:, links.turned.order]
-        to_y = sums(back, grad, links.turned) if ctx.needs_input_grad[1] else None
+        to_y = edge_sum(back, grad, links.turned) if ctx.needs_input_grad[1] else None
         return to_weights, to_y, None
 
 
@@ -125,22 +125,22 @@ class Portions(torch.autograd.Function):
         return share - weights * total, None
 
 
-def products(x: Tensor, y: Tensor, links: Links) -> Tensor:
+def edge_dot(x: Tensor, y: Tensor, links: Links) -> Tensor:
     """s_e = x_target(e) · y_source(e).   p n c, p m c -> p e, in float32 at least"""
-    x, y = wide(x, y)
+    x, y = _wide(x, y)
     if torch.compiler.is_compiling():
         return (x[:, links.target] * y[:, links.source]).sum(-1)
     found: Tensor = Products.apply(x, y, links)
     return found
 
 
-def sums(weights: Tensor | None, y: Tensor, links: Links) -> Tensor:
+def edge_sum(weights: Tensor | None, y: Tensor, links: Links) -> Tensor:
     """o_i = Σ_e w_e y_source(e) over the edges that lead to i.   p e, p m c -> p n c, as y is; weights None: all are 1
 
     Half precision is summed in float32, and only the sums are rounded.
     """
     narrow = y.dtype
-    y, weights = (wide(y, y)[0], None) if weights is None else wide(y, weights)
+    y, weights = (_wide(y, y)[0], None) if weights is None else _wide(y, weights)
     if torch.compiler.is_compiling():
         empty = torch.zeros(y.shape[0], links.n, y.shape[-1], dtype=y.dtype, device=y.device)
         along = y[:, links.source] if weights is None else weights[..., None] * y[:, links.source]
@@ -149,13 +149,13 @@ def sums(weights: Tensor | None, y: Tensor, links: Links) -> Tensor:
     return found.to(narrow)
 
 
-def wide(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+def _wide(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
     """Both in one dtype, float32 at least: long sums in half precision would lose what they add."""
     dtype = torch.promote_types(torch.promote_types(x.dtype, y.dtype), torch.float32)
     return x.to(dtype), y.to(dtype)
 
 
-def portions(scores: Tensor, links: Links) -> Tensor:
+def edge_softmax(scores: Tensor, links: Links) -> Tensor:
     """The softmax of scores among the edges with the same target.   p e -> p e"""
     if torch.compiler.is_compiling():
         lowest = torch.full((scores.shape[0], links.n), -torch.inf, dtype=scores.dtype, device=scores.device)
@@ -175,7 +175,7 @@ def has_sampled_products() -> bool:
     return torch.backends.mkl.is_available()
 
 
-def sampled(x: Tensor, y: Tensor, links: Links) -> Tensor:
+def _sampled(x: Tensor, y: Tensor, links: Links) -> Tensor:
     if not links.count or not len(x):
         return x.new_zeros(len(x), links.count)
     fits = x.dtype in (torch.float32, torch.float64) and x.shape[-1] > 0 and links.count <= links.n * links.m
@@ -198,7 +198,7 @@ def sampled(x: Tensor, y: Tensor, links: Links) -> Tensor:
     return torch.cat([(x[:, target] * y[:, source]).sum(-1) for target, source in pieces], 1)
 
 
-def summed(weights: Tensor | None, y: Tensor, links: Links) -> Tensor:
+def _summed(weights: Tensor | None, y: Tensor, links: Links) -> Tensor:
     if not links.count or not len(y) or not y.shape[-1]:
         return y.new_zeros(len(y), links.n, y.shape[-1])
     starts, source = links.pattern

@@ -11,6 +11,7 @@ from torch import Tensor
 from regard.attention.edge_ops import Links
 from regard.attention.mask import Blocks, Mask
 from regard.attention.places import Bounds, Side
+from regard.errors import RegardError
 from regard.symmetry.groups import EVERYTHING
 
 
@@ -27,7 +28,7 @@ class Edges(Mask):
     def __init__(self, edges: Tensor) -> None:
         takes = "Edges takes whole numbers 2 e: sources and targets"
         if not isinstance(edges, Tensor):
-            raise ValueError(f"{takes}, got {type(edges).__name__}; use torch.tensor(...)")
+            raise RegardError(f"{takes}, got {type(edges).__name__}; use torch.tensor(...)")
         if (
             edges.dim() != 2
             or edges.shape[0] != 2
@@ -35,9 +36,9 @@ class Edges(Mask):
             or edges.dtype == torch.bool
         ):
             hint = "; use .T" if edges.dim() == 2 and edges.shape[1] == 2 else ""
-            raise ValueError(f"{takes}, got {edges.dtype} {tuple(edges.shape)}{hint}")
+            raise RegardError(f"{takes}, got {edges.dtype} {tuple(edges.shape)}{hint}")
         if edges.numel() and not torch.compiler.is_compiling() and int(edges.min()) < 0:
-            raise ValueError(f"{takes}, counted from 0, got {int(edges.min())}")
+            raise RegardError(f"{takes}, counted from 0, got {int(edges.min())}")
         self.edges = edges.long()
         self.known: dict[tuple[Any, ...], Links] = {}
 
@@ -55,11 +56,10 @@ class Edges(Mask):
     def tile(self, here: Side, there: Side) -> Tensor:
         """Dense, for a part of all pairs: rows and columns are looked up by where their slots are in it."""
         source, target = self.edges.to(here.device)
-        row, column = (position(side, slots) for side, slots in ((here, target), (there, source)))
+        row, column = (_position(side, slots) for side, slots in ((here, target), (there, source)))
         size = here.size * there.size
-        cell = torch.where(
-            (row >= 0) & (column >= 0), row * there.size + column, size
-        )  # what is outside goes behind the end
+        # what is outside goes behind the end
+        cell = torch.where((row >= 0) & (column >= 0), row * there.size + column, size)
         linked = torch.zeros(size + 1, dtype=torch.bool, device=here.device).index_fill(0, cell, True)
         return linked[:size].view(1, 1, here.size, there.size)
 
@@ -81,7 +81,7 @@ class Edges(Mask):
             largest = int(slots.max())
             if largest >= count:
                 what = "keys" if name == "source" else "queries"
-                raise ValueError(
+                raise RegardError(
                     f"an edge has the {name} {largest}, but there are {count} {what}, 0 … {count - 1}"
                 )
 
@@ -91,7 +91,7 @@ class Edges(Mask):
 
     def take(self, order: Tensor) -> Mask:
         if order.dim() != 1:
-            raise ValueError(
+            raise RegardError(
                 "edges are the same for every row, so they move with one order for all rows (m), not one for each"
             )
         place = torch.empty_like(order)
@@ -102,7 +102,7 @@ class Edges(Mask):
         return f"Edges({self.edges.shape[1]})"
 
 
-def position(side: Side, slots: Tensor) -> Tensor:
+def _position(side: Side, slots: Tensor) -> Tensor:
     """Where in this part of a side these slots are; −1 for those outside."""
     if isinstance(side.slots, slice):
         start, stop = side.slots.start, side.slots.stop

@@ -117,7 +117,7 @@ def from_settings(settings: tuple[Any, ...]) -> Mask:
     return Mask.kinds[name](*(from_settings(v) if isinstance(v, tuple) else v for v in values))
 
 
-def must_be_masks(*parts: Any) -> None:
+def _must_be_masks(*parts: Any) -> None:
     for part in parts:
         if isinstance(part, type) and issubclass(part, Mask):
             raise TypeError(
@@ -133,7 +133,7 @@ class Pair(Mask):
     """Two masks combined; static when both are, and hashable like them."""
 
     def __init__(self, left: Mask, right: Mask) -> None:
-        must_be_masks(left, right)
+        _must_be_masks(left, right)
         self.left, self.right = left, right
         self.static = left.static and right.static
         self.keeps = left.keeps & right.keeps
@@ -201,7 +201,7 @@ class Not(Mask):
     """What the other does not allow."""
 
     def __init__(self, mask: Mask) -> None:
-        must_be_masks(mask)
+        _must_be_masks(mask)
         self.mask = mask
         self.static = mask.static
         self.keeps = mask.keeps

@@ -15,10 +15,11 @@ from torch import Tensor
 
 from regard.attention.mask import Blocks, Mask
 from regard.attention.places import Bounds, Side, blockwise, lost
+from regard.errors import RegardError
 from regard.symmetry.groups import EVERYTHING, Shifts
 
 
-def is_number(x: Any) -> bool:
+def _is_number(x: Any) -> bool:
     """Text is none; nor is a tensor, since equal masks must be one and the same; nor NaN."""
     return isinstance(x, (int, float, np.integer, np.floating)) and x == x
 
@@ -48,9 +49,8 @@ class Causal(Mask):
     static = True
 
     def tile(self, here: Side, there: Side) -> Tensor:
-        return ~(
-            there.axis(0) > here.axis(0)
-        )  # not <=: a comparison with NaN is False, and nowhere is allowed
+        # not <=: a comparison with NaN is False, and nowhere is allowed
+        return ~(there.axis(0) > here.axis(0))
 
     def blocks(self, here: Bounds, there: Bounds) -> Blocks:
         (first, last), (begin, end) = here.axis(0), there.axis(0)
@@ -66,8 +66,8 @@ class Window(Mask):
     static = True
 
     def __post_init__(self) -> None:
-        if not (is_number(self.reach) and self.reach >= 0):
-            raise ValueError(
+        if not (_is_number(self.reach) and self.reach >= 0):
+            raise RegardError(
                 f"reach must be 0 or more, got {self.reach!r}; give a number: Window(0) sees only its own place, "
                 f"Window(3) three more to each side"
             )
@@ -100,8 +100,8 @@ class Prefix(Mask):
     static = True
 
     def __post_init__(self) -> None:
-        if not is_number(self.length):
-            raise ValueError(
+        if not _is_number(self.length):
+            raise RegardError(
                 f"length must be a number, got {self.length!r}; Prefix(3) lets all see the places 0, 1 and 2"
             )
 
@@ -133,7 +133,7 @@ class BigBird(Mask):
         counts = (self.neighbours, self.everywhere, self.random)
         whole = all(isinstance(x, (int, np.integer)) for x in (self.block, *counts, self.seed))
         if not whole or self.block < 1 or min(counts) < 0:
-            raise ValueError(
+            raise RegardError(
                 f"block must be at least 1 and the counts at least 0, all whole numbers, got {self}"
             )
 
@@ -166,12 +166,12 @@ class BigBird(Mask):
         linked = (late - early <= self.neighbours) | ((early < self.everywhere) & (early >= 0))
         for draw in range(self.random):
             linked = linked | (
-                (late > 0) & (early == scramble(late, self.seed, draw) % where(late > 0, late, 1))
+                (late > 0) & (early == _scramble(late, self.seed, draw) % where(late > 0, late, 1))
             )
         return linked
 
 
-def scramble(x: Any, seed: int, draw: int) -> Any:
+def _scramble(x: Any, seed: int, draw: int) -> Any:
     """A non-negative whole number that looks random, from integers (multiply and fold, as hash functions do)."""
     x = (x + 1) * 0x1F3D5B79A7C3 + (seed * 1_000_003 + draw + 1) * 0x2545F4914F6D % 2**62
     for _ in range(3):
@@ -199,7 +199,7 @@ class ByToken(Mask):
                 if pair is None
                 else " and ".join(type(data).__name__ for data in pair)
             )
-            raise ValueError(
+            raise RegardError(
                 f"{type(self).__name__} takes a tensor, or a pair (here, there) of tensors, got {got}; use torch.tensor(...)"
             )
 
@@ -213,22 +213,22 @@ class ByToken(Mask):
         pair = self.data if not isinstance(self.data, Tensor) else (self.data, self.data)
         for data in pair:
             if data.dim() not in (1, 2) or (data.dim() == 2 and data.shape[0] not in (1, b)):
-                raise ValueError(f"{name} takes tensors n or b n with b={b}, got {tuple(data.shape)}")
+                raise RegardError(f"{name} takes tensors n or b n with b={b}, got {tuple(data.shape)}")
         held = tuple(data.shape[-1] for data in pair)
         if isinstance(self.data, Tensor) and (held[1] != m or n > m):
-            raise ValueError(
+            raise RegardError(
                 f"{name} holds {held[1]} tokens for n={n} queries and m={m} keys; give one number a key, of which the last n "
                 f"are the queries', or a pair (here, there)"
             )
         if not isinstance(self.data, Tensor) and held != (n, m):
-            raise ValueError(
+            raise RegardError(
                 f"{name} holds {held[0]} and {held[1]} tokens, but there are n={n} queries and m={m} keys"
             )
 
     def take(self, order: Tensor) -> Mask:
         if isinstance(self.data, Tensor):
-            return type(self)(taken(self.data, order))
-        return type(self)((taken(self.data[0], order), taken(self.data[1], order)))
+            return type(self)(_taken(self.data, order))
+        return type(self)((_taken(self.data[0], order), _taken(self.data[1], order)))
 
 
 class Order(ByToken):
@@ -267,13 +267,13 @@ class Padding(Mask):
         try:
             given = real if isinstance(real, Tensor) else torch.tensor(real)
         except (TypeError, ValueError, RuntimeError):
-            raise ValueError(
+            raise RegardError(
                 f"{takes}, got {real!r:.60}; give a list of whole numbers, one a row, or a tensor"
             ) from None
         inexact = given.dtype.is_floating_point or given.dtype.is_complex
         if inexact or given.dim() != (2 if given.dtype == torch.bool else 1):
             hint = "; from 1 = real, 0 = padding it is `mask != 0`" if given.dim() == 2 else ""
-            raise ValueError(f"{takes}, got {given.dtype} {tuple(given.shape)}{hint}")
+            raise RegardError(f"{takes}, got {given.dtype} {tuple(given.shape)}{hint}")
         self.given = given
 
     @property
@@ -297,16 +297,16 @@ class Padding(Mask):
         shape = tuple(self.given.shape)
         if self.by_length:
             if shape[0] != b:
-                raise ValueError(f"Padding for b={b} rows takes {b} lengths, got {shape[0]}")
+                raise RegardError(f"Padding for b={b} rows takes {b} lengths, got {shape[0]}")
             if self.given.device.type == "cpu" and b and not torch.compiler.is_compiling():
                 low, high = int(self.given.min()), int(self.given.max())
                 if low < 0 or high > m:
                     wrong = low if low < 0 else high
-                    raise ValueError(
+                    raise RegardError(
                         f"lengths of Padding must be from 0 to m={m}, the number of keys, got {wrong}"
                     )
         elif shape[0] not in (1, b) or shape[1] != m:
-            raise ValueError(
+            raise RegardError(
                 f"Padding for b={b} rows of m={m} keys takes a bool tensor {b} × {m}, got {shape}"
             )
 
@@ -314,7 +314,7 @@ class Padding(Mask):
         return ~self.real(m, device)[:, None]
 
     def take(self, order: Tensor) -> Mask:
-        return Padding(taken(self.real(order.shape[-1], self.given.device), order))
+        return Padding(_taken(self.real(order.shape[-1], self.given.device), order))
 
     def __repr__(self) -> str:
         return f"Padding({'lengths' if self.by_length else 'real'}: {tuple(self.given.shape)})"
@@ -328,9 +328,9 @@ class Dense(Mask):
     def __init__(self, allowed: Tensor) -> None:
         takes = "Dense takes a bool tensor n m, b n m or b h n m, True = may attend"
         if not isinstance(allowed, Tensor):
-            raise ValueError(f"{takes}, got {type(allowed).__name__}; use torch.as_tensor(...)")
+            raise RegardError(f"{takes}, got {type(allowed).__name__}; use torch.as_tensor(...)")
         if allowed.dtype != torch.bool or allowed.dim() not in (2, 3, 4):
-            raise ValueError(
+            raise RegardError(
                 f"{takes}, got {allowed.dtype} {tuple(allowed.shape)}; from 1 = may attend, 0 = may not it is `mask != 0`, "
                 f"and from a float mask that is added to the scores (0 and -inf) it is `mask == 0`"
             )
@@ -357,7 +357,7 @@ class Dense(Mask):
         shape = tuple(self.allowed.shape)
         if shape[0] not in (1, b) or shape[1] not in (1, h) or shape[2:] != (n, m):
             sizes = f"b={b}, h={h}, n={n}, m={m}"
-            raise ValueError(
+            raise RegardError(
                 f"Dense for {sizes} takes n m, b n m or b h n m, got {self.shape}; use .expand(...)"
             )
 
@@ -365,14 +365,14 @@ class Dense(Mask):
         return ~self.allowed.to(device).any(2)
 
     def take(self, order: Tensor) -> Mask:
-        rows = taken(self.allowed.movedim(2, -1), order).movedim(-1, 2)
-        return Dense(taken(rows, order))
+        rows = _taken(self.allowed.movedim(2, -1), order).movedim(-1, 2)
+        return Dense(_taken(rows, order))
 
     def __repr__(self) -> str:
         return f"Dense({self.shape})"
 
 
-def taken(data: Tensor, order: Tensor) -> Tensor:
+def _taken(data: Tensor, order: Tensor) -> Tensor:
     """Reorder the last axis of data (n, or b ... n) by one order for all rows, or one for each (b n)."""
     if order.dim() == 1:
         return data[..., order.to(data.device)]

@@ -6,13 +6,14 @@ import torch
 from torch import Tensor
 
 from regard.attention import tap
-from regard.attention.dropout import dropped
-from regard.attention.edge_ops import portions, sums
+from regard.attention.dropout import apply_dropout
+from regard.attention.edge_ops import edge_softmax, edge_sum
 from regard.attention.edges import Edges
 from regard.attention.kernels.precision import HALF
 from regard.attention.kernels.reference import heads_of
 from regard.attention.mask import Mask
 from regard.attention.places import sides
+from regard.errors import RegardError
 
 
 def mix(scores: Tensor, v: Tensor, mask: Mask | None = None, *, dropout: float = 0.0) -> Tensor:
@@ -33,37 +34,37 @@ def mix(scores: Tensor, v: Tensor, mask: Mask | None = None, *, dropout: float =
         got = " and ".join(
             str(tuple(x.shape)) if isinstance(x, Tensor) else type(x).__name__ for x in (scores, v)
         )
-        raise ValueError(f"mix takes scores b h n m (or b h e along edges) and v b g m e, got {got}")
+        raise RegardError(f"mix takes scores b h n m (or b h e along edges) and v b g m e, got {got}")
     (b, h), (bv, g) = scores.shape[:2], v.shape[:2]
     if b != bv or g == 0 or h % g:
         sizes = f"b={b} and {bv}, h={h} and g={g}"
-        raise ValueError(
+        raise RegardError(
             f"scores and v must have one b, and the heads of v must divide those of scores, got {sizes}"
         )
     if not 0.0 <= dropout < 1.0:
-        raise ValueError(f"dropout must be at least 0 and less than 1, got {dropout}")
+        raise RegardError(f"dropout must be at least 0 and less than 1, got {dropout}")
     if mask is not None and not isinstance(mask, Mask):
-        raise ValueError(
+        raise RegardError(
             f"mask must be a Mask of regard.attention, got {type(mask).__name__}; wrap a bool tensor in Dense"
         )
-    out = along(scores, v, mask, dropout) if scores.dim() == 3 else dense(scores, v, mask, dropout)
+    out = _along(scores, v, mask, dropout) if scores.dim() == 3 else _dense(scores, v, mask, dropout)
     if tap.listeners:
         for listener in tap.listeners:
             listener(tap.Mixed(scores, v, mask, dropout, out))
     return out
 
 
-def dense(scores: Tensor, v: Tensor, mask: Mask | None, dropout: float) -> Tensor:
+def _dense(scores: Tensor, v: Tensor, mask: Mask | None, dropout: float) -> Tensor:
     b, h, n, m = scores.shape
     if v.shape[2] != m:
-        raise ValueError(f"scores b h n m are for m={m} keys, but v has {v.shape[2]}")
+        raise RegardError(f"scores b h n m are for m={m} keys, but v has {v.shape[2]}")
     if mask is not None:
         mask.fits(b, h, n, m)
         unseen = mask.unseen(m, v.device)
         if unseen is not None and unseen.shape[1] == 1:  # 0 · NaN is NaN, so what nobody may see is cleared
             v = v.masked_fill(unseen[..., None], 0)
     weights = mixing(scores, mask)
-    weights = dropped(weights, dropout) if dropout else weights
+    weights = apply_dropout(weights, dropout) if dropout else weights
     return weights.to(v.dtype) @ heads_of(v, h)
 
 
@@ -74,27 +75,26 @@ def mixing(scores: Tensor, mask: Mask | None) -> Tensor:
         return scores.softmax(-1)
     b, _, n, m = scores.shape
     allowed = mask.tile(*sides(None, n, m, b, scores.device))
-    hidden = ~allowed & allowed.any(
-        -1, keepdim=True
-    )  # an empty row keeps its scores: softmax of only -inf is NaN
+    # an empty row keeps its scores: softmax of only -inf is NaN
+    hidden = ~allowed & allowed.any(-1, keepdim=True)
     return scores.masked_fill(hidden, -torch.inf).softmax(-1).masked_fill(~allowed, 0)
 
 
-def along(scores: Tensor, v: Tensor, mask: Mask | None, dropout: float) -> Tensor:
+def _along(scores: Tensor, v: Tensor, mask: Mask | None, dropout: float) -> Tensor:
     if not isinstance(mask, Edges):
-        raise ValueError(f"scores b h e go along the edges of an Edges mask, got {type(mask).__name__}")
+        raise RegardError(f"scores b h e go along the edges of an Edges mask, got {type(mask).__name__}")
     (b, h, e), m = scores.shape, v.shape[2]
     if e != mask.edges.shape[1]:
-        raise ValueError(
+        raise RegardError(
             f"there must be one score for each edge, got {e} scores and {mask.edges.shape[1]} edges"
         )
     mask.fits(b, h, m, m)
     links = mask.links(m, m, v.device, once=False)
-    weights = portions(scores.flatten(0, 1)[:, links.order].to(wide(v.dtype)), links)
-    weights = dropped(weights, dropout) if dropout else weights
+    weights = edge_softmax(scores.flatten(0, 1)[:, links.order].to(_wide(v.dtype)), links)
+    weights = apply_dropout(weights, dropout) if dropout else weights
     values = heads_of(v, h).flatten(0, 1)
-    return sums(weights, values.to(weights.dtype), links).unflatten(0, (b, h)).to(v.dtype)
+    return edge_sum(weights, values.to(weights.dtype), links).unflatten(0, (b, h)).to(v.dtype)
 
 
-def wide(dtype: torch.dtype) -> torch.dtype:
+def _wide(dtype: torch.dtype) -> torch.dtype:
     return torch.float32 if dtype in HALF else dtype

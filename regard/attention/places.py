@@ -15,13 +15,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from regard.errors import RegardError
+
 Where = Tensor | tuple[Tensor, Tensor] | None
 Slots = slice | Tensor
 
 
-@dataclass(
-    eq=False, slots=True
-)  # not frozen: attend makes two at every call, and frozen costs a microsecond each
+# not frozen: attend makes two at every call, and frozen costs a microsecond each
+@dataclass(eq=False, slots=True)
 class Side:
     """Some tokens as the rows (queries) or the columns (keys) of a tile."""
 
@@ -108,9 +109,8 @@ class Bounds:
 
     def extremes(self, data: Tensor) -> tuple[np.ndarray, np.ndarray]:
         """Smallest and largest of data that belongs to tokens, block by block.  b|1 count -> as `axis`"""
-        held = (
-            (data.float() if data.dtype is torch.bfloat16 else data).detach().cpu().numpy()
-        )  # numpy has no bfloat16
+        # numpy has no bfloat16
+        held = (data.float() if data.dtype is torch.bfloat16 else data).detach().cpu().numpy()
         return self.lay(blockwise(np.minimum, held, self.block)), self.lay(
             blockwise(np.maximum, held, self.block)
         )
@@ -132,20 +132,20 @@ def sides(where: Where, n: int, m: int, b: int, device: torch.device) -> tuple[S
         here = there = None
     elif isinstance(where, Tensor):
         if n > m:
-            raise ValueError(
+            raise RegardError(
                 f"where is one tensor, whose last n places are the queries', but there are n={n} queries for m={m} keys; "
                 f"give a pair (here, there)"
             )
         there = spread(where, m, b, "where", device)
         here = there[:, m - n :]
     elif not isinstance(where, tuple) or len(where) != 2:
-        raise ValueError(
+        raise RegardError(
             f"where must be a tensor, or a pair (here, there) of tensors, got {type(where).__name__}"
         )
     else:
         here, there = spread(where[0], n, b, "where[0]", device), spread(where[1], m, b, "where[1]", device)
         if here.shape[-1] != there.shape[-1]:
-            raise ValueError(
+            raise RegardError(
                 f"queries and keys must have the same number of axes, got {here.shape[-1]} and {there.shape[-1]} in where"
             )
     return (
@@ -157,20 +157,20 @@ def sides(where: Where, n: int, m: int, b: int, device: torch.device) -> tuple[S
 def spread(where: Tensor, n: int, b: int, name: str, device: torch.device) -> Tensor:
     """n, b n or b n s -> b|1 n s"""
     if not isinstance(where, Tensor):
-        raise ValueError(
+        raise RegardError(
             f"{name} must be a tensor of coordinates, got {type(where).__name__}; use torch.tensor(...)"
         )
     shape = tuple(where.shape)
     laid = where[None, :, None] if where.dim() == 1 else where[..., None] if where.dim() == 2 else where
     if laid.dim() != 3 or laid.shape[1] != n or laid.shape[0] not in (1, b) or laid.shape[2] == 0:
         axes = "; a place has at least one axis" if shape[-1:] == (0,) and len(shape) == 3 else ""
-        raise ValueError(
+        raise RegardError(
             f"{name} must have the shape n, b n or b n s with n={n} and b={b}, got {shape}{axes}"
         )
     if laid.dtype == torch.bool or laid.is_complex():
-        raise ValueError(f"{name} must hold numbers (coordinates), got {where.dtype}")
+        raise RegardError(f"{name} must hold numbers (coordinates), got {where.dtype}")
     if laid.device != device:
-        raise ValueError(
+        raise RegardError(
             f"{name} must be on {device} like the queries, got {laid.device}; use {name}.to({str(device)!r})"
         )
     return laid.detach()

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from regard.attention.kernels.precision import HALF
 from regard.attention.places import spread
+from regard.errors import RegardError
 from regard.symmetry.groups import EVERYTHING, Group, Shifts, Trivial
 
 
@@ -56,37 +57,37 @@ def coordinates(
     """One coordinate a token, b|1 n, or one for each of several axes, b|1 n s"""
     if where is None:
         if axes > 1:
-            raise ValueError(
+            raise RegardError(
                 f"{kind} reads places on {axes} axes, and only those on one are known by themselves; give where"
             )
         return torch.arange(first, first + n, device=device)[None]
     laid = spread(where, n, b, "where", device)
     if laid.shape[-1] != axes:
         on = "one axis" if axes == 1 else f"{axes} axes"
-        raise ValueError(f"{kind} reads places on {on}, got where with {laid.shape[-1]}")
+        raise RegardError(f"{kind} reads places on {on}, got where with {laid.shape[-1]}")
     return laid[..., 0] if axes == 1 else laid
 
 
-def check_axes(channels: int, axes: int, name: str) -> None:
+def _check_axes(channels: int, axes: int, name: str) -> None:
     """Each axis has an equal part of the channels, in pairs."""
     if axes < 1:
-        raise ValueError(f"axes must be at least 1, got {axes}")
+        raise RegardError(f"axes must be at least 1, got {axes}")
     if channels % (2 * axes):
         each = "" if axes == 1 else f" for each of {axes} axes"
         fits = channels + 2 * axes - channels % (2 * axes)
-        raise ValueError(
+        raise RegardError(
             f"{name} must be even, two channels a pair{each}, got {channels}; the next one that fits is {fits}"
         )
 
 
-def exact(device: torch.device) -> torch.dtype:
+def _exact(device: torch.device) -> torch.dtype:
     """Angles grow with the place, so they want float64 where the device has it."""
     return torch.float32 if device.type == "mps" else torch.float64
 
 
-def frequencies(channels: int, base: float, device: torch.device) -> Tensor:
+def _frequencies(channels: int, base: float, device: torch.device) -> Tensor:
     """base^(−2i/c), i from 0.  c/2"""
-    return base ** (-torch.arange(0, channels, 2, device=device, dtype=exact(device)) / channels)
+    return base ** (-torch.arange(0, channels, 2, device=device, dtype=_exact(device)) / channels)
 
 
 class Code(Position):
@@ -108,7 +109,7 @@ class Code(Position):
 
     def place(self, x: Tensor, where: Tensor | None = None, first: int = 0) -> Tensor:
         if x.shape[-1] != self.dim:
-            raise ValueError(
+            raise RegardError(
                 f"{type(self).__name__} was made for tokens of width {self.dim}, got {x.shape[-1]}"
             )
         return x + self.codes(x, where, first)
@@ -122,11 +123,11 @@ class Sinusoidal(Code):
 
     def __init__(self, dim: int, *, axes: int = 1, base: float = 10_000.0) -> None:
         super().__init__(dim, axes)
-        check_axes(dim, axes, "dim")
+        _check_axes(dim, axes, "dim")
         self.base = base
 
     def code(self, where: Tensor) -> Tensor:
-        angles = where[..., None].to(exact(where.device)) * frequencies(
+        angles = where[..., None].to(_exact(where.device)) * _frequencies(
             self.dim // self.axes, self.base, where.device
         )
         code = torch.stack((angles.sin(), angles.cos()), -1).flatten(-2)
@@ -146,7 +147,7 @@ class Learned(Code):
         if where.device.type == "cpu" and not torch.compiler.is_compiling() and rows.numel():
             low, high = int(rows.min()), int(rows.max())
             if low < 0 or high >= len(self.table):
-                raise ValueError(
+                raise RegardError(
                     f"place {low if low < 0 else high} is outside the {len(self.table)} that were learned (0 to "
                     f"{len(self.table) - 1}); use a longer table, or Rotary, ALiBi or Sinusoidal, which have no end"
                 )
@@ -172,20 +173,18 @@ class LearnedGrid(Code):
             rows, columns = where.long().unbind(-1)
             looked = where.device.type == "cpu" and not torch.compiler.is_compiling() and where.numel() > 0
             if looked and (int(where.min()) < 0 or int(rows.max()) >= height or int(columns.max()) >= width):
-                raise ValueError(
+                raise RegardError(
                     f"a place is outside the grid of {height} × {width} that was learned; give places of a larger grid in its "
                     f"units, as floats"
                 )
             return self.table[rows * width + columns]
         lost = where.isnan().any(-1, keepdim=True)
         size = torch.tensor([height, width], dtype=where.dtype, device=where.device)
-        across = (
-            ((2 * where + 1) / size - 1).nan_to_num(0.0).flip(-1)
-        )  # x first, −1 to 1 from border to border
+        # x first, −1 to 1 from border to border
+        across = ((2 * where + 1) / size - 1).nan_to_num(0.0).flip(-1)
         grid = self.table.T.view(1, self.dim, height, width).expand(len(where), -1, -1, -1)
-        found = F.grid_sample(
-            grid, across[:, None].to(grid.dtype), "bicubic", "border", align_corners=False
-        )  # b d 1 n
+        # b d 1 n
+        found = F.grid_sample(grid, across[:, None].to(grid.dtype), "bicubic", "border", align_corners=False)
         return found[:, :, 0].mT.masked_fill(lost, 0)
 
 
@@ -220,20 +219,20 @@ class Rotary(Position):
         self, channels: int, *, axes: int = 1, base: float = 10_000.0, interleaved: bool = False
     ) -> None:
         super().__init__()
-        check_axes(channels, axes, "channels")
+        _check_axes(channels, axes, "channels")
         self.channels, self.axes, self.base, self.interleaved = channels, axes, base, interleaved
 
     def turn(self, x: Tensor, where: Tensor | None = None, first: int = 0) -> Tensor:
         b, _, n, c = x.shape
         if c != self.channels:
-            raise ValueError(f"Rotary was made for {self.channels} channels a head, got {c}")
+            raise RegardError(f"Rotary was made for {self.channels} channels a head, got {c}")
         wide = torch.float32 if x.dtype in HALF else x.dtype
         if where is None and self.axes == 1 and not torch.compiler.is_compiling():
-            cos, sin = consecutive_turns(first, n, c, self.base, x.device, wide, self.interleaved)
-        elif where is None or not repeats(where):
+            cos, sin = _consecutive_turns(first, n, c, self.base, x.device, wide, self.interleaved)
+        elif where is None or not _repeats(where):
             cos, sin = turns_at(where, first, n, b, c, self.axes, self.base, x.device, wide, self.interleaved)
         else:
-            cos, sin = kept_turns(
+            cos, sin = _kept_turns(
                 where, where._version, n, b, c, self.axes, self.base, x.device, wide, self.interleaved
             )
         return Turn.apply(x.to(wide), cos, sin, self.interleaved, self.axes).to(x.dtype)
@@ -249,7 +248,7 @@ class Turn(torch.autograd.Function):
 
     @staticmethod
     def forward(x: Tensor, cos: Tensor, sin: Tensor, interleaved: bool, axes: int) -> Tensor:
-        return (x * cos).addcmul_(swapped(x, interleaved, axes), sin)
+        return (x * cos).addcmul_(_swapped(x, interleaved, axes), sin)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor, Tensor, bool, int], output: Tensor) -> None:
@@ -260,7 +259,7 @@ class Turn(torch.autograd.Function):
     def backward(ctx: Any, dy: Tensor) -> tuple[Tensor, None, None, None, None]:
         cos, sin = ctx.saved_tensors
         return (
-            (dy * cos).addcmul_(swapped(dy, ctx.interleaved, ctx.axes), sin, value=-1),
+            (dy * cos).addcmul_(_swapped(dy, ctx.interleaved, ctx.axes), sin, value=-1),
             None,
             None,
             None,
@@ -268,18 +267,18 @@ class Turn(torch.autograd.Function):
         )
 
 
-def swapped(x: Tensor, interleaved: bool, axes: int = 1) -> Tensor:
+def _swapped(x: Tensor, interleaved: bool, axes: int = 1) -> Tensor:
     """The two channels of each pair exchanged, in each of `axes` equal parts.  ... c -> ... c"""
     if axes > 1 and not interleaved:
         return x.unflatten(-1, (axes, 2, -1)).flip(-2).flatten(-3)
     return x.unflatten(-1, (-1, 2)).flip(-1).flatten(-2) if interleaved else x.roll(x.shape[-1] // 2, -1)
 
 
-def turns(
+def _turns(
     where: Tensor, channels: int, base: float, dtype: torch.dtype, interleaved: bool
 ) -> tuple[Tensor, Tensor]:
     """Cosine and signed sine for every channel.  b|1 n -> b|1 1 n c each"""
-    angles = where[:, None, :, None].to(exact(where.device)) * frequencies(channels, base, where.device)
+    angles = where[:, None, :, None].to(_exact(where.device)) * _frequencies(channels, base, where.device)
     if where.is_floating_point():
         angles = torch.nan_to_num(angles, nan=0.0)
     cos, sin = angles.cos().to(dtype), angles.sin().to(dtype)
@@ -302,20 +301,20 @@ def turns_at(
     """`turns` at places given, with the channels of each axis one after another.   b|1 1 n c each"""
     places = coordinates(where, first, n, b, device, "Rotary", axes)
     if axes == 1:
-        return turns(places, channels, base, dtype, interleaved)
-    each = [turns(places[..., i], channels // axes, base, dtype, interleaved) for i in range(axes)]
+        return _turns(places, channels, base, dtype, interleaved)
+    each = [_turns(places[..., i], channels // axes, base, dtype, interleaved) for i in range(axes)]
     cos, sin = (torch.cat(parts, -1) for parts in zip(*each, strict=True))
     return cos, sin
 
 
-def repeats(where: Tensor) -> bool:
+def _repeats(where: Tensor) -> bool:
     """May what follows from these places be kept for the next layer, and nobody follows how it is made?"""
     followed = torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active()
     return not (followed or where.requires_grad or where.is_inference())
 
 
 @lru_cache(maxsize=2)  # queries and keys of all layers have the same places, or a memory has others
-def kept_turns(
+def _kept_turns(
     where: Tensor,
     version: int,
     n: int,
@@ -333,7 +332,7 @@ def kept_turns(
 
 
 @lru_cache(maxsize=16)
-def consecutive_turns(
+def _consecutive_turns(
     first: int,
     n: int,
     channels: int,
@@ -344,4 +343,4 @@ def consecutive_turns(
 ) -> tuple[Tensor, Tensor]:
     """`turns` for consecutive places, which every layer and every step asks for again."""
     with torch.inference_mode(False):  # what is kept must also serve a gradient later on
-        return turns(torch.arange(first, first + n, device=device)[None], channels, base, dtype, interleaved)
+        return _turns(torch.arange(first, first + n, device=device)[None], channels, base, dtype, interleaved)

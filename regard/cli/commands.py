@@ -6,8 +6,9 @@ import sys
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from regard.cli import manual
-from regard.cli.words import dtype_and_device, refuse_options, refuse_several, take_out, whole
+from regard.cli.command_options import CheckOptions, EvaluateOptions, LookOptions, PredictOptions
+from regard.cli.words import check_single_path, pop_options
+from regard.errors import RegardError
 
 Run = Callable[[list[str]], int]
 
@@ -45,7 +46,7 @@ def list_parts(words: list[str]) -> int:
     from regard import registry
 
     if len(words) > 1:
-        raise ValueError(f"regard list takes one kind at most, got {len(words)}: {' '.join(words)}")
+        raise RegardError(f"regard list takes one kind at most, got {len(words)}: {' '.join(words)}")
     if words:
         kind = words[0]
         parts = registry.entries(kind).items()
@@ -73,10 +74,12 @@ def train(words: list[str]) -> int:
     if not words or words[0].startswith("-"):
         from regard import registry
 
-        raise ValueError(f"regard train needs the name of a recipe: {', '.join(registry.entries('recipes'))}")
+        raise RegardError(
+            f"regard train needs the name of a recipe: {', '.join(registry.entries('recipes'))}"
+        )
     name, rest = words[0], words[1:]
-    refuse_several(rest)
-    given, rest = take_out(rest, ("--data", "--model", "--from", "--out"))
+    check_single_path(rest)
+    given, rest = pop_options(rest, ("--data", "--model", "--from", "--out"))
     resume, report = "--resume" in rest, "--no-report" not in rest
     rest = [word for word in rest if word not in ("--resume", "--no-report")]
 
@@ -84,7 +87,8 @@ def train(words: list[str]) -> int:
     from regard.api.look import read_laws
     from regard.cli import options
     from regard.recipes.base import get_recipe
-    from regard.runs.command import spoken
+    from regard.runs.command import shell_command
+    from regard.training.keep_memory import retain_freed_memory
     from regard.training.progress import Ending
 
     recipe = get_recipe(name)
@@ -92,11 +96,12 @@ def train(words: list[str]) -> int:
         print(options.help_text(recipe, given.get("--data"), given.get("--model"), rest))
         return 0
     ending = Ending()
-    run = train_as_asked(recipe, given, rest, ending, resume=resume, report=report)
+    with retain_freed_memory():
+        run = train_as_asked(recipe, given, rest, ending, resume=resume, report=report)
     print(f"\n{files_in_a_line(run)}")
     if (laws := read_laws(run)) is not None and laws["laws"]:
         print(laws_in_a_line(laws["laws"]))
-    print(f"next: {spoken(recipe.next_command(run))}")
+    print(f"next: {shell_command(recipe.next_command(run))}")
     return 130 if ending.stopped else 0  # as a command that Ctrl-C ended
 
 
@@ -107,18 +112,23 @@ def train_as_asked(
     from regard.api import train as training
     from regard.api.start import resolve_defaults
     from regard.cli import options
+    from regard.cli.console import progress_printer
     from regard.data.scan import scanning_once
     from regard.recipes.base import settings_of
     from regard.recipes.settings import apply_settings
-    from regard.runs.locations import fresh, latest
+    from regard.runs.locations import latest_run_path, new_run_path
     from regard.runs.run import Run, check_free
     from regard.training.progress import watch
 
     data, kind, start, out = (given.get(name) for name in ("--data", "--model", "--from", "--out"))
     program = f"regard train {recipe.name}" + ("" if kind is None else f" --model {kind}")
-    how: dict[str, Any] = {"note": options.note(), "observers": [watch(), ending], "report": report}
+    how: dict[str, Any] = {
+        "note": progress_printer(),
+        "observers": [watch(), ending],
+        "report": report,
+    }
     if resume:
-        run = Run.open(out or latest(recipe.name))
+        run = Run.open(out or latest_run_path(recipe.name))
         training.check_resumable(run, recipe, model=kind, start=start, given=None)
         settings = apply_settings(settings_of(run), {} if data is None else {"data.path": data})
         return training.resume_run(run, options.read_settings(recipe, settings, words, program), **how)
@@ -126,7 +136,7 @@ def train_as_asked(
         origin = None if start is None else Run.open(start)
         settings = resolve_defaults(recipe, data, kind, options.early_options(recipe, words), origin)
         settings = options.read_settings(recipe, settings, words, program)
-        place = out or fresh(recipe.name)
+        place = out or new_run_path(recipe.name)
         check_free(place)  # before any work on data
         return training.train_recipe(recipe, settings, out=place, start=origin, **how)
 
@@ -140,11 +150,11 @@ def generate(words: list[str]) -> int:
     from regard.cli import options
 
     if "-h" in words or "--help" in words:
-        print(help_for(COMMANDS["generate"]) + manual.GENERATE + generate_help())
+        print(f"{help_for(COMMANDS['generate'])}\n\n{generate_help()}")
         return 0
     path = words[0] if words else ""
     if not path or path.startswith("-"):
-        raise ValueError(
+        raise RegardError(
             f"regard generate takes one run first, got {path or 'none'}; see: regard generate --help"
         )
     from regard.recipes.base import recipe_of
@@ -153,12 +163,12 @@ def generate(words: list[str]) -> int:
     run = Run.open(path)
     recipe = recipe_of(run)
     if recipe.generate_options is None:
-        raise ValueError(
+        raise RegardError(
             f"{run.path} was trained on {recipe.name}, which generates nothing; use regard predict"
         )
     chosen, rest = options.read_options(recipe.generate_options, words[1:], "regard generate")
     if rest:
-        raise ValueError(
+        raise RegardError(
             f"regard generate takes one run, got {' '.join([path, *rest])}; see: regard generate --help"
         )
     for piece in recipe.generate(run, chosen, lambda note: print(f"regard: {note}", file=sys.stderr)):
@@ -189,36 +199,39 @@ def generate_help() -> str:
     "regard predict runs/images photo.jpg --out looked.png",
 )
 def predict(words: list[str]) -> int:
-    if "-h" in words or "--help" in words:
-        print(help_for(COMMANDS["predict"]) + manual.PREDICT)
+    options = command_options("predict", PredictOptions, words)
+    if options is None:
         return 0
-    as_json, words = "--json" in words, [word for word in words if word != "--json"]
-    given, words = take_out(words, ("--out",))
-    refuse_options(words, ("--json", "--out"), "regard predict")
+    chosen, words = options
     if len(words) < 2:
-        raise ValueError("regard predict takes a run and one input at least: a text, or a file")
+        raise RegardError("regard predict takes a run and one input at least: a text, or a file")
     import json
 
     from regard.api.predict import iter_predictions
+    from regard.training.keep_memory import retain_freed_memory
 
     drawn: dict[str, None] = {}
     answered = errors = 0
-    for answer in iter_predictions(words[0], words[1:], out=given.get("--out")):
-        for note in answer.notes:
-            print(f"regard: {note}", file=sys.stderr, flush=True)
-        if as_json:
-            print(json.dumps(answer.to_json(), ensure_ascii=False), flush=True)
-        elif answer.error is not None:
-            print(f"regard: {answer.error}", file=sys.stderr, flush=True)
-        else:
-            print(answer.format(), flush=True)  # also where it goes into a pipe: each may have taken a while
-        if answer.picture is not None:
-            drawn[answer.picture] = None
-        answered, errors = answered + (answer.error is None), errors + (answer.error is not None)
-    if drawn and not as_json:
-        files = [*drawn] if len(drawn) <= LISTED else [f"{len(drawn):,} files in {given['--out']}"]
+    with retain_freed_memory():
+        for prediction in iter_predictions(words[0], words[1:], out=chosen.out):
+            for note in prediction.notes:
+                print(f"regard: {note}", file=sys.stderr, flush=True)
+            if chosen.json:
+                print(json.dumps(prediction.to_json(), ensure_ascii=False), flush=True)
+            elif prediction.error is not None:
+                print(f"regard: {prediction.error}", file=sys.stderr, flush=True)
+            else:
+                print(prediction.format(), flush=True)  # also into a pipe: each may have taken a while
+            if prediction.picture is not None:
+                drawn[prediction.picture] = None
+            answered += prediction.error is None
+            errors += prediction.error is not None
+    if drawn and not chosen.json:
+        files = [*drawn] if len(drawn) <= LISTED else [f"{len(drawn):,} files in {chosen.out}"]
         print("\n".join(["where it looked:", *(f"  {file}" for file in files)]))
-    return 0 if not errors else 1 if answered else 2
+    if errors:
+        return 1 if answered else 2
+    return 0
 
 
 @command(
@@ -228,27 +241,23 @@ def predict(words: list[str]) -> int:
     "regard evaluate runs/images --data other-photos --json",
 )
 def evaluate(words: list[str]) -> int:
-    if "-h" in words or "--help" in words:
-        print(help_for(COMMANDS["evaluate"]) + manual.EVALUATE)
+    check_single_path(words)
+    options = command_options("evaluate", EvaluateOptions, words)
+    if options is None:
         return 0
-    as_json, words = "--json" in words, [word for word in words if word != "--json"]
-    refuse_several(words)
-    given, words = take_out(words, ("--data",))
-    refuse_options(words, ("--data", "--json"), "regard evaluate")
-    if len(words) != 1:
-        raise ValueError(
-            f"regard evaluate takes one run, got {' '.join(words) or 'none'}; see: regard evaluate --help"
-        )
+    chosen, words = options
+    path = one_word(words, "evaluate", "run")
     import json
 
     from regard.api.evaluate import evaluate as measure
-    from regard.cli import options
+    from regard.cli.console import spinner
+    from regard.training.keep_memory import retain_freed_memory
 
-    with options.waiting(f"evaluating {words[0]}"):
-        found = measure(words[0], given.get("--data"))
+    with spinner(f"evaluating {path}"), retain_freed_memory():
+        found = measure(path, chosen.data)
     for note in found.notes:
         print(f"regard: {note}", file=sys.stderr)
-    print(json.dumps(found.to_json(), ensure_ascii=False) if as_json else found.format())
+    print(json.dumps(found.to_json(), ensure_ascii=False) if chosen.json else found.format())
     return 0
 
 
@@ -260,30 +269,29 @@ def evaluate(words: list[str]) -> int:
     "regard check my_package.my_module:make_model --json",
 )
 def check(words: list[str]) -> int:
-    if "-h" in words or "--help" in words:
-        print(help_for(COMMANDS["check"]) + manual.CHECK)
+    options = command_options("check", CheckOptions, words)
+    if options is None:
         return 0
-    as_json, words = "--json" in words, [word for word in words if word != "--json"]
-    given, words = take_out(words, ("--laws", "--seed", "--trials", "--dtype", "--device"))
-    if len(words) != 1:
-        raise ValueError(
-            f"regard check takes one target, got {' '.join(words) or 'none'}; see: regard check --help"
-        )
+    chosen, words = options
+    target = one_word(words, "check", "target")
 
     from regard import registry
 
-    laws = [law.strip() for law in given["--laws"].split(",")] if "--laws" in given else None
+    laws = None if chosen.laws is None else [law.strip() for law in chosen.laws.split(",")]
     for law in laws or ():
-        if law not in registry.entries("laws"):
-            registry.find("laws", law)  # says which there are
-    numbers = {
-        name: whole(f"--{name}", given[f"--{name}"]) for name in ("seed", "trials") if f"--{name}" in given
-    }
+        registry.find("laws", law)  # or say which there are
+
+    import torch
 
     from regard.api.check import check as measure
 
-    report = measure(words[0], laws=laws, **numbers, **dtype_and_device(given))
-    if as_json:
+    how: dict[str, Any] = {"seed": chosen.seed, "trials": chosen.trials, "laws": laws}
+    if chosen.dtype is not None:
+        how["dtype"] = getattr(torch, chosen.dtype)
+    if chosen.device is not None:
+        how["device"] = find_device(chosen.device)
+    report = measure(target, **how)
+    if chosen.json:
         import json
 
         print(json.dumps(report.to_json(), indent=2))
@@ -296,6 +304,16 @@ def check(words: list[str]) -> int:
     return 0 if report.ok else 1
 
 
+def find_device(name: str) -> Any:
+    """The device of this name, or one line that says why it cannot be used."""
+    import torch
+
+    try:
+        return torch.empty(0, device=name).device
+    except (RuntimeError, AssertionError) as error:
+        raise RegardError(f"--device {name} cannot be used here: {str(error).splitlines()[0]}") from None
+
+
 @command(
     "look TARGET [--input ...] ...",
     "what a model attends to: exact weights, in pictures",
@@ -305,44 +323,54 @@ def check(words: list[str]) -> int:
     "regard look my_package.my_module:make_model --out heads.svg",
 )
 def look(words: list[str]) -> int:
-    if "-h" in words or "--help" in words:
-        print(help_for(COMMANDS["look"]) + manual.LOOK)
+    options = command_options("look", LookOptions, words)
+    if options is None:
         return 0
-    laws, words = "--laws" in words, [word for word in words if word != "--laws"]
-    given, words = take_out(words, ("--input", "--target", "--out", "--port"))
-    if len(words) != 1:
-        raise ValueError(
-            f"regard look takes one target, got {' '.join(words) or 'none'}; see: regard look --help"
-        )
-    port = whole("--port", given["--port"]) if "--port" in given else None
-    if port is not None and port > 65535:
-        raise ValueError(f"--port must be a whole number from 0 to 65535, got {port}")
-    if port is not None and "--out" in given:
-        raise ValueError("--port is for a page that is served, and --out writes one; give one of them")
+    chosen, words = options
+    target = one_word(words, "look", "target")
 
     from regard.api import look as looking
-    from regard.cli import options
+    from regard.cli.console import spinner
 
     def tell(note: str) -> None:
         print(f"note: {note}", file=sys.stderr)
 
-    how: dict[str, Any] = {"answer": given.get("--target"), "laws": laws, "tell": tell}
-    with options.waiting(f"looking at {words[0]}"):
-        if "--out" in given:
-            path = looking.look(words[0], given.get("--input"), out=given["--out"], **how)
-            print(
-                f"{path}: {path.stat().st_size / 1e6:.1f} MB; open it in a browser"
+    how: dict[str, Any] = {"answer": chosen.target, "laws": chosen.laws, "tell": tell}
+    with spinner(f"looking at {target}"):
+        if chosen.out is not None:
+            path = looking.look(target, chosen.input, out=chosen.out, **how)
+            size = (
+                f": {path.stat().st_size / 1e6:.1f} MB; open it in a browser"
                 if path.suffix == ".html"
-                else path
+                else ""
             )
+            print(f"{path}{size}")
             return 0
-        session = looking.open_session(words[0], given.get("--input"), **how)
+        session = looking.open_session(target, chosen.input, **how)
         session.show({})  # what is wrong with target or input is said now, not in the browser
 
     from regard.look.server import serve
 
-    serve(session, port=port, ready=lambda address: print(f"{address}   (Ctrl-C ends it)", flush=True))
+    serve(session, port=chosen.port, ready=lambda address: print(f"{address}   (Ctrl-C ends it)", flush=True))
     return 0
+
+
+def command_options(name: str, cls: Any, words: list[str]) -> tuple[Any, list[str]] | None:
+    """The options of a command and the words that are none; None if it was asked for help, which is printed."""
+    from regard.cli import options
+
+    if "-h" in words or "--help" in words:
+        print(f"{help_for(COMMANDS[name])}\n\n{options.options_help(cls, f'regard {name}')}")
+        return None
+    return options.read_options(cls, words, f"regard {name}")
+
+
+def one_word(words: list[str], command: str, what: str) -> str:
+    """The run or target of a command that takes one."""
+    if len(words) != 1:
+        given = " ".join(words) or "none"
+        raise RegardError(f"regard {command} takes one {what}, got {given}; see: regard {command} --help")
+    return words[0]
 
 
 def print_table(rows: list[tuple[str, ...]]) -> None:

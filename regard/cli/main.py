@@ -5,6 +5,7 @@ import os
 import sys
 
 from regard.cli.commands import COMMANDS, help_for
+from regard.errors import RegardError, did_you_mean
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -43,10 +44,9 @@ def _run(words: list[str]) -> int:
         print(f"regard {__version__}")
         return 0
     if name not in COMMANDS:
-        raise ValueError(_unknown(name))
-    more = name in ("generate", "predict", "evaluate", "check", "look") or (
-        name == "train" and len(rest) > 1
-    )  # have a help of their own
+        raise RegardError(_unknown(name))
+    # have a help of their own
+    more = name in ("generate", "predict", "evaluate", "check", "look") or (name == "train" and len(rest) > 1)
     if ("-h" in rest or "--help" in rest) and not more:
         print(help_for(COMMANDS[name]))
         return 0
@@ -74,21 +74,15 @@ def _help() -> str:
 
 
 def _unknown(name: str) -> str:
-    from difflib import get_close_matches
-
     known = [*COMMANDS, "--help", "--version", "--debug"]
-    near = get_close_matches(name, known, n=1, cutoff=0.5)
     what = "option" if name.startswith("-") else "command"
-    return (
-        f"there is no {what} '{name}'; "
-        + (f"did you mean '{near[0]}'? " if near else "")
-        + "see: regard --help"
-    )
+    return f"there is no {what} '{name}'; {did_you_mean(name, known)}see: regard --help"
 
 
 def _one_line(error: Exception) -> str:
-    """Our own errors (ValueError, OSError) say all there is to say; any other is a surprise, so it keeps its name."""
+    """What a user can mend says all there is to say. Anything else is a bug, and asks to be reported."""
     message = " ".join(str(error).split())
-    if message and isinstance(error, ValueError | OSError):
+    if message and isinstance(error, RegardError | OSError):
         return message
-    return f"{type(error).__name__}{message and f': {message}'} (add --debug to see where)"
+    what = f"{type(error).__name__}{message and f': {message}'}"
+    return f"this is a bug in regard: {what}; please report it, with what --debug shows"

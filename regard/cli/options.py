@@ -7,21 +7,18 @@ import io
 import os
 import re
 import shutil
-import sys
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from types import NoneType, UnionType
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import tyro
 
 from regard import config as configs
-from regard.config import nearest
+from regard.errors import RegardError, nearest
 from regard.recipes.base import Recipe
 from regard.recipes.settings import Settings, with_optimiser
 
-PATIENCE = 3.0  # seconds without a word that a log can bear
 ONE_COLUMN = 100  # characters; on a wider terminal tyro has two
 FIRST = {  # what `regard train` takes before the options of the recipe, besides --data and --model
     "--out DIR": "where the run is kept; without it: runs/{recipe}, runs/{recipe}-2, ...",
@@ -35,26 +32,26 @@ FIRST = {  # what `regard train` takes before the options of the recipe, besides
 
 def read_settings(recipe: Recipe, default: Settings, words: list[str], program: str) -> Settings:
     """The settings that the words of a command line ask for."""
-    default = with_optimiser(default, option_value(words, "--train.optimiser"))
+    default = with_optimiser(default, _option_value(words, "--train.optimiser"))
     more, hidden = ("--data", "--model", *(each.split()[0] for each in FIRST)), frozenset(recipe.data_derived)
     chosen = parse(type(default), words, default, program, more, hidden)
-    refined = recipe.refine_defaults(default, differences(default, chosen))
+    refined = recipe.refine_defaults(default, _differences(default, chosen))
     if refined != default:
         default, chosen = refined, parse(type(default), words, refined, program, more, hidden)
-    for key in differences(default, chosen):
+    for key in _differences(default, chosen):
         if key in recipe.data_derived:
             instead = f"; {recipe.data_derived[key]}" if recipe.data_derived[key] else ""
-            raise ValueError(f"--{key} follows from the data, so it cannot be set{instead}")
+            raise RegardError(f"--{key} follows from the data, so it cannot be set{instead}")
     found: Settings = chosen
     return found
 
 
-def differences(default: Any, chosen: Any) -> dict[str, Any]:
+def _differences(default: Any, chosen: Any) -> dict[str, Any]:
     """Where what was chosen differs from the default, by dotted name."""
     return {key: value for key, _, value in configs.differences(default, chosen)}
 
 
-def option_value(words: list[str], option: str) -> str | None:
+def _option_value(words: list[str], option: str) -> str | None:
     """The value of an option on which defaults depend (rates on the optimiser), before it is known whether it can be right."""
     found = None
     for number, word in enumerate(words):
@@ -66,7 +63,7 @@ def option_value(words: list[str], option: str) -> str | None:
 
 def early_options(recipe: Recipe, words: list[str]) -> dict[str, Any]:
     """The options on which defaults of this recipe depend; whole numbers as such."""
-    found = {each: value for each in recipe.early_options if (value := option_value(words, f"--{each}"))}
+    found = {each: value for each in recipe.early_options if (value := _option_value(words, f"--{each}"))}
     return {name: int(value) if value.isdecimal() else value for name, value in found.items()}
 
 
@@ -74,7 +71,7 @@ def help_text(recipe: Recipe, path: str | None, kind: str | None, words: list[st
     """Every option of a recipe with its default."""
     default = recipe.defaults(path, kind, early_options(recipe, words))
     shown = io.StringIO()
-    with contextlib.suppress(SystemExit), contextlib.redirect_stdout(shown), narrow():
+    with contextlib.suppress(SystemExit), contextlib.redirect_stdout(shown), _one_column():
         tyro.cli(type(default), args=["--help"], default=default, prog=f"regard train {recipe.name}")
     known = {**recipe.help, **{name: what.format(recipe=recipe.name) for name, what in FIRST.items()}}
     first = "\n".join(f"  {name:<14}{what}" for name, what in known.items())
@@ -83,12 +80,12 @@ def help_text(recipe: Recipe, path: str | None, kind: str | None, words: list[st
         f"usage: regard train {recipe.name} [--data PATH] [OPTIONS]\n\n{recipe.title}\nHere: {type(default).__doc__}\n\n"
         f"examples:{examples}\n\n"
         f"{first}\n\n--data and --model choose the defaults of all that follows: give them before --help to see yours.\n\n"
-        + without_what_cannot_be_set(shown.getvalue(), recipe)
+        + _without_what_cannot_be_set(shown.getvalue(), recipe)
     )
 
 
 @contextlib.contextmanager
-def narrow() -> Iterator[None]:
+def _one_column() -> Iterator[None]:
     """On a wide terminal tyro sets options in several columns; here every line is one option's."""
     before = os.environ.get("COLUMNS")
     os.environ["COLUMNS"] = str(min(ONE_COLUMN, shutil.get_terminal_size().columns))
@@ -101,7 +98,7 @@ def narrow() -> Iterator[None]:
             os.environ["COLUMNS"] = before
 
 
-def without_what_cannot_be_set(text: str, recipe: Recipe) -> str:
+def _without_what_cannot_be_set(text: str, recipe: Recipe) -> str:
     """tyro's help from the first section on, without what follows from the data or was said before."""
     kept, hidden = [], False
     for line in text[max(0, text.find("data options") - 1) :].splitlines():
@@ -114,7 +111,10 @@ def without_what_cannot_be_set(text: str, recipe: Recipe) -> str:
 
 
 def read_options(cls: type[Any], words: list[str], program: str) -> tuple[Any, list[str]]:
-    """The options of a dataclass among the words of a command, and the words that are none."""
+    """The options of a dataclass among the words of a command, and the words that are none.
+
+    A text may begin with one dash, or hold spaces; a word that begins with two dashes and holds none is meant as an option.
+    """
     known = options_of(cls)
     own: list[str] = []
     rest: list[str] = []
@@ -122,14 +122,15 @@ def read_options(cls: type[Any], words: list[str], program: str) -> tuple[Any, l
     while words:
         word = words.pop(0)
         name = word.partition("=")[0].replace("_", "-")
-        if name not in known:
-            if name.startswith("--"):
-                raise unknown(word, list(known), program)
+        hint = known.get(name, known.get(name.replace("--no-", "--", 1)))
+        if hint is None:
+            if name.startswith("--") and not any(each.isspace() for each in word):
+                raise unknown_option(word, list(known), program)
             rest.append(word)
             continue
         own.append(word)
-        several = get_origin(known[name]) is tuple
-        while "=" not in word and words and not words[0].startswith("--"):
+        several = get_origin(hint) is tuple
+        while hint is not bool and "=" not in word and words and not words[0].startswith("--"):
             own.append(words.pop(0))
             if not several:
                 break
@@ -139,7 +140,7 @@ def read_options(cls: type[Any], words: list[str], program: str) -> tuple[Any, l
 def options_help(cls: type[Any], program: str) -> str:
     """Every option of a dataclass with its default."""
     shown = io.StringIO()
-    with contextlib.suppress(SystemExit), contextlib.redirect_stdout(shown):
+    with contextlib.suppress(SystemExit), contextlib.redirect_stdout(shown), _one_column():
         tyro.cli(cls, args=["--help"], prog=program)
     return shown.getvalue().partition("\n\n")[2]  # the usage is said already
 
@@ -161,12 +162,12 @@ def parse(
     hidden  options that follow from the data, not to be suggested
     """
     known = options_of(cls)
-    check_words(words, known, more, program, hidden)
+    _check_words(words, known, more, program, hidden)
     try:
         with contextlib.redirect_stderr(io.StringIO()):  # there it draws a box, in colours
             return tyro.cli(cls, args=words, default=default, prog=program)
     except SystemExit as error:
-        raise ValueError(f"{reason(error, known, hidden)}; see: {program} --help") from None
+        raise RegardError(f"{_reason(error, known, hidden)}; see: {program} --help") from None
 
 
 def options_of(cls: type[Any]) -> dict[str, Any]:
@@ -181,7 +182,7 @@ def options_of(cls: type[Any]) -> dict[str, Any]:
     return found
 
 
-def check_words(
+def _check_words(
     words: list[str], known: Mapping[str, Any], more: tuple[str, ...], program: str, hidden: frozenset[str]
 ) -> None:
     """Raise a ValueError for the first word that is no option, or no value for one."""
@@ -193,7 +194,7 @@ def check_words(
         positive = re.sub(r"^--(.*\.)?no-", r"--\1", name)
         hint = known.get(name, known.get(positive))
         if hint is None or (hint is not bool and name not in known):
-            raise unknown(word, [*known, *more], program, hidden)
+            raise unknown_option(word, [*known, *more], program, hidden)
         if hint is bool:
             continue
         several = get_origin(hint) is tuple
@@ -201,32 +202,41 @@ def check_words(
         while not equals and waiting and not waiting[0].startswith("--") and (several or not values):
             values.append(waiting.pop(0))
         if not values:
-            raise ValueError(f"{name} needs a value after it; see: {program} --help")
+            raise RegardError(f"{name} needs a value after it; see: {program} --help")
         for each in values:
-            if not fits(each, hint):
-                choices = [one for one in get_args(hint) if isinstance(one, str)]
+            if not _fits(each, hint):
+                choices = _choices(hint)
                 near = nearest(each, choices)
                 hope = f"; did you mean '{near}'?" if near else ""
-                raise ValueError(f"{name} must be {expected(hint)}, got '{each}'{hope}")
+                raise RegardError(f"{name} must be {describe_type(hint)}, got '{each}'{hope}")
 
 
-def unknown(word: str, known: list[str], program: str, hidden: frozenset[str] = frozenset()) -> ValueError:
+def _choices(hint: Any) -> list[str]:
+    """The words that a type allows, where it names them."""
+    if get_origin(hint) in (Union, UnionType):
+        return [choice for each in get_args(hint) for choice in _choices(each)]
+    return [each for each in get_args(hint) if isinstance(each, str)] if get_origin(hint) is Literal else []
+
+
+def unknown_option(
+    word: str, known: list[str], program: str, hidden: frozenset[str] = frozenset()
+) -> ValueError:
     name = word.partition("=")[0]
     if not name.startswith("-"):
         hope = f"did you mean --data {word}? " if "--data" in known and os.path.exists(word) else ""
-        return ValueError(f"'{word}' is no option and no value of one; {hope}see: {program} --help")
+        return RegardError(f"'{word}' is no option and no value of one; {hope}see: {program} --help")
     settable = [each for each in known if each[2:].replace("-", "_") not in hidden]
     same = [each for each in settable if each.rpartition(".")[2] == name.lstrip("-").replace("_", "-")]
     near = same[0] if same else nearest(name, settable)
-    return ValueError(
+    return RegardError(
         f"there is no option {name}; {f'did you mean {near}? ' if near else ''}see: {program} --help"
     )
 
 
-def fits(word: str, hint: Any) -> bool:
+def _fits(word: str, hint: Any) -> bool:
     """Can a word be read as this type?"""
-    if isinstance(hint, UnionType):
-        return any(fits(word, each) for each in get_args(hint))
+    if get_origin(hint) in (Union, UnionType):
+        return any(_fits(word, each) for each in get_args(hint))
     if get_origin(hint) is Literal:
         return word in get_args(hint)
     if hint in (int, float):
@@ -237,15 +247,15 @@ def fits(word: str, hint: Any) -> bool:
     return hint is not NoneType or word == "None"
 
 
-def expected(hint: Any) -> str:
-    if isinstance(hint, UnionType):
-        return " or ".join(expected(each) for each in get_args(hint))
+def describe_type(hint: Any) -> str:
+    if get_origin(hint) in (Union, UnionType):
+        return " or ".join(describe_type(each) for each in get_args(hint))
     if get_origin(hint) is Literal:
         return "one of " + ", ".join(map(str, get_args(hint)))
     return {int: "a whole number", float: "a number", NoneType: "None"}.get(hint, "text")
 
 
-def reason(error: BaseException, known: Mapping[str, Any], hidden: frozenset[str]) -> str:
+def _reason(error: BaseException, known: Mapping[str, Any], hidden: frozenset[str]) -> str:
     """Why a dataclass refused its values, with the option's name in place of the field's."""
     cause: BaseException | None = error
     while cause is not None and not isinstance(cause, ValueError):
@@ -261,32 +271,3 @@ def reason(error: BaseException, known: Mapping[str, Any], hidden: frozenset[str
         and each[2:].replace("-", "_") not in hidden
     ]
     return f"{same[0]} {words[field.end() :]}" if len(same) == 1 else words
-
-
-def note() -> Callable[[str, float | None], None]:
-    """Tells on stderr what is being prepared: one line that lives on a terminal; elsewhere a line for what takes long."""
-    last, began = "", time.monotonic()
-
-    def tell(what: str, share: float | None) -> None:
-        nonlocal last
-        if sys.stderr.isatty():
-            done = "" if share is None else f" {share:.0%}"
-            sys.stderr.write("\r\033[K" if share == 1 else f"\r\033[K{what}{done}")
-        elif what != last and time.monotonic() - began > PATIENCE:
-            sys.stderr.write(f"{what}\n")
-            last = what
-        sys.stderr.flush()
-
-    return tell
-
-
-@contextlib.contextmanager
-def waiting(what: str) -> Iterator[None]:
-    """Says on a terminal what is being waited for, as long as it takes."""
-    if not sys.stderr.isatty():
-        yield
-        return
-    from rich.console import Console
-
-    with Console(stderr=True).status(what):
-        yield

@@ -13,11 +13,11 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset, default_collate
 
+from regard.data.array import Array
+from regard.errors import RegardError
 from regard.shapes import expect
 
 IGNORE = -100  # a target that is not to be predicted
-
-Ids = np.ndarray[Any, np.dtype[Any]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,13 +36,13 @@ class Batch:
     def __post_init__(self) -> None:
         # (targets of a graph may be those of its nodes, of whole graphs or of pairs)
         if self.tokens.dim() < 1 or (self.edges is None and self.target.shape[:1] != self.tokens.shape[:1]):
-            raise ValueError(
+            raise RegardError(
                 f"tokens and target must have as many rows, got shapes {tuple(self.tokens.shape)} and "
                 f"{tuple(self.target.shape)}"
             )
         if self.real is not None:
             if self.real.dtype != torch.bool:
-                raise ValueError(f"real must be a bool tensor 'b n', True = real, got {self.real.dtype}")
+                raise RegardError(f"real must be a bool tensor 'b n', True = real, got {self.real.dtype}")
             expect(self.real, "b n", name="real", b=self.tokens.shape[0], n=self.tokens.shape[1])
 
     def to(self, device: torch.device | str) -> Batch:
@@ -111,23 +111,23 @@ class Epochs:
 
     STRETCH = 50
 
-    def __init__(self, rows: Ids, batch: int, seed: int, lengths: Ids | None = None) -> None:
+    def __init__(self, rows: Array, batch: int, seed: int, lengths: Array | None = None) -> None:
         if batch < 1:
-            raise ValueError(f"batch must be at least 1, got {batch}")
+            raise RegardError(f"batch must be at least 1, got {batch}")
         self.all, self.seed, self.lengths = rows, seed, lengths
         self.batch = min(batch, len(rows))
         self.steps = len(rows) // self.batch
-        self._kept: tuple[int, Ids] = (-1, rows)  # the epoch last asked for; drawn again if another one is
+        self._kept: tuple[int, Array] = (-1, rows)  # the epoch last asked for; drawn again if another one is
 
-    def rows(self, step: int) -> Ids:
+    def rows(self, step: int) -> Array:
         """The rows of this step."""
         epoch, place = divmod(step, self.steps)
         if self._kept[0] != epoch:
             self._kept = (epoch, self._order(epoch))
-        rows: Ids = self._kept[1][place]
+        rows: Array = self._kept[1][place]
         return rows
 
-    def _order(self, epoch: int) -> Ids:
+    def _order(self, epoch: int) -> Array:
         random = generator(self.seed, 1, epoch)
         order = random.permutation(self.all)[: self.steps * self.batch]
         if self.lengths is not None:
@@ -145,13 +145,13 @@ def generator(seed: int, *numbers: int) -> np.random.Generator:
 def held_out(count: int, share: float) -> int:
     """How many of `count` rows are for validation: at least one if any are, and one stays for training."""
     if not 0 <= share < 1:
-        raise ValueError(f"validation is the share held out, from 0 to below 1, got {share}")
+        raise RegardError(f"validation is the share held out, from 0 to below 1, got {share}")
     if share and count < 2:
-        raise ValueError(f"there is {count} row, too few to hold some out; give more, or validation=0")
+        raise RegardError(f"there is {count} row, too few to hold some out; give more, or validation=0")
     return min(count - 1, max(1, round(count * share))) if share else 0
 
 
-def padded(rows: Sequence[Ids], context: int | None = None) -> tuple[Tensor, Tensor | None]:
+def pad_rows(rows: Sequence[Array], context: int | None = None) -> tuple[Tensor, Tensor | None]:
     """Rows of ids in one tensor, as long as the longest, and which slots are real (None: all).   b n, bool b n
 
     Rows longer than `context` are cut off at their end. What is no token is 0 and not real.
@@ -172,12 +172,12 @@ def _rows(data: Any) -> Any:
         and len(data) in (2, 3)
         and all(isinstance(each, Tensor) for each in data)
     ):
-        raise ValueError(
+        raise RegardError(
             f"data must be a pair of tensors (tokens, target) or a torch Dataset of such pairs, got {_say(data)}"
         )
     counts = [len(each) if each.dim() else 0 for each in data]
     if len(set(counts)) > 1:
-        raise ValueError(f"the tensors must have as many rows, got {' and '.join(map(str, counts))}")
+        raise RegardError(f"the tensors must have as many rows, got {' and '.join(map(str, counts))}")
     return tuple(data)
 
 
@@ -185,20 +185,20 @@ def _length(data: Any) -> int:
     try:
         count = len(data[0]) if isinstance(data, tuple) else len(data)
     except TypeError as error:
-        raise ValueError(
+        raise RegardError(
             f"{type(data).__name__} does not say how many rows it has; give a Dataset with __len__"
         ) from error
     if count == 0:
-        raise ValueError("the data has no rows; give at least one")
+        raise RegardError("the data has no rows; give at least one")
     return count
 
 
-def _take(data: Any, rows: Ids) -> Batch:
+def _take(data: Any, rows: Array) -> Batch:
     if isinstance(data, tuple):
         return Batch(*(each[torch.from_numpy(rows)] for each in data))
     items = [data[int(row)] for row in rows]
     if not (isinstance(items[0], tuple | list) and len(items[0]) in (2, 3)):
-        raise ValueError(f"each row of the Dataset must be a pair (tokens, target), got {_say(items[0])}")
+        raise RegardError(f"each row of the Dataset must be a pair (tokens, target), got {_say(items[0])}")
     return Batch(*default_collate([tuple(item) for item in items]))
 
 

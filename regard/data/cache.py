@@ -56,7 +56,7 @@ def ids(
         return mapped, about
 
 
-def known(cache: Path, name: str, find: Callable[[], dict[str, Any]], what: str) -> dict[str, Any]:
+def cached_json(cache: Path, name: str, find: Callable[[], dict[str, Any]], what: str) -> dict[str, Any]:
     """What was found out before, by key; `find` it out and keep it if it was not."""
     path = cache / what / f"{name}.json"
     with suppress(OSError, ValueError):

@@ -5,14 +5,12 @@ from __future__ import annotations
 import csv
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from regard.config import nearest
+from regard.data.array import Array
 from regard.data.text_files import read_lines
-
-Array = np.ndarray[Any, np.dtype[Any]]
+from regard.errors import RegardError, nearest
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +31,7 @@ class Columns:
         if name not in names:
             near = nearest(name, names)
             hint = f" (is it '{near}'?)" if near else ""
-            raise ValueError(
+            raise RegardError(
                 f"{self.path} has no column '{name}', it has: {', '.join(names) or 'no names'}; {advice}{hint}"
             )
         return names.index(name)
@@ -53,7 +51,7 @@ class Columns:
         wrong = np.argwhere(~np.isfinite(found))
         if len(wrong):
             row, column = wrong[0]
-            raise ValueError(
+            raise RegardError(
                 f"line {self.lines[row]} of {self.path} has '{cells[row][column].strip()}' in "
                 f"{self._called(columns[column])}; fill it in, or take the row out"
             )
@@ -63,7 +61,7 @@ class Columns:
         try:
             return float(self.rows[row][column])
         except ValueError:
-            raise ValueError(
+            raise RegardError(
                 f"line {self.lines[row]} of {self.path} has '{self.rows[row][column].strip()}' in "
                 f"{self._called(column)}, which must be a number"
             ) from None
@@ -88,7 +86,7 @@ def read_columns(path: str, *, header: bool | None = None) -> Columns:
             mark = next((each for each in ",;\t" if each in text), " ")
         row = text.split() if mark == " " else next(csv.reader([text], delimiter=mark, skipinitialspace=True))
         if rows and len(row) != len(rows[0]):
-            raise ValueError(
+            raise RegardError(
                 f"line {line} of {path} has {len(row)} values, but line {lines[0]} has {len(rows[0])}; "
                 "every row needs as many"
             )

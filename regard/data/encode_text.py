@@ -19,8 +19,10 @@ from typing import IO, Any, NamedTuple
 
 import numpy as np
 
-from regard.data.text_files import Note, Piece, read
+from regard.data.progress import Note
+from regard.data.text_files import Piece, read
 from regard.data.tokenizer import Tokenizer, UnknownCharacter, from_json, learn
+from regard.errors import RegardError
 
 IN_CHILDREN_FROM = 8 << 20  # bytes of text; starting children takes as long as encoding a few megabytes
 
@@ -53,15 +55,14 @@ def characters(pieces: Sequence[Piece], workers: int, note: Note) -> str:
     return "".join(sorted(found))
 
 
-def learn_apart(kind: str, pieces: Sequence[Piece], size: int, note: Note) -> Tokenizer:
+def learn_in_subprocess(kind: str, pieces: Sequence[Piece], size: int, note: Note) -> Tokenizer:
     """Learn a tokenizer in a child, so that the memory it takes is given back."""
     request = {"do": "learn", "kind": kind, "size": size}
     for count, answer in enumerate(_in_children([pieces], request, os.environ), start=1):
         if answer.data:
             return from_json(json.loads(answer.data))
-        note(
-            f"learning {kind}", count / len(pieces) if count < len(pieces) else None
-        )  # then it works on what it read
+        # then it works on what it read
+        note(f"learning {kind}", count / len(pieces) if count < len(pieces) else None)
     raise AssertionError("a child that learns answers with what it learned, or with an error")
 
 
@@ -103,9 +104,9 @@ def _encode(tokenizer: Tokenizer, text: str, piece: Piece) -> Any:
     except UnknownCharacter as error:
         mark = 3 if piece.start == 0 and _starts_with_mark(piece) else 0
         byte = piece.start + mark + len(text[: error.place].encode("utf-8"))
-        raise ValueError(
+        raise RegardError(
             f"{piece.path} has the character {error.character!r} (U+{ord(error.character):04X}) at byte {byte}, "
-            f"which the given tokenizer does not know; leave it out of the text, or use "
+            f"which the given tokenizer does not know; leave it out of the text, or train with "
             "--data.tokens bytes"
         ) from error
 
@@ -213,6 +214,7 @@ class _Child:
 
 
 _ERRORS: dict[str, type[Exception]] = {
+    "RegardError": RegardError,
     "ValueError": ValueError,
     "OSError": OSError,
     "PermissionError": PermissionError,

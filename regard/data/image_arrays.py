@@ -15,8 +15,10 @@ from typing import IO, Any, NamedTuple, cast
 
 import numpy as np
 
+from regard.data.array import Array
 from regard.data.image_files import Pixels
-from regard.data.splits import SPLITS, TEST, TRAIN, Array
+from regard.data.splits import SPLITS, TEST, TRAIN
+from regard.errors import RegardError
 from regard.files import read_arrays
 
 
@@ -33,7 +35,7 @@ def digits() -> Rows:
     try:
         from sklearn.datasets import load_digits  # type: ignore[import-untyped]
     except ImportError as error:
-        raise ValueError(
+        raise RegardError(
             "the digits come with scikit-learn; pip install 'regard[look]', or give --data"
         ) from error
     data = load_digits()
@@ -57,7 +59,7 @@ def read_idx_files(paths: Sequence[Path], name: str) -> Rows:
         {re.split(r"(?i)(?:train|t10k|test)?[-_.]*images", path.name)[0].rstrip("-_.") for path in paths}
     )
     if len(families) > 1:
-        raise ValueError(
+        raise RegardError(
             f"{name} holds several collections: {', '.join(each or 'one without a name' for each in families)}; "
             f"put the files of one into a folder of their own, or give one file, such as {paths[0]}"
         )
@@ -67,18 +69,18 @@ def read_idx_files(paths: Sequence[Path], name: str) -> Rows:
         other = beside.with_suffix("") if beside.suffix == ".gz" else beside.with_name(beside.name + ".gz")
         found = next((each for each in (beside, other) if each.exists()), None)
         if found is None:
-            raise ValueError(f"there are no labels beside {path}; they should be in {beside.name}")
-        pixels.append(read_idx(path, 3))
-        classes.append(read_idx(found, 1))
+            raise RegardError(f"there are no labels beside {path}; they should be in {beside.name}")
+        pixels.append(_read_idx(path, 3))
+        classes.append(_read_idx(found, 1))
         if len(pixels[-1]) != len(classes[-1]):
-            raise ValueError(
+            raise RegardError(
                 f"{path} has {len(pixels[-1]):,} pictures and {found} has {len(classes[-1]):,} labels; "
                 "there must be as many"
             )
         last = any(word in path.name.lower() for word in ("t10k", "test"))
         splits.append(np.full(len(classes[-1]), TEST if last else TRAIN, dtype=np.uint8))
     if len({each.shape[1:] for each in pixels}) > 1:
-        raise ValueError(f"the idx files of {name} have pictures of different sizes")
+        raise RegardError(f"the idx files of {name} have pictures of different sizes")
     return Rows(
         np.concatenate(pixels),
         [str(each) for each in np.concatenate(classes).tolist()],
@@ -86,7 +88,7 @@ def read_idx_files(paths: Sequence[Path], name: str) -> Rows:
     )
 
 
-def read_idx(path: Path, axes: int) -> Pixels:
+def _read_idx(path: Path, axes: int) -> Pixels:
     """The numbers of an idx file of bytes, gzipped or not."""
     with open(path, "rb") as file:
         packed = file.read(2) == b"\x1f\x8b"
@@ -95,13 +97,13 @@ def read_idx(path: Path, axes: int) -> Pixels:
             stream = cast(IO[bytes], gzip.GzipFile(fileobj=file) if packed else file)
             return _idx(stream, path, axes, path.stat().st_size * (MOST_PACKED if packed else 1))
         except (OSError, EOFError, zlib.error) as error:
-            raise ValueError(f"{path} is damaged: {error}") from error
+            raise RegardError(f"{path} is damaged: {error}") from error
 
 
 def _idx(stream: IO[bytes], path: Path, axes: int, most: int) -> Pixels:
     start = stream.read(4 + 4 * axes)
     if len(start) < 4 + 4 * axes or start[:4] != bytes([0, 0, 8, axes]):
-        raise ValueError(
+        raise RegardError(
             f"{path} is no idx file of bytes with {axes} {'axes' if axes > 1 else 'axis'}: "
             f"it begins with {start[:4].hex(' ') or 'nothing'}, not 00 00 08 {axes:02x}"
         )
@@ -110,7 +112,7 @@ def _idx(stream: IO[bytes], path: Path, axes: int, most: int) -> Pixels:
     content = stream.read(size + 1 if size <= most else most)  # (what would be unpacked beyond that is not)
     if len(content) != size:
         held = f"holds {len(content):,}" if len(content) < size else "holds more"
-        raise ValueError(
+        raise RegardError(
             f"{path} should hold {' × '.join(map(str, shape))} bytes and {held}; it is cut off or damaged"
         )
     return np.frombuffer(content, np.uint8).reshape(shape)
@@ -134,15 +136,15 @@ def read_npz(path: Path) -> Rows:
         ]
     parts = [each for each in named if each[0] in arrays]
     if not parts:
-        raise ValueError(
+        raise RegardError(
             f"{path} has no 'images' and 'labels' (or x and y, or x_train and y_train, or train_images and "
             f"train_labels); it has: {', '.join(arrays) or 'nothing'}"
         )
     for x, y, _ in parts:
         if y not in arrays:
-            raise ValueError(f"{path} has '{x}' and no '{y}'; it has: {', '.join(arrays)}")
+            raise RegardError(f"{path} has '{x}' and no '{y}'; it has: {', '.join(arrays)}")
         if arrays[x].ndim not in (3, 4):
-            raise ValueError(f"{path} has pictures of shape {arrays[x].shape} in '{x}'; {SHAPES}")
+            raise RegardError(f"{path} has pictures of shape {arrays[x].shape} in '{x}'; {SHAPES}")
         _check_labels(arrays[y], len(arrays[x]), y, path)
     pixels = _as_bytes([arrays[x] for x, _, _ in parts], path)
     labels = [_label(each) for _, y, _ in parts for each in arrays[y].reshape(-1).tolist()]
@@ -152,16 +154,16 @@ def read_npz(path: Path) -> Rows:
 
 def _check_labels(labels: Any, pictures: int, name: str, path: Path) -> None:
     if labels.ndim > 1 and labels.size == pictures * labels.shape[-1] > pictures:
-        raise ValueError(
+        raise RegardError(
             f"{path} has labels of shape {labels.shape} in '{name}'; there should be one for each picture "
             "(if they are one-hot, save labels.argmax(-1))"
         )
     if labels.size != pictures:
-        raise ValueError(
+        raise RegardError(
             f"{path} has {pictures:,} pictures and {labels.size:,} labels; there must be as many"
         )
     if labels.dtype.kind == "f" and not (labels == labels.round()).all():
-        raise ValueError(f"{path} has labels with fractions in '{name}'; classes are whole numbers or text")
+        raise RegardError(f"{path} has labels with fractions in '{name}'; classes are whole numbers or text")
 
 
 def _label(value: Any) -> str:
@@ -179,13 +181,13 @@ def _as_bytes(arrays: Sequence[Any], path: Path) -> Pixels:
     arrays = [x.transpose(0, 2, 3, 1) if turn else x for x, turn in zip(arrays, first, strict=True)]
     for x in arrays:
         if x.ndim == 4 and x.shape[3] not in (1, 3):
-            raise ValueError(f"{path} has pictures of shape {x.shape}; {SHAPES}")
+            raise RegardError(f"{path} has pictures of shape {x.shape}; {SHAPES}")
         if x.dtype.kind not in "buif" or not np.isfinite(x).all() or x.min(initial=0) < 0:
-            raise ValueError(
+            raise RegardError(
                 f"{path} has pictures of {x.dtype} that are no pixels; they should be 0 to 255, or 0.0 to 1.0"
             )
     if len({x.shape[1:] for x in arrays}) > 1:
-        raise ValueError(
+        raise RegardError(
             f"{path} has pictures of different shapes: {', '.join(str(x.shape) for x in arrays)}"
         )
     high = max(float(x.max(initial=0)) for x in arrays)

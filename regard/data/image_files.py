@@ -18,6 +18,8 @@ from typing import Any, Literal
 
 import numpy as np
 
+from regard.errors import RegardError
+
 Fit = Literal["crop", "pad", "stretch"]
 Pixels = np.ndarray[Any, np.dtype[np.uint8]]
 
@@ -95,7 +97,7 @@ REAL = "holds real numbers, and nothing says which are black and white; save it 
 LARGE = threading.Lock()
 
 
-class Damaged(ValueError):
+class Damaged(RegardError):
     """A file that cannot be read as a picture."""
 
 
@@ -104,10 +106,9 @@ def pillow() -> Any:
     try:
         from PIL import Image
     except ImportError as error:
-        raise ValueError("pictures need pillow; install it with: pip install 'regard[look]'") from error
-    warnings.filterwarnings(
-        "ignore", module=r"PIL\."
-    )  # of odd metadata and of sizes, which are looked at here
+        raise RegardError("pictures need pillow; install it with: pip install 'regard[look]'") from error
+    # of odd metadata and of sizes, which are looked at here
+    warnings.filterwarnings("ignore", module=r"PIL\.")
     logging.getLogger("PIL").addHandler(logging.NullHandler())
     return Image
 
@@ -122,25 +123,23 @@ def formats() -> tuple[str, ...]:
 
 def header(path: str | os.PathLike[str]) -> tuple[int, int, bool]:
     """Width and height as they are shown, and whether it is grey, without reading the pixels."""
-    with readable(name := os.fspath(path)), opened(path, name, most_pixels()) as picture:
+    with readable(name := os.fspath(path)), open_image_file(path, name, _most_pixels()) as picture:
         width, height = picture.size
         turned = picture.getexif().get(0x0112, 1) in (5, 6, 7, 8)
-        return (height, width, is_grey(picture)) if turned else (width, height, is_grey(picture))
+        return (height, width, _is_grey(picture)) if turned else (width, height, _is_grey(picture))
 
 
 def read(path: str | os.PathLike[str] | bytes, size: int, channels: int, fit: Fit) -> Pixels:
     """The pixels of a file.   c s s"""
     name = "the picture" if isinstance(path, bytes) else os.fspath(path)
-    with readable(name), opened(path, name, most_pixels()) as picture:
-        if picture.format in ("JPEG", "MPO") and not picture.info.get(
-            "progressive"
-        ):  # (which is held whole while it is read)
-            picture.draft(
-                "RGB" if channels == 3 else "L", (2 * size, 2 * size)
-            )  # it can be read small at once
+    with readable(name), open_image_file(path, name, _most_pixels()) as picture:
+        # (which is held whole while it is read)
+        if picture.format in ("JPEG", "MPO") and not picture.info.get("progressive"):
+            # it can be read small at once
+            picture.draft("RGB" if channels == 3 else "L", (2 * size, 2 * size))
         small_enough(picture, name)
         with LARGE if picture.width * picture.height >= ALONE_FROM else nullcontext():
-            return fitted(plain(picture, channels, name), size, fit)
+            return fit_square(to_channels(picture, channels, name), size, fit)
 
 
 @contextmanager
@@ -156,7 +155,7 @@ def readable(name: str) -> Iterator[None]:
         raise Damaged(f"{name} is damaged: {' '.join(str(error).split()) or type(error).__name__}") from error
 
 
-def most_pixels() -> str:
+def _most_pixels() -> str:
     """How many pixels a picture may have that will be made small. A JPEG is read small at once; pillow opens none beyond."""
     bound = pillow().MAX_IMAGE_PIXELS
     jpeg = f"{2 * bound:,}" if bound else "any number"
@@ -169,7 +168,9 @@ def small_enough(picture: Any, name: str) -> None:
         raise Damaged(f"{name} has {size} pixels; make it smaller ({MOST_PIXELS:,} at most)")
 
 
-def opened(path: str | os.PathLike[str] | bytes, name: str, most: str = f"{MOST_PIXELS:,} at most") -> Any:
+def open_image_file(
+    path: str | os.PathLike[str] | bytes, name: str, most: str = f"{MOST_PIXELS:,} at most"
+) -> Any:
     image = pillow()
     if not isinstance(path, bytes) and not os.path.isfile(path):
         what = (
@@ -187,10 +188,10 @@ def opened(path: str | os.PathLike[str] | bytes, name: str, most: str = f"{MOST_
     except PermissionError as error:
         raise Damaged(f"{name} cannot be read: permission denied") from error
     except Exception as error:
-        raise Damaged(f"{name} {what_it_is(path)}") from error
+        raise Damaged(f"{name} {_what_it_is(path)}") from error
 
 
-def what_it_is(path: str | os.PathLike[str] | bytes) -> str:
+def _what_it_is(path: str | os.PathLike[str] | bytes) -> str:
     """Of a file that cannot be opened: which format it seems to have, by its first bytes or by its name."""
     if isinstance(path, bytes):
         start, suffix = path[:12], ""
@@ -206,19 +207,19 @@ def what_it_is(path: str | os.PathLike[str] | bytes) -> str:
     begun = next((name for name, first in BEGIN.items() if start.startswith(first)), None)
     if begun is not None:
         return f"is damaged: it begins as {begun}, and what follows cannot be read"
-    return f"is no picture that can be read: it is none of {readable_formats()}"
+    return f"is no picture that can be read: it is none of {_readable_formats()}"
 
 
-def readable_formats() -> str:
+def _readable_formats() -> str:
     *names, last = dict.fromkeys(FORMATS[each] for each in formats())
     return f"{', '.join(names)} and {last}"
 
 
-def is_grey(picture: Any) -> bool:
+def _is_grey(picture: Any) -> bool:
     return picture.mode in ("1", "L", "LA", "I", "F") or picture.mode.startswith("I;16")
 
 
-def plain(picture: Any, channels: int, name: str) -> Any:
+def to_channels(picture: Any, channels: int, name: str) -> Any:
     """Upright, opaque, eight bits a channel; grey or RGB."""
     from PIL import Image, ImageOps
 
@@ -231,9 +232,8 @@ def plain(picture: Any, channels: int, name: str) -> Any:
                 f"{name} holds whole numbers from {low:,} to {high:,}, and nothing says which are black and white; "
                 "save it with 8 or 16 bits"
             )
-        picture = Image.fromarray(
-            (values // 257 if high > 255 else values).astype(np.uint8)
-        )  # 257 · 255 = 65,535
+        # 257 · 255 = 65,535
+        picture = Image.fromarray((values // 257 if high > 255 else values).astype(np.uint8))
     elif picture.mode == "F":
         raise Damaged(f"{name} {REAL}")
     if "A" in picture.mode or "transparency" in picture.info:
@@ -242,7 +242,7 @@ def plain(picture: Any, channels: int, name: str) -> Any:
     return picture.convert("L" if channels == 1 else "RGB")
 
 
-def fitted(picture: Any, size: int, fit: Fit) -> Pixels:
+def fit_square(picture: Any, size: int, fit: Fit) -> Pixels:
     """To s × s: the middle of it (crop), all of it with black beside (pad), or all of it out of shape (stretch).   c s s"""
     from PIL import Image, ImageOps
 

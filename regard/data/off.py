@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from regard.data.batch import Ids
+from regard.data.array import Array
 from regard.data.surface import fan
 from regard.data.text_files import read_lines
+from regard.errors import RegardError
 
 Line = tuple[int, list[str]]
 
 
-def read_off(path: str) -> tuple[Ids, Ids]:
+def read_off(path: str) -> tuple[Array, Array]:
     """Vertices v 3 and triangles f 3; a face with more corners becomes several."""
     lines = [
         (number, words)
@@ -19,17 +20,17 @@ def read_off(path: str) -> tuple[Ids, Ids]:
         if (words := line.partition("#")[0].split())
     ]
     if not lines or not lines[0][1][0].upper().startswith("OFF"):
-        raise ValueError(f"{path} is no OFF file: its first line must be OFF")
+        raise RegardError(f"{path} is no OFF file: its first line must be OFF")
     number, words = lines[0]
     # some write the counts on the first line, and even without a space between: OFF8 12 0
     rest = [word for word in (words[0][3:], *words[1:]) if word]
     lines = ([(number, rest)] if rest else []) + lines[1:]
     if not lines:
-        raise ValueError(f"{path} is cut off: there is nothing after its first line")
+        raise RegardError(f"{path} is cut off: there is nothing after its first line")
     counts = _whole(lines[0], path, 2)[:2]
     vertices, faces = lines[1 : 1 + counts[0]], lines[1 + counts[0] : 1 + sum(counts)]
     if len(vertices) + len(faces) < sum(counts):
-        raise ValueError(
+        raise RegardError(
             f"{path} is cut off: it promises {counts[0]} vertices and {counts[1]} faces, "
             f"and has {len(lines) - 1} lines for them"
         )
@@ -43,24 +44,24 @@ def _place(line: Line, path: str) -> list[float]:
     try:
         place = [float(word) for word in words[:3]]  # what follows are colours
     except ValueError:
-        raise ValueError(
+        raise RegardError(
             f"line {number} of {path} is not made of numbers: {' '.join(words)[:60]!r}"
         ) from None
     if len(place) < 3:
-        raise ValueError(f"line {number} of {path} has {len(place)} numbers, but a vertex has three")
+        raise RegardError(f"line {number} of {path} has {len(place)} numbers, but a vertex has three")
     return place
 
 
-def _triangles(line: Line, path: str, vertices: int) -> Ids:
+def _triangles(line: Line, path: str, vertices: int) -> Array:
     count, *corners = _whole(line, path, 1)
     if count < 3 or len(corners) < count:
-        raise ValueError(
+        raise RegardError(
             f"line {line[0]} of {path} must be a number of corners, three at least, and as many vertices"
         )
     polygon = np.array(corners[:count])
     if polygon.min() < 0 or polygon.max() >= vertices:
         wrong = int(polygon.max() if polygon.max() >= vertices else polygon.min())
-        raise ValueError(
+        raise RegardError(
             f"line {line[0]} of {path} names vertex {wrong}, but there are {vertices}, counted from 0"
         )
     return fan(polygon)
@@ -74,7 +75,7 @@ def _whole(line: Line, path: str, least: int) -> list[int]:
             break
         found.append(int(word))
     if len(found) < least:
-        raise ValueError(
+        raise RegardError(
             f"line {line[0]} of {path} must begin with {least} whole number{'s' * (least > 1)}, "
             f"got {' '.join(line[1])[:60]!r}"
         )

@@ -7,8 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from regard.data.batch import Ids
+from regard.data.array import Array
 from regard.data.surface import fan
+from regard.errors import RegardError
 
 TYPES = {
     "char": "i1",
@@ -52,8 +53,8 @@ class Ply(NamedTuple):
     """What is in a file: vertices v d with the names of their columns, and triangles f 3 (none: points only)."""
 
     names: tuple[str, ...]
-    vertices: Ids
-    faces: Ids
+    vertices: Array
+    faces: Array
 
 
 def read_ply(path: str) -> Ply:
@@ -62,14 +63,14 @@ def read_ply(path: str) -> Ply:
         data = file.read()
     elements, order, start, line = _header(data, path)
     if not any(element.name == "vertex" for element in elements):
-        raise ValueError(f"{path} has no element vertex, so there are no points in it")
+        raise RegardError(f"{path} has no element vertex, so there are no points in it")
     reader = _Text(data[start:], path, line) if order == "" else _Bytes(data[start:], path, order)
     names: tuple[str, ...] = ()
     vertices, faces = np.zeros((0, 3)), np.zeros((0, 3), dtype=np.int64)
     for element in elements:
         if element.name == "vertex":
             if any(column.length for column in element.columns):
-                raise ValueError(
+                raise RegardError(
                     f"{path} has a list among the properties of its vertices; only numbers can be read there"
                 )
             names = tuple(column.name for column in element.columns)
@@ -82,7 +83,7 @@ def read_ply(path: str) -> Ply:
             reader.skip(element)
     if len(faces) and not (faces.min() >= 0 and faces.max() < len(vertices)):
         wrong = int(faces.max() if faces.max() >= len(vertices) else faces.min())
-        raise ValueError(
+        raise RegardError(
             f"{path} has a face with corner {wrong}, but there are {len(vertices)} vertices, counted from 0"
         )
     return Ply(names, vertices, faces)
@@ -92,7 +93,7 @@ def _header(data: bytes, path: str) -> tuple[list[Element], str, int, int]:
     """The elements, the order of bytes ("" for text), and where the header ends: byte and line."""
     end = data.find(b"end_header")
     if not data.startswith(b"ply") or end < 0:
-        raise ValueError(f"{path} is no PLY file: it must begin with 'ply' and have a line 'end_header'")
+        raise RegardError(f"{path} is no PLY file: it must begin with 'ply' and have a line 'end_header'")
     lines = data[:end].decode("ascii", "replace").splitlines()
     elements, order = [], None
     for number, line in enumerate(lines, 1):
@@ -107,17 +108,17 @@ def _header(data: bytes, path: str) -> tuple[list[Element], str, int, int]:
             elif words[:1] == ["property"]:
                 elements[-1].columns.append(Column(words[2], TYPES[words[1]]))
         except (KeyError, IndexError, ValueError):
-            raise ValueError(f"line {number} of {path} is no line of a PLY header: {line!r}") from None
+            raise RegardError(f"line {number} of {path} is no line of a PLY header: {line!r}") from None
     if order is None:
-        raise ValueError(f"{path} does not say its format: ascii, binary_little_endian or binary_big_endian")
+        raise RegardError(f"{path} does not say its format: ascii, binary_little_endian or binary_big_endian")
     after = data.find(b"\n", end)
     return elements, order, len(data) if after < 0 else after + 1, len(lines) + 1
 
 
-def _triangles(polygons: list[Ids], path: str) -> Ids:
+def _triangles(polygons: list[Array], path: str) -> Array:
     for polygon in polygons:
         if len(polygon) < 3:
-            raise ValueError(f"{path} has a face with {len(polygon)} corners; a face has three at least")
+            raise RegardError(f"{path} has a face with {len(polygon)} corners; a face has three at least")
     return (
         np.concatenate([fan(polygon) for polygon in polygons])
         if polygons
@@ -136,18 +137,18 @@ class _Text:
         ]
         self.path, self.place = path, 0
 
-    def rows(self, element: Element) -> Ids:
+    def rows(self, element: Element) -> Array:
         rows = []
         for number, words in self._take(element):
             if len(words) != len(element.columns):
-                raise ValueError(
+                raise RegardError(
                     f"line {number} of {self.path} has {len(words)} numbers, "
                     f"but a {element.name} has {len(element.columns)}"
                 )
             rows.append(self._numbers(number, words))
         return np.array(rows, dtype=np.float64).reshape(len(rows), len(element.columns))
 
-    def lists(self, element: Element) -> list[Ids]:
+    def lists(self, element: Element) -> list[Array]:
         found = []
         for number, words in self._take(element):
             numbers, place = self._numbers(number, words), 0
@@ -156,7 +157,7 @@ class _Text:
                 first = place + (column.length is not None)
                 place = first + size
                 if place > len(numbers) or size < 0:
-                    raise ValueError(f"line {number} of {self.path} ends too soon for a {element.name}")
+                    raise RegardError(f"line {number} of {self.path} ends too soon for a {element.name}")
                 if column.name in ("vertex_indices", "vertex_index"):
                     found.append(np.array(numbers[first:place], dtype=np.int64))
         return found
@@ -167,7 +168,7 @@ class _Text:
     def _take(self, element: Element) -> list[tuple[int, list[bytes]]]:
         taken = self.lines[self.place : self.place + element.count]
         if len(taken) < element.count:
-            raise ValueError(
+            raise RegardError(
                 f"{self.path} is cut off: it promises {element.count} of {element.name} and has {len(taken)}"
             )
         self.place += element.count
@@ -178,7 +179,7 @@ class _Text:
             return [float(word) for word in words]
         except ValueError:
             said = b" ".join(words)[:60].decode("utf-8", "replace")
-            raise ValueError(f"line {number} of {self.path} is not made of numbers: {said!r}") from None
+            raise RegardError(f"line {number} of {self.path} is not made of numbers: {said!r}") from None
 
 
 class _Bytes:
@@ -187,11 +188,11 @@ class _Bytes:
     def __init__(self, data: bytes, path: str, order: str) -> None:
         self.data, self.path, self.order, self.place = data, path, order, 0
 
-    def rows(self, element: Element) -> Ids:
+    def rows(self, element: Element) -> Array:
         table = self._table(element)
         return np.stack([table[f"{i}"].astype(np.float64) for i in range(len(element.columns))], -1)
 
-    def lists(self, element: Element) -> list[Ids]:
+    def lists(self, element: Element) -> list[Array]:
         found = []
         for _ in range(element.count):
             for column in element.columns:
@@ -207,16 +208,16 @@ class _Bytes:
         else:
             self._table(element)
 
-    def _table(self, element: Element) -> Ids:
+    def _table(self, element: Element) -> Array:
         kind = np.dtype([(f"{i}", self.order + column.kind) for i, column in enumerate(element.columns)])
         return self._read(kind, element.count, element)
 
-    def _numbers(self, kind: str, count: int, element: Element) -> Ids:
+    def _numbers(self, kind: str, count: int, element: Element) -> Array:
         return self._read(np.dtype(self.order + kind), count, element)
 
-    def _read(self, kind: np.dtype[np.generic], count: int, element: Element) -> Ids:
+    def _read(self, kind: np.dtype[np.generic], count: int, element: Element) -> Array:
         if count < 0 or self.place + count * kind.itemsize > len(self.data):
-            raise ValueError(f"{self.path} is cut off: it ends within its {element.count} of {element.name}")
+            raise RegardError(f"{self.path} is cut off: it ends within its {element.count} of {element.name}")
         found = np.frombuffer(self.data, kind, count, self.place)
         self.place += count * kind.itemsize
         return found

@@ -11,18 +11,20 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from regard.data.batch import Ids
+from regard.data.array import Array
+from regard.data.columns import is_number
 from regard.data.off import read_off
 from regard.data.ply import read_ply
 from regard.data.surface import Surface
 from regard.data.text_files import read_lines
+from regard.errors import RegardError
 
 
 class Cloud(NamedTuple):
     """The points of a file, n d, and a label for each if it has them."""
 
-    points: Ids
-    labels: Ids | None = None
+    points: Array
+    labels: Array | None = None
 
 
 class CloudFile(NamedTuple):
@@ -39,7 +41,7 @@ def find_clouds(folder: str) -> list[CloudFile]:
     clouds = [path for path in found if path.suffix.lower() in READERS]
     if not clouds:
         others = f"; it has {len(found)} others, the first is {found[0].name}" if found else ""
-        raise ValueError(f"the folder {folder} holds no files of points ({', '.join(READERS)}){others}")
+        raise RegardError(f"the folder {folder} holds no files of points ({', '.join(READERS)}){others}")
     return [
         CloudFile(str(path), path.relative_to(root).parts[0] if path.parent != root else None)
         for path in clouds
@@ -50,14 +52,14 @@ def read_cloud(path: str, count: int | None, random: np.random.Generator) -> Clo
     """The points of one file, at most `count` of them, drawn by `random`; a mesh has as many as asked for (None: 1,024)."""
     suffix = Path(path).suffix.lower()
     if suffix not in READERS:
-        raise ValueError(f"{path} is no file of points; known are {', '.join(READERS)}")
+        raise RegardError(f"{path} is no file of points; known are {', '.join(READERS)}")
     try:
         cloud = READERS[suffix](path, count, random)
     except OSError as error:
-        raise ValueError(f"{path} cannot be read: {error.strerror or error}") from error
+        raise RegardError(f"{path} cannot be read: {error.strerror or error}") from error
     if not np.isfinite(cloud.points).all():
         row = int(np.flatnonzero(~np.isfinite(cloud.points).all(1))[0])
-        raise ValueError(
+        raise RegardError(
             f"{path} has a number that is none (NaN or infinite) in point {row + 1}; take it out"
         )
     if count is None or len(cloud.points) <= count:
@@ -76,7 +78,7 @@ def _hidden(path: Path, root: Path) -> bool:
 def _npy(path: str, count: int | None, random: np.random.Generator) -> Cloud:
     found = _numpy(path)
     if not isinstance(found, np.ndarray):
-        raise ValueError(f"{path} holds several arrays; rename it to end in .npz")
+        raise RegardError(f"{path} holds several arrays; rename it to end in .npz")
     return Cloud(_points(found, path))
 
 
@@ -84,18 +86,18 @@ def _npz(path: str, count: int | None, random: np.random.Generator) -> Cloud:
     """Arrays `points` n d and, for a label of each point, `labels` n. A single array may have any name."""
     arrays = _numpy(path)
     if isinstance(arrays, np.ndarray):
-        raise ValueError(f"{path} holds one array; rename it to end in .npy")
+        raise RegardError(f"{path} holds one array; rename it to end in .npy")
     with arrays:
         try:
             held = {name: arrays[name] for name in arrays.files}
         except (ValueError, zipfile.BadZipFile, EOFError, OSError) as error:
-            raise ValueError(_no_numpy(path, error)) from error
+            raise RegardError(_no_numpy(path, error)) from error
     name = "points" if "points" in held else next(iter(held)) if len(held) == 1 else None
     if name is None:
-        raise ValueError(f"{path} must have an array 'points', it has: {', '.join(held) or 'none'}")
+        raise RegardError(f"{path} must have an array 'points', it has: {', '.join(held) or 'none'}")
     points, labels = _points(held[name], path), held.get("labels")
     if labels is not None and labels.shape != points.shape[:1]:
-        raise ValueError(
+        raise RegardError(
             f"{path} has labels of shape {labels.shape} for {len(points)} points; give one for each"
         )
     return Cloud(points, labels)
@@ -105,7 +107,7 @@ def _numpy(path: str) -> Any:
     try:
         return np.load(path, allow_pickle=False)
     except (ValueError, EOFError, zipfile.BadZipFile) as error:
-        raise ValueError(_no_numpy(path, error)) from error
+        raise RegardError(_no_numpy(path, error)) from error
 
 
 def _no_numpy(path: str, error: Exception) -> str:
@@ -114,9 +116,9 @@ def _no_numpy(path: str, error: Exception) -> str:
     return f"{path} is no NumPy file, or it is cut off: {' '.join(str(error).split())}"
 
 
-def _points(array: Ids, path: str) -> Ids:
+def _points(array: Array, path: str) -> Array:
     if array.dtype.kind not in "fiub" or array.ndim not in (1, 2):
-        raise ValueError(
+        raise RegardError(
             f"{path} must hold numbers, one row for each point, got {array.dtype} of shape {array.shape}"
         )
     return (array if array.ndim == 2 else array[:, None]).astype(np.float64)
@@ -135,37 +137,29 @@ def _csv(path: str, count: int | None, random: np.random.Generator) -> Cloud:
         try:
             row = [float(word) for word in words]
         except ValueError:
-            if number == 1 and not any(map(_is_number, words)):
+            if number == 1 and not any(map(is_number, words)):
                 continue  # names of columns
-            wrong = next(word for word in words if not _is_number(word))
-            raise ValueError(f"line {number} of {path} has {wrong!r} where a number should be") from None
+            wrong = next(word for word in words if not is_number(word))
+            raise RegardError(f"line {number} of {path} has {wrong!r} where a number should be") from None
         if rows and len(row) != len(rows[0]):
-            raise ValueError(
+            raise RegardError(
                 f"line {number} of {path} has {len(row)} numbers, but those before have {len(rows[0])}"
             )
         if not np.isfinite(row).all():
-            raise ValueError(
+            raise RegardError(
                 f"line {number} of {path} has a number that is none (NaN or infinite); take it out"
             )
         rows.append(row)
     if not rows:
-        raise ValueError(f"{path} has no points; give one in each line")
+        raise RegardError(f"{path} has no points; give one in each line")
     return Cloud(np.array(rows))
-
-
-def _is_number(word: str) -> bool:
-    try:
-        float(word)
-    except ValueError:
-        return False
-    return True
 
 
 def _ply(path: str, count: int | None, random: np.random.Generator) -> Cloud:
     """Points x y z, on the surface if there are faces. A property `label` of points alone is their label."""
     names, vertices, faces = read_ply(path)
     if not {"x", "y", "z"} <= set(names):
-        raise ValueError(f"{path} must have vertices with x, y and z, they have: {', '.join(names)}")
+        raise RegardError(f"{path} must have vertices with x, y and z, they have: {', '.join(names)}")
     points = vertices[:, [names.index(axis) for axis in "xyz"]]
     if len(faces):
         return Cloud(_surface(points, faces, count, random, path))
@@ -177,13 +171,13 @@ def _off(path: str, count: int | None, random: np.random.Generator) -> Cloud:
     return Cloud(_surface(points, faces, count, random, path) if len(faces) else points)
 
 
-def _surface(points: Ids, faces: Ids, count: int | None, random: np.random.Generator, path: str) -> Ids:
+def _surface(points: Array, faces: Array, count: int | None, random: np.random.Generator, path: str) -> Array:
     if not np.isfinite(points).all():
-        raise ValueError(f"{path} has a vertex that is no number (NaN or infinite)")
+        raise RegardError(f"{path} has a vertex that is no number (NaN or infinite)")
     try:
         return Surface(points, faces).sample(1024 if count is None else count, random)
     except ValueError as error:
-        raise ValueError(f"{path}: {error}") from error
+        raise RegardError(f"{path}: {error}") from error
 
 
 READERS: dict[str, Callable[[str, int | None, np.random.Generator], Cloud]] = {
@@ -195,6 +189,6 @@ READERS: dict[str, Callable[[str, int | None, np.random.Generator], Cloud]] = {
 }
 
 
-def is_cloud(path: str | os.PathLike[str]) -> bool:
+def _is_cloud(path: str | os.PathLike[str]) -> bool:
     """Whether a path names a file of points, by how it ends."""
     return Path(path).suffix.lower() in READERS

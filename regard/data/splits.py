@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from regard.data.batch import Ids, generator
-
-Array = np.ndarray[Any, np.dtype[Any]]
+from regard.data.array import Array
+from regard.data.batch import generator
 
 TRAIN, VALIDATION, TEST = 0, 1, 2
 SPLITS = {
@@ -23,7 +20,7 @@ SPLITS = {
 }  # what folders, files and columns call them
 
 
-def drawn(
+def split_by_class(
     classes: Array, *, validation: float, test: float, seed: int, train: int | None = None
 ) -> dict[str, Array]:
     """Numbers of the rows of each split. `classes` holds the class of each row, −1: not to be used.
@@ -45,7 +42,7 @@ def drawn(
     }
 
 
-def stratified(classes: Ids, share: float, seed: int) -> Ids:
+def stratified_mask(classes: Array, share: float, seed: int) -> Array:
     """Which rows are held out: of each class its share, rounded so that all together are right too.   bool rows
 
     Every class keeps at least one row for training.

@@ -14,8 +14,10 @@ from typing import Any
 
 import numpy as np
 
+from regard.data.array import Array
 from regard.data.text_cuts import cuts
-from regard.data.tokenizer import BytePieces, Ids, Stream, Tokenizer, half_a_character, shown_bytes
+from regard.data.tokenizer import BytePieces, Stream, Tokenizer, half_a_character, shown_bytes
+from regard.errors import RegardError
 
 _CHUNK = 1 << 13  # characters encoded at once: each token costs about a hundred bytes until it is an id
 _REMEMBERED = 1 << 17  # segments whose ids are kept, some 30 MB
@@ -36,13 +38,13 @@ class Subwords(Tokenizer):
         except ImportError:
             raise
         except Exception as error:  # the package raises nothing more special
-            raise ValueError(f"tokenizers cannot read it: {error}") from error
+            raise RegardError(f"tokenizers cannot read it: {error}") from error
         self._inner.no_truncation()
         self._inner.no_padding()
         self._data = json.loads(self._inner.to_str())
         vocabulary = self._inner.get_vocab(with_added_tokens=True)
         if not vocabulary:
-            raise ValueError("its vocabulary is empty")
+            raise RegardError("its vocabulary is empty")
         model = self._data["model"]
         self.kind = str(model.get("type", "subwords")).lower()
         self.size = max(vocabulary.values()) + 1
@@ -52,13 +54,13 @@ class Subwords(Tokenizer):
         self._by_segments = self._segments_stand_alone()
         self._memory: dict[str, tuple[int, ...]] = {}
 
-    def encode(self, text: str) -> Ids:
+    def encode(self, text: str) -> Array:
         try:
             return np.fromiter(chain.from_iterable(self._ids(text)), dtype=self.dtype)
         except (UnicodeEncodeError, TypeError) as error:
             raise half_a_character(text) or error from error
 
-    def decode(self, ids: Sequence[int] | Ids) -> str:
+    def decode(self, ids: Sequence[int] | Array) -> str:
         ids = self._checked(ids).tolist()
         if self._pieces is not None:
             return b"".join(self._pieces[id] for id in ids).decode("utf-8", "replace")
@@ -140,7 +142,7 @@ class Subwords(Tokenizer):
 def learn_bpe(texts: Iterable[str], size: int) -> Subwords:
     """Byte-pair encoding with at most `size` ids: the 256 bytes, then the pairs that are most frequent."""
     if size < 257:
-        raise ValueError(
+        raise RegardError(
             f"bpe needs more ids than the 256 bytes, got vocabulary={size}; use 512 or more, or "
             "--data.tokens bytes"
         )

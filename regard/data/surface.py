@@ -4,46 +4,47 @@ from __future__ import annotations
 
 import numpy as np
 
-from regard.data.batch import Ids
+from regard.data.array import Array
+from regard.errors import RegardError
 
 
 class Surface:
     """Triangles that points can be put on.   vertices: v 3, faces: f 3"""
 
-    def __init__(self, vertices: Ids, faces: Ids) -> None:
+    def __init__(self, vertices: Array, faces: Array) -> None:
         corners = vertices[faces]  # f 3 3
         sizes = areas(corners)
         if not sizes.sum() > 0:
-            raise ValueError(
+            raise RegardError(
                 f"a mesh needs a triangle that is larger than nothing to put points on, got {len(faces)} faces"
             )
         self.corners, self.upto = corners[sizes > 0], np.cumsum(sizes[sizes > 0])
 
-    def sample(self, count: int, random: np.random.Generator) -> Ids:
+    def sample(self, count: int, random: np.random.Generator) -> Array:
         """As many points, uniform over the whole.   count 3"""
         which = np.searchsorted(self.upto, random.random(count) * self.upto[-1], side="right")
         a, b, c = np.moveaxis(self.corners[which], 1, 0)
         # the root makes up for a triangle being narrow at its tip: without it points would crowd there
         along, across = np.sqrt(random.random((count, 1))), random.random((count, 1))
-        points: Ids = (1 - along) * a + along * ((1 - across) * b + across * c)
+        points: Array = (1 - along) * a + along * ((1 - across) * b + across * c)
         return points
 
 
-def areas(corners: Ids) -> Ids:
+def areas(corners: Array) -> Array:
     """Half the length of the cross product of two sides.   f 3 3 -> f"""
-    found: Ids = (
+    found: Array = (
         np.linalg.norm(np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0]), axis=-1) / 2
     )
     return found
 
 
-def fan(polygon: Ids) -> Ids:
+def fan(polygon: Array) -> Array:
     """A polygon of k corners as k − 2 triangles around its first.   k -> k−2 3"""
     first = np.full(len(polygon) - 2, polygon[0])
     return np.stack((first, polygon[1:-1], polygon[2:]), axis=-1)
 
 
-def random_turns(count: int, random: np.random.Generator, *, upright: bool = False) -> Ids:
+def random_turns(count: int, random: np.random.Generator, *, upright: bool = False) -> Array:
     """Rotation matrices, uniform over SO(3), or over the turns about the third axis.   count 3 3"""
     if upright:
         angle = random.random(count) * 2 * np.pi

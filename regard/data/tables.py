@@ -6,8 +6,8 @@ import csv
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from regard.config import nearest
 from regard.data.text_files import read_lines
+from regard.errors import RegardError, nearest
 
 SUFFIXES = (".csv", ".tsv", ".parquet")
 
@@ -25,7 +25,7 @@ class Table(NamedTuple):
         if name not in self.names:
             near = nearest(name, self.names)
             hint = f" (is it '{near}'?)" if near else ""
-            raise ValueError(
+            raise RegardError(
                 f"{self.path} has no column '{name}', it has: {', '.join(self.names)}; {advice}{hint}"
             )
         return self.names.index(name)
@@ -38,7 +38,7 @@ class Table(NamedTuple):
     def _text(self, value: Any, line: int, column: str) -> str:
         said = "" if value is None else str(value).strip()
         if not said or said.lower() == "nan":
-            raise ValueError(
+            raise RegardError(
                 f"line {line} of {self.path} has nothing in column '{column}'; fill it in, or take the line out"
             )
         return said
@@ -58,7 +58,7 @@ def _csv(path: str) -> Table:
     stream = read_lines(path)
     first = next(stream, "")
     if not first.strip():
-        raise ValueError(f"{path} has no line with the names of its columns")
+        raise RegardError(f"{path} has no line with the names of its columns")
     mark = max(",;\t", key=first.count)
     names = [name.strip() for name in next(csv.reader([first], delimiter=mark))]
     rows: list[list[Any]] = []
@@ -69,14 +69,14 @@ def _csv(path: str) -> Table:
         for row in reader:
             if row:  # an empty line is no row
                 if len(row) != len(names):
-                    raise ValueError(
+                    raise RegardError(
                         f"line {line} of {path} has {len(row)} values, but there are {len(names)} columns"
                     )
                 rows.append(row)
                 lines.append(line)
             line = reader.line_num + 2
     except csv.Error as error:
-        raise ValueError(f"{path} is not CSV from line {line} on: {error}") from error
+        raise RegardError(f"{path} is not CSV from line {line} on: {error}") from error
     return Table(path, names, rows, lines)
 
 
@@ -84,7 +84,7 @@ def _parquet(path: str) -> Table:
     try:
         from pyarrow import ArrowException, parquet  # type: ignore[import-untyped]
     except ImportError as error:
-        raise ValueError(
+        raise RegardError(
             f"{path} is a Parquet file, which pyarrow reads, and it is not installed; "
             "use pip install 'regard[tables]', or save it as CSV"
         ) from error
@@ -93,7 +93,7 @@ def _parquet(path: str) -> Table:
     try:
         columns: dict[str, list[Any]] = parquet.read_table(path).to_pydict()
     except (ArrowException, OSError) as error:
-        raise ValueError(
+        raise RegardError(
             f"{path} is no Parquet file, or it is cut off: {' '.join(str(error).split())}"
         ) from error
     rows = [list(row) for row in zip(*columns.values(), strict=True)]

@@ -11,7 +11,7 @@ import hashlib
 import os
 import stat
 import sysconfig
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from io import BufferedReader
 from itertools import pairwise
 from pathlib import Path
@@ -19,10 +19,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from regard.data.progress import Note
 from regard.data.scan import once
 from regard.data.text_cuts import REACH, cut
-
-Note = Callable[[str, float | None], None]
+from regard.errors import RegardError
 
 
 class TextFile(NamedTuple):
@@ -53,7 +53,7 @@ def find(path: str | None) -> list[TextFile]:
     None is the source of Python's standard library. Empty files are left out; if nothing is left, that is an error.
     """
     if path is None:
-        return standard_library()
+        return _standard_library()
     expanded = os.path.expanduser(path)
     if os.path.isdir(expanded):
         root, paths = expanded, sorted(_walk(expanded))
@@ -70,15 +70,15 @@ def find(path: str | None) -> list[TextFile]:
             "give a text file, a folder, or a glob such as 'texts/*.txt'"
         )
     if not paths:
-        raise ValueError(missing)
+        raise RegardError(missing)
     found = [_text_file(each, root) for each in paths]
     if not any(each.size for each in found):
         what = f"{path} is empty" if len(found) == 1 else f"all {len(found)} files of {path} are empty"
-        raise ValueError(f"{what}; give a file with text in it")
+        raise RegardError(f"{what}; give a file with text in it")
     return [each for each in found if each.size]
 
 
-def standard_library() -> list[TextFile]:
+def _standard_library() -> list[TextFile]:
     """Python's own modules, a few megabytes that every machine has: the .py files of the top folder, so no tests and
     nothing that was installed later; only those in ASCII, so that a hundred characters are enough."""
     folder = Path(sysconfig.get_path("stdlib"))
@@ -136,7 +136,7 @@ def _text_file(path: str, root: str) -> TextFile:
     except OSError as error:
         raise type(error)(f"cannot read {path}: {error.strerror}") from error
     if not stat.S_ISREG(found.st_mode):
-        raise ValueError(f"{path} is not a regular file (a device or a pipe); save its text in a file first")
+        raise RegardError(f"{path} is not a regular file (a device or a pipe); save its text in a file first")
     return TextFile(
         path, Path(os.path.relpath(path, root or ".")).as_posix(), found.st_size, found.st_mtime_ns
     )
@@ -165,7 +165,7 @@ def pieces(files: Sequence[TextFile], size: int) -> list[Piece]:
     return found
 
 
-def drawn(all: Sequence[Piece], limit: float, random: np.random.Generator) -> list[Piece]:
+def sample_pieces(all: Sequence[Piece], limit: float, random: np.random.Generator) -> list[Piece]:
     """At most about `limit` bytes of pieces, drawn by chance but in their order; all of them if they fit."""
     sizes = np.array([piece.stop - piece.start for piece in all])
     if sizes.sum() <= limit:
@@ -182,7 +182,7 @@ def read(piece: Piece) -> str:
         data = stream.read(piece.stop - piece.start)
     if len(data) != piece.stop - piece.start:
         raise _changed(piece.path)
-    text = _decoded(data, piece.path, piece.start)
+    text = _decode_part(data, piece.path, piece.start)
     return text + "\n" if piece.joined and not text.endswith("\n") else text
 
 
@@ -191,23 +191,33 @@ def read_lines(path: str) -> Iterator[str]:
     with _open(path) as stream:
         place = 0
         for line in stream:
-            yield _decoded(line, path, place)
+            yield _decode_part(line, path, place)
             place += len(line)
 
 
-def _decoded(data: bytes, path: str, start: int) -> str:
-    """Text from bytes that begin at byte `start` of a file."""
+def decode_text(data: bytes, name: str, start: int = 0, head: bytes | None = None) -> str:
+    """Text from bytes that begin at byte `start` of what is called `name`. head: how that begins, if it is not in the data"""
     nul = data.find(b"\0")
     if nul >= 0:
-        raise ValueError(f"{path} is binary, not text: there is a NUL at byte {start + nul}; {_advice(path)}")
+        advice = _advice(data if head is None else head)
+        raise RegardError(f"{name} is binary, not text: there is a NUL at byte {start + nul}; {advice}")
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise ValueError(
-            f"{path} is not text in UTF-8: byte {start + error.start} is 0x{data[error.start]:02X}; "
-            f"{_advice(path)}"
+        advice, byte = _advice(data if head is None else head), data[error.start]
+        raise RegardError(
+            f"{name} is not text in UTF-8: byte {start + error.start} is 0x{byte:02X}; {advice}"
         ) from error
     return text.removeprefix("\ufeff") if start == 0 else text  # the mark that some editors put in front
+
+
+def _decode_part(data: bytes, path: str, start: int) -> str:
+    """A part of a file. What is wrong with it is told by how the file begins."""
+    try:
+        return decode_text(data, path, start)
+    except RegardError:
+        with _open(path) as stream:
+            return decode_text(data, path, start, stream.read(1 << 16))
 
 
 def _border(stream: BufferedReader, at: int) -> int:
@@ -237,7 +247,7 @@ def _open(path: str) -> BufferedReader:
 
 
 def _changed(path: str) -> ValueError:
-    return ValueError(f"{path} changed while it was read; run this again when nothing writes to it")
+    return RegardError(f"{path} changed while it was read; run this again when nothing writes to it")
 
 
 _HEADS = (  # what a file begins with, and what then to do
@@ -252,12 +262,11 @@ _HEADS = (  # what a file begins with, and what then to do
 )
 
 
-def _advice(path: str) -> str:
-    with _open(path) as stream:
-        data = stream.read(1 << 16)
-    for head, words in _HEADS:
-        if data.startswith(head):
+def _advice(head: bytes) -> str:
+    """What to do about a file that is no text, by how it begins."""
+    for start, words in _HEADS:
+        if head.startswith(start):
             return words
-    if b"\0" in data:
+    if b"\0" in head:
         return "give text only: a glob such as 'folder/**/*.txt' takes some files of a folder"
     return "it may be Latin-1 or Windows-1252; save it as UTF-8 (iconv -f WINDOWS-1252 -t UTF-8 old > new)"

@@ -19,9 +19,8 @@ from typing import Any, Protocol
 import numpy as np
 
 from regard import files
-from regard.config import nearest
-
-Ids = np.ndarray[Any, np.dtype[Any]]
+from regard.data.array import Array
+from regard.errors import RegardError, nearest
 
 
 class Stream(Protocol):
@@ -36,7 +35,7 @@ class Stream(Protocol):
         ...
 
 
-class UnknownCharacter(ValueError):
+class UnknownCharacter(RegardError):
     """A character the tokenizer does not know, and its place in the text."""
 
     def __init__(self, character: str, place: int, known: int) -> None:
@@ -60,11 +59,11 @@ class Tokenizer(ABC):
         return np.min_scalar_type(max(self.size - 1, 0)).newbyteorder("<")
 
     @abstractmethod
-    def encode(self, text: str) -> Ids:
+    def encode(self, text: str) -> Array:
         """The ids of a text, as `dtype`. What is unknown becomes `unknown`, or is an error that says where it is."""
 
     @abstractmethod
-    def decode(self, ids: Sequence[int] | Ids) -> str:
+    def decode(self, ids: Sequence[int] | Array) -> str:
         """The text of these ids."""
 
     @abstractmethod
@@ -83,19 +82,19 @@ class Tokenizer(ABC):
     def to_json(self) -> dict[str, Any]:
         """All there is to know about it, as plain data."""
 
-    def _checked(self, ids: Sequence[int] | Ids) -> Ids:
+    def _checked(self, ids: Sequence[int] | Array) -> Array:
         array = np.asarray(ids)
         if array.ndim != 1:
-            raise ValueError(
+            raise RegardError(
                 f"ids must be one row of whole numbers, got shape {array.shape}; decode row by row"
             )
         if array.size == 0:
             return np.zeros(0, dtype=np.int64)
         if array.dtype.kind not in "iu":
-            raise ValueError(f"ids must be whole numbers, got {array.dtype}")
+            raise RegardError(f"ids must be whole numbers, got {array.dtype}")
         if array.min() < 0 or array.max() >= self.size:
             place = int(((array < 0) | (array >= self.size)).argmax())
-            raise ValueError(
+            raise RegardError(
                 f"ids must be from 0 to {self.size - 1}, got {array[place]} at place {place}; "
                 "decode with the tokenizer that made them"
             )
@@ -109,7 +108,7 @@ class Characters(Tokenizer):
 
     def __init__(self, characters: str) -> None:
         if not characters or list(characters) != sorted(set(characters)):
-            raise ValueError("characters must be different, sorted, and at least one; use sorted(set(text))")
+            raise RegardError("characters must be different, sorted, and at least one; use sorted(set(text))")
         if half := half_a_character(characters):
             raise half
         self.characters, self.size = characters, len(characters)
@@ -117,15 +116,15 @@ class Characters(Tokenizer):
         self._table = np.full(int(self._points[-1]) + 2, self.size, dtype=np.min_scalar_type(self.size))
         self._table[self._points] = np.arange(self.size)  # all others, and all above, give `size`
 
-    def encode(self, text: str) -> Ids:
-        ids: Ids = self._table.take(_points(text), mode="clip")
+    def encode(self, text: str) -> Array:
+        ids: Array = self._table.take(_points(text), mode="clip")
         unknown = ids == self.size
         if unknown.any():
             place = int(unknown.argmax())
             raise UnknownCharacter(text[place], place, self.size)
         return ids.astype(self.dtype, copy=False)
 
-    def decode(self, ids: Sequence[int] | Ids) -> str:
+    def decode(self, ids: Sequence[int] | Array) -> str:
         return self._points[self._checked(ids)].tobytes().decode("utf-32-le", "surrogatepass")
 
     def stream(self) -> Stream:
@@ -143,13 +142,13 @@ class Bytes(Tokenizer):
 
     kind, size = "bytes", 256
 
-    def encode(self, text: str) -> Ids:
+    def encode(self, text: str) -> Array:
         try:
             return np.frombuffer(text.encode("utf-8"), dtype=np.uint8)
         except UnicodeEncodeError as error:
             raise half_a_character(text) or error from error
 
-    def decode(self, ids: Sequence[int] | Ids) -> str:
+    def decode(self, ids: Sequence[int] | Array) -> str:
         return self._checked(ids).astype(np.uint8).tobytes().decode("utf-8", "replace")
 
     def called(self, id: int) -> str:
@@ -177,7 +176,7 @@ class Words(Tokenizer):
     def __init__(self, vocabulary: Sequence[str]) -> None:
         self.vocabulary = tuple(vocabulary)
         if list(self.vocabulary) != sorted({*self.vocabulary, " "}) or "" in self.vocabulary:
-            raise ValueError(
+            raise RegardError(
                 "a vocabulary of words must be sorted, without repeats, and hold the space; "
                 "use learn('words', texts)"
             )
@@ -193,7 +192,7 @@ class Words(Tokenizer):
         """The words alone, without spaces and signs."""
         return tuple(text for text, word in zip(self._texts, self._is_word, strict=True) if word)[1:]
 
-    def encode(self, text: str) -> Ids:
+    def encode(self, text: str) -> Array:
         found = _TOKEN.findall(text)
         ids = np.fromiter(map(self._ids.get, found, repeat(0)), dtype=self.dtype, count=len(found))
         word = self._is_word[ids]
@@ -204,7 +203,7 @@ class Words(Tokenizer):
         keep[1:-1] = ~implied
         return ids[keep]
 
-    def decode(self, ids: Sequence[int] | Ids) -> str:
+    def decode(self, ids: Sequence[int] | Array) -> str:
         ids = self._checked(ids)
         word = self._is_word[ids]
         spaced = [""] * len(ids)
@@ -243,7 +242,7 @@ def load(path: files.PathLike) -> Tokenizer:
         ) from error
     except ValueError as error:
         words = str(error)
-        raise ValueError(
+        raise RegardError(
             words if words.startswith(str(path)) else f"{path} is not a tokenizer.json: {words}"
         ) from error
 
@@ -256,7 +255,7 @@ def from_json(data: Any) -> Tokenizer:
         return Subwords(data)
     kind = data.get("kind") if isinstance(data, dict) else None
     if not isinstance(kind, str) or kind not in _READERS:
-        raise ValueError(
+        raise RegardError(
             'it has neither the key "model" (Hugging Face) nor a "kind" of ' + ", ".join(_READERS)
         )
     return _READERS[kind](data)
@@ -275,7 +274,7 @@ def learn(kind: str, texts: Iterable[str], size: int = 8192) -> Tokenizer:
 
         return learn_bpe(texts, size)
     near = nearest(kind, KINDS)
-    raise ValueError(
+    raise RegardError(
         f"tokens must be one of {', '.join(KINDS)}, got {kind!r}"
         + (f"; did you mean '{near}'?" if near else "")
     )
@@ -288,7 +287,9 @@ _COUNTED = 2_000_000  # different words counted at once; beyond, the rare ones a
 
 def _frequent_words(texts: Iterable[str], size: int) -> list[str]:
     if size < 2:
-        raise ValueError(f"a vocabulary of words needs at least 2 ids, the unknown and the space, got {size}")
+        raise RegardError(
+            f"a vocabulary of words needs at least 2 ids, the unknown and the space, got {size}"
+        )
     counts: Counter[str] = Counter()
     for text in texts:
         counts.update(_TOKEN.findall(text))
@@ -303,14 +304,14 @@ def _frequent_words(texts: Iterable[str], size: int) -> list[str]:
 
 def _characters_of(data: dict[str, Any]) -> Characters:
     if not isinstance(data.get("characters"), str):
-        raise ValueError('kind "characters" needs them as text under the key "characters"')
+        raise RegardError('kind "characters" needs them as text under the key "characters"')
     return Characters(data["characters"])
 
 
 def _words_of(data: dict[str, Any]) -> Words:
     words = data.get("vocabulary")
     if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
-        raise ValueError('kind "words" needs them as a list under the key "vocabulary"')
+        raise RegardError('kind "words" needs them as a list under the key "vocabulary"')
     return Words(words)
 
 
@@ -379,13 +380,13 @@ def shown_bytes(piece: bytes) -> str:
 def half_a_character(text: str) -> ValueError | None:
     """The error for a lone surrogate, which no UTF-8 has (a command line may), or None if there is none in the text."""
     found = re.search("[\ud800-\udfff]", text)
-    return found and ValueError(
+    return found and RegardError(
         f"character {found[0]!r} at place {found.start()} of the text is half a character "
         "(a lone surrogate), which UTF-8 does not have; leave it out"
     )
 
 
-def _points(text: str) -> Ids:
+def _points(text: str) -> Array:
     """The code points of a text, in a byte each if they fit."""
     if text.isascii():
         return np.frombuffer(text.encode("ascii"), dtype=np.uint8)

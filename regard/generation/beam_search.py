@@ -6,12 +6,12 @@ from collections.abc import Callable
 
 import torch
 
-from regard.generation.incremental import Reader
-from regard.generation.sampling import Sampling, penalised, seen_tokens
+from regard.generation.incremental import IncrementalDecoder
+from regard.generation.sampling import Sampling, penalise_repeats, seen_tokens
 
 
 def beam_search(
-    reader: Reader, sampling: Sampling, ended: Callable[[list[int]], bool]
+    reader: IncrementalDecoder, sampling: Sampling, ended: Callable[[list[int]], bool]
 ) -> list[tuple[float, list[int]]]:
     """(mean log-probability, new ids) of what was found, the best first.
 
@@ -23,7 +23,7 @@ def beam_search(
     finished: list[tuple[float, list[int]]] = []
     for length in range(1, sampling.max_new + 1):
         if sampling.repetition != 1.0:
-            logits = penalised(logits, seen_tokens(reader.rows, logits.shape[-1]), sampling.repetition)
+            logits = penalise_repeats(logits, seen_tokens(reader.rows, logits.shape[-1]), sampling.repetition)
         totals = sums[:, None] + logits.log_softmax(-1)  # rows vocab
         best = totals.flatten().topk(min(2 * beams, totals.numel()))
         parents: list[int] = []

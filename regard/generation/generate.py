@@ -16,9 +16,17 @@ import numpy as np
 import torch
 from torch import nn
 
+from regard.errors import RegardError
 from regard.generation.beam_search import beam_search
-from regard.generation.incremental import Reader
-from regard.generation.sampling import Sampling, candidates, chosen, draw, penalised, seen_tokens
+from regard.generation.incremental import IncrementalDecoder
+from regard.generation.sampling import (
+    Sampling,
+    candidates,
+    draw_tokens,
+    penalise_repeats,
+    resolve_sampling,
+    seen_tokens,
+)
 from regard.generation.stops import Stops
 from regard.models.encoder import Encoder
 
@@ -55,9 +63,9 @@ def generate(
 
     A beam search writes its text in one piece. Several samples at once: `generate_samples`, here.
     """
-    sampling = chosen(sampling, options)
+    sampling = resolve_sampling(sampling, options)
     if sampling.samples != 1:
-        raise ValueError(
+        raise RegardError(
             f"generate gives one text, got samples={sampling.samples}; use regard.generation.generate.generate_samples"
         )
     return (piece for _, piece in generate_samples(model, prompt, tokenizer=tokenizer, sampling=sampling))
@@ -72,12 +80,12 @@ def generate_samples(
     **options: Any,
 ) -> Iterator[tuple[int, str]]:
     """As `generate`, for `samples` texts side by side: (number of the sample, piece)."""
-    sampling = chosen(sampling, options)
+    sampling = resolve_sampling(sampling, options)
     network = model if isinstance(model, nn.Module) or not hasattr(model, "model") else model.model
     tokenizer = getattr(model, "tokenizer", None) if tokenizer is None else tokenizer
     if tokenizer is None:
-        raise ValueError(f"{type(model).__name__} has no tokenizer; give one with tokenizer=")
-    reader = Reader(network, beginning(tokenizer, prompt), sampling.max_new)
+        raise RegardError(f"{type(model).__name__} has no tokenizer; give one with tokenizer=")
+    reader = IncrementalDecoder(network, _prompt_ids(tokenizer, prompt), sampling.max_new)
 
     def stream() -> Stream:
         """Of what follows the prompt: between its last word and the next there may be a space."""
@@ -86,7 +94,11 @@ def generate_samples(
             made.follow(reader.prompt[-1])
         return made
 
-    return searched(reader, sampling, stream) if sampling.beams > 1 else sampled(reader, sampling, stream)
+    return (
+        _generate_by_beams(reader, sampling, stream)
+        if sampling.beams > 1
+        else _generate_by_sampling(reader, sampling, stream)
+    )
 
 
 def generate_texts(model: Any, prompt: str = "", **how: Any) -> list[str]:
@@ -103,12 +115,12 @@ def check_generates(model: Any) -> None:
     """A ValueError for a model that has no next token."""
     if isinstance(model, Encoder):
         does = "fills in hidden tokens" if model.pool is None else "classifies (use regard predict)"
-        raise ValueError(
+        raise RegardError(
             f"this model is an encoder, which {does} and cannot write on; train a decoder on text to generate"
         )
 
 
-def beginning(tokenizer: Tokenizer, prompt: str) -> list[int]:
+def _prompt_ids(tokenizer: Tokenizer, prompt: str) -> list[int]:
     """The ids to go on from. There is always one: an empty prompt is the beginning of a line, or else the first id."""
     ids = [int(i) for i in tokenizer.encode(prompt)]
     if not ids and not prompt:
@@ -131,7 +143,9 @@ def beginning(tokenizer: Tokenizer, prompt: str) -> list[int]:
 # ── writing ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def sampled(reader: Reader, sampling: Sampling, stream: Callable[[], Stream]) -> Iterator[tuple[int, str]]:
+def _generate_by_sampling(
+    reader: IncrementalDecoder, sampling: Sampling, stream: Callable[[], Stream]
+) -> Iterator[tuple[int, str]]:
     """Draw token after token, each sample with its own random numbers."""
     seed = secrets.randbits(63) if sampling.seed is None else sampling.seed
     rows = range(sampling.samples)
@@ -141,8 +155,8 @@ def sampled(reader: Reader, sampling: Sampling, stream: Callable[[], Stream]) ->
     seen = seen_tokens(reader.rows, logits.shape[-1]) if sampling.repetition != 1.0 else None
     for written in range(sampling.max_new):
         if seen is not None:
-            logits = penalised(logits, seen, sampling.repetition)
-        tokens = draw(*candidates(logits, sampling), [each.random() for each in random])
+            logits = penalise_repeats(logits, seen, sampling.repetition)
+        tokens = draw_tokens(*candidates(logits, sampling), [each.random() for each in random])
         for row in rows:
             if piece := stops[row].add(streams[row].add(tokens[row])):
                 yield row, piece
@@ -156,7 +170,9 @@ def sampled(reader: Reader, sampling: Sampling, stream: Callable[[], Stream]) ->
             yield row, piece
 
 
-def searched(reader: Reader, sampling: Sampling, stream: Callable[[], Stream]) -> Iterator[tuple[int, str]]:
+def _generate_by_beams(
+    reader: IncrementalDecoder, sampling: Sampling, stream: Callable[[], Stream]
+) -> Iterator[tuple[int, str]]:
     """The best texts of a beam search, the best first."""
 
     def text(ids: list[int]) -> str:

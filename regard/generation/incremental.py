@@ -8,8 +8,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from regard.errors import RegardError
 
-class Reader:
+
+class IncrementalDecoder:
     """Rows of ids that grow one by one, and what the model makes of them: the logits of what comes next.
 
     A model with `limit` is never shown more than that many tokens: when they are full, it forgets the older half and reads
@@ -21,9 +23,8 @@ class Reader:
         self.limit: int | None = getattr(model, "limit", None)
         self.prompt = list(prompt)
         self.rows = [list(prompt)]  # all ids of each row, however old
-        self.begin = (
-            0 if self.limit is None else max(0, len(prompt) - self.limit)
-        )  # the first one that is still read
+        # the first one that is still read
+        self.begin = 0 if self.limit is None else max(0, len(prompt) - self.limit)
         self.cached = hasattr(model, "caches")
         self.caches: Any = None
         parameter = next(iter(model.parameters()), None) if isinstance(model, nn.Module) else None
@@ -74,5 +75,7 @@ class Reader:
             if training:
                 self.model.train()
         if logits.isnan().any():
-            raise ValueError("the model's logits are not numbers (NaN); it was damaged or trained to nothing")
+            raise RegardError(
+                "the model's logits are not numbers (NaN); it was damaged or trained to nothing"
+            )
         return logits

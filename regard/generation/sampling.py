@@ -9,7 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.config import check_positive, nearest
+from regard.config import check_positive
+from regard.errors import RegardError, nearest
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,9 +21,8 @@ class Sampling:
     temperature: float = 0.8  # logits are divided by it; 0: always the likeliest token
     top_k: int | None = None  # only the k likeliest tokens
     top_p: float | None = None  # only the fewest tokens that have this probability together
-    min_p: float | None = (
-        None  # only tokens at least this probable, as a share of the likeliest one's probability
-    )
+    # only tokens at least this probable, as a share of the likeliest one's probability
+    min_p: float | None = None
     repetition: float = 1.0  # above 1: tokens that were there already become less likely
     seed: int | None = None  # the same seed, the same text; None: another one each time
     samples: int = 1  # texts to write at once; with beams: how many of the best
@@ -33,54 +33,55 @@ class Sampling:
         for name in ("max_new", "samples", "beams", "top_k"):
             value = getattr(self, name)
             if not (name == "top_k" and value is None) and (type(value) is not int or value < 1):
-                raise ValueError(f"{name} must be a whole number above zero, got {value!r}")
-        if not is_number(self.temperature) or not self.temperature >= 0:
+                raise RegardError(f"{name} must be a whole number above zero, got {value!r}")
+        if not _is_number(self.temperature) or not self.temperature >= 0:
             given = self.temperature
-            raise ValueError(
+            raise RegardError(
                 f"temperature must be a number, 0 or more, got {given!r}; 0 always takes the likeliest token"
             )
         if self.seed is not None and type(self.seed) is not int:
-            raise ValueError(f"seed must be a whole number, got {self.seed!r}")
+            raise RegardError(f"seed must be a whole number, got {self.seed!r}")
         for name in ("top_p", "min_p"):
             value = getattr(self, name)
-            if value is not None and not (is_number(value) and 0 < value <= 1):
-                raise ValueError(f"{name} must be above 0 and at most 1, got {value!r}; None leaves it out")
+            if value is not None and not (_is_number(value) and 0 < value <= 1):
+                raise RegardError(f"{name} must be above 0 and at most 1, got {value!r}; None leaves it out")
         check_positive(self, "repetition")
-        stop: Any = (
-            (self.stop,) if isinstance(self.stop, str) else self.stop
-        )  # one text is as good as a list of one
+        # one text is as good as a list of one
+        stop: Any = (self.stop,) if isinstance(self.stop, str) else self.stop
         object.__setattr__(self, "stop", tuple(stop) if isinstance(stop, list) else stop)
         if not isinstance(stop, tuple | list) or not all(isinstance(text, str) and text for text in stop):
-            raise ValueError(f"stop must be texts that are not empty, such as ('\\n\\n',), got {self.stop!r}")
+            raise RegardError(
+                f"stop must be texts that are not empty, such as ('\\n\\n',), got {self.stop!r}"
+            )
         if self.beams > 1 and self.samples > self.beams:
-            raise ValueError(
+            raise RegardError(
                 f"{self.beams} beams cannot give {self.samples} samples; use beams={self.samples} or more"
             )
         if self.beams > 1:
             for name in ("temperature", "top_k", "top_p", "min_p", "seed"):
                 if getattr(self, name) != getattr(type(self), name):
-                    raise ValueError(
+                    raise RegardError(
                         f"{name} is for drawing, and beams={self.beams} draws nothing: it searches for the "
                         f"likeliest text; leave out one of them"
                     )
 
 
-def is_number(value: Any) -> bool:
+def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def chosen(sampling: Sampling | None, options: dict[str, Any]) -> Sampling:
+def resolve_sampling(sampling: Sampling | None, options: dict[str, Any]) -> Sampling:
     known = [field.name for field in fields(Sampling)]
     for name in options:
         if name not in known:
             near = nearest(name, known)
-            raise ValueError(
+            raise RegardError(
                 f"unknown option '{name}'; {f'did you mean {near!r}? ' if near else ''}known: {', '.join(known)}"
             )
     return replace(sampling or Sampling(), **options)
 
 
-def penalised(logits: Tensor, seen: Tensor, repetition: float) -> Tensor:
+def penalise_repeats(logits: Tensor, seen: Tensor, repetition: float) -> Tensor:
     """Logits of tokens that were there: divided by `repetition` where positive, multiplied where negative.   r v, bool r v"""
     return torch.where(seen, torch.where(logits > 0, logits / repetition, logits * repetition), logits)
 
@@ -110,7 +111,7 @@ def candidates(logits: Tensor, sampling: Sampling) -> tuple[Tensor, Tensor]:
     return probabilities / probabilities.sum(-1, keepdim=True), ids
 
 
-def draw(probabilities: Tensor, ids: Tensor, numbers: Sequence[float]) -> list[int]:
+def draw_tokens(probabilities: Tensor, ids: Tensor, numbers: Sequence[float]) -> list[int]:
     """One id a row, by the place of a uniform number in [0, 1) among the summed probabilities.   r k, r k -> r"""
     sums = probabilities.cumsum(-1)
     at = torch.searchsorted(sums, torch.tensor(numbers, dtype=sums.dtype)[:, None] * sums[:, -1:], right=True)

@@ -22,7 +22,7 @@ class Stops:
         if ends:
             self.done = True
             return self.let(min(ends)[1])  # the one that was complete first
-        return self.let(len(self.held) - max((overlap(self.held, stop) for stop in self.stop), default=0))
+        return self.let(len(self.held) - max((_overlap(self.held, stop) for stop in self.stop), default=0))
 
     def rest(self) -> str:
         return "" if self.done else self.let(len(self.held))
@@ -32,7 +32,7 @@ class Stops:
         return out
 
 
-def overlap(text: str, stop: str) -> int:
+def _overlap(text: str, stop: str) -> int:
     """How many characters at the end of the text are a beginning of the stop text."""
     return next(
         (size for size in range(min(len(text), len(stop) - 1), 0, -1) if text.endswith(stop[:size])), 0

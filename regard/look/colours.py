@@ -28,10 +28,10 @@ def of_head(number: int) -> Colour:
     lightness, chroma, hue = HEADS[number % len(HEADS)]
     turn = number // len(HEADS)
     step = (0.13 if turn % 2 else -0.1) * math.ceil(turn / 2)
-    return oklch(lightness + step, chroma * (0.8 if turn else 1), hue + 9 * turn)
+    return _oklch(lightness + step, chroma * (0.8 if turn else 1), hue + 9 * turn)
 
 
-def oklch(lightness: float, chroma: float, hue: float) -> Colour:
+def _oklch(lightness: float, chroma: float, hue: float) -> Colour:
     a, b = chroma * math.cos(math.radians(hue)), chroma * math.sin(math.radians(hue))
     l, m, s = (
         (lightness + x * a + y * b) ** 3

@@ -12,6 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from regard.errors import RegardError
+
 Read = Callable[[Any], Tensor]  # what a model returns -> one number a row: b
 TOGETHER = 16  # rows that are asked at once
 
@@ -27,14 +29,13 @@ class Largest:
         if logits.dim() == 3:
             logits = logits[:, -1]
         if logits.dim() != 2:
-            raise ValueError(
+            raise RegardError(
                 f"the model returns {tuple(logits.shape)}; give read=, from its output to one number a row"
             )
         if self.chosen is None:
             self.chosen = logits.detach().argmax(-1)
-        chosen = self.chosen.repeat(
-            len(logits) // len(self.chosen)
-        )  # rows that are asked together come row by row again
+        # rows that are asked together come row by row again
+        chosen = self.chosen.repeat(len(logits) // len(self.chosen))
         return logits.gather(1, chosen[:, None])[:, 0]
 
 
@@ -46,7 +47,7 @@ def tensor_of(out: Any) -> Tensor:
     while isinstance(out, list | tuple) and out:
         out = out[0]
     if not isinstance(out, Tensor):
-        raise ValueError(
+        raise RegardError(
             f"the model returns {type(out).__name__}; give read=, from its output to one number a row"
         )
     return out
@@ -67,20 +68,20 @@ def leave_one_out(
     rows are asked together: all of x without one token, then all of x without the next.
     """
     if x.dim() not in (2, 3):
-        raise ValueError(f"x must be ids b n or vectors b n d, got {tuple(x.shape)}")
+        raise RegardError(f"x must be ids b n or vectors b n d, got {tuple(x.shape)}")
     n = x.shape[1]
     if n < 2 and fill is None:
-        raise ValueError("nothing is left when the only token goes; give fill=, what to put in its place")
+        raise RegardError("nothing is left when the only token goes; give fill=, what to put in its place")
     answer = Largest() if read is None else read
     with torch.no_grad():
         whole, lost = answer(model(x)), []
         for some in torch.arange(n).split(max(1, TOGETHER // len(x))):
-            others = torch.cat([without(x, i, fill) for i in some.tolist()])
+            others = torch.cat([_without(x, i, fill) for i in some.tolist()])
             lost.append(whole - answer(model(others)).view(len(some), -1))
     return torch.cat(lost).mT
 
 
-def without(x: Tensor, i: int, fill: float | None) -> Tensor:
+def _without(x: Tensor, i: int, fill: float | None) -> Tensor:
     """x without token i, or with something else in its place."""
     if fill is None:
         return torch.cat((x[:, :i], x[:, i + 1 :]), 1)
@@ -99,7 +100,7 @@ def gradient_times_input(model: nn.Module, x: Tensor, *, read: Read | None = Non
         inputs = x.detach().clone().requires_grad_()
         with torch.enable_grad():
             (grad,) = torch.autograd.grad(answer(model(inputs)).sum(), [inputs])
-        return contracted(grad * inputs.detach(), x)
+        return _contracted(grad * inputs.detach(), x)
     found: list[Tensor] = []
 
     def first_made(module: nn.Module, given: Any, out: Any) -> Tensor | None:
@@ -126,13 +127,13 @@ def gradient_times_input(model: nn.Module, x: Tensor, *, read: Read | None = Non
         for handle in handles:
             handle.remove()
     if not found:
-        raise ValueError(
+        raise RegardError(
             "no module of the model makes vectors of the ids it is given; give vectors b n d instead of ids"
         )
     (grad,) = torch.autograd.grad(value, found)
-    return contracted(grad * found[0].detach(), x)
+    return _contracted(grad * found[0].detach(), x)
 
 
-def contracted(product: Tensor, x: Tensor) -> Tensor:
+def _contracted(product: Tensor, x: Tensor) -> Tensor:
     """b n ... -> b n"""
     return product.flatten(2).sum(-1) if product.dim() > 2 else product

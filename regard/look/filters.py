@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
+from regard.errors import RegardError
 from regard.nn.group_conv import GroupConvolution
 from regard.nn.patches import PatchEmbedding
 
@@ -24,6 +25,6 @@ def filters(model: nn.Module) -> tuple[str, Tensor]:
             return name, module.linear.weight.detach().unflatten(
                 1, (module.colours, module.patch, module.patch)
             )
-    raise ValueError(
+    raise RegardError(
         f"{type(model).__name__} has no convolution; filters are those of nn.Conv1d, Conv2d and Conv3d"
     )

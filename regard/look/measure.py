@@ -14,25 +14,26 @@ import torch
 from torch import Tensor
 
 from regard.attention.positions import Code, Position, Rotary
+from regard.errors import RegardError
 from regard.shapes import expect
 
 
-def weights_of(given: Any) -> Tensor:
+def _weights_of(given: Any) -> Tensor:
     """The weights of an entry, or a tensor that already is some.   b h n m"""
     if isinstance(given, Sequence):
-        raise ValueError(
+        raise RegardError(
             f"this measure is of one entry, got {len(given)}; take them one by one, such as seen[0]"
         )
     weights = given if isinstance(given, Tensor) else given.weights
     if weights.dim() == 2 and not isinstance(given, Tensor):
-        raise ValueError(f"{given.where} attends along edges (h e); this measure is for weights b h n m")
+        raise RegardError(f"{given.where} attends along edges (h e); this measure is for weights b h n m")
     expect(weights, "b h n m", name="weights")
     return weights
 
 
 def entropy(weights: Any) -> Tensor:
     """H_i = −Σ_j w_ij log w_ij: 0 when a query looks at one key, log m when at all alike.   b h n m -> b h n"""
-    return torch.special.entr(weights_of(weights)).sum(-1)
+    return torch.special.entr(_weights_of(weights)).sum(-1)
 
 
 def farness(weights: Tensor, here: Tensor) -> Tensor:
@@ -43,14 +44,14 @@ def farness(weights: Tensor, here: Tensor) -> Tensor:
 
 def distance(weights: Any) -> Tensor:
     """d_i = Σ_j w_ij |i − j|: how far a query looks on average. The n queries are the last of the m.   b h n m -> b h n"""
-    weights = weights_of(weights)
+    weights = _weights_of(weights)
     n, m = weights.shape[2:]
     return farness(weights, torch.arange(m - n, m, device=weights.device))
 
 
-def received(weights: Any) -> Tensor:
+def attention_received(weights: Any) -> Tensor:
     """a_j = 1/n Σ_i w_ij: how much of all attention a key gets.   b h n m -> b h m"""
-    return weights_of(weights).mean(2)
+    return _weights_of(weights).mean(2)
 
 
 def rollout(seen: Sequence[Any], *, residual: float = 0.5, query: int | None = None) -> Tensor:
@@ -63,27 +64,26 @@ def rollout(seen: Sequence[Any], *, residual: float = 0.5, query: int | None = N
     """
     layers = [entry for entry in seen if isinstance(entry, Tensor) or entry.kind == "self"]
     if not layers:
-        raise ValueError(f"rollout needs self-attention, got {len(seen)} entries and none of that kind")
+        raise RegardError(f"rollout needs self-attention, got {len(seen)} entries and none of that kind")
     total: Tensor | None = None
     for layer in layers:
-        mean = weights_of(layer).mean(1)  # b n n
+        mean = _weights_of(layer).mean(1)  # b n n
         b, n, m = mean.shape
         alone = n == 1 < m and layer is layers[-1]
         if alone and query is None:
-            raise ValueError(
+            raise RegardError(
                 f"in the last layer one of {m} tokens asks alone; say which, such as query=0 for a class token"
             )
         if alone and query is not None and not 0 <= query < m:
-            raise ValueError(f"query is the number of one of {m} tokens, from 0 on, got {query}")
+            raise RegardError(f"query is the number of one of {m} tokens, from 0 on, got {query}")
         if (n != m and not alone) or (total is not None and total.shape != (b, m, m)):
             before = "" if total is None else f" after {tuple(total.shape)}"
-            raise ValueError(
+            raise RegardError(
                 f"rollout multiplies square matrices of one size, got {(b, n, m)}{before}; give it the entries of one stack "
                 f"and one call (of windows that shift and merge, as in a Swin, regard look draws it)"
             )
-        mean = mean / mean.sum(-1, keepdim=True).clamp_min(
-            torch.finfo(mean.dtype).tiny
-        )  # sinks and empty rows
+        # sinks and empty rows
+        mean = mean / mean.sum(-1, keepdim=True).clamp_min(torch.finfo(mean.dtype).tiny)
         same = torch.eye(m, dtype=mean.dtype, device=mean.device)
         step = (1 - residual) * mean + residual * (
             same[query : query + 1] if alone and query is not None else same
@@ -93,7 +93,7 @@ def rollout(seen: Sequence[Any], *, residual: float = 0.5, query: int | None = N
     return total
 
 
-def divergence(p: Tensor, q: Tensor) -> Tensor:
+def _divergence(p: Tensor, q: Tensor) -> Tensor:
     """JS = H((p + q)/2) − (H(p) + H(q))/2, between 0 (equal) and log 2 (nothing in common).   ... m, ... m -> ..."""
     entropies = (torch.special.entr(x).sum(-1) for x in ((p + q) / 2, p, q))
     middle, first, second = entropies
@@ -107,20 +107,20 @@ def head_similarity(seen: Any) -> Tensor:
     """
     given = [seen] if isinstance(seen, Tensor) or not isinstance(seen, Sequence) else list(seen)
     if not given:
-        raise ValueError("head_similarity needs at least one entry, got none")
-    each = [weights_of(entry) for entry in given]
+        raise RegardError("head_similarity needs at least one entry, got none")
+    each = [_weights_of(entry) for entry in given]
     if len({x.shape for x in each}) > 1:
-        raise ValueError(
+        raise RegardError(
             f"heads of different shapes cannot be compared, got {sorted({tuple(x.shape) for x in each})}"
         )
     heads = torch.cat(each, 1).transpose(0, 1)  # h b n m
-    rows = [1 - divergence(head, heads).flatten(1).mean(1) / math.log(2) for head in heads]
+    rows = [1 - _divergence(head, heads).flatten(1).mean(1) / math.log(2) for head in heads]
     return torch.stack(rows)
 
 
 def previous_token(weights: Any) -> Tensor:
     """mean over i ≥ 1 of w_i,i−1: 1 for a head that copies the token before.   b h n n -> b h"""
-    weights = square(weights_of(weights), "previous_token")
+    weights = _square(_weights_of(weights), "previous_token")
     return weights.diagonal(-1, 2, 3).mean(-1)
 
 
@@ -129,16 +129,16 @@ def induction(weights: Any, period: int) -> Tensor:
 
     For a sequence that repeats itself after `period` tokens (see `probe.py`).   b h n n -> b h
     """
-    weights = square(weights_of(weights), "induction")
+    weights = _square(_weights_of(weights), "induction")
     n = weights.shape[-1]
     if not 1 < period < n:
-        raise ValueError(f"period must be more than 1 and less than the {n} tokens, got {period}")
+        raise RegardError(f"period must be more than 1 and less than the {n} tokens, got {period}")
     return weights.diagonal(1 - period, 2, 3)[..., 1:].mean(-1)  # the first of them is i = period − 1
 
 
-def square(weights: Tensor, name: str) -> Tensor:
+def _square(weights: Tensor, name: str) -> Tensor:
     if weights.shape[-1] != weights.shape[-2] or weights.shape[-1] < 2:
-        raise ValueError(
+        raise RegardError(
             f"{name} needs self-attention of two tokens or more, got weights {tuple(weights.shape)}"
         )
     return weights
@@ -160,7 +160,7 @@ def position_codes(position: Position | Tensor, length: int) -> Tensor:
             return position.turn(torch.ones(1, 1, length, position.channels))[0, 0]
         if isinstance(position, Code):
             return position.code(torch.arange(length)[None])[0].float()
-    raise ValueError(
+    raise RegardError(
         f"positions of kind {type(position).__name__} have no vector a place; Rotary, Sinusoidal and Learned have"
     )
 

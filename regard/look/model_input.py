@@ -82,9 +82,8 @@ class ModelInput:
     `answers` says what the output is: logits of the next token, of the token itself (filled in), or of classes.
     """
 
-    kind: ClassVar[str] = (
-        "fixed"  # how the page reads labels of the input: as "text", in which spaces count, or as they are
-    )
+    # how the page reads labels of the input: as "text", in which spaces count, or as they are
+    kind: ClassVar[str] = "fixed"
 
     inputs: dict[str, Any]
     streams: tuple[Tokens, ...] = ()

@@ -13,7 +13,7 @@ from regard.look.streams import Streams
 from regard.look.views.attention import attention
 
 
-def framed(seen: Seen, height: int = 640) -> str:
+def page_in_frame(seen: Seen, height: int = 640) -> str:
     """HTML with the whole page inside, so that its styles and scripts touch nothing of the notebook's."""
     given = ModelInput(inputs={})
     streams = Streams(given)

@@ -12,21 +12,22 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-MOST = (
-    24 * 12 * 12 * 512
-)  # weights that a whole page lists: 24 of each row for 12 layers × 12 heads × 512 queries
+from regard.errors import RegardError
+
+# weights that a whole page lists: 24 of each row for 12 layers × 12 heads × 512 queries
+MOST = 24 * 12 * 12 * 512
 EXACT = 2**18  # weights of a whole page up to which they are listed in float32
 FEWEST = 4  # of each row, however many there are
 NOTHING = 65_535  # the column of a place in a list that is not used
 
 
-def packed(x: np.ndarray[Any, Any]) -> str:
+def pack_array(x: np.ndarray[Any, Any]) -> str:
     """The bytes of an array, little-endian, deflated, in base64: what a browser turns back with DecompressionStream."""
     plain = np.ascontiguousarray(x.astype(x.dtype.newbyteorder("<"), copy=False))
     return base64.b64encode(zlib.compress(plain.tobytes(), 6)).decode("ascii")
 
 
-def unpacked(text: str, dtype: str, *shape: int) -> np.ndarray[Any, Any]:
+def unpack_array(text: str, dtype: str, *shape: int) -> np.ndarray[Any, Any]:
     """The array of `packed` again."""
     return np.frombuffer(zlib.decompress(base64.b64decode(text)), np.dtype(dtype).newbyteorder("<")).reshape(
         shape
@@ -40,12 +41,12 @@ def levels(x: Tensor) -> dict[str, Any]:
     low, high = (float(finite.min()), float(finite.max())) if finite.numel() else (0.0, 0.0)
     scaled = (x - low) / (high - low) if high > low else torch.zeros_like(x)
     bytes_ = (scaled.nan_to_num(0, 1, 0).clamp(0, 1) * 255).round().to(torch.uint8).numpy()
-    return {"shape": list(x.shape), "low": low, "high": high, "data": packed(bytes_)}
+    return {"shape": list(x.shape), "low": low, "high": high, "data": pack_array(bytes_)}
 
 
 def floats(x: Tensor) -> dict[str, Any]:
     """Numbers as they are, in float32: for maps that are also read, number by number."""
-    return {"shape": list(x.shape), "data": packed(x.detach().float().cpu().numpy())}
+    return {"shape": list(x.shape), "data": pack_array(x.detach().float().cpu().numpy())}
 
 
 def thumbnails(weights: Tensor, side: int = 48) -> dict[str, Any]:
@@ -61,7 +62,7 @@ def thumbnails(weights: Tensor, side: int = 48) -> dict[str, Any]:
         else weights.float()
     )
     bytes_ = (small.clamp(0, 1).sqrt() * 255).round().to(torch.uint8).cpu().numpy()
-    return {"height": height, "width": width, "data": packed(bytes_)}
+    return {"height": height, "width": width, "data": pack_array(bytes_)}
 
 
 def kept_of_each_row(rows: int, m: int) -> int:
@@ -77,34 +78,35 @@ def largest(weights: Tensor, count: int, *, exact: bool = False) -> dict[str, An
     """
     m = weights.shape[-1]
     if m >= NOTHING:
-        raise ValueError(f"a page shows at most {NOTHING - 1:,} keys, got {m:,}; look at a part of the input")
+        raise RegardError(
+            f"a page shows at most {NOTHING - 1:,} keys, got {m:,}; look at a part of the input"
+        )
     found = weights.float().topk(min(count, m), dim=-1)
-    columns, order = torch.where(found.values > 0, found.indices, NOTHING).sort(
-        -1
-    )  # what is hidden is not listed
+    # what is hidden is not listed
+    columns, order = torch.where(found.values > 0, found.indices, NOTHING).sort(-1)
     values = found.values.gather(-1, order)
     return {
         "count": columns.shape[-1],
         "all": columns.shape[-1] == m,
-        "columns": packed(columns.cpu().numpy().astype(np.uint16)),
+        "columns": pack_array(columns.cpu().numpy().astype(np.uint16)),
         "exact": exact,
-        "weights": packed(values.cpu().numpy().astype(np.float32 if exact else np.float16)),
+        "weights": pack_array(values.cpu().numpy().astype(np.float32 if exact else np.float16)),
     }
 
 
-def rounded(x: Tensor | float, digits: int = 4) -> Any:
+def round_digits(x: Tensor | float, digits: int = 4) -> Any:
     """Nested lists of numbers with a few significant digits, so that they are short as text; None for what is not finite."""
     if isinstance(x, Tensor):
         return (
-            [rounded(each, digits) for each in x.tolist()]
+            [round_digits(each, digits) for each in x.tolist()]
             if x.dim() == 1
-            else [rounded(each, digits) for each in x]
+            else [round_digits(each, digits) for each in x]
         )
     return float(f"{x:.{digits}g}") if math.isfinite(x) else None
 
 
-def scaled(weights: Tensor) -> dict[str, Any]:
+def pack_scaled(weights: Tensor) -> dict[str, Any]:
     """In half precision, as parts of the largest: the weights of many points are all small."""
     scale = float(weights.max()) / 60_000 if weights.numel() else 0.0
     scale = scale or 1.0
-    return {"scale": scale, "weights": packed((weights.float() / scale).numpy().astype(np.float16))}
+    return {"scale": scale, "weights": pack_array((weights.float() / scale).numpy().astype(np.float16))}

@@ -16,6 +16,7 @@ from typing import Any
 from torch import Tensor
 
 from regard import files
+from regard.errors import RegardError
 from regard.look import measure
 from regard.runs.figures import say_loss
 from regard.runs.run import Run
@@ -53,7 +54,7 @@ def drawn_curves(events: Sequence[Mapping[str, Any]], title: str) -> bytes:
             marker="." if len(at) == 1 else None,
             label="training, each step",
         )
-        axis.plot(at, smoothed(losses), color=SMOOTHED, linewidth=1.6, label="training, smoothed")
+        axis.plot(at, smooth(losses), color=SMOOTHED, linewidth=1.6, label="training, smoothed")
     if looks:
         best = min(looks, key=lambda event: event["loss"])
         said = f"validation, best {say_loss(best['loss'])} at step {best['step']:,}"
@@ -75,7 +76,7 @@ def drawn_curves(events: Sequence[Mapping[str, Any]], title: str) -> bytes:
     axis.grid(alpha=0.3)
     if steps or looks:
         axis.legend(frameon=False)
-    return rendered(figure, "png")
+    return _rendered(figure, "png")
 
 
 def confusion(counts: Tensor, labels: Sequence[str], *, title: str = "") -> Any:
@@ -97,9 +98,8 @@ def confusion(counts: Tensor, labels: Sequence[str], *, title: str = "") -> Any:
     right = float(counts.diagonal().sum() / counts.sum().clamp_min(1))
     axis.set(xlabel="taken for", ylabel="is")
     words = "\n".join(wrap(title, int(LETTERS * side)))
-    figure.suptitle(
-        f"{words}\n{right:.1%} right".lstrip(), x=0.01, ha="left", fontsize=10
-    )  # over the whole width
+    # over the whole width
+    figure.suptitle(f"{words}\n{right:.1%} right".lstrip(), x=0.01, ha="left", fontsize=10)
     return figure
 
 
@@ -107,7 +107,7 @@ def columns(events: Sequence[Mapping[str, Any]]) -> tuple[list[int], list[float]
     return [event["step"] for event in events], [event["loss"] for event in events]
 
 
-def smoothed(losses: Sequence[float]) -> list[float]:
+def smooth(losses: Sequence[float]) -> list[float]:
     """The mean of each loss and of as many before as after it, so that the line does not lag; at the end, of what there is."""
     reach, sums = round(REACH * len(losses)), [0.0, *accumulate(losses)]
     found = []
@@ -122,7 +122,7 @@ def heads(seen: Any, *, title: str = "") -> Any:
     """All heads of all layers as small maps, rows are layers. `seen` is a recording, or a list of its entries."""
     layers = [entry for entry in seen if entry.kind != "edges" and entry.proved]
     if not layers:
-        raise ValueError(f"there is no proved attention to draw among {len(list(seen))} entries")
+        raise RegardError(f"there is no proved attention to draw among {len(list(seen))} entries")
     across = max(len(entry.heads) for entry in layers)
     pyplot = plotter()
     size = (0.6 + 1.05 * across, 0.5 + 1.1 * len(layers))
@@ -133,10 +133,9 @@ def heads(seen: Any, *, title: str = "") -> Any:
         for axis in row[len(entry.heads) :]:
             axis.axis("off")
         for axis, head, one in zip(row, entry.heads, weights, strict=False):
-            draw_map(axis, one)
-            if (
-                THIN * one.shape[0] < one.shape[1]
-            ):  # such as the row of a class token, which nobody could read as a line
+            _draw_map(axis, one)
+            # such as the row of a class token, which nobody could read as a line
+            if THIN * one.shape[0] < one.shape[1]:
                 axis.set_aspect("auto")
             axis.set_title(f"head {head + 1}" if entry.heads != before else "", fontsize=7, pad=2)
         before = entry.heads
@@ -176,17 +175,17 @@ def matrix(
 ) -> Any:
     """One map, enlarged, with the names of its tokens.   n m"""
     if weights.dim() != 2:
-        raise ValueError(
+        raise RegardError(
             f"matrix draws one head, n m, got {tuple(weights.shape)}; take entry.weights[0, head]"
         )
     n, m = weights.shape
     for name, labels, size in (("queries", queries, n), ("keys", keys, m)):
         if labels is not None and len(labels) != size:
-            raise ValueError(f"{name} must name {size} tokens, got {len(labels)}")
+            raise RegardError(f"{name} must name {size} tokens, got {len(labels)}")
     pyplot = plotter()
     side = 0.22 if max(n, m) <= MOST_LABELS else 0.06
     figure, axis = pyplot.subplots(figsize=(1.6 + side * m, 1.2 + side * n), layout="constrained")
-    image = draw_map(axis, weights)
+    image = _draw_map(axis, weights)
     if keys is not None and m <= MOST_LABELS:
         axis.set_xticks(range(m), [visible(label) for label in keys], rotation=90, fontsize=7)
     if queries is not None and n <= MOST_LABELS:
@@ -200,9 +199,9 @@ def matrix(
 def overlay(picture: Tensor, maps: Tensor, *, titles: Sequence[str] | None = None) -> Any:
     """A picture and, beside it, the same under each map of attention.   3 h w in 0 … 1, k rows columns"""
     if picture.dim() != 3 or picture.shape[0] not in (1, 3):
-        raise ValueError(f"a picture to draw over is 3 h w, or 1 h w, got {tuple(picture.shape)}")
+        raise RegardError(f"a picture to draw over is 3 h w, or 1 h w, got {tuple(picture.shape)}")
     if titles is not None and len(titles) != len(maps):
-        raise ValueError(f"there must be a title for each of {len(maps)} maps, got {len(titles)}")
+        raise RegardError(f"there must be a title for each of {len(maps)} maps, got {len(titles)}")
     pyplot = plotter()
     figure, axes = pyplot.subplots(
         1, len(maps) + 1, figsize=(2.1 * (len(maps) + 1), 2.3), layout="constrained", squeeze=False
@@ -237,7 +236,7 @@ def positions(position: Any, length: int = 128, *, title: str = "") -> Any:
     return figure
 
 
-def draw_map(axis: Any, weights: Tensor) -> Any:
+def _draw_map(axis: Any, weights: Tensor) -> Any:
     """√w, because attention that is spread over many keys would be too pale to see; the scale says w."""
     from matplotlib.colors import PowerNorm
 
@@ -258,12 +257,12 @@ def save(figure: Any, path: str | os.PathLike[str]) -> Path:
     """Write a figure, whole or not at all; the end of the name says how."""
     file = Path(path)
     if file.suffix.lower() not in SUFFIXES:
-        raise ValueError(f"a still ends in {', '.join(SUFFIXES)}, got {os.fspath(path)!r}")
-    files.write_bytes(file, rendered(figure, file.suffix.lower().removeprefix(".")))
+        raise RegardError(f"a still ends in {', '.join(SUFFIXES)}, got {os.fspath(path)!r}")
+    files.write_bytes(file, _rendered(figure, file.suffix.lower().removeprefix(".")))
     return file
 
 
-def rendered(figure: Any, kind: str) -> bytes:
+def _rendered(figure: Any, kind: str) -> bytes:
     image = io.BytesIO()
     figure.savefig(image, format=kind, dpi=120)
     plotter().close(figure)
@@ -275,7 +274,7 @@ def plotter() -> Any:
     try:
         import matplotlib
     except ImportError as error:
-        raise ValueError("pictures need matplotlib; install it with: pip install 'regard[look]'") from error
+        raise RegardError("pictures need matplotlib; install it with: pip install 'regard[look]'") from error
     matplotlib.use("Agg")
     from matplotlib import pyplot
 

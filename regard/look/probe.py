@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from regard.errors import RegardError
 from regard.look.measure import induction, previous_token
 from regard.look.record import record
 
@@ -30,7 +31,7 @@ def repeated_tokens(vocab: int, period: int, *, rows: int = 4, seed: int = 0) ->
     -> rows (2·period)
     """
     if vocab < 2 or period < 2:
-        raise ValueError(f"vocab and period must be at least 2, got vocab={vocab} and period={period}")
+        raise RegardError(f"vocab and period must be at least 2, got vocab={vocab} and period={period}")
     draw = torch.Generator().manual_seed(seed)
     if vocab >= period:
         once = torch.stack([torch.randperm(vocab, generator=draw)[:period] for _ in range(rows)])
@@ -67,7 +68,7 @@ def head_scores(
                 for head, pair in zip(entry.heads, pairs, strict=True)
             ]
     if not scores:
-        raise ValueError(
+        raise RegardError(
             f"no self-attention over the {2 * period} tokens was heard, of {len(seen)} attentions"
         )
     return sorted(scores, key=lambda score: -score.induction)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from regard.errors import RegardError
 from regard.look.model_input import ModelInput, unlabelled_input
 from regard.look.view import View
 
@@ -44,14 +45,14 @@ class Control:
         found = [value] if self.type == "number" else value
         if not isinstance(found, list) or not all(type(each) is int for each in found):
             what = "a whole number" if self.type == "number" else "a list of whole numbers"
-            raise ValueError(f"{self.name} must be {what}")
+            raise RegardError(f"{self.name} must be {what}")
         return value
 
     def _text(self, value: Any) -> str:
         if not isinstance(value, str):
-            raise ValueError(f"{self.name} must be a text, got {type(value).__name__}")
+            raise RegardError(f"{self.name} must be a text, got {type(value).__name__}")
         if len(value) > LONGEST:
-            raise ValueError(f"{self.name} has {len(value):,} characters; at most {LONGEST:,} are read")
+            raise RegardError(f"{self.name} has {len(value):,} characters; at most {LONGEST:,} are read")
         return value
 
     def _bytes(self, value: Any) -> bytes:
@@ -60,11 +61,11 @@ class Control:
             or not value.startswith(f"data:{self.media}")
             or ";base64," not in value
         ):
-            raise ValueError(f"{self.name} must be a data URL such as data:{self.example};base64,…")
+            raise RegardError(f"{self.name} must be a data URL such as data:{self.example};base64,…")
         try:
             return base64.b64decode(value.partition(";base64,")[2], validate=True)
         except binascii.Error as error:
-            raise ValueError(f"{self.name} is no valid base64") from error
+            raise RegardError(f"{self.name} is no valid base64") from error
 
 
 class Reader(ABC):
@@ -92,9 +93,9 @@ class Reader(ABC):
     def check_length(self, count: int, what: str) -> None:
         """Raise for an input of no tokens, or of more than the model takes."""
         if not count:
-            raise ValueError(f"there is nothing to look at: {what} is empty")
+            raise RegardError(f"there is nothing to look at: {what} is empty")
         if self.longest is not None and count > self.longest:
-            raise ValueError(
+            raise RegardError(
                 f"{what} has {count:,} tokens, and the model reads at most {self.longest:,}; shorten it"
             )
 
@@ -107,7 +108,7 @@ class FixedReader(Reader):
 
     def read(self, given: str | bytes | None = None, target: str | None = None) -> ModelInput:
         if given is not None:
-            raise ValueError(
+            raise RegardError(
                 "this model brings its own inputs, and nobody knows how it reads others; leave --input out"
             )
         return unlabelled_input(self.inputs)
@@ -129,9 +130,7 @@ def at_path(given: str | bytes) -> Iterator[Path]:
     """A file by its path, or one made of bytes for a while."""
     if isinstance(given, str):
         if not Path(given).exists():
-            raise ValueError(
-                f"there is no file {given!r}; give one with the numbers of a set: .npy, .npz, .csv, .ply or .off"
-            )
+            raise RegardError(f"there is no file {given!r}; give the path of one")
         yield Path(given)
         return
     with tempfile.TemporaryDirectory() as folder:
@@ -141,7 +140,7 @@ def at_path(given: str | bytes) -> Iterator[Path]:
         try:
             yield path
         except ValueError as error:
-            raise ValueError(str(error).replace(str(path), "the file")) from error
+            raise RegardError(str(error).replace(str(path), "the file")) from error
 
 
 def readable(example: Callable[[], Any]) -> bool:

@@ -12,15 +12,16 @@ from torch import nn
 
 from regard.attention import tap
 from regard.attention.tap import Heard, Mixed
+from regard.errors import RegardError
 from regard.look.recording.calls import Call, Calls
 from regard.look.recording.eager import slim
 from regard.look.recording.edges import EdgeSource, along_edges
 from regard.look.recording.entry import Entry, Seen
 from regard.look.recording.lineage import key_of
-from regard.look.recording.listen import Ear
+from regard.look.recording.listen import AttentionDispatchMode
 from regard.look.recording.proof import doubt, error_of
 from regard.look.recording.source import Source
-from regard.look.recording.summary import summarized
+from regard.look.recording.summary import summarize
 from regard.look.recording.tapped import Tapped, TappedMix, source_along
 
 FAST = (nn.MultiheadAttention, nn.TransformerEncoderLayer, nn.TransformerEncoder)
@@ -58,10 +59,10 @@ def record(
     wanted = Wanted(model, layers, heads, rows, keep, top)
     calls = Calls(model, states=states)
     seen = Seen(calls.states)
-    recorder = Recorder(calls, wanted, seen, compiled=is_compiled(model))
+    recorder = Recorder(calls, wanted, seen, compiled=_is_compiled(model))
     with ExitStack() as stack:
         stack.enter_context(calls.followed())
-        stack.enter_context(ordinary_ways())
+        stack.enter_context(_ordinary_ways())
         stack.enter_context(along_edges(model, recorder.ear.lineage, recorder.edges))
         stack.enter_context(tap.listen(recorder.tapped))
         stack.callback(recorder.ear.lineage.traces.clear)
@@ -75,11 +76,11 @@ class Wanted:
 
     def __init__(self, model: Any, layers: Any, heads: Any, rows: Any, keep: Any, top: Any) -> None:
         if not isinstance(model, nn.Module):
-            raise ValueError(f"record takes a torch.nn.Module, got {type(model).__name__}")
+            raise RegardError(f"record takes a torch.nn.Module, got {type(model).__name__}")
         if keep not in ("weights", "summary"):
-            raise ValueError(f"keep must be 'weights' or 'summary', got {keep!r}")
+            raise RegardError(f"keep must be 'weights' or 'summary', got {keep!r}")
         if top is not None and (type(top) is not int or top < 1):
-            raise ValueError(f"top must be a whole number above zero, got {top!r}")
+            raise RegardError(f"top must be a whole number above zero, got {top!r}")
         for name, value, kinds in (
             ("layers", layers, (int, str)),
             ("heads", heads, (int,)),
@@ -92,9 +93,9 @@ class Wanted:
                 or not isinstance(value, Sequence)
                 or not all(isinstance(each, kinds) for each in value)
             ):
-                raise ValueError(f"{name} must be a list such as [0, 2], got {value!r}")
+                raise RegardError(f"{name} must be a list such as [0, 2], got {value!r}")
             if name != "rows" and any(isinstance(each, int) and each < 0 for each in value):
-                raise ValueError(
+                raise RegardError(
                     f"{name} are counted from 0 as they are met, got {value!r}; record all and take the last"
                 )
         self.layers, self.heads, self.rows, self.keep, self.top = layers, heads, rows, keep, top
@@ -112,7 +113,7 @@ class Wanted:
         if places and not any(self.layer(number, name) for (name, _), number in places.items()):
             met = ", ".join(f"{number} {name}" for (name, _), number in list(places.items())[:NAMED])
             rest = ", …" if len(places) > NAMED else ""
-            raise ValueError(
+            raise RegardError(
                 f"layers={list(self.layers)} were asked for, and attention happened in others: {met}{rest}"
             )
 
@@ -120,7 +121,7 @@ class Wanted:
         if self.heads is None:
             return None
         if any(head >= count for head in self.heads):
-            raise ValueError(
+            raise RegardError(
                 f"heads={list(self.heads)} were asked for, but {name or 'the model'} has {count}, from 0 on"
             )
         return list(self.heads)
@@ -131,7 +132,7 @@ class Wanted:
         if isinstance(self.rows, slice):
             return torch.arange(count)[self.rows]
         if any(not -count <= row < count for row in self.rows):
-            raise ValueError(
+            raise RegardError(
                 f"rows={list(self.rows)} were asked for, but {name or 'the model'} has {count} queries"
             )
         return torch.tensor([row % count for row in self.rows], dtype=torch.long)
@@ -151,7 +152,7 @@ class Recorder:
             if (key := key_of(p)) is not None
         }
         self.fast = torch.backends.mha.get_fastpath_enabled()
-        self.ear = Ear(calls, parameters, self.hear)
+        self.ear = AttentionDispatchMode(calls, parameters, self.hear)
 
     def tapped(self, heard: Heard | Mixed) -> None:
         """Our own attention."""
@@ -188,7 +189,7 @@ class Recorder:
             source.choose(self.wanted.heads_of(source.h, call.name), self.wanted.rows_of(source.n, call.name))
             error, dtype = error_of(source), source.out.dtype
             kept = (
-                summarized(source, self.wanted.top, itself=itself) if self.wanted.keep == "summary" else None
+                summarize(source, self.wanted.top, itself=itself) if self.wanted.keep == "summary" else None
             )
             if kept is None:
                 source = slim(source)
@@ -265,7 +266,7 @@ class Recorder:
         return "; ".join(found) or None
 
 
-def is_compiled(model: nn.Module) -> bool:
+def _is_compiled(model: nn.Module) -> bool:
     """Is some module of it compiled?"""
     return any(
         hasattr(m, "_orig_mod") or getattr(m, "_compiled_call_impl", None) is not None
@@ -274,15 +275,14 @@ def is_compiled(model: nn.Module) -> bool:
 
 
 @contextmanager
-def ordinary_ways() -> Iterator[None]:
+def _ordinary_ways() -> Iterator[None]:
     """Turn off, for a while, the ways of computing attention in which nothing can be heard."""
     flex: Any = sys.modules.get("torch.nn.attention.flex_attention")
     flag = "_FLEX_ATTENTION_DISABLE_COMPILE_DEBUG"  # FlexAttention called as it is compiles itself otherwise
     before, plain = torch.backends.mha.get_fastpath_enabled(), getattr(flex, flag, None)
     with ExitStack() as stack:
-        if (
-            "torch._dynamo" in sys.modules
-        ):  # nothing is compiled if it was never imported, and importing it takes seconds
+        # nothing is compiled if it was never imported, and importing it takes seconds
+        if "torch._dynamo" in sys.modules:
             stack.enter_context(torch.compiler.set_stance("force_eager"))
         try:
             torch.backends.mha.set_fastpath_enabled(False)

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import torch
 from torch import nn
 
+from regard.errors import RegardError
 from regard.look.model_input import ModelInput
 from regard.look.record import record
 from regard.look.recording.entry import Seen
@@ -96,7 +97,7 @@ class Scene:
         drawn = (view.still(self, title) for view in self.views if self.view(view.name) is not None)
         found = next((figure for figure in drawn if figure is not None), None)
         if found is None:
-            raise ValueError(f"there is nothing to draw of {self.name}; the page says why")
+            raise RegardError(f"there is nothing to draw of {self.name}; the page says why")
         return found
 
 
@@ -121,8 +122,8 @@ def gather(
     tsne     lay tokens out by t-SNE, too: loading it takes a second or two
     """
     scene = Scene(model, given, name=name, run=run, report=report, tsne=tsne)
-    scene.views = tuple(view for view in in_order(views) if view.applies(given))
-    with eval_mode(model), silenced(model, silence):
+    scene.views = tuple(view for view in _in_order(views) if view.applies(given))
+    with _eval_mode(model), silenced(model, silence):
         with torch.no_grad(), ExitStack() as listening:
             seen = scene.seen = listening.enter_context(record(model, states=True))
             scene.recorded = {view.name: listening.enter_context(view.record(model)) for view in scene.views}
@@ -131,7 +132,7 @@ def gather(
         scene.answer = given.answer(model, scene.out)
         built = [data for view in scene.views if (data := scene.view(view.name)) is not None]
     numbers = {entry.name: entry.layer for entry in seen}
-    scene.data = page_frame(model, name, seen, run) | {
+    scene.data = _page_frame(model, name, seen, run) | {
         "record": number,
         "input": given.describe(),
         "streams": scene.streams.data(),
@@ -142,12 +143,12 @@ def gather(
     return scene
 
 
-def in_order(views: Iterable[View]) -> list[View]:
+def _in_order(views: Iterable[View]) -> list[View]:
     """Views of a kind of data and those of every page, in the order of their tabs."""
     return sorted([*views, *COMMON], key=lambda view: view.order)
 
 
-def page_frame(model: nn.Module, name: str, seen: Seen, run: Run | None) -> dict[str, Any]:
+def _page_frame(model: nn.Module, name: str, seen: Seen, run: Run | None) -> dict[str, Any]:
     """What every page begins with."""
     size = sum(parameter.numel() for parameter in model.parameters())
     layers = f"{seen.layers} attention layer{'s' * (seen.layers != 1)}"
@@ -155,12 +156,12 @@ def page_frame(model: nn.Module, name: str, seen: Seen, run: Run | None) -> dict
         type(model).__name__,
         layers,
         f"{in_short(size)} parameters",
-        *([] if run is None else score(run)),
+        *([] if run is None else _score(run)),
     ]
     return {"format": FORMAT, "title": name, "subtitle": " · ".join(parts), "live": None}
 
 
-def score(run: Run) -> list[str]:
+def _score(run: Run) -> list[str]:
     """What the test split gave, or the best of the validation split."""
     for split, found in best_scores(run).items():
         count = f" of {found['count']}" if "count" in found else ""
@@ -186,7 +187,7 @@ def doubts(seen: Seen) -> list[str]:
 
 
 @contextmanager
-def eval_mode(model: nn.Module) -> Iterator[None]:
+def _eval_mode(model: nn.Module) -> Iterator[None]:
     """In eval mode, and then as it was."""
     modes = {module: module.training for module in model.modules()}
     try:

@@ -7,6 +7,7 @@ import socket
 from collections.abc import Callable
 from typing import Any
 
+from regard.errors import RegardError
 from regard.look import page
 from regard.look.session import Session
 
@@ -30,7 +31,7 @@ def app(session: Session) -> Any:
         from starlette.responses import HTMLResponse, JSONResponse, Response
         from starlette.routing import Route
     except ImportError as error:
-        raise ValueError(
+        raise RegardError(
             "a live page needs starlette and uvicorn; install them with: pip install 'regard[look]'"
         ) from error
 
@@ -43,7 +44,7 @@ def app(session: Session) -> Any:
         async for chunk in request.stream():
             found += chunk
             if len(found) > LARGEST:
-                raise ValueError(f"a request may have {LARGEST:,} bytes")
+                raise RegardError(f"a request may have {LARGEST:,} bytes")
         return bytes(found)
 
     async def start(request: Request) -> Response:
@@ -56,7 +57,7 @@ def app(session: Session) -> Any:
         try:
             asked = json.loads(await body(request))
             if not isinstance(asked, dict):
-                raise ValueError("send an object with what is to change, such as text, file or silence")
+                raise RegardError("send an object with what is to change, such as text, file or silence")
             data = await run_in_threadpool(session.show, asked)
         except (ValueError, RecursionError) as error:
             return refused(" ".join(str(error).split()), 400)
@@ -75,10 +76,10 @@ def app(session: Session) -> Any:
         Route("/api/look", look, methods=["POST"]),
         Route("/api/weights/{record:int}/{layer:int}/{call:int}/{head:int}/{window:int}", weights),
     ]
-    return guarded(Starlette(routes=routes))
+    return _guarded(Starlette(routes=routes))
 
 
-def guarded(inner: Callable[..., Any]) -> Callable[..., Any]:
+def _guarded(inner: Callable[..., Any]) -> Callable[..., Any]:
     """Only requests that name this machine as their host, and come from nowhere else: another site in the same browser must
     not reach it, not even through a name that it made to point here."""
 
@@ -115,7 +116,7 @@ def serve(session: Session, *, port: int | None = None, ready: Callable[[str], N
         try:
             listening.bind(("127.0.0.1", 0 if port is None else port))
         except OSError as error:
-            raise ValueError(
+            raise RegardError(
                 f"port {port} cannot be used: {error.strerror}; choose another with --port"
             ) from error
         listening.listen(128)  # who comes before the server is up waits

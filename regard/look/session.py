@@ -10,6 +10,7 @@ from typing import Any
 
 from torch import nn
 
+from regard.errors import RegardError
 from regard.look.model_input import ModelInput
 from regard.look.reader import LONGEST, Control, Reader
 from regard.look.scene import Scene, gather
@@ -66,7 +67,7 @@ class Session:
         )
         if unknown:
             known = ", ".join(sorted({*controls, "silence"}))
-            raise ValueError(f"{self.name} takes no {unknown[0]!r}; known: {known}")
+            raise RegardError(f"{self.name} takes no {unknown[0]!r}; known: {known}")
         fields = {name: value for name, value in asked.items() if name in controls and value is not None}
         values = {name: controls[name].parse(value) for name, value in fields.items()}
         with self.lock:
@@ -104,10 +105,10 @@ class Session:
             raise
         except Exception as error:  # of the model itself, which can be anything
             words = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
-            raise ValueError(f"{self.name} cannot read this input: {words}") from error
+            raise RegardError(f"{self.name} cannot read this input: {words}") from error
         alone = {view.name for view in scene.views if view.stands_alone}
         if not scene.seen and not any(view["view"] in alone for view in scene.data["views"]):
-            raise ValueError(
+            raise RegardError(
                 f"no attention was heard in {self.name}, a {type(self.model).__name__}: neither fused attention nor a "
                 f"softmax whose weights are summed with values"
             )
@@ -124,7 +125,7 @@ class Session:
     def heads(self, pairs: Any) -> list[tuple[str, int]]:
         """Heads by the name of their layer, which the last recording knows."""
         if not isinstance(pairs, list) or len(pairs) > 10_000:
-            raise ValueError("silence is a list of [layer, head]")
+            raise RegardError("silence is a list of [layer, head]")
         if not pairs:
             return []
         names = {entry.layer: entry.name for scene in self.scenes.values() for entry in scene.seen}
@@ -132,7 +133,7 @@ class Session:
         for pair in pairs:
             whole = isinstance(pair, list) and len(pair) == 2 and all(type(each) is int for each in pair)
             if not whole or pair[0] not in names:
-                raise ValueError(
+                raise RegardError(
                     f"silence names layers and heads that are there, such as [0, 1]; got {str(pair)[:40]}"
                 )
             found.append((names[pair[0]], pair[1]))
@@ -143,13 +144,13 @@ class Session:
         with self.lock:
             scene = self.scenes.get(record)
             if scene is None:
-                raise ValueError(f"recording {record} is no longer kept; run it again")
+                raise RegardError(f"recording {record} is no longer kept; run it again")
             for entry in scene.seen:
                 here = (entry.layer, entry.call) == (layer, call) and entry.proved and head in entry.heads
                 if here and 0 <= window < count_of(entry):
                     weights = matrix(entry, window)[entry.heads.index(head)]
                     return weights.float().cpu().contiguous().numpy().astype("<f4").tobytes()
-        raise ValueError(
+        raise RegardError(
             f"there is no proved head {head} in window {window}, call {call}, layer {layer} of recording {record}"
         )
 

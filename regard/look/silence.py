@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from regard.errors import RegardError
 from regard.nn.attention import Attention
 
 
@@ -24,19 +25,19 @@ def silenced(model: nn.Module, heads: Iterable[tuple[str, int]]) -> Iterator[Non
         for name, numbers in wanted.items():
             layer = layers.get(name)
             if not isinstance(layer, Attention):
-                raise ValueError(
+                raise RegardError(
                     f"only heads of regard's own attention can be silenced, and {name or 'the model'!r} is none"
                 )
             if not all(0 <= head < layer.heads for head in numbers):
-                raise ValueError(f"{name} has heads 0 … {layer.heads - 1}, got {numbers}")
-            handles.append(layer.mix.register_forward_pre_hook(without(layer.heads, numbers)))
+                raise RegardError(f"{name} has heads 0 … {layer.heads - 1}, got {numbers}")
+            handles.append(layer.mix.register_forward_pre_hook(_without(layer.heads, numbers)))
         yield
     finally:
         for handle in handles:
             handle.remove()
 
 
-def without(heads: int, numbers: list[int]) -> Any:
+def _without(heads: int, numbers: list[int]) -> Any:
     """A hook that clears the channels of some heads before they are mixed.   b n (h c)"""
 
     def clear(module: nn.Module, given: tuple[Any, ...]) -> tuple[Any, ...]:

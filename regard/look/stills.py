@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
+from regard.errors import RegardError
 from regard.look import plot
 
 COLOURS = (
@@ -22,7 +21,6 @@ COLOURS = (
 PLAIN, FRAME = "#c4c8ce", "#dfe2e6"
 PALE = 0.12  # of the map of colours, where it begins: nothing is still to be seen
 
-Array = np.ndarray[Any, Any]
 Draw = Callable[[Any], None]
 
 
@@ -31,7 +29,7 @@ def pictures(
 ) -> Any:
     """Rows of small pictures: the name of each row, and in it names and what draws them. `meaning`: what colours are."""
     if not rows:
-        raise ValueError("there is nothing proved to draw of this set or graph; the page says why")
+        raise RegardError("there is nothing proved to draw of this set or graph; the page says why")
     across = max(len(row) for _, row in rows)
     pyplot = plot.plotter()
     size = (max(4.0, 2.3 * across), 0.4 + 2.5 * len(rows))

@@ -38,7 +38,7 @@ class Streams:
         for number, stream in enumerate(self.found):
             if (stream.name, len(stream.labels)) == (name, size):
                 return number
-        return self.add(Tokens(name, numbers(size), "items"))
+        return self.add(Tokens(name, _numbers(size), "items"))
 
     def find(self, size: int, prefer: int = 0) -> int:
         """The stream of this size: the preferred one, any other, the same with a class token in front, what the input knows, or
@@ -56,7 +56,7 @@ class Streams:
             stream = self.given.streams[prefer]
             return Tokens(f"{stream.name} and class", ("class", *stream.labels), stream.kind)
         known = self.given.stream(size)
-        return Tokens(f"{size} tokens", numbers(size), "items") if known is None else known
+        return Tokens(f"{size} tokens", _numbers(size), "items") if known is None else known
 
     def window(self, labels: tuple[str, ...]) -> int:
         """The stream of the tokens of one window."""
@@ -78,7 +78,7 @@ class Streams:
         return found
 
 
-def numbers(size: int) -> tuple[str, ...]:
+def _numbers(size: int) -> tuple[str, ...]:
     """What things are called that have no names: people count from 1."""
     return tuple(str(i + 1) for i in range(size))
 

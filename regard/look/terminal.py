@@ -16,9 +16,8 @@ def laws_table(report: Report, console: Console | None = None) -> None:
     console = console or Console(highlight=False)
     if not console.is_terminal:
         console = Console(highlight=False, width=200)  # a file or a pipe has no edge to wrap at
-    table = Table(
-        *(Column(name, overflow="fold") for name in HEADERS), box=None, pad_edge=False
-    )  # no name is cut off
+    # no name is cut off
+    table = Table(*(Column(name, overflow="fold") for name in HEADERS), box=None, pad_edge=False)
     for finding, row in zip(report, report.rows(), strict=True):
         colour = (
             COLOURS[finding.measured] if not finding.ok or finding.measured != "broken" else "bright_black"

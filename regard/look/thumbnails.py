@@ -16,7 +16,7 @@ ACROSS = 16  # thumbnails in a row of a sheet
 
 def as_png(picture: Tensor) -> str:
     """3 h w in 0 … 1 -> a data URL"""
-    return data_url(encoded(picture, "PNG"), "png")
+    return _data_url(_encoded(picture, "PNG"), "png")
 
 
 class Sheets:
@@ -40,17 +40,16 @@ class Sheets:
             pictures = F.interpolate(pictures, (SIDE, SIDE), mode="bilinear", antialias=True)
         columns, rows = min(n, ACROSS), -(-n // ACROSS)
         filled = torch.cat((pictures, pictures.new_zeros(rows * columns - n, *pictures.shape[1:])))
-        whole = (
-            filled.unflatten(0, (rows, columns)).permute(2, 0, 3, 1, 4).flatten(3).flatten(1, 2)
-        )  # 3 (rows h) (columns w)
-        found, kind = encoded(whole, "PNG"), "png"
-        if pictures.shape[-1] == SIDE and len(rough := encoded(whole, "JPEG", quality=85)) < len(found):
+        # 3 (rows h) (columns w)
+        whole = filled.unflatten(0, (rows, columns)).permute(2, 0, 3, 1, 4).flatten(3).flatten(1, 2)
+        found, kind = _encoded(whole, "PNG"), "png"
+        if pictures.shape[-1] == SIDE and len(rough := _encoded(whole, "JPEG", quality=85)) < len(found):
             found, kind = rough, "jpeg"  # (in a JPEG smaller ones would run into each other)
-        self.found.append({"picture": data_url(found, kind), "rows": rows, "columns": columns})
+        self.found.append({"picture": _data_url(found, kind), "rows": rows, "columns": columns})
         return len(self.found) - 1
 
 
-def encoded(picture: Tensor, kind: str, **how: Any) -> bytes:
+def _encoded(picture: Tensor, kind: str, **how: Any) -> bytes:
     from PIL import Image
 
     bytes_ = (
@@ -65,5 +64,5 @@ def encoded(picture: Tensor, kind: str, **how: Any) -> bytes:
     return file.getvalue()
 
 
-def data_url(content: bytes, kind: str) -> str:
+def _data_url(content: bytes, kind: str) -> str:
     return f"data:image/{kind};base64," + base64.b64encode(content).decode("ascii")

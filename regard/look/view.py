@@ -25,9 +25,8 @@ class View(ABC):
     files: ClassVar[
         tuple[Path, ...]
     ] = ()  # scripts and styles of the tab, where they are not among those of every page
-    stands_alone: ClassVar[bool] = (
-        False  # is a page worth showing for its sake, although nothing in the model attends?
-    )
+    # is a page worth showing for its sake, although nothing in the model attends?
+    stands_alone: ClassVar[bool] = False
 
     def applies(self, given: ModelInput) -> bool:
         """Does it show anything of such an input?"""

@@ -21,16 +21,15 @@ class Caches(list[Cache]):
         """Row i goes on from what row rows[i] has read. As many rows as before are moved in place."""
         for cache in self:
             for name, x in cache.store.items():
-                used = (
-                    x.shape[token_axis(name)] if isinstance(cache, WindowCache) else cache.count
-                )  # a window uses any slot
-                cache.store[name] = moved(x, rows, token_axis(name), used)
+                # a window uses any slot
+                used = x.shape[token_axis(name)] if isinstance(cache, WindowCache) else cache.count
+                cache.store[name] = _moved(x, rows, token_axis(name), used)
             cache.seen = None if cache.seen is None else cache.seen[rows]
         if self.before is not None:
             self.before = (self.before[0][rows], self.before[1][rows])
 
 
-def moved(x: Tensor, rows: Tensor, axis: int, used: int) -> Tensor:
+def _moved(x: Tensor, rows: Tensor, axis: int, used: int) -> Tensor:
     """x[rows], of which only the first `used` tokens along the axis hold anything."""
     part = x.narrow(axis, 0, used)
     if len(rows) == len(x):

@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import torch
 
-from regard.config import nearest
+from regard.errors import RegardError, nearest
 
 
 def check_names(config: Any) -> None:
@@ -22,7 +22,7 @@ def check_names(config: Any) -> None:
         if names and value not in (*known, *([None] if NoneType in get_args(hint) else [])):
             near = nearest(value, known)
             hint = f"; did you mean {near!r}?" if near else ""
-            raise ValueError(f"{field.name} must be one of {', '.join(known)}, got {value!r}{hint}")
+            raise RegardError(f"{field.name} must be one of {', '.join(known)}, got {value!r}{hint}")
 
 
 def check_whole(config: Any, *names: str) -> None:
@@ -30,7 +30,7 @@ def check_whole(config: Any, *names: str) -> None:
     for name in names:
         value = getattr(config, name)
         if type(value) is not int or value < 1:
-            raise ValueError(
+            raise RegardError(
                 f"{name} of {type(config).__name__} must be a whole number above zero, got {value!r}"
             )
 
@@ -39,13 +39,13 @@ def check_dropout(config: Any) -> None:
     """What it drops in training is a share, and not all."""
     for name in ("dropout", "drop_path"):
         if not 0.0 <= getattr(config, name, 0.0) < 1.0:
-            raise ValueError(f"{name} must be at least 0 and less than 1, got {getattr(config, name)}")
+            raise RegardError(f"{name} must be at least 0 and less than 1, got {getattr(config, name)}")
 
 
 def check_patch(config: Any) -> None:
     """A patch is not larger than the pictures it is cut from."""
     if config.patch > config.size:
-        raise ValueError(
+        raise RegardError(
             f"patches of {config.patch} pixels are larger than pictures of {config.size}: one would be the whole picture, "
             f"and nothing could look at anything; take size={config.patch} or more, or a smaller patch"
         )
@@ -55,7 +55,7 @@ def check_heads(config: Any) -> None:
     """Its width can be divided among its heads."""
     if config.dim % config.heads:
         fits = config.dim + config.heads - config.dim % config.heads
-        raise ValueError(
+        raise RegardError(
             f"dim must be a multiple of heads, got dim={config.dim} and heads={config.heads}; the next one that fits is {fits}"
         )
 
@@ -67,10 +67,10 @@ def check_position(config: Any, positions: Mapping[str, Callable[[Any], Any]]) -
             positions[config.position](config)
     except ValueError as error:
         sizes = f"dim={config.dim} and heads={config.heads}"
-        raise ValueError(f"position {config.position!r} does not go with {sizes}: {error}") from error
+        raise RegardError(f"position {config.position!r} does not go with {sizes}: {error}") from error
 
 
-def seeded(cls: Any, config: Any) -> Any:
+def build_seeded(cls: Any, config: Any) -> Any:
     """A model that is the same every time, without touching the random numbers of others."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)

@@ -16,7 +16,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.attention.dropout import Dropout
-from regard.models.checks import check_dropout, check_names, check_whole, seeded
+from regard.errors import RegardError
+from regard.models.checks import build_seeded, check_dropout, check_names, check_whole
 from regard.models.sample_inputs import sample_images
 from regard.nn.convolve import Convolution
 from regard.shapes import expect_pictures
@@ -63,7 +64,7 @@ class ConvNet(nn.Module):
         raise NotImplementedError(f"{type(self).__name__} must define features()")
 
 
-def around(config: ResNetConfig | DenseNetConfig) -> Group:
+def _around(config: ResNetConfig | DenseNetConfig) -> Group:
     """Shifts by whole steps of the coarsest layer, for pictures that go on around their end and have whole steps."""
     step = 2 ** (len(config.blocks) - 1)
     return Shifts(step) if config.padding == "circular" and config.size % step == 0 else Trivial()
@@ -83,7 +84,7 @@ class LeNetConfig(ConvNetConfig):
     def __post_init__(self) -> None:
         check_whole(self, "classes", "colours", "size", "hidden")
         if self.size < 4:
-            raise ValueError(f"size must be at least 4, got {self.size}: sides are halved twice")
+            raise RegardError(f"size must be at least 4, got {self.size}: sides are halved twice")
         check_dropout(self)
 
 
@@ -116,9 +117,9 @@ class LeNet(ConvNet):
     @classmethod
     def tiny(cls) -> tuple[Self, dict[str, Tensor]]:
         """A small one, and inputs for it: model(**inputs)."""
-        return seeded(
+        return build_seeded(
             cls, LeNetConfig(classes=5, colours=2, size=12, widths=(4, 8), hidden=16)
-        ), tiny_picture()
+        ), _tiny_picture()
 
 
 # ---- ResNet
@@ -135,12 +136,12 @@ class ResNetConfig(ConvNetConfig):
     def __post_init__(self) -> None:
         check_names(self)
         check_whole(self, "classes", "colours", "size", "width")
-        check_blocks(self.blocks)
+        _check_blocks(self.blocks)
 
 
-def check_blocks(blocks: tuple[int, ...]) -> None:
+def _check_blocks(blocks: tuple[int, ...]) -> None:
     if not blocks or any(type(count) is not int or count < 1 for count in blocks):
-        raise ValueError(f"blocks are whole numbers above zero, one for each group, got {blocks}")
+        raise RegardError(f"blocks are whole numbers above zero, one for each group, got {blocks}")
 
 
 class Residual(nn.Module):
@@ -183,7 +184,7 @@ class ResNet(ConvNet):
 
     @property
     def symmetry(self) -> Group:
-        return around(self.config)
+        return _around(self.config)
 
     def features(self, x: Tensor) -> Tensor:
         """What the head reads.   b c h w -> b d"""
@@ -197,7 +198,7 @@ class ResNet(ConvNet):
     def tiny(cls) -> tuple[Self, dict[str, Tensor]]:
         """A small one, and inputs for it: model(**inputs)."""
         config = ResNetConfig(classes=5, colours=2, size=12, width=4, blocks=(1, 1), padding="circular")
-        return seeded(cls, config), tiny_picture()
+        return build_seeded(cls, config), _tiny_picture()
 
 
 # ---- DenseNet
@@ -214,7 +215,7 @@ class DenseNetConfig(ConvNetConfig):
     def __post_init__(self) -> None:
         check_names(self)
         check_whole(self, "classes", "colours", "size", "growth")
-        check_blocks(self.blocks)
+        _check_blocks(self.blocks)
 
 
 class Dense(nn.Module):
@@ -265,14 +266,14 @@ class DenseNet(ConvNet):
 
     @property
     def symmetry(self) -> Group:
-        return around(self.config)
+        return _around(self.config)
 
     def features(self, x: Tensor) -> Tensor:
         """What the head reads.   b c h w -> b d"""
         _, _, height, width = expect_pictures(x, self.stem.weight, c=self.config.colours)
         least = 2 ** (len(self.config.blocks) - 1)
         if min(height, width) < least:
-            raise ValueError(
+            raise RegardError(
                 f"pictures must have sides of at least {least}, got {height} × {width}: they are halved so often"
             )
         x = self.stem(x)
@@ -284,8 +285,8 @@ class DenseNet(ConvNet):
     def tiny(cls) -> tuple[Self, dict[str, Tensor]]:
         """A small one, and inputs for it: model(**inputs)."""
         config = DenseNetConfig(classes=5, colours=2, size=12, growth=4, blocks=(2, 2), padding="circular")
-        return seeded(cls, config), tiny_picture()
+        return build_seeded(cls, config), _tiny_picture()
 
 
-def tiny_picture() -> dict[str, Tensor]:
+def _tiny_picture() -> dict[str, Tensor]:
     return {"x": torch.randn(2, 2, 12, 12, generator=torch.Generator().manual_seed(0))}

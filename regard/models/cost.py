@@ -19,7 +19,7 @@ def cost(model: SequenceModel, context: int | None = None) -> dict[str, int]:
     """
     config: SequenceConfig = model.config
     context = config.context if context is None else context
-    forward = round(blocks(model, seen(config, context)) + head(model, context))
+    forward = round(_blocks(model, _seen(config, context)) + _head(model, context))
     parameters = list(model.parameters())
     bytes_each = parameters[0].element_size()
     return {
@@ -35,14 +35,14 @@ def cost(model: SequenceModel, context: int | None = None) -> dict[str, int]:
     }
 
 
-def seen(config: SequenceConfig, context: int) -> int:
+def _seen(config: SequenceConfig, context: int) -> int:
     """How many tokens one token attends to."""
     if config.window is None:
         return context
     return min(context, config.window if config.causal else 2 * config.window - 1)
 
 
-def blocks(model: SequenceModel, keys: int) -> float:
+def _blocks(model: SequenceModel, keys: int) -> float:
     """Operations of all blocks for one token."""
     stack, dim = model.stack, model.config.dim
     maps = sum(2 * part.weight.numel() for part in stack.modules() if isinstance(part, nn.Linear))
@@ -54,7 +54,7 @@ def blocks(model: SequenceModel, keys: int) -> float:
     return maps + tables + 4 * dim * keys * len(stack.blocks)
 
 
-def head(model: SequenceModel, context: int) -> float:
+def _head(model: SequenceModel, context: int) -> float:
     """Operations for one token after the blocks; what happens once for all tokens is shared among them."""
     if isinstance(model.head, Head):
         weight = model.embed.weight if model.head.weight is None else model.head.weight

@@ -8,9 +8,10 @@ from typing import Any, ClassVar, Self
 from torch import Tensor
 
 from regard.attention.cache import Cache, WindowCache
+from regard.errors import RegardError
 from regard.models.caches import Caches
-from regard.models.checks import seeded
-from regard.models.sequence_model import Head, SequenceConfig, SequenceModel, counted, tiny_tokens
+from regard.models.checks import build_seeded
+from regard.models.sequence_model import Head, SequenceConfig, SequenceModel, count_places, tiny_tokens
 from regard.shapes import expect
 from regard.symmetry.groups import Shifts
 from regard.symmetry.roles import Roles
@@ -62,15 +63,15 @@ class Decoder(SequenceModel):
         """What the head reads.   b n -> b n d"""
         expect(tokens, "b n", name="tokens")
         if caches is None:
-            where = counted(real) if where is None else where
+            where = count_places(real) if where is None else where
         elif not isinstance(caches, Caches):
-            raise ValueError(f"caches must be what model.caches() gives, got {type(caches).__name__}")
+            raise RegardError(f"caches must be what model.caches() gives, got {type(caches).__name__}")
         x = self.embedded(tokens, where, real, caches)
         return self.stack(x, mask=self.mask, where=where, real=real, caches=caches)
 
     @property
     def roles(self) -> Roles:
-        return replace(super().roles, step=step)
+        return replace(super().roles, step=_step)
 
     def caches(self, length: int | None = None) -> Caches:
         """Empty caches, one for each block. A windowed model forgets what is out of reach; others hold `length` tokens, in
@@ -90,10 +91,10 @@ class Decoder(SequenceModel):
     def tiny(cls) -> tuple[Self, dict[str, Tensor]]:
         """A small one, and inputs for it: model(**inputs)."""
         config = DecoderConfig(vocab=13, context=64, dim=32, depth=2, heads=4, kv_heads=2, ngrams=3)
-        return seeded(cls, config), {"tokens": tiny_tokens(13)}
+        return build_seeded(cls, config), {"tokens": tiny_tokens(13)}
 
 
-def step(model: Any, inputs: dict[str, Any], caches: Caches | None) -> tuple[Tensor, Caches]:
+def _step(model: Any, inputs: dict[str, Any], caches: Caches | None) -> tuple[Tensor, Caches]:
     """Decoding with a cache, as `check` asks for it."""
     caches = model.caches() if caches is None else caches
     return model(**inputs, caches=caches), caches

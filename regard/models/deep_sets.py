@@ -10,7 +10,7 @@ from typing import Literal, Self
 
 from torch import Tensor, nn
 
-from regard.models.checks import check_whole, seeded
+from regard.models.checks import build_seeded, check_whole
 from regard.models.set_model import SetConfig, SetModel, perceptron, tiny_set
 from regard.nn.mlp import ACTIVATIONS
 from regard.nn.set_attention import POOLS, SetLinear
@@ -29,9 +29,8 @@ class DeepSetsConfig(SetConfig):
     # each thing by itself (φ), or each with what it hears of all; None: alone, but together where every thing is asked
     layers: Literal["alone", "together"] | None = None
     pool: Pool = "sum"  # over the things, at the end; fading is for things in order, and knows it
-    hears: Pool | None = (
-        None  # of all, in layers that work together; None: as the pool, but the mean for a sum
-    )
+    # of all, in layers that work together; None: as the pool, but the mean for a sum
+    hears: Pool | None = None
     activation: Literal["relu", "leaky", "gelu", "relu2"] = "gelu"  # after each layer
     usual: int = 1  # things of a usual set: a sum at the end is divided by it, so that what follows gets numbers of one size
 
@@ -84,6 +83,6 @@ class DeepSets(SetModel):
     @classmethod
     def tiny(cls) -> tuple[Self, dict[str, Tensor]]:
         """A small one, and inputs for it: model(**inputs)."""
-        return seeded(
+        return build_seeded(
             cls, DeepSetsConfig(features=3, outputs=5, hidden=32, layers="together", pool="mean")
         ), tiny_set()

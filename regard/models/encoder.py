@@ -8,8 +8,15 @@ from typing import Literal, Self
 
 from torch import Tensor, nn
 
-from regard.models.checks import check_whole, seeded
-from regard.models.sequence_model import POSITIONS, Head, SequenceConfig, SequenceModel, counted, tiny_tokens
+from regard.models.checks import build_seeded, check_whole
+from regard.models.sequence_model import (
+    POSITIONS,
+    Head,
+    SequenceConfig,
+    SequenceModel,
+    count_places,
+    tiny_tokens,
+)
 from regard.nn.pool import AttentionPool, ClassToken, MaxPool, MeanPool
 from regard.shapes import expect
 from regard.symmetry.groups import Group, Trivial
@@ -66,7 +73,7 @@ class Encoder(SequenceModel):
     def features(self, tokens: Tensor, *, where: Tensor | None = None, real: Tensor | None = None) -> Tensor:
         """What the head reads.   b n -> b n d, or b d for a classifier"""
         expect(tokens, "b n", name="tokens")
-        where = counted(real) if where is None else where
+        where = count_places(real) if where is None else where
         x = self.embedded(tokens, where, real)
         if isinstance(self.pool, ClassToken):
             x, where, real = self.pool.add(x, where, real)
@@ -81,4 +88,4 @@ class Encoder(SequenceModel):
         config = EncoderConfig(
             vocab=13, context=64, dim=32, depth=2, heads=4, position="none", bias="buckets"
         )
-        return seeded(cls, config), {"tokens": tiny_tokens(13)}
+        return build_seeded(cls, config), {"tokens": tiny_tokens(13)}

@@ -13,15 +13,16 @@ from typing import Any, Literal, Self
 import torch
 from torch import Tensor, nn
 
-from regard.attention.edge_ops import sums
-from regard.models.checks import check_names, check_whole, seeded
+from regard.attention.edge_ops import edge_sum
+from regard.errors import RegardError
+from regard.models.checks import build_seeded, check_names, check_whole
 from regard.models.sample_inputs import sample_graph
 from regard.nn.graph import Graph
 from regard.nn.graph_conv import GAT, GCN, Alone, GraphConv
 from regard.nn.graph_pool import GraphPool, Pairs
 from regard.nn.mlp import ACTIVATIONS
 from regard.nn.norm import NORMS
-from regard.nn.sparse import Sparse, thinned
+from regard.nn.sparse import Sparse, sparse_dropout
 from regard.shapes import expect
 from regard.symmetry.groups import Group, Permutations
 from regard.symmetry.roles import Roles
@@ -35,9 +36,8 @@ class GraphNetConfig:
     outputs: int  # numbers that come out
     hidden: int = 64  # channels inside
     depth: int = 2  # layers
-    layer: Literal["conv", "gcn", "gat", "gatv2", "alone"] = (
-        "gcn"  # θ₁x + Σθ₂x, GCN, attention along edges, or θx alone
-    )
+    # θ₁x + Σθ₂x, GCN, attention along edges, or θx alone
+    layer: Literal["conv", "gcn", "gat", "gatv2", "alone"] = "gcn"
     gather: Literal["sum", "mean", "max"] = "mean"  # over the neighbours, of conv
     heads: int = 8  # of attention, in all layers but the last, where there is one
     activation: Literal["relu", "leaky", "gelu", "elu"] = "relu"  # between layers
@@ -46,9 +46,8 @@ class GraphNetConfig:
     dropout: float = 0.0  # share of channels, and of attention, dropped in training
     spread: int = 0  # steps of personalised PageRank after the layers (APPNP); 0: none
     stay: float = 0.1  # share of a node's own answer in each of them
-    level: Literal["node", "edge", "graph"] = (
-        "node"  # an answer for each node, each pair of nodes, or each graph
-    )
+    # an answer for each node, each pair of nodes, or each graph
+    level: Literal["node", "edge", "graph"] = "node"
     pool: Literal["sum", "mean", "max", "attention"] = "mean"  # of the nodes of a graph
     ordered: bool = False  # of pairs: (i, j) may be answered otherwise than (j, i)
 
@@ -56,14 +55,14 @@ class GraphNetConfig:
         check_names(self)
         check_whole(self, "features", "outputs", "hidden", "depth", "heads")
         if type(self.spread) is not int or self.spread < 0:
-            raise ValueError(f"spread must be a whole number, 0 or more, got {self.spread!r}")
+            raise RegardError(f"spread must be a whole number, 0 or more, got {self.spread!r}")
         if not 0.0 <= self.dropout < 1.0 or not 0.0 <= self.stay <= 1.0:
-            raise ValueError(f"dropout and stay are shares, 0 to 1, got {self.dropout} and {self.stay}")
+            raise RegardError(f"dropout and stay are shares, 0 to 1, got {self.dropout} and {self.stay}")
         asks = self.level == "graph" and self.pool == "attention"
         if (
             asks or (self.layer in ("gat", "gatv2") and (self.depth > 1 or self.level != "node"))
         ) and self.hidden % self.heads:
-            raise ValueError(
+            raise RegardError(
                 f"hidden must be a multiple of heads, got hidden={self.hidden} and heads={self.heads}"
             )
 
@@ -145,13 +144,13 @@ class GraphNet(GraphModel):
         graph = Graph.of(edges, n)
         h: Any = x if x.layout is torch.strided else Sparse.of(x)
         for i, layer in enumerate(self.layers):
-            y = layer(thinned(h, self.config.dropout, self.training), graph)
+            y = layer(sparse_dropout(h, self.config.dropout, self.training), graph)
             if i < len(self.norms):
                 y = BETWEEN[self.config.activation](self.norms[i](y))
                 y = h + y if self.config.residual and y.shape == h.shape else y
             h = y
         h = spread(h, graph, self.config.spread, self.config.stay)
-        return answered(h, self.pool, self.head, graph, of, graphs, pairs)
+        return read_out(h, self.pool, self.head, graph, of, graphs, pairs)
 
     @classmethod
     def tiny(cls) -> tuple[Self, dict[str, Any]]:
@@ -159,7 +158,7 @@ class GraphNet(GraphModel):
         draw = torch.Generator().manual_seed(0)
         config = GraphNetConfig(features=3, outputs=5, hidden=16, layer="gat", heads=2)
         x, edges = torch.randn(11, 3, generator=draw), torch.randint(11, (2, 26), generator=draw)
-        return seeded(cls, config), {"x": x, "edges": edges}
+        return build_seeded(cls, config), {"x": x, "edges": edges}
 
 
 def spread(h: Tensor, graph: Graph, steps: int, stay: float) -> Tensor:
@@ -169,11 +168,11 @@ def spread(h: Tensor, graph: Graph, steps: int, stay: float) -> Tensor:
     looped, z = graph.looped, h
     weights = looped.even(h.dtype)[None]
     for _ in range(steps):
-        z = (1 - stay) * sums(weights, z[None], looped.links)[0] + stay * h
+        z = (1 - stay) * edge_sum(weights, z[None], looped.links)[0] + stay * h
     return z
 
 
-def answered(
+def read_out(
     h: Tensor,
     pool: nn.Module | None,
     head: nn.Module | None,

@@ -11,8 +11,9 @@ from torch import Tensor, nn
 from regard.attention.biases import Bias, Distance
 from regard.attention.mask import Mask
 from regard.attention.masks import Padding
-from regard.models.checks import check_dropout, check_names, check_whole, seeded
-from regard.models.graph_net import GraphModel, answered
+from regard.errors import RegardError
+from regard.models.checks import build_seeded, check_dropout, check_names, check_whole
+from regard.models.graph_net import GraphModel, read_out
 from regard.nn.block import Pre
 from regard.nn.graph import Graph
 from regard.nn.graph_pool import GraphPool, Pairs, membership
@@ -33,23 +34,19 @@ class GraphTransformerConfig:
     dim: int = 64  # width of the stream
     depth: int = 3  # blocks
     heads: int = 4  # of attention, in each block
-    attention: Literal["edges", "full"] = (
-        "full"  # nodes see their neighbours and themselves, or all nodes of their graph
-    )
-    bias: Literal["none", "distance"] = (
-        "distance"  # a learned number for each number of steps apart; for full attention
-    )
+    # nodes see their neighbours and themselves, or all nodes of their graph
+    attention: Literal["edges", "full"] = "full"
+    # a learned number for each number of steps apart; for full attention
+    bias: Literal["none", "distance"] = "distance"
     farthest: int = 5  # steps that are told apart; beyond, all is equally far
-    position: Literal["none", "laplacian", "walk"] = (
-        "laplacian"  # where a node is: spectral kernels, or walks that return
-    )
+    # where a node is: spectral kernels, or walks that return
+    position: Literal["none", "laplacian", "walk"] = "laplacian"
     places: int = 8  # eigenvectors, or lengths of walks
     norm: Literal["layernorm", "rmsnorm"] = "layernorm"  # which norm, before each part of a block
     mlp: Literal["relu", "leaky", "gelu", "relu2", "swiglu"] = "gelu"  # which activation, inside the MLP
     dropout: float = 0.0  # share of weights, hidden channels and branches dropped in training
-    level: Literal["node", "edge", "graph"] = (
-        "node"  # an answer for each node, each pair of nodes, or each graph
-    )
+    # an answer for each node, each pair of nodes, or each graph
+    level: Literal["node", "edge", "graph"] = "node"
     pool: Literal["sum", "mean", "max", "attention"] = "mean"  # of the nodes of a graph
     ordered: bool = False  # of pairs: (i, j) may be answered otherwise than (j, i)
 
@@ -57,10 +54,10 @@ class GraphTransformerConfig:
         check_names(self)
         check_whole(self, "features", "outputs", "dim", "depth", "heads", "farthest", "places")
         if self.dim % self.heads:
-            raise ValueError(f"dim must be a multiple of heads, got dim={self.dim} and heads={self.heads}")
+            raise RegardError(f"dim must be a multiple of heads, got dim={self.dim} and heads={self.heads}")
         check_dropout(self)
         if self.attention == "edges" and self.bias != "none":
-            raise ValueError(
+            raise RegardError(
                 "a bias of distance is for attention='full': along edges every distance is 1; use bias='none'"
             )
 
@@ -197,7 +194,7 @@ class GraphTransformer(GraphModel):
             )
             y = block(y, mask, bias, laid)
         h = self.norm(y[layout.of, layout.place] if full else y[0])
-        return answered(h, self.pool, self.head, graph, of, graphs, pairs)
+        return read_out(h, self.pool, self.head, graph, of, graphs, pairs)
 
     def known(self, graph: Graph, h: Tensor, of: Tensor | None, graphs: int | None) -> Known:
         """Everything that needs no weights, from the graph's own memory if it is there."""
@@ -207,7 +204,7 @@ class GraphTransformer(GraphModel):
         held = graph.kept.get(key)
         if held is not None and held.graphs == count and torch.equal(held.of, member):
             return held
-        layout = laid_out(member, count, of is None)
+        layout = _laid_out(member, count, of is None)
         apart = walks = spectral = None
         if config.bias != "none" or config.position != "none":
             linked = adjacency(
@@ -232,10 +229,10 @@ class GraphTransformer(GraphModel):
         draw = torch.Generator().manual_seed(0)
         config = GraphTransformerConfig(features=3, outputs=5, dim=16, depth=2, heads=2, places=4, farthest=3)
         x, edges = torch.randn(11, 3, generator=draw), torch.randint(11, (2, 26), generator=draw)
-        return seeded(cls, config), {"x": x, "edges": edges}
+        return build_seeded(cls, config), {"x": x, "edges": edges}
 
 
-def laid_out(of: Tensor, graphs: int, single: bool) -> Layout:
+def _laid_out(of: Tensor, graphs: int, single: bool) -> Layout:
     """A row for each graph, as long as the largest."""
     n = of.shape[0]
     if single:

@@ -9,9 +9,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from regard.models.checks import check_dropout, check_names, check_whole, seeded
+from regard.errors import RegardError
+from regard.models.checks import build_seeded, check_dropout, check_names, check_whole
 from regard.models.sample_inputs import sample_images
-from regard.nn.group_conv import POSES, TURNS, GroupConvolution, PoseNorm, halved, pooled_poses
+from regard.nn.group_conv import POSES, TURNS, GroupConvolution, PoseNorm, halve, pooled_poses
 from regard.shapes import expect_pictures
 from regard.symmetry.groups import Group, Shifts, Trivial, product
 from regard.symmetry.roles import Roles
@@ -38,15 +39,15 @@ class GroupCNNConfig:
         check_whole(self, "classes", "colours", "size", "hidden", "depth", "kernel", "last")
         check_dropout(self)
         if any(type(i) is not int or not 1 <= i < self.depth for i in self.halve):
-            raise ValueError(f"halve names layers from 1 to {self.depth - 1}, got {self.halve}")
+            raise RegardError(f"halve names layers from 1 to {self.depth - 1}, got {self.halve}")
         if self.padding != "valid" and not (self.kernel % 2 and self.last % 2):
             sides = f"kernel={self.kernel} and last={self.last}"
-            raise ValueError(
+            raise RegardError(
                 f"filters need odd sides unless padding is 'valid', got {sides}; last=3 is odd, last=1 linear"
             )
         least, lost = self.least()
         if self.size < least:
-            raise ValueError(
+            raise RegardError(
                 f"size={self.size} leaves nothing after {self.depth} layers, {least} is the least; {lost}"
             )
 
@@ -110,10 +111,10 @@ class GroupCNN(nn.Module):
         _, _, h, w = expect_pictures(x, self.layers[0].weight, c=self.config.colours)
         least, advice = self.config.least()
         if min(h, w) < least:
-            raise ValueError(f"pictures must have sides of at least {least}, got {h} × {w}; {advice}")
+            raise RegardError(f"pictures must have sides of at least {least}, got {h} × {w}; {advice}")
         for i, (layer, norm) in enumerate(zip(self.layers, self.norms, strict=False), 1):
             x = F.relu(norm(layer(x)))
-            x = halved(x) if i in self.config.halve else x
+            x = halve(x) if i in self.config.halve else x
             x = self.dropped(x)
         return pooled_poses(self.layers[-1](x).mean((-2, -1)), POSES[self.config.group])
 
@@ -130,6 +131,6 @@ class GroupCNN(nn.Module):
         config = GroupCNNConfig(
             classes=5, colours=2, size=12, hidden=4, depth=3, last=1, group="p4m", padding="circular"
         )
-        return seeded(cls, config), {
+        return build_seeded(cls, config), {
             "x": torch.randn(2, 2, 12, 12, generator=torch.Generator().manual_seed(0))
         }

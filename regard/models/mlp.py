@@ -10,7 +10,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from regard.models.checks import check_names, check_whole, seeded
+from regard.errors import RegardError
+from regard.models.checks import build_seeded, check_names, check_whole
 from regard.models.sample_inputs import sample_sets
 from regard.models.set_model import tiny_set
 from regard.nn.mlp import ACTIVATIONS
@@ -75,7 +76,7 @@ class MLP(nn.Module):
             x = torch.where(real[..., None], x, 0.0)
         over = x[:, self.config.size :]
         if over.shape[1] and (real is None or real[:, self.config.size :].any()):
-            raise ValueError(
+            raise RegardError(
                 f"this MLP takes at most {self.config.size} things, got {n}; make one with a larger size"
             )
         h = F.pad(x, (0, 0, 0, self.config.size - n)).flatten(1)  # cuts what is padding beyond its size
@@ -87,4 +88,4 @@ class MLP(nn.Module):
     def tiny(cls) -> tuple[Self, dict[str, Tensor]]:
         """A small one, and inputs for it: model(**inputs)."""
         config = MLPConfig(features=3, size=24, outputs=5, hidden=32)
-        return seeded(cls, config), tiny_set()
+        return build_seeded(cls, config), tiny_set()

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from regard.attention.positions import coordinates
 from regard.models.caches import Caches
-from regard.nn.padding import cleared
+from regard.nn.padding import zero_padding
 from regard.symmetry.groups import Shifts
 
 ROWS = 2**14  # a table of this many rows is small; larger vocabularies get four rows for each id
@@ -45,11 +45,11 @@ class NGrams(nn.Module):
         elif where is None:
             before = [F.pad(ids, (k, 0), value=self.vocab)[:, : ids.shape[1]] for k in range(1, self.most)]
         else:
-            before = runs(ids, self.places(ids, where, real), self.most, self.vocab)
+            before = _runs(ids, self.places(ids, where, real), self.most, self.vocab)
         vectors = [
             F.embedding(row, table) for row, table in zip(self.rows(ids, before), self.tables, strict=True)
         ]
-        return cleared(torch.stack(vectors).sum(0) if len(vectors) > 1 else vectors[0], real)
+        return zero_padding(torch.stack(vectors).sum(0) if len(vectors) > 1 else vectors[0], real)
 
     def rows(self, ids: Tensor, before: list[Tensor]) -> list[Tensor]:
         """The row of each run that ends here, in each table.  before: b n each, the nearest first; vocab means nothing"""
@@ -87,10 +87,10 @@ class NGrams(nn.Module):
         both = torch.cat((last, ids), 1)  # b kept+n
         latest = places.topk(kept, 1).indices
         caches.before = (both.gather(1, latest), places.gather(1, latest))
-        return [token[:, kept:] for token in runs(both, places, self.most, self.vocab)]
+        return [token[:, kept:] for token in _runs(both, places, self.most, self.vocab)]
 
 
-def runs(ids: Tensor, places: Tensor, most: int, nothing: int) -> list[Tensor]:
+def _runs(ids: Tensor, places: Tensor, most: int, nothing: int) -> list[Tensor]:
     """The ids one place before each token, two places before, and so on; `nothing` from the first empty place on.  b n"""
     sorted_places, order = places.sort(dim=1, stable=True)
     follows = F.pad(sorted_places[:, 1:] - sorted_places[:, :-1] == 1, (1, 0))  # b n

@@ -9,7 +9,7 @@ from typing import Self
 import torch
 from torch import Tensor, nn
 
-from regard.models.checks import seeded
+from regard.models.checks import build_seeded
 from regard.models.set_model import SetConfig, SetModel, perceptron, tiny_set
 from regard.nn.set_attention import POOLS
 
@@ -58,7 +58,7 @@ class PointNet(SetModel):
         self.turn_points, self.turn_features = Turn(config.features, hidden), Turn(turned, hidden)
         self.first = perceptron(config.features, turned, turned)
         self.second = nn.Sequential(
-            *[layer for a, b in pairwise([turned, *[hidden] * config.depth]) for layer in seeing(a, b)]
+            *[layer for a, b in pairwise([turned, *[hidden] * config.depth]) for layer in _seeing(a, b)]
         )
         self.pool = POOLS["max"](hidden)
         self.head = perceptron(hidden + turned if config.each else hidden, hidden, config.outputs)
@@ -74,8 +74,8 @@ class PointNet(SetModel):
     @classmethod
     def tiny(cls) -> tuple[Self, dict[str, Tensor]]:
         """A small one, and inputs for it: model(**inputs)."""
-        return seeded(cls, PointNetConfig(features=3, outputs=5, hidden=32, turned=16)), tiny_set()
+        return build_seeded(cls, PointNetConfig(features=3, outputs=5, hidden=32, turned=16)), tiny_set()
 
 
-def seeing(dim: int, out: int) -> list[nn.Module]:
+def _seeing(dim: int, out: int) -> list[nn.Module]:
     return [nn.Linear(dim, out), nn.LayerNorm(out), nn.ReLU()]

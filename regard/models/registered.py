@@ -17,7 +17,7 @@ CHANGES = (
 )  # what somebody else may have put in, and changes what it does
 
 
-def kind_of(model: nn.Module) -> str | None:
+def registered_name(model: nn.Module) -> str | None:
     """Its name in the registry; None of another module, and of one of ours in which something was changed afterwards."""
     lives = f"{type(model).__module__}:{type(model).__qualname__}"
     kind = next((name for name, entry in registry.entries("models").items() if entry.target == lives), None)
@@ -26,23 +26,23 @@ def kind_of(model: nn.Module) -> str | None:
         return None
     with torch.random.fork_rng(devices=[]):
         again = type(model)(config)
-    return kind if outline(again) == outline(model) else None
+    return kind if _outline(again) == _outline(model) else None
 
 
-def outline(model: nn.Module) -> dict[str, Any]:
+def _outline(model: nn.Module) -> dict[str, Any]:
     """What a module is made of, but for the numbers that it learned: classes, plain settings and shapes, each by its name."""
-    parts = {name: (type(part), settings(part)) for name, part in model.named_modules()}
+    parts = {name: (type(part), _settings(part)) for name, part in model.named_modules()}
     return parts | {
         f"{name} of the state": tuple(tensor.shape) for name, tensor in model.state_dict().items()
     }
 
 
-def settings(part: nn.Module) -> dict[str, Any]:
+def _settings(part: nn.Module) -> dict[str, Any]:
     """Plain values that it holds, and whether somebody gave it a forward or hooks of their own."""
     held = vars(part)
     changed = {name: bool(held.get(name)) for name in CHANGES}
-    return changed | {name: value for name, value in held.items() if is_simple(value) and name != "training"}
+    return changed | {name: value for name, value in held.items() if _is_simple(value) and name != "training"}
 
 
-def is_simple(value: Any) -> bool:
-    return isinstance(value, SIMPLE) or (isinstance(value, tuple) and all(map(is_simple, value)))
+def _is_simple(value: Any) -> bool:
+    return isinstance(value, SIMPLE) or (isinstance(value, tuple) and all(map(_is_simple, value)))

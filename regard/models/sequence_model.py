@@ -22,6 +22,7 @@ from regard.attention.mask import Mask
 from regard.attention.masks import Causal, Window
 from regard.attention.positions import Concatenated, Learned, Nothing, Position, Rotary, Sinusoidal
 from regard.config import check_positive
+from regard.errors import RegardError
 from regard.models.caches import Caches
 from regard.models.checks import check_dropout, check_heads, check_names, check_position, check_whole
 from regard.models.ngrams import NGrams
@@ -42,32 +43,27 @@ class SequenceConfig:
     dim: int = 256  # width of the stream
     depth: int = 4  # blocks
     heads: int = 4  # of attention, in each block
-    kv_heads: int | None = (
-        None  # heads of keys and values, shared by groups of query heads (None: as many as heads)
-    )
-    position: Literal["none", "sinusoidal", "learned", "concatenated", "rotary"] = (
-        "rotary"  # how order is known
-    )
+    # heads of keys and values, shared by groups of query heads (None: as many as heads)
+    kv_heads: int | None = None
+    # how order is known
+    position: Literal["none", "sinusoidal", "learned", "concatenated", "rotary"] = "rotary"
     bias: Literal["none", "relative", "alibi", "buckets"] = "none"  # what is added to the scores
     base: float = 10_000.0  # of the angles of rotary, sinusoidal and concatenated positions
     norm: Literal["layernorm", "rmsnorm"] = "rmsnorm"  # which norm
     placement: Literal["pre", "post", "deepnorm"] = "pre"  # where the norms are
     mlp: Literal["relu", "leaky", "gelu", "relu2", "swiglu"] = "relu2"  # which activation, inside the MLP
-    hidden: int | None = (
-        None  # channels inside the MLP (None: 4 dim; swiglu 8/3 dim, which is as many parameters)
-    )
+    # channels inside the MLP (None: 4 dim; swiglu 8/3 dim, which is as many parameters)
+    hidden: int | None = None
     qk_norm: bool = True  # queries and keys of one length, so that scores cannot grow without bound
     offset: bool = False  # linear maps of the blocks add a learned vector (swiglu never does)
     tied: bool = False  # the head uses the embedding's matrix
     window: int | None = None  # a token sees this many tokens, itself included (encoder: to either side)
     dropout: float = 0.0  # share of weights, hidden channels and branches dropped in training
     embedding_norm: bool = False  # a norm after embedding and position, as BERT has
-    embedding_scale: bool = (
-        False  # embeddings times √dim, so that a position added to them does not drown them
-    )
-    ngrams: int = (
-        1  # adds a learned vector for each run of up to so many neighbouring tokens: learns sooner (1: none)
-    )
+    # embeddings times √dim, so that a position added to them does not drown them
+    embedding_scale: bool = False
+    # adds a learned vector for each run of up to so many neighbouring tokens: learns sooner (1: none)
+    ngrams: int = 1
     zero_start: bool = False  # blocks begin as the identity (what they add starts at zero): learns sooner
     softcap: float | None = None  # logits l become cap·tanh(l/cap): no prediction is ever too sure
 
@@ -82,7 +78,7 @@ class SequenceConfig:
         check_positive(self, "base", *(["softcap"] if self.softcap is not None else []))
         check_heads(self)
         if self.kv_heads is not None and self.heads % self.kv_heads:
-            raise ValueError(
+            raise RegardError(
                 f"kv_heads must divide heads, got kv_heads={self.kv_heads} and heads={self.heads}"
             )
         check_dropout(self)
@@ -188,7 +184,7 @@ class SequenceModel(nn.Module):
         return x if self.ngrams is None else x + self.ngrams(tokens, where, real, caches)
 
 
-def counted(real: Tensor | None) -> Tensor | None:
+def count_places(real: Tensor | None) -> Tensor | None:
     """Places where only padding is known: each row counts its real tokens, as a cache does.   b n -> b n
 
     None where slots say the same (all padding is at the end), because plain sequences are faster.

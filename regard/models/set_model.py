@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from regard.models.checks import check_names, check_whole
 from regard.models.sample_inputs import sample_sets
-from regard.nn.padding import cleared
+from regard.nn.padding import zero_padding
 from regard.shapes import expect
 from regard.symmetry.groups import Group, Permutations
 from regard.symmetry.roles import Roles, Stream
@@ -59,7 +59,7 @@ class SetModel(nn.Module):
         b, n, _ = expect(x, "b n d", name="x", d=self.config.features)
         if real is not None:
             expect(real, "b n", name="real", b=b, n=n)
-        return cleared(x, real)
+        return zero_padding(x, real)
 
 
 def perceptron(dim: int, hidden: int, out: int) -> nn.Sequential:

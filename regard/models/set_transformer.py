@@ -7,9 +7,10 @@ from typing import Any, Literal, Self
 
 from torch import Tensor, nn
 
-from regard.models.checks import check_whole, seeded
+from regard.errors import RegardError
+from regard.models.checks import build_seeded, check_whole
 from regard.models.set_model import SetConfig, SetModel, tiny_set
-from regard.nn.set_attention import Induced, Seeds, Towards
+from regard.nn.set_attention import ISAB, MAB, PMA
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -17,9 +18,8 @@ class SetTransformerConfig(SetConfig):
     """The Set Transformer: things attend to each other, or through a few points; then seeds ask them all."""
 
     heads: int = 4  # of attention
-    points: int | None = (
-        None  # inducing points (ISAB): cost linear in the set; None: every thing asks every thing (SAB)
-    )
+    # inducing points (ISAB): cost linear in the set; None: every thing asks every thing (SAB)
+    points: int | None = None
     seeds: int = 1  # vectors of the pool
     after: int = 0  # layers among the seeds, after the pool
     norm: Literal["layernorm", "rmsnorm"] = "layernorm"
@@ -29,9 +29,9 @@ class SetTransformerConfig(SetConfig):
         super().__post_init__()
         check_whole(self, "heads", "seeds", *(["points"] if self.points is not None else []))
         if type(self.after) is not int or self.after < 0:
-            raise ValueError(f"after must be a whole number, 0 or more, got {self.after!r}")
+            raise RegardError(f"after must be a whole number, 0 or more, got {self.after!r}")
         if self.hidden % self.heads:
-            raise ValueError(
+            raise RegardError(
                 f"hidden must be a multiple of heads, got hidden={self.hidden} and heads={self.heads}"
             )
 
@@ -50,20 +50,20 @@ class SetTransformer(SetModel):
         how: dict[str, Any] = {"mlp": config.mlp, "norm": config.norm}
         self.embed = nn.Linear(config.features, config.hidden)
         self.layers = nn.ModuleList(
-            Towards(config.hidden, config.heads, **how)
+            MAB(config.hidden, config.heads, **how)
             if config.points is None
-            else Induced(config.hidden, config.heads, config.points, **how)
+            else ISAB(config.hidden, config.heads, config.points, **how)
             for _ in range(config.depth)
         )
-        self.pool = None if config.each else Seeds(config.hidden, config.heads, config.seeds, **how)
+        self.pool = None if config.each else PMA(config.hidden, config.heads, config.seeds, **how)
         after = 0 if config.each else config.after
-        self.after = nn.ModuleList(Towards(config.hidden, config.heads, **how) for _ in range(after))
+        self.after = nn.ModuleList(MAB(config.hidden, config.heads, **how) for _ in range(after))
         self.head = nn.Linear(config.hidden, config.outputs)
 
     def forward(self, x: Tensor, *, real: Tensor | None = None) -> Tensor:
         h = self.embed(self.things(x, real))
         for layer in self.layers:
-            h = layer(h, h, real) if isinstance(layer, Towards) else layer(h, real)
+            h = layer(h, h, real) if isinstance(layer, MAB) else layer(h, real)
         if self.pool is None:
             return self.head(h)
         h = self.pool(h, real)  # b s d
@@ -74,6 +74,6 @@ class SetTransformer(SetModel):
     @classmethod
     def tiny(cls) -> tuple[Self, dict[str, Tensor]]:
         """A small one, and inputs for it: model(**inputs)."""
-        return seeded(
+        return build_seeded(
             cls, SetTransformerConfig(features=3, outputs=5, hidden=32, points=4, seeds=2, after=1)
         ), tiny_set()

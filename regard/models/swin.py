@@ -19,10 +19,11 @@ from regard.attention.biases import Offsets
 from regard.attention.dropout import Dropout
 from regard.attention.masks import Dense, Window
 from regard.attention.places import Side
-from regard.models.checks import check_dropout, check_names, check_patch, check_whole, seeded
+from regard.errors import RegardError
+from regard.models.checks import build_seeded, check_dropout, check_names, check_patch, check_whole
 from regard.models.sample_inputs import sample_images
 from regard.nn.attention import Attention
-from regard.nn.drop_path import deeper, with_branch
+from regard.nn.drop_path import depth_schedule, with_branch
 from regard.nn.linear import Linear
 from regard.nn.mlp import make_mlp
 from regard.nn.norm import LayerNorm
@@ -47,26 +48,25 @@ class SwinConfig:
     ratio: int = 4  # channels inside an MLP, times its width
     mlp: Literal["relu", "gelu", "relu2", "swiglu"] = "gelu"
     dropout: float = 0.0  # share of weights, hidden channels and branches dropped in training
-    drop_path: float = (
-        0.0  # share of pictures that skip the last block in training, fewer those before: stochastic depth
-    )
+    # share of pictures that skip the last block in training, fewer those before: stochastic depth
+    drop_path: float = 0.0
 
     def __post_init__(self) -> None:
         check_names(self)
         check_whole(self, "classes", "colours", "size", "patch", "dim", "window", "ratio")
         check_patch(self)
         if not all(isinstance(each, tuple | list) for each in (self.depths, self.heads)):
-            raise ValueError(
+            raise RegardError(
                 f"depths and heads are tuples, as (2, 2), got depths={self.depths} and heads={self.heads}"
             )
         if len(self.depths) != len(self.heads) or not self.depths:
-            raise ValueError(
+            raise RegardError(
                 f"each stage has a depth and a number of heads, got depths={self.depths} and heads={self.heads}"
             )
         for stage, (depth, heads) in enumerate(zip(self.depths, self.heads, strict=True)):
             dim = self.dim * 2**stage
             if type(depth) is not int or depth < 1 or type(heads) is not int or heads < 1 or dim % heads:
-                raise ValueError(
+                raise RegardError(
                     f"stage {stage} is {dim} wide, which {heads} heads must divide, and has blocks, got {depth}"
                 )
         check_dropout(self)
@@ -92,32 +92,32 @@ def windows(height: int, width: int, side: int, shift: int, device: torch.device
     tall, wide = height + -height % side, width + -width % side
     numbers = torch.arange(height * width, device=device).view(height, width)
     numbers = F.pad(numbers, (0, wide - width, 0, tall - height), value=height * width)
-    into = slots(numbers.roll((-shift, -shift), (0, 1)), side)
+    into = _slots(numbers.roll((-shift, -shift), (0, 1)), side)
     back = into.flatten().argsort(stable=True)[: height * width]
     local, allowed = grid_places((side, side), (side, side), device), None
     if shift:
         true = (
             grid_places((tall, wide), (tall, wide), device).view(tall, wide, 2).roll((-shift, -shift), (0, 1))
         )
-        where = torch.stack([slots(true[..., i], side) for i in range(2)], -1)  # windows n 2
+        where = torch.stack([_slots(true[..., i], side) for i in range(2)], -1)  # windows n 2
         rows, columns = (Side(r, side * side, slice(0, side * side), 0, where, device) for r in (True, False))
         allowed = Window(side - 1).tile(rows, columns)[:, 0]
     return Windows(side, into.flatten(), back, local, allowed)
 
 
 @lru_cache(maxsize=64)
-def known_windows(height: int, width: int, side: int, shift: int, device: torch.device) -> Windows:
+def _known_windows(height: int, width: int, side: int, shift: int, device: torch.device) -> Windows:
     """The same, which every block and every step asks for again."""
     with torch.inference_mode(False):  # what is kept must also serve a gradient later on
         return windows(height, width, side, shift, device)
 
 
-def slots(grid: Tensor, side: int) -> Tensor:
+def _slots(grid: Tensor, side: int) -> Tensor:
     """Window by window, row by row in each.   h w -> windows n"""
     return grid.unflatten(1, (-1, side)).unflatten(0, (-1, side)).transpose(1, 2).flatten(2).flatten(0, 1)
 
 
-def gathered(x: Tensor, order: Tensor) -> Tensor:
+def _gathered(x: Tensor, order: Tensor) -> Tensor:
     """x[:, order]. Token by token from one long list, which PyTorch does faster than slot by slot for a whole batch."""
     b, t, d = x.shape
     rows = order + t * torch.arange(b, device=x.device)[:, None]
@@ -131,7 +131,7 @@ class Reordered(torch.autograd.Function):
 
     @staticmethod
     def forward(x: Tensor, order: Tensor, back: Tensor) -> Tensor:
-        return gathered(x, order)
+        return _gathered(x, order)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor, Tensor], output: Tensor) -> None:
@@ -174,9 +174,8 @@ class WindowBlock(nn.Module):
         return f"attends within windows of {self.window} × {self.window} patches"
 
     def forward(self, x: Tensor, grid: tuple[int, int]) -> Tensor:
-        found = (
-            windows if torch.compiler.is_compiling() else known_windows
-        )  # a tracer does not look into what is kept
+        # a tracer does not look into what is kept
+        found = windows if torch.compiler.is_compiling() else _known_windows
         cut = found(*grid, self.window, self.shift, x.device)
         drop: dict[str, Any] = {"drop_path": self.drop_path, "training": self.training}
         x = with_branch(x, lambda x: self.dropout(self.within(self.norm1(x), cut)), **drop)
@@ -188,11 +187,11 @@ class WindowBlock(nn.Module):
         n = cut.side * cut.side
         count = len(cut.into) // n
         whole = len(cut.into) == t
-        y = Reordered.apply(x, cut.into, cut.back) if whole else gathered(F.pad(x, (0, 0, 0, 1)), cut.into)
+        y = Reordered.apply(x, cut.into, cut.back) if whole else _gathered(F.pad(x, (0, 0, 0, 1)), cut.into)
         mask = None if cut.allowed is None else Near(cut.allowed, b)
         y = self.attention(y.reshape(b * count, n, d), mask=mask, bias=self.bias, where=cut.places)
         y = y.view(b, count * n, d)
-        return Reordered.apply(y, cut.back, cut.into) if whole else gathered(y, cut.back)
+        return Reordered.apply(y, cut.back, cut.into) if whole else _gathered(y, cut.back)
 
 
 class Merge(nn.Module):
@@ -231,7 +230,7 @@ class Swin(nn.Module):
         self.embed = PatchEmbedding(config.colours, config.patch, config.dim)
         self.embed_norm = LayerNorm(config.dim)
         self.dropout = Dropout(config.dropout)
-        shares = iter(deeper(config.drop_path, sum(config.depths)))
+        shares = iter(depth_schedule(config.drop_path, sum(config.depths)))
         self.stages = nn.ModuleList(
             nn.ModuleList(
                 WindowBlock(
@@ -292,6 +291,6 @@ class Swin(nn.Module):
         config = SwinConfig(
             classes=5, colours=2, size=24, patch=2, dim=16, depths=(2, 1), heads=(2, 4), window=3, ratio=2
         )
-        return seeded(cls, config), {
+        return build_seeded(cls, config), {
             "x": torch.randn(2, 2, 24, 24, generator=torch.Generator().manual_seed(0))
         }

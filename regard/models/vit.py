@@ -11,14 +11,15 @@ from torch import Tensor, nn
 
 from regard.attention.dropout import Dropout
 from regard.attention.positions import LearnedGrid, Nothing, Position, Rotary, Sinusoidal
+from regard.errors import RegardError
 from regard.models.checks import (
+    build_seeded,
     check_dropout,
     check_heads,
     check_names,
     check_patch,
     check_position,
     check_whole,
-    seeded,
 )
 from regard.models.sample_inputs import sample_images
 from regard.nn.block import Stack
@@ -43,23 +44,21 @@ class ViTConfig:
     heads: int = 3  # of attention, in each block
     hidden: int | None = None  # channels inside the MLP (None: 4 dim)
     position: Literal["none", "learned", "sinusoidal", "rotary"] = "learned"  # how row and column are known
-    base: float = (
-        100.0  # of the angles of rotary and sinusoidal positions: a grid has fewer places than a text
-    )
+    # of the angles of rotary and sinusoidal positions: a grid has fewer places than a text
+    base: float = 100.0
     pool: Literal["class", "mean"] = "class"  # a token that asks all patches, or the mean of them
     registers: int = 0  # learned tokens without a place, for what belongs to no patch
     mlp: Literal["relu", "gelu", "relu2", "swiglu"] = "gelu"
     dropout: float = 0.0  # share of weights, hidden channels and branches dropped in training
-    drop_path: float = (
-        0.0  # share of pictures that skip the last block in training, fewer those before: stochastic depth
-    )
+    # share of pictures that skip the last block in training, fewer those before: stochastic depth
+    drop_path: float = 0.0
 
     def __post_init__(self) -> None:
         check_names(self)
         check_whole(self, "classes", "colours", "size", "patch", "dim", "depth", "heads")
         check_whole(self, *(["hidden"] if self.hidden is not None else []))
         if type(self.registers) is not int or self.registers < 0:
-            raise ValueError(f"registers must be a whole number, 0 or more, got {self.registers!r}")
+            raise RegardError(f"registers must be a whole number, 0 or more, got {self.registers!r}")
         check_patch(self)
         check_heads(self)
         check_dropout(self)
@@ -99,9 +98,8 @@ class ViT(nn.Module):
             nn.Parameter(torch.randn(config.registers, config.dim) * 0.02) if config.registers else None
         )
         self.pool = ClassToken(config.dim) if config.pool == "class" else MeanPool()
-        turning = (
-            self.position if self.position.turns else None
-        )  # what is added to patches is added once, before the blocks
+        # what is added to patches is added once, before the blocks
+        turning = self.position if self.position.turns else None
         self.stack = Stack(
             config.depth, config.dim, config.heads,
             position=turning, mlp=config.mlp, hidden=config.hidden, dropout=config.dropout,
@@ -118,9 +116,8 @@ class ViT(nn.Module):
     @property
     def symmetry(self) -> Group:
         """What may be done to a picture of the config's size so that the answer stays."""
-        whole = (
-            self.config.size % self.config.patch == 0
-        )  # else the last patches have zeros where others have pixels
+        # else the last patches have zeros where others have pixels
+        whole = self.config.size % self.config.patch == 0
         bag = isinstance(self.position, Nothing) and whole
         return product(Permutations(), Shifts(self.config.patch)) if bag else Trivial()
 
@@ -184,6 +181,6 @@ class ViT(nn.Module):
         config = ViTConfig(
             classes=5, colours=2, size=12, patch=4, dim=32, depth=2, heads=4, position="none", registers=1
         )
-        return seeded(cls, config), {
+        return build_seeded(cls, config), {
             "x": torch.randn(2, 2, 12, 12, generator=torch.Generator().manual_seed(0))
         }

@@ -11,9 +11,10 @@ from regard.attention.mask import Mask
 from regard.attention.masks import Padding
 from regard.attention.places import Where
 from regard.attention.positions import Nothing, Position
+from regard.errors import RegardError
 from regard.nn.linear import Linear
 from regard.nn.norm import RMSNorm
-from regard.nn.padding import cleared
+from regard.nn.padding import zero_padding
 from regard.shapes import expect
 from regard.symmetry.groups import EVERYTHING
 
@@ -45,13 +46,13 @@ class Attention(nn.Module):
         kv_heads = heads if kv_heads is None else kv_heads
         if heads < 1 or dim % heads:
             fits = dim + heads - dim % heads if heads >= 1 else dim
-            raise ValueError(
+            raise RegardError(
                 f"dim must be a multiple of heads, got dim={dim} and heads={heads}; the next one that fits is dim={fits}"
             )
         if kv_heads < 1 or heads % kv_heads:
-            raise ValueError(f"kv_heads must divide heads, got kv_heads={kv_heads} and heads={heads}")
+            raise RegardError(f"kv_heads must divide heads, got kv_heads={kv_heads} and heads={heads}")
         if not 0.0 <= dropout < 1.0:
-            raise ValueError(f"dropout must be at least 0 and less than 1, got {dropout}")
+            raise RegardError(f"dropout must be at least 0 and less than 1, got {dropout}")
         channels = dim // heads
         self.dim, self.heads, self.kv_heads, self.dropout = dim, heads, kv_heads, dropout
         self.memory_dim = dim if memory_dim is None else memory_dim
@@ -79,9 +80,9 @@ class Attention(nn.Module):
         With a cache, x holds the new tokens only, and `where` and `real` are theirs.
         """
         if memory is None:
-            x = cleared(x, real)
+            x = zero_padding(x, real)
         else:
-            memory = cleared(memory, real)
+            memory = zero_padding(memory, real)
         b, n, _ = expect(x, "b n d", name="x", d=self.dim)
         source = x if memory is None else memory
         _, m, _ = expect(source, "b m d", name="memory", b=b, d=self.memory_dim)
@@ -91,15 +92,15 @@ class Attention(nn.Module):
         q, k = self.norm_q(q).to(v.dtype), self.norm_k(k).to(v.dtype)  # autocast leaves norms in float32
         q, k, v = q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2)  # b h n c, b g m c
         if cache is None:
-            here, there, first = places(where, n, m)
+            here, there, first = _places(where, n, m)
             q, k = position.turn(q, here, first), position.turn(k, there)
-            mask = with_padding(mask, real)
+            mask = _with_padding(mask, real)
         else:
             if memory is not None or isinstance(where, tuple):
-                raise ValueError(
+                raise RegardError(
                     "a cache is for self-attention: give it new tokens and one `where`, and no memory"
                 )
-            check_cache(cache, mask)
+            _check_cache(cache, mask)
             first, upcoming = cache.count, cache.upcoming(b, n, x.device, where, real)
             q, k = position.turn(q, upcoming, first), position.turn(k, upcoming, first)
             past = cache.add(k, v, upcoming, real)
@@ -109,7 +110,7 @@ class Attention(nn.Module):
         return self.mix(out.transpose(1, 2).flatten(2))  # b n d
 
 
-def places(where: Where, n: int, m: int) -> tuple[Tensor | None, Tensor | None, int]:
+def _places(where: Where, n: int, m: int) -> tuple[Tensor | None, Tensor | None, int]:
     """Places of queries and of keys, and the first place of a query when they are consecutive."""
     if where is None:
         return None, None, m - n
@@ -120,20 +121,20 @@ def places(where: Where, n: int, m: int) -> tuple[Tensor | None, Tensor | None, 
     return where[0], where[1], 0
 
 
-def check_cache(cache: Cache, mask: Mask | None) -> None:
+def _check_cache(cache: Cache, mask: Mask | None) -> None:
     """Raise where a mask means something else with a cache, or needs what the cache forgets."""
     if mask is not None and any(isinstance(part, Padding) and part.by_length for part in mask.parts()):
-        raise ValueError(
+        raise RegardError(
             "lengths in a Padding do not say which slots of a cache are real; give real= with the new tokens"
         )
     if isinstance(cache, WindowCache) and (mask is None or mask.farthest > cache.reach):
-        raise ValueError(
+        raise RegardError(
             f"the cache forgets what is farther than {cache.reach}, but the mask looks farther; "
             f"use a mask such as Causal() & Window({cache.reach}), or Cache()"
         )
 
 
-def with_padding(mask: Mask | None, real: Tensor | None) -> Mask | None:
+def _with_padding(mask: Mask | None, real: Tensor | None) -> Mask | None:
     """The mask, and only what is real."""
     if real is None:
         return mask

@@ -12,11 +12,12 @@ from regard.attention.cache import Cache
 from regard.attention.dropout import Dropout
 from regard.attention.mask import Mask
 from regard.attention.positions import Nothing, Position
+from regard.errors import RegardError
 from regard.nn.attention import Attention
-from regard.nn.drop_path import deeper, with_branch
+from regard.nn.drop_path import depth_schedule, with_branch
 from regard.nn.mlp import make_mlp
 from regard.nn.norm import NORMS
-from regard.nn.padding import cleared
+from regard.nn.padding import zero_padding
 from regard.symmetry.groups import EVERYTHING, Group, Trivial
 
 
@@ -110,7 +111,7 @@ class Block(nn.Module):
     ) -> None:
         super().__init__()
         if norm not in NORMS or placement not in PLACEMENTS:
-            raise ValueError(
+            raise RegardError(
                 f"norm must be one of {', '.join(NORMS)} and placement one of {', '.join(PLACEMENTS)}, "
                 f"got {norm!r} and {placement!r}"
             )
@@ -134,7 +135,7 @@ class Block(nn.Module):
         x = self.attention(x, **how)
         if memory is not None:
             if self.cross is None:
-                raise ValueError(
+                raise RegardError(
                     "this block has no cross-attention; make it with memory_dim= to give it a memory"
                 )
             x = self.cross(x, memory, real=memory_real)
@@ -167,9 +168,9 @@ class Stack(nn.Module):
     ) -> None:
         super().__init__()
         if depth < 1:
-            raise ValueError(f"depth must be at least 1, got {depth}")
+            raise RegardError(f"depth must be at least 1, got {depth}")
         if isinstance(position, Bias) or isinstance(bias, Position):
-            raise ValueError(
+            raise RegardError(
                 "ALiBi, Relative and Buckets are given as bias=, Rotary, Learned and Sinusoidal as position="
             )
         self.position = Nothing() if position is None else position
@@ -188,7 +189,7 @@ class Stack(nn.Module):
                 drop_path=share,
                 **options,
             )
-            for share in deeper(drop_path, depth)
+            for share in depth_schedule(drop_path, depth)
         )
         self.norm = NORMS[norm](dim) if placement == "pre" else nn.Identity()
         if placement == "deepnorm":
@@ -211,9 +212,8 @@ class Stack(nn.Module):
         bias = self.bias_of(0)
         if bias is None:
             return self.position.keeps
-        if (
-            bias.reads_queries and self.position.turns
-        ):  # alone each keeps shifts, but the bias then reads where a query is
+        # alone each keeps shifts, but the bias then reads where a query is
+        if bias.reads_queries and self.position.turns:
             return Trivial()
         return self.position.keeps & bias.keeps
 
@@ -230,11 +230,11 @@ class Stack(nn.Module):
     ) -> Tensor:
         """caches: one for each block; x then holds the new tokens only."""
         first = 0
-        x = cleared(x, real)
+        x = zero_padding(x, real)
         if caches is not None:
             different = len({id(cache) for cache in caches}) if isinstance(caches, Sequence) else 0
             if different != len(self.blocks):
-                raise ValueError(
+                raise RegardError(
                     f"each of the {len(self.blocks)} blocks needs a cache of its own, got {different}; "
                     f"use [Cache() for _ in stack.blocks]"
                 )

@@ -16,6 +16,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
+from regard.errors import RegardError
 from regard.shapes import expect
 from regard.symmetry.groups import Group, Shifts, Trivial
 
@@ -34,7 +35,7 @@ def taps(sizes: Sequence[int], kernel: Sequence[int], padding: Padding = "circul
     inside = padding == "valid"
     ends = [n - k + 1 if inside else n for n, k in zip(sizes, kernel, strict=True)]
     if min(ends, default=1) < 1:
-        raise ValueError(f"a filter of {tuple(kernel)} does not fit into {tuple(sizes)}; take a smaller one")
+        raise RegardError(f"a filter of {tuple(kernel)} does not fit into {tuple(sizes)}; take a smaller one")
     places = torch.tensor(list(product(*map(range, ends))))[:, None]  # o 1 s
     offsets = torch.tensor(
         [
@@ -51,9 +52,9 @@ def taps(sizes: Sequence[int], kernel: Sequence[int], padding: Padding = "circul
 
 def check(padding: str, kernel: Sequence[int]) -> None:
     if padding not in PADDINGS:
-        raise ValueError(f"padding must be one of {', '.join(PADDINGS)}, got {padding!r}")
+        raise RegardError(f"padding must be one of {', '.join(PADDINGS)}, got {padding!r}")
     if padding != "valid" and not all(k % 2 for k in kernel):
-        raise ValueError(
+        raise RegardError(
             f"a filter with a middle has odd sides, got {tuple(kernel)}; take odd ones, or padding='valid'"
         )
 
@@ -63,9 +64,9 @@ def filter_matrix(weight: Tensor, sizes: Sequence[int], padding: Padding = "circ
 
     Around the end it commutes with shifts, W S = S W.
     """
-    e, c, *kernel = with_places(weight, "weight", "e c k…")
+    e, c, *kernel = _with_places(weight, "weight", "e c k…")
     if not isinstance(sizes, Sequence) or len(sizes) != len(kernel):
-        raise ValueError(
+        raise RegardError(
             f"sizes must be a side for each of a filter's {tuple(kernel)}, as {(9,) * len(kernel)}, got {sizes}"
         )
     read = taps(sizes, kernel, padding).to(weight.device)
@@ -73,17 +74,16 @@ def filter_matrix(weight: Tensor, sizes: Sequence[int], padding: Padding = "circ
     matrix = weight.new_zeros(n_out, n_in + 1, e, c)  # one column more, for what is beyond the border
     rows = torch.arange(n_out, device=weight.device)[:, None].expand_as(read)
     each = weight.flatten(2).permute(2, 0, 1).expand(n_out, -1, -1, -1)  # o t e c
-    matrix = matrix.index_put(
-        (rows, read % (n_in + 1)), each, accumulate=True
-    )  # a long filter comes around to itself
+    # a long filter comes around to itself
+    matrix = matrix.index_put((rows, read % (n_in + 1)), each, accumulate=True)
     return matrix[:, :n_in].permute(2, 0, 3, 1).reshape(e * n_out, c * n_in)
 
 
 def data_matrix(x: Tensor, kernel: Sequence[int], padding: Padding = "circular") -> Tensor:
     """The matrix of the data: conv x = w X, with w one row of numbers for each output channel.   b c n… -> b (c t) o"""
-    sizes = with_places(x, "x", "b c n…")[2:]
+    sizes = _with_places(x, "x", "b c n…")[2:]
     if not isinstance(kernel, Sequence) or len(kernel) != len(sizes):
-        raise ValueError(
+        raise RegardError(
             f"kernel must be a side for each of {tuple(sizes)}, such as {(3,) * len(sizes)}, got {kernel}"
         )
     read = taps(sizes, kernel, padding).to(x.device)
@@ -91,10 +91,10 @@ def data_matrix(x: Tensor, kernel: Sequence[int], padding: Padding = "circular")
     return flat[..., read.T % flat.shape[-1]].flatten(1, 2)
 
 
-def with_places(x: Tensor, name: str, pattern: str) -> Sequence[int]:
+def _with_places(x: Tensor, name: str, pattern: str) -> Sequence[int]:
     """The sizes of what has channels, and at least one axis of places."""
     if x.dim() < 3:
-        raise ValueError(f"{name} must be '{pattern}', three axes or more, got shape {tuple(x.shape)}")
+        raise RegardError(f"{name} must be '{pattern}', three axes or more, got shape {tuple(x.shape)}")
     return x.shape
 
 

@@ -8,6 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from regard.errors import RegardError
+
 Runs = tuple[slice, ...]  # of examples that take a branch, in their order; two at most
 
 
@@ -34,21 +36,20 @@ def with_branch(
         y = f(x)
         z = torch.rand(len(x), *(1 for _ in y.shape[1:]), device=y.device) >= drop_path
         return stream + y * (z.to(y.dtype) * grown)
-    runs = drawn(len(x), drop_path)
+    runs = draw_rows(len(x), drop_path)
     if runs == (slice(0, len(x)),):
         return torch.add(stream, f(x), alpha=grown)
     same, some = Part.apply(x, runs, 1.0, x.dtype)
     return Join.apply(same if onto is None else onto, f(some), runs, grown)
 
 
-def drawn(count: int, drop_path: float) -> Runs:
+def draw_rows(count: int, drop_path: float) -> Runs:
     """Who takes a branch: as many as chance has it, one after the other from a place that chance has, too, and around the end.
 
     Examples lie in a batch in no order, so neighbours are as good as any others, and need no copies.
     """
-    many = int(
-        (torch.rand(count) >= drop_path).sum()
-    )  # on the CPU, wherever the examples are: nobody waits for a GPU
+    # on the CPU, wherever the examples are: nobody waits for a GPU
+    many = int((torch.rand(count) >= drop_path).sum())
     if many == count or not many:
         return (slice(0, count),) if many == count else ()
     first = int(torch.randint(count, ()))
@@ -99,8 +100,8 @@ class Join(torch.autograd.Function):
         return dx.to(ctx.dtypes[0]), dy, None, None
 
 
-def deeper(drop_path: float, depth: int) -> list[float]:
+def depth_schedule(drop_path: float, depth: int) -> list[float]:
     """For each of so many blocks: none in the first, `drop_path` in the last, in equal steps. A single block has all of it."""
     if not 0.0 <= drop_path < 1.0:
-        raise ValueError(f"drop_path must be at least 0 and less than 1, got {drop_path}")
+        raise RegardError(f"drop_path must be at least 0 and less than 1, got {drop_path}")
     return [drop_path * (i / (depth - 1) if depth > 1 else 1.0) for i in range(depth)]

@@ -6,7 +6,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from regard.nn.padding import check_real, cleared
+from regard.errors import RegardError
+from regard.nn.padding import check_real, zero_padding
 from regard.shapes import expect
 
 
@@ -20,7 +21,7 @@ class TokenEmbedding(nn.Module):
     def __init__(self, vocab: int, dim: int, scale: bool = False) -> None:
         super().__init__()
         if vocab < 1 or dim < 1:
-            raise ValueError(f"vocab and dim must be at least 1, got vocab={vocab} and dim={dim}")
+            raise RegardError(f"vocab and dim must be at least 1, got vocab={vocab} and dim={dim}")
         self.vocab, self.dim = vocab, dim
         self.scale = dim**0.5 if scale else 1.0
         self.weight = nn.Parameter(torch.randn(vocab, dim) * 0.02)
@@ -28,18 +29,17 @@ class TokenEmbedding(nn.Module):
     def forward(self, ids: Tensor, real: Tensor | None = None) -> Tensor:
         b, n = expect(ids, "b n", name="ids")
         if ids.dtype not in (torch.int64, torch.int32):
-            raise ValueError(
+            raise RegardError(
                 f"ids must be int64 or int32, got {ids.dtype}; use ids.long() if they are whole numbers"
             )
         if real is not None:
             check_real(real, "b n", b=b, n=n)
             ids = ids.masked_fill(~real, 0)
-        if (
-            ids.device.type == "cpu" and not torch.compiler.is_compiling()
-        ):  # elsewhere a look would wait for the device
+        # elsewhere a look would wait for the device
+        if ids.device.type == "cpu" and not torch.compiler.is_compiling():
             self.check(ids)
         x = F.embedding(ids, self.weight)
-        return cleared(x if self.scale == 1.0 else x * self.scale, real)
+        return zero_padding(x if self.scale == 1.0 else x * self.scale, real)
 
     def check(self, ids: Tensor) -> None:
         """A ValueError that names the first id out of range."""
@@ -48,7 +48,7 @@ class TokenEmbedding(nn.Module):
         low, high = ids.aminmax()
         if low < 0 or high >= self.vocab:
             row, place = ((ids < 0) | (ids >= self.vocab)).nonzero()[0].tolist()
-            raise ValueError(
+            raise RegardError(
                 f"ids must be from 0 to {self.vocab - 1}, got {ids[row, place].item()} in row {row} at place {place}; "
                 f"use the vocabulary the ids were made with, or say with `real` that this is padding"
             )
@@ -71,4 +71,5 @@ class StepEmbedding(nn.Module):
 
     def forward(self, x: Tensor, real: Tensor | None = None) -> Tensor:
         expect(x, "b n inputs", name="x", inputs=self.inputs)
-        return cleared(self.linear(cleared(x, real)), real)  # again: a cleared step still adds its bias
+        # again: a cleared step still adds its bias
+        return zero_padding(self.linear(zero_padding(x, real)), real)

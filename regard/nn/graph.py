@@ -10,6 +10,7 @@ from torch.utils.weak import WeakTensorKeyDictionary
 
 from regard.attention.edge_ops import Links
 from regard.attention.edges import Edges
+from regard.errors import RegardError
 
 
 class Graph:
@@ -30,16 +31,15 @@ class Graph:
         """The graph of these edges. The same tensor again, unchanged, gives the same graph, so nothing is found out twice."""
         if isinstance(edges, Graph):
             if edges.count != count:
-                raise ValueError(f"the graph has {edges.count} nodes, but there are features of {count}")
+                raise RegardError(f"the graph has {edges.count} nodes, but there are features of {count}")
             return edges
         if torch.compiler.is_compiling() or not isinstance(edges, Tensor) or edges.is_inference():
             return cls(edges, count)
         version, known = seen.get(edges, (-1, None))
         if known is None or version != edges._version or known.count != count:
             known = cls(edges, count)
-            known.mask.edges = (
-                known.mask.edges.detach()
-            )  # the same numbers in another tensor, lest `seen` keep its keys
+            # the same numbers in another tensor, lest `seen` keep its keys
+            known.mask.edges = known.mask.edges.detach()
             seen[edges] = edges._version, known
         return known
 
@@ -65,9 +65,8 @@ class Graph:
             ends = torch.arange(self.count, device=self.edges.device)
             live = torch.cat((self.edges[0] != self.edges[1], torch.ones_like(ends, dtype=torch.bool)))
             edges = torch.cat((self.edges, ends.expand(2, -1)), 1)
-            if (
-                not torch.compiler.is_compiling()
-            ):  # in the order of targets, so that what is read for them is read in a row
+            # in the order of targets, so that what is read for them is read in a row
+            if not torch.compiler.is_compiling():
                 order = torch.argsort(edges[1], stable=True)
                 edges, live = edges[:, order], live[order]
             self.with_loops = Graph(edges, self.count, live)

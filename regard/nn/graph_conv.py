@@ -13,9 +13,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from regard.attention.dropout import dropped
-from regard.attention.edge_ops import Links, sums
+from regard.attention.dropout import apply_dropout
+from regard.attention.edge_ops import Links, edge_sum
 from regard.attention.mix import mix
+from regard.errors import RegardError
 from regard.nn.graph import Graph
 from regard.nn.sparse import Sparse, through
 from regard.shapes import expect
@@ -24,14 +25,14 @@ from regard.symmetry.groups import EVERYTHING
 Gather = Literal["sum", "mean", "max"]
 
 
-def gathered(x: Tensor, graph: Graph, how: Gather) -> Tensor:
+def _gathered(x: Tensor, graph: Graph, how: Gather) -> Tensor:
     """What the neighbours of each node hold, together; 0 for a node that no edge leads to.   n d -> n d"""
     if how == "max":
         return most(x, graph.links)
     if how == "sum" and graph.live is None:
-        return sums(None, x[None], graph.links)[0]
+        return edge_sum(None, x[None], graph.links)[0]
     weights = graph.counted(x.dtype) if how == "sum" else graph.mean(x.dtype)
-    return sums(weights[None], x[None], graph.links)[0]
+    return edge_sum(weights[None], x[None], graph.links)[0]
 
 
 def most(x: Tensor, links: Links) -> Tensor:
@@ -55,7 +56,7 @@ class GraphConv(nn.Module):
     def __init__(self, dim: int, out: int, *, gather: Gather = "sum", offset: bool = True) -> None:
         super().__init__()
         if gather not in ("sum", "mean", "max"):
-            raise ValueError(f"gather must be sum, mean or max, got {gather!r}")
+            raise RegardError(f"gather must be sum, mean or max, got {gather!r}")
         self.dim, self.gather = dim, gather
         self.own = nn.Linear(dim, out, bias=offset)
         self.others = nn.Linear(dim, out, bias=False)
@@ -64,8 +65,8 @@ class GraphConv(nn.Module):
         expect(x, "n d", name="x", n=graph.count, d=self.dim)
         own, narrows = through(self.own, x), self.others.out_features < self.dim or isinstance(x, Sparse)
         if self.gather != "max" and narrows:  # a sum of projections is the projection of a sum
-            return own + gathered(through(self.others, x), graph, self.gather)
-        return own + self.others(gathered(x if isinstance(x, Tensor) else x.dense(), graph, self.gather))
+            return own + _gathered(through(self.others, x), graph, self.gather)
+        return own + self.others(_gathered(x if isinstance(x, Tensor) else x.dense(), graph, self.gather))
 
 
 class Alone(nn.Module):
@@ -98,9 +99,9 @@ class GCN(nn.Module):
         looped = graph.looped
         weights = looped.even(x.dtype)[None]
         if isinstance(x, Sparse) or self.project.out_features <= self.dim:
-            y = sums(weights, through(self.project, x)[None], looped.links)[0]
+            y = edge_sum(weights, through(self.project, x)[None], looped.links)[0]
         else:
-            y = self.project(sums(weights, x[None], looped.links)[0])
+            y = self.project(edge_sum(weights, x[None], looped.links)[0])
         return y if self.offset is None else y + self.offset
 
 
@@ -127,7 +128,7 @@ class GAT(nn.Module):
         super().__init__()
         if heads < 1 or (join and out % heads):
             sizes = f"out={out} and heads={heads}"
-            raise ValueError(
+            raise RegardError(
                 f"heads must be at least 1 and divide the width when they are joined, got {sizes}"
             )
         self.dim, self.heads, self.join, self.dropout, self.slope = dim, heads, join, dropout, slope
@@ -160,6 +161,6 @@ class GAT(nn.Module):
             scores = (F.leaky_relu(along, self.slope) * self.from_there).sum(-1)
         scores = scores.masked_fill(~looped.live[:, None], -torch.inf) if looped.live is not None else scores
         dropout = self.dropout if self.training else 0.0
-        v = dropped(v, dropout)  # as well as the weights: its authors do both
+        v = apply_dropout(v, dropout)  # as well as the weights: its authors do both
         out = mix(scores.T[None], v.transpose(0, 1)[None], looped.mask, dropout=dropout)[0]  # h n c
         return (out.transpose(0, 1).flatten(1) if self.join else out.mean(0)) + self.offset

@@ -8,8 +8,9 @@ import torch
 from torch import Tensor, nn
 
 from regard.attention.attend import attend
-from regard.attention.edge_ops import Links, sums
+from regard.attention.edge_ops import Links, edge_sum
 from regard.attention.edges import Edges
+from regard.errors import RegardError
 from regard.nn.graph_conv import most
 from regard.shapes import expect
 from regard.symmetry.groups import EVERYTHING
@@ -18,7 +19,7 @@ Level = Literal["node", "edge", "graph"]
 Pool = Literal["sum", "mean", "max", "attention"]
 
 
-def pooled(h: Tensor, of: Tensor | None, how: str, graphs: int | None = None) -> Tensor:
+def pool_nodes(h: Tensor, of: Tensor | None, how: str, graphs: int | None = None) -> Tensor:
     """The nodes of each graph together; a graph without nodes has zeros.   n d -> graphs d
 
     of: the graph of each node, from 0 (None: all are of one); graphs: how many there are (None: as many as nodes name).
@@ -28,7 +29,7 @@ def pooled(h: Tensor, of: Tensor | None, how: str, graphs: int | None = None) ->
     members = Links(torch.arange(n, device=h.device), of, graphs, n)
     if how == "max":
         return most(h, members)
-    total = sums(None, h[None], members)[0]
+    total = edge_sum(None, h[None], members)[0]
     return (
         total
         if how == "sum"
@@ -44,7 +45,7 @@ def membership(h: Tensor, of: Tensor | None, graphs: int | None) -> tuple[Tensor
     expect(of, "n", name="of", n=n)
     named = int(of.max()) + 1 if n else 0
     if graphs is not None and named > graphs:
-        raise ValueError(f"a node is of graph {named - 1}, but there are {graphs} graphs, 0 … {graphs - 1}")
+        raise RegardError(f"a node is of graph {named - 1}, but there are {graphs} graphs, 0 … {graphs - 1}")
     return of, max(1, named) if graphs is None else graphs
 
 
@@ -59,7 +60,7 @@ class AskingPool(nn.Module):
     def __init__(self, dim: int, heads: int = 1) -> None:
         super().__init__()
         if heads < 1 or dim % heads:
-            raise ValueError(f"the width must be a multiple of heads, got {dim} and heads={heads}")
+            raise RegardError(f"the width must be a multiple of heads, got {dim} and heads={heads}")
         self.dim, self.heads = dim, heads
         self.seed = nn.Parameter(torch.randn(dim))
         self.to_k = nn.Linear(dim, dim, bias=False)  # a bias would add the same to all scores, and cancel
@@ -88,7 +89,7 @@ class GraphPool(nn.Module):
         self.how, self.asking = how, AskingPool(dim, heads) if how == "attention" else None
 
     def forward(self, h: Tensor, of: Tensor | None, graphs: int | None = None) -> Tensor:
-        return pooled(h, of, self.how, graphs) if self.asking is None else self.asking(h, of, graphs)
+        return pool_nodes(h, of, self.how, graphs) if self.asking is None else self.asking(h, of, graphs)
 
 
 class Pairs(nn.Module):
@@ -111,7 +112,7 @@ class Pairs(nn.Module):
             and not torch.compiler.is_compiling()
             and not 0 <= int(pairs.min()) <= int(pairs.max()) < len(h)
         ):
-            raise ValueError(
+            raise RegardError(
                 f"pairs are of nodes 0 … {len(h) - 1}, got {int(pairs.min())} … {int(pairs.max())}"
             )
         one, other = h[pairs[0]], h[pairs[1]]

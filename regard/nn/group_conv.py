@@ -17,6 +17,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from regard.errors import RegardError
 from regard.nn.convolve import Padding, check, kept
 from regard.shapes import expect
 from regard.symmetry.actions import Action, OnGrid, OnPoses, Together
@@ -68,7 +69,7 @@ def by_basis(group: PlaneGroup, kernel: int, lifted: bool) -> Tensor:
 
 
 @lru_cache(maxsize=64)
-def table(group: PlaneGroup, kernel: int, lifted: bool) -> Tensor:
+def _table(group: PlaneGroup, kernel: int, lifted: bool) -> Tensor:
     return by_turning(group, kernel, lifted)
 
 
@@ -96,7 +97,7 @@ class GroupConvolution(nn.Module):
         super().__init__()
         check(padding, (kernel, kernel))
         if group not in POSES:
-            raise ValueError(f"group must be one of {', '.join(POSES)}, got {group!r}")
+            raise RegardError(f"group must be one of {', '.join(POSES)}, got {group!r}")
         self.inputs, self.outputs, self.kernel, self.group = inputs, outputs, kernel, group
         self.poses, self.padding = POSES[group], padding
         self.before = self.poses if lifted else 1  # poses of what comes in
@@ -104,7 +105,7 @@ class GroupConvolution(nn.Module):
         self.bias = nn.Parameter(torch.zeros(outputs)) if bias else None
         fan = inputs * self.before * kernel * kernel
         nn.init.normal_(self.weight, std=(2 / fan) ** 0.5)  # He: a relu comes after it
-        self.register_buffer("table", table(group, kernel, lifted).flatten(), persistent=False)
+        self.register_buffer("table", _table(group, kernel, lifted).flatten(), persistent=False)
 
     @property
     def keeps(self) -> Group:
@@ -148,7 +149,7 @@ class PoseNorm(nn.Module):
         return self.norm(x.reshape(b, c // self.poses, self.poses * h, w)).view(x.shape)
 
 
-def halved(x: Tensor) -> Tensor:
+def halve(x: Tensor) -> Tensor:
     """The largest of each 2 × 2 places; on an odd side of 3, overlapping by one.   b c h w -> b c h/2 w/2, rounded down
 
     Either way the windows lie symmetrically, so that turning and then halving is the same as halving and then turning. On even

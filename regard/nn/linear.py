@@ -17,9 +17,8 @@ from torch import Tensor, nn
 
 from regard.attention.kernels.precision import CPU_MULTIPLIES
 
-LARGE = (
-    2**22
-)  # products of two numbers, from which on it pays to ask; what decodes one token at a time has fewer
+# products of two numbers, from which on it pays to ask; what decodes one token at a time has fewer
+LARGE = 2**22
 LARGE_WITH_GRADIENT = 2**26  # the same where Python must also carry the gradient
 OPERATORS = ("_linear_pointwise", "_reorder_linear_weight")
 KNOWN = torch.backends.mkldnn.is_available() and all(hasattr(torch.ops.mkldnn, name) for name in OPERATORS)
@@ -35,13 +34,13 @@ class Linear(nn.Linear):
             return F.linear(x, self.weight, self.bias)
         if torch.is_grad_enabled():
             return Mapped.apply(x, self.weight, self.bias)
-        return mapped(x, self.laid_out(x), self.bias)
+        return _mapped(x, self.laid_out(x), self.bias)
 
     def gelu(self, x: Tensor) -> Tensor | None:
         """gelu(θᵀx + b) in one pass; None where that cannot be, or a gradient may be wanted."""
         if torch.is_grad_enabled() or not suits(x, self.weight):
             return None
-        return mapped(x, self.laid_out(x), self.bias, "gelu")
+        return _mapped(x, self.laid_out(x), self.bias, "gelu")
 
     def laid_out(self, x: Tensor) -> Tensor:
         """The weight, as a product with x wants it where that is known."""
@@ -78,7 +77,7 @@ class Laid:
 
 
 @contextmanager
-def fixed(model: nn.Module) -> Iterator[None]:
+def prepacked(model: nn.Module) -> Iterator[None]:
     """Inside, weights stay as they are: each is laid out for large products once, and takes its room twice.
 
     A change of a weight is seen all the same, if PyTorch counts it; one through `.data` is not.
@@ -111,7 +110,7 @@ def suits(x: Tensor, weight: Tensor) -> bool:
     )
 
 
-def mapped(x: Tensor, weight: Tensor, bias: Tensor | None, then: str = "none") -> Tensor:
+def _mapped(x: Tensor, weight: Tensor, bias: Tensor | None, then: str = "none") -> Tensor:
     return torch.ops.mkldnn._linear_pointwise(x, weight, bias, then, [], "none")
 
 
@@ -121,7 +120,7 @@ class Mapped(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         ctx.save_for_backward(x, weight)
-        return mapped(x, weight, bias)
+        return _mapped(x, weight, bias)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
@@ -130,7 +129,7 @@ class Mapped(torch.autograd.Function):
         rows = grad.reshape(-1, grad.shape[-1])
         dx = None
         if for_x:  # (the gradient of a gradient is asked for where gradients are enabled)
-            dx = grad @ weight if torch.is_grad_enabled() else mapped(grad, weight.mT, None)
+            dx = grad @ weight if torch.is_grad_enabled() else _mapped(grad, weight.mT, None)
         return (
             dx,
             rows.mT @ x.reshape(-1, x.shape[-1]) if for_weight else None,

@@ -26,12 +26,13 @@ from torch import Tensor, nn
 
 from regard.attention.attend import attend
 from regard.attention.masks import Causal, Full, Padding
-from regard.nn.padding import check_real, cleared
+from regard.errors import RegardError
+from regard.nn.padding import check_real, zero_padding
 from regard.shapes import expect
 from regard.symmetry.groups import EVERYTHING, Group, Shifts
 
 
-class Held(NamedTuple):
+class MemoryState(NamedTuple):
     """What is remembered after some tokens."""
 
     memory: Tensor  # b d
@@ -105,20 +106,20 @@ class Memory(nn.Module, Generic[S]):
 
     def tokens(self, x: Tensor, real: Tensor | None) -> Tensor:
         expect(x, "b n inputs", name="x", inputs=self.inputs)
-        return cleared(x, real)
+        return zero_padding(x, real)
 
     def values(self, x: Tensor, real: Tensor | None) -> Tensor:
         """θᵀx̄ of real tokens, 0 of others.   b n inputs -> b n d"""
-        return cleared(self.value(x), real)
+        return zero_padding(self.value(x), real)
 
 
-class Holding(Memory[Held]):
+class Holding(Memory[MemoryState]):
     """A memory whose state is the memory itself."""
 
-    def start(self, b: int) -> Held:
-        return Held(self.value.weight.new_zeros(b, self.dim))
+    def start(self, b: int) -> MemoryState:
+        return MemoryState(self.value.weight.new_zeros(b, self.dim))
 
-    def read(self, state: Held) -> Tensor:
+    def read(self, state: MemoryState) -> Tensor:
         return state.memory
 
 
@@ -128,8 +129,8 @@ class Composite(Holding):
     def weigh(self, x: Tensor, real: Tensor | None) -> Tensor:
         return x.new_ones(x.shape[:2]) if real is None else real.to(x.dtype)
 
-    def follow(self, state: Held, x: Tensor) -> Held:
-        return Held(state.memory + self.value(x))
+    def follow(self, state: MemoryState, x: Tensor) -> MemoryState:
+        return MemoryState(state.memory + self.value(x))
 
 
 class Fading(Holding):
@@ -143,9 +144,9 @@ class Fading(Holding):
     def __init__(self, inputs: int, dim: int, gamma: float = 0.9, learned: bool = False) -> None:
         super().__init__(inputs, dim)
         if not 0.0 < gamma <= 1.0:
-            raise ValueError(f"gamma must be above 0 and at most 1, got {gamma}; 1 forgets nothing")
+            raise RegardError(f"gamma must be above 0 and at most 1, got {gamma}; 1 forgets nothing")
         if learned and gamma == 1.0:
-            raise ValueError(
+            raise RegardError(
                 "a learned gamma must begin below 1, got 1.0: a sigmoid never gets there; try gamma=0.99"
             )
         self.fixed = gamma
@@ -156,18 +157,18 @@ class Fading(Holding):
         return self.fixed if self.logit is None else torch.sigmoid(self.logit)
 
     def weigh(self, x: Tensor, real: Tensor | None) -> Tensor:
-        some = x.new_ones(x.shape[:2], dtype=wide(x)) if real is None else real.to(wide(x))
-        after = later(some)  # T − i, the number of real tokens after i
-        rate = math.log(self.fixed) if self.logit is None else F.logsigmoid(self.logit.to(wide(x)))
+        some = x.new_ones(x.shape[:2], dtype=_wide(x)) if real is None else real.to(_wide(x))
+        after = _later(some)  # T − i, the number of real tokens after i
+        rate = math.log(self.fixed) if self.logit is None else F.logsigmoid(self.logit.to(_wide(x)))
         return (torch.exp(rate * after) * some).to(x.dtype)
 
     def sequence(self, x: Tensor, real: Tensor | None = None) -> Tensor:
         x = self.tokens(x, real)
         gate = x.new_ones(*x.shape[:2], 1) * self.gamma
-        return scan(cleared(gate, real, fill=1.0), self.values(x, real))
+        return scan(zero_padding(gate, real, fill=1.0), self.values(x, real))
 
-    def follow(self, state: Held, x: Tensor) -> Held:
-        return Held(self.gamma * state.memory + self.value(x))
+    def follow(self, state: MemoryState, x: Tensor) -> MemoryState:
+        return MemoryState(self.gamma * state.memory + self.value(x))
 
 
 class Forgetting(Holding):
@@ -190,15 +191,15 @@ class Forgetting(Holding):
 
     def weigh(self, x: Tensor, real: Tensor | None) -> Tensor:
         """b n inputs -> b n d"""
-        stays = cleared(F.logsigmoid(self.gate(x).to(wide(x))), real)  # a padded token's gate is 1
-        return cleared(torch.exp(later(stays)), real).to(x.dtype)
+        stays = zero_padding(F.logsigmoid(self.gate(x).to(_wide(x))), real)  # a padded token's gate is 1
+        return zero_padding(torch.exp(_later(stays)), real).to(x.dtype)
 
     def sequence(self, x: Tensor, real: Tensor | None = None) -> Tensor:
         x = self.tokens(x, real)
-        return scan(cleared(torch.sigmoid(self.gate(x)), real, fill=1.0), self.values(x, real))
+        return scan(zero_padding(torch.sigmoid(self.gate(x)), real, fill=1.0), self.values(x, real))
 
-    def follow(self, state: Held, x: Tensor) -> Held:
-        return Held(torch.sigmoid(self.gate(x)) * state.memory + self.value(x))
+    def follow(self, state: MemoryState, x: Tensor) -> MemoryState:
+        return MemoryState(torch.sigmoid(self.gate(x)) * state.memory + self.value(x))
 
 
 class Gated(Holding):
@@ -212,10 +213,10 @@ class Gated(Holding):
         self.gate = nn.Linear(inputs, 1)
 
     def weigh(self, x: Tensor, real: Tensor | None) -> Tensor:
-        return cleared(torch.sigmoid(self.gate(x)), real)[..., 0]
+        return zero_padding(torch.sigmoid(self.gate(x)), real)[..., 0]
 
-    def follow(self, state: Held, x: Tensor) -> Held:
-        return Held(state.memory + torch.sigmoid(self.gate(x)) * self.value(x))
+    def follow(self, state: MemoryState, x: Tensor) -> MemoryState:
+        return MemoryState(state.memory + torch.sigmoid(self.gate(x)) * self.value(x))
 
 
 class Softmax(Memory[Weighed]):
@@ -257,9 +258,8 @@ class Softmax(Memory[Weighed]):
 
     def follow(self, state: Weighed, x: Tensor) -> Weighed:
         score = (x @ self.query)[:, None]
-        peak = torch.maximum(
-            state.peak, score
-        )  # all is measured against the largest score, so that nothing overflows
+        # all is measured against the largest score, so that nothing overflows
+        peak = torch.maximum(state.peak, score)
         old, new = torch.exp(state.peak - peak), torch.exp(score - peak)
         return Weighed(old * state.memory + new * self.value(x), old * state.total + new, peak)
 
@@ -267,7 +267,7 @@ class Softmax(Memory[Weighed]):
         return state.memory / state.total.masked_fill(state.total == 0, 1)
 
 
-def later(x: Tensor) -> Tensor:
+def _later(x: Tensor) -> Tensor:
     """The sum of all that comes after i, for every i.   b n ... -> b n ...
 
     Added up from the end: subtracting from the sum of all would lose what is small beside what came before.
@@ -290,7 +290,7 @@ def scan(gate: Tensor, value: Tensor) -> Tensor:
     return value
 
 
-def wide(x: Tensor) -> torch.dtype:
+def _wide(x: Tensor) -> torch.dtype:
     """A dtype in which counts and sums of logarithms are exact enough."""
     return torch.promote_types(x.dtype, torch.float32)
 

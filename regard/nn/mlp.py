@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from difflib import get_close_matches
 from typing import Any
 
 import torch
@@ -11,6 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.attention.dropout import Dropout
+from regard.errors import RegardError, nearest
 from regard.nn.linear import Linear
 from regard.shapes import expect
 
@@ -79,7 +79,7 @@ class MLP(nn.Module):
     ) -> None:
         super().__init__()
         if activation not in ACTIVATIONS:
-            raise unknown("activation", activation, list(ACTIVATIONS))
+            raise _unknown("activation", activation, list(ACTIVATIONS))
         self.dim = dim
         self.hidden = 4 * dim if hidden is None else hidden
         self.activation = activation
@@ -142,11 +142,11 @@ def make_mlp(name: str, dim: int, hidden: int | None = None, dropout: float = 0.
     if name == "swiglu":
         return SwiGLU(dim, hidden, dropout=dropout)
     if name not in ACTIVATIONS:
-        raise unknown("mlp", name, list(MLPS))
+        raise _unknown("mlp", name, list(MLPS))
     return MLP(dim, hidden, activation=name, dropout=dropout)
 
 
-def unknown(what: str, name: str, known: list[str]) -> ValueError:
-    near = get_close_matches(name, known, n=1, cutoff=0.5)
-    hint = f"; did you mean {near[0]!r}?" if near else ""
-    return ValueError(f"{what} must be one of {', '.join(known)}, got {name!r}{hint}")
+def _unknown(what: str, name: str, known: list[str]) -> ValueError:
+    near = nearest(name, known)
+    hint = f"; did you mean {near!r}?" if near else ""
+    return RegardError(f"{what} must be one of {', '.join(known)}, got {name!r}{hint}")

@@ -14,9 +14,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-LEFT_OUT = (
-    3.0  # stands for the eigenvalue of nodes that are padding: above all others, which lie between 0 and 2
-)
+# stands for the eigenvalue of nodes that are padding: above all others, which lie between 0 and 2
+LEFT_OUT = 3.0
 SMALL = 1e-4  # below this an eigenvalue may be 0 and rounding
 
 

@@ -52,9 +52,8 @@ class RMSNorm(nn.Module):
         expect(x, "... d", name="x", d=self.dim)
         if Fast.suits(x, self.scale):
             return Fast.apply(x, self.scale, self.eps)[0]
-        return F.rms_norm(
-            x, (self.dim,), self.scale.to(x.dtype), self.eps
-        )  # torch warns of two dtypes, as in autocast
+        # torch warns of two dtypes, as in autocast
+        return F.rms_norm(x, (self.dim,), self.scale.to(x.dtype), self.eps)
 
     def extra_repr(self) -> str:
         return f"{self.dim}, eps={self.eps}"
@@ -96,9 +95,8 @@ class Fast(torch.autograd.Function):
             return None, None, None
         x, scale, r = ctx.saved_tensors
         d = x.shape[-1]
-        if (
-            torch.is_grad_enabled()
-        ):  # the gradient of a gradient is asked for: the same by steps that can be followed
+        # the gradient of a gradient is asked for: the same by steps that can be followed
+        if torch.is_grad_enabled():
             r = (x.square().mean(-1, keepdim=True) + ctx.eps).rsqrt()
             dn = dy * scale
             return (

@@ -8,10 +8,11 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from regard.errors import RegardError
 from regard.shapes import expect
 
 
-def cleared(x: Tensor, real: Tensor | None, fill: float = 0.0) -> Tensor:
+def zero_padding(x: Tensor, real: Tensor | None, fill: float = 0.0) -> Tensor:
     """x with `fill` in every slot that is not real.   x: b n d, real: bool b n, True = real, or None when all are"""
     if real is None:
         return x
@@ -23,7 +24,7 @@ def check_real(real: Tensor, pattern: str, **sizes: int) -> None:
     """A ValueError if real is no bool tensor of these sizes."""
     if not isinstance(real, Tensor) or real.dtype != torch.bool:
         given = f"{real.dtype} {tuple(real.shape)}" if isinstance(real, Tensor) else type(real).__name__
-        raise ValueError(
+        raise RegardError(
             f"real must be a bool tensor '{pattern}', True = real, got {given}; "
             f"lengths become one by torch.arange(n) < lengths[:, None], numbers by real != 0"
         )

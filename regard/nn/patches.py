@@ -6,6 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from regard.errors import RegardError
 from regard.nn.linear import Linear
 from regard.shapes import expect_pictures
 from regard.symmetry.groups import EVERYTHING
@@ -23,7 +24,7 @@ class PatchEmbedding(nn.Module):
     def __init__(self, colours: int, patch: int, dim: int) -> None:
         super().__init__()
         if patch < 1:
-            raise ValueError(f"patch must be at least 1, got {patch}")
+            raise RegardError(f"patch must be at least 1, got {patch}")
         self.colours, self.patch, self.dim = colours, patch, dim
         self.linear = Linear(colours * patch * patch, dim)
 

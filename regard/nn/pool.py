@@ -16,7 +16,8 @@ from torch import Tensor, nn
 
 from regard.attention.attend import attend
 from regard.attention.masks import Padding
-from regard.nn.padding import check_real, cleared
+from regard.errors import RegardError
+from regard.nn.padding import check_real, zero_padding
 from regard.shapes import expect
 from regard.symmetry.groups import EVERYTHING, Group
 
@@ -28,7 +29,7 @@ class SumPool(nn.Module):
 
     def forward(self, x: Tensor, real: Tensor | None = None) -> Tensor:
         expect(x, "b n d", name="x")
-        return cleared(x, real).sum(1)
+        return zero_padding(x, real).sum(1)
 
 
 class MeanPool(nn.Module):
@@ -38,10 +39,9 @@ class MeanPool(nn.Module):
 
     def forward(self, x: Tensor, real: Tensor | None = None) -> Tensor:
         _, n, _ = expect(x, "b n d", name="x")
-        wide = torch.promote_types(
-            x.dtype, torch.float32
-        )  # float16 cannot hold a large sum, nor bfloat16 a count
-        total = cleared(x, real).sum(1, dtype=wide)
+        # float16 cannot hold a large sum, nor bfloat16 a count
+        wide = torch.promote_types(x.dtype, torch.float32)
+        total = zero_padding(x, real).sum(1, dtype=wide)
         if real is None:
             return (total / max(n, 1)).to(x.dtype)
         return (total / real.sum(1, keepdim=True).clamp(min=1)).to(x.dtype)
@@ -59,7 +59,7 @@ class MaxPool(nn.Module):
         b, n, d = expect(x, "b n d", name="x")
         if n == 0:
             return x.new_zeros(b, d)
-        largest = cleared(x, real, fill=-torch.inf).amax(1)
+        largest = zero_padding(x, real, fill=-torch.inf).amax(1)
         return largest if real is None else largest.masked_fill(~real.any(1, keepdim=True), 0)
 
 
@@ -75,9 +75,9 @@ class AttentionPool(nn.Module):
     def __init__(self, dim: int, heads: int = 1, seeds: int = 1) -> None:
         super().__init__()
         if heads < 1 or dim % heads:
-            raise ValueError(f"dim must be a multiple of heads, got dim={dim} and heads={heads}")
+            raise RegardError(f"dim must be a multiple of heads, got dim={dim} and heads={heads}")
         if seeds < 1:
-            raise ValueError(f"seeds must be at least 1, got {seeds}; each gives one vector")
+            raise RegardError(f"seeds must be at least 1, got {seeds}; each gives one vector")
         self.dim, self.heads = dim, heads
         self.seeds = nn.Parameter(torch.randn(seeds, dim))
         self.to_k = nn.Linear(dim, dim, bias=False)
@@ -86,7 +86,7 @@ class AttentionPool(nn.Module):
 
     def forward(self, x: Tensor, real: Tensor | None = None) -> Tensor:
         b, _, _ = expect(x, "b n d", name="x", d=self.dim)
-        x = cleared(x, real)
+        x = zero_padding(x, real)
         q = rearrange(self.seeds, "s (h c) -> h s c", h=self.heads).expand(b, -1, -1, -1)
         k, v = (rearrange(to(x), "b n (h c) -> b h n c", h=self.heads) for to in (self.to_k, self.to_v))
         mask = None if real is None else Padding(real)
@@ -123,10 +123,10 @@ class ClassToken(nn.Module):
         if where is None:
             where = torch.arange(n, device=x.device)
         if where.dim() not in (1, 2, 3) or where.shape[0 if where.dim() == 1 else 1] != n:
-            raise ValueError(
+            raise RegardError(
                 f"where must have the shape n, b n or b n s with n={n}, got {tuple(where.shape)}"
             )
-        x = torch.cat([self.token.to(x.dtype).expand(b, 1, -1), cleared(x, real)], 1)
+        x = torch.cat([self.token.to(x.dtype).expand(b, 1, -1), zero_padding(x, real)], 1)
         places = where if where.is_floating_point() else where.float()
         places = F.pad(places, (0, 0, 1, 0) if where.dim() == 3 else (1, 0), value=torch.nan)
         if real is not None:

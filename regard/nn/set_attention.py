@@ -8,11 +8,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from regard.errors import RegardError
 from regard.nn.attention import Attention
 from regard.nn.memory import Composite, Fading, Gated, Softmax
 from regard.nn.mlp import make_mlp
 from regard.nn.norm import NORMS
-from regard.nn.padding import cleared
+from regard.nn.padding import zero_padding
 from regard.nn.pool import MaxPool, MeanPool, SumPool
 from regard.shapes import expect
 from regard.symmetry.groups import EVERYTHING, Group
@@ -38,7 +39,7 @@ class SetLinear(nn.Module):
     def __init__(self, dim: int, out: int, *, pool: str = "mean") -> None:
         super().__init__()
         if pool not in POOLS:
-            raise ValueError(f"pool must be one of {', '.join(POOLS)}, got {pool!r}")
+            raise RegardError(f"pool must be one of {', '.join(POOLS)}, got {pool!r}")
         self.dim = dim
         self.own = nn.Linear(dim, out)
         self.others = nn.Linear(dim, out, bias=False)
@@ -52,11 +53,11 @@ class SetLinear(nn.Module):
 
     def forward(self, x: Tensor, real: Tensor | None = None) -> Tensor:
         expect(x, "b n d", name="x", d=self.dim)
-        x = cleared(x, real)
+        x = zero_padding(x, real)
         return self.own(x) + self.others(self.pool(x, real))[:, None]
 
 
-class Towards(nn.Module):
+class MAB(nn.Module):
     """h = norm(x + attend(x, y));  out = norm(h + mlp(h)): each x asks all of y.   b n d, b m d -> b n d
 
     The multihead attention block of the Set Transformer: equivariant in x, invariant in y. With y = x, a set asks itself (SAB).
@@ -78,7 +79,7 @@ class Towards(nn.Module):
         return self.norm_mlp(h + self.mlp(h))
 
 
-class Induced(nn.Module):
+class ISAB(nn.Module):
     """towards(x, towards(points, x)): things ask a few learned points that have asked them all.   b n d -> b n d
 
     ISAB: its cost is linear in n, so sets may be large.
@@ -89,16 +90,16 @@ class Induced(nn.Module):
     def __init__(self, dim: int, heads: int, points: int, **how: Any) -> None:
         super().__init__()
         if points < 1:
-            raise ValueError(f"points must be at least 1, got {points}")
+            raise RegardError(f"points must be at least 1, got {points}")
         self.points = nn.Parameter(torch.randn(points, dim) * dim**-0.5)
-        self.ask, self.tell = Towards(dim, heads, **how), Towards(dim, heads, **how)
+        self.ask, self.tell = MAB(dim, heads, **how), MAB(dim, heads, **how)
 
     def forward(self, x: Tensor, real: Tensor | None = None) -> Tensor:
         told = self.ask(self.points.to(x.dtype).expand(len(x), -1, -1), x, real)
         return self.tell(x, told)
 
 
-class Seeds(nn.Module):
+class PMA(nn.Module):
     """towards(seeds, mlp(x)): a few learned seeds ask the whole set.   b n d -> b s d, invariant
 
     PMA, the pool of the Set Transformer. A set of nothing gives what the seeds are by themselves.
@@ -109,9 +110,11 @@ class Seeds(nn.Module):
     def __init__(self, dim: int, heads: int, seeds: int = 1, **how: Any) -> None:
         super().__init__()
         if seeds < 1:
-            raise ValueError(f"seeds must be at least 1, got {seeds}")
+            raise RegardError(f"seeds must be at least 1, got {seeds}")
         self.seeds = nn.Parameter(torch.randn(seeds, dim) * dim**-0.5)
-        self.before, self.ask = make_mlp(how.get("mlp", "relu"), dim), Towards(dim, heads, **how)
+        self.before, self.ask = make_mlp(how.get("mlp", "relu"), dim), MAB(dim, heads, **how)
 
     def forward(self, x: Tensor, real: Tensor | None = None) -> Tensor:
-        return self.ask(self.seeds.to(x.dtype).expand(len(x), -1, -1), self.before(cleared(x, real)), real)
+        return self.ask(
+            self.seeds.to(x.dtype).expand(len(x), -1, -1), self.before(zero_padding(x, real)), real
+        )

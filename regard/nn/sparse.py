@@ -6,8 +6,9 @@ import torch
 from torch import Tensor, nn
 from torch.utils.weak import WeakTensorKeyDictionary
 
-from regard.attention.dropout import dropped
-from regard.attention.edge_ops import Links, sums
+from regard.attention.dropout import apply_dropout
+from regard.attention.edge_ops import Links, edge_sum
+from regard.errors import RegardError
 
 
 class Sparse:
@@ -19,7 +20,7 @@ class Sparse:
     def __init__(self, rows: Tensor, columns: Tensor, values: Tensor, shape: tuple[int, int]) -> None:
         for name, index, count in (("row", rows, shape[0]), ("column", columns, shape[1])):
             if index.numel() and not 0 <= int(index.min()) <= int(index.max()) < count:
-                raise ValueError(
+                raise RegardError(
                     f"a {name} is one of 0 … {count - 1}, got {int(index.min())} … {int(index.max())}"
                 )
         self.shape = torch.Size(shape)
@@ -74,7 +75,7 @@ class Sparse:
 
     def __matmul__(self, other: Tensor) -> Tensor:
         """n d @ d c -> n c"""
-        return sums(self.values[None], other[None], self.links)[0]
+        return edge_sum(self.values[None], other[None], self.links)[0]
 
     def __repr__(self) -> str:
         return f"Sparse({self.shape[0]}, {self.shape[1]}, {self.links.count} kept)"
@@ -89,11 +90,11 @@ def through(layer: nn.Linear, x: Tensor | Sparse) -> Tensor:
     return y if layer.bias is None else y + layer.bias
 
 
-def thinned(x: Tensor | Sparse, share: float, training: bool) -> Tensor | Sparse:
+def sparse_dropout(x: Tensor | Sparse, share: float, training: bool) -> Tensor | Sparse:
     """Dropout; of a zero it makes a zero, so only what is kept is drawn for."""
     if isinstance(x, Tensor):
-        return dropped(x, share, training)
-    return x.holding(dropped(x.values, share, training))
+        return apply_dropout(x, share, training)
+    return x.holding(apply_dropout(x.values, share, training))
 
 
 seen = WeakTensorKeyDictionary()  # a sparse tensor -> what it holds

@@ -15,6 +15,7 @@ from typing import Any, ClassVar, cast
 from torch import nn
 
 from regard import registry
+from regard.errors import RegardError
 from regard.look.reader import Reader
 from regard.recipes.evaluation import Evaluation, evaluate_split
 from regard.recipes.job import DataContext, Job, Split
@@ -41,18 +42,15 @@ class Recipe(ABC):
     data_derived: ClassVar[
         Mapping[str, str]
     ] = {}  # options that only the data can decide -> what to give instead, or ""
-    not_inherited: ClassVar[frozenset[str]] = (
-        frozenset()
-    )  # of a model's config: what a run started from another takes anew
+    # of a model's config: what a run started from another takes anew
+    not_inherited: ClassVar[frozenset[str]] = frozenset()
     early_options: ClassVar[
         tuple[str, ...]
     ] = ()  # such as "data.size": read first, because defaults depend on them
-    in_memory: ClassVar[str] = (
-        ""  # inputs that need be in no file, in words: "pillow's pictures or arrays of bytes"
-    )
-    generate_options: ClassVar[type[Any] | None] = (
-        None  # options of `regard generate`; None: it generates nothing
-    )
+    # inputs that need be in no file, in words: "pillow's pictures or arrays of bytes"
+    in_memory: ClassVar[str] = ""
+    # options of `regard generate`; None: it generates nothing
+    generate_options: ClassVar[type[Any] | None] = None
 
     # ── training
 
@@ -102,7 +100,9 @@ class Recipe(ABC):
 
     def check_output(self, run: Run, inputs: Sequence[str], out: Output) -> None:
         """A ValueError for what `draw` cannot draw, or not there; before any work."""
-        raise ValueError(f"{run.path} was trained on {self.name}, of which --out draws nothing; leave it out")
+        raise RegardError(
+            f"{run.path} was trained on {self.name}, of which --out draws nothing; leave it out"
+        )
 
     def draw(
         self, run: Run, inputs: Sequence[str], predictions: Iterator[Prediction], out: Output
@@ -117,7 +117,7 @@ class Recipe(ABC):
             task, split, labels = self.other_split(run, data, context)
             return evaluate_split(model, task, split, labels)
         job = self.prepare(read_settings(self.settings_class(run.config), run), context)
-        check_same_data(run, job.info)
+        check_same_data(run, job.info, "Give the data to measure by with --data")
         return evaluate_split(model, job.task, job.best_split, job.labels)
 
     @abstractmethod
@@ -128,7 +128,7 @@ class Recipe(ABC):
 
     def generate(self, run: Run, options: Any, note: Callable[[str], None]) -> Iterator[str]:
         """What the model makes by itself, as text, piece by piece. `note` is told what the user should know."""
-        raise ValueError(
+        raise RegardError(
             f"{run.path} was trained on {self.name}, which generates nothing; use regard predict"
         )
 
@@ -159,11 +159,11 @@ def get_recipe(name: str) -> Recipe:
 def recipe_of(run: Run) -> Recipe:
     """The recipe that a run was made with: config.json names it, and that name alone decides who reads it."""
     if run.config.recipe is None:
-        raise ValueError(
+        raise RegardError(
             f"{run.path} was not made by a recipe, so regard does not know how its inputs are read"
         )
     if run.config.recipe not in registry.entries("recipes"):
-        raise ValueError(
+        raise RegardError(
             f"{run.path} was made by the recipe '{run.config.recipe}', which is not installed; install the package it came from"
         )
     return get_recipe(run.config.recipe)

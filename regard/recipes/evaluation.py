@@ -10,8 +10,9 @@ import torch
 from torch import Tensor, nn
 
 from regard.data.batch import Batch
+from regard.errors import RegardError
 from regard.recipes.job import Split
-from regard.training.result import say_measures
+from regard.runs.figures import say_loss
 from regard.training.tasks import Classify, Task
 
 
@@ -42,7 +43,15 @@ class Evaluation:
     def format(self) -> str:
         """One line."""
         of = "" if self.count is None else f"  (of {self.count:,} {self.unit})"
-        return f"{self.split}: {say_measures(self.measures)}{of}"
+        measures = "  ".join(format_measure(name, value) for name, value in self.measures.items())
+        return f"{self.split}: {measures}{of}"
+
+
+def format_measure(name: str, value: float) -> str:
+    """loss 0.2371, accuracy 87.6%, MAE 1.204"""
+    if name == "loss":
+        return f"loss {say_loss(value)}"
+    return f"{name} {value:.1%}" if name == "accuracy" else f"{name} {value:.4g}"
 
 
 @torch.no_grad()
@@ -57,7 +66,7 @@ def evaluate_split(
     else:
         measures = task.measure(model, counted)
     if not measures:
-        raise ValueError(f"there is nothing to measure by: the {split.name} split is empty")
+        raise RegardError(f"there is nothing to measure by: the {split.name} split is empty")
     count = counted.rows if split.count is None else split.count
     known = None if labels is None else tuple(labels)
     return Evaluation(

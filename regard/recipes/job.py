@@ -11,10 +11,9 @@ from torch import nn
 
 from regard import registry
 from regard.data.batch import Batch, Source
+from regard.data.progress import Note
 from regard.runs.run import Run
 from regard.training.tasks import Task
-
-Note = Callable[[str, float | None], None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,9 +52,8 @@ class Job:
     unit: str = "tokens"  # what is counted when speed is told
     examples: str = "examples"  # what is counted when it is evaluated
     labels: tuple[str, ...] | None = None  # of a classifier: what its classes are called
-    keep: Callable[[Run], None] = field(
-        default=_keep_nothing
-    )  # writes what later commands need beside the weights
+    # writes what later commands need beside the weights
+    keep: Callable[[Run], None] = field(default=_keep_nothing)
     sample: Callable[[nn.Module], str] | None = None  # what the model does by now, in words
     notes: tuple[str, ...] = ()  # what the user should know about the data
     validation: int | None = None  # of how many the validation split is

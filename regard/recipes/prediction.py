@@ -16,9 +16,8 @@ class Prediction:
     """What a model says of one input, or why it says nothing."""
 
     input: str  # a text, or the name of a file or of a part of it
-    labels: dict[str, float] = field(
-        default_factory=dict
-    )  # of a classifier: probabilities, the likeliest first
+    # of a classifier: probabilities, the likeliest first
+    labels: dict[str, float] = field(default_factory=dict)
     values: dict[str, float] = field(default_factory=dict)  # of a regression, in the units of the data
     each: tuple[Prediction, ...] = ()  # of its parts: points, nodes, edges
     kind: Literal["text", "file"] | None = None  # what `input` is, where it could be either

@@ -7,14 +7,16 @@ from collections.abc import Mapping
 from typing import Any
 
 from regard.config import to_dict
+from regard.errors import RegardError
 from regard.runs.run import Run
 
 NAMED = 3  # differences that are named
 LONGEST = 40  # characters of a value that are shown
+GO_ON = "Give it the data of then to go on, or start a new run, with --from {} if you want its weights"
 
 
-def check_same_data(run: Run, info: Any) -> None:
-    """A ValueError that names what differs. `info`: what the data is now."""
+def check_same_data(run: Run, info: Any, advice: str = "") -> None:
+    """A RegardError that names what differs. `info`: what the data is now; `advice`: what to do, if it is not to go on."""
     if run.config.corpus is None:
         return
     then, now = _flat(run.config.corpus), _flat(json.loads(json.dumps(to_dict(info))))
@@ -25,9 +27,8 @@ def check_same_data(run: Run, info: Any) -> None:
             f"{key} was {_shown(then.get(key))} and is now {_shown(now.get(key))}" for key in other[:NAMED]
         ]
         more = f"; and {len(other) - NAMED} more" if len(other) > NAMED else ""
-        raise ValueError(
-            f"{run.path} was started with other data: {'; '.join(told)}{more}. Give it the data of then to go on, or start a "
-            f"new run, with --from {run.path} if you want its weights"
+        raise RegardError(
+            f"{run.path} was started with other data: {'; '.join(told)}{more}. {advice or GO_ON.format(run.path)}"
         )
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, make_dataclass, replace
 from typing import Any, get_type_hints
 
 from regard import config as configs
-from regard.config import nearest
+from regard.errors import RegardError, did_you_mean
 from regard.runs.run import Run
 from regard.training.config import TrainConfig
 
@@ -49,7 +49,7 @@ def apply_settings(settings: Settings, options: Mapping[str, Any]) -> Settings:
     for key, value in options.items():
         section, *names = key.split(".")
         if section not in sections or not names:
-            raise ValueError(
+            raise RegardError(
                 f"options are named section.name with a section among {', '.join(sections)}, got '{key}'"
             )
         place = sections[section]
@@ -69,15 +69,15 @@ def with_optimiser(settings: Settings, optimiser: str | None) -> Settings:
 def check_choice(what: str, name: str, known: tuple[str, ...]) -> None:
     """Raise a ValueError with the nearest known name unless this is one."""
     if name not in known:
-        near = nearest(name, known)
-        hint = f"did you mean '{near}'? " if near else ""
-        raise ValueError(f"there is no {what} called '{name}'; {hint}known: {', '.join(known)}")
+        raise RegardError(
+            f"there is no {what} called '{name}'; {did_you_mean(name, known)}known: {', '.join(known)}"
+        )
 
 
 def path_of(data: Any, recipe: str) -> str | None:
     """The path that was given as data, for recipes that take nothing else."""
     if data is None or isinstance(data, str | os.PathLike):
         return None if data is None else os.fspath(data)
-    raise ValueError(
+    raise RegardError(
         f"the recipe {recipe} reads a file or a folder, got {type(data).__name__} as data; give a path"
     )

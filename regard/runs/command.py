@@ -6,7 +6,7 @@ import shutil
 import sys
 
 
-def program() -> str:
+def _program() -> str:
     """`regard` where that is found, else as it was called: .venv/bin/regard, or .venv/bin/python -m regard."""
     first = sys.argv[0]
     if shutil.which("regard") is None:
@@ -17,6 +17,6 @@ def program() -> str:
     return "regard"
 
 
-def spoken(command: str) -> str:
+def shell_command(command: str) -> str:
     """A command that begins with `regard`, as it has to be typed here."""
-    return program() + command.removeprefix("regard")
+    return _program() + command.removeprefix("regard")

@@ -5,13 +5,14 @@ from __future__ import annotations
 from torch import nn
 
 from regard import files, registry
+from regard.errors import RegardError
 from regard.runs.run import Run
 
 
 def build(run: Run) -> nn.Module:
     """A new model of the run's kind and configuration, with weights as they start."""
     if run.config.kind is None:
-        raise ValueError(
+        raise RegardError(
             f"{run.path} holds the weights of a module of your own ({run.config.module or 'unknown'}); make it, then "
             f"load_weights(Run.open({str(run.path)!r}), module) puts them into it (from regard.runs.load import load_weights)"
         )
@@ -38,7 +39,7 @@ def load_weights(run: Run, model: nn.Module) -> None:
     found = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
     for name in sorted(wanted.keys() | found.keys()):
         if wanted.get(name) != found.get(name):
-            raise ValueError(
+            raise RegardError(
                 f"{run.model_file} does not fit {type(model).__name__}: '{name}' is {found.get(name, 'missing')} in the file "
                 f"and {wanted.get(name, 'unknown')} in the model"
             )

@@ -14,38 +14,38 @@ def cache_folder() -> Path:
     return base
 
 
-def fresh(name: str) -> Path:
+def new_run_path(name: str) -> Path:
     """runs/text, or the first of runs/text-2, runs/text-3, ... that is not there yet."""
     number = 1
-    while (path := numbered(name, number)).exists():
+    while (path := _numbered(name, number)).exists():
         number += 1
     return path
 
 
-def latest(recipe: str | None) -> Path:
+def latest_run_path(recipe: str | None) -> Path:
     """The run under runs/ that this recipe (None: a module of the user's own) worked on last, whatever it is called."""
-    found = [path for path in Path("runs").glob("*") if made_by(path, recipe)]
+    found = [path for path in Path("runs").glob("*") if _made_by(path, recipe)]
     if not found:
         what = "a module of your own" if recipe is None else f"the recipe {recipe}"
         raise FileNotFoundError(
             f"there is no run of {what} under {Path('runs').resolve()}; name one with --out"
         )
-    return max(found, key=lambda path: (touched(path), path.name))
+    return max(found, key=lambda path: (_touched(path), path.name))
 
 
-def made_by(path: Path, recipe: str | None) -> bool:
+def _made_by(path: Path, recipe: str | None) -> bool:
     try:
         return Run.open(path).config.recipe == recipe
     except (OSError, ValueError):
         return False
 
 
-def touched(path: Path) -> int:
+def _touched(path: Path) -> int:
     """When a training last wrote to a run, in nanoseconds."""
     return max(
         each.stat().st_mtime_ns for each in (path / "config.json", path / "metrics.jsonl") if each.exists()
     )
 
 
-def numbered(name: str, number: int) -> Path:
+def _numbered(name: str, number: int) -> Path:
     return Path("runs") / (name if number == 1 else f"{name}-{number}")

@@ -18,6 +18,7 @@ from typing import Any, Literal, TypeVar
 
 from regard import config as configs
 from regard import files
+from regard.errors import RegardError
 from regard.runs.environment import _version, environment
 from regard.runs.run_config import FORMAT, RunConfig, read_run_config
 
@@ -87,11 +88,11 @@ class Run:
         """
         found = getattr(self.config, name)
         if found is None:
-            raise ValueError(f"{self.path / 'config.json'} has no section '{name}'")
+            raise RegardError(f"{self.path / 'config.json'} has no section '{name}'")
         try:
             return configs.from_dict(cls, found | self._found_again(found, getattr(cls, "paths", ())))
         except ValueError as error:
-            raise ValueError(f"{self.path / 'config.json'}: section '{name}': {error}") from error
+            raise RegardError(f"{self.path / 'config.json'}: section '{name}': {error}") from error
 
     def _found_again(self, section: Mapping[str, Any], names: Iterable[str]) -> dict[str, str]:
         """Paths that lead nowhere from here, and somewhere from where the run was started."""
@@ -122,7 +123,7 @@ class Run:
         changed = [each for each in changed if each[0] not in set(but)]
         if changed:
             said = "; ".join(f"{name}.{key} was {then!r} and is now {now!r}" for key, then, now in changed)
-            raise ValueError(
+            raise RegardError(
                 f"{self.path} was started with other options: {said}. Resume with the same, or start a new run"
             )
 
@@ -184,7 +185,7 @@ class Run:
         events = []
         for number, (line, event) in enumerate(self._lines(), 1):
             if event is None:
-                raise ValueError(f"{self.metrics_file}: line {number} is no event: {line[:60]!r}")
+                raise RegardError(f"{self.metrics_file}: line {number} is no event: {line[:60]!r}")
             events.append(event)
         return events
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-from regard.config import nearest
+from regard.errors import RegardError, nearest
 
 FORMAT = 1  # of config.json; raised when a file of before can no longer be read
 KEYS = {"origin": "from"}  # what a field is called in the file, where that is no name in Python
@@ -45,10 +45,10 @@ class RunConfig:
 def read_run_config(found: Any, where: str) -> RunConfig:
     """What a config.json says; a ValueError for one of another program or of another format. `where`: the folder of the run."""
     if not isinstance(found, dict) or "regard" not in found:
-        raise ValueError(f"{where} is no run of regard: its config.json is of another program")
+        raise RegardError(f"{where} is no run of regard: its config.json is of another program")
     if found.get("format") != FORMAT:
         made = f"regard {found['regard']}, format {found.get('format', 'of before formats were counted')}"
-        raise ValueError(
+        raise RegardError(
             f"{where} was made by {made}, and this version reads format {FORMAT}; train it again"
         )
     names = {KEYS.get(field.name, field.name): field.name for field in fields(RunConfig)}
@@ -56,5 +56,5 @@ def read_run_config(found: Any, where: str) -> RunConfig:
         if name not in names:
             near = nearest(name, names)
             hint = f"; did you mean '{near}'?" if near else ""
-            raise ValueError(f"{where}/config.json has a key '{name}' that this version does not know{hint}")
+            raise RegardError(f"{where}/config.json has a key '{name}' that this version does not know{hint}")
     return RunConfig(**{names[name]: value for name, value in found.items()})

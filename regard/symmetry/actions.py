@@ -12,6 +12,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from regard.errors import RegardError
 from regard.symmetry.elements import Composed, Element, Mirror, Permutation, Scale, Shift, Turn
 
 
@@ -25,7 +26,7 @@ class Action:
             for part in element.parts:
                 x = self.act(part, x)
             return x
-        raise ValueError(f"{element} has no meaning {self}; choose another action for this tensor")
+        raise RegardError(f"{element} has no meaning {self}; choose another action for this tensor")
 
     def sizes(self, x: Tensor) -> tuple[int, ...]:
         """The sizes that elements are drawn for."""
@@ -33,7 +34,7 @@ class Action:
 
     def along(self) -> tuple[int, ...]:
         """The axes of a tensor along which values move; () where none do."""
-        raise ValueError(
+        raise RegardError(
             f"{self}, values do not move along axes, so there is no linear map to speak of; use another action"
         )
 
@@ -68,7 +69,7 @@ class OnAxis(Action):
     def act(self, element: Element, x: Tensor) -> Tensor:
         if isinstance(element, Permutation):
             if x.shape[self.axis] != len(element.order):
-                raise ValueError(
+                raise RegardError(
                     f"a permutation of {len(element.order)} acts on no axis of {x.shape[self.axis]}"
                 )
             return x.index_select(self.axis, torch.tensor(element.order, device=x.device))
@@ -101,7 +102,7 @@ class OnGrid(Action):
     def act(self, element: Element, x: Tensor) -> Tensor:
         if isinstance(element, Shift):
             if any(by % self.stride for by in element.by):
-                raise ValueError(
+                raise RegardError(
                     f"{element} is no whole number of steps on a grid {self.stride} times coarser"
                 )
             return x.roll([by // self.stride for by in element.by], self.axes)
@@ -119,7 +120,7 @@ class OnGrid(Action):
 
     def shape(self, size: tuple[int, ...]) -> tuple[int, ...]:
         if any(each % self.stride for each in size):
-            raise ValueError(
+            raise RegardError(
                 f"a grid of {size} has no whole number of steps of {self.stride}; choose a multiple of it"
             )
         return tuple(each // self.stride for each in size)
@@ -138,9 +139,8 @@ class OnPatches(Action):
         if not isinstance(element, Permutation):
             return super().act(element, x)
         rows, columns = x.shape[-2] // self.side, x.shape[-1] // self.side
-        apart = (
-            x.unflatten(-1, (columns, self.side)).unflatten(-3, (rows, self.side)).transpose(-2, -3)
-        )  # … rows columns p p
+        # … rows columns p p
+        apart = x.unflatten(-1, (columns, self.side)).unflatten(-3, (rows, self.side)).transpose(-2, -3)
         moved = OnAxis(-3).act(element, apart.flatten(-4, -3))
         return moved.unflatten(-3, (rows, columns)).transpose(-2, -3).flatten(-4, -3).flatten(-2)
 
@@ -163,7 +163,7 @@ class OnVectors(Action):
         if isinstance(element, Turn):
             matrix = torch.tensor(element.matrix, dtype=x.dtype, device=x.device)
             if x.shape[self.axis] != len(matrix):
-                raise ValueError(
+                raise RegardError(
                     f"a turn of {len(matrix)} dimensions acts on no vectors of {x.shape[self.axis]}"
                 )
             return torch.movedim(torch.movedim(x, self.axis, -1) @ matrix.T, -1, self.axis)
@@ -259,7 +259,7 @@ class OnPoses(Action):
         if not turn and not (isinstance(element, Mirror) and self.count == 8):
             return super().act(element, x)
         if x.shape[self.axis] != self.count:
-            raise ValueError(f"{self.count} poses are on no axis of {x.shape[self.axis]}")
+            raise RegardError(f"{self.count} poses are on no axis of {x.shape[self.axis]}")
         back = element.inverse()  # (g x)_h = x_(g⁻¹ h)
         source = [_pose_after(back, mirrored, r) for mirrored in range(self.count // 4) for r in range(4)]
         return x.index_select(self.axis, torch.tensor(source, device=x.device))
@@ -297,9 +297,8 @@ class Together(Action):
         return x
 
     def sizes(self, x: Tensor) -> tuple[int, ...]:
-        return max(
-            (action.sizes(x) for action in self.actions), default=(), key=any
-        )  # those with an end say more
+        # those with an end say more
+        return max((action.sizes(x) for action in self.actions), default=(), key=any)
 
     def along(self) -> tuple[int, ...]:
         return tuple(axis for action in self.actions for axis in action.along())

@@ -195,10 +195,10 @@ class Indexed(Alignment):
                 both.other,
                 (rows.there[:, None] + tokens.there * rows.other).flatten(),
             )
-            found += [widened for m in (both, swapped) for widened in folded(m, one, two)]
+            found += [widened for m in (both, swapped) for widened in _folded(m, one, two)]
         for m in (tokens, rows):
             if m is not None:
-                found += folded(m, one, two)
+                found += _folded(m, one, two)
         return found
 
     @staticmethod
@@ -209,7 +209,7 @@ class Indexed(Alignment):
         return x
 
 
-def folded(m: Match, one: int, two: int) -> list[Match]:
+def _folded(m: Match, one: int, two: int) -> list[Match]:
     """m within an axis that holds r times as many entries: m outside, or inside."""
     r = m.folds(one, two)
     if r < 1:

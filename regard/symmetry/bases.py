@@ -18,6 +18,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from regard.errors import RegardError
 from regard.symmetry.actions import Action, Fixed, OnAxis, OnBoth, OnGrid, Together
 from regard.symmetry.basis import Basis
 from regard.symmetry.diagrams import Diagrams
@@ -34,9 +35,9 @@ def basis(group: Group, into: Action, out: Action, size: Size) -> Basis:
     size: how many things are permuted or shifted, the sides of a grid, or the width of vectors.
     """
     if not isinstance(group, Group):
-        raise ValueError(f"a group is an object like Permutations() or Shifts(), got {group!r}")
+        raise RegardError(f"a group is an object like Permutations() or Shifts(), got {group!r}")
     first, last = Layout.of(into, size), Layout.of(out, size)
-    inputs, outputs = axes_permuted(into), axes_permuted(out)
+    inputs, outputs = _axes_permuted(into), _axes_permuted(out)
     if isinstance(group, Permutations) and inputs is not None and outputs is not None:
         return Diagrams(as_sizes(size)[0], inputs, outputs)
     places = isinstance(into, OnAxis) or (isinstance(into, OnGrid) and into.stride == 1)
@@ -51,10 +52,10 @@ def basis(group: Group, into: Action, out: Action, size: Size) -> Basis:
     return NullSpace([first.matrix(g) for g in elements], [last.matrix(g) for g in elements])
 
 
-def axes_permuted(action: Action) -> int | None:
+def _axes_permuted(action: Action) -> int | None:
     """How many axes permutations move alike, None for an action that is something else."""
     if isinstance(action, Together):
-        counts = [axes_permuted(each) for each in action.actions]
+        counts = [_axes_permuted(each) for each in action.actions]
         return None if None in counts else sum(count for count in counts if count is not None)
     return {Fixed: 0, OnAxis: 1, OnBoth: 2}.get(type(action))
 
@@ -80,18 +81,18 @@ class Orbits(Basis):
     def __init__(self, into: Sequence[Tensor], out: Sequence[Tensor], n_in: int, n_out: int) -> None:
         super().__init__(n_in, n_out)
         if len(into) != len(out):
-            raise ValueError(
+            raise RegardError(
                 f"each generator acts on input and output, got {len(into)} and {len(out)} orders"
             )
         for orders, n in ((into, n_in), (out, n_out)):
             for order in orders:
                 if order.shape != (n,) or not torch.equal(order.sort().values, torch.arange(n)):
                     shown = ", ".join(map(str, order.flatten()[:6].tolist()))
-                    raise ValueError(
+                    raise RegardError(
                         f"no group action: an order holds each of 0 … {n - 1} once, got {shown} …"
                     )
         if n_in * n_out > MOST_PAIRS:
-            raise ValueError(
+            raise RegardError(
                 f"{n_out} × {n_in} pairs are too many to search for orbits, {MOST_PAIRS} are the most; take a smaller size"
             )
         moves = [(to[:, None] * n_in + come[None, :]).flatten() for come, to in zip(into, out, strict=True)]
@@ -206,14 +207,14 @@ class NullSpace(Basis):
 
     def __init__(self, into: Sequence[Tensor], out: Sequence[Tensor]) -> None:
         if not into or len(into) != len(out):
-            raise ValueError(
+            raise RegardError(
                 f"each generator has a matrix for input and one for output, got {len(into)} and {len(out)}"
             )
-        n_in, n_out = (invertible(matrices) for matrices in (into, out))
+        n_in, n_out = (_invertible(matrices) for matrices in (into, out))
         super().__init__(n_in, n_out)
         unknowns = n_in * n_out
         if unknowns > MOST_UNKNOWNS:
-            raise ValueError(
+            raise RegardError(
                 f"a map of {n_out} × {n_in} entries is too large to solve for, {MOST_UNKNOWNS} are the most"
             )
         eyes = torch.eye(n_in, dtype=torch.float64), torch.eye(n_out, dtype=torch.float64)
@@ -227,9 +228,8 @@ class NullSpace(Basis):
             maps.append(left[:, column] / left[column, column].sqrt())
             left = left - torch.outer(maps[-1], maps[-1])
         found = torch.stack(maps) if maps else torch.zeros(0, unknowns, dtype=torch.float64)
-        self.maps = n_out**0.5 * found.view(
-            -1, n_out, n_in
-        )  # no buffer: a layer that was in half precision gets them back
+        # no buffer: a layer that was in half precision gets them back
+        self.maps = n_out**0.5 * found.view(-1, n_out, n_in)
 
     def __len__(self) -> int:
         return len(self.maps)
@@ -244,16 +244,16 @@ class NullSpace(Basis):
         return torch.einsum("koi,kec,bic->boe", self.maps.to(x.dtype).to(x.device), weight, x)
 
 
-def invertible(matrices: Sequence[Tensor]) -> int:
+def _invertible(matrices: Sequence[Tensor]) -> int:
     """The size of square matrices that can be undone."""
     size = len(matrices[0])
     for matrix in matrices:
         if matrix.shape != (size, size):
-            raise ValueError(
+            raise RegardError(
                 f"no group action: matrices must all be {size} × {size}, got {tuple(matrix.shape)}"
             )
         if torch.linalg.matrix_rank(matrix.double()) < size:
-            raise ValueError(
+            raise RegardError(
                 f"no group action: a matrix of {size} × {size} cannot be undone, its rank is less than {size}"
             )
     return size

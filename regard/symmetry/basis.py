@@ -5,6 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from regard.errors import RegardError
+
 
 class Basis(nn.Module):
     """Linear maps from n_in numbers to n_out, of which every one that commutes with a group is a weighted sum, in one way.
@@ -40,7 +42,7 @@ class Basis(nn.Module):
         """All maps.   k n_out n_in"""
         entries = len(self) * self.n_out * self.n_in
         if entries > MOST_ENTRIES:
-            raise ValueError(
+            raise RegardError(
                 f"{len(self)} maps of {self.n_out} × {self.n_in} are too many numbers to write down; ask for one with matrix(k)"
             )
         return (

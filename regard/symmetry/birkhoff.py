@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from regard.errors import RegardError
 from regard.shapes import expect
 
 BALANCING = 20  # rounds, before a matrix is taken apart
@@ -55,7 +56,7 @@ def order_of(matrix: Tensor) -> Tensor:
     """The order of a permutation matrix.   ... n n -> ... n"""
     order = _square(matrix).argmax(-1)
     if not torch.equal(matrix, torch.nn.functional.one_hot(order, matrix.shape[-1]).to(matrix.dtype)):
-        raise ValueError(
+        raise RegardError(
             "a permutation matrix has one 1 in every row and column, and 0 elsewhere; assign decides for one"
         )
     _square_orders(order)
@@ -75,7 +76,7 @@ def check_doubly_stochastic(matrix: Tensor, tolerance: float | None = None) -> N
     error = error_of(matrix).max().item() if matrix.numel() else 0.0
     if not error <= allowed:
         sums = torch.cat((matrix.sum(-1), matrix.sum(-2)), -1)
-        raise ValueError(
+        raise RegardError(
             f"not doubly stochastic: rows and columns sum to {sums.min():.6g} … {sums.max():.6g}, the least entry is "
             f"{matrix.min():.3g}, off by {error:.1g} where {allowed:.1g} is allowed; use sinkhorn(matrix.log()), or project"
         )
@@ -84,9 +85,9 @@ def check_doubly_stochastic(matrix: Tensor, tolerance: float | None = None) -> N
 def _square(matrix: Tensor) -> Tensor:
     n, _ = expect(matrix, "... n n", name="matrix")
     if not n:
-        raise ValueError("a matrix of 0 × 0 has nothing to permute")
+        raise RegardError("a matrix of 0 × 0 has nothing to permute")
     if not matrix.is_floating_point():
-        raise ValueError(f"a matrix must be of real numbers, got {matrix.dtype}; use matrix.float()")
+        raise RegardError(f"a matrix must be of real numbers, got {matrix.dtype}; use matrix.float()")
     return matrix
 
 
@@ -97,7 +98,7 @@ def _square_orders(order: Tensor) -> None:
         wrong = next(
             (row for row in order.reshape(-1, n).tolist() if sorted(row) != list(range(n))), order.dtype
         )
-        raise ValueError(f"an order holds each of 0 … {n - 1} once, as int64, got {wrong}")
+        raise RegardError(f"an order holds each of 0 … {n - 1} once, as int64, got {wrong}")
 
 
 # ── scores to matrices ───────────────────────────────────────────────────────────────────────────────────────────────
@@ -119,7 +120,7 @@ def sinkhorn(
         or (scores == math.inf).any()
         or (scores.amax(-1).isinf() | scores.amax(-2).isinf()).any()
     ):
-        raise ValueError(
+        raise RegardError(
             "scores must be numbers, or −inf where a pair is forbidden, with one allowed in every row and column"
         )
     x, done = scores / temperature, 0
@@ -166,7 +167,7 @@ def assign(scores: Tensor) -> Tensor:
     """The order with the largest Σ_i scores[i, order[i]], exactly, by scipy on the processor.   ... n n -> ... n"""
     _square(scores)
     if torch.isnan(scores).any() or (scores == math.inf).any():
-        raise ValueError("scores must be numbers, or −inf where a pair is forbidden")
+        raise RegardError("scores must be numbers, or −inf where a pair is forbidden")
     solve = _linear_sum_assignment()
     each = (
         scores.detach().double().cpu().flatten(0, -3).unbind()
@@ -176,7 +177,7 @@ def assign(scores: Tensor) -> Tensor:
     try:
         found = [torch.from_numpy(solve(matrix.numpy(), maximize=True)[1]) for matrix in each]
     except ValueError as error:
-        raise ValueError("no permutation is allowed: too many scores are −inf") from error
+        raise RegardError("no permutation is allowed: too many scores are −inf") from error
     return (
         torch.stack(found).view(scores.shape[:-1]).to(scores.device)
         if found
@@ -224,9 +225,8 @@ def _taken_apart(matrix: Tensor) -> tuple[Tensor, Tensor]:
     """Weights k and orders k n of one matrix."""
     solve, n = _linear_sum_assignment(), len(matrix)
     rest = matrix.clamp(min=0).numpy().copy()
-    for _ in range(
-        BALANCING
-    ):  # what another dtype rounded is put right, or the last permutations would not be found
+    # what another dtype rounded is put right, or the last permutations would not be found
+    for _ in range(BALANCING):
         rest /= rest.sum(1, keepdims=True)
         rest /= rest.sum(0, keepdims=True)
     nothing, rows = 8 * n * np.finfo(float).eps, np.arange(n)
@@ -255,15 +255,14 @@ def project(matrix: Tensor, *, iterations: int = 100, tolerance: float | None = 
     _square(matrix)
     _positive(iterations=iterations)
     if not torch.isfinite(matrix).all():
-        raise ValueError("only finite numbers can be projected, got nan or inf")
+        raise RegardError("only finite numbers can be projected, got nan or inf")
     x = matrix.to(torch.float32 if matrix.device.type == "mps" else torch.float64)  # which has no wider one
     largest = max(1.0, x.detach().abs().max().item()) if x.numel() else 1.0
     allowed = 32 * x.shape[-1] * torch.finfo(x.dtype).eps * largest if tolerance is None else tolerance
     n, start = x.shape[-1], x.detach()
     share = (n - start.sum((-2, -1))[..., None]) / (2 * n)
-    duals = (
-        torch.cat((1 - start.sum(-1) - share, 1 - start.sum(-2) - share), -1) / n
-    )  # what would do without the max
+    # what would do without the max
+    duals = torch.cat((1 - start.sum(-1) - share, 1 - start.sum(-2) - share), -1) / n
     done = 0
     with torch.no_grad():
         for _ in range(iterations):
@@ -328,14 +327,14 @@ def _descend(x: Tensor, duals: Tensor, gap: Tensor, step: Tensor) -> Tensor:
 def _positive(**values: float) -> None:
     for name, value in values.items():
         if not value > 0:
-            raise ValueError(f"{name} must be above zero, got {value}")
+            raise RegardError(f"{name} must be above zero, got {value}")
 
 
 def _linear_sum_assignment() -> Any:
     try:
         from scipy.optimize import linear_sum_assignment  # type: ignore[import-untyped]
     except ImportError as error:
-        raise ValueError(
+        raise RegardError(
             "an exact assignment needs scipy; install it with: pip install 'regard[math]'"
         ) from error
     return linear_sum_assignment

@@ -19,14 +19,15 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from regard.errors import RegardError
 from regard.symmetry.groups import Group
 from regard.symmetry.hygiene import HYGIENE
 from regard.symmetry.laws import NAMED, Law, Measure, Named, Symmetry, relative
 from regard.symmetry.locate import MOST_PATCHES, locate
 from regard.symmetry.reach import PRECISION, REACH
 from regard.symmetry.report import Finding, Report
-from regard.symmetry.roles import Roles, guess, named
-from regard.symmetry.subject import CannotTell, Subject, Vacuous, first_line, settled, short
+from regard.symmetry.roles import Roles, guess, inputs_by_name
+from regard.symmetry.subject import CannotTell, Subject, Vacuous, eval_state, first_line, short
 
 TOLERANCE = {
     torch.float64: 1e-9,  # 2⁻⁵³ a rounding: a million of them in a row are still less
@@ -64,12 +65,12 @@ def check(
     buffers and random numbers are left as they were.
     """
     if trials < 1:
-        raise ValueError(f"trials must be at least 1, got {trials}")
+        raise RegardError(f"trials must be at least 1, got {trials}")
     module = model if isinstance(model, nn.Module) else Called(model)
-    given = named(module, inputs)
+    given = inputs_by_name(module, inputs)
     said = roles if roles is not None else guess(module, given)
     for missing in sorted(s.tokens for s in said.streams if s.tokens not in given):
-        raise ValueError(f"roles name the tokens {missing!r}, and the inputs are {', '.join(given)}")
+        raise RegardError(f"roles name the tokens {missing!r}, and the inputs are {', '.join(given)}")
     subject = Subject(module, {name: x for name, x in given.items() if x is not None}, said)
     if dtype is not None:
         subject = subject.in_dtype(dtype)
@@ -86,7 +87,7 @@ class Called(nn.Module):
     def __init__(self, function: Callable[..., Any]) -> None:
         super().__init__()
         if not callable(function):
-            raise ValueError(f"model must be a torch.nn.Module or a function, got {type(function).__name__}")
+            raise RegardError(f"model must be a torch.nn.Module or a function, got {type(function).__name__}")
         self.function = function
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
@@ -97,7 +98,7 @@ class Checking:
     """One check of one model."""
 
     def __init__(self, subject: Subject, symmetry: Any, seed: int, trials: int) -> None:
-        self.subject, self.seed, self.trials = unpadded(subject), seed, trials
+        self.subject, self.seed, self.trials = _unpadded(subject), seed, trials
         self.group = symmetry if isinstance(symmetry, Group) else None
         explicit = (
             [symmetry]
@@ -108,16 +109,16 @@ class Checking:
         )
         for each in explicit:
             if not isinstance(each, Symmetry):
-                raise ValueError(f"symmetry must be a group or Symmetry objects, got {type(each).__name__}")
+                raise RegardError(f"symmetry must be a group or Symmetry objects, got {type(each).__name__}")
         self.explicit: list[Symmetry] = explicit
 
     def findings(self, laws: Iterable[str | Law] | None) -> list[Finding]:
         self.named = laws is not None
-        with settled(self.subject.model, seed=self.seed):
+        with eval_state(self.subject.model, seed=self.seed):
             try:
                 _ = self.subject.output
             except Exception as error:
-                raise ValueError(
+                raise RegardError(
                     f"the model does not run on the inputs given: {first_line(error)}"
                 ) from error
             asked = self.asked(laws)
@@ -133,7 +134,7 @@ class Checking:
             (law, declared) for law, declared in asked if law.name in ALSO_IN_TRAINING and law.name in known
         ]
         if again and not empty:
-            with settled(self.subject.model, seed=self.seed, training=True):
+            with eval_state(self.subject.model, seed=self.seed, training=True):
                 found += self.in_training(again)
         return found
 
@@ -159,7 +160,7 @@ class Checking:
             if law.name == name:
                 return law
         known = ", ".join(law.name for law in LAWS)
-        raise ValueError(f"there is no law {name!r}; there are {known}")
+        raise RegardError(f"there is no law {name!r}; there are {known}")
 
     def declared(self, law: Law) -> str | None:
         return law.declared(self.subject, self.group)
@@ -212,9 +213,8 @@ class Checking:
         if empty:
             return replace(found, measured="vacuous", reason=empty, tolerance=None)
         implied = law.kind == "hygiene" and law.name not in self.subject.roles.promises
-        idle = declared == "not promised" or (
-            declared is None and not self.named
-        )  # of interest, but nobody relies on it
+        # of interest, but nobody relies on it
+        idle = declared == "not promised" or (declared is None and not self.named)
         trials = min(self.trials, FEW) if idle else self.trials
         try:
             measured, tolerance, dtype = self.measured(law, tolerance, dtype, trials)
@@ -315,7 +315,7 @@ class Checking:
         return found
 
 
-def unpadded(subject: Subject) -> Subject:
+def _unpadded(subject: Subject) -> Subject:
     """Inputs without the padding they came with: laws put their own. Each row is cut to the shortest row's real tokens."""
     inputs = subject.inputs
     for stream in subject.roles.streams:

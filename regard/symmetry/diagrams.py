@@ -14,6 +14,7 @@ from string import ascii_lowercase
 import torch
 from torch import Tensor
 
+from regard.errors import RegardError
 from regard.symmetry.basis import Basis
 
 Partition = tuple[int, ...]  # the part of each axis, numbered as they first come: (0, 1, 0) is {0 2}{1}
@@ -30,7 +31,7 @@ class Diagrams(Basis):
 
     def __init__(self, n: int, inputs: int, outputs: int) -> None:
         if inputs + outputs > MOST_AXES:
-            raise ValueError(
+            raise RegardError(
                 f"from {inputs} axes to {outputs} there are too many maps; {MOST_AXES} axes in all are the most"
             )
         super().__init__(n**inputs, n**outputs)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from regard.errors import RegardError
+
 
 @dataclass(frozen=True)
 class Element:
@@ -22,7 +24,7 @@ class Permutation(Element):
 
     def __post_init__(self) -> None:
         if sorted(self.order) != list(range(len(self.order))):
-            raise ValueError(
+            raise RegardError(
                 f"a permutation holds each of 0 … {len(self.order) - 1} once, got {list(self.order)}"
             )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from regard.errors import RegardError
 from regard.shapes import expect
 from regard.symmetry.actions import Action, Fixed
 from regard.symmetry.bases import basis
@@ -42,7 +43,7 @@ class EquivariantLinear(nn.Module):
         super().__init__()
         for name, value in (("channels_in", channels_in), ("channels_out", channels_out)):
             if type(value) is not int or value < 1:
-                raise ValueError(f"{name} must be a whole number above zero, got {value!r}")
+                raise RegardError(f"{name} must be a whole number above zero, got {value!r}")
         self.maps = basis(group, into, out, size)
         self.group, self.into, self.out, self.size = group, into, out, as_sizes(size)
         self.channels_in, self.channels_out = channels_in, channels_out
@@ -53,7 +54,7 @@ class EquivariantLinear(nn.Module):
         fixed = {} if self.any_number else dict(zip(letters, self.first.sizes, strict=True))
         self.expected = {"c": channels_in, **fixed}
         if not len(self.maps):
-            raise ValueError(
+            raise RegardError(
                 f"no linear map but 0 from {into} to {out} commutes with {group}; choose another output"
             )
         self.vectors = basis(group, Fixed(), out, size) if bias else None
@@ -89,7 +90,7 @@ class EquivariantLinear(nn.Module):
     def to_linear(self) -> nn.Linear:
         """The same map as a plain layer, for inputs of `size`: layer(x).flatten(1) = linear(x.flatten(1))."""
         if self.first.batch != 0 or self.last.batch != 0:
-            raise ValueError(
+            raise RegardError(
                 f"a plain Linear has its batch first; this layer acts {self.into} and {self.out}"
             )
         shape_in = self.first.unflat(
@@ -97,7 +98,7 @@ class EquivariantLinear(nn.Module):
         ).shape[1:]
         inputs, outputs = shape_in.numel(), self.last.count * self.channels_out
         if inputs * outputs > MOST_ENTRIES:
-            raise ValueError(
+            raise RegardError(
                 f"a plain Linear from {inputs} to {outputs} numbers has too large a matrix; take a smaller size"
             )
         here = {"device": self.weight.device, "dtype": self.weight.dtype}

@@ -26,11 +26,11 @@ class Widened(TorchFunctionMode):
     ) -> Any:
         if function is Tensor.float:
             function = Tensor.double
-        named = {name: wide(value) for name, value in (kwargs or {}).items()}
-        return function(*map(wide, args), **named)
+        named = {name: _wide(value) for name, value in (kwargs or {}).items()}
+        return function(*map(_wide, args), **named)
 
 
-def wide(value: Any) -> Any:
+def _wide(value: Any) -> Any:
     return torch.float64 if value is torch.float32 else value
 
 
@@ -46,7 +46,7 @@ class Inside:
             return self.forward(*args, **kwargs)
 
 
-def widened(model: nn.Module) -> nn.Module:
+def widen(model: nn.Module) -> nn.Module:
     """The same module, with another forward from now on: for a copy."""
     model.forward = Inside(model.forward)
     return model

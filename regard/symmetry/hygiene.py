@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from regard.symmetry.align import Equal, Indexed, Match
-from regard.symmetry.laws import Earlier, Law, Outputs, Trial, as_they_are, drawn
+from regard.symmetry.laws import Earlier, Law, Outputs, Trial, as_they_are, torch_generator
 from regard.symmetry.roles import Inputs, Stream, signature
 from regard.symmetry.subject import CannotTell, Subject
 
@@ -43,7 +43,7 @@ class Reordering(Law):
                 inputs,
                 subject.taken(inputs, stream, order),
                 align,
-                along_tokens(subject, order, torch.arange(n)),
+                _along_tokens(subject, order, torch.arange(n)),
             )
 
 
@@ -54,12 +54,12 @@ class Padding(Law):
 
     def applies(self, subject: Subject) -> bool:
         masked = any(s.mask is not None for s in subject.roles.streams)
-        return masked or bool(subject.roles.streams and unclear_masks(subject))
+        return masked or bool(subject.roles.streams and _unclear_masks(subject))
 
     def trials(self, subject: Subject, random: Random, count: int) -> Iterator[Trial]:
         streams = [s for s in subject.roles.streams if s.mask is not None]
         if not streams:
-            unclear = unclear_masks(subject)
+            unclear = _unclear_masks(subject)
             if unclear:
                 raise CannotTell(
                     f"it is not known what {unclear[0]!r} means; say it with Stream(mask=..., hides=...)"
@@ -73,20 +73,20 @@ class Padding(Law):
 
     def trial(self, subject: Subject, stream: Stream, n: int, side: str, kind: int, random: Random) -> Trial:
         """One row among others: alone and unpadded beside it in a batch, or beside other junk in the same places."""
-        draw, row = drawn(random), kind % ROWS
+        draw, row = torch_generator(random), kind % ROWS
         base = subject.more_rows(subject.sized(subject.inputs, n, stream), ROWS, draw)
         lengths = [max(1, n - 2), n, max(1, n // 2)]
         extra = (4, 1, 0, 7)[kind % 4]
-        batch = padded(subject, base, stream, lengths, n + extra, side, draw)
+        batch = _padded(subject, base, stream, lengths, n + extra, side, draw)
         length, size = lengths[row], n + extra
         there = torch.arange(length) if side == "right" else torch.arange(size - length, size)
         if kind % 2:
-            other = padded(subject, base, stream, lengths, size, side, drawn(random))
+            other = _padded(subject, base, stream, lengths, size, side, torch_generator(random))
             align = Indexed(
                 Match(size, there, size, there), Match(ROWS, torch.tensor([row]), ROWS, torch.tensor([row]))
             )
             what = f"other values in the padding at the {side} of row {row}"
-            return Trial(what, batch, other, align, of_row(subject, stream, row, row, there, there))
+            return Trial(what, batch, other, align, _of_row(subject, stream, row, row, there, there))
         alone = subject.masked(
             subject.sized(subject.picked(base, [row]), length, stream),
             stream,
@@ -99,10 +99,10 @@ class Padding(Law):
             Match(length, here, size, there), Match(1, torch.tensor([0]), ROWS, torch.tensor([row]))
         )
         what = f"row of {length} alone, and padded at the {side} to {size} among rows of {', '.join(map(str, lengths))}"
-        return Trial(what, alone, batch, align, of_row(subject, stream, 0, row, here, there))
+        return Trial(what, alone, batch, align, _of_row(subject, stream, 0, row, here, there))
 
 
-def unclear_masks(subject: Subject) -> list[str]:
+def _unclear_masks(subject: Subject) -> list[str]:
     """Inputs that look like masks and of which nothing is said."""
     return [
         p.name
@@ -111,7 +111,7 @@ def unclear_masks(subject: Subject) -> list[str]:
     ]
 
 
-def padded(
+def _padded(
     subject: Subject,
     base: Inputs,
     stream: Stream,
@@ -159,7 +159,7 @@ class Neighbours(Law):
             inputs = subject.inputs
             if subject.roles.stream is not None:
                 inputs = subject.sized(inputs, subject.lengths[0] if k == 0 else subject.lengths[-1])
-            batch = subject.more_rows(inputs, ROWS, drawn(random))
+            batch = subject.more_rows(inputs, ROWS, torch_generator(random))
             row = k % ROWS
             rows = torch.tensor([row])
             stream = subject.roles.stream
@@ -169,12 +169,14 @@ class Neighbours(Law):
                 alone = subject.picked(batch, [row])
                 align = Indexed(rows=Match(1, torch.tensor([0]), ROWS, rows))
                 yield Trial(
-                    f"row {row} alone, and among {ROWS}", alone, batch, align, rows_of(subject, 0, row)
+                    f"row {row} alone, and among {ROWS}", alone, batch, align, _rows_of(subject, 0, row)
                 )
             else:
-                changed = subject.with_other_rows(batch, row, drawn(random))
+                changed = subject.with_other_rows(batch, row, torch_generator(random))
                 align = Indexed(rows=Match(ROWS, rows, ROWS, rows))
-                yield Trial(f"other rows beside row {row}", batch, changed, align, rows_of(subject, row, row))
+                yield Trial(
+                    f"other rows beside row {row}", batch, changed, align, _rows_of(subject, row, row)
+                )
 
     def beside_shorter(self, subject: Subject, batch: Inputs, stream: Stream, row: int) -> Trial:
         """A padded row among rows that have no padding, and among rows that have as much of it."""
@@ -185,7 +187,7 @@ class Neighbours(Law):
         first, second = (subject.masked(batch, stream, real) for real in (longer, shorter))
         rows = torch.tensor([row])
         align = Indexed(Match(n, kept, n, kept), Match(ROWS, rows, ROWS, rows))
-        outputs = of_row(subject, stream, row, row, kept, kept)
+        outputs = _of_row(subject, stream, row, row, kept, kept)
         return Trial(f"row {row} of {n - 2} among rows of {n}, and of {n - 2}", first, second, align, outputs)
 
 
@@ -210,7 +212,7 @@ class Causality(Law):
             last = (n // 2, n - 2, 0)[k] if k < 3 else random.randrange(n - 1)
             seen = torch.arange(last + 1)
             x = subject.tokens(inputs)
-            fresh = subject.other_values(x, drawn(random))
+            fresh = subject.other_values(x, torch_generator(random))
             future = (
                 (torch.arange(n) > last)
                 .to(x.device)
@@ -219,7 +221,11 @@ class Causality(Law):
             align = Indexed(tokens=Match(n, seen, n, seen))
             changed = {**inputs, stream.tokens: torch.where(future, fresh, x)}
             yield Trial(
-                f"other inputs after {last} of {n}", inputs, changed, align, along_tokens(subject, seen, seen)
+                f"other inputs after {last} of {n}",
+                inputs,
+                changed,
+                align,
+                _along_tokens(subject, seen, seen),
             )
 
 
@@ -251,17 +257,17 @@ class Cache(Law):
                 continue
             part = torch.arange(first, last)
             align = Indexed(tokens=Match(n, part, pieces[-1], torch.arange(pieces[-1])))
-            earlier, run = steps(subject, inputs, pieces)
+            earlier, run = _steps(subject, inputs, pieces)
             sizes = (
                 f"{len(pieces)} steps of 1"
                 if set(pieces) == {1}
                 else "steps of " + ", ".join(map(str, pieces))
             )
-            outputs = along_tokens(subject, part, torch.arange(pieces[-1]))
+            outputs = _along_tokens(subject, part, torch.arange(pieces[-1]))
             yield Trial(f"{sizes}, seen at the last", inputs, run, align, outputs, earlier)
 
 
-def steps(
+def _steps(
     subject: Subject, inputs: Inputs, pieces: list[int]
 ) -> tuple[tuple[Earlier, ...], Callable[[Any], Any]]:
     """What comes before the last piece, and the last piece itself."""
@@ -304,7 +310,7 @@ HYGIENE: tuple[Law, ...] = (REORDERING, PADDING, NEIGHBOURS, CAUSALITY, CACHE, D
 # ---- which part of an output
 
 
-def along_tokens(subject: Subject, here: Tensor, there: Tensor) -> Outputs:
+def _along_tokens(subject: Subject, here: Tensor, there: Tensor) -> Outputs:
     """Outputs that follow the tokens are compared token by token; others as they are."""
     if not subject.follows:
         return as_they_are
@@ -318,7 +324,7 @@ def along_tokens(subject: Subject, here: Tensor, there: Tensor) -> Outputs:
     return outputs
 
 
-def rows_of(subject: Subject, here: int, there: int) -> Outputs:
+def _rows_of(subject: Subject, here: int, there: int) -> Outputs:
     axis = subject.output_batch_axis
 
     def outputs(first: Tensor, second: Tensor) -> tuple[Tensor, Tensor]:
@@ -327,9 +333,9 @@ def rows_of(subject: Subject, here: int, there: int) -> Outputs:
     return outputs
 
 
-def of_row(subject: Subject, stream: Stream, row: int, other: int, here: Tensor, there: Tensor) -> Outputs:
+def _of_row(subject: Subject, stream: Stream, row: int, other: int, here: Tensor, there: Tensor) -> Outputs:
     """One row of each, and of that the real tokens where the output follows this stream."""
-    of_rows = rows_of(subject, row, other)
+    of_rows = _rows_of(subject, row, other)
     if not (subject.follows and stream is subject.stream):
         return of_rows
 

@@ -56,9 +56,8 @@ class Trial:
 
     what: str  # what was done, in words: the group element
     first: Inputs
-    second: (
-        Inputs | Callable[[Any], Any]
-    )  # inputs, or a function that runs the model itself (on the state that `earlier` steps left)
+    # inputs, or a function that runs the model itself (on the state that `earlier` steps left)
+    second: Inputs | Callable[[Any], Any]
     align: Alignment
     outputs: Outputs = as_they_are  # the parts of both outputs that must be equal
     earlier: tuple[Earlier, ...] = ()
@@ -89,7 +88,7 @@ def error_of(trial: Trial, subject: Subject) -> float:
     """max |second − first| / max |first|; NaN where the first run gives no finite numbers to compare with."""
     first = subject.plain(trial.first)
     try:
-        second = second_run(subject, trial)
+        second = _second_run(subject, trial)
     except Exception as error:
         if not trial.refusable:
             raise
@@ -97,7 +96,7 @@ def error_of(trial: Trial, subject: Subject) -> float:
     return relative(*trial.outputs(first, second))
 
 
-def second_run(subject: Subject, trial: Trial) -> Tensor:
+def _second_run(subject: Subject, trial: Trial) -> Tensor:
     if callable(trial.second):
         with torch.no_grad():
             return subject.read(trial.second(trial.state()))
@@ -110,7 +109,7 @@ def relative(first: Tensor, second: Tensor) -> float:
         return math.inf
     if first.numel() == 0:
         return math.nan
-    scale, difference = largest(first), largest(first, second)
+    scale, difference = _largest(first), _largest(first, second)
     if not math.isfinite(scale):
         return math.nan
     if math.isnan(difference):
@@ -118,7 +117,7 @@ def relative(first: Tensor, second: Tensor) -> float:
     return difference / scale if scale else (math.inf if difference else 0.0)
 
 
-def largest(first: Tensor, second: Tensor | None = None) -> float:
+def _largest(first: Tensor, second: Tensor | None = None) -> float:
     """max |first|, or max |second − first|, in pieces that fit a cache: outputs over a vocabulary are long."""
     pieces = first.flatten().split(PIECE)
     if second is not None:
@@ -175,7 +174,7 @@ class Law:
         return self.name
 
 
-def drawn(random: Random) -> torch.Generator:
+def torch_generator(random: Random) -> torch.Generator:
     """Numbers of torch that follow from those of `random`."""
     return torch.Generator().manual_seed(random.randrange(2**31))
 
@@ -323,10 +322,10 @@ class Named(Law):
         yield from self.of(subject, None).trials(subject, random, count)
 
 
-def permutation(subject: Subject, group: Group | None) -> Symmetry | None:
+def _permutation(subject: Subject, group: Group | None) -> Symmetry | None:
     stream = subject.roles.stream
     if stream is None:
-        return of_patches(subject)
+        return _of_patches(subject)
     belongs = [
         name for name in (stream.tokens, stream.mask, *stream.along) if name and name in subject.inputs
     ]
@@ -336,7 +335,7 @@ def permutation(subject: Subject, group: Group | None) -> Symmetry | None:
     return Symmetry(Permutations(), into, OnAxis(stream.axis) if subject.follows else Fixed(), "permutation")
 
 
-def of_patches(subject: Subject) -> Symmetry | None:
+def _of_patches(subject: Subject) -> Symmetry | None:
     """A model of patches takes them for tokens: they change places, and what it says of the picture stays."""
     grid, patch = subject.roles.grid, subject.roles.patch
     if grid is None or patch is None or any(side % patch for side in subject.inputs[grid].shape[-2:]):
@@ -344,16 +343,16 @@ def of_patches(subject: Subject) -> Symmetry | None:
     return Symmetry(Permutations(), {grid: OnPatches(patch)}, Fixed(), "permutation")
 
 
-def shift(subject: Subject, group: Group | None) -> Symmetry | None:
+def _shift(subject: Subject, group: Group | None) -> Symmetry | None:
     roles = subject.roles
     if roles.stream is not None and roles.stream.places is not None:
         return PlacesShift(group or Shifts(), {roles.stream.places: OnWhere()}, Fixed(), "shift")
     if roles.grid is not None:
-        return on_grid(subject, group or Shifts(), "shift")
+        return _on_grid(subject, group or Shifts(), "shift")
     return None
 
 
-def rotation(subject: Subject, group: Group | None) -> Symmetry | None:
+def _rotation(subject: Subject, group: Group | None) -> Symmetry | None:
     roles = subject.roles
     if roles.points is not None:
         width = subject.inputs[roles.points].shape[-1]
@@ -365,16 +364,16 @@ def rotation(subject: Subject, group: Group | None) -> Symmetry | None:
         )
     if roles.grid is None or subject.inputs[roles.grid].shape[-1] != subject.inputs[roles.grid].shape[-2]:
         return None
-    return on_grid(subject, Rotations("quarter"), "rotation")
+    return _on_grid(subject, Rotations("quarter"), "rotation")
 
 
-def reflection(subject: Subject, group: Group | None) -> Symmetry | None:
+def _reflection(subject: Subject, group: Group | None) -> Symmetry | None:
     if subject.roles.points is not None:
         return PointMirror(Reflections(), {subject.roles.points: OnVectors()}, Fixed(), "reflection")
-    return on_grid(subject, Reflections(), "reflection") if subject.roles.grid is not None else None
+    return _on_grid(subject, Reflections(), "reflection") if subject.roles.grid is not None else None
 
 
-def scaling(subject: Subject, group: Group | None) -> Symmetry | None:
+def _scaling(subject: Subject, group: Group | None) -> Symmetry | None:
     names = [
         subject.roles.points,
         subject.roles.grid,
@@ -387,7 +386,7 @@ def scaling(subject: Subject, group: Group | None) -> Symmetry | None:
     return None
 
 
-def relabelling(subject: Subject, group: Group | None) -> Symmetry | None:
+def _relabelling(subject: Subject, group: Group | None) -> Symmetry | None:
     roles = subject.roles
     if roles.nodes is None:
         return None
@@ -401,15 +400,14 @@ def relabelling(subject: Subject, group: Group | None) -> Symmetry | None:
     return Symmetry(Permutations(), into, OnAxis(0) if follows else Fixed(), "relabelling")
 
 
-def on_grid(subject: Subject, group: Group, name: str) -> Symmetry:
+def _on_grid(subject: Subject, group: Group, name: str) -> Symmetry:
     assert subject.roles.grid is not None
     given, out = subject.inputs[subject.roles.grid], subject.output
     follows = out.dim() == 4 and out.shape[-1] > 1 and given.shape[-1] % out.shape[-1] == 0
     stride = given.shape[-1] // out.shape[-1] if follows else 1
     if isinstance(group, Shifts) and follows and group.step % stride:
-        group = Shifts(
-            group.step * stride
-        )  # an output that is coarser can only follow whole steps of its own
+        # an output that is coarser can only follow whole steps of its own
+        group = Shifts(group.step * stride)
     return Symmetry(
         group, {subject.roles.grid: OnGrid()}, OnGrid(stride=stride) if follows else Fixed(), name
     )
@@ -433,9 +431,8 @@ class PlacesShift(Symmetry):
             for by in [step, *(step * steps for steps in more)]:
                 moved = {**inputs, stream.places: inputs[stream.places] + by}
                 align = Moved(((inputs[stream.places], moved[stream.places]),))
-                yield Trial(
-                    f"places {by:+d}", inputs, moved, align, refusable=True
-                )  # a table of places ends somewhere
+                # a table of places ends somewhere
+                yield Trial(f"places {by:+d}", inputs, moved, align, refusable=True)
 
 
 @dataclass(frozen=True)
@@ -451,10 +448,10 @@ class PointMirror(Symmetry):
             yield Trial(str(element), subject.inputs, moved, align, self.expected(element))
 
 
-PERMUTATION = Named("permutation", Permutations, permutation)
-SHIFT = Named("shift", Shifts, shift)
-ROTATION = Named("rotation", Rotations, rotation)
-REFLECTION = Named("reflection", Reflections, reflection)
-SCALING = Named("scaling", Scalings, scaling, only_when_asked=True)
-RELABELLING = Named("relabelling", Permutations, relabelling)
+PERMUTATION = Named("permutation", Permutations, _permutation)
+SHIFT = Named("shift", Shifts, _shift)
+ROTATION = Named("rotation", Rotations, _rotation)
+REFLECTION = Named("reflection", Reflections, _reflection)
+SCALING = Named("scaling", Scalings, _scaling, only_when_asked=True)
+RELABELLING = Named("relabelling", Permutations, _relabelling)
 NAMED = (PERMUTATION, SHIFT, ROTATION, REFLECTION, SCALING, RELABELLING)

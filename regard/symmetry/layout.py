@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from regard.errors import RegardError
 from regard.symmetry.actions import Action
 from regard.symmetry.elements import Element
 
@@ -21,7 +22,7 @@ Size = int | tuple[int, ...]
 def as_sizes(size: Size) -> tuple[int, ...]:
     sizes = (size,) if isinstance(size, int) else tuple(size)
     if not sizes or any(type(each) is not int or each < 1 for each in sizes):
-        raise ValueError(f"size is one whole number above zero, or one for each side of a grid, got {size}")
+        raise RegardError(f"size is one whole number above zero, or one for each side of a grid, got {size}")
     return sizes
 
 
@@ -38,17 +39,17 @@ class Layout:
     @classmethod
     def of(cls, action: Action, size: Size) -> Layout:
         if not isinstance(action, Action):
-            raise ValueError(f"an action is an object like OnAxis(1) or Fixed(), got {action!r}")
+            raise RegardError(f"an action is an object like OnAxis(1) or Fixed(), got {action!r}")
         along, lengths = action.along(), action.shape(as_sizes(size))
         rank = len(along) + 2
         if len(lengths) != len(along):
-            raise ValueError(
+            raise RegardError(
                 f"a group that acts {action} needs a size for each of {len(along)} axes, got {size}"
             )
         if not all(-rank <= axis < rank for axis in along) or len({axis % rank for axis in along}) < len(
             along
         ):
-            raise ValueError(
+            raise RegardError(
                 f"acting {action} needs different axes of {rank}: batch, channels and {len(along)} more"
             )
         found = sorted(zip((axis % rank for axis in along), lengths, strict=True))
@@ -83,7 +84,7 @@ class Layout:
         before = self.unflat(rows[..., None], self.sizes)
         after = self.action.act(element, before)
         if after.shape != before.shape:
-            raise ValueError(
+            raise RegardError(
                 f"{element} makes {tuple(after.shape)} of {tuple(before.shape)}; it acts on a square grid only"
             )
         return self.flat(after)[..., 0].view(numbers.shape)
@@ -96,15 +97,14 @@ class Layout:
             return None
         order = found.long() - 1
         other = torch.rand(self.count, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-        return (
-            order if torch.equal(self.moved(element, other), other[order]) else None
-        )  # no accident of the labels
+        # no accident of the labels
+        return order if torch.equal(self.moved(element, other), other[order]) else None
 
     def matrix(self, element: Element) -> Tensor:
         """The matrix of an element.   n n"""
         zeros = torch.zeros(self.count, dtype=torch.float64)
         if self.moved(element, zeros).any():
-            raise ValueError(
+            raise RegardError(
                 f"{element} {self.action} is not linear, it moves 0; this is no group action on linear maps"
             )
         return self.moved(element, torch.eye(self.count, dtype=torch.float64)).T

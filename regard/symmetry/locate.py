@@ -21,9 +21,9 @@ from regard.symmetry.align import Alignment, Indexed, Same
 from regard.symmetry.laws import Law, Measure, Refused, Trial, error_of, relative
 from regard.symmetry.locate_in_images import Found, Paths
 from regard.symmetry.maps import OnMaps
-from regard.symmetry.place import DIFFERENT, EQUAL, UNKNOWN, Place, close, too
+from regard.symmetry.place import DIFFERENT, EQUAL, UNKNOWN, Place, also_breaks, close
 from regard.symmetry.subject import Subject
-from regard.symmetry.watch import Call, Calls, Held, Key, Patch, watched
+from regard.symmetry.watch import Call, Calls, Held, Key, Patch, record_calls
 
 FEW_TRIALS = 3  # on pictures: a step along each axis, a quarter turn, both mirrors, a few orders of patches
 MOST_PATCHES = 64  # modules that are put right before the search is given up
@@ -55,11 +55,11 @@ def locate(
         return Place(None, None, None)
     try:
         if law.name == "reach":
-            return vanishing(measure.trial, subject)
+            return _vanishing(measure.trial, subject)
         if isinstance(measure.trial.align, OnMaps):
-            return on_pictures(law, measure.trial, subject, wide, seed, tolerance)
+            return _on_pictures(law, measure.trial, subject, wide, seed, tolerance)
         if wide is not None and law.tolerance is None:
-            trial = telling_trial(law, wide, seed, trials, 1e-9)
+            trial = _telling_trial(law, wide, seed, trials, 1e-9)
             if trial is not None:
                 return Search(trial, wide, 1e-9, most).place()
         return Search(measure.trial, subject, tolerance, most).place()
@@ -67,11 +67,11 @@ def locate(
         return Place("", False, f"it could not be watched more closely ({type(error).__name__})")
 
 
-def on_pictures(
+def _on_pictures(
     law: Law, trial: Trial, subject: Subject, wide: Subject | None, seed: int, tolerance: float
 ) -> Place:
     """The first place of a few trials that all others are composed of, on noise: the border of a picture may be blank."""
-    for others in (noise_like(wide, seed), wide) if wide is not None else ():
+    for others in (_noise_like(wide, seed), wide) if wide is not None else ():
         found: list[Found] = []
         for each in law.trials(others, Random(seed), FEW_TRIALS):
             try:
@@ -91,7 +91,7 @@ def on_pictures(
     return last.place._replace(exact=False)  # rounding may hide what is right
 
 
-def noise_like(subject: Subject, seed: int) -> Subject:
+def _noise_like(subject: Subject, seed: int) -> Subject:
     """The same model with two pictures of noise."""
     draw = torch.Generator().manual_seed(seed)
     inputs = subject.more_rows(subject.inputs, 2, draw)
@@ -99,25 +99,25 @@ def noise_like(subject: Subject, seed: int) -> Subject:
     return subject.anew(inputs={**inputs, **noise})
 
 
-def telling_trial(law: Law, subject: Subject, seed: int, trials: int, tolerance: float) -> Trial | None:
+def _telling_trial(law: Law, subject: Subject, seed: int, trials: int, tolerance: float) -> Trial | None:
     """A trial that breaks the law, rather one in which the tokens' axis can be told from all others by its size."""
     others = []
     for trial in law.trials(subject, Random(seed), trials):
-        if not tells(trial, subject):
+        if not _tells(trial, subject):
             others.append(trial)
-        elif breaks(trial, subject, tolerance):
+        elif _breaks(trial, subject, tolerance):
             return trial
-    return next((trial for trial in others if breaks(trial, subject, tolerance)), None)
+    return next((trial for trial in others if _breaks(trial, subject, tolerance)), None)
 
 
-def breaks(trial: Trial, subject: Subject, tolerance: float) -> bool:
+def _breaks(trial: Trial, subject: Subject, tolerance: float) -> bool:
     try:
         return error_of(trial, subject) > tolerance
     except Refused:
         return False
 
 
-def tells(trial: Trial, subject: Subject) -> bool:
+def _tells(trial: Trial, subject: Subject) -> bool:
     align = trial.align
     if subject.roles.stream is None:
         return True
@@ -133,10 +133,9 @@ class Search:
 
     def __init__(self, trial: Trial, subject: Subject, tolerance: float, most: int) -> None:
         self.trial, self.subject, self.tolerance, self.most = trial, subject, tolerance, most
-        self.inner = (
-            1e-10 if tolerance <= 1e-9 else 1e-5
-        )  # of tensors inside, so that no small beginning is overlooked
-        with watched(subject.model) as first:
+        # of tensors inside, so that no small beginning is overlooked
+        self.inner = 1e-10 if tolerance <= 1e-9 else 1e-5
+        with record_calls(subject.model) as first:
             self.first_output = subject.run(trial.first)
         self.first = first
 
@@ -145,7 +144,7 @@ class Search:
         trial, subject = self.trial, self.subject
         with torch.no_grad():
             state = trial.state()
-            with watched(subject.model, patches) as calls:
+            with record_calls(subject.model, patches) as calls:
                 found = subject.call(trial.second) if not callable(trial.second) else trial.second(state)
             return calls, relative(*trial.outputs(self.first_output, subject.read(found)))
 
@@ -186,9 +185,8 @@ class Search:
                 return place
             if suspect is None or not suspect.key[0] or suspect.key in patches or len(patches) == self.most:
                 return self.around(suspects)
-            if any(
-                s.key[0].startswith(f"{suspect.key[0]}.") for s in suspects
-            ):  # it holds one that was put right already
+            # it holds one that was put right already
+            if any(s.key[0].startswith(f"{suspect.key[0]}.") for s in suspects):
                 suspect = replace(suspect, exact=False)
             suspects.append(suspect)
             patches[suspect.key] = self.patch(suspect.key)
@@ -202,7 +200,7 @@ class Search:
         if named.exact and not self.came_by_right_ways(named.key[0]):
             return Place("", False, f"{named.reason}, or what an earlier step left there")
         more = sorted({s.key[0] for s in suspects[1:]} - {named.key[0]})
-        return Place(named.key[0], named.exact, named.reason + too(more))
+        return Place(named.key[0], named.exact, named.reason + also_breaks(more))
 
     def of_a_kind(self, suspects: list[Suspect]) -> Place | None:
         """The first, if all are modules of one class and the law holds once all modules of that class are put right at once.
@@ -240,7 +238,7 @@ class Search:
         """In earlier steps, did the module get what it should? Then what it has kept is its own doing."""
         state: Any = None
         for step in self.trial.earlier:
-            with watched(self.subject.model) as calls, torch.no_grad():
+            with record_calls(self.subject.model) as calls, torch.no_grad():
                 state = step.run(state)
             if any(
                 call.name == name and self.compared(call, "inputs", step.align) != EQUAL
@@ -265,7 +263,7 @@ class Search:
         def patch(outputs: dict[str, Tensor]) -> dict[str, Tensor]:
             known = first.outputs if first is not None and first.outputs is not None else {}
             fresh = {
-                path: right(self.trial.align, known[path], x) if path in known else None
+                path: _right(self.trial.align, known[path], x) if path in known else None
                 for path, x in outputs.items()
             }
             return {path: x if fresh[path] is None else fresh[path] for path, x in outputs.items()}  # type: ignore[misc]
@@ -326,7 +324,7 @@ class Search:
             return False
         if align.tokens.size != align.tokens.other or torch.equal(align.tokens.here, align.tokens.there):
             return False
-        return not differ(first.outputs, call.outputs)
+        return not _differ(first.outputs, call.outputs)
 
     def compared(self, call: Call, side: str, align: Alignment | None = None) -> str:
         """Are all tensors of a call what they should be? What an earlier step left is nowhere in the first run."""
@@ -336,17 +334,17 @@ class Search:
             return UNKNOWN
         answers = set()
         for a, b in ((one[path], two[path]) for path in one.keys() & two.keys()):
-            if side == "inputs" and is_places(a) and a.shape == b.shape and torch.equal(a, b):
+            if side == "inputs" and _is_places(a) and a.shape == b.shape and torch.equal(a, b):
                 continue  # places that are handed on stay what they are: it is up to the module what it makes of them
-            answers.add(same(align or self.trial.align, a, b, self.inner))
+            answers.add(_same(align or self.trial.align, a, b, self.inner))
         return DIFFERENT if DIFFERENT in answers else UNKNOWN if UNKNOWN in answers else EQUAL
 
 
-def is_places(x: Tensor) -> bool:
+def _is_places(x: Tensor) -> bool:
     return not x.is_floating_point() and x.dtype != torch.bool
 
 
-def same(align: Alignment, first: Tensor, second: Tensor, tolerance: float) -> str:
+def _same(align: Alignment, first: Tensor, second: Tensor, tolerance: float) -> str:
     pairs = align.pairs(first, second)
     for pair in pairs:
         if close(pair.first, pair.second, tolerance):
@@ -354,24 +352,24 @@ def same(align: Alignment, first: Tensor, second: Tensor, tolerance: float) -> s
     return DIFFERENT if pairs and pairs[0].sure else UNKNOWN
 
 
-def right(align: Alignment, first: Tensor, second: Tensor) -> Tensor | None:
+def _right(align: Alignment, first: Tensor, second: Tensor) -> Tensor | None:
     """What the second run's tensor should have been: only where that is known, and only where it is not so already."""
     pairs = align.pairs(first, second)
     return align.patched(first, second) if pairs and (pairs[0].sure or isinstance(align, Same)) else None
 
 
-def vanishing(trial: Trial, subject: Subject) -> Place:
+def _vanishing(trial: Trial, subject: Subject) -> Place:
     """For a token that changes nothing: how far its change gets. Where it was lost, or never taken along, is not proved."""
     runs: list[Calls] = []
     for inputs in (trial.first, trial.second):
-        with watched(subject.model) as calls:
+        with record_calls(subject.model) as calls:
             subject.run(inputs)  # type: ignore[arg-type]
         runs.append(calls)
     first, second = runs
     reached = [
         call.name
         for key, call in second.items()
-        if call.name and key in first and differ(first[key].outputs, call.outputs)
+        if call.name and key in first and _differ(first[key].outputs, call.outputs)
     ]
     return Place(
         "",
@@ -380,7 +378,7 @@ def vanishing(trial: Trial, subject: Subject) -> Place:
     )
 
 
-def differ(first: Held, second: Held) -> bool:
+def _differ(first: Held, second: Held) -> bool:
     """Is any tensor that both have another one?"""
     if first is None or second is None:
         return False

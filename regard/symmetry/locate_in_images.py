@@ -16,10 +16,10 @@ from torch import Tensor
 
 from regard.symmetry.laws import Trial, relative
 from regard.symmetry.maps import OnMaps
-from regard.symmetry.place import DIFFERENT, EQUAL, UNKNOWN, Place, close, too
+from regard.symmetry.place import DIFFERENT, EQUAL, UNKNOWN, Place, also_breaks, close
 from regard.symmetry.roles import Inputs
 from regard.symmetry.subject import Subject
-from regard.symmetry.watch import Call, Calls, Held, Key, Patch, watched
+from regard.symmetry.watch import Call, Calls, Held, Key, Patch, record_calls
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,9 +51,8 @@ class Paths:
     def __init__(self, trial: Trial, subject: Subject, tolerance: float) -> None:
         assert isinstance(trial.align, OnMaps) and not callable(trial.second)
         self.trial, self.subject, self.tolerance, self.align = trial, subject, tolerance, trial.align
-        self.inner = (
-            1e-10 if tolerance <= 1e-9 else 1e-5
-        )  # of tensors inside, so that no small beginning is overlooked
+        # of tensors inside, so that no small beginning is overlooked
+        self.inner = 1e-10 if tolerance <= 1e-9 else 1e-5
         self.inputs: Inputs = trial.second
         self.first, self.first_output = self.run(trial.first)
         self.second, self.second_output = self.run(trial.second)
@@ -66,7 +65,7 @@ class Paths:
         copies = {
             name: x.clone() if isinstance(x, Tensor) else x for name, x in inputs.items()
         }  # a model may write into x
-        with watched(self.subject.model, outputs, given) as calls:
+        with record_calls(self.subject.model, outputs, given) as calls:
             return calls, self.subject.run(copies).clone()
 
     def found(self) -> Found | None:
@@ -160,7 +159,7 @@ class Paths:
         outputs = {key: self.held(each, "outputs") for key, each in self.second.items() if each.name}
         given = {key: self.held(each, "inputs") for key, each in self.second.items() if each.name}
         shake = outputs if side == "outputs" else given
-        shake[call.key] = lambda now: {path: shaken(x) if path in wrong else x for path, x in now.items()}
+        shake[call.key] = lambda now: {path: _shaken(x) if path in wrong else x for path, x in now.items()}
         return relative(self.second_output, self.run(self.inputs, outputs, given)[1]) > self.inner
 
     def held(self, call: Call, side: str) -> Patch:
@@ -174,9 +173,9 @@ class Paths:
 
     def named(self, suspect: Break) -> Found:
         call, into = suspect.call, suspect.into
-        when = list(self.second).index(last_of(call).key if into is None else into.key)
+        when = list(self.second).index(_last_of(call).key if into is None else into.key)
         if suspect.unsure is not None:
-            name = shared(call.name, suspect.unsure)
+            name = _shared(call.name, suspect.unsure)
             return Found(
                 Place(name, False, f"how what {suspect.unsure} gives should have changed is not known"), when
             )
@@ -200,7 +199,7 @@ class Paths:
         for call in list(self.first.values())[list(self.first).index(first.key) + 1 :]:
             if call.name not in names and not call.children and self.strays(call):
                 names.append(call.name)
-        return too(names)
+        return also_breaks(names)
 
     def strays(self, call: Call) -> bool:
         """Does a module of one map to one tensor give something else, in whatever way the map is read?"""
@@ -262,12 +261,12 @@ class Paths:
         return f"{call.name} ({kind})" if call.name else kind
 
 
-def last_of(call: Call) -> Call:
+def _last_of(call: Call) -> Call:
     """The call inside it that began last."""
-    return last_of(call.children[-1]) if call.children else call
+    return _last_of(call.children[-1]) if call.children else call
 
 
-def shaken(x: Tensor) -> Tensor:
+def _shaken(x: Tensor) -> Tensor:
     """Other numbers of the same size."""
     if not x.is_floating_point():
         return x
@@ -277,7 +276,7 @@ def shaken(x: Tensor) -> Tensor:
     return x + noise * (float(torch.nan_to_num(x, posinf=0.0, neginf=0.0).abs().mean()) or 1.0)
 
 
-def shared(*names: str) -> str:
+def _shared(*names: str) -> str:
     """The smallest module around all of them."""
     parts = [name.split(".") for name in names]
     count = 0

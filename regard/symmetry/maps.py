@@ -55,7 +55,7 @@ class OnMaps(Alignment):
     def with_rows(self, first: Tensor, second: Tensor, tolerance: float) -> str:
         """The same of tensors whose first axis is the batch, alone or with windows or heads folded into it."""
         if not first.is_floating_point():  # what counts or names something may change its values
-            return EQUAL if shuffled(first.flatten(1), second.flatten(1), 1, tolerance) else UNKNOWN
+            return EQUAL if _shuffled(first.flatten(1), second.flatten(1), 1, tolerance) else UNKNOWN
         first, second = torch.nan_to_num(first), torch.nan_to_num(second)
         if len(first) > self.rows:
             return EQUAL if self.cut_alike(first, second, tolerance) else DIFFERENT
@@ -66,16 +66,15 @@ class OnMaps(Alignment):
             return DIFFERENT
         if self.moved_along(first, second, tolerance):
             return EQUAL
-        strayed = shuffled(
-            first.flatten(1), second.flatten(1), 1, tolerance
-        )  # the same numbers, moved as nothing can follow
+        # the same numbers, moved as nothing can follow
+        strayed = _shuffled(first.flatten(1), second.flatten(1), 1, tolerance)
         return UNKNOWN if not strayed and self.mixed(first, second, tolerance) else DIFFERENT
 
     def cut_alike(self, first: Tensor, second: Tensor, tolerance: float) -> bool:
         """Windows or heads that were folded into the batch: do the same numbers stay together in each of them?"""
         one, two = (x.flatten(1).sort(1).values for x in (first, second))
         return any(
-            shuffled(one.reshape(*shape, -1), two.reshape(*shape, -1), axis, tolerance)
+            _shuffled(one.reshape(*shape, -1), two.reshape(*shape, -1), axis, tolerance)
             for shape, axis in (
                 ((self.rows, len(one) // self.rows), 1),
                 ((len(one) // self.rows, self.rows), 0),
@@ -85,13 +84,13 @@ class OnMaps(Alignment):
     def moved_along(self, first: Tensor, second: Tensor, tolerance: float) -> bool:
         """The same numbers, moved in a way that can be followed."""
         readings = list(self.readings(first))
-        if any(close(x, second, tolerance) or shuffled(x, second, 1, tolerance) for x in readings):
+        if any(close(x, second, tolerance) or _shuffled(x, second, 1, tolerance) for x in readings):
             return True
         if first.dim() == 3:  # tokens b n d, or channels first
-            return shuffled_twice(first, second, 1, tolerance)
+            return _shuffled_twice(first, second, 1, tolerance)
         if readings:  # it could be a map, and is none that has moved; is it about pairs of tokens?
-            return shuffled_twice(first, second, 2, tolerance)
-        return shuffled(first.flatten(1), second.flatten(1), 1, tolerance)
+            return _shuffled_twice(first, second, 2, tolerance)
+        return _shuffled(first.flatten(1), second.flatten(1), 1, tolerance)
 
     def readings(self, x: Tensor) -> Iterator[Tensor]:
         """A map moved along with the picture, for each pair of axes that may be its rows and columns."""
@@ -157,7 +156,7 @@ class OnMaps(Alignment):
                 moved = self.moved(first[middle], (2, 3))
                 if moved is not None and close(moved, second[middle], tolerance):
                     return all(
-                        close(x, around(x[middle], x.shape, top, left), tolerance) for x in (first, second)
+                        close(x, _around(x[middle], x.shape, top, left), tolerance) for x in (first, second)
                     )
         return None
 
@@ -174,7 +173,7 @@ class OnMaps(Alignment):
             one, two = (torch.linalg.vector_norm(x, dim=channels, keepdim=True) for x in (first, second))
             if float(one.max() - one.min()) < 1e-3 * float(one.max()):  # a norm has made all equally long
                 continue
-            if first.dim() == 3 and shuffled(one, two, 3 - channels, tolerance):
+            if first.dim() == 3 and _shuffled(one, two, 3 - channels, tolerance):
                 return True
             moved = self.moved(one, axes) if first.dim() == 4 else None
             if moved is not None and close(moved, two, tolerance):
@@ -203,7 +202,7 @@ class OnMaps(Alignment):
         return f", only within {reach} of the border of its map" if 0 < 4 * reach <= min(sides) else ""
 
 
-def around(x: Tensor, shape: torch.Size, top: int, left: int) -> Tensor:
+def _around(x: Tensor, shape: torch.Size, top: int, left: int) -> Tensor:
     """A map that goes on around its end, `top` rows and `left` columns before it begins, up to a shape."""
     height, width = x.shape[-2:]
     down = (torch.arange(shape[-2]) - top) % height
@@ -211,25 +210,25 @@ def around(x: Tensor, shape: torch.Size, top: int, left: int) -> Tensor:
     return x.index_select(-2, down.to(x.device)).index_select(-1, right.to(x.device))
 
 
-def order(x: Tensor, axis: int) -> Tensor:
+def _order(x: Tensor, axis: int) -> Tensor:
     """An order of the slices along an axis that follows from their numbers alone."""
     flat = x.movedim(axis, 0).flatten(1).double()
     draw = torch.Generator().manual_seed(0)
     return (flat @ torch.randn(flat.shape[1], generator=draw, dtype=torch.float64).to(x.device)).argsort()
 
 
-def shuffled(first: Tensor, second: Tensor, axis: int, tolerance: float) -> bool:
+def _shuffled(first: Tensor, second: Tensor, axis: int, tolerance: float) -> bool:
     """Are slices along one axis the same, in another order?"""
     return close(
-        first.index_select(axis, order(first, axis)),
-        second.index_select(axis, order(second, axis)),
+        first.index_select(axis, _order(first, axis)),
+        second.index_select(axis, _order(second, axis)),
         tolerance,
     )
 
 
-def shuffled_twice(first: Tensor, second: Tensor, axis: int, tolerance: float) -> bool:
+def _shuffled_twice(first: Tensor, second: Tensor, axis: int, tolerance: float) -> bool:
     """Are slices along an axis and along the next one the same, each in another order?"""
-    if shuffled(first, second, axis, tolerance) or shuffled(first, second, axis + 1, tolerance):
+    if _shuffled(first, second, axis, tolerance) or _shuffled(first, second, axis + 1, tolerance):
         return True
-    one, two = (x.index_select(axis, order(x.sort(axis + 1).values, axis)) for x in (first, second))
-    return shuffled(one, two, axis + 1, tolerance)
+    one, two = (x.index_select(axis, _order(x.sort(axis + 1).values, axis)) for x in (first, second))
+    return _shuffled(one, two, axis + 1, tolerance)

@@ -20,7 +20,7 @@ class Place(NamedTuple):
     reason: str | None
 
 
-def too(names: Sequence[str]) -> str:
+def also_breaks(names: Sequence[str]) -> str:
     """Who else breaks it, at the end of a reason."""
     if not names:
         return ""

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from regard.symmetry.align import Equal
-from regard.symmetry.laws import Law, Measure, Trial, drawn, relative
+from regard.symmetry.laws import Law, Measure, Trial, relative, torch_generator
 from regard.symmetry.roles import Inputs, Stream
 from regard.symmetry.subject import CannotTell, Subject, first_line
 
@@ -35,11 +35,12 @@ class Reach(Law):
             tokens = list(range(n)) if n <= 32 else sorted({0, 1, n - 2, n - 1, *random.sample(range(n), 16)})
             for i in tokens:
                 redraws = (
-                    with_other_token(subject, inputs, stream, i, drawn(random)) for _ in range(REDRAWS)
+                    _with_other_token(subject, inputs, stream, i, torch_generator(random))
+                    for _ in range(REDRAWS)
                 )
                 if not any(relative(before, subject.run(changed)) > 0 for changed in redraws):
                     dead.append(i)
-                    changed = with_other_token(subject, inputs, stream, i, drawn(random))
+                    changed = _with_other_token(subject, inputs, stream, i, torch_generator(random))
                     trial = trial or Trial(f"token {i}", inputs, changed, Equal())
             what = (
                 f"token{'s' * (len(dead) > 1)} {', '.join(map(str, dead[:6]))} of {n} change nothing"
@@ -51,7 +52,7 @@ class Reach(Law):
         return worst
 
 
-def with_other_token(
+def _with_other_token(
     subject: Subject, inputs: Inputs, stream: Stream, i: int, draw: torch.Generator
 ) -> Inputs:
     x: Tensor = inputs[stream.tokens]

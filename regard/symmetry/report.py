@@ -29,14 +29,13 @@ class Finding:
     reason: str | None = None  # why the layer, or why unknown or vacuous
     dtype: str | None = None  # in which it was decided
     seconds: float = 0.0
-    by: str | None = (
-        None  # of a symmetry, where that is less than its name says: multiples of 4 pixels, quarter turns
-    )
+    # of a symmetry, where that is less than its name says: multiples of 4 pixels, quarter turns
+    by: str | None = None
 
     @property
     def title(self) -> str:
         """The law with what was tried of it."""
-        return titled(self.law, self.by)
+        return law_title(self.law, self.by)
 
     @property
     def ok(self) -> bool:
@@ -156,7 +155,7 @@ class Report:
         widths = [min(44, max(len(line[k]) for line in lines)) for k in range(len(HEADERS) - 1)]
         shown = []
         for *cells, layer in lines:  # whose name is needed whole
-            fitting = [clipped(cell, width).ljust(width) for cell, width in zip(cells, widths, strict=True)]
+            fitting = [_clipped(cell, width).ljust(width) for cell, width in zip(cells, widths, strict=True)]
             shown.append("  ".join([*fitting, layer]).rstrip())
         for finding in self.findings:
             if not finding.ok or (finding.measured in ("unknown", "vacuous") and finding.reason):
@@ -197,7 +196,7 @@ class Report:
 HEADERS = ["law", "declared", "measured", "error", "tolerance", "worst case", "breaks at"]
 
 
-def titled(law: str, by: str | None) -> str:
+def law_title(law: str, by: str | None) -> str:
     return f"{law} by {by}" if by else law
 
 
@@ -205,5 +204,5 @@ def number(x: float) -> str:
     return "0" if x == 0 else f"{x:.1e}" if math.isfinite(x) else str(x)
 
 
-def clipped(text: str, width: int) -> str:
+def _clipped(text: str, width: int) -> str:
     return text if len(text) <= width else text[: width - 1] + "…"

@@ -12,6 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from regard.errors import RegardError
+
 Inputs = dict[str, Any]
 Step = Callable[[nn.Module, Inputs, Any], tuple[Any, Any]]
 
@@ -26,13 +28,12 @@ class Stream:
     places: str | None = None  # coordinates, n or b n or b n s
     along: tuple[str, ...] = ()  # other inputs b n … that belong to the tokens (types, segments)
     sides: tuple[str, ...] = ("right",)  # where padding may be put: right, left
-    axis: int = (
-        1  # which axis of the tokens runs along them; 0 for torch.nn's n b d, with the batch next to it
-    )
+    # which axis of the tokens runs along them; 0 for torch.nn's n b d, with the batch next to it
+    axis: int = 1
 
     def __post_init__(self) -> None:
         if not set(self.sides) <= {"left", "right"}:
-            raise ValueError(f"sides are 'left' and 'right', got {self.sides}")
+            raise RegardError(f"sides are 'left' and 'right', got {self.sides}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,13 +50,11 @@ class Roles:
     nodes: str | None = None  # features of the nodes of one graph: n d, no batch
     edges: str | None = None  # 2 e, ends of the edges among those nodes
     adjacency: str | None = None  # n n or b n n, instead of edges
-    step: Step | None = (
-        None  # (model, inputs of the new tokens, state or None) -> (output, state): decoding with a cache
-    )
+    # (model, inputs of the new tokens, state or None) -> (output, state): decoding with a cache
+    step: Step | None = None
     read: Callable[[Any], Tensor] | None = None  # the tensor that counts, out of what the model returns
-    promises: Mapping[str, str] = field(
-        default_factory=dict
-    )  # law -> holds, broken, not promised, invariant, equivariant
+    # law -> holds, broken, not promised, invariant, equivariant
+    promises: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def stream(self) -> Stream | None:
@@ -76,7 +75,7 @@ EDGES = ("edge_index", "edges")
 ALONG = ("token_type_ids", "segment_ids")
 
 
-def named(model: nn.Module, inputs: Any) -> Inputs:
+def inputs_by_name(model: nn.Module, inputs: Any) -> Inputs:
     """The inputs by the names of the model's forward: a tensor, a tuple or a dict -> a dict."""
     if isinstance(inputs, Mapping):
         return dict(inputs)
@@ -105,7 +104,7 @@ def guess(model: nn.Module, inputs: Inputs) -> Roles:
         return declared
     known = {p.name for p in signature(model)} | set(inputs)
     tensors = {name: x for name, x in inputs.items() if isinstance(x, Tensor)}
-    edges = first(EDGES, tensors)
+    edges = _first(EDGES, tensors)
     if edges is not None:
         nodes = next((name for name, x in tensors.items() if x.dim() == 2 and x.is_floating_point()), None)
         return Roles(nodes=nodes, edges=edges)
@@ -114,21 +113,21 @@ def guess(model: nn.Module, inputs: Inputs) -> Roles:
             return Roles(grid=name)
         ids = x.dim() == 2 and not x.is_floating_point() and x.dtype != torch.bool
         if ids or (x.dim() == 3 and x.is_floating_point()):
-            real, hidden = first(REAL, known), first(HIDDEN, known)
+            real, hidden = _first(REAL, known), _first(HIDDEN, known)
             stream = Stream(
                 name,
                 mask=real or hidden,
                 hides=real is None and hidden is not None,
-                places=first(PLACES, known),
+                places=_first(PLACES, known),
                 along=tuple(other for other in ALONG if other in tensors),
             )
-            if batch_last(model) and not ids:
+            if _batch_last(model) and not ids:
                 stream = replace(stream, axis=0)
             return Roles(streams=(stream,), points=name if not ids and x.shape[-1] in (2, 3) else None)
     return Roles()
 
 
-def batch_last(model: nn.Module) -> bool:
+def _batch_last(model: nn.Module) -> bool:
     """torch.nn's own attention and recurrent layers put the batch second unless told otherwise."""
     first_given = getattr(model, "batch_first", None)
     if first_given is None and isinstance(model, nn.TransformerEncoder | nn.TransformerDecoder):
@@ -138,5 +137,5 @@ def batch_last(model: nn.Module) -> bool:
     return first_given is False
 
 
-def first(names: Sequence[str], known: Any) -> str | None:
+def _first(names: Sequence[str], known: Any) -> str | None:
     return next((name for name in names if name in known), None)

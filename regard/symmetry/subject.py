@@ -13,7 +13,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from regard.symmetry.float64 import widened
+from regard.errors import RegardError
+from regard.symmetry.float64 import widen
 from regard.symmetry.roles import Inputs, Roles, Stream, signature
 
 REMEMBERED = 2**28  # bytes of outputs that are kept, lest the same be computed again
@@ -68,7 +69,7 @@ class Subject:
         found = main_tensor(output)
         if found is None:
             kind = type(output).__name__
-            raise ValueError(
+            raise RegardError(
                 f"the model returned {kind}, and none of it is the tensor that counts; say which with Roles(read=...)"
             )
         return found
@@ -92,7 +93,7 @@ class Subject:
     def recalled(self, inputs: Inputs) -> Tensor | None:
         """What these inputs gave before, if that is still known; what is asked for is kept the longest."""
         for k, (before, found) in enumerate(self.ran):
-            if alike(before, inputs):
+            if _alike(before, inputs):
                 self.ran.append(self.ran.pop(k))
                 return found
         return None
@@ -319,7 +320,7 @@ class Subject:
             n: x.to(dtype) if isinstance(x, Tensor) and x.is_floating_point() else x
             for n, x in self.inputs.items()
         }
-        return self.anew(model=widened(model) if dtype == torch.float64 else model, inputs=inputs)
+        return self.anew(model=widen(model) if dtype == torch.float64 else model, inputs=inputs)
 
     def anew(self, **changes: Any) -> Subject:
         """The same with other weights, or in another mode: outputs are forgotten, and what is known of their shapes is not."""
@@ -331,14 +332,14 @@ class Subject:
         return fresh
 
 
-def alike(first: Inputs, second: Inputs) -> bool:
+def _alike(first: Inputs, second: Inputs) -> bool:
     """The same inputs, number by number."""
     if first.keys() != second.keys():
         return False
-    return all(x is second[name] or same_numbers(x, second[name]) for name, x in first.items())
+    return all(x is second[name] or _same_numbers(x, second[name]) for name, x in first.items())
 
 
-def same_numbers(x: Any, y: Any) -> bool:
+def _same_numbers(x: Any, y: Any) -> bool:
     return isinstance(x, Tensor) and isinstance(y, Tensor) and x.dtype == y.dtype and torch.equal(x, y)
 
 
@@ -366,7 +367,7 @@ def first_line(error: BaseException) -> str:
 
 
 @contextmanager
-def settled(model: nn.Module, *, seed: int, training: bool = False) -> Iterator[None]:
+def eval_state(model: nn.Module, *, seed: int, training: bool = False) -> Iterator[None]:
     """In eval mode (or in training with all dropout at 0), with parameters that are all equal shaken awake.
 
     Zero-initialised weights would hide a break. Weights, buffers, modes and random numbers are as before at the end, also
@@ -377,7 +378,7 @@ def settled(model: nn.Module, *, seed: int, training: bool = False) -> Iterator[
         (m, name, value)
         for m in modes
         for name, value in vars(m).items()
-        if training and is_rate(name, value)
+        if training and _is_rate(name, value)
     ]
     buffers = {name: buffer.clone() for name, buffer in model.named_buffers()} if training else {}
     held: dict[nn.Parameter, Tensor] = {}
@@ -391,7 +392,7 @@ def settled(model: nn.Module, *, seed: int, training: bool = False) -> Iterator[
                 setattr(module, name, 0.0)
             draw = torch.Generator().manual_seed(seed)
             for parameter in model.parameters():
-                if asleep(parameter):
+                if _asleep(parameter):
                     held[parameter] = parameter.detach().clone()
                     noise = torch.randn(parameter.shape, generator=draw).to(parameter)
                     parameter.add_(0.2 * noise)
@@ -408,12 +409,12 @@ def settled(model: nn.Module, *, seed: int, training: bool = False) -> Iterator[
                 module.training = mode
 
 
-def is_rate(name: str, value: Any) -> bool:
+def _is_rate(name: str, value: Any) -> bool:
     """A share of something to be dropped in training, however a module calls it."""
     return isinstance(value, float) and (name == "p" or "drop" in name) and 0.0 < value <= 1.0
 
 
-def asleep(parameter: Tensor) -> bool:
+def _asleep(parameter: Tensor) -> bool:
     """All entries equal, so that it may hide what it will do once trained."""
     if not parameter.is_floating_point() or parameter.numel() == 0:
         return False

@@ -18,6 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from regard.errors import RegardError
 from regard.symmetry.actions import Action, Fixed, OnAxis
 from regard.symmetry.elements import Element
 from regard.symmetry.groups import Group, Permutations
@@ -41,7 +42,7 @@ class Symmetrized(nn.Module):
     def __init__(self, function: Callable[..., Tensor], group: Group, into: Action, out: Action) -> None:
         super().__init__()
         if not callable(function):
-            raise ValueError(
+            raise RegardError(
                 f"only a function or a module can be made symmetric, got {type(function).__name__}"
             )
         self.function, self.group, self.into, self.out = function, group, into, out
@@ -56,7 +57,7 @@ class Symmetrized(nn.Module):
         try:
             return self.into.sizes(x)
         except IndexError:
-            raise ValueError(
+            raise RegardError(
                 f"acting {self.into} needs an axis that shape {tuple(x.shape)} does not have"
             ) from None
 
@@ -98,7 +99,7 @@ class Averaged(Symmetrized):
         order = self.group.order(sizes)
         if order is None or order > MOST_RUNS:
             many = "infinitely many" if order is None else order
-            raise ValueError(
+            raise RegardError(
                 f"{self.group} on {sizes} are {many}, and an exact average takes {MOST_RUNS} at most; use Sampled"
             )
         return list(self.group.elements(sizes))
@@ -125,7 +126,7 @@ class Sampled(Symmetrized):
     ) -> None:
         super().__init__(function, group, into, out)
         if type(samples) is not int or samples < 1:
-            raise ValueError(f"samples must be a whole number above zero, got {samples!r}")
+            raise RegardError(f"samples must be a whole number above zero, got {samples!r}")
         self.samples, self.seed = samples, seed
 
     @property
@@ -154,7 +155,7 @@ class Sorted(Symmetrized):
 
     def __init__(self, function: Callable[..., Tensor], into: OnAxis, out: OnAxis | Fixed) -> None:
         if not isinstance(into, OnAxis) or not isinstance(out, OnAxis | Fixed):
-            raise ValueError(
+            raise RegardError(
                 f"tokens are sorted along one axis: into is OnAxis, out is OnAxis or Fixed, got {into} and {out}"
             )
         super().__init__(function, Permutations(), into, out)
@@ -165,25 +166,25 @@ class Sorted(Symmetrized):
     def forward(self, x: Tensor, *more: Any, **named: Any) -> Tensor:
         axis = self.into.axis % x.dim()  # type: ignore[attr-defined]
         if x.dim() not in (2, 3) or axis == x.dim() - 1 == 2:
-            raise ValueError(
+            raise RegardError(
                 f"tokens to be sorted are b n d or b n, got shape {tuple(x.shape)} along axis {axis}"
             )
         rows = x.movedim(axis, 1)
-        order = lexicographic(rows.detach())
-        ranked = take(rows, order)
+        order = _lexicographic(rows.detach())
+        ranked = _take(rows, order)
         y = self.function(ranked.movedim(1, axis), *more, **named)
         if isinstance(self.out, Fixed):
             return y
         axis = self.out.axis  # type: ignore[attr-defined]
-        return take(shared(y.movedim(axis, 1), ranked.detach()), order.argsort(1)).movedim(1, axis)
+        return _take(_shared(y.movedim(axis, 1), ranked.detach()), order.argsort(1)).movedim(1, axis)
 
 
-def take(x: Tensor, order: Tensor) -> Tensor:
+def _take(x: Tensor, order: Tensor) -> Tensor:
     """Each row in its own order.   b n ..., b n -> b n ..."""
     return x.gather(1, order.view(*order.shape, *[1] * (x.dim() - 2)).expand_as(x))
 
 
-def lexicographic(x: Tensor) -> Tensor:
+def _lexicographic(x: Tensor) -> Tensor:
     """The order that sorts each row's tokens, by the first channel first.   b n d, or b n -> b n"""
     channels = x[..., None] if x.dim() == 2 else x
     order = channels[..., 0].argsort(dim=1, stable=True)
@@ -191,14 +192,13 @@ def lexicographic(x: Tensor) -> Tensor:
     if not (keys[:, 1:] == keys[:, :-1]).any():
         return order  # no two are alike, so the other channels have no say
     order = torch.arange(x.shape[1], device=x.device).expand(x.shape[:2])
-    for channel in reversed(
-        range(channels.shape[-1])
-    ):  # sorts that keep what is sorted: the last one counts most
+    # sorts that keep what is sorted: the last one counts most
+    for channel in reversed(range(channels.shape[-1])):
         order = order.gather(1, channels[..., channel].gather(1, order).argsort(dim=1, stable=True))
     return order
 
 
-def shared(y: Tensor, ranked: Tensor) -> Tensor:
+def _shared(y: Tensor, ranked: Tensor) -> Tensor:
     """The outputs y of sorted tokens, with their mean for tokens that are equal.   b n ..., b n d or b n -> b n ..."""
     new = (
         (ranked[:, 1:] != ranked[:, :-1]).flatten(2).any(-1)
@@ -212,4 +212,4 @@ def shared(y: Tensor, ranked: Tensor) -> Tensor:
     means = torch.einsum("bnk,bn...->bk...", members, y) / members.sum(1).clamp(min=1).view(
         *which.shape, *[1] * (y.dim() - 2)
     )
-    return take(means, which)
+    return _take(means, which)

@@ -41,7 +41,7 @@ class Calls(dict[Key, Call]):
 
 
 @contextmanager
-def watched(
+def record_calls(
     model: nn.Module, patches: Mapping[Key, Patch] | None = None, given: Mapping[Key, Patch] | None = None
 ) -> Iterator[Calls]:
     """Note every call inside the block; where there is a patch, the module's output is replaced by it, or what it is given."""
@@ -54,7 +54,7 @@ def watched(
     def begins(module: nn.Module, args: Any, kwargs: Any) -> Any:
         name = names[module]
         counts[name] = counts.get(name, -1) + 1
-        call = Call((name, counts[name]), stack[-1].key if stack else None, held((args, kwargs), copies))
+        call = Call((name, counts[name]), stack[-1].key if stack else None, _held((args, kwargs), copies))
         if stack:
             stack[-1].children.append(call)
         calls[call.key] = call
@@ -63,16 +63,16 @@ def watched(
         if patch is None or call.inputs is None:
             return None
         call.inputs = patch(call.inputs)
-        return rebuilt((args, kwargs), iter([x.clone() for x in call.inputs.values()]))
+        return _rebuilt((args, kwargs), iter([x.clone() for x in call.inputs.values()]))
 
     def ends(module: nn.Module, args: Any, kwargs: Any, output: Any) -> Any:
         call = stack.pop()
-        call.outputs = held(output, copies)
+        call.outputs = _held(output, copies)
         patch = (patches or {}).get(call.key)
         if patch is None or call.outputs is None:
             return None
         call.outputs = patch(call.outputs)
-        return rebuilt(output, iter([x.clone() for x in call.outputs.values()]))
+        return _rebuilt(output, iter([x.clone() for x in call.outputs.values()]))
 
     try:
         for module in names:
@@ -102,7 +102,7 @@ class Copies:
         return copy
 
 
-def held(value: Any, copies: Copies) -> Held:
+def _held(value: Any, copies: Copies) -> Held:
     """Copies of all tensors in a nest of containers, by where they are; None if something in it cannot be looked into."""
     found: dict[str, Tensor] = {}
     return found if _hold(value, copies, found, "") else None
@@ -136,19 +136,19 @@ def _all(answers: Iterator[bool]) -> bool:
     return all(list(answers))
 
 
-def rebuilt(value: Any, fresh: Iterator[Tensor]) -> Any:
+def _rebuilt(value: Any, fresh: Iterator[Tensor]) -> Any:
     """The same nest with other tensors, in the order in which `held` found them."""
     if isinstance(value, Tensor):
         return next(fresh).to(value.dtype)
     if isinstance(value, Mapping):
-        made = {key: rebuilt(each, fresh) for key, each in value.items()}
+        made = {key: _rebuilt(each, fresh) for key, each in value.items()}
         return type(value)(**made) if not isinstance(value, dict) or type(value) is not dict else made
     if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return type(value)(*(rebuilt(each, fresh) for each in value))
+        return type(value)(*(_rebuilt(each, fresh) for each in value))
     if isinstance(value, list | tuple):
-        return type(value)(rebuilt(each, fresh) for each in value)
+        return type(value)(_rebuilt(each, fresh) for each in value)
     if is_dataclass(value) and not isinstance(value, type):
-        return type(value)(**{f.name: rebuilt(getattr(value, f.name), fresh) for f in fields(value)})
-    for _ in held(value, Copies()) or ():  # an object that is only looked into stays as it is
+        return type(value)(**{f.name: _rebuilt(getattr(value, f.name), fresh) for f in fields(value)})
+    for _ in _held(value, Copies()) or ():  # an object that is only looked into stays as it is
         next(fresh)
     return value

@@ -18,6 +18,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from regard.errors import RegardError, did_you_mean
+from regard.nn.eval_mode import eval_mode
 from regard.symmetry.roles import Inputs, Roles, Stream
 from regard.symmetry.subject import first_line, main_tensor
 from regard.targets.promises import CACHES, is_causal, promises, sides
@@ -38,8 +40,8 @@ Found = tuple[Inputs, Roles]
 def open_directory(path: Path, seed: int = 0) -> nn.Module:
     """The model of a directory with its weights from safetensors, or with random ones if there are none."""
     transformers = library()
-    with silent(transformers):
-        config = configuration(path)
+    with _silent(transformers):
+        config = _configuration(path)
     name = (config.architectures or [None])[0]
     found = getattr(transformers, name, None) if isinstance(name, str) else None
     cls: Any = found if inspect.isclass(found) and issubclass(found, nn.Module) else transformers.AutoModel
@@ -48,12 +50,12 @@ def open_directory(path: Path, seed: int = 0) -> nn.Module:
         each.name for pattern in ("*.bin", "*.pt", "*.pth", "*.ckpt") for each in path.glob(pattern)
     )
     if pickled and not safe:
-        raise ValueError(
+        raise RegardError(
             f"{path} has its weights only in {pickled[0]}, a pickle, which is never opened; save them as safetensors, or give "
             f"a directory with config.json alone to check random weights"
         )
     try:
-        with torch.random.fork_rng(devices=[]), silent(transformers):
+        with torch.random.fork_rng(devices=[]), _silent(transformers):
             torch.manual_seed(seed)
             if safe:
                 options: dict[str, Any] = {
@@ -61,10 +63,10 @@ def open_directory(path: Path, seed: int = 0) -> nn.Module:
                     "trust_remote_code": False,
                     "local_files_only": True,
                 }
-                return loaded(cls.from_pretrained(path, config=config, dtype=torch.float32, **options))
-            return loaded(cls.from_config(config) if cls is transformers.AutoModel else cls(config))
+                return _loaded(cls.from_pretrained(path, config=config, dtype=torch.float32, **options))
+            return _loaded(cls.from_config(config) if cls is transformers.AutoModel else cls(config))
     except Exception as error:
-        raise ValueError(f"{path}: {cls.__name__} cannot be made from it: {first_line(error)}") from error
+        raise RegardError(f"{path}: {cls.__name__} cannot be made from it: {first_line(error)}") from error
 
 
 def has_weights(path: Path) -> bool:
@@ -73,7 +75,7 @@ def has_weights(path: Path) -> bool:
 
 
 @contextmanager
-def silent(transformers: Any) -> Iterator[None]:
+def _silent(transformers: Any) -> Iterator[None]:
     """Without the bars and remarks that the library shows while it loads: they would stand between a user and the answer."""
     logging = transformers.utils.logging
     level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
@@ -87,7 +89,7 @@ def silent(transformers: Any) -> Iterator[None]:
             logging.enable_progress_bar()
 
 
-def loaded(model: nn.Module) -> nn.Module:
+def _loaded(model: nn.Module) -> nn.Module:
     return model.float().eval()
 
 
@@ -95,13 +97,13 @@ def library() -> Any:
     try:
         import transformers
     except ImportError as error:
-        raise ValueError(
+        raise RegardError(
             "a Hugging Face model needs transformers; install it with: pip install 'regard[hf]'"
         ) from error
     return transformers
 
 
-def configuration(path: Path) -> Any:
+def _configuration(path: Path) -> Any:
     """config.json as the class that it names. Code that comes with a model is never run."""
     transformers = library()
     plain = json.loads((path / "config.json").read_text("utf-8"))
@@ -109,28 +111,26 @@ def configuration(path: Path) -> Any:
     known = transformers.CONFIG_MAPPING
     if kind not in known:
         if "auto_map" in plain:
-            raise ValueError(
+            raise RegardError(
                 f"{path} needs code of its own ('auto_map' in its config.json), which is never run; build the model in a "
                 f"function and give package.module:function"
             )
         version = transformers.__version__
-        raise ValueError(
+        raise RegardError(
             f"{path}: transformers {version} knows no model_type {kind!r}{near(kind, known.keys())}"
         )
     try:
         return transformers.AutoConfig.from_pretrained(path, trust_remote_code=False, local_files_only=True)
     except Exception as error:
-        raise ValueError(
+        raise RegardError(
             f"{path / 'config.json'} cannot be read as a {kind} model: {first_line(error)}"
         ) from error
 
 
 def near(name: Any, known: Any) -> str:
     """; did you mean …?"""
-    from difflib import get_close_matches
-
-    found = get_close_matches(str(name), list(known), n=1, cutoff=0.6)
-    return f"; did you mean {found[0]!r}?" if found else ""
+    found = did_you_mean(str(name), known).rstrip()
+    return found and f"; {found}"
 
 
 # ---- inputs that it takes, and what each of them is
@@ -139,12 +139,12 @@ def near(name: Any, known: Any) -> str:
 def describe(model: nn.Module, *, seed: int = 0, tokens: int | None = None, rows: int | None = None) -> Found:
     """Inputs made from the configuration, with their roles: the first of several guesses that the model accepts."""
     if getattr(model, "config", None) is None or not hasattr(model, "main_input_name"):
-        raise ValueError(
+        raise RegardError(
             f"{type(model).__name__} is no model of Hugging Face; use check(model, inputs) with your own inputs"
         )
     making = Making(model, seed, tokens or TOKENS, rows or ROWS)
     problem: Exception | None = None
-    with at_rest(model):
+    with eval_mode(model), torch.random.fork_rng(devices=[]):
         for inputs, roles in making.guesses():
             try:
                 with torch.no_grad():
@@ -154,23 +154,10 @@ def describe(model: nn.Module, *, seed: int = 0, tokens: int | None = None, rows
                 problem = problem or error
     taken = ", ".join(name for name in making.names if name not in ("kwargs", "labels", "return_dict"))
     why = first_line(problem) if problem else f"it takes {taken[:120]}"
-    raise ValueError(
+    raise RegardError(
         f"no inputs could be made for {type(model).__name__} ({why}); build model and inputs in a function and give "
         f"package.module:function"
     )
-
-
-@contextmanager
-def at_rest(model: nn.Module) -> Iterator[None]:
-    """In eval mode; modes and random numbers are as before at the end."""
-    modes = {module: module.training for module in model.modules()}
-    with torch.random.fork_rng(devices=[]):
-        try:
-            model.eval()
-            yield
-        finally:
-            for module, mode in modes.items():
-                module.training = mode
 
 
 class Making:
@@ -230,11 +217,11 @@ class Making:
         """Ordinary words: none of those that mean padding, an end or a picture."""
         plain = self.config.to_dict()
         words = min(
-            [*self.embedding(), *(value for name, value in walk(plain) if is_vocabulary(name, value))],
+            [*self.embedding(), *(value for name, value in _walk(plain) if _is_vocabulary(name, value))],
             default=2,
         )
         special = {
-            number for name, value in walk(plain) if SPECIAL.fullmatch(name) for number in numbers(value)
+            number for name, value in _walk(plain) if SPECIAL.fullmatch(name) for number in _numbers(value)
         }
         ordinary = [i for i in range(words) if i not in special] or list(range(words))
         return torch.tensor(ordinary)[torch.randint(len(ordinary), size, generator=self.draw)]
@@ -275,14 +262,13 @@ class Making:
             """The past is what the model returned; its mask has to cover old and new tokens. An encoder reads all again."""
             past, seen = state if state is not None else (None, None)
             new = dict(inputs)
-            if (
-                mask in new and seen is not None and name != "cache_params"
-            ):  # a recurrence keeps no tokens to be hidden
+            # a recurrence keeps no tokens to be hidden
+            if mask in new and seen is not None and name != "cache_params":
                 new[mask] = torch.cat([seen, new[mask]], 1)
             output = model(**new, **{name: past}, **how)
             after = getattr(output, name, None)
             if after is None:
-                raise ValueError(f"{type(model).__name__} takes {name} and returns none")
+                raise RegardError(f"{type(model).__name__} takes {name} and returns none")
             return output, (after, new.get(mask))
 
         return step
@@ -345,7 +331,7 @@ class Making:
 
     def settled(self, roles: Roles, output: Any) -> Roles:
         """The roles with what of the output counts, and with what the model promises once that is known."""
-        read = reader(output)
+        read = _reader(output)
         counts = main_tensor(output) if read is None else read(output)
         follows = counts is not None and counts.dim() > 2 and counts.shape[1] == self.tokens
         streams = roles.streams
@@ -355,7 +341,7 @@ class Making:
         return replace(roles, promises=promises(self.model, roles, follows))
 
 
-def reader(output: Any) -> Callable[[Any], Tensor] | None:
+def _reader(output: Any) -> Callable[[Any], Tensor] | None:
     """How to find what counts in an output that has neither logits nor hidden states; None where it has.
 
     Of a text and a picture: what each became. Their products compare every row with every other one, on purpose. Of anything
@@ -372,19 +358,19 @@ def reader(output: Any) -> Callable[[Any], Tensor] | None:
     return None if largest is None else lambda output: output[largest]
 
 
-def is_vocabulary(name: str, value: Any) -> bool:
+def _is_vocabulary(name: str, value: Any) -> bool:
     return (
         name.endswith("vocab_size") and not name.startswith("type_") and isinstance(value, int) and value > 0
     )
 
 
-def walk(plain: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+def _walk(plain: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     """Every field of a configuration and of the configurations inside it."""
     for name, value in plain.items():
         if isinstance(value, Mapping):
-            yield from walk(value)
+            yield from _walk(value)
         yield str(name), value
 
 
-def numbers(value: Any) -> list[int]:
+def _numbers(value: Any) -> list[int]:
     return [each for each in (value if isinstance(value, list | tuple) else [value]) if isinstance(each, int)]

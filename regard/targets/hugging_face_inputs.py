@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from regard.errors import RegardError
 from regard.recipes.processors import ImageProcessor, Pixels, TextProcessor, WindowStage
 from regard.symmetry.subject import first_line
 from regard.targets.hugging_face import library
@@ -51,7 +52,7 @@ def _open_beside(path: Path, files: Sequence[str], cls: str) -> Any | None:
         return getattr(library(), cls).from_pretrained(path, local_files_only=True, trust_remote_code=False)
     except Exception as error:
         kind = "tokenizer" if cls == "AutoTokenizer" else "preprocessing"
-        raise ValueError(f"{path}: its {kind} cannot be opened: {first_line(error)}") from error
+        raise RegardError(f"{path}: its {kind} cannot be opened: {first_line(error)}") from error
 
 
 class HuggingFaceText(TextProcessor):
@@ -109,13 +110,13 @@ class HuggingFaceText(TextProcessor):
     def _numbers(self, text: str) -> Tensor:
         words = text.replace(",", " ").split()
         if not words or not all(word.isdecimal() for word in words):
-            raise ValueError(
+            raise RegardError(
                 f"there is no tokenizer beside the model, so the input must be ids such as '12 7 99', got {text[:40]!r}"
             )
         vocab = getattr(self.config.get_text_config(), "vocab_size", None)
         large = [word for word in words if vocab is not None and int(word) >= vocab]
         if large:
-            raise ValueError(f"ids are below the vocabulary of {vocab:,}, got {large[0]}")
+            raise RegardError(f"ids are below the vocabulary of {vocab:,}, got {large[0]}")
         return torch.tensor([[int(word) for word in words]])
 
     def encode_target(self, text: str) -> Tensor:

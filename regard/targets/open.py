@@ -16,12 +16,13 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from regard.errors import RegardError
 from regard.look.reader import FixedReader, Reader
 from regard.recipes.base import foreign_reader, recipe_of
 from regard.recipes.processors import ForeignModel
 from regard.runs.load import load_model
 from regard.runs.run import Run
-from regard.symmetry.roles import Roles, named
+from regard.symmetry.roles import Roles, inputs_by_name
 from regard.symmetry.subject import first_line
 from regard.targets import hugging_face as foreign
 from regard.targets.hugging_face_inputs import image_processor, text_processor
@@ -62,21 +63,21 @@ def open_target(
     """
     for name, value in (("tokens", tokens), ("rows", rows)):
         if value is not None and value < 1:
-            raise ValueError(f"{name} must be at least 1, got {value}")
+            raise RegardError(f"{name} must be at least 1, got {value}")
     path = Path(text)
     if (file := re.fullmatch(r"(.+)\.py:(\w+)", str(text))) is not None:
         module = ".".join(part for part in Path(file[1]).parts if part != ".")
-        raise ValueError(
+        raise RegardError(
             f"{text} names a file; name its module, as for python -m: did you mean {module}:{file[2]}?"
         )
     if path.is_dir():
-        return of_directory(path, seed, tokens, rows)
+        return _target_of_directory(path, seed, tokens, rows)
     if path.exists():
-        raise ValueError(f"{path} is a file; give {KINDS}")
+        raise RegardError(f"{path} is a file; give {KINDS}")
     match = FUNCTION.fullmatch(str(text))
     if match is None:
-        raise ValueError(f"there is no directory {str(text)!r}; give {KINDS}")
-    return of_function(match[1], match[2])
+        raise RegardError(f"there is no directory {str(text)!r}; give {KINDS}")
+    return _target_of_function(match[1], match[2])
 
 
 def hugging_face(
@@ -112,16 +113,16 @@ def hugging_face(
 # ---- directories
 
 
-def of_directory(path: Path, seed: int, tokens: int | None, rows: int | None) -> Target:
+def _target_of_directory(path: Path, seed: int, tokens: int | None, rows: int | None) -> Target:
     file = path / "config.json"
     if not file.exists():
-        raise ValueError(f"{path} has no config.json; give {KINDS}")
+        raise RegardError(f"{path} has no config.json; give {KINDS}")
     try:
         config = json.loads(file.read_text("utf-8"))
     except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise ValueError(f"{file} cannot be read: {first_line(error)}") from error
+        raise RegardError(f"{file} cannot be read: {first_line(error)}") from error
     if isinstance(config, dict) and "regard" in config:
-        return of_run(path, seed, tokens, rows)
+        return target_of_run(path, seed, tokens, rows)
     if isinstance(config, dict) and ("model_type" in config or "architectures" in config):
         model = foreign.open_directory(path, seed)
         target = hugging_face(model, seed=seed, tokens=tokens, rows=rows, name=path.resolve().name, path=path)
@@ -129,12 +130,12 @@ def of_directory(path: Path, seed: int, tokens: int | None, rows: int | None) ->
             target,
             notes=() if foreign.has_weights(path) else (RANDOM.format(path.resolve().name, seed),),
         )
-    raise ValueError(
+    raise RegardError(
         f"{file} is of no run (no 'regard' in it) and of no Hugging Face model (no 'model_type'); give {KINDS}"
     )
 
 
-def of_run(
+def target_of_run(
     path: Path,
     seed: int = 0,
     tokens: int | None = None,
@@ -144,7 +145,7 @@ def of_run(
     """The run's model with its best weights, and random inputs to its measure. model: that model, if it is in memory already"""
     run = Run.open(path)
     if run.config.kind is None:
-        raise ValueError(
+        raise RegardError(
             f"{path} holds the weights of a module of your own, which only you can make: write a function that makes it, puts "
             f"the weights in (regard.runs.load.load_weights) and returns (model, inputs), and give "
             f"my_module:my_function instead"
@@ -153,7 +154,7 @@ def of_run(
         try:
             model = load_model(run)
         except FileNotFoundError as error:
-            raise ValueError(str(error)) from error
+            raise RegardError(str(error)) from error
     network: Any = model
     known: dict[str, Any] = {
         "model": network,
@@ -174,32 +175,32 @@ def of_run(
 # ---- functions
 
 
-def of_function(package: str, name: str) -> Target:
+def _target_of_function(package: str, name: str) -> Target:
     """What a function of the user's own returns, put into one form."""
     whole = f"{package}:{name}"
-    made = called(found(package, name), whole)
+    made = _called(_found(package, name), whole)
     if not isinstance(made, tuple | list) or not 2 <= len(made) <= 4:
         got = f"{len(made)} things" if isinstance(made, tuple | list) else type(made).__name__
-        raise ValueError(f"{whole} returned {got}; it should return {RETURNS}")
+        raise RegardError(f"{whole} returned {got}; it should return {RETURNS}")
     model, inputs, symmetry, roles = (*made, None, None)[:4]
     if not isinstance(model, nn.Module):
-        raise ValueError(
+        raise RegardError(
             f"{whole} returned {type(model).__name__} as its model; it should be a torch.nn.Module, in {RETURNS}"
         )
     if not isinstance(inputs, Tensor | Mapping | tuple | list) or not len(inputs):
         kind = type(inputs).__name__
-        raise ValueError(
+        raise RegardError(
             f"{whole} returned {kind} as inputs; they should be a tensor, a tuple of them, or a dict by name"
         )
     if roles is None and isinstance(symmetry, Roles):
-        raise ValueError(
+        raise RegardError(
             f"{whole} returned roles in the place of the symmetry; return (model, inputs, None, roles)"
         )
     if roles is not None and not isinstance(roles, Roles):
-        raise ValueError(
+        raise RegardError(
             f"{whole} returned {type(roles).__name__} as roles; they should be regard.symmetry.roles.Roles"
         )
-    by_name = named(model, inputs)
+    by_name = inputs_by_name(model, inputs)
     known = ForeignModel(model=model, inputs=by_name, roles=roles)
     return Target(
         model=model,
@@ -211,7 +212,7 @@ def of_function(package: str, name: str) -> Target:
     )
 
 
-def found(package: str, name: str) -> Callable[[], Any]:
+def _found(package: str, name: str) -> Callable[[], Any]:
     """A function by its name. The current directory comes first, as for python -m."""
     here = os.getcwd()
     added = here not in sys.path
@@ -221,45 +222,45 @@ def found(package: str, name: str) -> Callable[[], Any]:
         module = importlib.import_module(package)
     except ModuleNotFoundError as error:
         if error.name is not None and (package == error.name or package.startswith(f"{error.name}.")):
-            raise ValueError(
+            raise RegardError(
                 f"{package}:{name}: there is no module {error.name!r} in {here}, nor is one installed"
             ) from error
-        raise ValueError(f"{package} cannot be imported: {first_line(error)}") from error
+        raise RegardError(f"{package} cannot be imported: {first_line(error)}") from error
     except Exception as error:
-        raise ValueError(f"{package} cannot be imported: {first_line(error)}") from error
+        raise RegardError(f"{package} cannot be imported: {first_line(error)}") from error
     finally:
         if added:
             sys.path.remove(here)
     function = getattr(module, name, None)
     if function is None:
         own = [each for each, value in vars(module).items() if callable(value) and not each.startswith("_")]
-        raise ValueError(f"{package} has no function {name!r}{foreign.near(name, own)}")
+        raise RegardError(f"{package} has no function {name!r}{foreign.near(name, own)}")
     if not callable(function):
-        raise ValueError(
+        raise RegardError(
             f"{package}:{name} is {type(function).__name__}, no function; name one that returns {RETURNS}"
         )
     needed = [
         p.name
-        for p in parameters(function)
+        for p in _parameters(function)
         if p.default is p.empty and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)
     ]
     if needed:
-        raise ValueError(
+        raise RegardError(
             f"{package}:{name} needs {', '.join(needed)}; name a function without arguments, returning {RETURNS}"
         )
     made: Callable[[], Any] = function
     return made
 
 
-def parameters(function: Any) -> list[inspect.Parameter]:
+def _parameters(function: Any) -> list[inspect.Parameter]:
     try:
         return list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError):  # something written in C
         return []
 
 
-def called(function: Callable[[], Any], whole: str) -> Any:
+def _called(function: Callable[[], Any], whole: str) -> Any:
     try:
         return function()
     except Exception as error:
-        raise ValueError(f"{whole} failed: {first_line(error)}") from error
+        raise RegardError(f"{whole} failed: {first_line(error)}") from error

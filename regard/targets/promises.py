@@ -64,10 +64,10 @@ def is_causal(model: nn.Module) -> bool:
     if getattr(config, "is_decoder", None) is not None:
         return bool(config.is_decoder)
     names = inspect.signature(model.forward).parameters
-    return any(name in names for name in CACHES) or generates(model)
+    return any(name in names for name in CACHES) or _generates(model)
 
 
-def generates(model: nn.Module) -> bool:
+def _generates(model: nn.Module) -> bool:
     """Is its class, or one of the same family, listed among those that write text from left to right?"""
     from transformers.models.auto import modeling_auto as auto
 
@@ -85,9 +85,8 @@ def sides(model: nn.Module, places: bool) -> tuple[str, ...]:
         "mpt",
     )
     kinds = getattr(config.get_text_config(), "layer_types", None) or ()
-    blocks = any(
-        "compressed" in str(kind) for kind in kinds
-    )  # counted from the left, where padding would move them
+    # counted from the left, where padding would move them
+    blocks = any("compressed" in str(kind) for kind in kinds)
     alone = blocks or config.model_type in RIGHT_ONLY
     return ("right", "left") if (places or relative) and not alone else ("right",)
 
@@ -106,9 +105,9 @@ def promises(model: nn.Module, roles: Roles, follows: bool) -> dict[str, str]:
                 "padding",
                 "reach",
             ]  # pooled at a token that is found by its id, such as the last that is not padding
-    if has(model, *EXPERTS) or hasattr(model.config, "num_queries"):
+    if _has(model, *EXPERTS) or hasattr(model.config, "num_queries"):
         never += ["precision"]  # a rounding may send a token to another expert, or choose another box
-    if has(model, *CAPACITY):
+    if _has(model, *CAPACITY):
         never += ["neighbours"]
     if any(
         name in inspect.signature(model.forward).parameters or hasattr(model.config, name) for name in RANDOM
@@ -117,7 +116,7 @@ def promises(model: nn.Module, roles: Roles, follows: bool) -> dict[str, str]:
     return {**found, **dict.fromkeys(never, "not promised")}
 
 
-def has(model: nn.Module, *names: str) -> bool:
+def _has(model: nn.Module, *names: str) -> bool:
     """Has its configuration, or a part of it, one of these fields with a number above 1?"""
     parts = [
         model.config,

@@ -67,12 +67,3 @@ class Clock:
         """Seconds of a step. The first pays for memory, so it does not count if there are others."""
         counted = self.taken[1:] or self.taken
         return max(1e-6, sum(counted) / len(counted))
-
-
-def seconds_of(budget: str) -> float:
-    """ "5s" or "2m" as seconds."""
-    units = {"s": 1.0, "m": 60.0}
-    try:
-        return float(budget[:-1]) * units[budget[-1]]
-    except (KeyError, ValueError, IndexError):
-        raise ValueError(f"REGARD_BUDGET must be a time such as 5s or 2m, got {budget!r}") from None

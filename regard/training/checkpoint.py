@@ -18,6 +18,7 @@ from typing import Any
 from torch import Tensor
 
 from regard import files
+from regard.errors import RegardError
 
 
 @dataclass(frozen=True)
@@ -108,7 +109,7 @@ class Checkpoints:
                 continue
             self.kept = candidates[i : i + 2]
             return each, [f"{note}; going on from step {each.step}, the last good one" for note in notes]
-        raise ValueError(
+        raise RegardError(
             f"no checkpoint in {self.folder} is whole: {'; '.join(notes) or 'there is none'}. "
             f"To start this run again from zero, delete {self.folder}"
         )
@@ -141,9 +142,8 @@ class Checkpoints:
             yield
         except OSError as error:
             if folder not in [each.folder for each in self.kept]:
-                shutil.rmtree(
-                    folder, ignore_errors=True
-                )  # half of a checkpoint is of no use, and needs space
+                # half of a checkpoint is of no use, and needs space
+                shutil.rmtree(folder, ignore_errors=True)
             left = (
                 f"the checkpoint of step {self.kept[0].step} is still there"
                 if self.kept
@@ -159,7 +159,7 @@ def _entry(checkpoint: Checkpoint) -> dict[str, Any]:
 
 
 @contextmanager
-def alone(folder: Path) -> Iterator[None]:
+def exclusive_lock(folder: Path) -> Iterator[None]:
     """Only one process may train in a folder. The system lets go of the lock when the process ends, however it ends."""
     try:
         import fcntl
@@ -172,7 +172,7 @@ def alone(folder: Path) -> Iterator[None]:
         try:
             fcntl.lockf(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except (BlockingIOError, PermissionError) as error:
-            raise ValueError(
+            raise RegardError(
                 f"another process is training in {folder.parent}; wait for it, or stop it first"
             ) from error
         except OSError:  # a file system without locks

@@ -7,6 +7,8 @@ from contextlib import contextmanager
 
 from torch import nn
 
+from regard.errors import RegardError
+
 
 @contextmanager
 def compiled(model: nn.Module) -> Iterator[None]:
@@ -19,7 +21,7 @@ def compiled(model: nn.Module) -> Iterator[None]:
 
         if not isinstance(error, BackendCompilerFailed):
             raise
-        raise ValueError(f"--train.compile cannot be used here: {_why(error.inner_exception)}") from error
+        raise RegardError(f"--train.compile cannot be used here: {_why(error.inner_exception)}") from error
     finally:
         model._compiled_call_impl = None
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from regard.config import check_positive
+from regard.errors import RegardError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -16,12 +17,10 @@ class TrainConfig:
     steps: int | None = None  # the budget as a number of steps; minutes then do not count
     batch: int = 32  # rows in a batch
     accumulate: int = 1  # batches in a step: the same as one batch so many times larger, in the memory of one
-    optimiser: Literal["muon", "adamw", "sgd"] = (
-        "muon"  # muon: for the matrices of the body, with AdamW for the rest
-    )
-    lr: float | None = (
-        None  # the learning rate at its highest; None: 0.02 for muon, 0.001 for adamw, 0.1 for sgd
-    )
+    # muon: for the matrices of the body, with AdamW for the rest
+    optimiser: Literal["muon", "adamw", "sgd"] = "muon"
+    # the learning rate at its highest; None: 0.02 for muon, 0.001 for adamw, 0.1 for sgd
+    lr: float | None = None
     adam_lr: float | None = None  # of the AdamW that goes with muon; None: 0.3 of lr
     momentum: float | None = None  # None: 0.95 for muon, 0.9 for sgd (AdamW has 0.9 and 0.95)
     weight_decay: float = 0.1  # of matrices; norms, biases and embeddings have none
@@ -29,17 +28,14 @@ class TrainConfig:
     warmup: int = 20  # steps in which the learning rate rises
     decay: float = 0.6  # share of the steps, at the end, in which the learning rate falls to zero
     clip: float | None = 1.0  # the largest norm of the gradient; None: as it comes
-    precision: Literal["auto", "float32", "bfloat16"] = (
-        "auto"  # auto: bfloat16 where the hardware multiplies it at full speed
-    )
+    # auto: bfloat16 where the hardware multiplies it at full speed
+    precision: Literal["auto", "float32", "bfloat16"] = "auto"
     compile: bool = False  # torch.compile: slow to start, faster after
     recompute: bool = False  # recompute activations in the backward pass: less memory, a third more time
-    average: float | None = (
-        None  # keep an exponential average of the weights (0.999, say), and judge and publish that
-    )
-    evaluate_every: int | None = (
-        None  # steps between looks at the validation split; None: ten in a run, fewer in a short one
-    )
+    # keep an exponential average of the weights (0.999, say), and judge and publish that
+    average: float | None = None
+    # steps between looks at the validation split; None: ten in a run, fewer in a short one
+    evaluate_every: int | None = None
     patience: int | None = None  # stop after so many looks without a better validation loss; None: never
     save_minutes: float = 5.0  # minutes between checkpoints, besides those of a new best
     save_every: int | None = None  # steps between checkpoints instead
@@ -60,22 +56,22 @@ class TrainConfig:
             value = getattr(self, name)
             if not value >= low or (high is not None and value > high):
                 limits = f"at least {low}" if high is None else f"from {low} to {high}"
-                raise ValueError(f"{name} must be {limits}, got {value}")
+                raise RegardError(f"{name} must be {limits}, got {value}")
         for name in ("momentum", "average"):
             value = getattr(self, name)
             if value is not None and not 0 <= value < 1:
-                raise ValueError(f"{name} must be at least 0 and below 1, got {value}")
+                raise RegardError(f"{name} must be at least 0 and below 1, got {value}")
         if self.steps is None and self.minutes is None:
-            raise ValueError("a training needs a budget; give minutes or steps")
+            raise RegardError("a training needs a budget; give minutes or steps")
         if self.steps is None and self.decay > 0.9:
-            raise ValueError(
+            raise RegardError(
                 f"decay must be at most 0.9 with a budget in minutes, because the first steps are timed before the number of "
                 f"steps is known, got {self.decay}; give steps instead"
             )
         if self.adam_lr is not None and self.optimiser != "muon":
-            raise ValueError(f"adam_lr goes with muon, got optimiser={self.optimiser!r}; give lr")
+            raise RegardError(f"adam_lr goes with muon, got optimiser={self.optimiser!r}; give lr")
         if self.momentum is not None and self.optimiser == "adamw":
-            raise ValueError("momentum goes with muon or sgd, got optimiser='adamw'; leave it out")
+            raise RegardError("momentum goes with muon or sgd, got optimiser='adamw'; leave it out")
 
     @property
     def peak_lr(self) -> float:

@@ -14,21 +14,32 @@ from contextlib import contextmanager
 # of mallopt(3): names and numbers are glibc's
 TRIM_THRESHOLD, MMAP_THRESHOLD, MMAP_MAX = -1, -3, -4
 NEVER = -1
-LARGEST = (
-    2**25
-)  # bytes of a block: what is larger does not live in its heap, unless nothing may live elsewhere
+# bytes of a block: what is larger does not live in its heap, unless nothing may live elsewhere
+LARGEST = 2**25
 USUAL = 2 * LARGEST  # unused bytes at the end of the heap that it comes to keep by itself
 ELSEWHERE = 2**16  # blocks that may live outside of its heap, if nobody says otherwise
 
 
+_depth = 0  # blocks of retain_freed_memory that are open
+
+
 @contextmanager
-def kept_heap() -> Iterator[None]:
-    """Inside, freed memory is kept; at the end, what is not in use goes back to the system."""
-    keep()
+def retain_freed_memory() -> Iterator[None]:
+    """Inside, freed memory is kept; at the end, what is not in use goes back to the system. It may be nested.
+
+    This changes a setting of the whole process, so the library never does it by itself: the commands that train, predict and
+    evaluate do, and any program may.
+    """
+    global _depth
+    if _depth == 0:
+        keep()
+    _depth += 1
     try:
         yield
     finally:
-        give_back()
+        _depth -= 1
+        if _depth == 0:
+            _give_back()
 
 
 def keep() -> None:
@@ -38,7 +49,7 @@ def keep() -> None:
         library.mallopt(TRIM_THRESHOLD, NEVER)
 
 
-def give_back() -> None:
+def _give_back() -> None:
     """What is not in use goes back to the system, now and from now on."""
     if (library := glibc()) is not None:
         library.mallopt(MMAP_MAX, ELSEWHERE)

@@ -8,6 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from regard.data.batch import IGNORE, Batch, Source
+from regard.errors import RegardError
+from regard.nn.eval_mode import eval_mode
 from regard.training.tasks import Classify, Task, call
 
 
@@ -23,28 +25,23 @@ def check_labels(model: nn.Module, task: Task, source: Source, data: Any) -> Non
     if isinstance(data, tuple | list) and all(isinstance(each, Tensor) for each in data):
         target, real = data[1], data[2] if len(data) > 2 else None
     if target.is_floating_point() or target.is_complex():
-        raise ValueError(
+        raise RegardError(
             f"labels of task='classify' must be whole numbers, got {str(target.dtype).removeprefix('torch.')}; use "
             f"labels.long(), or task='regress' for numbers that are measured"
         )
     if real is not None and real.shape == target.shape:
         target = target[real]
-    classes = scores(model, batch)
+    classes = _scores(model, batch)
     wrong = target[((target < 0) | (target >= classes)) & (target != IGNORE)]
     if wrong.numel():
-        raise ValueError(
+        raise RegardError(
             f"labels must be from 0 to {classes - 1}, because the model gives {classes} scores, got {int(wrong[0])}; give it "
             f"as many outputs as there are classes, or count them from 0"
         )
 
 
-def scores(model: nn.Module, batch: Batch) -> int:
+def _scores(model: nn.Module, batch: Batch) -> int:
     """How many classes a model tells apart. It is as before afterwards, and so is what is random."""
     device = next((parameter.device for parameter in model.parameters()), torch.device("cpu"))
-    modes = {module: module.training for module in model.modules()}
-    with torch.no_grad(), torch.random.fork_rng(devices=[]):
-        try:
-            return call(model.eval(), batch.to(device)).shape[-1]
-        finally:
-            for module, mode in modes.items():
-                module.training = mode
+    with torch.no_grad(), torch.random.fork_rng(devices=[]), eval_mode(model):
+        return call(model, batch.to(device)).shape[-1]

@@ -17,13 +17,13 @@ from torch import Tensor, nn
 
 from regard.config import to_dict
 from regard.data.batch import Batch, Source
+from regard.errors import RegardError
 from regard.runs.environment import environment
 from regard.runs.run import Run
 from regard.training import budget
-from regard.training.checkpoint import Checkpoint, Checkpoints, alone
+from regard.training.checkpoint import Checkpoint, Checkpoints, exclusive_lock
 from regard.training.compiled import compiled
 from regard.training.config import TrainConfig
-from regard.training.keep_memory import kept_heap
 from regard.training.progress import Board, Metrics, how_to_go_on, tell
 from regard.training.recompute import recomputing
 from regard.training.result import Result
@@ -42,7 +42,7 @@ MAY_CHANGE = (
 READ_EVERY = 16  # steps between two readings of losses from a device that would have to be waited for
 
 
-class NotANumber(ValueError):
+class NotANumber(RegardError):
     """The loss, or a weight, is no number any more."""
 
 
@@ -82,7 +82,7 @@ def fit(
     model.safetensors; the model itself ends with the last ones.
     To resume, give a model made as the first time (with the same seed), which is what a run without checkpoint starts from.
     """
-    with alone(run.state), kept_heap(), Stop() as stop, ExitStack() as after:
+    with exclusive_lock(run.state), Stop() as stop, ExitStack() as after:
         training = Training(
             run, Stepper(model, as_task(task), source, config), config, observers, sample, stop
         )
@@ -181,9 +181,8 @@ class Training:
             and before.minutes
             and self.config.minutes
         ):
-            wanted = max(
-                1, round(old * self.config.minutes / before.minutes)
-            )  # the timing of then still counts
+            # the timing of then still counts
+            wanted = max(1, round(old * self.config.minutes / before.minutes))
         if wanted is not None and wanted == old:
             assert old is not None and self.run.config.evaluate_every is not None  # they are written together
             self.plan = budget.Plan(old, self.run.config.evaluate_every)
@@ -198,7 +197,7 @@ class Training:
         """Another number of steps is exact, and allowed, as long as the learning rate has not begun to fall."""
         holds = last_before_decay(min(old, wanted), self.config.decay)
         if self.facts.step > holds + 1:
-            raise ValueError(
+            raise RegardError(
                 f"{self.run.path} has {old} steps and cannot become a run of {wanted}: step {self.facts.step} is done, and the "
                 f"learning rate falls from step {holds + 1} on, so this would not be what {wanted} steps from the start are; "
                 f"start a new run, with --from {self.run.path} if you want its weights"

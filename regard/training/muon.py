@@ -31,9 +31,8 @@ def orthogonalise(x: Tensor) -> Tensor:
     """
     if x.shape[-2] > x.shape[-1]:
         return orthogonalise(x.mT).mT
-    x = x / x.abs().amax((-2, -1), keepdim=True).clamp(
-        min=1e-30
-    )  # the largest is 1, so that no square is lost
+    # the largest is 1, so that no square is lost
+    x = x / x.abs().amax((-2, -1), keepdim=True).clamp(min=1e-30)
     gram = x @ x.mT  # k m m
     scale = MARGIN * torch.linalg.matrix_norm(gram, keepdim=True).clamp(min=1.0).sqrt()
     x, gram = x / scale, gram / scale.square()

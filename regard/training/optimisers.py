@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
+from regard.errors import RegardError
 from regard.training.config import TrainConfig
 from regard.training.muon import Muon
 from regard.training.rules import SGD, AdamW, Rule
@@ -76,7 +77,7 @@ class Optimiser:
         wanted = self.tensors()
         for name in sorted(wanted.keys() | tensors.keys()):
             if name not in wanted or name not in tensors or wanted[name].shape != tensors[name].shape:
-                raise ValueError(f"the saved state is of another optimiser or model: '{name}' does not fit")
+                raise RegardError(f"the saved state is of another optimiser or model: '{name}' does not fit")
             wanted[name].copy_(tensors[name])
 
 
@@ -88,7 +89,7 @@ def make(model: nn.Module, config: TrainConfig) -> Optimiser:
     parts, lr, decay = split(model), config.peak_lr, config.weight_decay
     spared = decay if config.decay_all else 0.0
     if not (parts.body or parts.matrices or parts.rest):
-        raise ValueError(
+        raise RegardError(
             f"{type(model).__name__} has no parameters to train; does any of them require a gradient?"
         )
     if config.optimiser == "sgd":

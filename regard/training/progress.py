@@ -12,7 +12,8 @@ from typing import Any, TextIO
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
 
-from regard.runs.command import spoken
+from regard.errors import RegardError
+from regard.runs.command import shell_command
 from regard.runs.figures import say_loss
 from regard.runs.run import Run
 from regard.training.result import Result, say_measures, say_test, say_time
@@ -23,10 +24,10 @@ def how_to_go_on(run: Run) -> str:
     recipe = run.config.recipe
     if recipe is None or run.config.given is not None:
         return f"the same call and out={str(run.path)!r}, resume=True"
-    return spoken(f"regard train {recipe} --resume --out {shlex.quote(str(run.path))}")
+    return shell_command(f"regard train {recipe} --resume --out {shlex.quote(str(run.path))}")
 
 
-def where_it_goes_on(run: Run, steps: int | None, first_step: int) -> str:
+def _where_it_goes_on(run: Run, steps: int | None, first_step: int) -> str:
     if first_step == steps:
         return f"all {steps:,} steps of {run.path} were done before; to train on, start a run with --from {run.path}"
     return f"going on from step {first_step} in {run.path}"
@@ -131,7 +132,7 @@ class Lines(Observer):
         self.steps = steps
         self.speed.start(steps, first_step, run.config.unit)
         if first_step:
-            self._say(where_it_goes_on(run, steps, first_step))
+            self._say(_where_it_goes_on(run, steps, first_step))
 
     def decided(self, steps: int) -> None:
         self.steps = self.speed.steps = steps
@@ -199,7 +200,7 @@ class Bar(Observer):
         self.task = self.progress.add_task("training", total=steps, completed=first_step, numbers="")
         self.progress.start()
         if first_step:
-            self._say(where_it_goes_on(run, steps, first_step))
+            self._say(_where_it_goes_on(run, steps, first_step))
 
     def decided(self, steps: int) -> None:
         self.speed.steps = steps
@@ -253,7 +254,7 @@ class Board(Observer):
         try:
             from torch.utils.tensorboard import SummaryWriter
         except ImportError as error:
-            raise ValueError(
+            raise RegardError(
                 "TensorBoard is not installed; use pip install 'regard[tensorboard]', or go without"
             ) from error
         self.make: Any = SummaryWriter

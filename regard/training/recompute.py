@@ -10,13 +10,15 @@ import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
+from regard.errors import RegardError
+
 
 @contextmanager
 def recomputing(model: nn.Module) -> Iterator[None]:
     """Within, each block of the model keeps only its input. The numbers stay the same, dropout too."""
     found = blocks(model)
     if not found:
-        raise ValueError(
+        raise RegardError(
             f"recompute needs blocks to work on: {type(model).__name__} has no nn.ModuleList or nn.Sequential; leave it out"
         )
     for block in found:

@@ -8,9 +8,8 @@ from typing import Literal
 
 from regard.runs.figures import say_loss
 
-LOOKS_TOO_MANY = (
-    3  # looks at the validation split without a better loss, after which a training is said to learn by heart
-)
+# looks at the validation split without a better loss, after which a training is said to learn by heart
+LOOKS_TOO_MANY = 3
 SHARE_TOO_LONG = 0.25  # of all steps that came after the best, at least,
 CLEARLY_WORSE = 0.05  # and the share by which the loss grew
 

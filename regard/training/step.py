@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from regard.attention.kernels.precision import CPU_MULTIPLIES
 from regard.data.batch import Source
+from regard.errors import RegardError
 from regard.training import optimisers
 from regard.training.average import Average
 from regard.training.checkpoint import Checkpoint
@@ -103,7 +104,7 @@ class Stepper:
         try:
             self.model.load_state_dict(checkpoint.tensors("model"))
         except RuntimeError as error:
-            raise ValueError(
+            raise RegardError(
                 f"{checkpoint.folder} is of another model: {' '.join(str(error).split())[:200]}"
             ) from error
         self.optimiser.load(checkpoint.tensors("optimiser"))
@@ -114,9 +115,8 @@ class Stepper:
 def seed_all(seed: int, step: int, device: torch.device) -> None:
     """Dropout, what a task hides, what a Dataset draws: everything random in a step follows from (seed, step)."""
     number = int.from_bytes(hashlib.blake2b(f"{seed} {step}".encode(), digest_size=8).digest(), "little")
-    torch.default_generator.manual_seed(
-        number
-    )  # torch.manual_seed would tell absent GPUs, too, and remember it forever
+    # torch.manual_seed would tell absent GPUs, too, and remember it forever
+    torch.default_generator.manual_seed(number)
     if device.type != "cpu":
         torch.get_device_module(device).manual_seed(number)
     random.seed(number)
@@ -131,7 +131,7 @@ def pick_device(name: str) -> torch.device:
     try:
         return torch.empty(0, device=name).device
     except (RuntimeError, AssertionError) as error:
-        raise ValueError(
+        raise RegardError(
             f"device {name!r} cannot be used: {str(error).splitlines()[0]}; try auto or cpu"
         ) from error
 

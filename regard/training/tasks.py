@@ -16,8 +16,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from regard.config import nearest
 from regard.data.batch import IGNORE, Batch
+from regard.errors import RegardError, did_you_mean
 
 Count = Tensor | int
 EXTRAS = ("real", "where", "edges", "of", "graphs", "pairs")  # of a batch, by the names of a model's forward
@@ -94,7 +94,7 @@ class Classify:
         if batch.real is not None and target.shape == batch.real.shape:
             target = target.masked_fill(~batch.real, IGNORE)
         if logits.shape[:-1] != target.shape:
-            raise ValueError(
+            raise RegardError(
                 f"the model must give scores for every target: logits {tuple(target.shape)} + (classes,), got "
                 f"{tuple(logits.shape)} for targets {tuple(target.shape)}"
             )
@@ -121,7 +121,7 @@ class MaskedToken(Classify):
         self, mask: int, vocab: int, *, share: float = 0.15, never: Iterable[int] = (), seed: int = 0
     ) -> None:
         if not 0 < share <= 1:
-            raise ValueError(f"share must be above 0 and at most 1, got {share}")
+            raise RegardError(f"share must be above 0 and at most 1, got {share}")
         self.mask, self.vocab, self.share, self.never, self.seed = mask, vocab, share, tuple(never), seed
 
     def loss(self, model: nn.Module, batch: Batch) -> tuple[Tensor, Count]:
@@ -177,13 +177,12 @@ class Regress:
     def _apart(self, model: nn.Module, batch: Batch) -> Tensor:
         """Output minus target, where they are no padding."""
         out, target = call(model, batch).float(), batch.target.float()
-        each = (
-            out.dim() == 3 and batch.real is not None and out.shape[:2] == batch.real.shape
-        )  # of every thing of a set
+        # of every thing of a set
+        each = out.dim() == 3 and batch.real is not None and out.shape[:2] == batch.real.shape
         if out.shape == (*target.shape, 1):
             out = out.squeeze(-1)
         if out.shape != target.shape:  # torch would broadcast b 1 against b to b b, and learn nonsense
-            raise ValueError(
+            raise RegardError(
                 f"output and target must have one shape, got {tuple(out.shape)} and {tuple(target.shape)}"
             )
         return (out - target)[batch.real] if each else out - target
@@ -200,7 +199,7 @@ class Custom:
         loss, count = found if isinstance(found, tuple) else (found, batch.tokens.shape[0])
         if not isinstance(loss, Tensor) or loss.dim() != 0:
             given = f"shape {tuple(loss.shape)}" if isinstance(loss, Tensor) else type(loss).__name__
-            raise ValueError(
+            raise RegardError(
                 f"a task must give the mean loss as a tensor without axes, got {given}; try loss.mean()"
             )
         return loss, count
@@ -220,10 +219,9 @@ def as_task(task: Any) -> Task:
     """A task from a name, a function (model, batch) -> loss, or a task."""
     if isinstance(task, str):
         if task not in TASKS:
-            near = nearest(task, TASKS)
-            raise ValueError(
+            raise RegardError(
                 f"there is no task '{task}'; "
-                + (f"did you mean '{near}'? " if near else "")
+                + did_you_mean(task, TASKS)
                 + f"known: {', '.join(TASKS)}, or a function (model, batch) -> loss"
             )
         return TASKS[task]()
@@ -232,7 +230,7 @@ def as_task(task: Any) -> Task:
         return made
     if callable(task):
         return Custom(task)
-    raise ValueError(
+    raise RegardError(
         f"a task is a name ({', '.join(TASKS)}) or a function (model, batch) -> loss, got {type(task).__name__}"
     )
 

@@ -69,9 +69,8 @@ def test_a_language_model_on_its_own_text_and_on_another(language_model, tmp_pat
     )
     ids = torch.from_numpy(ids.astype(np.int64))
     total = 0.0
-    for start in range(
-        0, len(ids) - 1, 16
-    ):  # windows that follow each other, every token but the first a target once
+    # windows that follow each other, every token but the first a target once
+    for start in range(0, len(ids) - 1, 16):
         window = ids[start : start + 17]
         with torch.no_grad():
             total += float(F.cross_entropy(model(window[None, :-1])[0], window[1:], reduction="sum"))

@@ -41,7 +41,6 @@ def in_a_folder_of_its_own(tmp_path, monkeypatch, request):
         monkeypatch.setattr(os, "fsync", lambda handle: None)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("REGARD_CACHE", str(tmp_path / "cache"))
-    monkeypatch.delenv("REGARD_BUDGET", raising=False)
     (tmp_path / "text.txt").write_text(SENTENCES * 20)
     rows = [
         {"text": f"a {kind} film number {i}", "label": label}
@@ -300,9 +299,8 @@ def test_runs_are_numbered_and_the_last_one_is_resumed(capsys):
         steps=1,
         observers=[],
     )
-    train.train(
-        "text", out="runs/text-2", resume=True, observers=[], options={"train.save_minutes": 4}
-    )  # the last one
+    # the last one
+    train.train("text", out="runs/text-2", resume=True, observers=[], options={"train.save_minutes": 4})
     code, out, _ = regard_command(capsys, "train", "text", "--resume")
     assert (
         code == 0
@@ -697,12 +695,3 @@ def test_a_prompt_with_unknown_characters_is_one_line(capsys):
         "regard: unknown character 'ß' (U+00DF) at place 4 of the text: it is none of the "
     )
     assert error.endswith("; leave it out, or train with --data.tokens bytes, which knows all\n")
-
-
-def test_a_budget_in_the_environment(monkeypatch):
-    monkeypatch.setenv("REGARD_BUDGET", "2s")
-    run = train.train("text", data="text.txt", out="short", options=TINY, observers=[])
-    assert run.config.train["minutes"] == pytest.approx(2 / 60)
-    monkeypatch.setenv("REGARD_BUDGET", "soon")
-    with pytest.raises(ValueError, match=r"REGARD_BUDGET must be a time such as 5s or 2m, got 'soon'"):
-        train.train("text", data="text.txt", out="never", observers=[])

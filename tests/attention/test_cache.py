@@ -68,9 +68,8 @@ def test_step_by_step_equals_all_at_once(position, bias):
         with torch.no_grad():
             whole = model(x, mask=mask)
         chunks = CHUNKS["a prompt, steps, and more" if mask_name == "prefix" else "chunks"]
-        for length in (
-            (None, N) if mask_name == "causal" else (None,)
-        ):  # how large it is made has nothing to do with masks
+        # how large it is made has nothing to do with masks
+        for length in (None, N) if mask_name == "causal" else (None,):
             caches = [Cache(length) for _ in range(DEPTH)]
             assert gap(stepwise(model, x, chunks, mask, caches), whole) < 1e-5, (mask_name, length)
 

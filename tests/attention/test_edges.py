@@ -6,7 +6,7 @@ import torch
 from regard.attention import kernels, tap
 from regard.attention.attend import attend, explain
 from regard.attention.biases import ALiBi
-from regard.attention.edge_ops import Links, portions, products, sums
+from regard.attention.edge_ops import Links, edge_dot, edge_softmax, edge_sum
 from regard.attention.edges import Edges
 from regard.attention.masks import Causal, Dense
 from regard.attention.mix import mix
@@ -68,10 +68,10 @@ def test_gradients_of_each_part():
     x, y, w = (
         torch.randn(2, *size, dtype=torch.float64, requires_grad=True) for size in ((5, 3), (6, 3), (14,))
     )
-    assert torch.autograd.gradcheck(lambda x, y: products(x, y, links), (x, y))
-    assert torch.autograd.gradcheck(lambda w, y: sums(w, y, links), (w, y))
-    assert torch.autograd.gradcheck(lambda w: portions(w, links), (w,))
-    torch.testing.assert_close(products(x, y, links), (x[:, links.target] * y[:, links.source]).sum(-1))
+    assert torch.autograd.gradcheck(lambda x, y: edge_dot(x, y, links), (x, y))
+    assert torch.autograd.gradcheck(lambda w, y: edge_sum(w, y, links), (w, y))
+    assert torch.autograd.gradcheck(lambda w: edge_softmax(w, links), (w,))
+    torch.testing.assert_close(edge_dot(x, y, links), (x[:, links.target] * y[:, links.source]).sum(-1))
 
 
 def test_few_edges_are_computed_alone_and_many_are_not():

@@ -218,14 +218,14 @@ def test_a_loud_far_key_is_never_skipped():
 
 def test_repeated_strips_are_one_call(monkeypatch):
     """A window over consecutive places is the same everywhere, so its strips are joined."""
-    found = strips.remembered(Causal() & Window(255), 32768, 32768, 8, 128, True)
+    found = strips.cached_strips(Causal() & Window(255), 32768, 32768, 8, 128, True)
     assert len(found) <= 4
     assert sum(s.step * s.repeat for s in found) == 32768
     assert sum(s.area for s in found) < 0.015 * 8 * 32768**2
 
 
 def test_memory_of_strips_has_a_bound():
-    whole = strips.remembered(Causal(), 4096, 4096, 8, 128, True)
+    whole = strips.cached_strips(Causal(), 4096, 4096, 8, 128, True)
     small = list(strips.small_enough(whole, 2, 2**20))
     assert max(2 * s.area for s in small) <= 2**20
     rows = sorted(

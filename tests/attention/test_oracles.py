@@ -77,9 +77,8 @@ def test_rotary_interleaved_is_gptjs():
 def test_alibi_slopes_are_blooms(heads):
     from transformers.models.bloom.modeling_bloom import build_alibi_tensor
 
-    theirs = build_alibi_tensor(
-        torch.ones(1, 10), heads, torch.float32
-    )  # (b h) 1 m: slope · place of the key
+    # (b h) 1 m: slope · place of the key
+    theirs = build_alibi_tensor(torch.ones(1, 10), heads, torch.float32)
     torch.testing.assert_close(torch.tensor(alibi_slopes(heads)), theirs[:, 0, 1])
 
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from regard.attention import kernels
-from regard.attention.attend import attend, explain, prepared
+from regard.attention.attend import attend, explain, validate
 from regard.attention.biases import Offsets, Relative
 from regard.attention.kernels import plain
 from regard.attention.kernels.plain import Plain
@@ -53,9 +53,8 @@ def test_first_and_second_gradients():
 
 
 @pytest.mark.parametrize("rows", [1, 3, 4, 12])
-@pytest.mark.parametrize(
-    "piece", [plain.PIECE, 100, 30, 1]
-)  # all at once; some rounds; parts of a round; each row by itself
+# all at once; some rounds; parts of a round; each row by itself
+@pytest.mark.parametrize("piece", [plain.PIECE, 100, 30, 1])
 def test_what_is_added_may_come_again_after_some_rows(rows, piece, monkeypatch):
     monkeypatch.setattr(plain, "PIECE", piece)
     q, k, v = random_inputs(3, 3, batch=12)
@@ -127,7 +126,7 @@ def test_half_precision_is_about_as_near_as_autograd_would_bring_it(mask, bias, 
         true = results(exact, **how)
     with kernels.only("plain"):
         found = results(half, **how)
-    *given, terms = prepared(*half, scale=None, dropout=0.0, **how)
+    *given, terms = validate(*half, scale=None, dropout=0.0, **how)
     out = by_definition(*given, terms)
     learned = [] if how["bias"] is None else how["bias"].learned()
     usual = (out, *torch.autograd.grad(out.double().sin().sum(), (*half, *learned)))

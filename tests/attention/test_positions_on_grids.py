@@ -113,9 +113,8 @@ def test_patches_are_squares_row_by_row():
     patches = cut(x, 2)
     assert patches.shape == (2, 6, 12)
     assert torch.equal(patches[1, 4], x[1, :, 2:4, 2:4].flatten())
-    assert torch.equal(
-        cut(x[..., :5], 2)[:, 2].view(2, 3, 2, 2)[..., 1], torch.zeros(2, 3, 2)
-    )  # filled up with zeros
+    # filled up with zeros
+    assert torch.equal(cut(x[..., :5], 2)[:, 2].view(2, 3, 2, 2)[..., 1], torch.zeros(2, 3, 2))
     embed = PatchEmbedding(3, 2, 5)
     conv = F.conv2d(x, embed.linear.weight.view(5, 3, 2, 2), embed.linear.bias, stride=2)
     torch.testing.assert_close(embed(x), conv.flatten(2).mT)

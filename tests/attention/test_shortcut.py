@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from regard.attention import kernels, tap
-from regard.attention.attend import attend, explain, plainest, prepared
+from regard.attention.attend import attend, explain, is_plain_sdpa, validate
 from regard.attention.kernels.choose import SDPA_ALONE
 from regard.attention.masks import Causal, Full, Window
 
@@ -19,7 +19,7 @@ def tensors(dtype=torch.float32, n=33, heads=4, grad=False):
 @pytest.mark.parametrize("grad", [False, True])
 def test_where_it_is_taken_nothing_else_would_have_happened(mask, n, dtype, grad):
     q, k, v = tensors(dtype, n, grad=grad)
-    if not plainest(q, k, v, mask, None, 0.0):
+    if not is_plain_sdpa(q, k, v, mask, None, 0.0):
         half = dtype in (
             torch.bfloat16,
             torch.float16,
@@ -36,13 +36,13 @@ def test_where_it_is_taken_nothing_else_would_have_happened(mask, n, dtype, grad
 
 
 def terms(q, k, v, mask, scale):
-    return prepared(q, k, v, mask, None, None, scale, 0.0)[-1]
+    return validate(q, k, v, mask, None, None, scale, 0.0)[-1]
 
 
 def test_it_is_taken_for_plain_sequences_and_only_for_them():
     q, k, v = tensors()
     taken = (q, k, v, Causal(), None, 0.0)
-    assert plainest(*taken)
+    assert is_plain_sdpa(*taken)
 
     class MyCausal(Causal):
         """May define its tiles anew."""
@@ -59,10 +59,10 @@ def test_it_is_taken_for_plain_sequences_and_only_for_them():
         for value in values:
             arguments = list(taken)
             arguments[place] = value
-            assert not plainest(*arguments), (place, value)
+            assert not is_plain_sdpa(*arguments), (place, value)
     with kernels.only("reference"):
-        assert not plainest(*taken)
+        assert not is_plain_sdpa(*taken)
     with tap.listen(lambda heard: None):
-        assert not plainest(*taken)
+        assert not is_plain_sdpa(*taken)
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        assert not plainest(*taken)
+        assert not is_plain_sdpa(*taken)

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from regard.attention import kernels
-from regard.attention.attend import attend, explain, plainest
+from regard.attention.attend import attend, explain, is_plain_sdpa
 from regard.attention.kernels.stairs import LONGEST, SHORTEST
 from regard.attention.masks import Causal, Window
 from tests.attention.cases import random_inputs, results, worst_error
@@ -14,7 +14,7 @@ def test_it_is_taken_for_training_on_short_causal_sequences_and_only_for_them():
     short = random_inputs(SHORTEST, SHORTEST)
     assert explain(*short, mask=Causal()).name == "stairs"
     assert explain(*random_inputs(LONGEST, LONGEST), mask=Causal()).name == "stairs"
-    assert not plainest(*short, Causal(), None, 0.0)  # the shortcut to SDPA leaves it alone
+    assert not is_plain_sdpa(*short, Causal(), None, 0.0)  # the shortcut to SDPA leaves it alone
     others = [
         (random_inputs(SHORTEST - 1, SHORTEST - 1), {"mask": Causal()}),
         (random_inputs(LONGEST + 1, LONGEST + 1), {"mask": Causal()}),

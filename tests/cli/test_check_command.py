@@ -106,7 +106,7 @@ def test_json_for_machines(models, capsys):
         (["my_models:good", "--seed", "x"], "--seed must be a whole number, got 'x'"),
         (
             ["my_models:good", "--dtype", "float8"],
-            "--dtype must be one of float64, float32, bfloat16, float16, got 'float8'",
+            "--dtype must be one of float64, float32, bfloat16, float16 or None, got 'float8'; did you mean",
         ),
         (["my_models:good", "--device", "tpu"], "--device tpu cannot be used here"),
     ],

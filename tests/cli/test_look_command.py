@@ -155,7 +155,7 @@ def test_laws_are_measured_when_asked_for(here, capsys):
         (("run", "--target", "a"), "run is no encoder-decoder, so it takes no --target"),
         (("run", "--out", "page.docx"), "--out must end in .html, .png, .svg, .pdf, got 'page.docx'"),
         (("run", "--out", "no/such/page.html"), "no/such"),
-        (("run", "--port", "80a"), "--port must be a whole number, got '80a'"),
+        (("run", "--port", "80a"), "--port must be a whole number or None, got '80a'"),
         (("run", "--port", "99999"), "--port must be a whole number from 0 to 65535, got 99999"),
         (("run", "--port", "8000", "--out", "page.html"), "--port is for a page that is served"),
     ],

@@ -6,8 +6,11 @@ from typing import Literal
 
 import pytest
 
+from regard import registry
 from regard.cli import options
+from regard.cli.command_options import CheckOptions, EvaluateOptions, LookOptions, PredictOptions
 from regard.generation.sampling import Sampling
+from regard.recipes.base import get_recipe
 from regard.recipes.text.defaults import DecoderSettings
 from regard.recipes.text.generate import GenerateOptions
 
@@ -87,7 +90,7 @@ def test_a_file_that_was_meant_as_data(tmp_path, monkeypatch):
 
 def test_every_option_has_a_type_that_can_be_said():
     hints = [*options.options_of(DecoderSettings).values(), *options.options_of(Sampling).values()]
-    unsaid = {hint for hint in hints if options.expected(hint) == "text"}
+    unsaid = {hint for hint in hints if options.describe_type(hint) == "text"}
     assert unsaid == {bool, str, tuple[str, ...]}
     assert "--train.seed" in options.options_of(DecoderSettings) and "--top-k" in options.options_of(Sampling)
 
@@ -100,3 +103,31 @@ def test_words_of_generate():
         ValueError, match="^there is no option --tempreture; did you mean --temperature. see: regard generate"
     ):
         options.read_options(GenerateOptions, ["run", "--tempreture", "1"], "regard generate")
+
+
+@pytest.mark.parametrize(
+    "name, kind", [(name, kind) for name in registry.entries("recipes") for kind in get_recipe(name).models]
+)
+def test_every_option_is_explained(name, kind):
+    """An option whose comment is lost has nothing in its help but the default."""
+    text = options.help_text(get_recipe(name), None, kind, [])
+    shown = re.findall(r"^ *(--[a-z.-]+)[^\n]*\n?(?:\s+)([^\n]*)", text, re.MULTILINE)
+    settings = type(get_recipe(name).defaults(None, kind))
+    assert len(shown) > 20
+    for option in options.options_of(settings):
+        found = re.search(
+            rf"^ *{re.escape(option)}[ ,]((?:[^\n]*\n)(?: {{5,}}[^\n]*\n)*)", text, re.MULTILINE
+        )
+        hidden = option[2:].replace("-", "_") in (*get_recipe(name).data_derived, "data.path")
+        assert hidden or re.search(r"[a-z]{3}.*\(default", found[1].replace("\n", " ")), option
+
+
+@pytest.mark.parametrize("cls", [PredictOptions, EvaluateOptions, CheckOptions, LookOptions, GenerateOptions])
+def test_every_option_of_a_command_is_explained(cls):
+    text = options.options_help(cls, "regard")
+    for option in options.options_of(cls):
+        found = re.search(
+            rf"^ *{re.escape(option)}[ ,]((?:[^\n]*\n)(?: {{5,}}[^\n]*\n)*)", text, re.MULTILINE
+        )
+        words = re.sub(r"\{[^}]*\}|--\S+|[A-Z]{3,}", "", found[1].replace("\n", " "))
+        assert re.search(r"[a-z]{2}.*\(default", words), option

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.utils.data import Dataset, IterableDataset, TensorDataset
 
-from regard.data.batch import IGNORE, Batch, Epochs, TensorSource, held_out, padded
+from regard.data.batch import IGNORE, Batch, Epochs, TensorSource, held_out, pad_rows
 
 TOKENS = torch.arange(60).reshape(20, 3)
 TARGET = torch.arange(20)
@@ -91,7 +91,7 @@ def test_a_third_tensor_says_what_is_real():
 
 @given(lengths=st.lists(st.integers(0, 9), min_size=1, max_size=6), context=st.none() | st.integers(1, 9))
 def test_padding(lengths, context):
-    tokens, real = padded([np.arange(1, n + 1, dtype=np.uint8) for n in lengths], context)
+    tokens, real = pad_rows([np.arange(1, n + 1, dtype=np.uint8) for n in lengths], context)
     short = [min(n, context or n) for n in lengths]
     assert tokens.shape == (len(lengths), max(1, *short) if len(short) > 1 else max(1, short[0]))
     assert tokens.dtype == torch.int64

@@ -46,9 +46,8 @@ def test_sixteen_bits_in_other_forms(tmp_path):
     )
     (tmp_path / "x.pgm").write_bytes(b"P5\n12 12\n65535\n" + deep.byteswap().tobytes())
     assert np.array_equal(read(tmp_path / "x.pgm", 12, 1, "crop")[0], RAMP[:, :12])
-    bytes_in_it = Image.fromarray(
-        RAMP[:, :12].astype(np.uint16)
-    )  # an array of bytes that was saved with too many bits
+    # an array of bytes that was saved with too many bits
+    bytes_in_it = Image.fromarray(RAMP[:, :12].astype(np.uint16))
     assert np.array_equal(read(saved(tmp_path, bytes_in_it), 12, 1, "crop")[0], RAMP[:, :12])
 
 
@@ -134,9 +133,8 @@ def broken(tmp_path, kind):
     elif kind == "huge":
         saved(tmp_path, Image.new("1", (8, 8)), "x.png")
         content = bytearray(path.read_bytes())
-        content[16:24] = struct.pack(
-            ">II", 20_000, 20_000
-        )  # what the header says is believed before anything is read
+        # what the header says is believed before anything is read
+        content[16:24] = struct.pack(">II", 20_000, 20_000)
         content[29:33] = struct.pack(">I", zlib.crc32(content[12:29]))
         path.write_bytes(content)
     elif kind == "empty":
@@ -228,7 +226,7 @@ def test_large_pictures_are_decoded_one_at_a_time(tmp_path, monkeypatch):
         inside.pop()
         return RAMP
 
-    monkeypatch.setattr(module, "fitted", slow)
+    monkeypatch.setattr(module, "fit_square", slow)
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(lambda _: read(path, 8, 1, "crop"), range(6)))
     assert max(most) == 1
@@ -239,9 +237,8 @@ def test_large_pictures_are_decoded_one_at_a_time(tmp_path, monkeypatch):
 
 
 def test_a_large_jpeg_is_read_small_at_once(tmp_path):
-    path = saved(
-        tmp_path, Image.new("RGB", (10_000, 9_000), (10, 200, 30)), "x.jpg"
-    )  # so large that pillow warns
+    # so large that pillow warns
+    path = saved(tmp_path, Image.new("RGB", (10_000, 9_000), (10, 200, 30)), "x.jpg")
     with warnings.catch_warnings(record=True) as heard:
         warnings.simplefilter("always")
         module.pillow.cache_clear()

@@ -11,7 +11,7 @@ from regard.data.off import read_off
 from regard.data.ply import read_ply
 from regard.data.point_clouds import find_clouds, read_cloud
 from regard.data.surface import Surface, areas, random_turns
-from regard.recipes.sets.solids import SOLIDS, draw_solids, fitted, mesh
+from regard.recipes.sets.solids import SOLIDS, draw_solids, fit_in_ball, mesh
 
 POINTS = np.random.default_rng(0).normal(size=(17, 3))
 SQUARE = np.array([[0, 0, 0], [2, 0, 0], [2, 1, 0], [0, 1, 0.0]])
@@ -164,7 +164,7 @@ def test_clouds_of_solids_are_turned_and_fit_into_a_ball():
     np.testing.assert_allclose(clouds.mean(1), 0, atol=1e-12)
     upright = draw_solids(np.array([10] * 50), 200, generator(0), "none")  # a tetrahedron stands on a face
     assert (abs(upright[:, :, 2] - upright[:, :, 2].min(1, keepdims=True)) < 0.05).mean() > 0.2
-    assert fitted(np.zeros((0, 3))).shape == (0, 3) and (fitted(np.ones((4, 3))) == 0).all()
+    assert fit_in_ball(np.zeros((0, 3))).shape == (0, 3) and (fit_in_ball(np.ones((4, 3))) == 0).all()
 
 
 # ── folders and what is wrong ────────────────────────────────────────────────────────────────────────────────────────

@@ -13,8 +13,8 @@ from regard.data.subwords import Subwords
 from regard.data.tokenizer import learn
 from regard.generation.beam_search import beam_search
 from regard.generation.generate import generate, generate_samples
-from regard.generation.incremental import Reader
-from regard.generation.sampling import Sampling, candidates, draw, penalised
+from regard.generation.incremental import IncrementalDecoder
+from regard.generation.sampling import Sampling, candidates, draw_tokens, penalise_repeats
 from regard.generation.stops import Stops
 from regard.models.decoder import Decoder, DecoderConfig
 
@@ -133,7 +133,7 @@ def test_drawing_follows_the_probabilities():
         torch.tensor([[9, 8, 7, 6, 5, 4]]),
     )
     numbers = [(i + 0.5) / 1000 for i in range(1000)] + [0.0, 1 - 2**-53]
-    drawn = [draw(probabilities, ids, [u])[0] for u in numbers]
+    drawn = [draw_tokens(probabilities, ids, [u])[0] for u in numbers]
     counts = {i: drawn[:1000].count(i) for i in set(drawn)}
     assert counts == {8: 500, 6: 300, 5: 200}
     assert drawn[-2:] == [8, 5]
@@ -142,7 +142,7 @@ def test_drawing_follows_the_probabilities():
 def test_repetition_divides_what_is_positive_and_multiplies_what_is_negative():
     logits = torch.tensor([[2.0, -2.0, 0.0, 4.0]])
     seen = torch.tensor([[True, True, True, False]])
-    assert penalised(logits, seen, 2.0).tolist() == [[1.0, -4.0, 0.0, 4.0]]
+    assert penalise_repeats(logits, seen, 2.0).tolist() == [[1.0, -4.0, 0.0, 4.0]]
 
 
 def test_repetition_counts_prompt_and_text():
@@ -199,7 +199,7 @@ def test_with_and_without_a_cache_beyond_the_context(how, prompt):
 
 def test_no_more_than_the_context_is_shown():
     m = model(position="learned")
-    reader = Reader(m, [1] * 40, 100)
+    reader = IncrementalDecoder(m, [1] * 40, 100)
     reader.start()
     assert reader.caches[0].count == 16 and len(reader.rows[0]) == 40
     reader.step([2])
@@ -212,7 +212,7 @@ def test_no_more_than_the_context_is_shown():
 
 def test_logits_are_those_of_the_whole_text():
     m = model()
-    reader = Reader(m, [1, 2, 3], 10)
+    reader = IncrementalDecoder(m, [1, 2, 3], 10)
     found = [reader.start()] + [reader.step([token]) for token in (4, 5, 6)]
     with torch.no_grad():
         whole = m(torch.tensor([[1, 2, 3, 4, 5, 6]]))[0, 2:].double()
@@ -344,7 +344,7 @@ def brute_force(table, first, length, stop=None):
 def test_wide_beams_find_what_brute_force_finds(seed, stop):
     table = 2 * torch.randn(4, 4, generator=torch.Generator().manual_seed(seed))
     sampling = Sampling(beams=4**4, max_new=4, samples=3)
-    found = beam_search(Reader(Chain(table), [0], 4), sampling, lambda ids: ids[-1] == stop)
+    found = beam_search(IncrementalDecoder(Chain(table), [0], 4), sampling, lambda ids: ids[-1] == stop)
     for (score, ids), (true, best) in zip(found[:3], brute_force(table, 0, 4, stop), strict=False):
         assert ids == best and score == pytest.approx(true)
 

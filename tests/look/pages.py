@@ -55,7 +55,7 @@ def layer_of(weights: Tensor, layer: int, *, count: int | None = None, **changes
         "layer": layer, "name": f"blocks.{layer}.attention", "call": 0, "kind": "self", "operator": "sdpa",
         "rows": 0, "columns": 0, "n": n, "m": m, "heads": list(range(h)),
         "proved": True, "reason": None, "error": 1.2e-7, "note": None,
-        "entropy": pack.rounded(entropy), "distance": pack.rounded((weights * away).sum(-1).mean(-1)),
+        "entropy": pack.round_digits(entropy), "distance": pack.round_digits((weights * away).sum(-1).mean(-1)),
         "small": pack.thumbnails(weights), "largest": pack.largest(weights, m if count is None else count), **changes,
     }  # fmt: skip
 
@@ -179,7 +179,7 @@ def image(heads: int = 6, side: int = 14) -> View:
             }
         )
     matters = [
-        {"name": "leave one out", "sentence": "what is lost", "values": pack.rounded((x - y).flatten())}
+        {"name": "leave one out", "sentence": "what is lost", "values": pack.round_digits((x - y).flatten())}
     ]
     return {"view": "image", "picture": picture(), "grid": {"rows": side, "columns": side}, "query": "the class token",
             "piece": "patch", "layers": layers, "rollout": pack.floats(maps.mean(0)), "matters": matters}  # fmt: skip
@@ -196,7 +196,7 @@ def positions(n: int = 64, d: int = 48) -> View:
     def item(name: str, sentence: str, codes: Tensor, similarity: Tensor) -> View:
         far = [float(similarity.diagonal(k).mean()) for k in range(n)]
         return {"name": name, "sentence": sentence, "codes": pack.levels(codes), "similarity": pack.levels(similarity),
-                "by_distance": pack.rounded(torch.tensor(far))}  # fmt: skip
+                "by_distance": pack.round_digits(torch.tensor(far))}  # fmt: skip
 
     return {"view": "positions", "items": [
         item("sinusoidal", "Each place is a point on circles that turn at different speeds.", codes, turned),
@@ -308,7 +308,7 @@ def laws(n: int = 9, c: int = 16) -> View:
         right = outputs[order]
         left = right + error * torch.randn(n, c, generator=torch.Generator().manual_seed(6))
         as_bytes = [
-            pack.packed(((x.clamp(-1, 1) + 1) / 2 * 255).round().to(torch.uint8).numpy())
+            pack.pack_array(((x.clamp(-1, 1) + 1) / 2 * 255).round().to(torch.uint8).numpy())
             for x in (left, right)
         ]
         return {"label": label, "order": [names[k] for k in order], "left": as_bytes[0], "right": as_bytes[1], "n": n, "c": c,
@@ -332,7 +332,7 @@ CONFUSED = [[19, 1, 0], [4, 15, 1], [0, 0, 10]]  # what is, by what it is taken 
 
 
 def confusion() -> View:
-    counts = pack.packed(np.array(CONFUSED, dtype=np.uint32))
+    counts = pack.pack_array(np.array(CONFUSED, dtype=np.uint32))
     return {"view": "confusion", "split": "test", "labels": ["cat", "<b>dog</b>", "teapot"], "counts": counts}
 
 
@@ -389,11 +389,11 @@ def large(layers: int = 12, heads: int = 12, n: int = 512) -> View:
 
 def level(levels: View, *place: int) -> Any:
     """A number as the page knows it: in 8 bits."""
-    return levels["low"] + pack.unpacked(levels["data"], "u1", *levels["shape"])[place] / 255 * (
+    return levels["low"] + pack.unpack_array(levels["data"], "u1", *levels["shape"])[place] / 255 * (
         levels["high"] - levels["low"]
     )
 
 
 def number(floats: View, *place: int) -> float:
     """A number of a map that is also read: in float32."""
-    return float(pack.unpacked(floats["data"], "f4", *floats["shape"])[place])
+    return float(pack.unpack_array(floats["data"], "f4", *floats["shape"])[place])

@@ -17,9 +17,8 @@ from regard.models.vit import ViT
 
 UNIFORM = torch.full((1, 2, 6, 6), 1 / 6)
 ITSELF = torch.eye(6).expand(1, 2, 6, 6)
-BEFORE = torch.cat([torch.eye(6)[:1], torch.eye(6)[:-1]]).expand(
-    1, 2, 6, 6
-)  # each looks at the token before it
+# each looks at the token before it
+BEFORE = torch.cat([torch.eye(6)[:1], torch.eye(6)[:-1]]).expand(1, 2, 6, 6)
 
 
 def close(mine, theirs, tolerance=1e-6):
@@ -42,8 +41,8 @@ def test_distance():
 
 
 def test_received():
-    close(measure.received(UNIFORM), torch.full((1, 2, 6), 1 / 6))
-    close(measure.received(BEFORE)[0, 0], [2 / 6, 1 / 6, 1 / 6, 1 / 6, 1 / 6, 0])
+    close(measure.attention_received(UNIFORM), torch.full((1, 2, 6), 1 / 6))
+    close(measure.attention_received(BEFORE)[0, 0], [2 / 6, 1 / 6, 1 / 6, 1 / 6, 1 / 6, 0])
 
 
 def test_rollout_of_two_layers_by_hand():
@@ -113,9 +112,8 @@ def test_previous_token_and_induction():
     close(measure.previous_token(BEFORE), torch.ones(1, 2))
     close(measure.previous_token(ITSELF), torch.zeros(1, 2))
     close(measure.previous_token(UNIFORM), torch.full((1, 2), 1 / 6))
-    after_the_same = (
-        torch.eye(6).roll(2, 0).expand(1, 1, 6, 6)
-    )  # i looks at i − 2: what followed its twin at i − 3
+    # i looks at i − 2: what followed its twin at i − 3
+    after_the_same = torch.eye(6).roll(2, 0).expand(1, 1, 6, 6)
     close(measure.induction(after_the_same, 3), torch.ones(1, 1))
     close(measure.induction(ITSELF, 3), torch.zeros(1, 2))
     with pytest.raises(ValueError, match="period must be more than 1 and less than the 6 tokens, got 6"):
@@ -242,9 +240,8 @@ def test_contributions_of_a_language_model():
         found = way(model, ids)
         assert found.shape == (2, 7) and found.abs().max() > 0 and not found.requires_grad
     first = gradient_times_input(model, ids, read=lambda out: out[:, 2, 0])
-    assert (
-        first[:, 3:].abs().max() == 0 < first[:, :3].abs().min()
-    )  # what comes later contributes nothing to it
+    # what comes later contributes nothing to it
+    assert first[:, 3:].abs().max() == 0 < first[:, :3].abs().min()
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from regard.look import pack
 @pytest.mark.parametrize("dtype", ["uint8", "uint16", "float16", "float32"])
 def test_packed_comes_back(dtype):
     x = (np.arange(60).reshape(3, 4, 5) % 7).astype(dtype)
-    np.testing.assert_array_equal(pack.unpacked(pack.packed(x), dtype, 3, 4, 5), x)
+    np.testing.assert_array_equal(pack.unpack_array(pack.pack_array(x), dtype, 3, 4, 5), x)
 
 
 def weights(h=3, n=40, m=50):
@@ -26,9 +26,9 @@ def test_what_is_not_listed_is_below_what_is(count):
     found = pack.largest(w, count)
     kept = min(count, 50)
     assert found["count"] == kept and found["all"] == (count >= 50)
-    columns = pack.unpacked(found["columns"], "uint16", 3, 40, kept)
-    values = pack.unpacked(found["weights"], "float16", 3, 40, kept)
-    exact = pack.unpacked(pack.largest(w, count, exact=True)["weights"], "float32", 3, 40, kept)
+    columns = pack.unpack_array(found["columns"], "uint16", 3, 40, kept)
+    values = pack.unpack_array(found["weights"], "float16", 3, 40, kept)
+    exact = pack.unpack_array(pack.largest(w, count, exact=True)["weights"], "float32", 3, 40, kept)
     np.testing.assert_array_equal(exact.astype(np.float16), values)
     assert found["exact"] is False and not np.array_equal(exact, values)
     listed = columns != pack.NOTHING
@@ -57,21 +57,21 @@ def test_more_keys_than_a_column_has_numbers_for_is_an_error():
 def test_a_thin_diagonal_stays_visible_in_a_small_map():
     small = pack.thumbnails(torch.eye(480)[None], side=48)
     assert (small["height"], small["width"]) == (48, 48)
-    np.testing.assert_array_equal(pack.unpacked(small["data"], "uint8", 48, 48), 255 * np.eye(48))
+    np.testing.assert_array_equal(pack.unpack_array(small["data"], "uint8", 48, 48), 255 * np.eye(48))
 
 
 def test_a_small_map_is_the_root_in_8_bits():
     small = pack.thumbnails(torch.tensor([[[0.25, 0.75], [1.0, 0.0]]]))
-    np.testing.assert_array_equal(pack.unpacked(small["data"], "uint8", 2, 2), [[128, 221], [255, 0]])
+    np.testing.assert_array_equal(pack.unpack_array(small["data"], "uint8", 2, 2), [[128, 221], [255, 0]])
 
 
 def test_levels_span_what_is_finite():
     x = torch.tensor([[-2.0, 3.0], [0.5, torch.nan]])
     found = pack.levels(x)
     assert (found["low"], found["high"], found["shape"]) == (-2.0, 3.0, [2, 2])
-    np.testing.assert_array_equal(pack.unpacked(found["data"], "uint8", 2, 2), [[0, 255], [128, 0]])
-    assert pack.unpacked(pack.levels(torch.ones(3))["data"], "uint8", 3).tolist() == [0, 0, 0]
+    np.testing.assert_array_equal(pack.unpack_array(found["data"], "uint8", 2, 2), [[0, 255], [128, 0]])
+    assert pack.unpack_array(pack.levels(torch.ones(3))["data"], "uint8", 3).tolist() == [0, 0, 0]
 
 
 def test_rounded_is_short_and_knows_no_infinity():
-    assert pack.rounded(torch.tensor([[1 / 3, torch.inf]])) == [[0.3333, None]]
+    assert pack.round_digits(torch.tensor([[1 / 3, torch.inf]])) == [[0.3333, None]]

@@ -370,9 +370,8 @@ def test_a_large_page_is_small_enough(browser, tmp_path):
         assert re.fullmatch(
             r"query ·token305 306 → key ·token\d+ \d+ (below )?[\d.]+", point(shown, 512, 512, 305, 100)
         )
-        assert (
-            shown.evaluate("document.querySelectorAll('*').length") < 2_000
-        )  # no node for each cell or each token
+        # no node for each cell or each token
+        assert shown.evaluate("document.querySelectorAll('*').length") < 2_000
         box = shown.locator(".links").bounding_box()
         shown.mouse.move(box["x"] + 30, box["y"] + 4 + 20 * 8.5)
         assert readout(shown).startswith("query ·token")

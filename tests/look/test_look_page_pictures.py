@@ -175,7 +175,7 @@ def test_filters(browser, example):
         pick = "node => [...node.getContext('2d').getImageData(3, 2, 1, 1).data]"
         pixel = shown.locator(".filter canvas").first.evaluate(pick)
         assert pixel == [
-            *pack.unpacked(layers[0]["filters"]["data"], "u1", 24, 7, 7, 3)[0, 2, 3].tolist(),
+            *pack.unpack_array(layers[0]["filters"]["data"], "u1", 24, 7, 7, 3)[0, 2, 3].tolist(),
             255,
         ]
 
@@ -213,7 +213,7 @@ def test_stills_have_the_colours_of_the_page(browser, tmp_path):
     for layer in view["layers"]:
         layer["heads"] = [0, 1, 2, 3, 7, 8, 17, 25]
     pick = "(node, [x, y]) => [...node.getContext('2d').getImageData(x, y, 1, 1).data].slice(0, 3)"
-    rollout = torch.from_numpy(pack.unpacked(view["rollout"]["data"], "f4", 14, 14).copy())
+    rollout = torch.from_numpy(pack.unpack_array(view["rollout"]["data"], "f4", 14, 14).copy())
     row, column = divmod(int(rollout.argmax()), 14)
     where = write_page(pages.page_of([view]), tmp_path / "colours.html")
     with opened(browser, where, expected="willReadFrequently") as shown:
@@ -228,9 +228,8 @@ def test_stills_have_the_colours_of_the_page(browser, tmp_path):
         assert [[int(part) for part in re.findall(r"\d+", each)] for each in found] == wanted
         shown.locator("label", has_text="rollout").click()
         painted = [part / 255 for part in shown.locator(".over").evaluate(pick, [column, row])]
-        assert painted == pytest.approx(
-            colours.SPEAKS_FOR, abs=0.02
-        )  # a canvas rounds what is half transparent
+        # a canvas rounds what is half transparent
+        assert painted == pytest.approx(colours.SPEAKS_FOR, abs=0.02)
         marks = shown.locator(".view-image .colour-bar .mark").all_inner_texts()
         assert marks == [three(each) for each in colours.scale_of(rollout)]
 

@@ -46,9 +46,8 @@ def changed(shown, act):
     """Does the picture change when something is done?"""
     before = drawn(shown)
     act()
-    eventually(
-        shown, lambda: drawn(shown) != before, True
-    )  # a picture is painted when the browser next paints
+    # a picture is painted when the browser next paints
+    eventually(shown, lambda: drawn(shown) != before, True)
     return True
 
 

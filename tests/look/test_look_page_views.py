@@ -87,9 +87,8 @@ def test_contribution_as_text_and_as_bars(browser, example):
             for part in (".fill", ".track")
         ]
         middle = boxes[1]["x"] + boxes[1]["width"] / 2
-        assert columns[0]["values"][4] > 0 and boxes[0]["x"] == pytest.approx(
-            middle, abs=1
-        )  # what is positive goes right
+        # what is positive goes right
+        assert columns[0]["values"][4] > 0 and boxes[0]["x"] == pytest.approx(middle, abs=1)
 
 
 def test_positions(browser, example):
@@ -213,7 +212,7 @@ def test_an_element_of_the_group(browser, example):
         assert shown.locator(".element-name").inner_text() == "swap 0 and 3"
         element, first = swaps["elements"][2], shown.locator(".three figure").first
         eventually(shown, lambda: first.locator(".labels .label.row").all_text_contents(), element["order"])
-        left = pack.unpacked(element["left"], "u1", 9, 16)[3, 4] / 255 * 2 - 1
+        left = pack.unpack_array(element["left"], "u1", 9, 16)[3, 4] / 255 * 2 - 1
         said = point(shown, 9, 16, 3, 4, ".action")
         assert said == f"token0 4, component 5: f(g x) {three(left)}, g f(x) {three(left)}"
         colours = """node => {
@@ -232,7 +231,7 @@ def test_an_element_of_the_group(browser, example):
 
 def test_classes_of_a_moved_input_have_their_names(browser, tmp_path):
     outputs = torch.tensor([[[0.2, 0.9, 0.1]], [[0.9, 0.2, 0.1]]])
-    left, right = (pack.packed((x * 255).round().to(torch.uint8).numpy()) for x in outputs)
+    left, right = (pack.pack_array((x * 255).round().to(torch.uint8).numpy()) for x in outputs)
     element = {"label": "90°", "order": [], "left": left, "right": right, "n": 1, "c": 3, "error": 0.5, "holds": False,
                "taken": ["dog", "<b>cat</b>"]}  # fmt: skip
     names = ["<b>cat</b>", "dog", "owl"]
@@ -279,7 +278,7 @@ def test_what_is_taken_for_what(browser, example, tmp_path):
         assert len(set(grounds)) == 3
     counts = torch.eye(40, dtype=torch.int32).numpy().astype("uint32") * 3
     labels = [f"class {k}" for k in range(40)]
-    many = {"view": "confusion", "split": "validation", "labels": labels, "counts": pack.packed(counts)}
+    many = {"view": "confusion", "split": "validation", "labels": labels, "counts": pack.pack_array(counts)}
     with opened(browser, write_page(pages.page_of([many]), tmp_path / "many.html")) as shown:
         assert point(shown, 40, 40, 6, 6) == "class 6 is known: 3 of 3"
         assert point(shown, 40, 40, 6, 7) == "class 6 is taken for class 7: 0 of 3"
@@ -301,9 +300,8 @@ def test_on_a_phone_words_stay_whole_and_what_scrolls_says_so(browser, example):
         assert table.evaluate("node => node.getBoundingClientRect().right <= innerWidth")
         assert table.evaluate("node => node.scrollWidth <= node.clientWidth")
         last = table.locator("tr").nth(1).locator("td").last
-        assert (
-            last.evaluate("node => getComputedStyle(node, '::before').content") == '"tolerance"'
-        )  # there is no head above it
+        # there is no head above it
+        assert last.evaluate("node => getComputedStyle(node, '::before').content") == '"tolerance"'
         assert "broken, as declared in embed" in plain(table.inner_text())
         shown.locator("#tab-contribution").click()
         shown.locator("label", has_text="bars").click()

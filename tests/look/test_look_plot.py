@@ -12,7 +12,7 @@ from torch import nn
 
 from regard import Rotary
 from regard.look import plot
-from regard.look.plot import columns, drawn_curves, smoothed
+from regard.look.plot import columns, drawn_curves, smooth
 from regard.look.record import record
 from regard.models.vit import ViT
 
@@ -37,11 +37,11 @@ def test_what_is_drawn():
 
 def test_smoothed_does_not_lag():
     line = [float(i) for i in range(200)]
-    assert smoothed(line)[:-4] == pytest.approx(line[:-4])  # the mean of both sides: a straight line stays
-    assert smoothed(line)[-1] == pytest.approx(197)  # what comes after the end is not known
-    assert smoothed([]) == [] and smoothed([2.0]) == [2.0]
+    assert smooth(line)[:-4] == pytest.approx(line[:-4])  # the mean of both sides: a straight line stays
+    assert smooth(line)[-1] == pytest.approx(197)  # what comes after the end is not known
+    assert smooth([]) == [] and smooth([2.0]) == [2.0]
     jagged = [float(i % 2) for i in range(1000)]
-    assert all(abs(loss - 0.5) < 0.02 for loss in smoothed(jagged)[100:-100])
+    assert all(abs(loss - 0.5) < 0.02 for loss in smooth(jagged)[100:-100])
 
 
 # ---- stills
@@ -103,9 +103,8 @@ def test_the_title_of_a_confusion_matrix_is_not_cut_off(title, classes):
     assert inside.x0 <= words.x0 and words.x1 <= inside.x1 and words.y1 <= inside.y1
     said = figure._suptitle.get_text()
     assert " ".join(said.split()) == f"{title} 100.0% right"
-    assert words.y0 >= max(
-        axis.get_window_extent().y1 for axis in figure.axes
-    )  # over the matrix, and not in it
+    # over the matrix, and not in it
+    assert words.y0 >= max(axis.get_window_extent().y1 for axis in figure.axes)
 
 
 def test_the_row_of_a_class_token_is_no_line():
@@ -134,9 +133,8 @@ def test_a_still_ends_as_it_is_called(seen, tmp_path):
 
 def test_a_notebook_shows_the_page_in_a_frame(seen):
     shown = seen._repr_html_()
-    assert (
-        shown.startswith("<iframe") and shown.count("<iframe") == 1 and "<script" not in shown
-    )  # all of it is quoted
+    # all of it is quoted
+    assert shown.startswith("<iframe") and shown.count("<iframe") == 1 and "<script" not in shown
     page = html.unescape(shown.partition('srcdoc="')[2].rpartition('"></iframe>')[0])
     data = json.loads(page.partition('type="application/json">')[2].partition("</script>")[0])
     assert (

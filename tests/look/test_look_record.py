@@ -16,7 +16,7 @@ import regard
 from regard.attention import kernels, tap
 from regard.attention.kernels.reference import attention_weights
 from regard.attention.masks import Causal, Padding
-from regard.look.measure import distance, entropy, received
+from regard.look.measure import attention_received, distance, entropy
 from regard.look.record import NOTE_FAST, record
 from regard.models.decoder import Decoder, DecoderConfig
 from regard.models.encoder import Encoder, EncoderConfig
@@ -333,9 +333,8 @@ def test_altered_weights_raise_with_the_reason(kind, words):
         entry.weights  # noqa: B018
     with pytest.raises(ValueError, match="not proved"):
         entry.summary  # noqa: B018
-    close(
-        entry.get_weights(unproved=True), model.plain(x)[0]
-    )  # those of the softmax, before they were altered
+    # those of the softmax, before they were altered
+    close(entry.get_weights(unproved=True), model.plain(x)[0])
 
 
 def test_what_changes_nothing_is_proved():
@@ -579,7 +578,7 @@ def test_layers_heads_and_rows_are_parts_of_the_whole(make):
         assert entry.source is None, "nothing large is kept"
         close(summary.entropy, entropy(all_of_it)[:, :, 1::2])
         close(summary.distance, distance(all_of_it)[:, :, 1::2])
-        close(summary.received, received(weights))
+        close(summary.received, attention_received(weights))
         close(summary.top, weights.sort(-1, descending=True).values[..., :2])
         close(weights.gather(-1, summary.top_at), summary.top)
         with pytest.raises(ValueError, match="only a summary was kept; record with keep='weights'"):

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from regard.look.pack import unpacked
+from regard.look.pack import unpack_array
 from regard.look.plot import save
 from regard.look.record import record
 from regard.look.session import Session
@@ -21,7 +21,7 @@ from regard.recipes.graphs.layout import around, laid_out
 from regard.recipes.graphs.view import graph
 from regard.recipes.sets import view as view_of_points
 from regard.recipes.sets.max_pool import enough, maxima
-from regard.recipes.sets.view import placed
+from regard.recipes.sets.view import place_points
 from tests.look.scenes import gather, html_page, reader_for, still
 
 
@@ -58,7 +58,7 @@ def heard(model, inputs):
 
 def weights_in(layer, shown):
     shape = len(layer["heads"]), layer["count"], shown
-    return unpacked(layer["weights"], "f2", *shape).astype(np.float64) * layer["scale"]
+    return unpack_array(layer["weights"], "f2", *shape).astype(np.float64) * layer["scale"]
 
 
 # ---- points
@@ -107,7 +107,7 @@ def test_padding_is_no_point():
     real = torch.tensor([[True] * 5 + [False] * 2])
     shown = view(scene_of(model, {"x": x, "real": real}), "points")
     assert shown["count"] == 5
-    np.testing.assert_allclose(unpacked(shown["places"], "f4", 5, 3), x[0, :5])
+    np.testing.assert_allclose(unpack_array(shown["places"], "f4", 5, 3), x[0, :5])
 
 
 def test_what_is_not_proved_is_not_shown():
@@ -120,15 +120,15 @@ def test_what_is_not_proved_is_not_shown():
 
 def test_where_points_are_drawn():
     x = torch.arange(24.0).view(4, 6)
-    places, axes, note = placed(x, ("r", "z", "x", "g", "y", "b"))
+    places, axes, note = place_points(x, ("r", "z", "x", "g", "y", "b"))
     assert axes == ["x", "y", "z"] and note is None and places[1].tolist() == [8, 10, 7]
-    places, axes, note = placed(torch.randn(30, 6), tuple("abcdef"))
+    places, axes, note = place_points(torch.randn(30, 6), tuple("abcdef"))
     assert (
         places.shape == (30, 3)
         and axes == ["PC1", "PC2", "PC3"]
         and "first three principal components" in note
     )
-    places, axes, note = placed(torch.ones(3, 1), ("x",))
+    places, axes, note = place_points(torch.ones(3, 1), ("x",))
     assert places.tolist() == [[1, 0]] * 3 and note is None
 
 
@@ -139,15 +139,14 @@ def test_of_very_many_points_an_even_sample_is_drawn():
     x = points_of(100_000)
     scene = scene_of(model, {"x": x})
     shown = view(scene, "points")
-    numbers = unpacked(shown["shown"], "u4", -1)
+    numbers = unpack_array(shown["shown"], "u4", -1)
     assert shown["count"] == 100_000 and len(numbers) == 20_000 and set(np.diff(numbers)) <= {4, 5, 6}
     assert any("20,000 of 100,000 points are drawn" in note for note in scene.data["notes"])
     real = heard(model, {"x": x})[2].weights[0, :, :, torch.from_numpy(numbers.astype(np.int64))]
     np.testing.assert_allclose(weights_in(shown["layers"][2], 20_000), real, rtol=2e-3)
     assert len(html_page(scene.data)) < 6e6
-    assert not any(
-        each["view"] == "attention" for each in scene.data["views"]
-    )  # no matrix of 100,000 columns
+    # no matrix of 100,000 columns
+    assert not any(each["view"] == "attention" for each in scene.data["views"])
 
 
 def test_the_points_that_decide_every_maximum_are_enough():
@@ -170,10 +169,11 @@ def test_the_points_that_decide_every_maximum_are_enough():
         near = model.turn_features(model.first(model.turn_points(x, None)), None)
         seen = model.second(near)[0]  # n c
     first, second = seen.topk(2, dim=0)  # values, and whose they are
-    wanted = torch.bincount(
-        second[0][first[0] > first[1]], minlength=200
-    )  # what several share is decided by nobody
-    assert unpacked(measures[0]["values"], "f4", 200).tolist() == wanted.tolist() and 0 < wanted.sum() < 32
+    # what several share is decided by nobody
+    wanted = torch.bincount(second[0][first[0] > first[1]], minlength=200)
+    assert (
+        unpack_array(measures[0]["values"], "f4", 200).tolist() == wanted.tolist() and 0 < wanted.sum() < 32
+    )
 
 
 def test_without_attention_one_point_after_the_other_is_left_out():
@@ -188,7 +188,7 @@ def test_without_attention_one_point_after_the_other_is_left_out():
             float(whole.max() - model(torch.cat((x[:, :i], x[:, i + 1 :]), 1))[0, whole.argmax()])
             for i in range(8)
         ]
-    assert measure["signed"] and unpacked(measure["values"], "f4", 8).tolist() == pytest.approx(
+    assert measure["signed"] and unpack_array(measure["values"], "f4", 8).tolist() == pytest.approx(
         lost, rel=1e-3, abs=1e-6
     )
 
@@ -216,9 +216,8 @@ def graph_net(layer="gat", **how):
     ).eval()
 
 
-SMALL = torch.tensor(
-    [[0, 1, 1, 2, 3, 3, 0], [1, 0, 2, 1, 0, 3, 1]]
-)  # 0→1 is there twice, 3 has a loop, 4 has nothing
+# 0→1 is there twice, 3 has a loop, 4 has nothing
+SMALL = torch.tensor([[0, 1, 1, 2, 3, 3, 0], [1, 0, 2, 1, 0, 3, 1]])
 
 
 def test_edges_are_as_strong_as_they_were():
@@ -227,9 +226,9 @@ def test_edges_are_as_strong_as_they_were():
     shown = view(scene, "graph")
     assert shown["numbers"] == [0, 1, 2, 3, 4] and shown["centre"] is None and len(shown["places"]) == 5
     for layer, entry in zip(shown["layers"], heard(model, {"x": x, "edges": SMALL}), strict=True):
-        edges = unpacked(shown["lists"][layer["list"]], "u2", 2, -1).astype(int)
+        edges = unpack_array(shown["lists"][layer["list"]], "u2", 2, -1).astype(int)
         found = (
-            unpacked(layer["weights"], "f2", len(layer["heads"]), edges.shape[1]).astype(float)
+            unpack_array(layer["weights"], "f2", len(layer["heads"]), edges.shape[1]).astype(float)
             * layer["scale"]
         )
         dense = torch.zeros(len(layer["heads"]), 5, 5)
@@ -242,9 +241,8 @@ def test_edges_are_as_strong_as_they_were():
         assert len(set(map(tuple, edges.T.tolist()))) == edges.shape[1]  # each once
         total = np.zeros((len(dense), 5))
         np.add.at(total, (slice(None), edges[1]), found)
-        np.testing.assert_allclose(
-            total, 1, rtol=5e-3
-        )  # loops that the layer added are among them, so every node has some
+        # loops that the layer added are among them, so every node has some
+        np.testing.assert_allclose(total, 1, rtol=5e-3)
     assert shown["colours"][0]["groups"] == [f"output {k}" for k in model(x, SMALL).argmax(-1).tolist()]
 
 
@@ -285,7 +283,7 @@ def test_of_full_attention_the_largest_weights_are_drawn():
     model, inputs = Full().eval(), {"x": torch.randn(9, 4), "edge_index": SMALL}
     seen = heard(model, inputs)
     shown = graph(seen, model(**inputs), given_to(model, inputs))
-    edges = unpacked(shown["lists"][shown["layers"][0]["list"]], "u2", 2, -1).astype(int)
+    edges = unpack_array(shown["lists"][shown["layers"][0]["list"]], "u2", 2, -1).astype(int)
     wanted = {
         (int(j), i) for head in seen[0].weights[0] for i, row in enumerate(head) for j in row.topk(4).indices
     }

@@ -18,11 +18,11 @@ from regard.models.group_cnn import GroupCNN, GroupCNNConfig
 from regard.models.swin import Swin, SwinConfig
 from regard.models.vit import ViT, ViTConfig
 from regard.recipes.images import overlays, windows
-from regard.recipes.images.attention_maps import looked
-from regard.recipes.images.feature_maps import convolved, grid_of
+from regard.recipes.images.attention_maps import attention_maps
+from regard.recipes.images.feature_maps import grid_of, record_feature_maps
 from regard.recipes.images.foreign_reader import ForeignImageReader
 from regard.recipes.images.model_input import ImageInput, ReferenceImages
-from regard.recipes.images.penultimate import embedded
+from regard.recipes.images.penultimate import penultimate
 from regard.recipes.images.views.features import in_colours
 from regard.targets.hugging_face_inputs import HuggingFaceImage
 from tests.look.scenes import gather
@@ -55,7 +55,7 @@ def views(model, given):
 
 
 def unpacked(levels):
-    return levels["low"] + pack.unpacked(levels["data"], "u1", *levels["shape"]) / 255 * (
+    return levels["low"] + pack.unpack_array(levels["data"], "u1", *levels["shape"]) / 255 * (
         levels["high"] - levels["low"]
     )
 
@@ -91,15 +91,14 @@ def in_windows(weights, side, grid, shift):
     return whole
 
 
-@pytest.mark.parametrize(
-    "side, window", [(8, 4), (10, 4), (9, 3)]
-)  # fitting; filled up; an odd side to merge
+# fitting; filled up; an odd side to merge
+@pytest.mark.parametrize("side, window", [(8, 4), (10, 4), (9, 3)])
 def test_rollout_through_windows_is_that_of_its_definition(side, window):
     model, x = swin(side, window)
     with torch.no_grad(), record(model) as seen:
         model(x)
     given = given_for(model, x)
-    found = looked(model, seen, given)
+    found = attention_maps(model, seen, given)
     half = -(-side // 2)
     grids, shifts = [(side, side), (side, side), (half, half)], [0, window // 2, 0]
     full = [
@@ -121,15 +120,16 @@ def test_a_window_that_is_not_shifted_back_is_noticed(monkeypatch):
     model, x = swin()
     with torch.no_grad(), record(model) as seen:
         model(x)
-    right = looked(model, seen, given_for(model, x)).layers[1].maps
+    right = attention_maps(model, seen, given_for(model, x)).layers[1].maps
     plain = windows.windows
     monkeypatch.setattr(windows, "windows", lambda h, w, side, shift, device: plain(h, w, side, 0, device))
-    assert not torch.allclose(looked(model, seen, given_for(model, x)).layers[1].maps, right, rtol=0.1)
+    assert not torch.allclose(
+        attention_maps(model, seen, given_for(model, x)).layers[1].maps, right, rtol=0.1
+    )
 
 
-@pytest.mark.parametrize(
-    "size, window", [(32, 4), (40, 4), (36, 3), (28, 7)]
-)  # fitting; filled up; odd; one window last
+# fitting; filled up; odd; one window last
+@pytest.mark.parametrize("size, window", [(32, 4), (40, 4), (36, 3), (28, 7)])
 def test_windows_of_hugging_face_lie_where_ours_do(size, window):
     import transformers
 
@@ -164,7 +164,7 @@ def test_windows_of_hugging_face_lie_where_ours_do(size, window):
         for _ in range(2):  # (Hugging Face's changes its windows while it runs)
             with torch.no_grad(), record(model) as seen:
                 model(**given.inputs)
-        found.append(looked(model, seen, given))
+        found.append(attention_maps(model, seen, given))
     for theirs_here, ours_here in zip(found[0].layers, found[1].layers, strict=True):
         torch.testing.assert_close(theirs_here.maps, ours_here.maps)
     torch.testing.assert_close(found[0].rollout, found[1].rollout)
@@ -184,7 +184,7 @@ def test_a_cut_that_does_not_fit_what_was_heard_gives_no_map():
     ):
         assert windows.blocks((wrong, *cuts[1:]), seen) == []
         given = replace(given_for(model, x), cuts=(wrong, *cuts[1:]))
-        assert looked(nn.Identity(), seen, given) is None
+        assert attention_maps(nn.Identity(), seen, given) is None
 
 
 # ---- whole attention
@@ -198,7 +198,7 @@ def test_registers_are_no_class_token():
     model, x = ViT(config).eval(), torch.randn(1, 1, 8, 8)
     with torch.no_grad(), record(model) as seen:
         model(x)
-    found = looked(model, seen, given_for(model, x, reads="mean"))
+    found = attention_maps(model, seen, given_for(model, x, reads="mean"))
     assert found.query == "the mean of all patches"
     torch.testing.assert_close(found.layers[0].maps.flatten(1), seen[0].weights[0, :, 3:, 3:].mean(1))
     first, second = (0.5 * entry.weights[0].mean(0) + 0.5 * torch.eye(19) for entry in seen)
@@ -236,7 +236,7 @@ def test_tokens_of_a_window_are_called_by_their_places(side, window, shift):
     rolled = np.roll(np.array(padded, dtype=object), (-shift, -shift), (0, 1))
     cuts = range(0, wide, window)
     wanted = [rolled[i : i + window, j : j + window].flatten().tolist() for i in cuts for j in cuts]
-    found = windows.named(windows.Block(None, (side, side), cut))
+    found = windows.name_windows(windows.Block(None, (side, side), cut))
     assert [list(each.labels) for each in found] == wanted
     first = {(0, 8): "1–4", (2, 8): "3–6", (2, 10): "3–6", (0, 6): "1–4"}[shift, side]
     assert found[0].name == f"window of rows {first}, columns {first}"
@@ -254,7 +254,7 @@ def test_the_page_has_all_windows_of_each_layer():
         assert len(layer["windows"]) == entry.shape[0] > 1
         for k, window in enumerate(layer["windows"]):
             count = window["largest"]["count"]
-            kept = pack.unpacked(window["largest"]["weights"], "float32", *entry.shape[1:3], count)
+            kept = pack.unpack_array(window["largest"]["weights"], "float32", *entry.shape[1:3], count)
             np.testing.assert_allclose(np.sort(kept)[..., -1], entry.weights[k].amax(-1), rtol=1e-3)
             labels = scene.data["streams"][window["rows"]]["labels"]
             assert len(labels) == layer["n"] and window["rows"] == window["columns"]
@@ -302,7 +302,7 @@ def test_what_hardly_matters_is_faint():
     model, x = tiny("resnet")
     columns = views(model, given_for(model, x))["contribution"]["columns"]
     assert [column["faint"] for column in columns] == [FAINT, FAINT]
-    figure = overlays.drawn(
+    figure = overlays.draw_lines(
         [overlays.Line("", torch.rand(3, 4, 4), [overlays.Overlay("", values[None], signed=True)])]
     )
     assert [image.get_clim() for axis in figure.axes for image in axis.images][-1] == (-FAINT, FAINT)
@@ -321,7 +321,7 @@ def test_a_contribution_is_that_of_the_class_that_was_asked_for():
 
 def test_features_are_what_convolutions_put_out():
     model, x = tiny("lenet")
-    with torch.no_grad(), convolved(model) as found:
+    with torch.no_grad(), record_feature_maps(model) as found:
         model(x)
         wanted = model.first(x)[0]
     assert [each.name for each in found] == ["first", "second", "first"]
@@ -338,7 +338,7 @@ def test_maps_of_a_turned_picture_are_turned_and_their_poses_move_on():
         GroupCNNConfig(classes=2, size=8, hidden=3, depth=2, last=1, halve=(), padding="zeros")
     ).eval()
     x = torch.randn(1, 1, 8, 8)
-    with torch.no_grad(), convolved(model) as found:
+    with torch.no_grad(), record_feature_maps(model) as found:
         model(x)
         model(x.rot90(1, (-2, -1)))
     plain, turned = (found[k].value.unflatten(0, (3, 4)) for k in (0, 2))
@@ -413,7 +413,7 @@ def crowd_for(x, count=5):
 @pytest.mark.parametrize("kind", KINDS)
 def test_embeddings_are_what_the_last_layer_reads(kind):
     model, x = tiny(kind)
-    points, classes = embedded(model, "x", x)
+    points, classes = penultimate(model, "x", x)
     with torch.no_grad():
         torch.testing.assert_close(classes, model(x).argmax(-1))
         if kind == "groupcnn":
@@ -422,7 +422,7 @@ def test_embeddings_are_what_the_last_layer_reads(kind):
             model(x)
             handle.remove()
             wanted = maps[0].mean((-2, -1)).unflatten(1, (-1, 8)).amax(2)
-            turned, _ = embedded(model, "x", x.rot90(1, (-2, -1)))
+            turned, _ = penultimate(model, "x", x.rot90(1, (-2, -1)))
             torch.testing.assert_close(turned, points)
         else:
             wanted = model.features(x)
@@ -476,17 +476,18 @@ def test_patches_have_parts_of_the_picture_as_thumbnails():
 def test_how_long_leaving_out_takes_is_told_where_it_is_too_long(monkeypatch):
     model, x = tiny("resnet")
     asked = []
-    monkeypatch.setattr(contribution, "timed", lambda model, x: asked.append(len(x)) or 0.5 + 0.01 * len(x))
+    monkeypatch.setattr(
+        contribution, "seconds_of_call", lambda model, x: asked.append(len(x)) or 0.5 + 0.01 * len(x)
+    )
     shown = views(model, given_for(model, x))["contribution"]  # 36 parts: 18 s one by one, 2 s in three calls
     assert asked == [1, 1, 16] and [each["name"] for each in shown["columns"]] == [
         "gradient × input",
         "leave one out",
     ]
-    monkeypatch.setattr(contribution, "timed", lambda model, x: 0.01)
-    assert contribution.seconds(model, torch.ones(1, 64), 0.0) == pytest.approx(
-        0.64
-    )  # short however it is asked
-    monkeypatch.setattr(contribution, "timed", lambda model, x: 3.0)
+    monkeypatch.setattr(contribution, "seconds_of_call", lambda model, x: 0.01)
+    # short however it is asked
+    assert contribution.seconds(model, torch.ones(1, 64), 0.0) == pytest.approx(0.64)
+    monkeypatch.setattr(contribution, "seconds_of_call", lambda model, x: 3.0)
     scene = gather(model, given_for(model, x), name="a model", tsne=False)
     said = "Leaving out one patch after the other would take about 108 seconds here, so it was not done."
     assert said in scene.data["notes"]

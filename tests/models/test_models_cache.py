@@ -48,9 +48,8 @@ def test_rows_of_different_length(how, window, side):
     caches = model.caches(size + steps)
     with torch.no_grad():
         first = model(prompt, real=real, caches=caches)
-        assert (
-            gap(first[real], model(prompt, real=real)[real]) < TOLERANCE
-        )  # padding without a cache means the same
+        # padding without a cache means the same
+        assert gap(first[real], model(prompt, real=real)[real]) < TOLERANCE
         later = [
             model(
                 torch.stack([tokens[i, length + t] for i, length in enumerate(lengths)])[:, None],

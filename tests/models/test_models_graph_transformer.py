@@ -46,9 +46,8 @@ def star(n):
     return both(*[(0, i) for i in range(1, n)])
 
 
-RANDOM = torch.randint(
-    7, (2, 20), generator=torch.Generator().manual_seed(1)
-)  # directed, with loops and repetitions
+# directed, with loops and repetitions
+RANDOM = torch.randint(7, (2, 20), generator=torch.Generator().manual_seed(1))
 GRAPHS = {
     "ring": (ring(8), 8),
     "star": (star(7), 7),

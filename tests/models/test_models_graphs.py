@@ -5,7 +5,7 @@ import torch
 
 from regard.models.graph_net import GraphNet, GraphNetConfig, spread
 from regard.nn.graph import Graph
-from regard.nn.graph_pool import pooled
+from regard.nn.graph_pool import pool_nodes
 from regard.symmetry.check import check
 
 SIZES = {"features": 4, "outputs": 3, "hidden": 8, "heads": 2}
@@ -79,11 +79,11 @@ def test_pools_are_those_of_pytorch_geometric(how):
         "mean": geometric.global_mean_pool,
         "max": geometric.global_max_pool,
     }[how]
-    mine = pooled(x, of, how)
+    mine = pool_nodes(x, of, how)
     torch.testing.assert_close(mine, theirs(x, of))
     got, true = (torch.autograd.grad(out.sin().sum(), x)[0] for out in (mine, theirs(x, of)))
     torch.testing.assert_close(got, true)
-    assert (pooled(x, of + 1, how)[0] == 0).all()  # a graph without nodes
+    assert (pool_nodes(x, of + 1, how)[0] == 0).all()  # a graph without nodes
 
 
 @pytest.mark.parametrize("name", VARIANTS)

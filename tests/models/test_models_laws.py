@@ -150,9 +150,8 @@ def test_no_gradient_comes_from_the_future(how):
     for i in (0, 6, N - 1):
         (grad,) = torch.autograd.grad(out[:, i].sin().sum(), seen[0], retain_graph=True)
         reached = grad.abs().amax((0, 2)) > 0
-        oldest = (
-            0 if "window" not in how else max(0, i - 2 * (how["window"] - 1))
-        )  # two blocks, three tokens back each
+        # two blocks, three tokens back each
+        oldest = 0 if "window" not in how else max(0, i - 2 * (how["window"] - 1))
         assert reached.tolist() == [oldest <= j <= i for j in range(N)]
 
 

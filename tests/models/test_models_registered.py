@@ -6,7 +6,7 @@ import torch
 from regard import registry
 from regard.api import train
 from regard.api.check import check
-from regard.models.registered import kind_of
+from regard.models.registered import registered_name
 from regard.models.vit import ViT, ViTConfig
 from regard.runs.load import load_model
 from regard.runs.run import Run
@@ -23,9 +23,9 @@ def test_every_model_of_ours_is_known(name):
     model, inputs = registry.find("models", name).tiny()
     model(**inputs)  # what it keeps of a call is no change
     before = torch.get_rng_state()
-    assert kind_of(model) == name
+    assert registered_name(model) == name
     assert torch.equal(torch.get_rng_state(), before)
-    assert kind_of(torch.nn.Linear(2, 2)) is None
+    assert registered_name(torch.nn.Linear(2, 2)) is None
 
 
 def own_vit():
@@ -66,9 +66,9 @@ class Mine(ViT):
 ])  # fmt: skip
 def test_one_that_was_changed_is_its_owners_to_make(change):
     model = own_vit()
-    assert kind_of(model) == "vit"
+    assert registered_name(model) == "vit"
     change(model)
-    assert kind_of(model) is None
+    assert registered_name(model) is None
 
 
 def test_what_only_its_owner_can_make_is_said_to_be_so():

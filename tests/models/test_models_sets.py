@@ -9,7 +9,7 @@ from regard.models.deep_sets import DeepSets, DeepSetsConfig
 from regard.models.mlp import MLP
 from regard.models.point_net import PointNet, PointNetConfig
 from regard.models.set_transformer import SetTransformer, SetTransformerConfig
-from regard.nn.set_attention import Induced, Seeds, SetLinear, Towards
+from regard.nn.set_attention import ISAB, MAB, PMA, SetLinear
 from regard.symmetry.check import check
 from regard.symmetry.groups import Permutations, Trivial
 
@@ -60,9 +60,8 @@ def test_what_is_declared_is_measured(name):
     report = check(made(name), things(n=11), trials=3)
     assert report.ok, str(report)
     assert report["permutation"].declared == ("equivariant" if "each" in name else "invariant")
-    alone = (
-        "each" in name and "alone" in name
-    )  # then things know nothing of each other, and padding is no promise to break
+    # then things know nothing of each other, and padding is no promise to break
+    alone = "each" in name and "alone" in name
     assert report["padding"].measured == "holds" or alone
 
 
@@ -102,7 +101,7 @@ def test_a_composite_memory_is_a_sum_of_linear_maps():
 
 def test_each_attention_block_is_that_of_torch():
     torch.manual_seed(0)
-    mine, theirs = Towards(16, 4).double(), nn.MultiheadAttention(16, 4, batch_first=True).double()
+    mine, theirs = MAB(16, 4).double(), nn.MultiheadAttention(16, 4, batch_first=True).double()
     with torch.no_grad():
         parts = (mine.attention.to_q, mine.attention.to_k, mine.attention.to_v)
         theirs.in_proj_weight.copy_(torch.cat([part.weight for part in parts]))
@@ -112,10 +111,10 @@ def test_each_attention_block_is_that_of_torch():
     real = torch.arange(8) < torch.tensor([[8], [5]])
     h = mine.norm_attention(x + theirs(x, y, y, key_padding_mask=~real)[0])
     torch.testing.assert_close(mine(x, y, real), mine.norm_mlp(h + mine.mlp(h)))
-    induced = Induced(16, 4, 3).double()
+    induced = ISAB(16, 4, 3).double()
     told = induced.ask(induced.points.expand(2, -1, -1), y, real)
     torch.testing.assert_close(induced(y, real), induced.tell(y, told))
-    seeds = Seeds(16, 4, 2).double()
+    seeds = PMA(16, 4, 2).double()
     torch.testing.assert_close(seeds(y[:1], real[:1]), seeds.ask(seeds.seeds[None], seeds.before(y[:1])))
 
 
@@ -208,7 +207,7 @@ def test_what_the_seeds_look_at_is_recorded():
             lambda: SetLinear(2, 2, pool="x"),
             "pool must be one of sum, mean, max, composite, gated, softmax, fading, got 'x'",
         ),
-        (lambda: Induced(8, 2, 0), "points must be at least 1"),
+        (lambda: ISAB(8, 2, 0), "points must be at least 1"),
         (lambda: MLP.tiny()[0](torch.zeros(1, 99, 3)), "takes at most 24 things, got 99"),
         (lambda: made("settransformer")(torch.zeros(1, 4, 2, dtype=torch.float64)), "d"),
     ],

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from regard.config import from_json, to_json
-from regard.models.checks import seeded
+from regard.models.checks import build_seeded
 from regard.models.convnets import DenseNet, DenseNetConfig, LeNet, LeNetConfig, ResNet, ResNetConfig
 from regard.models.group_cnn import GroupCNN, GroupCNNConfig
 from regard.models.swin import Swin, SwinConfig
@@ -31,7 +31,7 @@ def pictures(config, rows=2, seed=0):
 
 def made(kind, **changes):
     config = replace(SMALL[kind], **changes)
-    return seeded(kind, config), pictures(config)
+    return build_seeded(kind, config), pictures(config)
 
 
 @pytest.mark.parametrize("kind, changes, keeps", [
@@ -334,7 +334,7 @@ def test_a_model_learns_digits():
         ),
     }
     for kind, config in configs.items():
-        model = seeded(kind, config).train()
+        model = build_seeded(kind, config).train()
         optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
         for i in range(60):
             rows = slice(32 * (i % 15), 32 * (i % 15) + 32)

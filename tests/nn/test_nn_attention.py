@@ -140,9 +140,8 @@ def test_what_a_stack_keeps_is_what_is_measured(how):
     model, x, order = stack(how), tokens(), torch.randperm(N, generator=torch.Generator().manual_seed(1))
     where = torch.arange(N)
     out = model(x, where=where)
-    torch.testing.assert_close(
-        model(x[:, order], where=where[order]), out[:, order]
-    )  # moved with their places
+    # moved with their places
+    torch.testing.assert_close(model(x[:, order], where=where[order]), out[:, order])
     permuted = (model(x[:, order], where=where) - out[:, order]).abs().max() / out.abs().max()
     shifted = (model(x, where=where + 9) - out).abs().max() / out.abs().max()
     assert (permuted < 1e-10) == (Permutations() <= model.keeps)
@@ -155,9 +154,8 @@ def test_what_stacks_say():
     assert stack({}).keeps == EVERYTHING
     assert stack({"position": Rotary(8), "bias": ALiBi(HEADS)}).keeps == Shifts()
     assert stack({"position": Learned(9, DIM)}).keeps == Trivial()
-    assert (
-        stack({"position": Rotary(8), "bias": Relative(8)}).keeps == Trivial()
-    )  # a turned query says where it is
+    # a turned query says where it is
+    assert stack({"position": Rotary(8), "bias": Relative(8)}).keeps == Trivial()
 
 
 def test_tokens_without_a_place_are_seen_by_all():

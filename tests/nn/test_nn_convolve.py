@@ -60,9 +60,8 @@ def test_valid_convolution_has_as_many_places_as_the_filter_fits():
     assert taps((9,), (3,), "valid").shape == (7, 3)  # T − k + 1
     toeplitz = filter_matrix(random(1, 1, 3), (9,), "zeros")
     for k in range(-2, 3):
-        assert (
-            toeplitz.diagonal(k).unique().numel() == 1
-        )  # constant along its diagonals, without coming around
+        # constant along its diagonals, without coming around
+        assert toeplitz.diagonal(k).unique().numel() == 1
     assert toeplitz[0, -1] == 0 != filter_matrix(random(1, 1, 3), (9,))[0, -1]
 
 

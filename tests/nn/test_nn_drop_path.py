@@ -11,7 +11,7 @@ from regard.models.swin import Swin, SwinConfig
 from regard.models.vit import ViT, ViTConfig
 from regard.nn import block
 from regard.nn.block import Stack
-from regard.nn.drop_path import Join, Part, deeper, drawn, with_branch
+from regard.nn.drop_path import Join, Part, depth_schedule, draw_rows, with_branch
 from regard.training.recompute import recomputing
 
 SIZES = {"classes": 3, "colours": 2, "size": 12, "drop_path": 0.6}
@@ -38,7 +38,7 @@ def chosen(b, share, seed, apart=True):
     if not apart:
         return torch.rand(b) >= share
     z = torch.zeros(b, dtype=torch.bool)
-    for run in drawn(b, share):
+    for run in draw_rows(b, share):
         z[run] = True
     return z
 
@@ -73,7 +73,7 @@ def test_seeds_above_have_all_that_can_happen():
 
 def drawn_at(seed):
     torch.manual_seed(seed)
-    return drawn(5, 0.6)
+    return draw_rows(5, 0.6)
 
 
 @pytest.mark.parametrize("b, many", [(1, 1), (6, 1), (6, 2), (6, 5), (6, 6)])
@@ -101,9 +101,8 @@ def test_how_many_and_which_is_chance():
     for many in range(b + 1):
         true = math.comb(b, many) * (1 - share) ** many * share ** (b - many)
         assert abs((z.sum(1) == many).double().mean() - true) < 5 * math.sqrt(true * (1 - true) / n)
-    assert torch.corrcoef(torch.stack([z[:-1, 0], z[1:, 0]]))[0, 1].abs() < 5 / math.sqrt(
-        n
-    )  # one branch, and the next
+    # one branch, and the next
+    assert torch.corrcoef(torch.stack([z[:-1, 0], z[1:, 0]]))[0, 1].abs() < 5 / math.sqrt(n)
 
 
 def test_the_mean_stays_and_who_goes_past_is_not_computed():
@@ -128,8 +127,8 @@ def test_without_it_nothing_is_drawn(how):
 
 
 def test_shares_grow_with_depth():
-    assert deeper(0.3, 4) == pytest.approx([0, 0.1, 0.2, 0.3])
-    assert deeper(0.3, 1) == [0.3]
+    assert depth_schedule(0.3, 4) == pytest.approx([0, 0.1, 0.2, 0.3])
+    assert depth_schedule(0.3, 1) == [0.3]
     assert [each.drop_path for stage in MODELS["Swin"]().stages for each in stage] == pytest.approx(
         [0, 0.3, 0.6]
     )
@@ -137,7 +136,7 @@ def test_shares_grow_with_depth():
 
 
 @pytest.mark.parametrize("make", [
-    lambda: deeper(1.0, 3), lambda: Stack(2, 8, 2, drop_path=1.0), lambda: SwinConfig(classes=2, drop_path=1.0),
+    lambda: depth_schedule(1.0, 3), lambda: Stack(2, 8, 2, drop_path=1.0), lambda: SwinConfig(classes=2, drop_path=1.0),
     lambda: ViTConfig(classes=2, drop_path=1.0),
 ])  # fmt: skip
 def test_all_is_no_share(make):
@@ -168,7 +167,7 @@ def test_a_model_learns_the_same_whether_it_leaves_out_or_multiplies(kind, monke
 def multiplied(x, f, drop_path, *, onto=None, training=True, apart=True):
     """The same, with everything computed."""
     z = torch.zeros(len(x), 1, 1, dtype=x.dtype)
-    for run in drawn(len(x), drop_path) if drop_path else [slice(None)]:
+    for run in draw_rows(len(x), drop_path) if drop_path else [slice(None)]:
         z[run] = 1 / (1 - drop_path)
     return (x if onto is None else onto) + z * f(x)
 

@@ -14,7 +14,7 @@ from regard.nn import graph as graphs
 from regard.nn.graph import Graph
 from regard.nn.graph_pool import AskingPool, Pairs
 from regard.nn.pool import AttentionPool
-from regard.nn.sparse import Sparse, thinned
+from regard.nn.sparse import Sparse, sparse_dropout
 
 EDGES = torch.randint(9, (2, 30), generator=torch.Generator().manual_seed(0))
 
@@ -68,9 +68,9 @@ def test_sparse_is_a_matrix():
         and held.share == pytest.approx((x != 0).double().mean().item())
     )
     torch.manual_seed(0)
-    kept = thinned(held, 0.5, True).dense()
+    kept = sparse_dropout(held, 0.5, True).dense()
     assert set((kept / x)[x != 0].round(decimals=6).tolist()) == {0.0, 2.0}
-    assert torch.equal(thinned(held, 0.5, False).dense(), x)
+    assert torch.equal(sparse_dropout(held, 0.5, False).dense(), x)
     twice = Sparse(torch.tensor([0, 0]), torch.tensor([1, 1]), torch.tensor([1.0, 2.0]), (2, 3))
     assert twice.dense()[0].tolist() == [0, 3, 0] and (twice @ torch.eye(3))[0].tolist() == [0, 3, 0]
     with pytest.raises(ValueError, match="a column is one of 0 … 2, got 1 … 5"):

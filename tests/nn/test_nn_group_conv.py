@@ -12,7 +12,7 @@ from regard.nn.group_conv import (
     by_basis,
     by_turning,
     elements,
-    halved,
+    halve,
     pooled_poses,
 )
 from regard.symmetry.actions import OnGrid, OnPoses, Together
@@ -99,7 +99,7 @@ def test_norm_halving_and_pooling_keep_turns(side, group):
     act = Together((OnPoses(2, poses), OnGrid()))
     out = Symmetry(Rotations(), act, act, "rotation")
     assert check(with_poses(norm.eval(), poses, True), x, laws=[out]).ok
-    assert check(with_poses(halved, poses, True), x, laws=[out]).ok
+    assert check(with_poses(halve, poses, True), x, laws=[out]).ok
     pool = Symmetry(product(Rotations()), act, OnGrid(), "rotation")
     assert check(lambda x: pooled_poses(x.flatten(1, 2), poses), x, laws=[pool]).ok
     if side % 2:  # torch's own pooling drops the last row of an odd side, and with it the turns

@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 
 from regard.nn import linear
-from regard.nn.linear import Linear, fixed, suits
+from regard.nn.linear import Linear, prepacked, suits
 from regard.nn.mlp import MLP
 
 pytestmark = pytest.mark.skipif(not linear.KNOWN, reason="this PyTorch was built without oneDNN")
@@ -110,7 +110,7 @@ def test_weights_that_stay_give_the_same_bits(dtype, rows):
     )
     with torch.no_grad():
         true, else_true = mlp(x), mlp(other)
-        with fixed(mlp):
+        with prepacked(mlp):
             assert torch.equal(mlp(x), true) and torch.equal(mlp(other), else_true)  # laid out for other rows
             assert torch.equal(mlp(x), true)
     assert mlp.up.laid is None is mlp.down.laid
@@ -119,7 +119,7 @@ def test_weights_that_stay_give_the_same_bits(dtype, rows):
 @pytest.mark.usefixtures("any_size")
 def test_a_weight_that_changes_inside_is_laid_out_anew():
     one, x = layer(), torch.randn(5, 24, generator=torch.Generator().manual_seed(1))
-    with torch.no_grad(), fixed(one):
+    with torch.no_grad(), prepacked(one):
         before = one(x)
         first = one.laid.weight
         assert one.laid.of(one.weight, 5) is first  # and not anew while it stays
@@ -137,7 +137,7 @@ def test_a_weight_that_changes_inside_is_laid_out_anew():
 @pytest.mark.usefixtures("any_size")
 def test_inside_gradients_copies_and_layers_within_are_as_ever():
     one, x = layer(), torch.randn(5, 24, generator=torch.Generator().manual_seed(1))
-    with fixed(one), fixed(one):
+    with prepacked(one), prepacked(one):
         true = torch.autograd.grad(F.linear(x, one.weight, one.bias).sin().sum(), one.weight)
         torch.testing.assert_close(torch.autograd.grad(one(x).sin().sum(), one.weight), true)
         with torch.no_grad():
@@ -146,7 +146,7 @@ def test_inside_gradients_copies_and_layers_within_are_as_ever():
     assert one.laid is None
     with torch.inference_mode():
         made_here = layer()
-        with fixed(made_here):
+        with prepacked(made_here):
             made_here(x)
             made_here.weight.zero_()  # which nobody counts
             assert torch.equal(made_here(x), made_here.bias.expand(5, -1))

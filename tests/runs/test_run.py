@@ -199,9 +199,8 @@ def test_metrics_are_exact_and_cut(run):
     assert run.cut(3) == 0
     assert run.metrics() == events[:3]
     assert run.metrics_file.read_text().endswith("}\n")
-    run.append(
-        [{"step": 3, "event": "test", "loss": 1.0}]
-    )  # comes after the last step, and again after a resume
+    # comes after the last step, and again after a resume
+    run.append([{"step": 3, "event": "test", "loss": 1.0}])
     assert run.cut(3) == 0 and run.metrics() == events[:3]
 
 

@@ -25,9 +25,8 @@ def wrapped(
     import loguru
     import x_transformers
 
-    loguru.logger.disable(
-        "x_transformers"
-    )  # it says aloud that heads as small as these should not be trained
+    # it says aloud that heads as small as these should not be trained
+    loguru.logger.disable("x_transformers")
     inside = getattr(x_transformers, layers)(**SIZES | options)
     more = pooled or {}
     return x_transformers.TransformerWrapper(

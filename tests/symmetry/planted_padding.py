@@ -161,9 +161,8 @@ class Hollow(Causal):
 
     def sees(self, here: Tensor, there: Tensor) -> Tensor:
         n, m = here.shape[1], there.shape[2]
-        return torch.ones(1, n, m, dtype=torch.bool).tril(
-            m - n
-        )  # by slot: padding at the left comes before everything
+        # by slot: padding at the left comes before everything
+        return torch.ones(1, n, m, dtype=torch.bool).tril(m - n)
 
     def weights(self, scores: Tensor, allowed: Tensor) -> Tensor:
         if self.bug:

@@ -96,9 +96,8 @@ def test_poses_move_as_the_group_multiplies():
     """A kernel in all its poses, and the picture of it turned: the poses of the turned kernel are the poses, moved."""
     kernel = torch.rand(3, 3, generator=DRAW)
     group = product(Rotations(), Reflections())
-    poses = torch.stack(
-        [k.rot90(r, (0, 1)) for k in (kernel, kernel.flip(1)) for r in range(4)]
-    )  # 8 3 3: pose h is h·kernel
+    # 8 3 3: pose h is h·kernel
+    poses = torch.stack([k.rot90(r, (0, 1)) for k in (kernel, kernel.flip(1)) for r in range(4)])
     for g in group.elements((3, 3)):
         there = torch.stack([OnGrid().act(g, pose) for pose in poses])  # g h·kernel is pose gh
         assert torch.equal(OnPoses(0, 8).act(g, there), poses)

@@ -101,9 +101,8 @@ def test_all_maps_and_no_others(group, into, out, size, count, kind):
     elements = list(group.elements(sizes_for(first, last)))
     assert isinstance(found, kind)
     assert len(elements) == group.order(sizes_for(first, last))
-    burnside = sum(trace(first, g) * trace(last, g) for g in elements) / len(
-        elements
-    )  # the mean number of fixed pairs
+    # the mean number of fixed pairs
+    burnside = sum(trace(first, g) * trace(last, g) for g in elements) / len(elements)
     assert len(found) == burnside == (burnside if count is None else count)
     maps = found.matrices().double()
     assert maps.shape == (len(found), last.count, first.count)
@@ -120,9 +119,8 @@ def test_the_mean_over_the_group_is_the_projection_onto_the_basis(group, into, o
         last.count, first.count, dtype=torch.float64, generator=torch.Generator().manual_seed(0)
     )
     elements = list(group.elements(sizes_for(first, last)))
-    mean = sum(last.matrix(g).T @ anything @ first.matrix(g) for g in elements) / len(
-        elements
-    )  # orthogonal: g⁻¹ = gᵀ
+    # orthogonal: g⁻¹ = gᵀ
+    mean = sum(last.matrix(g).T @ anything @ first.matrix(g) for g in elements) / len(elements)
     maps = basis(group, into, out, size).matrices().double().flatten(1)
     nearest = maps.T @ torch.linalg.lstsq(maps.T, anything.flatten()).solution
     torch.testing.assert_close(mean.flatten(), nearest, rtol=0, atol=1e-10)
@@ -147,9 +145,8 @@ def test_published_dimensions():
     """Those that the quickstart of emlp prints, and that Maron and others prove for graphs."""
     assert len(basis(Shifts(), OnAxis(), OnAxis(), 6)) == 6  # Z(6), a basis of shape (36, 6)
     assert len(basis(Permutations(), OnBoth(), OnBoth(), 6)) == 15  # S(6), (1296, 15)
-    cross = basis(
-        Rotations("space"), Together((OnVectors(-2), OnVectors(-1))), OnVectors(), 3
-    )  # SO(3), (27, 1)
+    # SO(3), (27, 1)
+    cross = basis(Rotations("space"), Together((OnVectors(-2), OnVectors(-1))), OnVectors(), 3)
     assert len(cross) == 1
     a, b = torch.randn(2, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     found = cross.matrix(0) @ torch.outer(a, b).flatten()
@@ -250,9 +247,8 @@ def test_matrices_of_ones_own():
     """The group of three turns of a triangle, written as matrices of two kinds."""
     turn = torch.tensor([[-0.5, -(0.75**0.5)], [0.75**0.5, -0.5]], dtype=torch.float64)
     cycle = torch.eye(3, dtype=torch.float64)[[1, 2, 0]]
-    corners = NullSpace(
-        [turn], [cycle]
-    )  # from the plane to the corners: projections onto them, and onto their tangents
+    # from the plane to the corners: projections onto them, and onto their tangents
+    corners = NullSpace([turn], [cycle])
     assert len(corners) == 2
     for matrix in corners.matrices():
         torch.testing.assert_close(cycle @ matrix, matrix @ turn)

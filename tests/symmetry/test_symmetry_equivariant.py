@@ -138,9 +138,8 @@ def test_one_state_for_training_and_use():
         other.load_state_dict(layer.state_dict())
         assert torch.equal(other(x), layer(x)) and torch.equal(copy.deepcopy(layer)(x), layer(x))
         assert "bias" not in made(*case, bias=False).state_dict()
-        there_and_back = (
-            copy.deepcopy(layer).to(torch.bfloat16).to(torch.float64)
-        )  # only the parameters are rounded
+        # only the parameters are rounded
+        there_and_back = copy.deepcopy(layer).to(torch.bfloat16).to(torch.float64)
         assert torch.equal(there_and_back.maps.matrices(), layer.maps.matrices())
 
 
@@ -156,9 +155,8 @@ def test_gradients_dtypes_and_devices(case):
         assert found.dtype == dtype
         assert (found.double() - exact).abs().max() < tolerance * exact.abs().max()
     assert layer(x[:0]).shape == (0, *exact.shape[1:])
-    assert (
-        copy.deepcopy(layer).to("meta")(x.to("meta")).shape == exact.shape
-    )  # nothing is on a device of its own
+    # nothing is on a device of its own
+    assert copy.deepcopy(layer).to("meta")(x.to("meta")).shape == exact.shape
 
 
 @pytest.mark.parametrize("case", [4, 12], ids=lambda k: NAMES[k])

@@ -49,9 +49,8 @@ def test_a_layer_says_what_it_does_to_a_picture():
     does = (
         "embed takes squares of 4 × 4 pixels, side by side, and weighs each pixel by its place in its square"
     )
-    for found in check(
-        model, x, laws=["shift", "rotation"], trials=2
-    ):  # of the layer itself, and of one that it is made of
+    # of the layer itself, and of one that it is made of
+    for found in check(model, x, laws=["shift", "rotation"], trials=2):
         assert found.reason.endswith(f"; {does}"), found.reason
     swin = Swin(SwinConfig(**SMALL, patch=1, dim=8, depths=(2, 1), heads=(2, 4), window=4, ratio=2))
     (found,) = check(swin, x, laws=["shift"], trials=2)

@@ -11,7 +11,7 @@ from regard.models.convnets import ResNet
 from regard.models.swin import Swin
 from regard.models.vit import ViT
 from regard.recipes.images.foreign_reader import ForeignImageReader, foreign_reader
-from regard.recipes.images.open_image import drawn, opened
+from regard.recipes.images.open_image import open_image, placeholder_image
 from regard.recipes.processors import ForeignModel
 from regard.recipes.text.model_input import TextInput
 from regard.recipes.text.reader import as_text
@@ -88,7 +88,7 @@ def test_a_text_file_is_read(bert, tmp_path):
         "[SEP]",
     )
     file.write_bytes(b"on \xff")
-    with pytest.raises(ValueError, match="words.txt is no text in UTF-8: byte 3 is 0xff"):
+    with pytest.raises(ValueError, match="words.txt is not text in UTF-8: byte 3 is 0xFF"):
         as_text(str(file))
 
 
@@ -123,7 +123,7 @@ def test_source_and_target(t5):
 
 
 def test_a_picture_to_the_size_of_the_model(vit, tmp_path):
-    drawn().save(tmp_path / "shapes.png")
+    placeholder_image().save(tmp_path / "shapes.png")
     reader = open_target(vit).reader
     given = reader.read(str(tmp_path / "shapes.png"))
     assert (
@@ -168,19 +168,19 @@ def test_its_own_preprocessing_is_used(vit, tmp_path):
 def test_what_is_no_picture(tmp_path, content, words):
     (tmp_path / "x.png").write_bytes(content)
     with pytest.raises(ValueError, match=words):
-        opened(str(tmp_path / "x.png"))
+        open_image(str(tmp_path / "x.png"))
 
 
 def test_pictures_that_are_not_there_or_too_large(tmp_path, monkeypatch):
     with pytest.raises(ValueError, match="there is no picture 'cat.png'; give the path of an image file"):
-        opened("cat.png")
-    drawn().save(tmp_path / "x.png")
+        open_image("cat.png")
+    placeholder_image().save(tmp_path / "x.png")
     monkeypatch.setattr("regard.data.image_files.MOST_PIXELS", 1000)
     with pytest.raises(ValueError, match="has 256 × 256 pixels; make it smaller"):
-        opened(str(tmp_path / "x.png"))
+        open_image(str(tmp_path / "x.png"))
     monkeypatch.setattr("regard.recipes.images.open_image.LARGEST_FILE", 10)
     with pytest.raises(ValueError, match="a picture may have 10"):
-        opened(str(tmp_path / "x.png"))
+        open_image(str(tmp_path / "x.png"))
 
 
 def test_inputs_of_a_function_are_fixed():

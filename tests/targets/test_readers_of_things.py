@@ -14,8 +14,8 @@ from regard.models.graph_net import GraphNet
 from regard.models.mlp import MLP
 from regard.models.point_net import PointNet
 from regard.models.set_transformer import SetTransformer
-from regard.recipes.graphs.reader import GraphReader, Linked
-from regard.recipes.sets.reader import Example, SetReader
+from regard.recipes.graphs.reader import GraphExample, GraphReader
+from regard.recipes.sets.reader import SetExample, SetReader
 from regard.symmetry.roles import Roles, Stream
 from regard.targets.open import open_target
 from tests.look.scenes import reader_for
@@ -104,7 +104,7 @@ def test_files(reader, tmp_path):
     given = reader.read(written(tmp_path / "d.csv", b"height, y ,x\n1,2,3\n4,5,6\n"))
     assert given.columns == ("height", "y", "x") and given.inputs["x"].tolist() == [rows.tolist()]
     assert reader.read(b"1,2,3\n4,5,6\n").columns == ("x", "y", "z")
-    shown = Example(rows * 3, "mine", "cat", "It is mine.")
+    shown = SetExample(rows * 3, "mine", "cat", "It is mine.")
     how = {"read": lambda path: rows * 2, "taken": lambda rows: rows - 1, "example": lambda: shown}
     mine = SetReader(ROLES, THREE, columns=("a", "b", "c"), classes=["cat", "dog"], **how)
     given = mine.read(written(tmp_path / "e.own", b""))
@@ -130,20 +130,17 @@ def test_what_cannot_be_read(reader, tmp_path, name, content, words):
 
 
 def test_a_file_that_is_not_there(reader):
-    with pytest.raises(
-        ValueError, match="there is no file 'nowhere.npy'; give one with the numbers of a set: .npy, .npz"
-    ):
+    with pytest.raises(ValueError, match="there is no file 'nowhere.npy'; give the path of one"):
         reader.read("nowhere.npy")
-    with pytest.raises(
-        ValueError, match="line 2 of the file has 'x' where a number should be"
-    ):  # and no path that is no more
+    # and no path that is no more
+    with pytest.raises(ValueError, match="line 2 of the file has 'x' where a number should be"):
         reader.read(b"1,2,3\n1,2,x\n")
 
 
 def test_graphs_from_files(tmp_path):
     inputs = {"x": torch.zeros(2, 3), "edges": torch.tensor([[0], [1]])}
     reader = GraphReader(
-        GRAPH, lambda name: Linked(inputs, ["here", "there"], ["cat", None]), classes=["cat", "dog"]
+        GRAPH, lambda name: GraphExample(inputs, ["here", "there"], ["cat", None]), classes=["cat", "dog"]
     )
     given = reader.read("there")
     assert given.centre == 1 and given.classes == ("cat", None) and given.called(1) == "dog"

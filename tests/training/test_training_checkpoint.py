@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from regard import files
-from regard.training.checkpoint import Checkpoints, alone
+from regard.training.checkpoint import Checkpoints, exclusive_lock
 
 
 def tensors(step):
@@ -156,17 +156,17 @@ def test_publishing_is_a_copy(tmp_path):
 def test_only_one_process_trains_in_a_folder(tmp_path):
     """The lock is one between processes, so another one has to try."""
     (tmp_path / "state").mkdir()
-    with alone(tmp_path / "state"):
+    with exclusive_lock(tmp_path / "state"):
         process = os.fork()
         if process == 0:
             code = 1
             try:
-                with alone(tmp_path / "state"):
+                with exclusive_lock(tmp_path / "state"):
                     code = 2
             except ValueError as error:
                 code = 0 if "another process is training in" in str(error) else 3
             finally:
                 os._exit(code)
         assert os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) == 0
-    with alone(tmp_path / "state"):
+    with exclusive_lock(tmp_path / "state"):
         pass

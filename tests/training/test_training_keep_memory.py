@@ -11,7 +11,7 @@ SCRIPT = """
 from pathlib import Path
 from contextlib import nullcontext
 import ctypes, os, sys
-from regard.training.keep_memory import kept_heap
+from regard.training.keep_memory import retain_freed_memory
 
 SIZE, COUNT = int(sys.argv[2]) * 2**20, 12
 
@@ -24,7 +24,7 @@ def resident():
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 before = resident()
-with kept_heap() if sys.argv[1] == "kept" else nullcontext():
+with retain_freed_memory() if sys.argv[1] == "kept" else nullcontext():
     use()
     inside = resident() - before
 print(inside / (SIZE * COUNT), (resident() - before) / (SIZE * COUNT))
@@ -47,5 +47,19 @@ def test_elsewhere_nothing_changes(monkeypatch):
 
     monkeypatch.setattr(platform, "libc_ver", lambda: ("", ""))
     assert keep_memory.glibc() is None
-    with keep_memory.kept_heap():
+    with keep_memory.retain_freed_memory():
         pass
+
+
+def test_blocks_may_be_nested(monkeypatch):
+    from regard.training import keep_memory
+
+    calls = []
+    monkeypatch.setattr(keep_memory, "keep", lambda: calls.append("keep"))
+    monkeypatch.setattr(keep_memory, "_give_back", lambda: calls.append("give back"))
+    with keep_memory.retain_freed_memory(), keep_memory.retain_freed_memory():
+        assert calls == ["keep"]
+    assert calls == ["keep", "give back"]
+    with pytest.raises(KeyError), keep_memory.retain_freed_memory():
+        raise KeyError
+    assert calls == ["keep", "give back"] * 2

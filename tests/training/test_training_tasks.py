@@ -134,9 +134,8 @@ def test_numbers_of_each_thing_leave_padding_out():
     loss, count = Regress().loss(model, Batch(x, target, real))
     assert count == 4 and loss.item() == pytest.approx(1, rel=1e-5)
     assert Regress((5,)).measure(model, [Batch(x, target, real)])["MAE"] == pytest.approx(5, rel=1e-5)
-    flat = nn.Sequential(
-        nn.Flatten(), nn.Linear(12, 3)
-    )  # three numbers of sets of three things: nothing is padding
+    # three numbers of sets of three things: nothing is padding
+    flat = nn.Sequential(nn.Flatten(), nn.Linear(12, 3))
     assert Regress().loss(flat, Batch(x, torch.zeros(2, 3), real))[1] == 6
 
 
@@ -173,9 +172,8 @@ def test_bert_hides_eighty_ten_ten():
     masked = (batch.tokens == MASK)[chosen].float().mean()
     same = (batch.tokens == tokens)[chosen].float().mean()
     assert abs(masked - 0.8) < 0.03
-    assert (
-        abs(same - (0.1 + 0.1 / VOCAB)) < 0.03
-    )  # what is replaced at random is sometimes replaced by itself
+    # what is replaced at random is sometimes replaced by itself
+    assert abs(same - (0.1 + 0.1 / VOCAB)) < 0.03
 
 
 def test_padding_and_marks_are_never_chosen():
@@ -204,9 +202,8 @@ def test_training_draws_and_validation_does_not():
     before = torch.get_rng_state()
     assert task.measure(model, [batch, batch]) == task.measure(model, [batch, batch])
     assert torch.equal(before, torch.get_rng_state())
-    assert task.measure(model, [batch]) != task.measure(
-        model, [batch, batch]
-    )  # each batch is hidden in its own way
+    # each batch is hidden in its own way
+    assert task.measure(model, [batch]) != task.measure(model, [batch, batch])
 
 
 # ── names and functions ──────────────────────────────────────────────────────────────────────────────────────────────

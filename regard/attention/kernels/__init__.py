@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from regard.errors import RegardError
+
 NAMES = ("reference", "plain", "fused", "stairs", "tiled", "edges")
 wanted: str | None = None
 
@@ -17,7 +19,7 @@ def only(name: str) -> Iterator[None]:
     ...     out = attend(q, k, v, mask=Causal())
     """
     if name not in NAMES:
-        raise ValueError(f"no kernel is called {name!r}; there are {', '.join(NAMES)}")
+        raise RegardError(f"no kernel is called {name!r}; there are {', '.join(NAMES)}")
     global wanted
     before, wanted = wanted, name
     try:

@@ -83,7 +83,7 @@ def choose(q: Tensor, k: Tensor, v: Tensor, terms: Terms) -> Choice:
         and native(q)
         and q.device.type == "cpu"
     ):
-        short = short_half(terms)
+        short = _short_half(terms)
         if max(n, m) <= short:
             return Choice("plain", plain, f"plain products beat SDPA in bfloat16 up to {short} tokens")
     if not terms.dropout and needs_no_matrix(terms):
@@ -91,9 +91,8 @@ def choose(q: Tensor, k: Tensor, v: Tensor, terms: Terms) -> Choice:
             return SHORT_CAUSAL
         return SDPA_IN_FLOAT32 if half and widens(q, k, v) else SDPA_ALONE
     tracing = torch.compiler.is_compiling()
-    pairs = (
-        "n × m" if tracing else f"{n} × {m}"
-    )  # writing a length down would make a compiled function one for it alone
+    # writing a length down would make a compiled function one for it alone
+    pairs = "n × m" if tracing else f"{n} × {m}"
     if isinstance(terms.mask, Edges) and declines(terms) is None and not tracing:
         count = terms.mask.edges.shape[1]
         if n * m > SMALL and count * SPARSE < n * m:
@@ -101,9 +100,8 @@ def choose(q: Tensor, k: Tensor, v: Tensor, terms: Terms) -> Choice:
     reason = refuses(terms)
     if reason is not None:
         name, kernel = ("reference", reference) if half else ("plain", plain)
-        if (
-            m <= q.shape[-1] + v.shape[-1] and not tracing
-        ):  # as windows have it: scores take no more room than k and v
+        # as windows have it: scores take no more room than k and v
+        if m <= q.shape[-1] + v.shape[-1] and not tracing:
             return Choice(
                 name, kernel, f"{reason}, and the scores of {m} keys take no more room than the keys"
             )
@@ -121,7 +119,7 @@ def choose(q: Tensor, k: Tensor, v: Tensor, terms: Terms) -> Choice:
     return Choice("fused", fused, f"the mask leaves {share:.0%} of {pairs}: a dense matrix is best")
 
 
-def short_half(terms: Terms) -> int:
+def _short_half(terms: Terms) -> int:
     """Up to how many tokens are plain products the fastest in bfloat16?"""
     if torch.is_grad_enabled() or not needs_no_matrix(terms):
         return SHORT

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from regard.attention.kernels.fused import added
+from regard.attention.kernels.fused import additive_mask
 from regard.attention.kernels.strips import (
     Strip,
     add_columns,
@@ -42,7 +42,7 @@ class Tiles:
             here, there = terms.here, terms.there
             rows = Side(True, height, slice(0, height), here.first, None, here.device)
             columns = Side(False, width, slice(0, width), there.first + self.low, None, there.device)
-            self.laid = added(
+            self.laid = additive_mask(
                 self.q, Terms(rows, columns, terms.mask, terms.bias, terms.scale, terms.dropout)
             )
 
@@ -57,11 +57,11 @@ class Tiles:
             start = strip.columns.start - strip.rows.start - self.low
             tile = self.laid[:, :, : strip.step, start : start + strip.width]
         else:
-            tile = added(self.q, strip.terms(self.terms))
+            tile = additive_mask(self.q, strip.terms(self.terms))
         return tile[:, strip.heads] if tile.shape[1] > 1 else tile
 
 
-def even(x: Tensor) -> Tensor:
+def _even(x: Tensor) -> Tensor:
     """The kernel takes any strides but one: the channels of a token must lie side by side, or its numbers are wrong."""
     return x if x.stride(-1) == 1 else x.contiguous()
 
@@ -69,7 +69,7 @@ def even(x: Tensor) -> Tensor:
 class FlashStrips(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor, strips: tuple[Strip, ...], tiles: Tiles) -> Tensor:
-        q, k, v = even(q), even(k), even(v)
+        q, k, v = _even(q), _even(k), _even(v)
         b, h, n, _ = q.shape
         out = q.new_zeros(b, h, n, v.shape[-1])
         # transposed like the kernel's own, whose backward wants it so
@@ -90,7 +90,7 @@ class FlashStrips(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         q, k, v, out, lse = ctx.saved_tensors
-        h, grad, scale = q.shape[1], even(grad), ctx.tiles.terms.scale
+        h, grad, scale = q.shape[1], _even(grad), ctx.tiles.terms.scale
         dq, dk, dv = torch.zeros_like(q), torch.zeros_like(k), torch.zeros_like(v)
         for strip in ctx.strips:
             parts = backward_op(

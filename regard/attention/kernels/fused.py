@@ -11,10 +11,10 @@ from torch import Tensor
 from regard.attention.kernels.precision import HALF, native
 from regard.attention.masks import Causal
 from regard.attention.terms import Terms
+from regard.errors import RegardError
 
-SHORT_PASS = (
-    128 * 128
-)  # pairs up to which SDPA's forward in half precision is as fast as copying to float32 and back
+# pairs up to which SDPA's forward in half precision is as fast as copying to float32 and back
+SHORT_PASS = 128 * 128
 
 
 def refuses(terms: Terms) -> str | None:
@@ -36,7 +36,7 @@ def fused(q: Tensor, k: Tensor, v: Tensor, terms: Terms) -> Tensor:
     """Attention by SDPA, where it keeps to its fast path; otherwise a ValueError with the reason.  -> b h n e"""
     reason = refuses(terms)
     if reason is not None:
-        raise ValueError(f"the fused kernel cannot do this: {reason}; use the tiled or the reference kernel")
+        raise RegardError(f"the fused kernel cannot do this: {reason}; use the tiled or the reference kernel")
     given, width, channels = q.dtype, v.shape[-1], q.shape[-1]
     if widens(q, k, v):
         q, k, v = q.float(), k.float(), v.float()
@@ -53,13 +53,12 @@ def fused(q: Tensor, k: Tensor, v: Tensor, terms: Terms) -> Tensor:
             causal = True
         out = F.scaled_dot_product_attention(q, k, v, is_causal=causal, **how)
     else:
-        matrix = added(q, terms)
+        matrix = additive_mask(q, terms)
         if terms.mask is None or terms.mask.leaves:
             out = F.scaled_dot_product_attention(q, k, v, attn_mask=matrix, **how)
         else:
-            empty = (matrix == -torch.inf).all(
-                -1, keepdim=True
-            )  # not every device's kernel gives zeros there
+            # not every device's kernel gives zeros there
+            empty = (matrix == -torch.inf).all(-1, keepdim=True)
             out = F.scaled_dot_product_attention(
                 q, k, v, attn_mask=matrix.masked_fill(empty, 0), **how
             ).masked_fill(empty, 0)
@@ -87,7 +86,7 @@ def needs_no_matrix(terms: Terms) -> bool:
     return type(terms.mask) is Causal and terms.here.where is None and (n == terms.there.count or n == 1)
 
 
-def added(q: Tensor, terms: Terms) -> Tensor:
+def additive_mask(q: Tensor, terms: Terms) -> Tensor:
     """Mask and bias as one matrix that is added to the scores: −inf hides.  b|1 h|1 n m"""
     if terms.bias is None:
         assert terms.mask is not None

@@ -16,9 +16,8 @@ from torch import Tensor
 from regard.attention.kernels.reference import by_definition, heads_of
 from regard.attention.terms import Terms
 
-PIECE = (
-    2**20
-)  # scores at once for each thread of a processor: few enough for its cache, and enough to be worth a call
+# scores at once for each thread of a processor: few enough for its cache, and enough to be worth a call
+PIECE = 2**20
 
 
 def plain(q: Tensor, k: Tensor, v: Tensor, terms: Terms) -> Tensor:
@@ -33,10 +32,9 @@ def plain(q: Tensor, k: Tensor, v: Tensor, terms: Terms) -> Tensor:
         hidden = ~mask.tile(terms.here, terms.there)
         if not mask.leaves and (nothing := hidden.all(-1, keepdim=True)).any():
             hidden, empty = hidden & ~nothing, nothing  # softmax of only -inf is NaN
-        again = mask.period or period(hidden)
-        if (
-            added is not None and period(added) == 1 and again < len(q) and empty is None
-        ):  # hidden once, and not in each row
+        again = mask.period or _period(hidden)
+        # hidden once, and not in each row
+        if added is not None and _period(added) == 1 and again < len(q) and empty is None:
             added, hidden = (
                 added.masked_fill(hidden if hidden.dim() < 4 else hidden[:again], -torch.inf),
                 None,
@@ -64,13 +62,13 @@ class Plain(torch.autograd.Function):
         (b, h, n, _), (m, e) = q.shape, v.shape[2:]
         wide = torch.promote_types(q.dtype, torch.float32)
         kept = q.new_empty(b, h, n, m) if any(ctx.needs_input_grad) else None
-        out = heads_inside(b, h, n, e, q)
+        out = _heads_inside(b, h, n, e, q)
         given = (q, k, v, added, hidden, empty, kept, out)
-        for q_, k_, v_, added_, hidden_, empty_, kept_, out_ in in_pieces(h * n * m, period(added), *given):
-            scores = times(q_.flatten(0, 1), k_.flatten(0, 1).mT, scale).view(-1, h, n, m)
+        for q_, k_, v_, added_, hidden_, empty_, kept_, out_ in _in_pieces(h * n * m, _period(added), *given):
+            scores = _times(q_.flatten(0, 1), k_.flatten(0, 1).mT, scale).view(-1, h, n, m)
             if added_ is not None:
                 scores = scores.to(wide)
-                by_rows(scores, added_).add_(added_)
+                _by_rows(scores, added_).add_(added_)
             if hidden_ is not None:
                 scores = scores.to(wide).masked_fill_(hidden_, -torch.inf)
             same = scores.dtype is q.dtype  # PyTorch sums bfloat16 in float32
@@ -88,48 +86,47 @@ class Plain(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         q, k, v, added, hidden, empty, weights = ctx.saved_tensors
         for_added = ctx.needs_input_grad[3]
-        if (
-            torch.is_grad_enabled()
-        ):  # the gradient of a gradient is asked for: the same by steps that can be followed
-            weights = weights_of(q, k, added, hidden, empty, ctx.scale)
+        # the gradient of a gradient is asked for: the same by steps that can be followed
+        if torch.is_grad_enabled():
+            weights = _weights_of(q, k, added, hidden, empty, ctx.scale)
             dweights = grad @ v.mT
             dscores = weights * (dweights - (dweights * weights).sum(-1, keepdim=True))
             dq, dk, dv = ctx.scale * dscores @ k, ctx.scale * dscores.mT @ q, weights.mT @ grad
-            dadded = by_rows(dscores.to(added.dtype), added).sum_to_size(added.shape) if for_added else None
+            dadded = _by_rows(dscores.to(added.dtype), added).sum_to_size(added.shape) if for_added else None
             return dq, dk, dv, dadded, None, None, None
         (b, h, n, c), (m, e) = q.shape, v.shape[2:]
-        dq, dk, dv = heads_inside(b, h, n, c, q), heads_inside(b, h, m, c, q), heads_inside(b, h, m, e, q)
+        dq, dk, dv = _heads_inside(b, h, n, c, q), _heads_inside(b, h, m, c, q), _heads_inside(b, h, m, e, q)
         dadded = torch.zeros_like(added) if for_added else None
         wide = torch.promote_types(q.dtype, torch.float32) if for_added else q.dtype
         everything = (q, k, v, grad, weights, dq, dk, dv, dadded)
-        for *given, dq_, dk_, dv_, dadded_ in in_pieces(h * n * m, period(added), *everything):
+        for *given, dq_, dk_, dv_, dadded_ in _in_pieces(h * n * m, _period(added), *everything):
             q_, k_, v_, grad_, weights_ = (x.flatten(0, 1) for x in given)
             dscores = torch._softmax_backward_data((grad_ @ v_.mT).to(wide), weights_.to(wide), -1, wide)
             if dadded_ is not None:
-                dadded_ += by_rows(dscores.view(-1, h, n, m), dadded_).sum_to_size(dadded_.shape)
+                dadded_ += _by_rows(dscores.view(-1, h, n, m), dadded_).sum_to_size(dadded_.shape)
             dscores = dscores.to(q.dtype)
-            dq_.copy_(times(dscores, k_, ctx.scale).view(-1, h, n, c))
-            dk_.copy_(times(dscores.mT, q_, ctx.scale).view(-1, h, m, c))
+            dq_.copy_(_times(dscores, k_, ctx.scale).view(-1, h, n, c))
+            dk_.copy_(_times(dscores.mT, q_, ctx.scale).view(-1, h, m, c))
             dv_.copy_((weights_.mT @ grad_).view(-1, h, m, e))
         return dq, dk, dv, dadded, None, None, None
 
 
-def heads_inside(b: int, h: int, n: int, c: int, like: Tensor) -> Tensor:
+def _heads_inside(b: int, h: int, n: int, c: int, like: Tensor) -> Tensor:
     """Room for b h n c, laid out as b n h c: a linear map comes before it or after it, to which this is b n (h c)."""
     return like.new_empty(b, n, h, c).transpose(1, 2)
 
 
-def period(x: Tensor | None) -> int:
+def _period(x: Tensor | None) -> int:
     """The rows after which it comes again."""
     return 1 if x is None or x.dim() < 4 else len(x)
 
 
-def by_rows(scores: Tensor, added: Tensor) -> Tensor:
+def _by_rows(scores: Tensor, added: Tensor) -> Tensor:
     """Scores, as many rows at a time as are added.   b h n m -> (b / rows) rows h n m"""
-    return scores.unflatten(0, (-1, period(added)))
+    return scores.unflatten(0, (-1, _period(added)))
 
 
-def in_pieces(scores: int, again: int, *given: Tensor | None) -> Iterator[tuple[Any, ...]]:
+def _in_pieces(scores: int, again: int, *given: Tensor | None) -> Iterator[tuple[Any, ...]]:
     """Some rows of the batch at a time; what is the same for all rows goes with each.
 
     scores: of one row   again: the rows of what comes again after them; a piece has them whole, or a part of them
@@ -157,15 +154,15 @@ def piece(x: Tensor | None, i: int, count: int, b: int, again: int) -> Tensor | 
     return x if count >= again else x[i % again : i % again + count]
 
 
-def times(x: Tensor, y: Tensor, scale: float) -> Tensor:
+def _times(x: Tensor, y: Tensor, scale: float) -> Tensor:
     """scale·x y, in one pass over the result."""
     return torch.baddbmm(x.new_empty(()), x, y, beta=0, alpha=scale)
 
 
-def weights_of(q: Tensor, k: Tensor, added: Any, hidden: Any, empty: Any, scale: float) -> Tensor:
+def _weights_of(q: Tensor, k: Tensor, added: Any, hidden: Any, empty: Any, scale: float) -> Tensor:
     """The weights in operations that have gradients themselves.   b h n m"""
     scores = scale * (q @ k.mT)
-    scores = scores if added is None else (by_rows(scores, added) + added).flatten(0, 1)
+    scores = scores if added is None else (_by_rows(scores, added) + added).flatten(0, 1)
     scores = scores if hidden is None else scores.masked_fill(hidden, -torch.inf)
     weights = scores.softmax(-1).to(q.dtype)
     return weights if empty is None else weights.masked_fill(empty, 0)

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regard.attention.kernels.fused import added
+from regard.attention.kernels.fused import additive_mask
 from regard.attention.kernels.reference import heads_of
 from regard.attention.mask import Blocks
 from regard.attention.terms import Terms
@@ -28,16 +28,15 @@ def prune(blocks: Blocks, q: Tensor, k: Tensor, terms: Terms, block: int) -> Blo
         return blocks
     bound = np.where(blocks.some, upper.max(0, keepdims=True), -np.inf)  # 1 h nr nc
     nearest = bound[0].sum(0).argmax(-1)  # the block to glance at, for each block of rows
-    slack = row_slack(q, k, nearest, terms, block)
+    slack = _row_slack(q, k, nearest, terms, block)
     threshold = math.log(torch.finfo(q.dtype).eps / 2) - math.log(max(terms.there.count, 1))
     with np.errstate(invalid="ignore"):
-        matters = ~(
-            bound + slack[None, :, :, None] < threshold
-        )  # −inf + inf is NaN, a row that sees nothing: kept
+        # −inf + inf is NaN, a row that sees nothing: kept
+        matters = ~(bound + slack[None, :, :, None] < threshold)
     return Blocks(blocks.some & matters, blocks.every)
 
 
-def row_slack(q: Tensor, k: Tensor, nearest: np.ndarray, terms: Terms, block: int) -> np.ndarray:
+def _row_slack(q: Tensor, k: Tensor, nearest: np.ndarray, terms: Terms, block: int) -> np.ndarray:
     """max over the rows of a block of |q_i|·max|k|·scale − a lower bound of the row's log-sum-exp.  h row-blocks"""
     n, m = terms.here.count, terms.there.count
     longest = heads_of(k.norm(dim=-1, keepdim=True).amax(2, keepdim=True), q.shape[1])  # b h 1 1
@@ -47,6 +46,6 @@ def row_slack(q: Tensor, k: Tensor, nearest: np.ndarray, terms: Terms, block: in
         rows = slice(i * block, min((i + 1) * block, n))
         columns = slice(int(j) * block, min((int(j) + 1) * block, m))
         scores = (q[:, :, rows] * terms.scale) @ heads_of(k[:, :, columns], q.shape[1]).mT
-        scores = scores + added(q, terms.part(rows, columns))
+        scores = scores + additive_mask(q, terms.part(rows, columns))
         slack.append((most[:, :, rows] - scores.logsumexp(-1)).amax((0, 2)))
     return torch.stack(slack, -1).double().cpu().numpy()

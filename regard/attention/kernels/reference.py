@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from regard.attention.dropout import dropped
+from regard.attention.dropout import apply_dropout
 from regard.attention.kernels.precision import HALF
 from regard.attention.terms import Terms
 
@@ -21,7 +21,7 @@ def by_definition(q: Tensor, k: Tensor, v: Tensor, terms: Terms) -> Tensor:
     """out_i = Σ_j w_ij (v_j + r_ij), with matrix products in the dtype given.  -> b h n e"""
     weights = attention_weights(q, k, terms)
     if terms.dropout:
-        weights = dropped(weights, terms.dropout)
+        weights = apply_dropout(weights, terms.dropout)
     out = weights.to(v.dtype) @ heads_of(v, q.shape[1])
     if terms.bias is not None and terms.bias.gives_values:
         out = out + terms.bias.values(weights, terms.here, terms.there).to(v.dtype)
@@ -43,9 +43,8 @@ def attention_weights(q: Tensor, k: Tensor, terms: Terms) -> Tensor:
     allowed = terms.mask.tile(terms.here, terms.there)
     if terms.mask.leaves:
         return scores.masked_fill(~allowed, -torch.inf).softmax(-1)
-    hidden = ~allowed & allowed.any(
-        -1, keepdim=True
-    )  # an empty row keeps its scores: softmax of only -inf is NaN
+    # an empty row keeps its scores: softmax of only -inf is NaN
+    hidden = ~allowed & allowed.any(-1, keepdim=True)
     return scores.masked_fill(hidden, -torch.inf).softmax(-1).masked_fill(~allowed, 0)
 
 

@@ -19,7 +19,7 @@ from regard.attention.kernels.strips import Strip, add_columns, columns_of, put_
 from regard.attention.terms import Terms
 
 
-def learned(terms: Terms) -> list[Tensor]:
+def bias_parameters(terms: Terms) -> list[Tensor]:
     """The bias' parameters that want a gradient."""
     return [] if terms.bias is None else list(terms.bias.learned())
 
@@ -34,7 +34,7 @@ class ReplayedStrips(torch.autograd.Function):
         out = q.new_zeros(b, h, n, v.shape[-1])
         for i, strip in enumerate(strips):
             columns = columns_of(k, strip, h), columns_of(v, strip, h)
-            with drawing(seed, i, q.device):
+            with _drawing(seed, i, q.device):
                 put_rows(out, strip, reference(rows_of(q, strip), *columns, strip.terms(terms)))
         ctx.save_for_backward(q, k, v, *params)
         ctx.strips, ctx.terms, ctx.seed = strips, terms, seed
@@ -44,13 +44,13 @@ class ReplayedStrips(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         q, k, v, *_ = ctx.saved_tensors  # the parameters were saved so that changing them in place is noticed
-        h, params = q.shape[1], learned(ctx.terms)
+        h, params = q.shape[1], bias_parameters(ctx.terms)
         dq, dk, dv = torch.zeros_like(q), torch.zeros_like(k), torch.zeros_like(v)
         dparams = [torch.zeros_like(p) for p in params]
         for i, strip in enumerate(ctx.strips):
             parts = (rows_of(q, strip), columns_of(k, strip, h), columns_of(v, strip, h))
             rows, keys, values = (part.detach().requires_grad_() for part in parts)
-            with torch.enable_grad(), drawing(ctx.seed, i, q.device):
+            with torch.enable_grad(), _drawing(ctx.seed, i, q.device):
                 out = reference(rows, keys, values, strip.terms(ctx.terms))
             found = torch.autograd.grad(
                 out, [rows, keys, values, *params], rows_of(grad, strip), allow_unused=True
@@ -64,13 +64,13 @@ class ReplayedStrips(torch.autograd.Function):
         return dq, dk, dv, None, None, *dparams
 
 
-def drawing(seed: int | None, i: int, device: torch.device) -> AbstractContextManager[None]:
+def _drawing(seed: int | None, i: int, device: torch.device) -> AbstractContextManager[None]:
     """Strip i draws its dropout from a seed of its own, forward and backward alike."""
-    return nullcontext() if seed is None else drawn_from(seed + i, device)
+    return nullcontext() if seed is None else _drawn_from(seed + i, device)
 
 
 @contextmanager
-def drawn_from(seed: int, device: torch.device) -> Iterator[None]:
+def _drawn_from(seed: int, device: torch.device) -> Iterator[None]:
     """Random numbers from a seed; the global state is as before afterwards."""
     devices = [] if device.type == "cpu" else [device]
     with torch.random.fork_rng(devices=devices, device_type=device.type if devices else "cuda"):

@@ -15,12 +15,12 @@ from torch import Tensor
 from regard.attention.kernels.fused import needs_no_matrix
 from regard.attention.kernels.precision import HALF
 from regard.attention.terms import Terms
+from regard.errors import RegardError
 
 ROWS = 64  # of a strip; measured, as are the lengths below
 SHORTEST, LONGEST = 128, 512  # tokens between which it beats SDPA, forward and backward together
-MOST = (
-    2**22
-)  # scores, of all rows and heads, up to which the weights kept are small beside what else a block keeps
+# scores, of all rows and heads, up to which the weights kept are small beside what else a block keeps
+MOST = 2**22
 
 
 def suits(q: Tensor, k: Tensor, v: Tensor) -> bool:
@@ -43,7 +43,7 @@ def stairs(q: Tensor, k: Tensor, v: Tensor, terms: Terms) -> Tensor:
     """Causal attention of as many queries as keys; otherwise a ValueError with the reason.  -> b h n e"""
     plain = terms.mask is not None and needs_no_matrix(terms) and q.shape[2] == k.shape[2]
     if not plain or terms.dropout or q.shape[1] != k.shape[1] or q.dtype in HALF:
-        raise ValueError(
+        raise RegardError(
             "the stairs kernel cannot do this: it takes a causal mask over consecutive places, as many queries as keys with "
             "as many heads, no bias and no dropout, in float32 or float64; use the tiled or the reference kernel"
         )
@@ -57,11 +57,11 @@ class Stairs(torch.autograd.Function):
     def forward(q: Tensor, k: Tensor, v: Tensor, scale: float) -> tuple[Tensor, ...]:
         b, h, n, _ = q.shape
         out = q.new_empty(b, n, h, v.shape[-1]).transpose(1, 2)  # as layers want it next
-        q, k, v = laid(q, scale), laid(k), laid(v)
+        q, k, v = _laid(q, scale), _laid(k), _laid(v)
         kept = []
-        for start, stop in strips(n):
+        for start, stop in _strips(n):
             scores = q[:, start:stop] @ k[:, :stop].mT
-            scores[:, :, start:].add_(hidden(stop - start, q))
+            scores[:, :, start:].add_(_hidden(stop - start, q))
             weights = scores.softmax(-1)
             out[:, :, start:stop] = (weights @ v[:, :stop]).unflatten(0, (b, h))
             kept.append(weights)
@@ -81,15 +81,14 @@ class Stairs(torch.autograd.Function):
         if grad is None:
             return None, None, None, None
         q, k, v, *kept = ctx.saved_tensors
-        if (
-            torch.is_grad_enabled()
-        ):  # the gradient of a gradient is asked for: the same by steps that can be followed
-            return *by_definition(q, k, v, grad, ctx.scale), None
+        # the gradient of a gradient is asked for: the same by steps that can be followed
+        if torch.is_grad_enabled():
+            return *_by_definition(q, k, v, grad, ctx.scale), None
         b, h, n, _ = q.shape
         dq = q.new_empty(b, n, h, q.shape[-1]).transpose(1, 2)
-        q, k, v, grad = laid(q, ctx.scale), laid(k), laid(v), laid(grad)
+        q, k, v, grad = _laid(q, ctx.scale), _laid(k), _laid(v), _laid(grad)
         dk, dv = torch.empty_like(k), torch.empty_like(v)
-        for (start, stop), weights in reversed(list(zip(strips(n), kept, strict=True))):
+        for (start, stop), weights in reversed(list(zip(_strips(n), kept, strict=True))):
             above, fresh = (
                 grad[:, start:stop],
                 stop == n,
@@ -114,11 +113,11 @@ class Stairs(torch.autograd.Function):
         return found, (0,) * len(found)
 
 
-def strips(n: int) -> Iterator[tuple[int, int]]:
+def _strips(n: int) -> Iterator[tuple[int, int]]:
     return ((start, min(start + ROWS, n)) for start in range(0, n, ROWS))
 
 
-def laid(x: Tensor, scale: float | None = None) -> Tensor:
+def _laid(x: Tensor, scale: float | None = None) -> Tensor:
     """Side by side, perhaps times a number.   b h n c -> b·h n c"""
     b, h, n, c = x.shape
     out = x.new_empty(b * h, n, c)
@@ -129,16 +128,16 @@ def laid(x: Tensor, scale: float | None = None) -> Tensor:
     return out
 
 
-def hidden(n: int, like: Tensor) -> Tensor:
+def _hidden(n: int, like: Tensor) -> Tensor:
     """−inf above the diagonal, 0 elsewhere.   n n"""
     return torch.full((n, n), -torch.inf, dtype=like.dtype, device=like.device).triu_(1)
 
 
-def by_definition(
+def _by_definition(
     q: Tensor, k: Tensor, v: Tensor, grad: Tensor, scale: float
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Gradients of q, k and v in operations that have gradients themselves."""
-    weights = (scale * (q @ k.mT) + hidden(q.shape[2], q)).softmax(-1)
+    weights = (scale * (q @ k.mT) + _hidden(q.shape[2], q)).softmax(-1)
     dweights = grad @ v.mT
     dscores = weights * (dweights - (dweights * weights).sum(-1, keepdim=True)) * scale
     return dscores @ k, dscores.mT @ q, weights.mT @ grad

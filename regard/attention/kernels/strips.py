@@ -55,10 +55,10 @@ class Strip:
 
     def terms(self, whole: Terms) -> Terms:
         """The terms of its rows and columns (of the first one, when it repeats)."""
-        return whole.part(self.rows, column_slots(self.columns, whole.there.device), full=self.full)
+        return whole.part(self.rows, _column_slots(self.columns, whole.there.device), full=self.full)
 
 
-def column_slots(columns: slice | tuple[int, ...], device: torch.device) -> slice | Tensor:
+def _column_slots(columns: slice | tuple[int, ...], device: torch.device) -> slice | Tensor:
     return columns if isinstance(columns, slice) else torch.tensor(columns, device=device)
 
 
@@ -80,7 +80,7 @@ def block_structure(mask: Mask | None, here: Side, there: Side, block: int) -> B
 
 
 @lru_cache(maxsize=256)
-def remembered(mask: Mask | None, n: int, m: int, heads: int, block: int, join: bool) -> tuple[Strip, ...]:
+def cached_strips(mask: Mask | None, n: int, m: int, heads: int, block: int, join: bool) -> tuple[Strip, ...]:
     """The strips of a static mask over consecutive places: nothing else enters, so they are worked out once."""
     device = torch.device("cpu")
     here = Side(True, n, slice(0, n), m - n, None, device)
@@ -88,18 +88,20 @@ def remembered(mask: Mask | None, n: int, m: int, heads: int, block: int, join: 
     return tuple(cut(block_structure(mask, here, there, block), n, m, heads, block, join))
 
 
-def from_numbers(settings: tuple[Any, ...] | None, n: int, m: int, heads: int, block: int, join: bool) -> Any:
+def _from_numbers(
+    settings: tuple[Any, ...] | None, n: int, m: int, heads: int, block: int, join: bool
+) -> Any:
     """`remembered` for a tracer, which can pass numbers through but no objects: plain tuples in, plain tuples out."""
     mask = None if settings is None else from_settings(settings)
-    strips = remembered(mask, n, m, heads, block, join)
-    return tuple((s.rows.start, s.rows.stop, plain_columns(s.columns), s.full, s.repeat) for s in strips)
+    strips = cached_strips(mask, n, m, heads, block, join)
+    return tuple((s.rows.start, s.rows.stop, _plain_columns(s.columns), s.full, s.repeat) for s in strips)
 
 
 # What torch.compiler.assume_constant_result sets; calling it would import the whole compiler, more than a second for everybody.
-from_numbers._dynamo_marked_constant = True  # type: ignore[attr-defined]
+_from_numbers._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 
-def plain_columns(columns: slice | tuple[int, ...]) -> tuple[str, tuple[int, ...]]:
+def _plain_columns(columns: slice | tuple[int, ...]) -> tuple[str, tuple[int, ...]]:
     return ("run", (columns.start, columns.stop)) if isinstance(columns, slice) else ("slots", columns)
 
 
@@ -114,13 +116,13 @@ def plan(terms: Terms, heads: int, block: int) -> tuple[Strip, ...]:
                 Strip(slice(0, heads), slice(at, min(at + block, n)), slice(0, m), False)
                 for at in range(0, n, block)
             )
-        found = from_numbers(None if mask is None else mask.settings(), n, m, heads, block, join)
+        found = _from_numbers(None if mask is None else mask.settings(), n, m, heads, block, join)
         return tuple(
             Strip(slice(0, heads), slice(a, z), slice(*c) if kind == "run" else c, full, repeat)
             for a, z, (kind, c), full, repeat in found
         )
     if static:
-        return remembered(mask, n, m, heads, block, join)
+        return cached_strips(mask, n, m, heads, block, join)
     return tuple(cut(block_structure(mask, here, terms.there, block), n, m, heads, block, join))
 
 
@@ -132,7 +134,7 @@ def constant(size: int) -> int:
 def cut(blocks: Blocks, n: int, m: int, heads: int, block: int, join: bool) -> list[Strip]:
     """The grid of blocks as strips, joined where neighbours are alike."""
     strips: list[Strip] = []
-    for group, some, every in head_groups(blocks, heads):
+    for group, some, every in _head_groups(blocks, heads):
         for i in range(some.shape[0]):
             (columns,) = np.nonzero(some[i])
             if not len(columns):
@@ -140,17 +142,17 @@ def cut(blocks: Blocks, n: int, m: int, heads: int, block: int, join: bool) -> l
             strip = Strip(
                 group,
                 slice(i * block, min((i + 1) * block, n)),
-                runs(columns, block, m),
+                _runs(columns, block, m),
                 bool(every[i, columns].all()),
             )
-            if join and strips and continues(strips[-1], strip):
+            if join and strips and _continues(strips[-1], strip):
                 strips[-1] = replace(strips[-1], repeat=strips[-1].repeat + 1)
             else:
                 strips.append(strip)
     return sorted(strips, key=lambda strip: strip.rows.start)
 
 
-def head_groups(blocks: Blocks, heads: int) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
+def _head_groups(blocks: Blocks, heads: int) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
     """All heads at once if they share one grid, else one by one."""
     if blocks.some.shape[1] == 1:
         yield slice(0, heads), blocks.some[0, 0], blocks.every[0, 0]
@@ -160,7 +162,7 @@ def head_groups(blocks: Blocks, heads: int) -> Iterator[tuple[slice, np.ndarray,
         yield slice(head, head + 1), blocks.some[0, head], every[0, head]
 
 
-def runs(columns: np.ndarray, block: int, m: int) -> slice | tuple[int, ...]:
+def _runs(columns: np.ndarray, block: int, m: int) -> slice | tuple[int, ...]:
     """Block numbers as slots: one run where they are neighbours."""
     if columns[-1] - columns[0] + 1 == len(columns):
         return slice(int(columns[0]) * block, min((int(columns[-1]) + 1) * block, m))
@@ -168,7 +170,7 @@ def runs(columns: np.ndarray, block: int, m: int) -> slice | tuple[int, ...]:
     return tuple(int(slot) for slot in slots[slots < m])
 
 
-def continues(above: Strip, below: Strip) -> bool:
+def _continues(above: Strip, below: Strip) -> bool:
     """Is `below` the next one of the repeated strip `above`?"""
     if not isinstance(above.columns, slice) or not isinstance(below.columns, slice):
         return False
@@ -187,7 +189,7 @@ def small_enough(strips: tuple[Strip, ...], batch: int, most: int) -> Iterator[S
         one = batch * strip.area // strip.repeat
         at_once = max(1, min(strip.repeat, most // max(one, 1)))
         for start in range(0, strip.repeat, at_once):
-            part = moved(strip, start, min(at_once, strip.repeat - start))
+            part = _moved(strip, start, min(at_once, strip.repeat - start))
             if part.repeat > 1 or one <= most:
                 yield part
                 continue
@@ -196,7 +198,7 @@ def small_enough(strips: tuple[Strip, ...], batch: int, most: int) -> Iterator[S
                 yield replace(part, rows=slice(top, min(top + height, part.rows.stop)))
 
 
-def moved(strip: Strip, start: int, repeat: int) -> Strip:
+def _moved(strip: Strip, start: int, repeat: int) -> Strip:
     """The repeats from `start` on, as a strip of their own."""
     if strip.repeat == 1:
         return strip
@@ -210,7 +212,7 @@ def moved(strip: Strip, start: int, repeat: int) -> Strip:
     )
 
 
-def kv_heads(heads: slice, h: int, g: int) -> slice:
+def _kv_heads(heads: slice, h: int, g: int) -> slice:
     """The key/value heads that these query heads use: head i uses i // (h/g)."""
     share = h // g
     return slice(heads.start // share, (heads.stop - 1) // share + 1)
@@ -226,9 +228,9 @@ def rows_of(x: Tensor, strip: Strip) -> Tensor:
 
 def columns_of(x: Tensor, strip: Strip, h: int) -> Tensor:
     """The strip's columns of keys or values; repeats overlap and become rows of the batch.  b g m c -> (b·repeat) g width c"""
-    part = x[:, kv_heads(strip.heads, h, x.shape[1])]
+    part = x[:, _kv_heads(strip.heads, h, x.shape[1])]
     if strip.repeat == 1:
-        slots = column_slots(strip.columns, x.device)
+        slots = _column_slots(strip.columns, x.device)
         return part[:, :, slots] if isinstance(slots, slice) else part.index_select(2, slots)
     assert isinstance(strip.columns, slice)
     run = part[:, :, strip.columns.start : strip.columns.stop + strip.step * (strip.repeat - 1)]
@@ -248,9 +250,9 @@ def put_rows(into: Tensor, strip: Strip, rows: Tensor) -> None:
 
 def add_columns(into: Tensor, strip: Strip, h: int, columns: Tensor) -> None:
     """The adjoint of `columns_of`, in place: what overlaps is summed."""
-    part = into[:, kv_heads(strip.heads, h, into.shape[1])]
+    part = into[:, _kv_heads(strip.heads, h, into.shape[1])]
     if strip.repeat == 1:
-        slots = column_slots(strip.columns, into.device)
+        slots = _column_slots(strip.columns, into.device)
         if isinstance(slots, slice):
             part[:, :, slots] += columns
         else:
@@ -258,9 +260,8 @@ def add_columns(into: Tensor, strip: Strip, h: int, columns: Tensor) -> None:
         return
     assert isinstance(strip.columns, slice)
     laid = columns.unflatten(0, (-1, strip.repeat)).transpose(1, 2)  # b g repeat width c
-    for start in range(
-        0, strip.width, strip.step
-    ):  # the chunks that start here, of all repeats, lie side by side
+    # the chunks that start here, of all repeats, lie side by side
+    for start in range(0, strip.width, strip.step):
         at = strip.columns.start + start
         chunks = part[:, :, at : at + strip.step * strip.repeat].unflatten(2, (strip.repeat, strip.step))
         chunks += laid[..., start : start + strip.step, :]

@@ -15,7 +15,7 @@ from regard.attention.kernels.fused import refuses
 from regard.attention.kernels.precision import native
 from regard.attention.kernels.prune import prune
 from regard.attention.kernels.reference import reference
-from regard.attention.kernels.replay import ReplayedStrips, learned
+from regard.attention.kernels.replay import ReplayedStrips, bias_parameters
 from regard.attention.kernels.strips import (
     Strip,
     alike_everywhere,
@@ -41,14 +41,14 @@ def tiled(q: Tensor, k: Tensor, v: Tensor, terms: Terms) -> Tensor:
         and v.shape[-1] == c
         and refuses(terms) is None
     ):
-        return by_flash(q, k, v, terms)
+        return _by_flash(q, k, v, terms)
     strips = tuple(small_enough(plan(terms, h, BLOCK), b, MOST))
     if torch.compiler.is_compiling():
-        return traced(q, k, v, strips, terms)
-    return ReplayedStrips.apply(q, k, v, strips, terms, *learned(terms))
+        return _traced(q, k, v, strips, terms)
+    return ReplayedStrips.apply(q, k, v, strips, terms, *bias_parameters(terms))
 
 
-def by_flash(q: Tensor, k: Tensor, v: Tensor, terms: Terms) -> Tensor:
+def _by_flash(q: Tensor, k: Tensor, v: Tensor, terms: Terms) -> Tensor:
     given, h = q.dtype, q.shape[1]
     if not native(q):
         q, k, v = q.float(), k.float(), v.float()
@@ -62,7 +62,7 @@ def by_flash(q: Tensor, k: Tensor, v: Tensor, terms: Terms) -> Tensor:
     return FlashStrips.apply(q, k, v, strips, Tiles(q, strips, terms)).to(given)
 
 
-def traced(q: Tensor, k: Tensor, v: Tensor, strips: tuple[Strip, ...], terms: Terms) -> Tensor:
+def _traced(q: Tensor, k: Tensor, v: Tensor, strips: tuple[Strip, ...], terms: Terms) -> Tensor:
     """The same strips in operations a tracer can follow: each is checkpointed, so memory stays linear."""
     h, n = q.shape[1], q.shape[2]
     pieces: list[Tensor] = []

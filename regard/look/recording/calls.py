@@ -75,9 +75,9 @@ class Calls:
             for ended in self.when_ended:
                 ended(call)
             if call.module is module:
-                value = first_tensor(given_and_output[-1])
+                value = _first_tensor(given_and_output[-1])
                 if self.wants_states and call.block and value is not None:
-                    self.states.append(State(call.name, call.number, copied(value)))
+                    self.states.append(State(call.name, call.number, copy_detached(value)))
                 return
 
     @contextmanager
@@ -114,18 +114,18 @@ def in_backward() -> bool:
     return torch._C._current_graph_task_id() != -1
 
 
-def copied(x: Tensor) -> Tensor:
+def copy_detached(x: Tensor) -> Tensor:
     """An ordinary tensor of the same numbers that nobody else can change, without gradient."""
     with torch.inference_mode(False), torch.no_grad():
         return x.detach().clone()
 
 
-def first_tensor(value: Any) -> Tensor | None:
+def _first_tensor(value: Any) -> Tensor | None:
     """The first floating tensor with tokens in what a module returns."""
     if isinstance(value, Tensor):
         return value if value.is_floating_point() and value.dim() > 1 else None
     if isinstance(value, dict):
         value = list(value.values())
     if isinstance(value, list | tuple):
-        return next((found for found in map(first_tensor, value) if found is not None), None)
+        return next((found for found in map(_first_tensor, value) if found is not None), None)
     return None

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from regard.attention.kernels.reference import heads_of
-from regard.look.recording.calls import copied
+from regard.look.recording.calls import copy_detached
 from regard.look.recording.lineage import Index, Node, Product, Weighted, Weights
 from regard.look.recording.source import Rows, Source, quiet, wide
 
@@ -47,9 +47,9 @@ class Kept(Source):
     def held(self, shelf: list[Tensor]) -> None:
         super().held(shelf)
         if self.rows is None:
-            self.kept = copied(self.kept)
+            self.kept = copy_detached(self.kept)
         else:
-            self.kept = copied(self.kept[:, :, self.rows])
+            self.kept = copy_detached(self.kept[:, :, self.rows])
             self.slots = torch.zeros(self.n, dtype=torch.long).index_put(
                 (self.rows,), torch.arange(len(self.rows))
             )
@@ -100,7 +100,7 @@ def of_product(node: Node, weights: Tensor, values: Tensor, out: Tensor, *, righ
     return Sum(node, starts, sm, values, out)
 
 
-def of_weighted(root: Weighted, view: Tensor, axis: int, out: Tensor) -> Sum | None:
+def from_weighted_sum(root: Weighted, view: Tensor, axis: int, out: Tensor) -> Sum | None:
     """(weights * values).sum(axis): the last axis along which the weights are all the same is that of the channels."""
     laid, values = root.view, root.values.expand(root.view.sizes)
     if tuple(view.shape) != laid.sizes:
@@ -140,7 +140,7 @@ def link(found: Sum) -> Linked | None:
     m = found.values.shape[1]
     first = found.node.locate(found.starts)
     last = found.node.locate(found.starts + found.step * (m - 1))
-    if first is None or last is None or not along(first, last, root.axis, m, root.tensor.shape[root.axis]):
+    if first is None or last is None or not _along(first, last, root.axis, m, root.tensor.shape[root.axis]):
         return None
     layout = Layout.of(root, first)
     if layout is None:
@@ -149,9 +149,8 @@ def link(found: Sum) -> Linked | None:
     cells = layout.laid(root.tensor)[..., column : column + m]  # L n m
     sums = found.out.reshape(-1, found.out.shape[-1])
     out = (sums if layout.in_order else sums[layout.order]).reshape(len(cells), layout.n, -1)
-    owner = (layout.order // found.out.shape[1]).reshape(
-        len(cells), layout.n
-    )  # which values each row was summed with
+    # which values each row was summed with
+    owner = (layout.order // found.out.shape[1]).reshape(len(cells), layout.n)
     if (owner == owner[:, :1]).all():
         values = (
             found.values if layout.in_order and len(cells) == len(found.values) else found.values[owner[:, 0]]
@@ -159,7 +158,7 @@ def link(found: Sum) -> Linked | None:
     else:
         values = found.values[owner]
     scores = Scores.of(root, layout, m)
-    where, note = arranged(layout, scores)
+    where, note = _arranged(layout, scores)
     shape = where.shape
     q, k = (None, None) if scores is None else (scores.q, scores.k)
 
@@ -175,7 +174,7 @@ def link(found: Sum) -> Linked | None:
     return Linked(source, None if scores is None else scores.kin, note)
 
 
-def along(first: Index, last: Index, axis: int, m: int, whole: int) -> bool:
+def _along(first: Index, last: Index, axis: int, m: int, whole: int) -> bool:
     """Does each sum run along the axis of the softmax, and along no other?"""
     for a, (i, j) in enumerate(zip(first, last, strict=True)):
         if (j - i != (m - 1 if a == axis else 0)).any():
@@ -219,9 +218,8 @@ class Layout:
         n = 1 if row is None else sizes[row]
         flat = (cell * n + (0 if row is None else first[row])).reshape(-1)
         count = int(np.prod([sizes[a] for a in rest], dtype=np.int64))
-        if (
-            flat.size != count or len(np.unique(flat)) != count
-        ):  # some rows were left out, or used more than once
+        # some rows were left out, or used more than once
+        if flat.size != count or len(np.unique(flat)) != count:
             return None
         in_order = bool((flat == np.arange(count)).all())
         return cls(
@@ -261,7 +259,7 @@ class Scores:
     @classmethod
     def of(cls, root: Weights, layout: Layout, m: int) -> Scores | None:
         product = None if root.given is None else root.given.root
-        corner = located(root, layout.element(0, 0))
+        corner = _located(root, layout.element(0, 0))
         if (
             corner is None
             or not isinstance(product, Product)
@@ -269,7 +267,10 @@ class Scores:
             or product.right is None
         ):
             return None
-        down, across = located(root, layout.element(layout.n - 1, 0)), located(root, layout.element(0, m - 1))
+        down, across = (
+            _located(root, layout.element(layout.n - 1, 0)),
+            _located(root, layout.element(0, m - 1)),
+        )
         if down is None or across is None:
             return None
         keys_right = bool((across[-1] - corner[-1] == m - 1).all()) and bool(
@@ -293,7 +294,7 @@ class Scores:
         for (x, node, start), count in zip(sides, (layout.n, m), strict=True):
             x = x if x.dim() == 3 else x[None]
             fits = x.shape[1] == count and not start.any()
-            shown.append((x if in_order(batch, len(x)) else x[batch]) if fits else None)
+            shown.append((x if _in_order(batch, len(x)) else x[batch]) if fits else None)
             if node is not None and isinstance(node.root, Product):
                 offsets = int(x.storage_offset()) + batch * x.stride(0) + start * x.stride(1)
                 origin = node.locate(offsets)
@@ -303,23 +304,23 @@ class Scores:
         return cls(shown[0], shown[1], kin, origins, channels)
 
 
-def located(root: Weights, index: Index) -> Index | None:
+def _located(root: Weights, index: Index) -> Index | None:
     """Elements of the softmax, in the product that gave its scores."""
     offsets = root.view.offsets(index)
     return None if offsets is None or root.given is None else root.given.locate(offsets)
 
 
-def in_order(index: np.ndarray, count: int) -> bool:
+def _in_order(index: np.ndarray, count: int) -> bool:
     return len(index) == count and bool((index == np.arange(count)).all())
 
 
-def arranged(layout: Layout, scores: Scores | None) -> tuple[np.ndarray, str | None]:
+def _arranged(layout: Layout, scores: Scores | None) -> tuple[np.ndarray, str | None]:
     """Which cell is which row of the batch and which head.   b h"""
     sizes = [layout.sizes[a] for a in layout.others]
     cells = np.arange(int(np.prod(sizes, dtype=np.int64)))
     if scores is not None:
         for origin, channel in zip(scores.origins, scores.channels, strict=True):
-            found = by_token(origin, channel)
+            found = _by_token(origin, channel)
             if found is not None:
                 return found, None
     if len(sizes) < 2:
@@ -327,7 +328,7 @@ def arranged(layout: Layout, scores: Scores | None) -> tuple[np.ndarray, str | N
     return cells.reshape(-1, sizes[-1]), None  # b h n m, as most write it
 
 
-def by_token(origin: Index, channel: int) -> np.ndarray | None:
+def _by_token(origin: Index, channel: int) -> np.ndarray | None:
     """Heads are what was projected from one token into channels side by side.   L for each axis -> b h"""
     channel %= len(origin)
     tokens = np.stack([i for a, i in enumerate(origin) if a != channel])
@@ -336,9 +337,8 @@ def by_token(origin: Index, channel: int) -> np.ndarray | None:
     counts = np.bincount(token)
     if (counts != counts[0]).any():
         return None
-    order = np.lexsort((origin[channel], token)).reshape(
-        -1, counts[0]
-    )  # each row: one token, channels in order
+    # each row: one token, channels in order
+    order = np.lexsort((origin[channel], token)).reshape(-1, counts[0])
     if counts[0] > 1 and (np.diff(origin[channel][order], axis=1) == 0).any():
         return None
     return order

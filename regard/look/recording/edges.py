@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from regard.look.recording.calls import copied
+from regard.look.recording.calls import copy_detached
 from regard.look.recording.lineage import Lineage, Node, Portion, Weighted
 from regard.look.recording.proof import distance, relative
 from regard.look.recording.source import quiet, wide
@@ -51,7 +51,7 @@ class EdgeSource:
 
     def held(self) -> None:
         self.kept, self.edges, self.index, self.out = map(
-            copied, (self.kept, self.edges, self.index, self.out)
+            copy_detached, (self.kept, self.edges, self.index, self.out)
         )
         self.values = self.values[:0]  # the proof is done
 
@@ -65,7 +65,7 @@ def along_edges(model: nn.Module, lineage: Lineage, hear: Hear) -> Iterator[None
         yield
         return
     listeners = [Messages(layer, lineage, hear) for layer in layers]
-    with telling(library.softmax, lineage):
+    with _telling(library.softmax, lineage):
         try:
             for listener in listeners:
                 listener.start()
@@ -76,7 +76,7 @@ def along_edges(model: nn.Module, lineage: Lineage, hear: Hear) -> Iterator[None
 
 
 @contextmanager
-def telling(softmax: Callable[..., Tensor], lineage: Lineage) -> Iterator[None]:
+def _telling(softmax: Callable[..., Tensor], lineage: Lineage) -> Iterator[None]:
     """Wherever this function is known by a name, one that also tells what it gave."""
 
     @wraps(softmax)
@@ -89,7 +89,7 @@ def telling(softmax: Callable[..., Tensor], lineage: Lineage) -> Iterator[None]:
         return out
 
     holders = [
-        (vars(module), name) for module in list(sys.modules.values()) for name in named(module, softmax)
+        (vars(module), name) for module in list(sys.modules.values()) for name in _named(module, softmax)
     ]
     try:
         for holder, name in holders:
@@ -100,7 +100,7 @@ def telling(softmax: Callable[..., Tensor], lineage: Lineage) -> Iterator[None]:
             holder[name] = softmax
 
 
-def named(module: Any, function: Any) -> list[str]:
+def _named(module: Any, function: Any) -> list[str]:
     """The names by which a module knows a function."""
     known = getattr(module, "__dict__", None)
     return (
@@ -138,12 +138,12 @@ class Messages:
         root = self.node.root if self.node is not None else None
         self.node = None
         if isinstance(root, Weighted) and self.edges is not None:
-            source = source_of(root, self.edges, out.detach())
+            source = _source_of(root, self.edges, out.detach())
             if source is not None:
                 self.hear(source, root.node.dropped, root.node.changes)
 
 
-def source_of(root: Weighted, edges: Tensor, out: Tensor) -> EdgeSource | None:
+def _source_of(root: Weighted, edges: Tensor, out: Tensor) -> EdgeSource | None:
     """Weights of edges and the values they were multiplied with, if they lie as they should: one row an edge."""
     portion, sizes = root.node.root, root.view.sizes
     if (
@@ -157,13 +157,13 @@ def source_of(root: Weighted, edges: Tensor, out: Tensor) -> EdgeSource | None:
     counts = [size if axis in laid else 1 for axis, size in enumerate(sizes)]
     offsets = root.view.offsets(list(np.indices(counts).reshape(len(counts), -1)))
     found = None if offsets is None else root.node.locate(offsets)
-    if found is None or not in_order(found, tuple(portion.tensor.shape)):
+    if found is None or not _in_order(found, tuple(portion.tensor.shape)):
         return None
     values = root.values.expand(sizes).reshape(sizes[0], heads, -1)
     return EdgeSource(portion.tensor.reshape(sizes[0], heads), values, portion.index, edges, out)
 
 
-def in_order(index: list[np.ndarray], sizes: tuple[int, ...]) -> bool:
+def _in_order(index: list[np.ndarray], sizes: tuple[int, ...]) -> bool:
     """Is this every element of a tensor, in its order?"""
     flat = np.zeros_like(index[0])
     for i, size in zip(index, sizes, strict=True):

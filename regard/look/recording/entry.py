@@ -10,10 +10,11 @@ import torch
 from torch import Tensor
 
 from regard.attention.kernels.reference import heads_of
+from regard.errors import RegardError
 from regard.look.recording.calls import State
 from regard.look.recording.edges import EdgeSource
 from regard.look.recording.source import Source
-from regard.look.recording.summary import Summary, summarized
+from regard.look.recording.summary import Summary, summarize
 
 
 @dataclass(eq=False, kw_only=True)
@@ -54,7 +55,7 @@ class Entry:
     def get_weights(self, *, unproved: bool = False) -> Tensor:
         """The weights; `unproved=True` gives them also when they are not known to be those that the model used."""
         if self.source is None:
-            raise ValueError(
+            raise RegardError(
                 f"of {self.where} only a summary was kept; record with keep='weights' to have its weights"
             )
         self.trusted(unproved)
@@ -66,10 +67,10 @@ class Entry:
         if self.kept is not None:
             return self.kept
         if not isinstance(self.source, Source):
-            raise ValueError(
+            raise RegardError(
                 f"{self.where} attends along edges; it has weights (h e) and edges (2 e), and no summary"
             )
-        return summarized(self.source, self.top, itself=self.kind == "self")
+        return summarize(self.source, self.top, itself=self.kind == "self")
 
     @property
     def summary(self) -> Summary:
@@ -77,7 +78,7 @@ class Entry:
 
     def trusted(self, unproved: bool) -> None:
         if self.reason is not None and not unproved:
-            raise ValueError(
+            raise RegardError(
                 f"the weights of {self.where} are not proved: {self.reason}; unproved=True gives them anyway"
             )
 
@@ -172,6 +173,6 @@ class Seen(Sequence[Entry]):
         return "\n".join(map(repr, self.entries)) or "<no attention was heard>"
 
     def _repr_html_(self) -> str:
-        from regard.look.notebook import framed  # a page is made of entries
+        from regard.look.notebook import page_in_frame  # a page is made of entries
 
-        return framed(self)
+        return page_in_frame(self)

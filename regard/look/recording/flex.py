@@ -38,9 +38,8 @@ class Flexed(Source):
         self.mask_mod, self.mask_buffers = given["block_mask"][-1], given["mask_buffers"]
 
     def all_weights(self, rows: Rows) -> Tensor:
-        from torch._dynamo._trace_wrapped_higher_order_op import (
-            TransformGetItemToIndex,
-        )  # lets a function index by a number
+        # lets a function index by a number
+        from torch._dynamo._trace_wrapped_higher_order_op import TransformGetItemToIndex
 
         assert self.q is not None and self.k is not None
         scores = (wide(self.q[:, :, rows]) @ wide(heads_of(self.k, self.h)).mT) * self.scale
@@ -48,14 +47,14 @@ class Flexed(Source):
         b, h, m = (torch.arange(size, device=device) for size in (self.b, self.h, self.m))
         index = b, h, torch.arange(self.n, device=device)[rows], m
         with TransformGetItemToIndex():
-            score = everywhere(self.score_mod, 1, len(self.score_buffers))(
+            score = _everywhere(self.score_mod, 1, len(self.score_buffers))(
                 scores, *index, *self.score_buffers
             )
-            allowed = everywhere(self.mask_mod, 0, len(self.mask_buffers))(*index, *self.mask_buffers)
+            allowed = _everywhere(self.mask_mod, 0, len(self.mask_buffers))(*index, *self.mask_buffers)
         return softmax(score.masked_fill(~allowed.bool(), -torch.inf).to(scores.dtype))
 
 
-def everywhere(f: Callable[..., Tensor], scores: int, buffers: int) -> Callable[..., Tensor]:
+def _everywhere(f: Callable[..., Tensor], scores: int, buffers: int) -> Callable[..., Tensor]:
     """A function of one score and four numbers (b, h, i, j) as one of all scores and four ranges."""
     for axis in (3, 2, 1, 0):
         numbers = [0 if a == axis else None for a in range(4)]

@@ -189,7 +189,7 @@ def key_of(x: Tensor) -> int | None:
         return None
 
 
-def latest(numbers: Iterable[int]) -> tuple[int, ...]:
+def _latest(numbers: Iterable[int]) -> tuple[int, ...]:
     return tuple(sorted(set(numbers))[-FEW:])
 
 
@@ -230,9 +230,9 @@ class Lineage:
         """Note an operation: what its outputs descend from."""
         known = [trace for trace in map(self.trace, inputs) if trace is not None]
         if projects:
-            near, far = latest(t.number for t in known), latest(n for t in known for n in t.near)
+            near, far = _latest(t.number for t in known), _latest(n for t in known for n in t.near)
         else:
-            near, far = latest(n for t in known for n in t.near), latest(n for t in known for n in t.far)
+            near, far = _latest(n for t in known for n in t.near), _latest(n for t in known for n in t.far)
         given = {trace.number for trace in known}
         for x in outputs:
             trace = self.trace(x)

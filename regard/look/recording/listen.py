@@ -14,7 +14,7 @@ from torch._ops import HigherOrderOperator
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from regard.look.recording.calls import Calls, in_backward
-from regard.look.recording.eager import Linked, Sum, link, of_product, of_weighted
+from regard.look.recording.eager import Linked, Sum, from_weighted_sum, link, of_product
 from regard.look.recording.flex import Flexed
 from regard.look.recording.lineage import (
     Geometry,
@@ -26,7 +26,7 @@ from regard.look.recording.lineage import (
     Weights,
     key_of,
 )
-from regard.look.recording.operators import FUSED, Fused, named
+from regard.look.recording.operators import FUSED, Fused, arguments_by_name
 from regard.look.recording.source import Source
 from regard.look.recording.tapped import CODES
 
@@ -50,7 +50,7 @@ Hear = Callable[..., None]
 
 
 @cache
-def kind(operator: Any) -> str:
+def _kind(operator: Any) -> str:
     """What an operation means to a listener."""
     name = operator._schema.name.rpartition("::")[2]
     for kinds, answer in (
@@ -73,13 +73,13 @@ def kind(operator: Any) -> str:
 
 
 @cache
-def composite(operator: Any) -> bool:
+def _composite(operator: Any) -> bool:
     """Is it only a name for other operations? Inference mode hands over such names (matmul, softmax) as they are."""
     has = torch._C._dispatch_has_kernel_for_dispatch_key
     return has(operator.name(), "CompositeImplicitAutograd") and not has(operator.name(), "CPU")
 
 
-def told_by_the_tap() -> bool:
+def _told_by_the_tap() -> bool:
     """Is our own `attend` or `mix` at work, which tell more than can be heard?"""
     frame = sys._getframe()
     while frame is not None:
@@ -89,7 +89,7 @@ def told_by_the_tap() -> bool:
     return False
 
 
-class Ear(TorchDispatchMode):
+class AttentionDispatchMode(TorchDispatchMode):
     """Hears fused attention, softmaxes whose weights are summed with values, and FlexAttention."""
 
     supports_higher_order_operators = True
@@ -116,17 +116,17 @@ class Ear(TorchDispatchMode):
             if func.name() == "flex_attention" and self.calls.current is not None:
                 self.heard(Flexed(args, kwargs, out[0]), "flex_attention", args[0], args[1])
             return out
-        if composite(func):
+        if _composite(func):
             with self:  # its parts pass by here, too
                 return func._op_dk(torch._C.DispatchKey.CompositeImplicitAutograd, *args, **kwargs)
-        inputs = tensors((args, kwargs))
+        inputs = _tensors((args, kwargs))
         writes = func._schema.is_mutable
         if writes:
             self.save(inputs)
         out = func(*args, **kwargs)
-        outputs = tensors(out)
+        outputs = _tensors(out)
         if outputs and self.calls.current is not None:
-            what = kind(func)
+            what = _kind(func)
             projects = what in ("product", "convolution")
             moving = [x for x in inputs if key_of(x) not in self.parameters] if projects else inputs
             self.lineage.made(moving, outputs, projects, writes)
@@ -152,10 +152,10 @@ class Ear(TorchDispatchMode):
             self.lineage.follow(inputs[0], out, dropped=bool(args[1]) and args[2] is not False)
         elif what == "noise":
             self.lineage.begin(out, Noise())
-        elif what == "softmax" and not told_by_the_tap():
-            self.softmax(args[0], named(func, args, kwargs)["dim"] % max(1, out.dim()), out)
-        elif what == "fused" and not told_by_the_tap():
-            given = named(func, args, kwargs)
+        elif what == "softmax" and not _told_by_the_tap():
+            self.softmax(args[0], arguments_by_name(func, args, kwargs)["dim"] % max(1, out.dim()), out)
+        elif what == "fused" and not _told_by_the_tap():
+            given = arguments_by_name(func, args, kwargs)
             if given["query"].dim() == 4 and not given["query"].is_nested:
                 source = Fused(given, out)
                 self.heard(source, name, given["query"], given["key"], dropped=source.dropout > 0)
@@ -181,7 +181,7 @@ class Ear(TorchDispatchMode):
                     and not noisy
                     and other is not None
                     and view is not None
-                    and lays(node.root, x, view)
+                    and _lays(node.root, x, view)
                 ):
                     self.lineage.begin(out, Weighted(node, view, other.detach()))
                 else:
@@ -231,7 +231,7 @@ class Ear(TorchDispatchMode):
             return
         if axes is None or len(axes) != 1 or args[0].dim() < 2 or key_of(node.root.values) in self.parameters:
             return
-        found = of_weighted(node.root, args[0], axes[0] % args[0].dim(), out)
+        found = from_weighted_sum(node.root, args[0], axes[0] % args[0].dim(), out)
         if found is not None:
             self.attention(found, name)
 
@@ -295,19 +295,19 @@ class Ear(TorchDispatchMode):
             self.drop(root)
 
 
-def lays(root: Any, weights: Tensor, view: Geometry) -> bool:
+def _lays(root: Any, weights: Tensor, view: Geometry) -> bool:
     """Are weights laid over something that has channels, too?"""
     if isinstance(root, Portion) and weights.dim() > root.tensor.dim():
         return True
     return any(stride == 0 and size > 1 for size, stride in zip(view.sizes, view.strides, strict=True))
 
 
-def tensors(value: Any) -> list[Tensor]:
+def _tensors(value: Any) -> list[Tensor]:
     """All tensors of a call, in order."""
     if isinstance(value, Tensor):
         return [value]
     if isinstance(value, list | tuple):
-        return [x for each in value for x in tensors(each)]
+        return [x for each in value for x in _tensors(each)]
     if isinstance(value, dict):
-        return [x for each in value.values() for x in tensors(each)]
+        return [x for each in value.values() for x in _tensors(each)]
     return []

@@ -22,7 +22,7 @@ FUSED = (
 )
 
 
-def named(operator: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+def arguments_by_name(operator: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments of a call by the names that the operator's schema gives them, with its defaults."""
     schema = operator._schema.arguments
     given = {argument.name: argument.default_value for argument in schema if argument.has_default_value()}

@@ -13,7 +13,7 @@ MOST = 2**22  # weights in memory at once while a proof is done
 TOLERANCE = {torch.float64: 1e-9, torch.float32: 1e-4, torch.float16: 5e-3, torch.bfloat16: 3e-2}
 
 
-def tolerance(dtype: torch.dtype) -> float:
+def _tolerance(dtype: torch.dtype) -> float:
     return TOLERANCE.get(dtype, TOLERANCE[torch.bfloat16])
 
 
@@ -51,8 +51,8 @@ def doubt(error: float, dtype: torch.dtype, *, dropped: bool, changes: tuple[str
             "attention dropout was on: these are the weights before it, and what was computed is not their sum of the values; "
             "call model.eval() before recording"
         )
-    if error <= tolerance(dtype):
+    if error <= _tolerance(dtype):
         return None
     kind = str(dtype).removeprefix("torch.")
-    found = f"their sum of the values is {error:.1e} away from what was computed ({tolerance(dtype):.0e} is allowed in {kind})"
+    found = f"their sum of the values is {error:.1e} away from what was computed ({_tolerance(dtype):.0e} is allowed in {kind})"
     return f"{found}; after the softmax the weights went through {', '.join(changes)}" if changes else found

@@ -13,7 +13,8 @@ import torch
 from torch import Tensor
 
 from regard.attention.kernels.reference import heads_of
-from regard.look.recording.calls import copied
+from regard.errors import RegardError
+from regard.look.recording.calls import copy_detached
 
 Rows = slice | Tensor
 
@@ -23,16 +24,16 @@ class Unchanged:
 
     def __init__(self, tensors: Iterable[Tensor]) -> None:
         self.tensors = list(tensors)
-        self.versions = [version(x) for x in self.tensors]
+        self.versions = [_version(x) for x in self.tensors]
 
     def check(self, what: str) -> None:
-        if [version(x) for x in self.tensors] != self.versions:
-            raise ValueError(
+        if [_version(x) for x in self.tensors] != self.versions:
+            raise RegardError(
                 f"{what} was changed in place since the recording; read the weights before that, or keep a copy"
             )
 
 
-def version(x: Tensor) -> int | None:
+def _version(x: Tensor) -> int | None:
     return None if x.is_inference() else x._version
 
 
@@ -49,9 +50,8 @@ class Source:
     out: Tensor  # b h n e
     numbers: tuple[int, ...] | None = None  # the numbers of the heads that are wanted; None: all
     rows: Tensor | None = None  # and of the rows
-    among: tuple[int, ...] | None = (
-        None  # where the wanted heads are among those computed; None: they are all of them
-    )
+    # where the wanted heads are among those computed; None: they are all of them
+    among: tuple[int, ...] | None = None
 
     def all_weights(self, rows: Rows) -> Tensor:
         """Weights of these rows for every head.   b h r m"""
@@ -64,8 +64,8 @@ class Source:
 
     def held(self, shelf: list[Tensor]) -> None:
         """Copy what is to be kept for later. The shelf has masks of other attentions, which need not be held twice."""
-        self.q, self.k, self.v = (None if x is None else copied(x) for x in (self.q, self.k, self.v))
-        self.out = copied(self.out)
+        self.q, self.k, self.v = (None if x is None else copy_detached(x) for x in (self.q, self.k, self.v))
+        self.out = copy_detached(self.out)
 
     def choose(self, heads: Sequence[int] | None, rows: Tensor | None) -> None:
         """Only these heads and rows are wanted. A source that can leave the others out at once does so."""

@@ -25,7 +25,7 @@ class Summary:
     top_at: Tensor  # b h n t: and which keys they belong to
 
 
-def summarized(source: Source, top: int | None, *, itself: bool) -> Summary:
+def summarize(source: Source, top: int | None, *, itself: bool) -> Summary:
     """The wanted heads and rows in short."""
     with quiet(source.out):
         entropies, distances, tops, places = [], [], [], []

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from regard.attention.attend import attend
-from regard.attention.edge_ops import Links, portions, products, sums
+from regard.attention.edge_ops import Links, edge_dot, edge_softmax, edge_sum
 from regard.attention.edges import Edges
 from regard.attention.kernels.reference import attention_weights, heads_of
 from regard.attention.mix import mix, mixing
@@ -73,7 +73,7 @@ class TappedEdges(EdgeSource):
 
     def error(self) -> float:
         with quiet(self.out):
-            total = sums(self.every, wide(self.v), self.links).transpose(0, 1)
+            total = edge_sum(self.every, wide(self.v), self.links).transpose(0, 1)
             return relative(*distance(total, self.out))
 
     def held(self) -> None:
@@ -94,11 +94,11 @@ def source_along(heard: Heard | Mixed) -> TappedEdges | None:
             if heard.scores.dim() != 3:
                 return None
             links = mask.links(m, m, device, once=False)
-            weights = portions(wide(heard.scores.detach())[0][:, links.order], links)
+            weights = edge_softmax(wide(heard.scores.detach())[0][:, links.order], links)
         else:
             if heard.kernel != "edges":
                 return None
             links = mask.links(n, m, device)
             k = heads_of(wide(heard.k.detach()), h)[0]
-            weights = portions(products(wide(heard.q.detach())[0] * heard.terms.scale, k, links), links)
+            weights = edge_softmax(edge_dot(wide(heard.q.detach())[0] * heard.terms.scale, k, links), links)
         return TappedEdges(weights, v, links, heard.out.detach()[0])

@@ -46,17 +46,17 @@ def attention(
     windows  what those of a layer are called and what is in them, as far as that is known, by the name of the layer
     """
     every = list(seen)
-    entries = [entry for entry in every if fits(entry)]
+    entries = [entry for entry in every if _fits(entry)]
     if not entries:
         return None
     rows = sum(len(entry.heads) * sizes(entry)[0] * count_of(entry) for entry in entries if entry.proved)
     few = f"{len(every) - len(entries)} of {len(every)} attentions are too large to be drawn as a matrix."
     note = few if len(entries) < len(every) else None
-    layers = [layer(entry, streams, rows, (windows or {}).get(entry.name)) for entry in entries]
+    layers = [_layer(entry, streams, rows, (windows or {}).get(entry.name)) for entry in entries]
     return {"view": "attention", "layers": layers, "note": note}
 
 
-def fits(entry: Entry) -> bool:
+def _fits(entry: Entry) -> bool:
     n, m = sizes(entry)
     return n <= MOST_NODES if entry.kind == "edges" else max(n, m) <= LONGEST and n * m <= LARGEST
 
@@ -66,7 +66,7 @@ def count_of(entry: Entry) -> int:
     return 1 if entry.kind == "edges" else entry.shape[0]
 
 
-def layer(entry: Entry, streams: Streams, rows: int, windows: Sequence[Window] | None) -> dict[str, Any]:
+def _layer(entry: Entry, streams: Streams, rows: int, windows: Sequence[Window] | None) -> dict[str, Any]:
     queries, keys = streams.of(entry) if windows is None else (streams.window(windows[0].labels),) * 2
     n, m = sizes(entry)
     found: dict[str, Any] = {
@@ -82,8 +82,8 @@ def layer(entry: Entry, streams: Streams, rows: int, windows: Sequence[Window] |
         "heads": list(entry.heads),
         "proved": entry.proved,
         "reason": entry.reason,
-        "error": pack.rounded(float(entry.error), 2),
-        "note": noted(entry, windows),
+        "error": pack.round_digits(float(entry.error), 2),
+        "note": _noted(entry, windows),
         "entropy": None,
         "distance": None,
         "small": None,
@@ -98,7 +98,7 @@ def layer(entry: Entry, streams: Streams, rows: int, windows: Sequence[Window] |
         in_line = (
             entry.kind == "self" and n == m and windows is None and streams.found[queries].kind != "patches"
         )
-        return found | weighed(matrix(entry), kept, exact, ordered=in_line)
+        return found | _weighed(matrix(entry), kept, exact, ordered=in_line)
     if windows is not None:
         named = [
             (window.name, streams.window(window.labels), streams.window(window.labels)) for window in windows
@@ -107,13 +107,13 @@ def layer(entry: Entry, streams: Streams, rows: int, windows: Sequence[Window] |
         named = [(f"row {k + 1} of its batch", queries, keys) for k in range(min(count_of(entry), UNNAMED))]
     found["windows"] = [
         {"name": name, "rows": looking, "columns": seen}
-        | weighed(matrix(entry, k), kept, exact, ordered=False)
+        | _weighed(matrix(entry, k), kept, exact, ordered=False)
         for k, (name, looking, seen) in enumerate(named)
     ]
     return found
 
 
-def noted(entry: Entry, windows: Sequence[Window] | None) -> str | None:
+def _noted(entry: Entry, windows: Sequence[Window] | None) -> str | None:
     """What a reader should know: how it was computed, and what is left out."""
     count = count_of(entry)
     more = (
@@ -124,14 +124,14 @@ def noted(entry: Entry, windows: Sequence[Window] | None) -> str | None:
     return "; ".join(each for each in (entry.note, more) if each) or None
 
 
-def weighed(weights: Tensor, kept: int, exact: bool, *, ordered: bool) -> dict[str, Any]:
+def _weighed(weights: Tensor, kept: int, exact: bool, *, ordered: bool) -> dict[str, Any]:
     """What is shown of the weights of a layer, or of one window of it.   h n m
 
     ordered  queries and keys lie along one line, so that it means something how far they are apart
     """
     return {
-        "entropy": pack.rounded(measure.entropy(weights[None])[0].mean(-1)),
-        "distance": pack.rounded(measure.distance(weights[None])[0].mean(-1)) if ordered else None,
+        "entropy": pack.round_digits(measure.entropy(weights[None])[0].mean(-1)),
+        "distance": pack.round_digits(measure.distance(weights[None])[0].mean(-1)) if ordered else None,
         "small": pack.thumbnails(weights),
         "largest": pack.largest(weights, kept, exact=exact),
     }

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from regard.look.contribution import tensor_of
 from regard.look.model_input import LabelFn, ModelInput
-from regard.look.pack import rounded
+from regard.look.pack import round_digits
 from regard.look.view import View
 
 if TYPE_CHECKING:
@@ -26,10 +26,10 @@ class ClassesView(View):
         return given.answers == "classes"
 
     def build(self, scene: Scene) -> dict[str, Any] | None:
-        return classes(scene.answer, scene.given)
+        return _classes(scene.answer, scene.given)
 
 
-def classes(out: Any, given: ModelInput) -> dict[str, Any] | None:
+def _classes(out: Any, given: ModelInput) -> dict[str, Any] | None:
     """The view, or None where there is not one answer for the whole: of nodes each has its own, and the graph shows them."""
     if given.called is None or not has_logits(out):
         return None
@@ -49,4 +49,4 @@ def likeliest(shares: Tensor, called: LabelFn) -> list[list[Any]]:
     """Labels with their probabilities, the likeliest first.   classes"""
     best = shares.topk(min(LIKELY, len(shares)))
     pairs = zip(best.indices.tolist(), best.values.tolist(), strict=True)
-    return [[called(i), rounded(share)] for i, share in pairs]
+    return [[called(i), round_digits(share)] for i, share in pairs]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from regard import files
-from regard.look.pack import packed
+from regard.look.pack import pack_array
 from regard.look.view import View
 from regard.runs.run import Run
 
@@ -34,4 +34,9 @@ def confusion(run: Run) -> dict[str, Any] | None:
         return None
     found = files.read_json(path)
     counts = np.array(found["counts"], dtype=np.uint32)
-    return {"view": "confusion", "split": found["split"], "labels": found["labels"], "counts": packed(counts)}
+    return {
+        "view": "confusion",
+        "split": found["split"],
+        "labels": found["labels"],
+        "counts": pack_array(counts),
+    }

@@ -13,7 +13,7 @@ from regard.look import contribution as ways
 from regard.look import measure
 from regard.look.colours import FAINT
 from regard.look.model_input import ModelInput
-from regard.look.pack import rounded
+from regard.look.pack import round_digits
 from regard.look.recording.entry import Entry
 from regard.look.streams import Streams
 from regard.look.view import View
@@ -58,22 +58,22 @@ def contribution(
         asked.chosen = logits.argmax(-1)  # of several looks together, perhaps not what each of them says
     wait = seconds(closed, x, fill)
     columns = [
-        column(
+        _column(
             "gradient × input",
             STEEP.format(parts.name, parts.name),
             lambda: ways.gradient_times_input(closed, x, read=asked),
             FAINT,
         ),
-        column(
+        _column(
             "leave one out",
             LEFT_OUT.format(parts.name, parts.gone),
             lambda: left_out(closed, x, fill, asked, wait),
             FAINT,
         ),
-        column(
+        _column(
             "attention received",
             "the mean weight it gets from all queries, in all layers and heads",
-            lambda: got(seen, x),
+            lambda: _attention_received_by(seen, x),
         ),
     ]
     shown = [each for each in columns if each is not None]
@@ -83,14 +83,14 @@ def contribution(
     told = {
         "stream": streams.find(x.shape[1]),
         "thing": parts.name,
-        "answer": answer(logits, given),
+        "answer": _answer(logits, given),
         "columns": shown,
         "note": note,
     }
     return {"view": "contribution", **told}
 
 
-def answer(logits: Tensor, given: ModelInput) -> str:
+def _answer(logits: Tensor, given: ModelInput) -> str:
     """What is explained, in words."""
     last = logits[0, -1] if logits.dim() == 3 else logits[0]
     best = int(last.argmax())
@@ -100,7 +100,7 @@ def answer(logits: Tensor, given: ModelInput) -> str:
     return f"{called}, the likeliest answer {after} (probability {share:.3g})"
 
 
-def column(
+def _column(
     name: str, sentence: str, values: Callable[[], Tensor | None], faint: float = 0.0
 ) -> dict[str, Any] | None:
     """One way of asking, or None where it does not apply to this model.   faint: numbers that stay below it look so"""
@@ -110,7 +110,11 @@ def column(
         return None
     if found is None or not found.isfinite().all():
         return None
-    shown = {"values": rounded(found[0].detach().float()), "signed": bool((found < 0).any()), "faint": faint}
+    shown = {
+        "values": round_digits(found[0].detach().float()),
+        "signed": bool((found < 0).any()),
+        "faint": faint,
+    }
     return {"name": name, "sentence": sentence, **shown}
 
 
@@ -135,28 +139,28 @@ def seconds(model: nn.Module, x: Tensor, fill: float | None) -> float | None:
     rows = min(n, ways.TOGETHER)
     calls = -(-n // rows)
     try:
-        one = min(timed(model, x), timed(model, x))  # the first one may find the machine asleep
-        if (
-            n * one <= PATIENCE or calls * one > PATIENCE
-        ):  # short however rows are asked, or too long even if more cost nothing
+        # the first one may find the machine asleep
+        one = min(seconds_of_call(model, x), seconds_of_call(model, x))
+        # short however rows are asked, or too long even if more cost nothing
+        if n * one <= PATIENCE or calls * one > PATIENCE:
             return n * one
-        return calls * timed(model, x.repeat_interleave(rows, 0))
+        return calls * seconds_of_call(model, x.repeat_interleave(rows, 0))
     except FAILURES:
         return None
 
 
 @torch.no_grad()
-def timed(model: nn.Module, x: Tensor) -> float:
+def seconds_of_call(model: nn.Module, x: Tensor) -> float:
     began = time.perf_counter()
     model(x)
     return time.perf_counter() - began
 
 
-def got(seen: Sequence[Entry], x: Tensor) -> Tensor | None:
+def _attention_received_by(seen: Sequence[Entry], x: Tensor) -> Tensor | None:
     """Mean attention that each token receives, over layers and heads in which it is a key.   -> 1 n"""
     n = x.shape[1]
     found = []
     for entry in seen:
         if entry.kind == "self" and entry.proved and entry.shape[0] == 1 and n <= entry.shape[3] <= n + 16:
-            found.append(measure.received(entry)[:, :, -n:].mean(1))
+            found.append(measure.attention_received(entry)[:, :, -n:].mean(1))
     return torch.stack(found).mean(0) if found else None

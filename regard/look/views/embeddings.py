@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.look.model_input import ModelInput
-from regard.look.pack import rounded
+from regard.look.pack import round_digits
 from regard.look.recording.calls import State
 from regard.look.streams import Streams
 from regard.look.thumbnails import Sheets
@@ -31,20 +31,20 @@ class EmbeddingsView(View):
     name, order, stands_alone = "embeddings", 50, True
 
     def build(self, scene: Scene) -> dict[str, Any] | None:
-        return embeddings(scene.model, scene.seen.states, scene.given, scene.streams, tsne=scene.tsne)
+        return _embeddings(scene.model, scene.seen.states, scene.given, scene.streams, tsne=scene.tsne)
 
 
-def embeddings(
+def _embeddings(
     model: nn.Module, states: Sequence[State], given: ModelInput, streams: Streams, *, tsne: bool
 ) -> dict[str, Any] | None:
     """The view, or None where there are too few points. t-SNE, which takes its time, for the table and the last block."""
     items = (
         []
         if given.answers == "classes"
-        else [each for each in [table(model, given, tsne)] if each is not None]
+        else [each for each in [_table(model, given, tsne)] if each is not None]
     )
     sheets = Sheets()
-    crowd = given.embeddings(model, sheets, partial(item, tsne=tsne))
+    crowd = given.embeddings(model, sheets, partial(_item, tsne=tsne))
     blocks = [state for state in states if state.value.dim() == 3 and FEW <= state.value.shape[1] <= MANY]
     for state in blocks:
         n = state.value.shape[1]
@@ -52,7 +52,7 @@ def embeddings(
         labels = list(streams.found[number].labels)
         last = tsne and crowd is None and state is blocks[-1]
         items.append(
-            item(f"after {state.name}", state.value[0], labels, tsne=last)
+            _item(f"after {state.name}", state.value[0], labels, tsne=last)
             | {"thumbs": given.thumbnails(n, sheets)}
         )
     if crowd is not None:
@@ -60,7 +60,7 @@ def embeddings(
     return {"view": "embeddings", "items": items, "sheets": sheets.found} if items else None
 
 
-def table(model: nn.Module, given: ModelInput, tsne: bool) -> dict[str, Any] | None:
+def _table(model: nn.Module, given: ModelInput, tsne: bool) -> dict[str, Any] | None:
     """The vectors of all tokens, of a model that knows few."""
     for name, module in model.named_modules():
         weight = getattr(module, "weight", None)
@@ -68,18 +68,18 @@ def table(model: nn.Module, given: ModelInput, tsne: bool) -> dict[str, Any] | N
             if not FEW <= len(weight) <= TABLE:
                 return None
             labels = [given.called(i) for i in range(len(weight))]
-            return item(f"all tokens ({name})", weight, labels, tsne=tsne) | {
-                "groups": [kind_of(label) for label in labels]
+            return _item(f"all tokens ({name})", weight, labels, tsne=tsne) | {
+                "groups": [_kind_of(label) for label in labels]
             }
     return None
 
 
-def kind_of(label: str) -> str:
+def _kind_of(label: str) -> str:
     """Which tokens belong together at a glance."""
     return next((kind for kind, test in KINDS.items() if test(label)), "other")
 
 
-def item(name: str, points: Tensor, labels: list[str], *, tsne: bool) -> dict[str, Any]:
+def _item(name: str, points: Tensor, labels: list[str], *, tsne: bool) -> dict[str, Any]:
     flat, explained = principal(points.detach().float().cpu())
     return {
         "name": name,
@@ -87,9 +87,9 @@ def item(name: str, points: Tensor, labels: list[str], *, tsne: bool) -> dict[st
         "groups": None,
         "said": None,
         "thumbs": None,
-        "pca": rounded(flat, 3),
-        "explained": rounded(explained, 3),
-        "tsne": neighbourly(points.detach().float().cpu()) if tsne else None,
+        "pca": round_digits(flat, 3),
+        "explained": round_digits(explained, 3),
+        "tsne": _neighbourly(points.detach().float().cpu()) if tsne else None,
     }
 
 
@@ -105,7 +105,7 @@ def principal(points: Tensor, axes: int = 2) -> tuple[Tensor, Tensor]:
     return flat, share
 
 
-def neighbourly(points: Tensor) -> list[list[float]] | None:
+def _neighbourly(points: Tensor) -> list[list[float]] | None:
     """t-SNE: near points stay near, distances mean little. None without scikit-learn, or for a handful of points."""
     if len(points) < 12:
         return None
@@ -117,5 +117,5 @@ def neighbourly(points: Tensor) -> list[list[float]] | None:
     found = TSNE(perplexity=perplexity, init="pca", random_state=0, max_iter=500).fit_transform(
         points.nan_to_num().numpy()
     )
-    result: list[list[float]] = rounded(torch.from_numpy(found), 3)
+    result: list[list[float]] = round_digits(torch.from_numpy(found), 3)
     return result

@@ -23,10 +23,10 @@ class FiltersView(View):
     name, order, stands_alone = "filters", 54, True
 
     def build(self, scene: Scene) -> dict[str, Any] | None:
-        return filters(scene.model)
+        return _filters(scene.model)
 
 
-def filters(model: nn.Module) -> dict[str, Any] | None:
+def _filters(model: nn.Module) -> dict[str, Any] | None:
     """The view, or None for a model whose first convolution is not one of pictures."""
     try:
         name, weight = filters_of(model)  # o i k k

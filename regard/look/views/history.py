@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from torch import nn
 
-from regard.look.pack import rounded
-from regard.look.plot import smoothed
+from regard.look.pack import round_digits
+from regard.look.plot import smooth
 from regard.look.view import View
 from regard.runs.figures import say_loss
 from regard.runs.run import Run
@@ -56,19 +56,19 @@ def curves(run: Run) -> dict[str, Any] | None:
     if not steps and not looks:
         return None
     losses = [(event["step"], event["loss"]) for event in steps]
-    soft = list(zip([step for step, _ in losses], smoothed([loss for _, loss in losses]), strict=True))
+    soft = list(zip([step for step, _ in losses], smooth([loss for _, loss in losses]), strict=True))
     measures = sorted(
-        {name for event in looks for name, value in event.items() if plain(value)}
+        {name for event in looks for name, value in event.items() if _plain(value)}
         - {"step", "loss", "seconds"}
     )
     return {
         "view": "curves",
-        "training": thinned(losses),
-        "smoothed": thinned(soft),
-        "validation": thinned([(event["step"], event["loss"]) for event in looks]),
+        "training": _thinned(losses),
+        "smoothed": _thinned(soft),
+        "validation": _thinned([(event["step"], event["loss"]) for event in looks]),
         "best": best(looks),
         "measures": {
-            name: thinned([(e["step"], e[name]) for e in looks if plain(e.get(name))]) for name in measures
+            name: _thinned([(e["step"], e[name]) for e in looks if _plain(e.get(name))]) for name in measures
         },
     }
 
@@ -78,18 +78,18 @@ def best(looks: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
     if not looks:
         return None
     event = min(looks, key=lambda event: event["loss"])
-    return {"point": [event["step"], rounded(float(event["loss"]))], "said": say_loss(event["loss"])}
+    return {"point": [event["step"], round_digits(float(event["loss"]))], "said": say_loss(event["loss"])}
 
 
-def plain(value: Any) -> bool:
+def _plain(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def thinned(points: Sequence[tuple[int, float]]) -> list[list[Any]]:
+def _thinned(points: Sequence[tuple[int, float]]) -> list[list[Any]]:
     """Few enough to draw, the last one always among them."""
     every = max(1, len(points) // MOST)
     kept = [*points[:-1][::every], *points[-1:]]
-    return [[step, rounded(float(value))] for step, value in kept]
+    return [[step, round_digits(float(value))] for step, value in kept]
 
 
 def samples(run: Run) -> dict[str, Any] | None:
@@ -107,7 +107,7 @@ def best_scores(run: Run) -> dict[str, dict[str, str]]:
         name: {
             key: said(key, value)
             for key, value in each[0].items()
-            if key not in ("step", "seconds") and plain(value)
+            if key not in ("step", "seconds") and _plain(value)
         }
         for name, each in found.items()
         if each
@@ -133,28 +133,28 @@ def about(model: nn.Module, name: str, run: Run | None = None) -> dict[str, Any]
         for section in ("model", "data", "train", "corpus"):
             values = getattr(run.config, section)
             if values is not None:
-                rows += flat(values, f"{section}.")
-        rows += flat(run.environment())
+                rows += _flat(values, f"{section}.")
+        rows += _flat(run.environment())
     return {
         "view": "about",
         "rows": [[key, value if len(value) < 300 else value[:300] + "…"] for key, value in rows],
     }
 
 
-def flat(values: Mapping[str, Any], before: str = "") -> list[list[str]]:
+def _flat(values: Mapping[str, Any], before: str = "") -> list[list[str]]:
     """Names and values, those of parts by their whole name; what is not set is left out."""
     rows: list[list[str]] = []
     for key, value in values.items():
         if isinstance(value, Mapping):
-            rows += flat(value, f"{before}{key}.")
+            rows += _flat(value, f"{before}{key}.")
         elif value is not None:
-            rows.append([f"{before}{key}", in_words(value)])
+            rows.append([f"{before}{key}", _in_words(value)])
     return rows
 
 
-def in_words(value: Any) -> str:
+def _in_words(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, list | tuple):
-        return ", ".join(map(in_words, value)) or "none"
+        return ", ".join(map(_in_words, value)) or "none"
     return f"{value:.6g}" if isinstance(value, float) else str(value)

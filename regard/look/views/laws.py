@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from regard.look.contribution import tensor_of
 from regard.look.model_input import ModelInput, Moved
-from regard.look.pack import packed
+from regard.look.pack import pack_array
 from regard.look.view import View
 from regard.symmetry.report import Finding, Report
 
@@ -35,16 +35,16 @@ class LawsView(View):
 
 def laws(model: nn.Module, given: ModelInput, report: Mapping[str, Any] | None) -> dict[str, Any] | None:
     """The view from a report as `regard check --json` gives it; with None only what group elements do."""
-    actions = acted(model, given)
+    actions = _acted(model, given)
     if report is None and not actions:
         return None
     report = report or {"ok": None, "laws": []}
     rows = list(report.get("laws", []))
-    found = Report(tuple(map(finding, rows)), seed=0)
+    found = Report(tuple(map(_finding, rows)), seed=0)
     return {
         "view": "laws",
         "ok": report.get("ok"),
-        "verdict": verdict(found) if rows else None,
+        "verdict": _verdict(found) if rows else None,
         "error": report.get("error"),
         "words": found.words(),
         "rows": [row | {"place": each.place} for row, each in zip(rows, found, strict=True)],
@@ -52,7 +52,7 @@ def laws(model: nn.Module, given: ModelInput, report: Mapping[str, Any] | None) 
     }
 
 
-def finding(row: Mapping[str, Any]) -> Finding:
+def _finding(row: Mapping[str, Any]) -> Finding:
     """A line of the report as it was before it became JSON, which knows no infinity."""
     known = {field.name: row[field.name] for field in fields(Finding) if field.name in row}
     return Finding(
@@ -60,7 +60,7 @@ def finding(row: Mapping[str, Any]) -> Finding:
     )
 
 
-def verdict(found: Report) -> str:
+def _verdict(found: Report) -> str:
     """As the command line says it, and of how many laws: a law that breaks may be declared to."""
     if found.wrong:
         return f"{found.verdict}: {', '.join(each.law for each in found.wrong)}".capitalize()
@@ -76,23 +76,23 @@ def verdict(found: Report) -> str:
 
 
 @torch.no_grad()
-def acted(model: nn.Module, given: ModelInput) -> list[dict[str, Any]]:
+def _acted(model: nn.Module, given: ModelInput) -> list[dict[str, Any]]:
     """Group elements tried on the input, where it is known what may be moved."""
-    plain = output(model, given)
+    plain = _output(model, given)
     if plain is None:
         return []
     found = []
     called = given.called if given.answers == "classes" else None
-    drawn = components(plain, called is not None)
+    drawn = _components(plain, called is not None)
     names = None if called is None else [called(i) for i in drawn]
     for name, sentence, elements in given.actions(model):
-        shown = [compared(model, plain, each, drawn) for each in elements]
+        shown = [_compared(model, plain, each, drawn) for each in elements]
         kept = [each for each in shown if each is not None]
         if kept:
             low = min(each.pop("low") for each in kept)
             high = max(each.pop("high") for each in kept)
             for each in kept:
-                each |= {side: as_bytes(each[side], low, high) for side in ("left", "right")}
+                each |= {side: _as_bytes(each[side], low, high) for side in ("left", "right")}
                 best = each.pop("best")
                 each["taken"] = None if called is None or len(plain) > 1 else [called(i) for i in best]
             found.append(
@@ -107,7 +107,7 @@ def acted(model: nn.Module, given: ModelInput) -> list[dict[str, Any]]:
     return found
 
 
-def components(plain: Tensor, classes: bool) -> list[int]:
+def _components(plain: Tensor, classes: bool) -> list[int]:
     """The components of an output that are drawn: those that vary most, or the likeliest classes."""
     size = plain.var(0, unbiased=False) if len(plain) > 1 else plain[0]
     if len(plain) == 1 and not classes:
@@ -115,7 +115,7 @@ def components(plain: Tensor, classes: bool) -> list[int]:
     return size.topk(min(CHANNELS, len(size))).indices.sort().values.tolist()
 
 
-def output(model: nn.Module, given: ModelInput) -> Tensor | None:
+def _output(model: nn.Module, given: ModelInput) -> Tensor | None:
     """What the model returns, as rows: one for each token, or a single one.   n c"""
     try:
         out = tensor_of(model(**given.inputs)).detach().float()
@@ -124,9 +124,9 @@ def output(model: nn.Module, given: ModelInput) -> Tensor | None:
     return out[0] if out.dim() == 3 else out if out.dim() == 2 else None
 
 
-def compared(model: nn.Module, plain: Tensor, element: Moved, drawn: list[int]) -> dict[str, Any] | None:
+def _compared(model: nn.Module, plain: Tensor, element: Moved, drawn: list[int]) -> dict[str, Any] | None:
     """f(g x) beside g f(x)."""
-    left, order = output(model, element.input), element.order
+    left, order = _output(model, element.input), element.order
     if order is not None and len(plain) > LONGEST:
         return None
     follows = order is not None and len(plain) == len(order)
@@ -151,6 +151,6 @@ def compared(model: nn.Module, plain: Tensor, element: Moved, drawn: list[int]) 
     }
 
 
-def as_bytes(x: Tensor, low: float, high: float) -> str:
+def _as_bytes(x: Tensor, low: float, high: float) -> str:
     scaled = (x - low) / (high - low) if high > low else torch.zeros_like(x)
-    return packed((scaled.clamp(0, 1) * 255).round().to(torch.uint8).cpu().numpy())
+    return pack_array((scaled.clamp(0, 1) * 255).round().to(torch.uint8).cpu().numpy())

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from regard.attention.positions import Code, Learned, Position, Rotary
 from regard.look import measure
-from regard.look.pack import levels, rounded
+from regard.look.pack import levels, round_digits
 from regard.look.view import View
 
 if TYPE_CHECKING:
@@ -34,34 +34,33 @@ class PositionsView(View):
     name, order = "positions", 52
 
     def build(self, scene: Scene) -> dict[str, Any] | None:
-        return positions(scene.model)
+        return _positions(scene.model)
 
 
-def positions(model: nn.Module) -> dict[str, Any] | None:
+def _positions(model: nn.Module) -> dict[str, Any] | None:
     """The view, or None for a model without positions that have a vector."""
-    items = [item(name, sentence, codes) for name, sentence, codes in codes_of(model)]
+    items = [_item(name, sentence, codes) for name, sentence, codes in _codes_of(model)]
     return {"view": "positions", "items": items} if items else None
 
 
-def item(name: str, sentence: str, codes: Tensor) -> dict[str, Any]:
+def _item(name: str, sentence: str, codes: Tensor) -> dict[str, Any]:
     similar = measure.position_similarity(codes, len(codes))
     return {
         "name": name,
         "sentence": sentence,
         "codes": levels(codes[:, :CHANNELS]),
         "similarity": levels(similar),
-        "by_distance": rounded(measure.by_distance(similar)),
+        "by_distance": round_digits(measure.by_distance(similar)),
     }
 
 
 @torch.no_grad()
-def codes_of(model: nn.Module) -> Iterator[tuple[str, str, Tensor]]:
+def _codes_of(model: nn.Module) -> Iterator[tuple[str, str, Tensor]]:
     """Name, sentence and vectors n d of every position: ours, a table that is called one, or frequencies of a rotary one."""
     ours = [(name, module) for name, module in model.named_modules() if isinstance(module, Position)]
     for name, module in ours:
-        if (
-            isinstance(module, Rotary | Code) and module.axes == 1
-        ):  # places on a grid have no one order to show them in
+        # places on a grid have no one order to show them in
+        if isinstance(module, Rotary | Code) and module.axes == 1:
             length = min(LENGTH, len(module.table)) if isinstance(module, Learned) else LENGTH
             yield (
                 name,

@@ -12,15 +12,17 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from regard.data.array import Array
 from regard.data.batch import IGNORE, Batch, Epochs, Source
-from regard.data.splits import drawn
-from regard.data.text_files import Note
+from regard.data.progress import Note
+from regard.data.splits import split_by_class
+from regard.errors import RegardError
 from regard.recipes.graphs.digits import digits
 from regard.recipes.graphs.files import read_graphs, stamp
 from regard.recipes.graphs.info import GraphsInfo, Scaling
 from regard.recipes.graphs.labels import Target, is_known, kind_of, targets
 from regard.recipes.graphs.objects import of_object
-from regard.recipes.graphs.parts import SPLITS, Array, Parts, Rows, symmetric
+from regard.recipes.graphs.parts import SPLITS, Parts, Rows, symmetric
 
 SPARSE_BELOW, WIDE = 0.1, 64  # features this empty and this wide are kept and multiplied as sparse
 MOST_DEGREE = 15  # degrees that have a feature of their own
@@ -37,17 +39,15 @@ class GraphsConfig:
 
     paths: ClassVar[tuple[str, ...]] = ("path", "nodes")
 
-    path: str | None = (
-        None  # an edge list, a .npz, or a folder; None: digits, each linked to those most like it
-    )
+    # an edge list, a .npz, or a folder; None: digits, each linked to those most like it
+    path: str | None = None
     nodes: str | None = None  # the table of nodes of an edge list: .csv (id, label, split, features) or .npz
     label: str = "label"  # the column that holds labels, of nodes, edges or graphs
     level: Level = "auto"  # who is asked about; auto: whoever has labels
     target: Target = "auto"  # what labels are; auto: numbers if some have a fraction
     directed: bool = False  # edges lead one way only; otherwise each is made to lead both ways
-    features: Features = (
-        "auto"  # numbers of nodes: given, their degree, or both; auto: given, but both for graphs
-    )
+    # numbers of nodes: given, their degree, or both; auto: given, but both for graphs
+    features: Features = "auto"
     scale: Scale = "auto"  # rows sum to 1 (words), or columns with mean 0 and deviation 1
     train: int | None = None  # of each class, how many are learned from; None: all that are not held out
     validation: float = 0.1  # share of each class to look at now and then, where no split is given
@@ -57,14 +57,14 @@ class GraphsConfig:
     def __post_init__(self) -> None:
         for name, known in (("level", Level), ("target", Target), ("features", Features), ("scale", Scale)):
             if getattr(self, name) not in get_args(known):
-                raise ValueError(
+                raise RegardError(
                     f"{name} must be one of {', '.join(get_args(known))}, got {getattr(self, name)!r}"
                 )
         if not (self.validation >= 0 and self.test >= 0 and self.validation + self.test < 1):
             shares = f"{self.validation} and {self.test}"
-            raise ValueError(f"validation and test are shares that leave some to learn from, got {shares}")
+            raise RegardError(f"validation and test are shares that leave some to learn from, got {shares}")
         if (self.train is not None and self.train < 1) or self.neighbours < 1:
-            raise ValueError(
+            raise RegardError(
                 f"train and neighbours must be at least 1, got {self.train} and {self.neighbours}"
             )
 
@@ -74,7 +74,7 @@ def prepare_graphs(config: GraphsConfig, *, seed: int, given: Any = None, note: 
     if note is not None:
         note("reading", None)
     parts = of_object(given) if given is not None else read_parts(config)
-    return made(parts, config, seed)
+    return _build_graphs(parts, config, seed)
 
 
 def read_parts(config: GraphsConfig) -> Parts:
@@ -83,18 +83,17 @@ def read_parts(config: GraphsConfig) -> Parts:
     return _read(config.path, config.nodes, config.label, stamp(config.path, config.nodes))
 
 
-@lru_cache(
-    maxsize=1
-)  # what is asked of a graph decides the defaults that it is then learned with: it is read once for both
+# what is asked of a graph decides the defaults that it is then learned with: it is read once for both
+@lru_cache(maxsize=1)
 def _read(path: str, nodes: str | None, label: str, _: Any) -> Parts:
     return read_graphs(path, nodes=nodes, label=label)
 
 
-def question(config: GraphsConfig, given: Any = None) -> tuple[str, str]:
+def infer_task(config: GraphsConfig, given: Any = None) -> tuple[str, str]:
     """Who is asked about (node, edge, graph), and for what (classes, numbers); if it cannot be told, classes of nodes."""
     try:
         parts = of_object(given) if given is not None else read_parts(config)
-        level = level_of(parts, config)
+        level = _level_of(parts, config)
     except (ValueError, OSError):  # what is wrong is said when it is read to learn from it
         return "node", "classes"
     labels = labels_at(parts, level)
@@ -143,19 +142,19 @@ class Graphs:
         return GraphSource(self, batch, seed)
 
 
-def made(parts: Parts, config: GraphsConfig, seed: int) -> Graphs:
+def _build_graphs(parts: Parts, config: GraphsConfig, seed: int) -> Graphs:
     """What was read, as it is learned from."""
-    level = level_of(parts, config)
+    level = _level_of(parts, config)
     labels = labels_at(parts, level)
     if labels is None:
-        raise ValueError(
+        raise RegardError(
             f"{parts.what} has no labels of {level}s to learn from; give a column '{config.label}', or another "
             "--data.label or --data.level"
         )
-    edges, edge_starts = both_ways(parts, config)
+    edges, edge_starts = add_reverse_edges(parts, config)
     classes, numbers, target = targets(list(labels), config.target, parts.what)
-    split = parts.split or split_of(parts, level, classes, target, config, seed)
-    split = checked(split, target, parts.what)
+    split = parts.split or _split_of(parts, level, classes, target, config, seed)
+    split = _checked(split, target, parts.what)
     learned = target[split["train"]]
     size = (0.0, 1.0) if numbers is None else (float(learned.mean()), float(learned.std()) or 1.0)
     x, scaling = features(parts, edges, config, level=level)
@@ -176,7 +175,7 @@ def made(parts: Parts, config: GraphsConfig, seed: int) -> Graphs:
     )
 
 
-def both_ways(parts: Parts, config: GraphsConfig) -> tuple[Array, Array]:
+def add_reverse_edges(parts: Parts, config: GraphsConfig) -> tuple[Array, Array]:
     return (
         (parts.edges, parts.edge_starts)
         if config.directed
@@ -184,7 +183,7 @@ def both_ways(parts: Parts, config: GraphsConfig) -> tuple[Array, Array]:
     )
 
 
-def level_of(parts: Parts, config: GraphsConfig) -> str:
+def _level_of(parts: Parts, config: GraphsConfig) -> str:
     if config.level != "auto":
         return config.level
     found = [level for level in ("graph", "node", "edge") if getattr(parts, f"{level}_labels") is not None]
@@ -198,14 +197,14 @@ def labels_at(parts: Parts, level: str) -> Any:
 # ── splits ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def split_of(
+def _split_of(
     parts: Parts, level: str, names: tuple[str, ...] | None, target: Array, config: GraphsConfig, seed: int
 ) -> dict[str, Array]:
     """Drawn by the seed, shares of each class."""
     if names is None:
         classes = np.where(np.isnan(target), -1, 0)
         if (classes == 0).sum() < 2:
-            raise ValueError(
+            raise RegardError(
                 f"{parts.what} has {(classes == 0).sum()} known target; there must be two at least"
             )
     else:
@@ -213,32 +212,34 @@ def split_of(
         counts = np.bincount(classes[classes >= 0], minlength=len(names))
         if (config.validation or config.test) and counts.min() < 2:
             few, place = names[int(counts.argmin())], int(np.flatnonzero(classes == counts.argmin())[0])
-            raise ValueError(
+            raise RegardError(
                 f"the class '{few}' of {parts.what} has one example, {level} {parts.called(level, place)}, so "
                 "none can be held out; give more of it, leave it out, or use --data.validation 0 --data.test 0"
             )
-    return drawn(classes, validation=config.validation, test=config.test, seed=seed, train=config.train)
+    return split_by_class(
+        classes, validation=config.validation, test=config.test, seed=seed, train=config.train
+    )
 
 
-def checked(split: dict[str, Array], target: Array, what: str) -> dict[str, Array]:
+def _checked(split: dict[str, Array], target: Array, what: str) -> dict[str, Array]:
     """A split that was given or drawn: numbers of what there is, without what is unknown, in one split each."""
     known = ~np.isnan(target) if target.dtype.kind == "f" else target != IGNORE
     found = {}
     for name in SPLITS:
         rows = np.asarray(split.get(name, ()), dtype=np.int64)
         if len(rows) and not 0 <= rows.min() <= rows.max() < len(target):
-            raise ValueError(
+            raise RegardError(
                 f"the {name} split of {what} names number {rows.max()}, but there are {len(target)}, 0 … "
                 f"{len(target) - 1}"
             )
         found[name] = rows[known[rows]]
     if not len(found["train"]):
-        raise ValueError(
+        raise RegardError(
             f"nothing of {what} is there to learn from: no labelled one is in the training split"
         )
     seen = np.concatenate(list(found.values()))
     if len(np.unique(seen)) < len(seen):
-        raise ValueError(f"the splits of {what} overlap; each node, edge or graph may be in one of them")
+        raise RegardError(f"the splits of {what} overlap; each node, edge or graph may be in one of them")
     return found
 
 
@@ -249,26 +250,25 @@ def features(
     parts: Parts, edges: Array, config: GraphsConfig, *, level: str = "node", known: Scaling | None = None
 ) -> tuple[Tensor, Scaling]:
     """The features of nodes as a tensor, sparse if they are mostly zero, brought to one size; `known` is that of a run."""
-    of = whose(parts, config, level) if known is None or known.of is None else known.of
-    x = degrees(edges, parts.nodes) if of == "degree" else parts.x
+    of = _whose(parts, config, level) if known is None or known.of is None else known.of
+    x = _degrees(edges, parts.nodes) if of == "degree" else parts.x
     if x is None or (isinstance(x, np.ndarray) and not x.shape[1]):
         where = Path(parts.what)
         beside = "in nodes.csv in it" if where.is_dir() else f"in {where.stem}.nodes.csv beside it"
         if known is not None:
-            raise ValueError(
+            raise RegardError(
                 f"{parts.what} has no features of nodes, and the model learned from some; give them {beside}"
             )
-        raise ValueError(
+        raise RegardError(
             f"{parts.what} has no features of nodes; give columns of numbers ({beside}, or with --data.nodes), or "
             "use --data.features degree"
         )
-    if of == "given" and isinstance(x, np.ndarray) and (known is None or known.mean is None) and is_thin(x):
-        x = to_rows(x)
+    if of == "given" and isinstance(x, np.ndarray) and (known is None or known.mean is None) and _is_thin(x):
+        x = _to_rows(x)
     sparse, width = (True, x.width) if isinstance(x, Rows) else (False, x.shape[1])
-    if (
-        known is not None and known.mean is not None and len(known.mean) != width
-    ):  # numpy would stretch one column over all
-        raise ValueError(
+    # numpy would stretch one column over all
+    if known is not None and known.mean is not None and len(known.mean) != width:
+        raise RegardError(
             f"{parts.what} has {width} numbers a node, but the model learned from {len(known.mean)}"
         )
     how = config.scale if known is None else known.how
@@ -276,16 +276,16 @@ def features(
         how = "none" if of == "degree" else "rows" if sparse else "columns"
     if isinstance(x, Rows):
         if of == "both":
-            raise ValueError(
+            raise RegardError(
                 f"the features of {parts.what} are sparse, so degrees cannot stand beside them; use "
                 "--data.features given or degree"
             )
         if how == "columns":
-            raise ValueError(
+            raise RegardError(
                 f"the features of {parts.what} are mostly zero, and columns with mean 0 would not be; "
                 "use --data.scale rows or none"
             )
-        return sparse_tensor(x, how == "rows"), Scaling(of="given", how=how)
+        return _sparse_tensor(x, how == "rows"), Scaling(of="given", how=how)
     if how == "rows":
         total = np.abs(x).sum(1, keepdims=True)
         x = x / np.where(total > 0, total, 1)
@@ -301,15 +301,15 @@ def features(
             )
         x = (x - np.array(scaling.mean, dtype=np.float32)) / np.array(scaling.deviation, dtype=np.float32)
     if of == "both":
-        x = np.concatenate([x, degrees(edges, parts.nodes)], 1)
+        x = np.concatenate([x, _degrees(edges, parts.nodes)], 1)
     return torch.from_numpy(np.ascontiguousarray(x, dtype=np.float32)), scaling
 
 
-def is_thin(x: Array) -> bool:
+def _is_thin(x: Array) -> bool:
     return bool(x.shape[1] >= WIDE and np.count_nonzero(x) < SPARSE_BELOW * x.size)
 
 
-def whose(parts: Parts, config: GraphsConfig, level: str) -> Literal["given", "degree", "both"]:
+def _whose(parts: Parts, config: GraphsConfig, level: str) -> Literal["given", "degree", "both"]:
     """Which features nodes have. Means over neighbours and over nodes cannot count: of whole graphs degrees tell much."""
     if config.features != "auto":
         return config.features
@@ -318,20 +318,20 @@ def whose(parts: Parts, config: GraphsConfig, level: str) -> Literal["given", "d
     return "degree" if parts.x is None or not parts.x.shape[1] else "both"
 
 
-def degrees(edges: Array, nodes: int) -> Array:
+def _degrees(edges: Array, nodes: int) -> Array:
     """1, log(1 + degree), and which degree it is, up to a limit.   n d"""
     degree = np.bincount(edges[1], minlength=nodes)
     which = np.eye(MOST_DEGREE + 1, dtype=np.float32)[np.minimum(degree, MOST_DEGREE)]
     return np.concatenate([np.ones((nodes, 1)), np.log1p(degree)[:, None], which], 1).astype(np.float32)
 
 
-def to_rows(x: Array) -> Rows:
+def _to_rows(x: Array) -> Rows:
     row, column = np.nonzero(x)
     starts = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=len(x)))])
     return Rows(starts, column, x[row, column], x.shape[1])
 
 
-def sparse_tensor(x: Rows, rows_sum_to_one: bool) -> Tensor:
+def _sparse_tensor(x: Rows, rows_sum_to_one: bool) -> Tensor:
     values, row = x.values, np.repeat(np.arange(len(x)), np.diff(x.starts))
     if rows_sum_to_one and len(values):
         total = np.bincount(row, np.abs(values), minlength=len(x))
@@ -392,8 +392,8 @@ class GraphSource(Source):
         """These graphs as one."""
         which = np.asarray(which, dtype=np.int64)
         graphs = self.graphs
-        nodes, of = ranges(graphs.parts.starts, which)
-        along, of_edge = ranges(graphs.edge_starts, which)
+        nodes, of = _ranges(graphs.parts.starts, which)
+        along, of_edge = _ranges(graphs.edge_starts, which)
         begins = np.concatenate([[0], np.cumsum(np.diff(graphs.parts.starts)[which])])[:-1]
         moved = graphs.edges[:, along] - graphs.parts.starts[which][of_edge] + begins[of_edge]
         return Batch(
@@ -405,7 +405,7 @@ class GraphSource(Source):
         )
 
 
-def ranges(starts: Array, which: Array) -> tuple[Array, Array]:
+def _ranges(starts: Array, which: Array) -> tuple[Array, Array]:
     """starts[w] … starts[w + 1] for each w of `which`, one after another, and which of them each number came from."""
     counts = np.diff(starts)[which]
     of = np.repeat(np.arange(len(which)), counts)

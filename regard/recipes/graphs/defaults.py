@@ -9,7 +9,7 @@ from typing import Any
 
 from regard.models.graph_net import GraphNetConfig
 from regard.models.graph_transformer import GraphTransformerConfig
-from regard.recipes.graphs.dataset import GraphsConfig, question
+from regard.recipes.graphs.dataset import GraphsConfig, infer_task
 from regard.recipes.graphs.neighbours import looks_mapped
 from regard.recipes.settings import Settings, check_choice, settings_class
 from regard.training.config import TrainConfig
@@ -42,15 +42,15 @@ def defaults(data: Any = None, kind: str | None = None) -> Settings:
     kind = kind or "graphnet"
     check_choice("kind of model for graphs", kind, tuple(KINDS))
     graphs = GraphsConfig(path=path) if data is not None else GraphsConfig(train=20, validation=0.2, test=0.5)
-    return defaults_for(graphs, kind, None if path is not None else data)
+    return _defaults_for(graphs, kind, None if path is not None else data)
 
 
-def defaults_for(graphs: GraphsConfig, kind: str, given: Any = None) -> Settings:
+def _defaults_for(graphs: GraphsConfig, kind: str, given: Any = None) -> Settings:
     """The recipe for these graphs and what is asked of them."""
     large = given is None and looks_mapped(graphs.path)
     # Classes of the nodes of one graph are few labels and one batch: much dropout and weight decay. Numbers, and whole graphs,
     # are many, and what a channel says of them counts: no dropout, and layers that tell a node from its neighbours.
-    few = not large and question(graphs, given) in (("node", "classes"), ("edge", "classes"))
+    few = not large and infer_task(graphs, given) in (("node", "classes"), ("edge", "classes"))
     how: dict[str, Any] = {"minutes": 0.5, "weight_decay": 0.5 if few else 0.01}
     if large:
         how = {"minutes": 2.0, "batch": 1024, "weight_decay": 0.05}
@@ -78,7 +78,7 @@ def refine_defaults(settings: Settings, options: Mapping[str, Any], data: Any) -
     if not said:
         return settings
     return replace(
-        defaults_for(replace(settings.data, **said), model_kind(settings), data), data=settings.data
+        _defaults_for(replace(settings.data, **said), model_kind(settings), data), data=settings.data
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from regard.errors import RegardError
 from regard.recipes.graphs.parts import Parts, one
 
 NEAREST = 5  # digits that each one is linked to
@@ -14,7 +15,7 @@ def digits() -> Parts:
     try:
         from sklearn.datasets import load_digits  # type: ignore[import-untyped]
     except ImportError as error:
-        raise ValueError(
+        raise RegardError(
             'the graph of digits needs scikit-learn: pip install "regard[look]"; or give --data PATH'
         ) from error
     pictures = load_digits()

@@ -11,7 +11,9 @@ from typing import Any
 import numpy as np
 
 from regard import files
-from regard.data.columns import Array, Columns, read_columns
+from regard.data.array import Array
+from regard.data.columns import Columns, read_columns
+from regard.errors import RegardError
 from regard.recipes.graphs.labels import has_fraction
 from regard.recipes.graphs.parts import SPLITS, Parts, Rows, check_edges, check_finite, one, side_by_side
 
@@ -34,27 +36,29 @@ def read_graphs(path: str, *, nodes: str | None = None, label: str = "label") ->
     """Whatever the path is, read."""
     where = Path(path)
     if where.is_dir():
-        return of_folder(where, nodes, label)
+        return _of_folder(where, nodes, label)
     if not where.exists():
-        raise ValueError(f"there is no file or folder {path}; give {KNOWN}")
+        raise RegardError(f"there is no file or folder {path}; give {KNOWN}")
     if where.suffix == ".npz":
-        return of_arrays(files.read_arrays(path), path)
+        return _of_arrays(files.read_arrays(path), path)
     if where.suffix.lower() not in (".csv", ".tsv", ".txt", ".edges"):
-        raise ValueError(f"{path} is no graph; give {KNOWN}")
-    return of_edge_list(path, nodes or beside(where), label)
+        raise RegardError(f"{path} is no graph; give {KNOWN}")
+    return _of_edge_list(path, nodes or _beside(where), label)
 
 
 def stamp(path: str, nodes: str | None) -> tuple[tuple[str, int, int], ...]:
     """Which files a path stands for, their sizes and when they were written: if it is the same, so is what is read."""
     where = Path(path)
-    found = sorted(where.rglob("*")) if where.is_dir() else [where, *map(Path, filter(None, [beside(where)]))]
+    found = (
+        sorted(where.rglob("*")) if where.is_dir() else [where, *map(Path, filter(None, [_beside(where)]))]
+    )
     stats = [
         (str(file), file.stat()) for file in (*found, *([Path(nodes)] if nodes else [])) if file.is_file()
     ]
     return tuple((name, stat.st_size, stat.st_mtime_ns) for name, stat in stats)
 
 
-def beside(file: Path) -> str | None:
+def _beside(file: Path) -> str | None:
     """NAME.nodes.csv, where the features of the edge list NAME.csv may lie."""
     table = file.with_name(f"{file.stem}.nodes.csv")
     return str(table) if table.exists() else None
@@ -63,7 +67,7 @@ def beside(file: Path) -> str | None:
 # ── one graph as text ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def of_edge_list(path: str, nodes: str | None, label: str) -> Parts:
+def _of_edge_list(path: str, nodes: str | None, label: str) -> Parts:
     """Two columns of ends, with names from a table of nodes or counted from 0; a column of labels makes edges the question."""
     table = read_columns(path, header=None)
     lowered = tuple(name.lower() for name in table.names or ())
@@ -76,39 +80,39 @@ def of_edge_list(path: str, nodes: str | None, label: str) -> Parts:
             lowered = tuple(words)
     ends = next(([lowered.index(end) for end in pair] for pair in ENDS if set(pair) <= set(lowered)), [0, 1])
     if table.rows and len(table.rows[0]) < 2:
-        raise ValueError(
+        raise RegardError(
             f"line {table.lines[0]} of {path} has one value; an edge needs two: source and target"
         )
     texts = [table.texts(end) for end in ends] if table.rows else [[], []]
     labels = table.texts(table.names.index(label)) if table.names and label in table.names else None
     if nodes is None:
-        edges, names = numbered(texts, table)
+        edges, names = _numbered(texts, table)
         count = len(names) if names is not None else int(edges.max(initial=-1)) + 1
         return one(path, edges, count, names=names, edge_labels=labels)
     if Path(nodes).suffix == ".npz":
-        held = of_arrays({"edges": np.zeros((2, 0), dtype=np.int64)} | files.read_arrays(nodes), nodes)
+        held = _of_arrays({"edges": np.zeros((2, 0), dtype=np.int64)} | files.read_arrays(nodes), nodes)
         known: dict[str, Any] = {"x": held.x, "node_labels": held.node_labels, "split": held.split}
-        edges, count = named(texts, None, held.nodes, table), held.nodes
+        edges, count = _named(texts, None, held.nodes, table), held.nodes
     else:
         rows = read_columns(nodes, header=True)
-        known = of_node_table(rows, label)
-        edges, count = named(texts, known["names"], len(rows), table), len(rows)
+        known = _of_node_table(rows, label)
+        edges, count = _named(texts, known["names"], len(rows), table), len(rows)
     return one(path, edges, count, edge_labels=labels, **known)
 
 
-def numbered(texts: Sequence[Sequence[str]], table: Columns) -> tuple[Array, list[str] | None]:
+def _numbered(texts: Sequence[Sequence[str]], table: Columns) -> tuple[Array, list[str] | None]:
     """Ends without a table of nodes: whole numbers from 0 are numbers of nodes, anything else is a name."""
     every = [*texts[0], *texts[1]]
     if all(text.isascii() and text.isdigit() for text in every):
         return np.array(texts, dtype=np.int64).reshape(2, -1), None
     for side in texts:
         if "" in side:
-            raise ValueError(
+            raise RegardError(
                 f"line {table.lines[side.index('')]} of {table.path} has an empty end; an edge needs two nodes"
             )
     for side in texts:
         if (number := next((i for i, text in enumerate(side) if has_fraction(text)), None)) is not None:
-            raise ValueError(
+            raise RegardError(
                 f"line {table.lines[number]} of {table.path} has {side[number]}, which is neither the number nor "
                 "the name of a node; if these are points, they make a set: regard train sets"
             )
@@ -117,7 +121,7 @@ def numbered(texts: Sequence[Sequence[str]], table: Columns) -> tuple[Array, lis
     return np.array([[place[text] for text in side] for side in texts], dtype=np.int64).reshape(2, -1), names
 
 
-def named(texts: Sequence[Sequence[str]], names: Sequence[str] | None, count: int, table: Columns) -> Array:
+def _named(texts: Sequence[Sequence[str]], names: Sequence[str] | None, count: int, table: Columns) -> Array:
     """Ends as numbers of nodes that are known."""
     if names is None:
         try:
@@ -126,7 +130,7 @@ def named(texts: Sequence[Sequence[str]], names: Sequence[str] | None, count: in
             number, side = next(
                 (i, s) for s in texts for i, text in enumerate(s) if not text.removeprefix("-").isdigit()
             )
-            raise ValueError(
+            raise RegardError(
                 f"line {table.lines[number]} of {table.path} has the end '{side[number]}', but nodes without a "
                 f"column id are numbers, 0 … {count - 1}"
             ) from None
@@ -136,18 +140,18 @@ def named(texts: Sequence[Sequence[str]], names: Sequence[str] | None, count: in
     for number, (source, target) in enumerate(zip(*texts, strict=True)):
         for end in (source, target):
             if end not in place:
-                raise ValueError(
+                raise RegardError(
                     f"line {table.lines[number]} of {table.path} has the end '{end}', but no node is called so; "
                     f"there are {len(names)}, such as '{names[0]}'"
                 )
     return np.array([[place[text] for text in side] for side in texts], dtype=np.int64).reshape(2, -1)
 
 
-def of_node_table(table: Columns, label: str) -> dict[str, Any]:
+def _of_node_table(table: Columns, label: str) -> dict[str, Any]:
     """Columns id, label and split if they are there; all others are features."""
     names = [name.lower() for name in table.names or ()]
     if not table.rows:
-        raise ValueError(f"{table.path} has no nodes; give one row for each")
+        raise RegardError(f"{table.path} has no nodes; give one row for each")
     at_id = next((names.index(each) for each in IDS if each in names), None)
     at_label = table.names.index(label) if table.names and label in table.names else None
     at_split = names.index("split") if "split" in names else None
@@ -155,7 +159,7 @@ def of_node_table(table: Columns, label: str) -> dict[str, Any]:
     ids = None if at_id is None else table.texts(at_id)
     if ids is not None and len(set(ids)) < len(ids):
         twice = next(i for i, name in enumerate(ids) if name in ids[:i])
-        raise ValueError(
+        raise RegardError(
             f"line {table.lines[twice]} of {table.path} is a second node called '{ids[twice]}'; they must differ"
         )
     split: dict[str, Array] = {}
@@ -163,7 +167,7 @@ def of_node_table(table: Columns, label: str) -> dict[str, Any]:
         words = [word.lower() for word in table.texts(at_split)]
         for row, word in enumerate(words):
             if word not in SPLIT_WORDS:
-                raise ValueError(
+                raise RegardError(
                     f"line {table.lines[row]} of {table.path} has the split '{word}'; "
                     "it is train, validation, test or empty"
                 )
@@ -179,7 +183,7 @@ def of_node_table(table: Columns, label: str) -> dict[str, Any]:
 # ── arrays ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def of_arrays(arrays: Mapping[str, Array], what: str) -> Parts:
+def _of_arrays(arrays: Mapping[str, Array], what: str) -> Parts:
     """edges (2 e or e 2), x (n d) or sparse rows (feat_indptr, feat_indices, feat_shape[, feat_values]), labels, of, splits.
 
     With `of` (the graph of each node) labels are those of graphs if there are as many as graphs.
@@ -189,18 +193,18 @@ def of_arrays(arrays: Mapping[str, Array], what: str) -> Parts:
         for name, called in ARRAYS.items()
     }
     if found["edges"] is None:
-        raise ValueError(
+        raise RegardError(
             f"{what} holds the arrays {', '.join(arrays)}, but no edges (2 e, sources and targets)"
         )
-    edges = whole(found["edges"], "edges", what)
+    edges = _whole(found["edges"], "edges", what)
     if edges.ndim != 2 or 2 not in edges.shape:
-        raise ValueError(f"edges of {what} must have the shape 2 e or e 2, got {edges.shape}")
+        raise RegardError(f"edges of {what} must have the shape 2 e or e 2, got {edges.shape}")
     edges = edges if edges.shape[0] == 2 else edges.T
-    x = rows_of(arrays, what) if "feat_indptr" in arrays else found["x"]
+    x = _rows_of(arrays, what) if "feat_indptr" in arrays else found["x"]
     labels, of = found["labels"], found["of"]
     if isinstance(x, np.ndarray):
         if x.ndim != 2 or x.dtype.kind not in "fiub":
-            raise ValueError(f"x of {what} must be numbers n d, got {x.dtype} {x.shape}")
+            raise RegardError(f"x of {what} must be numbers n d, got {x.dtype} {x.shape}")
         check_finite(x, what)
         x = x.astype(np.float32)
     count = (
@@ -210,7 +214,7 @@ def of_arrays(arrays: Mapping[str, Array], what: str) -> Parts:
     check_edges(edges, count, what)
     split = {name: places(mask, name, what) for name in SPLITS if (mask := found[name]) is not None}
     if of is None:
-        labels_for = label_level(labels, {"node": count, "graph": 1}, what)
+        labels_for = _label_level(labels, {"node": count, "graph": 1}, what)
         return one(
             what,
             edges,
@@ -219,27 +223,27 @@ def of_arrays(arrays: Mapping[str, Array], what: str) -> Parts:
             split=split,
             **{f"{labels_for}_labels": labels} if labels is not None else {},
         )
-    return apart(what, edges, whole(of, "of", what), x, labels, split)
+    return _apart(what, edges, _whole(of, "of", what), x, labels, split)
 
 
-def apart(
+def _apart(
     what: str, edges: Array, of: Array, x: Any, labels: Any, split: dict[str, Array], graphs: int = 0
 ) -> Parts:
     """Many graphs from one that falls apart: `of` says the graph of each node, in order."""
     graphs = max(graphs, int(of.max(initial=-1)) + 1)
     if len(of) and ((np.diff(of) < 0).any() or of[0] < 0):
-        raise ValueError(
+        raise RegardError(
             f"the graph of each node must not fall from node to node in {what}: keep a graph's nodes together"
         )
     across = np.flatnonzero(of[edges[0]] != of[edges[1]])
     if len(across):
         number = across[0]
-        raise ValueError(
+        raise RegardError(
             f"edge {number} of {what} leads from graph {of[edges[0, number]]} to graph {of[edges[1, number]]}"
         )
     owner = of[edges[0]]
     order = np.argsort(owner, kind="stable")
-    level = label_level(labels, {"graph": graphs, "node": len(of)}, what)
+    level = _label_level(labels, {"graph": graphs, "node": len(of)}, what)
     counted = [np.concatenate([[0], np.cumsum(np.bincount(each, minlength=graphs))]) for each in (of, owner)]
     more = {} if labels is None else {f"{level}_labels": labels}
     return Parts(
@@ -247,7 +251,7 @@ def apart(
     )
 
 
-def label_level(labels: Any, counts: Mapping[str, int], what: str) -> str:
+def _label_level(labels: Any, counts: Mapping[str, int], what: str) -> str:
     """What the labels are of, by their number."""
     if labels is None:
         return "node"
@@ -255,33 +259,33 @@ def label_level(labels: Any, counts: Mapping[str, int], what: str) -> str:
         if len(labels) == count:
             return level
     said = " or ".join(f"{count} {level}s" for level, count in counts.items())
-    raise ValueError(f"{what} has {len(labels)} labels for {said}; there must be one for each")
+    raise RegardError(f"{what} has {len(labels)} labels for {said}; there must be one for each")
 
 
-def rows_of(arrays: Mapping[str, Array], what: str) -> Rows:
-    starts, columns = (whole(arrays[f"feat_{name}"], f"feat_{name}", what) for name in ("indptr", "indices"))
+def _rows_of(arrays: Mapping[str, Array], what: str) -> Rows:
+    starts, columns = (_whole(arrays[f"feat_{name}"], f"feat_{name}", what) for name in ("indptr", "indices"))
     count, width = map(int, arrays["feat_shape"])
     values = arrays.get("feat_values", np.ones(len(columns)))
     if len(starts) != count + 1 or (len(columns) and not 0 <= columns.min() <= columns.max() < width):
-        raise ValueError(f"the sparse features of {what} do not fit their shape {count} × {width}")
+        raise RegardError(f"the sparse features of {what} do not fit their shape {count} × {width}")
     return Rows(starts, columns, values.astype(np.float32), width)
 
 
-def whole(array: Array, name: str, what: str) -> Array:
+def _whole(array: Array, name: str, what: str) -> Array:
     if array.dtype.kind not in "iu":
-        raise ValueError(f"{name} of {what} must be whole numbers, got {array.dtype}")
+        raise RegardError(f"{name} of {what} must be whole numbers, got {array.dtype}")
     return array.astype(np.int64)
 
 
 def places(mask: Array, name: str, what: str) -> Array:
     """Numbers, or True and False for each."""
-    return np.flatnonzero(mask) if mask.dtype == bool else whole(mask, name, what)
+    return np.flatnonzero(mask) if mask.dtype == bool else _whole(mask, name, what)
 
 
 # ── folders ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def of_folder(folder: Path, nodes: str | None, label: str) -> Parts:
+def _of_folder(folder: Path, nodes: str | None, label: str) -> Parts:
     edges = next(
         (folder / name for name in ("edges.csv", "edges.tsv", "edges.txt") if (folder / name).exists()), None
     )
@@ -290,15 +294,15 @@ def of_folder(folder: Path, nodes: str | None, label: str) -> Parts:
             (folder / name for name in ("nodes.csv", "nodes.tsv", "nodes.npz") if (folder / name).exists()),
             None,
         )
-        parts = of_edge_list(str(edges), nodes or (None if table is None else str(table)), label)
+        parts = _of_edge_list(str(edges), nodes or (None if table is None else str(table)), label)
         return replace(parts, what=str(folder))
     indicators = sorted(folder.glob("*_graph_indicator.txt"))
     if indicators:
-        return of_tu(folder, indicators[0].name.removesuffix("_graph_indicator.txt"))
-    return of_edge_lists(folder, label)
+        return _of_tu(folder, indicators[0].name.removesuffix("_graph_indicator.txt"))
+    return _of_edge_lists(folder, label)
 
 
-def of_edge_lists(folder: Path, label: str) -> Parts:
+def _of_edge_lists(folder: Path, label: str) -> Parts:
     """One graph a file, with NAME.nodes.csv beside NAME.csv for its features; labels in labels.csv, or one folder a class."""
     found = [
         file
@@ -307,14 +311,14 @@ def of_edge_lists(folder: Path, label: str) -> Parts:
     ]
     found = [f for f in found if f.name not in ("labels.csv", "README.txt") and not f.stem.endswith(".nodes")]
     if not found:
-        raise ValueError(f"{folder} holds no edge lists; give {KNOWN}")
-    graphs = [of_edge_list(str(file), beside(file), label) for file in found]
+        raise RegardError(f"{folder} holds no edge lists; give {KNOWN}")
+    graphs = [_of_edge_list(str(file), _beside(file), label) for file in found]
     names = [str(file.relative_to(folder).with_suffix("")) for file in found]
-    labels = labels_of(folder, names, label)
+    labels = _labels_of(folder, names, label)
     return side_by_side(str(folder), graphs, graph_names=names, graph_labels=labels)
 
 
-def labels_of(folder: Path, names: Sequence[str], label: str) -> list[str] | None:
+def _labels_of(folder: Path, names: Sequence[str], label: str) -> list[str] | None:
     """From labels.csv (graph, label), or from the folder that each file lies in."""
     path = folder / "labels.csv"
     if not path.exists():
@@ -328,13 +332,13 @@ def labels_of(folder: Path, names: Sequence[str], label: str) -> list[str] | Non
     known = dict(zip(graphs, table.texts(at), strict=True))
     for line, graph in zip(table.lines, graphs, strict=True):
         if graph not in set(names):
-            raise ValueError(
+            raise RegardError(
                 f"line {line} of {path} is about the graph '{graph}', but there is no such file in {folder}"
             )
     return [known.get(name, "") for name in names]
 
 
-def of_tu(folder: Path, name: str) -> Parts:
+def _of_tu(folder: Path, name: str) -> Parts:
     """NAME_A.txt and NAME_graph_indicator.txt, counted from 1, with labels and attributes of nodes and graphs beside them."""
 
     def table(what: str) -> Columns | None:
@@ -343,12 +347,12 @@ def of_tu(folder: Path, name: str) -> Parts:
 
     ends, of = table("A"), table("graph_indicator")
     if ends is None or of is None:
-        raise ValueError(
+        raise RegardError(
             f"{folder} has {name}_graph_indicator.txt but no {name}_A.txt; the TU format needs both"
         )
-    graph_of = whole_column(of, 0) - 1
+    graph_of = _whole_column(of, 0) - 1
     edges = (
-        np.stack([whole_column(ends, i) - 1 for i in (0, 1)])
+        np.stack([_whole_column(ends, i) - 1 for i in (0, 1)])
         if ends.rows
         else np.zeros((2, 0), dtype=np.int64)
     )
@@ -356,36 +360,36 @@ def of_tu(folder: Path, name: str) -> Parts:
     if len(wrong):
         given = ", ".join(ends.rows[wrong[0]])
         line = ends.lines[wrong[0]]
-        raise ValueError(
+        raise RegardError(
             f"line {line} of {ends.path} is the edge {given}, but the nodes are 1 … {len(graph_of)}"
         )
     features: list[Array] = []
     if (numbers := table("node_attributes")) is not None:
         features.append(numbers.numbers(range(len(numbers.rows[0]))))
     if (kinds := table("node_labels")) is not None:
-        known, place = np.unique(whole_column(kinds, 0), return_inverse=True)
+        known, place = np.unique(_whole_column(kinds, 0), return_inverse=True)
         features.append(np.eye(len(known), dtype=np.float32)[place])
     for each in features:
         if len(each) != len(graph_of):
-            raise ValueError(
+            raise RegardError(
                 f"{folder} has {len(graph_of)} nodes but features of {len(each)}; there must be one row for each"
             )
     labels = table("graph_labels") or table("graph_attributes")
     graphs = max(int(graph_of.max(initial=-1)) + 1, 0 if labels is None else len(labels))
     x = np.concatenate(features, 1) if features else None
-    parts = apart(str(folder), edges, graph_of, x, None if labels is None else labels.texts(0), {}, graphs)
-    return replace(parts, names=counted(parts.nodes), graph_names=counted(parts.graphs))
+    parts = _apart(str(folder), edges, graph_of, x, None if labels is None else labels.texts(0), {}, graphs)
+    return replace(parts, names=_counted(parts.nodes), graph_names=_counted(parts.graphs))
 
 
-def counted(count: int) -> list[str]:
+def _counted(count: int) -> list[str]:
     """Names of what is counted from 1, as this format does."""
     return [str(number) for number in range(1, count + 1)]
 
 
-def whole_column(table: Columns, column: int) -> Array:
+def _whole_column(table: Columns, column: int) -> Array:
     for line, row in zip(table.lines, table.rows, strict=True):
         if len(row) <= column or not re.fullmatch(r"\s*-?\d+\s*", row[column]):
-            raise ValueError(
+            raise RegardError(
                 f"line {line} of {table.path} has '{' '.join(row)}' where a whole number must be"
             )
     return np.array([int(row[column]) for row in table.rows], dtype=np.int64)

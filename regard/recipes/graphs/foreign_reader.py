@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import Tensor
 
 from regard.look.reader import Reader
-from regard.recipes.graphs.reader import GraphReader, Linked
+from regard.recipes.graphs.reader import GraphExample, GraphReader
 from regard.recipes.processors import ForeignModel
 from regard.symmetry.roles import Roles, guess
 
@@ -16,4 +16,4 @@ def foreign_reader(foreign: ForeignModel) -> Reader | None:
     known = declared if isinstance(declared, Roles) else guess(foreign.model, dict(foreign.inputs))
     if known.nodes is None or known.edges is None or not isinstance(foreign.inputs.get(known.nodes), Tensor):
         return None
-    return GraphReader(known, lambda name: Linked(foreign.inputs))
+    return GraphReader(known, lambda name: GraphExample(foreign.inputs))

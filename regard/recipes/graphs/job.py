@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from regard import registry
+from regard.errors import RegardError
 from regard.models.graph_transformer import GraphTransformerConfig
 from regard.recipes.graphs.dataset import (
     GraphsConfig,
@@ -31,7 +32,7 @@ def prepare_job(settings: Settings, context: DataContext) -> Job:
     seed, batch, config = settings.train.seed, settings.train.batch, settings.data
     source: Any
     if context.given is None and looks_mapped(config.path):
-        check_large(settings.model)
+        _check_large(settings.model)
         large = open_mapped(config, config.path, seed)
         source, info, outputs = large.source(batch, seed, settings.model.depth), large.info(), large.outputs
         count = min(info.test, MOST["test"])
@@ -51,7 +52,7 @@ def prepare_job(settings: Settings, context: DataContext) -> Job:
         unit="nodes",
         examples=unit,
         labels=info.labels,
-        notes=notes_on(config, info.scaling.of),
+        notes=_notes_on(config, info.scaling.of),
         validation=info.validation,
         test=test,
     )
@@ -64,7 +65,7 @@ def other_split(run: Run, path: str, context: DataContext) -> tuple[Task, Split,
     source: Any
     if looks_mapped(path):
         large = open_mapped(config, path, 0, held_out=True)
-        source = large.source(train.batch, 0, run.section(type_of_model(run), "model").depth)
+        source = large.source(train.batch, 0, run.section(_type_of_model(run), "model").depth)
         count = min(len(large.split["test"]), MOST["test"])
     else:
         graphs = read_other_graphs(replace(config, path=path, nodes=None), info)
@@ -73,13 +74,13 @@ def other_split(run: Run, path: str, context: DataContext) -> tuple[Task, Split,
     return task_of(info), split, info.labels
 
 
-def type_of_model(run: Run) -> type[Any]:
+def _type_of_model(run: Run) -> type[Any]:
     """The class of the model's configuration."""
     found: type[Any] = registry.find("models", str(run.config.kind)).Config
     return found
 
 
-def notes_on(config: GraphsConfig, of: str | None) -> tuple[str, ...]:
+def _notes_on(config: GraphsConfig, of: str | None) -> tuple[str, ...]:
     """What nodes were given that they did not have."""
     if config.features != "auto" or of not in ("degree", "both"):
         return ()
@@ -103,14 +104,14 @@ def open_mapped(config: GraphsConfig, path: str, seed: int, held_out: bool = Fal
     return replace(graph, split=graph.split | {"test": np.flatnonzero(np.asarray(graph.classes) >= 0)})
 
 
-def check_large(config: Any) -> None:
+def _check_large(config: Any) -> None:
     """A transformer of a large graph must not lay out all pairs of nodes."""
     linear = ("edges", "none", "none")
     if (
         isinstance(config, GraphTransformerConfig)
         and (config.attention, config.bias, config.position) != linear
     ):
-        raise ValueError(
+        raise RegardError(
             "a large graph needs --model.attention edges --model.bias none --model.position none: all else is "
             "laid out over all pairs of nodes"
         )

@@ -8,9 +8,10 @@ from typing import Any, Literal
 
 import numpy as np
 
+from regard.data.array import Array
 from regard.data.batch import IGNORE
 from regard.data.labels import sort_labels
-from regard.recipes.graphs.parts import Array
+from regard.errors import RegardError
 
 Target = Literal["auto", "classes", "numbers"]
 
@@ -21,19 +22,19 @@ def targets(
     """Names of classes or None, numbers or None, and the target of each: a class (IGNORE: unknown), or a number (NaN)."""
     known = list(map(is_known, labels))
     if not any(known):
-        raise ValueError(f"no label of {what} is known; give some to learn from")
+        raise RegardError(f"no label of {what} is known; give some to learn from")
     some = [label for label, there in zip(labels, known, strict=True) if there]
     if kind_of(some, target) == "numbers":
-        if not all(map(is_number, some)):
-            odd = next(label for label in some if not is_number(label))
-            raise ValueError(f"{what} has the label '{odd}', which is no number; use --data.target classes")
+        if not all(map(_is_number, some)):
+            odd = next(label for label in some if not _is_number(label))
+            raise RegardError(f"{what} has the label '{odd}', which is no number; use --data.target classes")
         found = np.array(
             [float(label) if there else math.nan for label, there in zip(labels, known, strict=True)]
         )
         return None, found, found
     names = sort_labels(text_of(label) for label in some)
     if len(names) < 2:
-        raise ValueError(f"{what} has only the label '{names[0]}'; there must be two to tell apart")
+        raise RegardError(f"{what} has only the label '{names[0]}'; there must be two to tell apart")
     place = {name: i for i, name in enumerate(names)}
     classes = np.array(
         [place[text_of(label)] if there else IGNORE for label, there in zip(labels, known, strict=True)]
@@ -51,7 +52,7 @@ def kind_of(labels: Sequence[Any], target: Target) -> Literal["classes", "number
     """What labels are: numbers if that is said, or if all are and some have a fraction."""
     if target != "auto":
         return target
-    return "numbers" if any(map(has_fraction, labels)) and all(map(is_number, labels)) else "classes"
+    return "numbers" if any(map(has_fraction, labels)) and all(map(_is_number, labels)) else "classes"
 
 
 def text_of(label: Any) -> str:
@@ -62,7 +63,7 @@ def text_of(label: Any) -> str:
     )
 
 
-def is_number(label: Any) -> bool:
+def _is_number(label: Any) -> bool:
     try:
         return math.isfinite(float(label))
     except (TypeError, ValueError):
@@ -70,4 +71,4 @@ def is_number(label: Any) -> bool:
 
 
 def has_fraction(label: Any) -> bool:
-    return is_number(label) and not float(label).is_integer()
+    return _is_number(label) and not float(label).is_integer()

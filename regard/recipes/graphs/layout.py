@@ -24,7 +24,7 @@ def laid_out(edges: Tensor, count: int) -> Tensor:
     joined = torch.zeros(count, count, dtype=torch.float64)
     joined[source, target] = 1
     joined = torch.maximum(joined, joined.T)
-    at = spiral(met(joined))
+    at = _spiral(_met(joined))
     near = 1 / math.sqrt(count)  # how far neighbours would like to be apart
     for step in range(ROUNDS):
         between = at[:, None] - at[None]  # n n 2
@@ -37,7 +37,7 @@ def laid_out(edges: Tensor, count: int) -> Tensor:
     return (at / at.abs().max().clamp_min(1e-9)).float()
 
 
-def met(joined: Tensor) -> list[int]:
+def _met(joined: Tensor) -> list[int]:
     """All nodes, each soon after its neighbours: breadth first from the one with most, part by part."""
     order: list[int] = []
     left = set(range(len(joined)))
@@ -54,7 +54,7 @@ def met(joined: Tensor) -> list[int]:
     return order
 
 
-def spiral(order: list[int]) -> Tensor:
+def _spiral(order: list[int]) -> Tensor:
     """Places on the spiral of a sunflower, from the middle outward, in this order.   n 2"""
     k = torch.arange(len(order), dtype=torch.float64)
     radius = ((k + 0.5) / len(order)).sqrt()

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
+from regard.errors import RegardError
 from regard.look.model_input import Action, ModelInput, Moved, some_orders
 
 RENAMED = "nodes get other numbers, in the edges too; what is said of the graph stays, what is said of each node moves along"
@@ -24,9 +25,8 @@ class GraphInput(ModelInput):
     edges: Tensor  # 2 e
     labels: tuple[str, ...]  # what each node is called
     classes: tuple[str | None, ...] | None = None  # the true class of each node, as far as it is known
-    centre: int | None = (
-        None  # the node around which a large graph is drawn; None: one with a dozen neighbours
-    )
+    # the node around which a large graph is drawn; None: one with a dozen neighbours
+    centre: int | None = None
 
     def actions(self, model: nn.Module) -> Iterator[Action]:
         """Other names of the nodes."""
@@ -51,5 +51,5 @@ class GraphInput(ModelInput):
         """The same graph, drawn around another node."""
         count = len(self.labels)
         if not 0 <= node < count:
-            raise ValueError(f"nodes are numbered 0 … {count - 1}, got {node}")
+            raise RegardError(f"nodes are numbered 0 … {count - 1}, got {node}")
         return replace(self, centre=node)

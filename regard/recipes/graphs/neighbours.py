@@ -16,10 +16,12 @@ from typing import Any
 import numpy as np
 import torch
 
+from regard.data.array import Array
 from regard.data.batch import IGNORE, Batch, Epochs, Source, generator
-from regard.data.splits import drawn
+from regard.data.splits import split_by_class
+from regard.errors import RegardError
 from regard.recipes.graphs.info import GraphsInfo, Scaling
-from regard.recipes.graphs.parts import SPLITS, Array
+from regard.recipes.graphs.parts import SPLITS
 
 NEEDED = ("starts", "sources", "features", "labels")
 MOST = {
@@ -49,28 +51,28 @@ class MappedGraph:
 
     @classmethod
     def open(cls, path: str, *, neighbours: int, validation: float, test: float, seed: int) -> MappedGraph:
-        arrays = {name: mapped(path, name) for name in NEEDED}
+        arrays = {name: _mapped(path, name) for name in NEEDED}
         starts, sources, x, labels = (arrays[name] for name in NEEDED)
         count = len(starts) - 1
         for name, array in (("features", x), ("labels", labels)):
             if len(array) != count:
-                raise ValueError(
+                raise RegardError(
                     f"{path}/{name}.npy has {len(array)} rows, but starts.npy is of {count} nodes"
                 )
         if starts[0] != 0 or starts[-1] != len(sources):
-            raise ValueError(
+            raise RegardError(
                 f"{path}/starts.npy must rise from 0 to the {len(sources)} edges of sources.npy, got {starts[0]} "
                 f"… {starts[-1]}"
             )
         classes = int(labels.max(initial=-1)) + 1
         if classes < 2:
-            raise ValueError(
+            raise RegardError(
                 f"{path}/labels.npy must hold two classes at least, counted from 0, got {classes}"
             )
         given = {
-            name: np.asarray(mapped(path, name)) for name in SPLITS if (Path(path) / f"{name}.npy").exists()
+            name: np.asarray(_mapped(path, name)) for name in SPLITS if (Path(path) / f"{name}.npy").exists()
         }
-        split = given or drawn(np.asarray(labels), validation=validation, test=test, seed=seed)
+        split = given or split_by_class(np.asarray(labels), validation=validation, test=test, seed=seed)
         split = {name: split.get(name, np.zeros(0, dtype=np.int64)) for name in SPLITS}
         return cls(path, starts, sources, x, labels, split, neighbours, tuple(map(str, range(classes))))
 
@@ -105,10 +107,10 @@ class MappedGraph:
         for _ in range(hops):
             target, source = self.draw(new, random)
             fresh = np.setdiff1d(source, found)  # sorted, so that files are read from front to back
-            place = finder(found)
+            place = _finder(found)
             edges.append(np.stack([np.full(len(source), -1), place(target)]))
             found = np.concatenate([found, fresh])
-            edges[-1][0] = finder(found)(source)
+            edges[-1][0] = _finder(found)(source)
             new = fresh
         return found, np.concatenate(edges, 1)
 
@@ -130,17 +132,17 @@ class MappedGraph:
         return SampledSource(self, batch, seed, hops)
 
 
-def mapped(path: str, name: str) -> Array:
+def _mapped(path: str, name: str) -> Array:
     file = Path(path) / f"{name}.npy"
     if not file.exists():
-        raise ValueError(
+        raise RegardError(
             f"there is no {file}; a large graph needs {', '.join(f'{each}.npy' for each in NEEDED)}"
         )
     found: Array = np.load(file, mmap_mode="r", allow_pickle=False)
     return found
 
 
-def finder(nodes: Array) -> Any:
+def _finder(nodes: Array) -> Any:
     """A function that says at which place of `nodes` each of some others is."""
     order = np.argsort(nodes, kind="stable")
     ordered = nodes[order]

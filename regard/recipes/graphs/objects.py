@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from regard.errors import RegardError
 from regard.recipes.graphs.files import places
 from regard.recipes.graphs.parts import SPLITS, Parts, check_edges, check_finite, one, side_by_side
 
@@ -15,44 +16,44 @@ MASKS = {"train": "train_mask", "validation": "val_mask", "test": "test_mask"}
 def of_object(given: Any) -> Parts:
     """An object with edge_index, x and y (and masks), or a sequence of such objects, each of which is a graph with a y."""
     if hasattr(given, "edge_index"):
-        return of_data(given, "the graph")
+        return _of_data(given, "the graph")
     if isinstance(given, str | bytes) or not hasattr(given, "__len__") or not hasattr(given, "__getitem__"):
         kind = type(given).__name__
-        raise ValueError(
+        raise RegardError(
             f"data must be a path, an object with edge_index, x and y, or a list of them, got {kind}"
         )
     objects = [given[i] for i in range(len(given))]
     if not objects or not hasattr(objects[0], "edge_index"):
         what = type(objects[0]).__name__ if objects else "nothing"
-        raise ValueError(f"a list of graphs holds objects with edge_index, x and y, got {what}")
+        raise RegardError(f"a list of graphs holds objects with edge_index, x and y, got {what}")
     if len(objects) == 1:
-        return of_data(objects[0], "the graph")
-    graphs = [of_data(each, f"graph {i}") for i, each in enumerate(objects)]
+        return _of_data(objects[0], "the graph")
+    graphs = [_of_data(each, f"graph {i}") for i, each in enumerate(objects)]
     labels = None
     if all(g.graph_labels is not None for g in graphs):
         labels = [g.graph_labels[0] for g in graphs if g.graph_labels is not None]
     return side_by_side("the graphs", graphs, graph_labels=labels)
 
 
-def of_data(data: Any, what: str) -> Parts:
-    edges = array(data.edge_index).astype(np.int64)
-    x = None if getattr(data, "x", None) is None else array(data.x).astype(np.float32)
+def _of_data(data: Any, what: str) -> Parts:
+    edges = _array(data.edge_index).astype(np.int64)
+    x = None if getattr(data, "x", None) is None else _array(data.x).astype(np.float32)
     count = (
         len(x) if x is not None else int(getattr(data, "num_nodes", None) or int(edges.max(initial=-1)) + 1)
     )
     if edges.ndim != 2 or edges.shape[0] != 2:
-        raise ValueError(f"edge_index of {what} must have the shape 2 e, got {edges.shape}")
+        raise RegardError(f"edge_index of {what} must have the shape 2 e, got {edges.shape}")
     check_edges(edges, count, what)
     if x is not None:
         check_finite(x, f"x of {what}")
-    y = None if getattr(data, "y", None) is None else array(data.y)
+    y = None if getattr(data, "y", None) is None else _array(data.y)
     if y is not None:
         y = y.reshape(len(y), -1)[:, 0] if y.ndim > 1 else y.reshape(-1)
     split = {}
     for name in SPLITS:
         mask = getattr(data, MASKS[name], None)
         if mask is not None:
-            split[name] = places(array(mask), name, what)
+            split[name] = places(_array(mask), name, what)
     more: dict[str, Any] = {}
     if y is not None and len(y) == count and (count != 1 or split):
         more["node_labels"] = y
@@ -61,12 +62,12 @@ def of_data(data: Any, what: str) -> Parts:
     elif y is not None and len(y) == edges.shape[1]:
         more["edge_labels"] = y
     elif y is not None:
-        raise ValueError(
+        raise RegardError(
             f"y of {what} has {len(y)} values: neither one for each of {count} nodes nor one for the graph"
         )
     return one(what, edges, count, x=x, split=split, **more)
 
 
-def array(x: Any) -> Any:
+def _array(x: Any) -> Any:
     """A tensor or anything like it as numpy."""
     return np.asarray(x.detach().cpu().numpy() if hasattr(x, "detach") else x)

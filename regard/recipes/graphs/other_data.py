@@ -8,7 +8,15 @@ import numpy as np
 import torch
 
 from regard.data.batch import IGNORE
-from regard.recipes.graphs.dataset import Graphs, GraphsConfig, both_ways, features, labels_at, read_parts
+from regard.errors import RegardError
+from regard.recipes.graphs.dataset import (
+    Graphs,
+    GraphsConfig,
+    add_reverse_edges,
+    features,
+    labels_at,
+    read_parts,
+)
 from regard.recipes.graphs.info import GraphsInfo
 from regard.recipes.graphs.labels import is_known, targets, text_of
 
@@ -18,13 +26,13 @@ def read_other_graphs(config: GraphsConfig, info: GraphsInfo) -> Graphs:
     parts = read_parts(config)
     labels = labels_at(parts, info.level)
     if labels is None:
-        raise ValueError(
+        raise RegardError(
             f"{parts.what} has no labels of {info.level}s to measure by; give a column '{config.label}'"
         )
-    edges, edge_starts = both_ways(parts, config)
+    edges, edge_starts = add_reverse_edges(parts, config)
     x, scaling = features(parts, edges, config, level=info.level, known=info.scaling)
     if x.shape[1] != info.features:
-        raise ValueError(
+        raise RegardError(
             f"{parts.what} has {x.shape[1]} numbers a node, but the model learned from {info.features}"
         )
     target = _target(list(labels), info, parts.what)
@@ -32,7 +40,7 @@ def read_other_graphs(config: GraphsConfig, info: GraphsInfo) -> Graphs:
     asked = np.asarray((parts.split or {}).get("test", known), dtype=np.int64)
     asked = asked[np.isin(asked, known)]
     if not len(asked):
-        raise ValueError(f"nothing of {parts.what} has a label to measure by")
+        raise RegardError(f"nothing of {parts.what} has a label to measure by")
     nobody = np.zeros(0, dtype=np.int64)
     return Graphs(
         parts=parts,
@@ -59,7 +67,7 @@ def _target(labels: list[Any], info: GraphsInfo, what: str) -> Any:
     for name in names:
         if name is not None and name not in place:
             known = ", ".join(info.labels[:5]) + ", ..." * (len(info.labels) > 5)
-            raise ValueError(
+            raise RegardError(
                 f"{what} has the class '{name}', and the model knows {known}; take it out, or mend its name"
             )
     return np.array([IGNORE if name is None else place[name] for name in names], dtype=np.int64)

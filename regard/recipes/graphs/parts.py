@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 
-Array = np.ndarray[Any, np.dtype[Any]]
+from regard.data.array import Array
+from regard.errors import RegardError
+
 SPLITS = ("train", "validation", "test")
 
 
@@ -73,7 +75,7 @@ def side_by_side(what: str, graphs: Sequence[Parts], **more: Any) -> Parts:
         None if g.x is None else int(g.x.shape[1]) for g in graphs if g.nodes and not isinstance(g.x, Rows)
     }
     if len(widths) > 1:
-        raise ValueError(
+        raise RegardError(
             f"all graphs of {what} must have as many numbers a node, got {sorted(widths, key=str)}"
         )
     starts = np.cumsum([0, *(g.nodes for g in graphs)])
@@ -97,7 +99,7 @@ def check_edges(edges: Array, nodes: int, what: str, lines: Sequence[int] | None
         end, number = wrong[np.argmin(wrong[:, 1])]
         where = f"edge {number} of {what}" if lines is None else f"line {lines[number]} of {what}"
         there = f"0 … {nodes - 1}" if nodes else "none"
-        raise ValueError(
+        raise RegardError(
             f"{where} has the {('source', 'target')[end]} {edges[end, number]}, but the nodes are {there}"
         )
 
@@ -107,7 +109,7 @@ def check_finite(x: Array, what: str) -> None:
     wrong = np.argwhere(~np.isfinite(x))
     if len(wrong):
         row, column = wrong[0]
-        raise ValueError(
+        raise RegardError(
             f"{what} has {x[row, column]} in row {row}, column {column}; fill it in, or take the node out"
         )
 

@@ -10,17 +10,19 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from regard.data.array import Array
 from regard.data.batch import Batch, generator
+from regard.errors import RegardError
 from regard.recipes.graphs.dataset import (
     GraphsConfig,
-    both_ways,
+    add_reverse_edges,
     features,
     read_parts,
 )
 from regard.recipes.graphs.info import GraphsInfo
 from regard.recipes.graphs.job import open_mapped
 from regard.recipes.graphs.neighbours import MappedGraph, SampledSource, looks_mapped
-from regard.recipes.graphs.parts import Array, Parts
+from regard.recipes.graphs.parts import Parts
 from regard.recipes.prediction import Prediction, predict_each
 from regard.runs.load import load_model
 from regard.runs.run import Run
@@ -40,26 +42,26 @@ def predict(run: Run, inputs: Sequence[str]) -> Iterator[Prediction]:
 
     def predict_file(path: str) -> list[Prediction]:
         if looks_mapped(path):
-            return [of_large(model, open_mapped(config, path, 0), info)]
+            return [_of_large(model, open_mapped(config, path, 0), info)]
         same = config.path is not None and os.path.realpath(path) == os.path.realpath(config.path)
         parts = read_parts(replace(config, path=path, nodes=config.nodes if same else None))
-        return of_parts(model, parts, config, info)
+        return _of_parts(model, parts, config, info)
 
     yield from predict_each(inputs, predict_file)
 
 
-def of_parts(model: Any, parts: Parts, config: GraphsConfig, info: GraphsInfo) -> list[Prediction]:
-    edges, _ = both_ways(parts, config)
+def _of_parts(model: Any, parts: Parts, config: GraphsConfig, info: GraphsInfo) -> list[Prediction]:
+    edges, _ = add_reverse_edges(parts, config)
     x, _ = features(parts, edges, config, known=info.scaling)
     if x.shape[1] != model.config.features:
-        raise ValueError(
+        raise RegardError(
             f"{parts.what} has {x.shape[1]} numbers a node, but the model learned from {model.config.features}"
         )
     of = torch.repeat_interleave(torch.arange(parts.graphs), torch.from_numpy(parts.starts).diff())
     level = info.level
     pairs = torch.from_numpy(parts.edges) if level == "edge" else None
     batch = Batch(x, torch.zeros(0), edges=torch.from_numpy(edges), of=of, graphs=parts.graphs, pairs=pairs)
-    each = say(call(model, batch), info, [parts.called(level, i) for i in range(count(parts, level))])
+    each = _say(call(model, batch), info, [parts.called(level, i) for i in range(_count(parts, level))])
     if level != "graph":
         return [Prediction(input=parts.what, each=tuple(each))]
     several = parts.graphs > 1
@@ -68,22 +70,22 @@ def of_parts(model: Any, parts: Parts, config: GraphsConfig, info: GraphsInfo) -
     ]
 
 
-def count(parts: Parts, level: str) -> int:
+def _count(parts: Parts, level: str) -> int:
     return {"node": parts.nodes, "edge": int(parts.edges.shape[1]), "graph": parts.graphs}[level]
 
 
-def of_large(model: Any, graph: MappedGraph, info: GraphsInfo) -> Prediction:
+def _of_large(model: Any, graph: MappedGraph, info: GraphsInfo) -> Prediction:
     """All nodes of a large graph, each with neighbours that are drawn."""
     source = SampledSource(graph, AT_ONCE, 0, model.config.depth)
     found: list[Prediction] = []
     for rows in torch.arange(len(graph.starts) - 1).split(AT_ONCE):
         asked: Array = rows.numpy()
         out = call(model, source.some(asked, generator(0, 7, int(asked[0]))))[: len(asked)]
-        found += say(out, info, map(str, asked.tolist()))
+        found += _say(out, info, map(str, asked.tolist()))
     return Prediction(input=graph.path, each=tuple(found))
 
 
-def say(out: Tensor, info: GraphsInfo, called: Iterable[str]) -> list[Prediction]:
+def _say(out: Tensor, info: GraphsInfo, called: Iterable[str]) -> list[Prediction]:
     """Probabilities of classes, the likeliest first, or numbers in their own units, by the name of their column."""
     if info.labels is None:
         mean, deviation = info.size or (0.0, 1.0)

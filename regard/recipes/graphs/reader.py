@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from regard.errors import RegardError
 from regard.look.model_input import ModelInput, Tokens
 from regard.look.reader import NAMED, Control, Reader, at_path
 from regard.look.scene import Scene
@@ -21,7 +22,7 @@ from regard.symmetry.roles import Roles
 
 
 @dataclass(frozen=True, eq=False)
-class Linked:
+class GraphExample:
     """A graph as a model takes it: inputs by name. `labels`: what nodes are called, `truth`: their classes, where known."""
 
     inputs: Mapping[str, Any]
@@ -48,9 +49,9 @@ class GraphReader(Reader):
     def __init__(
         self,
         roles: Roles,
-        example: Callable[[str | None], Linked],
+        example: Callable[[str | None], GraphExample],
         *,
-        read: Callable[[Path], Linked] | None = None,
+        read: Callable[[Path], GraphExample] | None = None,
         classes: Sequence[str] | None = None,
     ) -> None:
         assert roles.nodes is not None and roles.edges is not None
@@ -71,10 +72,10 @@ class GraphReader(Reader):
                 found = self.of_file(path) if self.opened is None else self.opened(path)
         count = len(found.inputs[self.nodes])
         if not count:
-            raise ValueError("there is nothing to look at: the graph has no nodes")
+            raise RegardError("there is nothing to look at: the graph has no nodes")
         labels = tuple(found.labels or map(str, range(count)))
         if name is not None and name not in labels:
-            raise ValueError(
+            raise RegardError(
                 f"there is no file and no node {name!r}; nodes are called {', '.join(labels[:3])}, …"
             )
         edges = found.inputs[self.edges]
@@ -100,7 +101,7 @@ class GraphReader(Reader):
         shown = scene.view("graph") or {"numbers": [], "count": 0}
         return (FILE, NODE) if len(shown["numbers"]) < shown["count"] else (FILE,)
 
-    def of_file(self, path: Path) -> Linked:
+    def of_file(self, path: Path) -> GraphExample:
         """A graph of a file, with the numbers of its nodes as they are."""
         like: Tensor = self.example(None).inputs[self.nodes]
         parts = read_graphs(str(path))
@@ -110,10 +111,10 @@ class GraphReader(Reader):
                 if parts.x is None
                 else f"{parts.x.width if isinstance(parts.x, Rows) else parts.x.shape[1]}"
             )
-            raise ValueError(f"{path.name}: the model takes nodes of {like.shape[1]} numbers, got {got}")
+            raise RegardError(f"{path.name}: the model takes nodes of {like.shape[1]} numbers, got {got}")
         inputs = {
             self.nodes: torch.from_numpy(parts.x).to(like.dtype),
             self.edges: torch.from_numpy(parts.edges),
         }
         truth = None if parts.node_labels is None else [str(label) for label in parts.node_labels]
-        return Linked(inputs, parts.names, truth)
+        return GraphExample(inputs, parts.names, truth)

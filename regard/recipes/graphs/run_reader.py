@@ -12,13 +12,14 @@ import torch
 from torch import Tensor
 
 from regard.data.batch import IGNORE, generator
+from regard.errors import RegardError
 from regard.look.reader import GONE, Reader, readable
-from regard.recipes.graphs.dataset import GraphsConfig, both_ways, features, read_parts
+from regard.recipes.graphs.dataset import GraphsConfig, add_reverse_edges, features, read_parts
 from regard.recipes.graphs.info import GraphsInfo
 from regard.recipes.graphs.labels import is_known, targets
 from regard.recipes.graphs.neighbours import MappedGraph, looks_mapped
 from regard.recipes.graphs.parts import Parts
-from regard.recipes.graphs.reader import GraphReader, Linked
+from regard.recipes.graphs.reader import GraphExample, GraphReader
 from regard.runs.run import Run
 
 DENSE = 2**27  # features of a graph that are laid out, zeros and all
@@ -30,12 +31,12 @@ def run_reader(run: Run, network: Any) -> Reader:
     level, labels, model, roles = info.level, info.labels, network.config, network.roles
     inputs = network.sample_inputs()
 
-    def linked(parts: Parts) -> Linked:
+    def linked(parts: Parts) -> GraphExample:
         """A graph as it was learned from; of many the first."""
-        edges, edge_starts = both_ways(parts, config)
+        edges, edge_starts = add_reverse_edges(parts, config)
         x, _ = features(parts, edges, config, known=info.scaling)
         if x.shape[1] != model.features:
-            raise ValueError(
+            raise RegardError(
                 f"{parts.what} has {x.shape[1]} numbers a node, but the model learned from {model.features}"
             )
         if x.layout is not torch.strided and x.numel() <= DENSE:
@@ -49,7 +50,9 @@ def run_reader(run: Run, network: Any) -> Reader:
             found["pairs"] = torch.from_numpy(np.ascontiguousarray(parts.edges))
         more = first_of(parts) if level == "graph" and parts.graphs > 1 else None
         names = None if parts.names is None else list(parts.names[:stop])
-        return Linked(found, names, truth_of(parts) if level == "node" else None, (more,) if more else ())
+        return GraphExample(
+            found, names, truth_of(parts) if level == "node" else None, (more,) if more else ()
+        )
 
     def first_of(parts: Parts) -> str:
         label = None if parts.graph_labels is None else parts.graph_labels[0]
@@ -67,29 +70,29 @@ def run_reader(run: Run, network: Any) -> Reader:
         )
 
     @cache
-    def whole() -> Linked:
+    def whole() -> GraphExample:
         return linked(read_parts(config))
 
-    def example(name: str | None) -> Linked:
+    def example(name: str | None) -> GraphExample:
         if looks_mapped(config.path):
-            return of_large(str(config.path), config, model.depth, name)
-        return whole() if there else Linked(inputs, notes=(GONE,))
+            return _of_large(str(config.path), config, model.depth, name)
+        return whole() if there else GraphExample(inputs, notes=(GONE,))
 
-    def read(path: Path) -> Linked:
+    def read(path: Path) -> GraphExample:
         return linked(read_parts(replace(config, path=str(path), nodes=None)))
 
     there = looks_mapped(config.path) or readable(whole)
     return GraphReader(roles, example, read=read, classes=labels if level in ("node", "graph") else None)
 
 
-def of_large(path: str, config: GraphsConfig, hops: int, name: str | None) -> Linked:
+def _of_large(path: str, config: GraphsConfig, hops: int, name: str | None) -> GraphExample:
     """What a model sees of a large graph when it answers for one node: neighbours that are drawn, as in training."""
     graph = MappedGraph.open(
         path, neighbours=config.neighbours, validation=config.validation, test=config.test, seed=0
     )
     count = len(graph.starts) - 1
     if name is not None and not (name.isdecimal() and int(name) < count):
-        raise ValueError(f"there is no file and no node {name!r}; nodes are called 0 … {count - 1}")
+        raise RegardError(f"there is no file and no node {name!r}; nodes are called 0 … {count - 1}")
     node = 0 if name is None else int(name)
     nodes, edges = graph.around(np.array([node]), hops, generator(0, 7, node))
     x: Tensor = torch.from_numpy(np.asarray(graph.x[nodes], dtype=np.float32))
@@ -97,6 +100,6 @@ def of_large(path: str, config: GraphsConfig, hops: int, name: str | None) -> Li
         graph.labels[place] if place >= 0 else None for place in np.asarray(graph.classes[nodes]).tolist()
     ]
     note = f"Of {count:,} nodes those are shown that the model is given to answer for node {node}: neighbours, drawn at random."
-    return Linked(
+    return GraphExample(
         {"x": x, "edges": torch.from_numpy(edges)}, [str(each) for each in nodes.tolist()], truth, (note,)
     )

@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from regard.data.array import Array
 from regard.look import plot
-from regard.look.pack import unpacked
-from regard.look.stills import COLOURS, PLAIN, Array, Draw, pictures
+from regard.look.pack import unpack_array
+from regard.look.stills import COLOURS, PLAIN, Draw, pictures
 
 MOST_ARROWS = 800
 
@@ -19,40 +20,40 @@ NAMED = 40  # nodes that have their names beside them
 def draw_graph(view: dict[str, Any], title: str) -> Any:
     """The figure: a row for each layer, a panel for each head."""
     what = view["colours"][0]["name"] if view["colours"] else ""
-    return pictures(drawn_graph(view), title, what, classes(view))
+    return pictures(_drawn_graph(view), title, what, _classes(view))
 
 
-def drawn_graph(view: dict[str, Any]) -> list[tuple[str, list[tuple[str, Draw]]]]:
-    lists = [unpacked(each, "u2", 2, -1).astype(int) for each in view["lists"]]
+def _drawn_graph(view: dict[str, Any]) -> list[tuple[str, list[tuple[str, Draw]]]]:
+    lists = [unpack_array(each, "u2", 2, -1).astype(int) for each in view["lists"]]
     if not view["layers"]:
         edges = lists[0]
-        return [("no attention", [("", network(view, edges, np.full(edges.shape[1], 0.1)))])]
+        return [("no attention", [("", _network(view, edges, np.full(edges.shape[1], 0.1)))])]
     found = []
     for layer in view["layers"]:
         if layer["proved"]:
             edges = lists[layer["list"]]
             weights = (
-                unpacked(layer["weights"], "f2", len(layer["heads"]), edges.shape[1]).astype(float)
+                unpack_array(layer["weights"], "f2", len(layer["heads"]), edges.shape[1]).astype(float)
                 * layer["scale"]
             )
             row = [
-                (f"head {head + 1}", network(view, edges, one))
+                (f"head {head + 1}", _network(view, edges, one))
                 for head, one in zip(layer["heads"], weights, strict=True)
             ]
             found.append((f"layer {layer['layer'] + 1}", row))
     return found
 
 
-def classes(view: dict[str, Any]) -> dict[str, str]:
+def _classes(view: dict[str, Any]) -> dict[str, str]:
     """The colour of each class of nodes."""
     names = sorted(set(view["colours"][0]["groups"])) if view["colours"] else []
     return {name: COLOURS[k % len(COLOURS)] for k, name in enumerate(names)}
 
 
-def network(view: dict[str, Any], edges: Array, weights: Array) -> Draw:
+def _network(view: dict[str, Any], edges: Array, weights: Array) -> Draw:
     """Nodes in the colours of their classes, and edges as strong as the root of their weights."""
     places = np.array(view["places"], dtype=float).reshape(-1, 2)
-    known = classes(view)
+    known = _classes(view)
     colours = [known[group] for group in view["colours"][0]["groups"]] if known else [PLAIN] * len(places)
 
     def draw(axis: Any) -> None:

@@ -54,12 +54,12 @@ def graph(seen: Sequence[Entry], out: Any, given: GraphInput) -> dict[str, Any]:
     """The data of the view."""
     n = len(given.labels)
     edges = given.edges.detach().cpu()
-    centre = typical(edges, n) if given.centre is None else given.centre
+    centre = _typical(edges, n) if given.centre is None else given.centre
     shown = torch.arange(n) if n <= WHOLE else around(edges, n, centre, HOPS, NEAR)
     inside = Inside(shown, n)
     drawn = inside.joined(edges)[0]
     lists = [drawn]
-    layers = [layer(entry, inside, lists) for entry in seen if is_of_nodes(entry, n)]
+    layers = [_layer(entry, inside, lists) for entry in seen if _is_of_nodes(entry, n)]
     place = laid_out(drawn, len(shown))
     part = (
         f"Of {n:,} nodes the {len(shown):,} nearest to node {given.labels[centre]!r} are drawn, at most {HOPS} edges away; "
@@ -72,15 +72,17 @@ def graph(seen: Sequence[Entry], out: Any, given: GraphInput) -> dict[str, Any]:
         "centre": int((shown == centre).nonzero()[0]) if len(shown) < n or given.centre is not None else None,
         "numbers": shown.tolist(),
         "labels": [given.labels[i] for i in shown.tolist()],
-        "places": pack.rounded(place),
-        "lists": [pack.packed(each.numpy().astype(np.uint16)) for each in lists],
+        "places": pack.round_digits(place),
+        "lists": [pack.pack_array(each.numpy().astype(np.uint16)) for each in lists],
         "layers": layers,
-        "colours": [each for each in (predicted(out, given, shown), known(given, shown)) if each is not None],
+        "colours": [
+            each for each in (_predicted(out, given, shown), _known(given, shown)) if each is not None
+        ],
         "note": " ".join(each for each in notes if each) or None,
     }
 
 
-def typical(edges: Tensor, n: int) -> int:
+def _typical(edges: Tensor, n: int) -> int:
     """The node with most neighbours, but for those with more than can be read: a picture of a hub says little."""
     both = torch.cat((edges, edges.flip(0)), 1)
     pairs = (both[0] * n + both[1])[both[0] != both[1]].unique()
@@ -107,14 +109,14 @@ class Inside:
         return torch.stack((codes % max(1, self.count), codes // max(1, self.count))), total
 
 
-def is_of_nodes(entry: Entry, n: int) -> bool:
+def _is_of_nodes(entry: Entry, n: int) -> bool:
     """Along edges, or among all nodes of the graph."""
     return entry.kind == "edges" or (
         entry.kind == "self" and entry.shape[0] == 1 and entry.shape[2:] == (n, n)
     )
 
 
-def layer(entry: Entry, inside: Inside, lists: list[Tensor]) -> dict[str, Any]:
+def _layer(entry: Entry, inside: Inside, lists: list[Tensor]) -> dict[str, Any]:
     """One attention; its edges are added to the lists if they are not among them."""
     found: dict[str, Any] = {
         "layer": entry.layer,
@@ -124,26 +126,26 @@ def layer(entry: Entry, inside: Inside, lists: list[Tensor]) -> dict[str, Any]:
         "full": entry.kind != "edges",
         "proved": entry.proved,
         "reason": entry.reason,
-        "error": pack.rounded(float(entry.error), 2),
+        "error": pack.round_digits(float(entry.error), 2),
         "list": 0,
         "scale": None,
         "weights": None,
     }
     if not entry.proved:
         return found
-    edges, weights = inside.joined(*(along(entry) if entry.kind == "edges" else strongest(entry)))
+    edges, weights = inside.joined(*(_along(entry) if entry.kind == "edges" else _strongest(entry)))
     number = next((k for k, other in enumerate(lists) if torch.equal(other, edges)), len(lists))
     if number == len(lists):
         lists.append(edges)
-    return found | {"list": number} | pack.scaled(weights)
+    return found | {"list": number} | pack.pack_scaled(weights)
 
 
-def along(entry: Entry) -> tuple[Tensor, Tensor]:
+def _along(entry: Entry) -> tuple[Tensor, Tensor]:
     assert entry.edges is not None
     return entry.edges.cpu(), entry.weights.cpu()
 
 
-def strongest(entry: Entry) -> tuple[Tensor, Tensor]:
+def _strongest(entry: Entry) -> tuple[Tensor, Tensor]:
     """The largest weights of each row of full attention, those of one head beside those of another.   2 e, h e"""
     weights = entry.weights[0].cpu()  # h n n
     n = weights.shape[-1]
@@ -156,7 +158,7 @@ def strongest(entry: Entry) -> tuple[Tensor, Tensor]:
 # ---- colours of nodes
 
 
-def predicted(out: Any, given: GraphInput, shown: Tensor) -> dict[str, Any] | None:
+def _predicted(out: Any, given: GraphInput, shown: Tensor) -> dict[str, Any] | None:
     """The class that the model gives to each node, or the number of its largest output."""
     try:
         outputs = tensor_of(out)
@@ -170,7 +172,7 @@ def predicted(out: Any, given: GraphInput, shown: Tensor) -> dict[str, Any] | No
     return {"name": "largest output", "groups": [f"output {k}" for k in best]}
 
 
-def known(network: GraphInput, shown: Tensor) -> dict[str, Any] | None:
+def _known(network: GraphInput, shown: Tensor) -> dict[str, Any] | None:
     """The true class of each node, if there are few."""
     if network.classes is None:
         return None

@@ -32,7 +32,7 @@ class LayerMaps:
 
 
 @dataclass(frozen=True, eq=False)
-class Looked:
+class AttentionMaps:
     """Attention over a picture: whose, in each layer, and what of each patch can reach the end."""
 
     query: str
@@ -41,24 +41,24 @@ class Looked:
     within: str = ""  # what must be said of how it was followed
 
 
-def looked(model: nn.Module, seen: Sequence[Entry], given: ImageInput) -> Looked | None:
+def attention_maps(model: nn.Module, seen: Sequence[Entry], given: ImageInput) -> AttentionMaps | None:
     """The maps, or None where no patch looks at another one, or where it is not known which patch is where."""
-    if cuts := cuts_of(model, given):
-        return of_windows(windows.blocks(cuts, seen))
+    if cuts := _cuts_of(model, given):
+        return _of_windows(windows.blocks(cuts, seen))
     count = given.grid[0] * given.grid[1]
-    layers = [entry for entry in seen if entry.proved and (whole(entry, count) or of_class(entry, count))]
+    layers = [entry for entry in seen if entry.proved and (_whole(entry, count) or _of_class(entry, count))]
     if not layers:
         return None
     reads = given.reads or ("class" if layers[0].shape[3] > count else "mean")
-    followed = through(layers)
-    return Looked(
+    followed = _through(layers)
+    return AttentionMaps(
         QUERIES[reads],
-        [LayerMaps(entry, over(entry.weights, given.grid, reads)) for entry in layers],
-        None if followed is None else over(followed[:, None], given.grid, reads)[0],
+        [LayerMaps(entry, _over(entry.weights, given.grid, reads)) for entry in layers],
+        None if followed is None else _over(followed[:, None], given.grid, reads)[0],
     )
 
 
-def cuts_of(model: nn.Module, given: ImageInput) -> tuple[WindowLayout, ...]:
+def _cuts_of(model: nn.Module, given: ImageInput) -> tuple[WindowLayout, ...]:
     """How a model cuts this picture into windows, as it says itself, or as was said with the picture."""
     if not isinstance(model, Swin):
         return given.cuts
@@ -66,22 +66,24 @@ def cuts_of(model: nn.Module, given: ImageInput) -> tuple[WindowLayout, ...]:
     return windows.cuts(model, height, width)
 
 
-def of_windows(blocks: Sequence[windows.Block]) -> Looked | None:
+def _of_windows(blocks: Sequence[windows.Block]) -> AttentionMaps | None:
     """The same for patches that look within windows, which shift, and merge from stage to stage."""
-    layers = [LayerMaps(block.entry, windows.received(block)) for block in blocks if block.entry.proved]
+    layers = [
+        LayerMaps(block.entry, windows.attention_received(block)) for block in blocks if block.entry.proved
+    ]
     if not layers:
         return None
     followed = windows.rollout(blocks) if len(layers) == len(blocks) else None
-    return Looked(QUERIES["mean"], layers, followed, "within windows")
+    return AttentionMaps(QUERIES["mean"], layers, followed, "within windows")
 
 
 def windows_of(model: nn.Module, seen: Sequence[Entry], given: ImageInput) -> dict[str, list[Window]]:
     """The windows of each layer of a model whose patches look within windows, by the name of the layer."""
-    cuts = cuts_of(model, given)
-    return {block.entry.name: windows.named(block) for block in windows.blocks(cuts, seen)}
+    cuts = _cuts_of(model, given)
+    return {block.entry.name: windows.name_windows(block) for block in windows.blocks(cuts, seen)}
 
 
-def whole(entry: Entry, count: int) -> bool:
+def _whole(entry: Entry, count: int) -> bool:
     """Does every patch attend to every patch?"""
     if entry.kind == "edges":
         return False
@@ -89,7 +91,7 @@ def whole(entry: Entry, count: int) -> bool:
     return b == 1 and entry.kind == "self" and n == m and 0 <= n - count <= MOST_BEFORE
 
 
-def of_class(entry: Entry, count: int) -> bool:
+def _of_class(entry: Entry, count: int) -> bool:
     """Does the class token alone attend to all? In a last layer nothing else is needed."""
     return (
         entry.kind != "edges"
@@ -98,7 +100,7 @@ def of_class(entry: Entry, count: int) -> bool:
     )
 
 
-def through(layers: Sequence[Entry]) -> Tensor | None:
+def _through(layers: Sequence[Entry]) -> Tensor | None:
     """Attention followed through all layers, of which the last may be that of the class token alone.   -> 1 n m"""
     if len({entry.shape[3] for entry in layers}) > 1 or any(entry.shape[2] == 1 for entry in layers[:-1]):
         return None
@@ -107,10 +109,9 @@ def through(layers: Sequence[Entry]) -> Tensor | None:
     return measure.rollout(layers, query=0)
 
 
-def over(weights: Tensor, grid: tuple[int, int], reads: Reads) -> Tensor:
+def _over(weights: Tensor, grid: tuple[int, int], reads: Reads) -> Tensor:
     """What the class token looks at, or what all patches look at on average.   1 h n m -> h rows columns"""
     before = weights.shape[-1] - grid[0] * grid[1]
-    from_them = (
-        weights[0, :, 0] if reads == "class" else weights[0, :, before:].mean(1)
-    )  # registers are not in the mean
+    # registers are not in the mean
+    from_them = weights[0, :, 0] if reads == "class" else weights[0, :, before:].mean(1)
     return from_them[:, before:].unflatten(-1, grid)

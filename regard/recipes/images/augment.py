@@ -12,51 +12,49 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from regard.errors import RegardError
+
 
 @dataclass(frozen=True, kw_only=True)
 class AugmentConfig:
     """How pictures are changed in training; 0 is not at all."""
 
-    crop: float = (
-        0.0  # moved by up to this share of the side; the border mirrors what is beyond (0.1 is usual)
-    )
+    # moved by up to this share of the side; the border mirrors what is beyond (0.1 is usual)
+    crop: float = 0.0
     zoom: float = 0.0  # made larger or smaller by up to this share (0.1 is usual)
     flip: bool = False  # half of them mirrored, left and right (for photos; not for letters and digits)
-    turn: float = (
-        0.0  # turned by up to so many degrees, either way (10 is usual; 180 for what has no up and down)
-    )
+    # turned by up to so many degrees, either way (10 is usual; 180 for what has no up and down)
+    turn: float = 0.0
     colour: float = 0.0  # brightness, contrast and saturation changed by up to this share (0.3 is usual)
-    erase: float = (
-        0.0  # share of pictures that lose a rectangle of a tenth to a third of them (0.25 is usual)
-    )
+    # share of pictures that lose a rectangle of a tenth to a third of them (0.25 is usual)
+    erase: float = 0.0
     mixup: float = 0.0  # a of Beta(a, a): two pictures, and their labels, blended by a share drawn from it (0.2 is usual)
-    cutmix: float = (
-        0.0  # a of Beta(a, a): a rectangle of another picture, with its share of the label (1.0 is usual)
-    )
+    # a of Beta(a, a): a rectangle of another picture, with its share of the label (1.0 is usual)
+    cutmix: float = 0.0
 
     def __post_init__(self) -> None:
         for name in ("crop", "zoom", "colour", "erase"):
             if not 0 <= getattr(self, name) <= 1:
-                raise ValueError(f"{name} must be a share from 0 to 1, got {getattr(self, name)}")
+                raise RegardError(f"{name} must be a share from 0 to 1, got {getattr(self, name)}")
         for name in ("turn", "mixup", "cutmix"):
             if not 0 <= getattr(self, name) <= (180 if name == "turn" else 100):
-                raise ValueError(
+                raise RegardError(
                     f"{name} must be from 0 to {180 if name == 'turn' else 100}, got {getattr(self, name)}"
                 )
 
 
-def changed(x: Tensor, config: AugmentConfig) -> Tensor:
+def augment(x: Tensor, config: AugmentConfig) -> Tensor:
     """Each picture in its own way."""
     if config.flip:
-        x = torch.where(drawn(x, 1) < 0.5, x.flip(-1), x)
+        x = torch.where(_drawn(x, 1) < 0.5, x.flip(-1), x)
     if config.crop or config.turn or config.zoom:
-        x = moved(x, config)
+        x = _moved(x, config)
     if config.colour:
-        x = recoloured(x, config.colour)
-    return erased(x, config.erase) if config.erase else x
+        x = _recoloured(x, config.colour)
+    return _erased(x, config.erase) if config.erase else x
 
 
-def mixed(x: Tensor, shares: Tensor, config: AugmentConfig) -> tuple[Tensor, Tensor]:
+def mixup(x: Tensor, shares: Tensor, config: AugmentConfig) -> tuple[Tensor, Tensor]:
     """Pictures with another of their batch in them, and labels with its share.   b c h w, b classes"""
     kinds = [kind for kind in ("mixup", "cutmix") if getattr(config, kind)]
     if not kinds:
@@ -74,7 +72,7 @@ def mixed(x: Tensor, shares: Tensor, config: AugmentConfig) -> tuple[Tensor, Ten
     return x, share * shares + (1 - share) * shares[order]
 
 
-def moved(x: Tensor, config: AugmentConfig) -> Tensor:
+def _moved(x: Tensor, config: AugmentConfig) -> Tensor:
     """Turned, moved and made larger or smaller, in one reading of the pixels. What comes in from beyond the edge mirrors it."""
     b = len(x)
     angle = (2 * torch.rand(b) - 1) * torch.pi * config.turn / 180
@@ -87,16 +85,16 @@ def moved(x: Tensor, config: AugmentConfig) -> Tensor:
     return F.grid_sample(x, grid, padding_mode="reflection", align_corners=False)
 
 
-def recoloured(x: Tensor, strength: float) -> Tensor:
+def _recoloured(x: Tensor, strength: float) -> Tensor:
     """Brighter or darker (times a number), nearer to or further from its mean grey, nearer to or further from grey."""
-    light, contrast, colour = (1 + (2 * drawn(x, 1) - 1) * strength for _ in range(3))
+    light, contrast, colour = (1 + (2 * _drawn(x, 1) - 1) * strength for _ in range(3))
     x = x * light
-    middle = grey(x).mean((2, 3), keepdim=True)
+    middle = _grey(x).mean((2, 3), keepdim=True)
     x = middle + (x - middle) * contrast
-    return (grey(x) + (x - grey(x)) * colour).clamp(0, 1)
+    return (_grey(x) + (x - _grey(x)) * colour).clamp(0, 1)
 
 
-def grey(x: Tensor) -> Tensor:
+def _grey(x: Tensor) -> Tensor:
     """As the eye weighs red, green and blue.   b c h w -> b 1 h w"""
     return (
         x
@@ -105,9 +103,9 @@ def grey(x: Tensor) -> Tensor:
     )
 
 
-def erased(x: Tensor, share: float) -> Tensor:
+def _erased(x: Tensor, share: float) -> Tensor:
     """Some lose a rectangle of a tenth to a third of them: it becomes the mean of the picture."""
-    inside = rectangles(x, 0.1 + 0.23 * torch.rand(len(x))) & (drawn(x, 1) < share)
+    inside = rectangles(x, 0.1 + 0.23 * torch.rand(len(x))) & (_drawn(x, 1) < share)
     return torch.where(inside, x.mean((2, 3), keepdim=True), x)
 
 
@@ -115,9 +113,8 @@ def rectangles(x: Tensor, areas: Tensor) -> Tensor:
     """Where a rectangle of this share of the picture is, somewhere in it.   bool b 1 h w"""
     b, (h, w) = len(areas), x.shape[-2:]
     side = areas.sqrt()
-    stretch = torch.exp(torch.rand(b) - 0.5).clamp(
-        side, 1 / side
-    )  # so that neither side is longer than the picture
+    # so that neither side is longer than the picture
+    stretch = torch.exp(torch.rand(b) - 0.5).clamp(side, 1 / side)
     sides = torch.stack((side * stretch, side / stretch), 1) * torch.tensor([h, w])
     start = torch.rand(b, 2) * (torch.tensor([h, w]) - sides)
     low, high = start[:, :, None, None], (start + sides)[:, :, None, None]
@@ -131,6 +128,6 @@ def rectangles(x: Tensor, areas: Tensor) -> Tensor:
     return inside[:, None].to(x.device)
 
 
-def drawn(x: Tensor, channels: int) -> Tensor:
+def _drawn(x: Tensor, channels: int) -> Tensor:
     """One number for each picture, from 0 to 1.   b c 1 1"""
     return torch.rand(len(x), channels, 1, 1).to(x.device)

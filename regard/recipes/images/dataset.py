@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -18,14 +18,16 @@ import torch
 
 from regard.config import check_positive
 from regard.data import cache as caches
-from regard.data.batch import Batch, Epochs, Ids, Source
+from regard.data.array import Array
+from regard.data.batch import Batch, Epochs, Source
 from regard.data.cores import cores
-from regard.data.image_files import Damaged, Fit, Pixels, fitted, header, pillow, read
-from regard.data.splits import TEST, TRAIN, VALIDATION, stratified
+from regard.data.image_files import Damaged, Fit, Pixels, fit_square, header, pillow, read
+from regard.data.progress import Note
+from regard.data.splits import TEST, TRAIN, VALIDATION, stratified_mask
+from regard.errors import RegardError
 from regard.recipes.images.augment import AugmentConfig
-from regard.recipes.images.labelled_images import Album, album, shown
+from regard.recipes.images.labelled_images import LabelledImages, displayable, find_images
 
-Note = Callable[[str, float | None], None]
 LARGEST_SIDE = 64  # that is chosen when nobody says: what two cores learn from in minutes
 MULTIPLE = 8  # of which a chosen side is, so that patches fit
 LOOKED_AT = 200  # files whose headers decide the size and whether all are grey
@@ -45,64 +47,60 @@ class ImagesConfig:
 
     paths: ClassVar[tuple[str, ...]] = ("path",)
 
-    path: str | None = (
-        None  # a folder with one folder a class, idx files, .npz, a .csv of paths and labels; None: digits
-    )
+    # a folder with one folder a class, idx files, .npz, a .csv of paths and labels; None: digits
+    path: str | None = None
     picture: str = "file"  # the column of a .csv that holds the path
     label: str = "label"  # the column that holds the label
-    size: int | None = (
-        None  # side to which pictures are brought; None: their own, 64 at most; if they differ, the median's
-    )
+    # side to which pictures are brought; None: their own, 64 at most; if they differ, the median's
+    size: int | None = None
     channels: Literal["auto", "grey", "colour"] = "auto"  # auto: grey if all of them are
     fit: Fit = "crop"  # to a square: the middle of it, all of it with black beside, or out of shape
     damaged: Literal["skip", "stop"] = "skip"  # what to do with files that cannot be read; they are named
-    validation: float = (
-        0.1  # share of the training pictures of each class that is held out, where no split is given
-    )
+    # share of the training pictures of each class that is held out, where no split is given
+    validation: float = 0.1
     decoded: Literal["auto", "never"] = "auto"  # auto: decoded pictures are kept on the disk when they fit
     balanced: bool = False  # rare classes count as much as frequent ones
     smoothing: float = 0.0  # share of each label that is given to all classes alike
-    views: Literal["one", "flip", "shifts", "turns"] = (
-        "one"  # in how many ways a picture is seen when it is judged
-    )
+    # in how many ways a picture is seen when it is judged
+    views: Literal["one", "flip", "shifts", "turns"] = "one"
     augment: AugmentConfig = field(default_factory=AugmentConfig)
 
     def __post_init__(self) -> None:
         check_positive(self, *(["size"] if self.size is not None else []))
         if not 0 <= self.validation < 1:
-            raise ValueError(
+            raise RegardError(
                 f"validation is a share of the pictures, from 0 to below 1, got {self.validation}"
             )
         if not 0 <= self.smoothing < 1:
-            raise ValueError(f"smoothing is a share of each label, from 0 to below 1, got {self.smoothing}")
+            raise RegardError(f"smoothing is a share of each label, from 0 to below 1, got {self.smoothing}")
         if self.picture == self.label:
-            raise ValueError(f"picture and label must be two columns, got '{self.picture}' for both")
+            raise RegardError(f"picture and label must be two columns, got '{self.picture}' for both")
 
 
 def prepare(config: ImagesConfig, *, seed: int, cache: Path, note: Note | None = None) -> Images:
     """All pictures as bytes, with a split."""
     tell: Note = note or (lambda what, share: None)
     tell("looking for pictures", None)
-    found = album(config.path, config.picture, config.label)
-    side, channels = chosen(found, config)
+    found = find_images(config.path, config.picture, config.label)
+    side, channels = choose_size(found, config)
     if found.pixels is not None:
-        store: Store = Held(resized(found.pixels, side, channels, config.fit))
+        store: Store = Held(resize_all(found.pixels, side, channels, config.fit))
         skipped: tuple[str, ...] = ()
     else:
-        found, store, skipped = decoded(found, side, channels, config, cache, tell)
+        found, store, skipped = _decoded(found, side, channels, config, cache, tell)
     splits = with_validation(found, config.validation, seed)
     lonely = config.validation and not (splits == VALIDATION).any()
     notes = (*found.notes, ONE_OF_EACH) if lonely else found.notes
-    mean, deviation = light(store, np.flatnonzero(splits == TRAIN), cache)
+    mean, deviation = _mean_and_deviation(store, np.flatnonzero(splits == TRAIN), cache)
     return Images(replace(found, splits=splits, notes=notes), store, side, channels, mean, deviation, skipped)
 
 
-def with_validation(found: Album, share: float, seed: int) -> Ids:
+def with_validation(found: LabelledImages, share: float, seed: int) -> Array:
     """The splits of an album; where none is for validation, a share of each class is taken from training."""
     splits = found.splits
     if not (splits == VALIDATION).any() and share:
         rows = np.flatnonzero(splits == TRAIN)
-        held = stratified(found.classes[rows], share, seed)
+        held = stratified_mask(found.classes[rows], share, seed)
         splits = splits.copy()
         splits[rows[held]] = VALIDATION
     return splits
@@ -128,23 +126,23 @@ class ImagesInfo:
 
 def read_other_images(
     config: ImagesConfig, info: ImagesInfo, *, cache: Path, note: Note | None = None
-) -> tuple[Images, Ids]:
+) -> tuple[Images, Array]:
     """Other images as a run reads its own, and which of them are measured: those for testing, or all where nothing says so."""
     tell: Note = note or (lambda what, share: None)
-    found = album(config.path, config.picture, config.label, to_learn=False)
+    found = find_images(config.path, config.picture, config.label, to_learn=False)
     for label in found.labels:
         if label not in info.labels:
             known = ", ".join(info.labels[:5]) + ", ..." * (len(info.labels) > 5)
-            raise ValueError(
+            raise RegardError(
                 f"{config.path} has the class '{label}', and the model knows {known}; take it out, or mend its name"
             )
     place = np.array([info.labels.index(label) for label in found.labels], dtype=np.int64)
     found = replace(found, labels=info.labels, classes=place[found.classes])
     if found.pixels is not None:
-        store: Store = Held(resized(found.pixels, info.size, info.channels, config.fit))
+        store: Store = Held(resize_all(found.pixels, info.size, info.channels, config.fit))
         skipped: tuple[str, ...] = ()
     else:
-        found, store, skipped = decoded(found, info.size, info.channels, config, cache, tell)
+        found, store, skipped = _decoded(found, info.size, info.channels, config, cache, tell)
     rows = np.flatnonzero(found.splits == TEST)
     images = Images(found, store, info.size, info.channels, info.mean, info.deviation, skipped)
     return images, rows if len(rows) else np.arange(len(found))
@@ -154,7 +152,7 @@ def read_other_images(
 class Images:
     """Pictures of one size, with their classes and splits."""
 
-    album: Album
+    album: LabelledImages
     store: Store
     size: int
     channels: int
@@ -183,16 +181,16 @@ class Images:
     def source(self, batch: int, seed: int) -> ImageSource:
         return ImageSource(self, batch, seed)
 
-    def batches(self, rows: Ids, batch: int) -> Iterator[Batch]:
+    def batches(self, rows: Array, batch: int) -> Iterator[Batch]:
         """Some of them, in order."""
         for start in range(0, len(rows), batch):
             yield self.take(rows[start : start + batch])
 
-    def take(self, rows: Ids) -> Batch:
+    def take(self, rows: Array) -> Batch:
         """Some of them at once.   tokens uint8 b c s s, target b"""
         return Batch(torch.from_numpy(self.store.take(rows)), torch.from_numpy(self.album.classes[rows]))
 
-    def rows(self, split: int) -> Ids:
+    def rows(self, split: int) -> Array:
         return np.flatnonzero(self.album.splits == split)
 
     def weights(self) -> list[float]:
@@ -239,7 +237,7 @@ class Held:
     def __init__(self, pixels: Pixels) -> None:
         self.pixels = pixels
 
-    def take(self, rows: Ids) -> Pixels:
+    def take(self, rows: Array) -> Pixels:
         return np.ascontiguousarray(self.pixels[rows])
 
 
@@ -250,19 +248,19 @@ class Files:
         self.files, self.how = files, (size, channels, fit)
         self.pool = ThreadPoolExecutor(cores())
 
-    def take(self, rows: Ids) -> Pixels:
+    def take(self, rows: Array) -> Pixels:
         return np.stack(list(self.pool.map(lambda row: read(self.files[row], *self.how), rows)))
 
 
 Store = Held | Files
 
 
-def decoded(
-    found: Album, size: int, channels: int, config: ImagesConfig, cache: Path, tell: Note
-) -> tuple[Album, Store, tuple[str, ...]]:
+def _decoded(
+    found: LabelledImages, size: int, channels: int, config: ImagesConfig, cache: Path, tell: Note
+) -> tuple[LabelledImages, Store, tuple[str, ...]]:
     """The album without what cannot be read, its pixels, and what was wrong with the rest."""
     needed, free = len(found) * channels * size * size, shutil.disk_usage(cache).free
-    name = caches.key(files=stamps(found.files), size=size, channels=channels, fit=config.fit)
+    name = caches.key(files=_stamps(found.files), size=size, channels=channels, fit=config.fit)
     keep = config.decoded == "auto" and needed < SHARE_OF_DISK * free
 
     def write(out: IO[bytes] | None = None) -> dict[str, Any]:
@@ -270,16 +268,16 @@ def decoded(
         with ThreadPoolExecutor(cores()) as pool:
             for start in range(0, len(found), WRITTEN):
                 rows = range(start, min(start + WRITTEN, len(found)))
-                done = pool.map(lambda row: or_why(found.files[row], size, channels, config.fit), rows)
+                done = pool.map(lambda row: try_read(found.files[row], size, channels, config.fit), rows)
                 for row, made in zip(rows, done, strict=True):
                     if isinstance(made, str):
-                        bad[row] = noted(shown(made), config)
+                        bad[row] = _noted(displayable(made), config)
                     elif out is not None:
                         out.write(made.tobytes())
                 tell("decoding pictures", rows.stop / len(found))
         good = len(found) - len(bad)
         if not good:
-            raise ValueError(
+            raise RegardError(
                 f"none of the {len(found):,} pictures of {found.name} can be read; the first: {bad[0]}"
             )
         return {"tokens": good * channels * size * size, "bad": [[row, why] for row, why in bad.items()]}
@@ -288,12 +286,12 @@ def decoded(
     if keep:
         mapped, about = caches.ids(cache, name, np.dtype(np.uint8), write, what="pixels")
     else:
-        about = caches.known(cache, name, write, what="pictures")
+        about = caches.cached_json(cache, name, write, what="pictures")
     bad = {
-        row: noted(why, config) for row, why in about["bad"]
+        row: _noted(why, config) for row, why in about["bad"]
     }  # it may have been decoded when they were to be skipped
     good = np.array([row for row in range(len(found)) if row not in bad], dtype=np.int64)
-    check_classes(found, good, bad)
+    _check_classes(found, good, bad)
     left = replace(
         found,
         files=tuple(found.files[row] for row in good),
@@ -308,17 +306,17 @@ def decoded(
     return left, store, tuple(bad.values())
 
 
-def check_classes(found: Album, good: Ids, bad: Mapping[int, str]) -> None:
+def _check_classes(found: LabelledImages, good: Array, bad: Mapping[int, str]) -> None:
     """A ValueError if nothing is left of a class, with what was wrong with the first of it."""
     left = set(found.classes[good[found.splits[good] == TRAIN]].tolist())
     for row, why in bad.items():
         if found.classes[row] not in left and found.splits[row] == TRAIN:
-            raise ValueError(
+            raise RegardError(
                 f"{found.name} has no picture of '{found.labels[found.classes[row]]}' that can be read; {why}"
             )
 
 
-def or_why(path: str, size: int, channels: int, fit: Fit) -> Pixels | str:
+def try_read(path: str, size: int, channels: int, fit: Fit) -> Pixels | str:
     """The pixels of a file, or what is wrong with it."""
     try:
         return read(path, size, channels, fit)
@@ -326,14 +324,14 @@ def or_why(path: str, size: int, channels: int, fit: Fit) -> Pixels | str:
         return str(error)
 
 
-def noted(why: str, config: ImagesConfig) -> str:
+def _noted(why: str, config: ImagesConfig) -> str:
     """What is wrong with a file, if that is to be noted and not to be the end."""
     if config.damaged == "stop":
-        raise ValueError(f"{why}; repair it or take it away, or use --data.damaged skip")
+        raise RegardError(f"{why}; repair it or take it away, or use --data.damaged skip")
     return why
 
 
-def stamps(files: Sequence[str]) -> list[tuple[str, int, int]]:
+def _stamps(files: Sequence[str]) -> list[tuple[str, int, int]]:
     """Where each file is, and what changes when it does: its size and its date; zeros of one that is not there."""
     found = []
     for path in map(os.path.abspath, files):
@@ -348,12 +346,12 @@ def stamps(files: Sequence[str]) -> list[tuple[str, int, int]]:
 # ── size, colour, light ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def chosen(found: Album, config: ImagesConfig) -> tuple[int, int]:
+def choose_size(found: LabelledImages, config: ImagesConfig) -> tuple[int, int]:
     """The side and the channels: as asked for, or as the pictures suggest."""
     if found.pixels is not None:
         sides, grey = [found.pixels.shape[1:3]], found.pixels.ndim == 3 or found.pixels.shape[3] == 1
     else:
-        seen = headers(found.files)
+        seen = _headers(found.files)
         sides, grey = [(width, height) for width, height, _ in seen], all(each for _, _, each in seen)
     channels = {"auto": 1 if grey else 3, "grey": 1, "colour": 3}[config.channels]
     if config.size is not None:
@@ -364,7 +362,7 @@ def chosen(found: Album, config: ImagesConfig) -> tuple[int, int]:
     return min(LARGEST_SIDE, max(MULTIPLE, shorter // MULTIPLE * MULTIPLE)), channels
 
 
-def headers(files: Sequence[str]) -> list[tuple[int, int, bool]]:
+def _headers(files: Sequence[str]) -> list[tuple[int, int, bool]]:
     """Width, height and greyness of some of the files, evenly chosen; of those that can be opened."""
     seen = []
     for path in files[:: max(1, len(files) // LOOKED_AT)]:
@@ -375,13 +373,13 @@ def headers(files: Sequence[str]) -> list[tuple[int, int, bool]]:
     return seen
 
 
-def resized(pixels: Pixels, size: int, channels: int, fit: Fit) -> Pixels:
+def resize_all(pixels: Pixels, size: int, channels: int, fit: Fit) -> Pixels:
     """n h w or n h w c as n c s s."""
     if pixels.shape[1:3] != (size, size):
         image = pillow()
         with ThreadPoolExecutor(cores()) as pool:
             flat = pixels[..., 0] if pixels.ndim == 4 and pixels.shape[3] == 1 else pixels
-            made = np.stack(list(pool.map(lambda each: fitted(image.fromarray(each), size, fit), flat)))
+            made = np.stack(list(pool.map(lambda each: fit_square(image.fromarray(each), size, fit), flat)))
     else:
         made = pixels[:, None] if pixels.ndim == 3 else np.ascontiguousarray(pixels.transpose(0, 3, 1, 2))
     if made.shape[1] == channels:
@@ -392,18 +390,20 @@ def resized(pixels: Pixels, size: int, channels: int, fit: Fit) -> Pixels:
     return np.einsum("ncij,c->nij", made, weights).round().astype(np.uint8)[:, None]
 
 
-def light(store: Store, rows: Ids, cache: Path) -> tuple[tuple[float, ...], tuple[float, ...]]:
+def _mean_and_deviation(
+    store: Store, rows: Array, cache: Path
+) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """Mean and deviation of each channel over training pictures; where they would have to be decoded, as found before."""
     if isinstance(store, Held):
         return moments(store, rows)
-    name = caches.key(files=stamps(store.files), how=store.how, rows=rows.tolist(), measured=MEASURED)
-    known = caches.known(
+    name = caches.key(files=_stamps(store.files), how=store.how, rows=rows.tolist(), measured=MEASURED)
+    known = caches.cached_json(
         cache, name, lambda: dict(zip(("mean", "deviation"), moments(store, rows), strict=True)), "pictures"
     )
     return tuple(known["mean"]), tuple(known["deviation"])
 
 
-def moments(store: Store, rows: Ids) -> tuple[tuple[float, ...], tuple[float, ...]]:
+def moments(store: Store, rows: Array) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """Mean and deviation of each channel over some of the pictures, where 1 is white."""
     some, sums = rows[:: max(1, len(rows) // MEASURED)], []
     for start in range(0, len(some), WRITTEN):

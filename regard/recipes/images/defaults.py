@@ -10,8 +10,8 @@ from regard.models.group_cnn import GroupCNNConfig
 from regard.models.swin import SwinConfig
 from regard.models.vit import ViTConfig
 from regard.recipes.images.augment import AugmentConfig
-from regard.recipes.images.dataset import LARGEST_SIDE, ImagesConfig, chosen
-from regard.recipes.images.labelled_images import album
+from regard.recipes.images.dataset import LARGEST_SIDE, ImagesConfig, choose_size
+from regard.recipes.images.labelled_images import find_images
 from regard.recipes.settings import Settings, check_choice, path_of, settings_class
 from regard.training.config import TrainConfig
 
@@ -56,17 +56,17 @@ def defaults(
     check_choice("kind of model for images", kind, tuple(KINDS))
     # (a small move is right for every picture; what mirrors and turns do to a label only its owner knows)
     changes = AugmentConfig(crop=0.125, turn=15, zoom=0.15) if path is None else AugmentConfig(crop=0.1)
-    side = size if type(size) is int and size > 0 else side_of(path, picture, label)
+    side = size if type(size) is int and size > 0 else _side_of(path, picture, label)
     pictures = ImagesConfig(path=path, augment=changes, smoothing=0.05)
-    return KINDS[kind](data=pictures, model=MODELS[kind](side), train=train_of(path))
+    return KINDS[kind](data=pictures, model=MODELS[kind](side), train=_train_of(path))
 
 
-def side_of(path: str | None, picture: str, label: str) -> int:
+def _side_of(path: str | None, picture: str, label: str) -> int:
     """Of the pictures, where nobody says it. What is wrong with them is said later, when they are read as was asked for."""
     if path is None:
         return DIGITS
     try:
-        return chosen(album(path, picture, label), ImagesConfig())[0]
+        return choose_size(find_images(path, picture, label), ImagesConfig())[0]
     except ValueError:
         return LARGEST_SIDE
 
@@ -81,7 +81,7 @@ def vit(side: int) -> ViTConfig:
 
 def swin(side: int) -> SwinConfig:
     """Seven or more patches in a row, fourteen or more of a large picture, in windows that are smaller than all of them."""
-    patch = patch_near(side, 14 if side > SMALL else MANY)
+    patch = _patch_near(side, 14 if side > SMALL else MANY)
     across = -(-side // patch)
     stages = 3 if across >= 28 else 2
     window = 7 if across % 14 == 0 else 4
@@ -91,7 +91,7 @@ def swin(side: int) -> SwinConfig:
     )
 
 
-def groupcnn(side: int) -> GroupCNNConfig:
+def _groupcnn(side: int) -> GroupCNNConfig:
     """The network of the paper for digits of 28 × 28; smaller pictures have fewer layers, and keep their border."""
     if side >= 28:
         return GroupCNNConfig(classes=UNKNOWN, size=side)
@@ -102,11 +102,11 @@ def groupcnn(side: int) -> GroupCNNConfig:
 
 def patch_of(side: int) -> int:
     """Of a ViT: one that divides the side, with seven or more in a row, or if only tiny ones do, with four or more."""
-    found = [patch_near(side, many) for many in (MANY, FEW)]
+    found = [_patch_near(side, many) for many in (MANY, FEW)]
     return next((each for each in found if each > 1 and side % each == 0), found[0])
 
 
-def patch_near(side: int, many: int) -> int:
+def _patch_near(side: int, many: int) -> int:
     """The largest patch with so many in a row that divides the side. Where that is far smaller than patches could be, as for a
     side that is a prime number, one that does not: the last ones are then filled up."""
     largest = max(1, min(side // many, LARGEST_PATCH))
@@ -120,11 +120,11 @@ MODELS: dict[str, Callable[[int], Any]] = {
     "lenet": lambda side: LeNetConfig(classes=UNKNOWN, size=side),
     "resnet": lambda side: ResNetConfig(classes=UNKNOWN, size=side),
     "densenet": lambda side: DenseNetConfig(classes=UNKNOWN, size=side),
-    "groupcnn": groupcnn,
+    "groupcnn": _groupcnn,
 }
 
 
-def train_of(path: str | None) -> TrainConfig:
+def _train_of(path: str | None) -> TrainConfig:
     if path is None:  # (so small a network has nothing of bfloat16 but its rounding)
         return TrainConfig(minutes=1.45, batch=64, lr=0.02, average=0.99, precision="float32")
     return TrainConfig(minutes=10.0, batch=128, lr=0.02, average=0.995)

@@ -9,6 +9,7 @@ from dataclasses import replace
 from itertools import chain, count
 from pathlib import Path
 
+from regard.errors import RegardError
 from regard.look import plot
 from regard.recipes.images import overlays
 from regard.recipes.images.dataset import ImagesConfig, ImagesInfo
@@ -21,29 +22,29 @@ from regard.runs.run import Run
 MOST = 40  # pictures on one sheet
 
 
-def is_folder(out: str | os.PathLike[str]) -> bool:
+def _is_folder(out: str | os.PathLike[str]) -> bool:
     """Is it the name of a folder, as one that exists, or that ends in a slash, or that has no suffix?"""
     return os.path.isdir(out) or os.fspath(out).endswith(("/", os.sep)) or not Path(out).suffix
 
 
 def check_output(given: Sequence[str], out: str | os.PathLike[str]) -> None:
     """A ValueError for what cannot be drawn, or not there; before any work."""
-    if is_folder(out):
+    if _is_folder(out):
         if os.path.isfile(out):
-            raise ValueError(
-                f"--out {os.fspath(out)} is a file without a suffix; give a folder, or a file in {among()}"
+            raise RegardError(
+                f"--out {os.fspath(out)} is a file without a suffix; give a folder, or a file in {_among()}"
             )
         return
     if Path(out).suffix.lower() not in plot.SUFFIXES:
-        raise ValueError(
-            f"--out must be a folder (ending in /) or a file in {among()}, got {os.fspath(out)!r}"
+        raise RegardError(
+            f"--out must be a folder (ending in /) or a file in {_among()}, got {os.fspath(out)!r}"
         )
     if any(os.path.exists(out) and os.path.exists(each) and os.path.samefile(each, out) for each in given):
-        raise ValueError(
+        raise RegardError(
             f"--out {os.fspath(out)} is one of the inputs, which would be lost; give another name"
         )
     if len(given) > MOST:
-        raise ValueError(
+        raise RegardError(
             f"one sheet shows {MOST} pictures at most, got {len(given)}; give a folder instead: --out looked/"
         )
 
@@ -61,32 +62,32 @@ def draw(
     several = "" if views == "one" else f"; the answer is of several views ({views}), the maps are of one"
 
     called = told_apart(given)
-    files = files_of(called, out)
+    files = _files_of(called, out)
     sheet: list[overlays.Line] = []
     drawn: set[str] = set()  # (a picture that is given twice is drawn once in a folder)
 
     def line(answer: Prediction) -> overlays.Line:
         read = reader.read(answer.input)
         shown = overlays.of_answer(model, read, labels.index(next(iter(answer.labels))))
-        words = overlays.taken_for(list(answer.labels.items()), called[answer.input])
+        words = overlays.prediction_title(list(answer.labels.items()), called[answer.input])
         return overlays.Line(words + several, read.picture, shown)
 
     for answer in predictions:
         if answer.error is None:
-            if not is_folder(out):
+            if not _is_folder(out):
                 sheet.append(line(answer))
             elif answer.input not in drawn:
-                plot.save(overlays.drawn([line(answer)]), files[answer.input])
+                plot.save(overlays.draw_lines([line(answer)]), files[answer.input])
                 drawn.add(answer.input)
             answer = replace(answer, picture=str(files[answer.input]))
         yield answer
     if sheet:
-        plot.save(overlays.drawn(sheet), out)
+        plot.save(overlays.draw_lines(sheet), out)
 
 
-def files_of(called: dict[str, str], out: str | os.PathLike[str]) -> dict[str, Path]:
+def _files_of(called: dict[str, str], out: str | os.PathLike[str]) -> dict[str, Path]:
     """Where each input is drawn; a folder is made if it is not there."""
-    if not is_folder(out):
+    if not _is_folder(out):
         return dict.fromkeys(called, Path(out))
     Path(out).mkdir(parents=True, exist_ok=True)
     return {given: Path(out) / name for given, name in zip(called, names(list(called.values())), strict=True)}
@@ -116,5 +117,5 @@ def names(called: Sequence[str]) -> list[str]:
     return list(found)
 
 
-def among() -> str:
+def _among() -> str:
     return ", ".join(plot.SUFFIXES)

@@ -9,7 +9,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from regard.look.recording.calls import State, copied
+from regard.look.recording.calls import State, copy_detached
 from regard.nn.group_conv import GroupConvolution
 from regard.recipes.images.window_layout import grid_of
 
@@ -24,7 +24,7 @@ class FeatureMap:
 
 
 @contextmanager
-def convolved(model: nn.Module) -> Iterator[list[FeatureMap]]:
+def record_feature_maps(model: nn.Module) -> Iterator[list[FeatureMap]]:
     """Inside the block, what each convolution puts out for the first picture of a batch."""
     found: list[FeatureMap] = []
     handles = []
@@ -32,7 +32,7 @@ def convolved(model: nn.Module) -> Iterator[list[FeatureMap]]:
     def hear(name: str, poses: int) -> Any:
         def heard(module: nn.Module, given: Any, out: Any) -> None:
             if isinstance(out, Tensor) and out.dim() == 4 and min(out.shape[-2:]) > 1:
-                found.append(FeatureMap(name, copied(out[0]), poses))
+                found.append(FeatureMap(name, copy_detached(out[0]), poses))
 
         return heard
 

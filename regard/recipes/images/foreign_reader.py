@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from regard.look.reader import FixedReader, Reader
 from regard.recipes.images.model_input import ImageInput
-from regard.recipes.images.open_image import cells, drawn, opened
+from regard.recipes.images.open_image import open_image, patch_grid, placeholder_image
 from regard.recipes.images.reader import ImageReader
 from regard.recipes.images.window_layout import WindowLayout
 from regard.recipes.processors import ForeignModel, ImageProcessor
@@ -28,9 +28,8 @@ def foreign_reader(foreign: ForeignModel) -> Reader | None:
     if foreign.image is not None:
         return ForeignImageReader(foreign.image)
     known = foreign.roles or getattr(foreign.model, "roles", None)
-    classifies = hasattr(
-        getattr(foreign.model, "config", None), "classes"
-    )  # one of ours: it is known how it cuts an image
+    # one of ours: it is known how it cuts an image
+    classifies = hasattr(getattr(foreign.model, "config", None), "classes")
     if not isinstance(known, Roles) or known.grid is None or not classifies:
         return None
     x = foreign.inputs.get(known.grid)
@@ -47,16 +46,16 @@ class ForeignImageReader(ImageReader):
 
     def read(self, given: str | bytes | None = None, target: str | None = None) -> ImageInput:
         processor = self.processor
-        found = processor.process(drawn() if given is None else opened(given))
+        found = processor.process(placeholder_image() if given is None else open_image(given))
         height, width = found.x.shape[-2:]
         sides = processor.patch
         return ImageInput(
             inputs={processor.pixels: found.x},
             pixels=processor.pixels,
             picture=(found.x[0] * found.deviation + found.mean).clamp(0, 1),
-            grid=cells(height, width) if sides is None else (height // sides[0], width // sides[1]),
+            grid=patch_grid(height, width) if sides is None else (height // sides[0], width // sides[1]),
             piece="part" if sides is None else "patch",
-            cuts=window_layouts(processor, height, width),
+            cuts=_window_layouts(processor, height, width),
             answers="classes" if processor.classifies else None,
             called=processor.label if processor.classifies else None,
             name=Path(given).name if isinstance(given, str) else None,
@@ -64,7 +63,7 @@ class ForeignImageReader(ImageReader):
         )
 
 
-def window_layouts(processor: ImageProcessor, height: int, width: int) -> tuple[WindowLayout, ...]:
+def _window_layouts(processor: ImageProcessor, height: int, width: int) -> tuple[WindowLayout, ...]:
     """How layers that attend within windows cut this image: every second layer of a stage is shifted by half a window, and
     sides are halved between stages. Of images that are no whole number of patches nothing is known."""
     sides = processor.patch
@@ -99,8 +98,8 @@ class TensorReader(ImageReader):
         return ImageInput(
             inputs=inputs,
             pixels=self.pixels,
-            picture=visible(x[0]),
-            grid=cells(height, width, self.patch),
+            picture=_visible(x[0]),
+            grid=patch_grid(height, width, self.patch),
             patch=self.patch,
             piece="part" if self.patch is None else "patch",
             reads=self.reads,
@@ -110,7 +109,7 @@ class TensorReader(ImageReader):
         )
 
 
-def visible(x: Tensor) -> Tensor:
+def _visible(x: Tensor) -> Tensor:
     """Numbers of any size as light.   c h w -> 3 h w in 0 … 1; of other than three colours, their mean"""
     x = x.detach().float().cpu()
     x = x if len(x) == 3 else x.mean(0, keepdim=True)

@@ -11,42 +11,43 @@ from typing import Any
 import numpy as np
 
 from regard.data.image_files import REAL, Damaged, pillow, readable
+from regard.errors import RegardError
 
 SAVED = ("1", "L", "LA", "P", "RGB", "RGBA", "I", "I;16")  # modes that a PNG can hold
 CLEAR = ("PA", "La", "RGBa")  # others that are transparent
 
 
-def is_handed(given: Any) -> bool:
+def is_array_or_pil(given: Any) -> bool:
     """Is it a picture itself, of pillow's or an array, and not the path of one? (A tensor is what a model takes.)"""
     return isinstance(given, np.ndarray | pillow().Image)
 
 
 @contextmanager
-def as_files(given: Sequence[Any]) -> Iterator[dict[str, str]]:
+def temporary_files(given: Sequence[Any]) -> Iterator[dict[str, str]]:
     """Files of the pictures, in a folder that goes away at the end, and what each is called: picture 1, picture 2."""
     with TemporaryDirectory(prefix="regard-") as folder:
         found = {}
         for number, each in enumerate(given, 1):
             path = Path(folder) / f"picture {number}.png"
-            picture = of_array(each, path.stem) if isinstance(each, np.ndarray) else each
+            picture = _of_array(each, path.stem) if isinstance(each, np.ndarray) else each
             with readable(path.stem):
-                save(picture, path)
+                _save(picture, path)
             found[str(path)] = path.stem
         yield found
 
 
-def of_array(array: Any, name: str) -> Any:
+def _of_array(array: Any, name: str) -> Any:
     """Pixels as a picture of pillow's.   h w, or h w c"""
     kind, shape = str(array.dtype), tuple(array.shape)
     if kind != "uint8" or not (len(shape) == 2 or (len(shape) == 3 and shape[2] in (1, 3, 4))) or 0 in shape:
-        raise ValueError(
+        raise RegardError(
             f"{name} must be bytes 'h w' or 'h w c' with 1, 3 or 4 channels, got {kind} of shape {shape}; several "
             "pictures are given as a list, list(x), and (x * 255).astype('uint8') makes bytes of numbers up to 1"
         )
     return pillow().fromarray(array[:, :, 0] if shape[2:] == (1,) else array)
 
 
-def save(picture: Any, path: Path) -> None:
+def _save(picture: Any, path: Path) -> None:
     from PIL import ImageOps
 
     if picture.mode == "F":

@@ -15,12 +15,14 @@ from pathlib import Path
 
 import numpy as np
 
+from regard.data.array import Array
 from regard.data.image_arrays import Rows, digits, is_idx_of_pictures, read_idx_files, read_npz
 from regard.data.image_files import RAW, SUFFIXES, Pixels
 from regard.data.labels import sort_labels
 from regard.data.scan import once
-from regard.data.splits import SPLITS, TRAIN, Array
+from regard.data.splits import SPLITS, TRAIN
 from regard.data.tables import looks_like_table, read_table
+from regard.errors import RegardError
 
 NAMED = 3  # folders that are named in a line
 NAMED_ENDINGS = 5  # of files that are passed over
@@ -28,7 +30,7 @@ KINDS = "a folder with one folder a class, idx files, an .npz file or a table of
 
 
 @dataclass(frozen=True, eq=False)
-class Album:
+class LabelledImages:
     """Pictures with their classes; a class is a place in `labels`."""
 
     name: str
@@ -41,7 +43,7 @@ class Album:
 
     def __post_init__(self) -> None:
         if self.pixels is not None and 0 in self.pixels.shape[1:]:
-            raise ValueError(
+            raise RegardError(
                 f"{self.name} has pictures of {self.pixels.shape[1]} × {self.pixels.shape[2]} pixels: none at all"
             )
 
@@ -52,16 +54,18 @@ class Album:
         """A ValueError if there is nothing to tell apart, or nothing of a class to learn from."""
         if len(self.labels) < 2:
             only = f"only the class '{self.labels[0]}'" if self.labels else "no classes"
-            raise ValueError(f"{self.name} has {only}; there must be two to tell apart")
+            raise RegardError(f"{self.name} has {only}; there must be two to tell apart")
         counts = np.bincount(self.classes[self.splits == TRAIN], minlength=len(self.labels))
         if (counts == 0).any():
-            raise ValueError(
+            raise RegardError(
                 f"{self.name} has no picture of '{self.labels[int(counts.argmin())]}' to train on"
             )
 
 
 @once
-def album(path: str | None, picture: str = "file", label: str = "label", *, to_learn: bool = True) -> Album:
+def find_images(
+    path: str | None, picture: str = "file", label: str = "label", *, to_learn: bool = True
+) -> LabelledImages:
     """What a path holds; None: the digits that come with scikit-learn. `picture` and `label` are columns of a table.
 
     to_learn: raise unless there are two classes at least, and images of each to train on
@@ -72,34 +76,34 @@ def album(path: str | None, picture: str = "file", label: str = "label", *, to_l
     return found
 
 
-def _find_album(path: str | None, picture: str, label: str) -> Album:
+def _find_album(path: str | None, picture: str, label: str) -> LabelledImages:
     if path is None:
-        return of_rows("digits of scikit-learn", digits())
+        return _of_rows("digits of scikit-learn", digits())
     place = Path(path)
     if not place.exists():
         raise FileNotFoundError(f"there is no {path}; give {KINDS}")
     if place.is_dir():
         idx = sorted(each for each in place.iterdir() if is_idx_of_pictures(each))
-        return of_rows(path, read_idx_files(idx, path)) if idx else of_folder(place)
+        return _of_rows(path, read_idx_files(idx, path)) if idx else _of_folder(place)
     if is_idx_of_pictures(place):
-        return of_rows(path, read_idx_files([place], path))
+        return _of_rows(path, read_idx_files([place], path))
     if place.suffix.lower() == ".npz":
-        return of_rows(path, read_npz(place))
+        return _of_rows(path, read_npz(place))
     if looks_like_table(path):
-        return of_table(place, picture, label)
+        return _of_table(place, picture, label)
     what = (
         "one picture; give the folder that has a folder for each class"
         if is_picture(place.name)
         else "none of these"
     )
-    raise ValueError(f"{path} is {what}: data is {KINDS}")
+    raise RegardError(f"{path} is {what}: data is {KINDS}")
 
 
-def of_rows(name: str, rows: Rows) -> Album:
-    return numbered(name, rows.labels, rows.splits, pixels=rows.pixels)
+def _of_rows(name: str, rows: Rows) -> LabelledImages:
+    return _numbered(name, rows.labels, rows.splits, pixels=rows.pixels)
 
 
-def numbered(
+def _numbered(
     name: str,
     labels: Sequence[str],
     splits: Array,
@@ -107,16 +111,16 @@ def numbered(
     files: Sequence[str] = (),
     pixels: Pixels | None = None,
     notes: Sequence[str] = (),
-) -> Album:
+) -> LabelledImages:
     """An album whose classes are the labels, in their order. The same letters are the same label, however they are written."""
-    labels = [unicodedata.normalize("NFC", shown(label)) for label in labels]
+    labels = [unicodedata.normalize("NFC", displayable(label)) for label in labels]
     classes = sort_labels(labels)
     number = {label: i for i, label in enumerate(classes)}
     found = np.array([number[label] for label in labels], dtype=np.int64)
-    return Album(name, classes, found, splits, tuple(files), pixels, tuple(notes))
+    return LabelledImages(name, classes, found, splits, tuple(files), pixels, tuple(notes))
 
 
-def shown(name: str) -> str:
+def displayable(name: str) -> str:
     """The name of a file as text, whatever bytes it is made of."""
     return os.fsencode(name).decode("utf-8", "replace")
 
@@ -124,77 +128,77 @@ def shown(name: str) -> str:
 # ── folders ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def of_folder(place: Path) -> Album:
+def _of_folder(place: Path) -> LabelledImages:
     """One folder for each class, or such folders in folders called train, validation and test.
 
     Pictures in folders of a class are of that class. Hidden files and folders are passed over, and so are links to folders
     within a class, which may lead in circles.
     """
-    parts = folders(place)
+    parts = _folders(place)
     if not parts:
-        what = "pictures, but no folders" if any(loose(place)) else "no pictures"
-        raise ValueError(
+        what = "pictures, but no folders" if any(_loose(place)) else "no pictures"
+        raise RegardError(
             f"{place} holds {what}; put the pictures of each class into a folder of its own, named as the class"
         )
     splits = [part for part in parts if part.name.lower() in SPLITS]
-    deeper = [part for part in splits if folders(part)]
+    deeper = [part for part in splits if _folders(part)]
     if len(splits) == len(parts) and not deeper:
-        raise ValueError(
-            f"{place} has {listed(parts)}, which are no classes; put a folder for each class into each of them"
+        raise RegardError(
+            f"{place} has {_listed(parts)}, which are no classes; put a folder for each class into each of them"
         )
     if any(SPLITS[part.name.lower()] == TRAIN for part in deeper) and len(splits) < len(parts):
         rest = [part for part in parts if part not in splits]
-        raise ValueError(
-            f"{place} has {listed(rest)} beside {listed(splits)}, so folders may be classes or splits; "
+        raise RegardError(
+            f"{place} has {_listed(rest)} beside {_listed(splits)}, so folders may be classes or splits; "
             f"move those that are no splits elsewhere, or give --data {deeper[0]}"
         )
     split = bool(deeper) and len(splits) == len(parts)
     classes = (
-        [(each, SPLITS[part.name.lower()]) for part in parts for each in folders(part)]
+        [(each, SPLITS[part.name.lower()]) for part in parts for each in _folders(part)]
         if split
         else [(part, TRAIN) for part in parts]
     )
-    files = [(path, folder.name, number) for folder, number in classes for path in files_in(folder)]
+    files = [(path, folder.name, number) for folder, number in classes for path in _files_in(folder)]
     rows = [row for row in files if is_picture(row[0])]
     above = [str(each) for top in (place, *(parts if split else ())) for each in top.iterdir()]
-    passed = passed_over([*above, *(path for path, _, _ in files)])
+    passed = _passed_over([*above, *(path for path, _, _ in files)])
     if not rows:
-        raise ValueError(
+        raise RegardError(
             f"{place} holds no pictures ({', '.join(SUFFIXES[:4])}, ...) in its {len(parts)} folders"
             f"{f'; {passed}' if passed else ''}"
         )
     found = {label for _, label, _ in rows}
-    if len(found) == 1 and len(inner := folders(classes[0][0])) > 1:
-        raise ValueError(
-            f"{place} has only the class '{shown(rows[0][1])}'; there must be two to tell apart. If the classes "
-            f"are {listed(inner)}, give --data {classes[0][0]}"
+    if len(found) == 1 and len(inner := _folders(classes[0][0])) > 1:
+        raise RegardError(
+            f"{place} has only the class '{displayable(rows[0][1])}'; there must be two to tell apart. If the classes "
+            f"are {_listed(inner)}, give --data {classes[0][0]}"
         )
     notes = [
         f"{folder} holds no pictures, so it is no class" for folder, _ in classes if folder.name not in found
     ]
     for each in (place, *(parts if split else ())):
-        if count := sum(loose(each)):
+        if count := sum(_loose(each)):
             notes.append(f"left out: {count:,} picture{'s' * (count > 1)} of {each} in no folder of a class")
     notes += [passed] if passed else []
     paths, labels, numbers = zip(*rows, strict=True)
-    return numbered(str(place), labels, np.array(numbers, dtype=np.uint8), files=paths, notes=notes)
+    return _numbered(str(place), labels, np.array(numbers, dtype=np.uint8), files=paths, notes=notes)
 
 
-def folders(place: Path) -> list[Path]:
+def _folders(place: Path) -> list[Path]:
     return sorted(each for each in place.iterdir() if each.is_dir() and not each.name.startswith("."))
 
 
-def loose(place: Path) -> Iterator[bool]:
+def _loose(place: Path) -> Iterator[bool]:
     """For each file in a folder: is it a picture?"""
     return (is_picture(each.name) and each.is_file() for each in place.iterdir())
 
 
 def pictures_in(folder: Path) -> Iterator[str]:
     """Every picture below a folder, in the order of their paths."""
-    return (path for path in files_in(folder) if is_picture(path))
+    return (path for path in _files_in(folder) if is_picture(path))
 
 
-def files_in(folder: Path) -> Iterator[str]:
+def _files_in(folder: Path) -> Iterator[str]:
     """Every file below a folder that is not hidden. A link that leads nowhere is one, too: it will be named."""
     for here, below, names in os.walk(folder):
         below[:] = sorted(name for name in below if not name.startswith("."))
@@ -207,29 +211,29 @@ def is_picture(path: str) -> bool:
     return os.path.splitext(name)[1].lower() in SUFFIXES and not name.startswith(".")
 
 
-def passed_over(paths: Iterable[str]) -> str | None:
+def _passed_over(paths: Iterable[str]) -> str | None:
     """How many files are no pictures by their names, of each ending."""
     names = [os.path.basename(path) for path in paths if not is_picture(path) and os.path.isfile(path)]
     endings = Counter(os.path.splitext(name)[1].lower() for name in names if not name.startswith("."))
     if not endings:
         return None
     named = sorted(endings.items(), key=lambda each: (-each[1], each[0]))[:NAMED_ENDINGS]
-    said = [f"{count:,} {shown(ending) or 'without an ending'}" for ending, count in named]
+    said = [f"{count:,} {displayable(ending) or 'without an ending'}" for ending, count in named]
     if rest := endings.total() - sum(count for _, count in named):
         said.append(f"{rest:,} others")
     raw = "; RAW pictures are not read, convert them to JPEG or PNG" if endings.keys() & set(RAW) else ""
     return f"passed over, since their names are not those of pictures: {', '.join(said)}{raw}"
 
 
-def listed(parts: Sequence[Path]) -> str:
-    names = [shown(part.name) for part in parts[:NAMED]] + (["..."] if len(parts) > NAMED else [])
+def _listed(parts: Sequence[Path]) -> str:
+    names = [displayable(part.name) for part in parts[:NAMED]] + (["..."] if len(parts) > NAMED else [])
     return ", ".join(names[:-1]) + " and " + names[-1] if len(names) > 1 else names[0]
 
 
 # ── tables ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def of_table(place: Path, picture: str, label: str) -> Album:
+def _of_table(place: Path, picture: str, label: str) -> LabelledImages:
     """A path and a label in each row; paths count from where the table is. A column 'split' may say train, validation, test."""
     table = read_table(str(place))
     paths = [
@@ -238,18 +242,18 @@ def of_table(place: Path, picture: str, label: str) -> Album:
     ]
     labels = table.texts(label, "say which one with --data.label")
     if not paths:
-        raise ValueError(f"{place} has no rows; give a path and a label in each")
+        raise RegardError(f"{place} has no rows; give a path and a label in each")
     splits = np.zeros(len(paths), dtype=np.uint8)
     if "split" in table.names:
         for row, (said, line) in enumerate(zip(table.texts("split", ""), table.lines, strict=True)):
             if said.lower() not in SPLITS:
-                raise ValueError(
+                raise RegardError(
                     f"line {line} of {place} has '{said}' as its split; it is train, validation or test"
                 )
             splits[row] = SPLITS[said.lower()]
     if not any(map(os.path.exists, paths)):
-        raise ValueError(
+        raise RegardError(
             f"none of the {len(paths)} pictures of {place} is there, such as {paths[0]}; "
             "paths count from the table's folder"
         )
-    return numbered(str(place), labels, splits, files=paths)
+    return _numbered(str(place), labels, splits, files=paths)

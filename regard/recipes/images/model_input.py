@@ -15,7 +15,7 @@ from regard.look.recording.entry import Entry
 from regard.look.thumbnails import Sheets
 from regard.recipes.images.attention_maps import windows_of
 from regard.recipes.images.occlusion import OfPatches
-from regard.recipes.images.penultimate import embedded
+from regard.recipes.images.penultimate import penultimate
 from regard.recipes.images.window_layout import MOST_BEFORE, WindowLayout, grid_of
 
 ROLLED = "the picture moves by {} and comes in again at the other side"
@@ -52,18 +52,15 @@ class ImageInput(ModelInput):
     pixels: str = "pixel_values"  # the input that holds it
     picture: Tensor  # what the model sees, as 3 h w in 0 … 1
     grid: tuple[int, int]  # rows and columns of patches: the model's own, or those that are asked about
-    patch: int | None = (
-        None  # sides of a patch, the last ones of which may be cut off; None: the grid cuts it evenly
-    )
-    piece: Literal["patch", "part"] = (
-        "patch"  # a field of the grid: taken whole by the model, or only asked about
-    )
+    # sides of a patch, the last ones of which may be cut off; None: the grid cuts it evenly
+    patch: int | None = None
+    # a field of the grid: taken whole by the model, or only asked about
+    piece: Literal["patch", "part"] = "patch"
     cuts: tuple[
         WindowLayout, ...
     ] = ()  # of a model that attends within windows, where it does not say so itself
-    reads: Literal["class", "mean"] | None = (
-        None  # what the answer is made from; None: a class token, if one is there
-    )
+    # what the answer is made from; None: a class token, if one is there
+    reads: Literal["class", "mean"] | None = None
     crowd: Callable[[], ReferenceImages | None] | None = None  # other images to compare with
     judged: MultiView | None = None  # None: what the model returns is its answer
 
@@ -120,7 +117,7 @@ class ImageInput(ModelInput):
         crowd = None if self.crowd is None else self.crowd()
         if crowd is None or self.called is None:
             return None
-        points, classes = embedded(model, self.pixels, torch.cat((self.inputs[self.pixels], crowd.x)))
+        points, classes = penultimate(model, self.pixels, torch.cat((self.inputs[self.pixels], crowd.x)))
         labels = ["this picture", *crowd.names]
         number = sheets.laid_out(torch.cat((self.picture.expand(3, -1, -1)[None], crowd.pictures)))
         return item(crowd.what, points, labels) | {

@@ -13,7 +13,7 @@ Views = Literal["one", "flip", "shifts", "turns"]
 SHIFT = 16  # of the side: how far a shifted view is moved
 
 
-def shifted(x: Tensor) -> list[Tensor]:
+def _shifted(x: Tensor) -> list[Tensor]:
     far = max(1, x.shape[-1] // SHIFT)
     padded = F.pad(x, (far, far, far, far), mode="replicate")
     h, w = x.shape[-2:]
@@ -26,12 +26,12 @@ def shifted(x: Tensor) -> list[Tensor]:
 VIEWS: dict[str, Callable[[Tensor], Sequence[Tensor]]] = {
     "one": lambda x: (x,),
     "flip": lambda x: (x, x.flip(-1)),
-    "shifts": shifted,
+    "shifts": _shifted,
     "turns": lambda x: [torch.rot90(x, k, (-2, -1)) for k in range(4)],
 }
 
 
-def judged(model: Callable[[Tensor], Tensor], x: Tensor, views: Views) -> Tensor:
+def average_views(model: Callable[[Tensor], Tensor], x: Tensor, views: Views) -> Tensor:
     """Log-probabilities of the classes: the mean of the probabilities of all views.   b c h w -> b classes"""
     seen = [model(view).float().log_softmax(-1) for view in VIEWS[views](x)]
     return torch.stack(seen).logsumexp(0).log_softmax(-1) if len(seen) > 1 else seen[0]

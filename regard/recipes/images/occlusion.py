@@ -26,9 +26,8 @@ class OfPatches(nn.Module):
             torch.arange(size) // (given.patch or -(-size // count))
             for size, count in zip(self.pixels.shape[-2:], given.grid, strict=True)
         )
-        self.patch = (down[:, None] * given.grid[1] + across).to(
-            self.pixels.device
-        )  # h w: in which one each pixel is
+        # h w: in which one each pixel is
+        self.patch = (down[:, None] * given.grid[1] + across).to(self.pixels.device)
 
     def all_there(self) -> Tensor:
         """The picture as it is.   1 n"""

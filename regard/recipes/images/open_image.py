@@ -7,32 +7,33 @@ from pathlib import Path
 from typing import Any
 
 from regard.data import image_files as files
+from regard.errors import RegardError
 
 CELLS = 8  # in a row, at most
 LARGEST_FILE = 20 * 2**20  # bytes
 
 
-def opened(given: str | bytes) -> Any:
+def open_image(given: str | bytes) -> Any:
     """A picture from a file, or from its bytes: upright, opaque, RGB."""
     name = given if isinstance(given, str) else "the picture"
     if isinstance(given, str):
         if not os.path.isfile(given):
-            raise ValueError(f"there is no picture {given!r}; give the path of an image file")
+            raise RegardError(f"there is no picture {given!r}; give the path of an image file")
         given = Path(given).read_bytes()
     if len(given) > LARGEST_FILE:
-        raise ValueError(f"{name} has {len(given):,} bytes; a picture may have {LARGEST_FILE:,}")
-    with files.readable(name), files.opened(given, name) as picture:
+        raise RegardError(f"{name} has {len(given):,} bytes; a picture may have {LARGEST_FILE:,}")
+    with files.readable(name), files.open_image_file(given, name) as picture:
         files.small_enough(picture, name)
-        return files.plain(picture, 3, name)
+        return files.to_channels(picture, 3, name)
 
 
-def cells(height: int, width: int, patch: int | None = None) -> tuple[int, int]:
+def patch_grid(height: int, width: int, patch: int | None = None) -> tuple[int, int]:
     """Rows and columns of the parts that are asked about: a model's patches, or parts of our choice where it has none."""
     rows, columns = (-(-side // (patch or -(-side // CELLS))) for side in (height, width))
     return rows, columns
 
 
-def drawn() -> Any:
+def placeholder_image() -> Any:
     """A picture to look at when none is given: a red disc and a blue square on sand."""
     from PIL import Image, ImageDraw
 

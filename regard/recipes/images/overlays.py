@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from regard.look import contribution, plot
 from regard.look.colours import FAINT, GROUND, SPEAKS_AGAINST, SPEAKS_FOR, Colour, of_head, reach, scale_of
 from regard.look.record import record
-from regard.recipes.images.attention_maps import Looked, looked
+from regard.recipes.images.attention_maps import AttentionMaps, attention_maps
 from regard.recipes.images.model_input import ImageInput
 from regard.recipes.images.occlusion import OfPatches
 
@@ -53,10 +53,10 @@ def of_answer(model: nn.Module, given: ImageInput, answer: int) -> list[Overlay]
     lost = contribution.leave_one_out(closed, closed.all_there(), read=read, fill=0.0)
     title = f"leave one {given.piece} out: what the answer's\nlogit loses (orange: it speaks for it)"
     matters = Overlay(title, lost[0].unflatten(0, given.grid), signed=True)
-    return [*of_attention(looked(model, seen, given)), matters]
+    return [*_of_attention(attention_maps(model, seen, given)), matters]
 
 
-def of_attention(found: Looked | None) -> list[Overlay]:
+def _of_attention(found: AttentionMaps | None) -> list[Overlay]:
     """Attention of the last layer, if the class token's, and rollout. Where nothing attends, nothing."""
     if found is None:
         return []
@@ -75,7 +75,7 @@ def of_attention(found: Looked | None) -> list[Overlay]:
     return shown
 
 
-def drawn(lines: Sequence[Line]) -> Any:
+def draw_lines(lines: Sequence[Line]) -> Any:
     """The figure: a row for each picture, first as the model sees it, then under each map."""
     across = 1 + max(len(line.overlays) for line in lines)
     pyplot = plot.plotter()
@@ -83,7 +83,7 @@ def drawn(lines: Sequence[Line]) -> Any:
     figure = pyplot.figure(figsize=size, layout="constrained")
     parts = figure.subfigures(len(lines), 1, squeeze=False)[:, 0]
     for part, line in zip(parts, lines, strict=True):
-        part.suptitle(plain(line.words), fontsize=9, x=0.01, ha="left")
+        part.suptitle(_plain(line.words), fontsize=9, x=0.01, ha="left")
         axes = part.subplots(1, across, squeeze=False)[0]
         for axis in axes:
             axis.axis("off")
@@ -91,11 +91,11 @@ def drawn(lines: Sequence[Line]) -> Any:
         axes[0].imshow(shown, interpolation="nearest")
         axes[0].set_title("what the model saw", fontsize=7)
         for axis, overlay in zip(axes[1:], line.overlays, strict=False):
-            lay(part, axis, shown, overlay)
+            _lay(part, axis, shown, overlay)
     return figure
 
 
-def by_heads(picture: Tensor, found: Looked, *, words: str) -> Any:
+def by_heads(picture: Tensor, found: AttentionMaps, *, words: str) -> Any:
     """All layers and heads over one picture: first as the model sees it, and rollout; then a row for each layer."""
     across = max(2, *(len(layer.entry.heads) for layer in found.layers))
     pyplot = plot.plotter()
@@ -108,20 +108,20 @@ def by_heads(picture: Tensor, found: Looked, *, words: str) -> Any:
     axes[0, 0].imshow(shown, interpolation="nearest")
     axes[0, 0].set_title("what the model saw", fontsize=7)
     if found.rollout is not None:
-        lay(figure, axes[0, 1], shown, Overlay("rollout of all layers", found.rollout))
+        _lay(figure, axes[0, 1], shown, Overlay("rollout of all layers", found.rollout))
     for row, layer in zip(axes[1:], found.layers, strict=True):
         for axis, head, one in zip(row, layer.entry.heads, layer.maps, strict=False):
-            lay(
+            _lay(
                 figure,
                 axis,
                 shown,
                 Overlay(f"layer {layer.entry.layer + 1}, head {head + 1}", one, colour=of_head(head)),
             )
-    figure.suptitle(plain(words), fontsize=9, x=0.01, ha="left")
+    figure.suptitle(_plain(words), fontsize=9, x=0.01, ha="left")
     return figure
 
 
-def lay(figure: Any, axis: Any, shown: Any, overlay: Overlay) -> None:
+def _lay(figure: Any, axis: Any, shown: Any, overlay: Overlay) -> None:
     """A map over a picture whose own colours are subdued, with a bar that says what its colours mean: as on the page."""
     from matplotlib.colors import LinearSegmentedColormap
 
@@ -155,12 +155,12 @@ def lay(figure: Any, axis: Any, shown: Any, overlay: Overlay) -> None:
         bar.set_label("no colour: the mean, or less", fontsize=5, labelpad=1)
 
 
-def taken_for(likely: Sequence[tuple[str, float]], called: str) -> str:
+def prediction_title(likely: Sequence[tuple[str, float]], called: str) -> str:
     """The likeliest classes of a picture, the first one first, and which picture it is."""
     first, *others = [f"{label} {share:.1%}" for label, share in likely[:LIKELY]]
     return f"{first}" + (f" (then {', '.join(others)})" if others else "") + f"   {called}"
 
 
-def plain(words: str) -> str:
+def _plain(words: str) -> str:
     """No sign in a name means mathematics."""
     return words.replace("$", r"\$")

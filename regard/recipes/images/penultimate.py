@@ -14,7 +14,7 @@ ROWS = 64  # pictures at once
 
 
 @torch.no_grad()
-def embedded(model: nn.Module, name: str, x: Tensor) -> tuple[Tensor, Tensor]:
+def penultimate(model: nn.Module, name: str, x: Tensor) -> tuple[Tensor, Tensor]:
     """What the last layer with weights reads of each picture, and which class it then says.   n c h w -> n d, n
 
     Where it reads maps, their mean over all places; of maps with poses, the largest pose of each channel.
@@ -31,14 +31,14 @@ def embedded(model: nn.Module, name: str, x: Tensor) -> tuple[Tensor, Tensor]:
         points, classes = [], []
         for rows in x.split(ROWS):
             classes.append(tensor_of(model(**{name: rows})).argmax(-1))
-            points.append(summed_up(*last[0]))
+            points.append(_summed_up(*last[0]))
     finally:
         for handle in handles:
             handle.remove()
     return torch.cat(points).float().cpu(), torch.cat(classes).cpu()
 
 
-def summed_up(module: nn.Module, x: Tensor) -> Tensor:
+def _summed_up(module: nn.Module, x: Tensor) -> Tensor:
     """b d, b n d or b c h w -> b d"""
     if x.dim() == 4:
         x = x.mean((-2, -1))

@@ -13,8 +13,9 @@ import torch
 
 from regard.data.cores import cores
 from regard.data.image_files import SUFFIXES
-from regard.nn.linear import fixed
-from regard.recipes.images.dataset import ImagesConfig, ImagesInfo, or_why
+from regard.errors import RegardError
+from regard.nn.linear import prepacked
+from regard.recipes.images.dataset import ImagesConfig, ImagesInfo, try_read
 from regard.recipes.images.labelled_images import is_picture, pictures_in
 from regard.recipes.images.task import task_of
 from regard.recipes.prediction import Prediction
@@ -29,10 +30,10 @@ LOOKED = "looked.png"  # how the name of a drawing ends; such a file in a folder
 
 def expand_inputs(given: Sequence[str]) -> list[str]:
     """Files as they are given; of a folder all pictures in it and in its folders, of a pattern all that match it."""
-    return [path for each in given for path in (pictures_of(each) or [each])]
+    return [path for each in given for path in (_pictures_of(each) or [each])]
 
 
-def pictures_of(given: str) -> list[str]:
+def _pictures_of(given: str) -> list[str]:
     """Of a folder, or of a pattern such as photos/*.jpg, in the order of their paths; of anything else none."""
     if os.path.isdir(given):
         found, what = (
@@ -45,7 +46,7 @@ def pictures_of(given: str) -> list[str]:
     else:
         return []
     if not found:
-        raise ValueError(f"{given} {what}; those are files in {', '.join(SUFFIXES)}")
+        raise RegardError(f"{given} {what}; those are files in {', '.join(SUFFIXES)}")
     return found
 
 
@@ -54,10 +55,10 @@ def predict(run: Run, inputs: Sequence[str]) -> Iterator[Prediction]:
     """For each image, the classes with their probabilities, the likeliest first; what cannot be read has an error instead."""
     info, data, model = run.section(ImagesInfo, "corpus"), run.section(ImagesConfig, "data"), load_model(run)
     task = task_of(data, info)
-    with ThreadPoolExecutor(cores()) as pool, fixed(model):
+    with ThreadPoolExecutor(cores()) as pool, prepacked(model):
         for start in range(0, len(inputs), AT_ONCE):
             some = inputs[start : start + AT_ONCE]
-            pixels = list(pool.map(lambda path: or_why(path, info.size, info.channels, data.fit), some))
+            pixels = list(pool.map(lambda path: try_read(path, info.size, info.channels, data.fit), some))
             good = [each for each in pixels if not isinstance(each, str)]
             shares = iter(task.answers(model, torch.from_numpy(np.stack(good))).exp() if good else ())
             for path, found in zip(some, pixels, strict=True):

@@ -15,7 +15,7 @@ from regard.recipes.images.dataset import ImagesInfo
 from regard.recipes.images.defaults import KINDS, defaults
 from regard.recipes.images.draw import check_output, draw
 from regard.recipes.images.foreign_reader import foreign_reader
-from regard.recipes.images.in_memory import as_files, is_handed
+from regard.recipes.images.in_memory import is_array_or_pil, temporary_files
 from regard.recipes.images.job import other_split, prepare_job
 from regard.recipes.images.predict import expand_inputs, predict
 from regard.recipes.images.run_reader import RunImageReader
@@ -84,7 +84,7 @@ class ImagesRecipe(Recipe):
 
     def take_inputs(self, given: Sequence[Any]) -> AbstractContextManager[Mapping[str, str]] | None:
         """Pillow's pictures, and arrays of bytes."""
-        return as_files(given) if given and all(map(is_handed, given)) else None
+        return temporary_files(given) if given and all(map(is_array_or_pil, given)) else None
 
     def expand_inputs(self, given: Sequence[str]) -> list[str]:
         return expand_inputs(given)

@@ -11,15 +11,15 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from regard.data.image_files import Damaged, Pixels, fitted, plain, read
+from regard.data.image_files import Damaged, Pixels, fit_square, read, to_channels
 from regard.data.splits import TRAIN
-from regard.recipes.images.dataset import ImagesConfig, ImagesInfo, resized
-from regard.recipes.images.labelled_images import Album, album
+from regard.recipes.images.dataset import ImagesConfig, ImagesInfo, resize_all
+from regard.recipes.images.labelled_images import LabelledImages, find_images
 from regard.recipes.images.model_input import ImageInput, MultiView
-from regard.recipes.images.multi_view import VIEWS, Views, judged
-from regard.recipes.images.open_image import cells, drawn
+from regard.recipes.images.multi_view import VIEWS, Views, average_views
+from regard.recipes.images.open_image import patch_grid, placeholder_image
 from regard.recipes.images.reader import ImageReader
-from regard.recipes.images.validation_images import held_out
+from regard.recipes.images.validation_images import validation_images
 from regard.runs.run import Run
 
 HELD_OUT = "This picture is one of the data that was held out from training; --input shows one of yours."
@@ -62,11 +62,13 @@ class RunImageReader(ImageReader):
             torch.tensor(each).view(-1, 1, 1) for each in (info.mean, info.deviation)
         )
         self.patch: int | None = getattr(config, "patch", None)
-        self.grid = cells(self.size, self.size, self.patch)
+        self.grid = patch_grid(self.size, self.size, self.patch)
         self.reads: Any = getattr(config, "pool", None)
         self.judged = None if self.data.views == "one" else self.of_views(self.data.views)
-        self.album = lru_cache(maxsize=1)(partial(album, self.data.path, self.data.picture, self.data.label))
-        self.crowd = lru_cache(maxsize=1)(partial(held_out, run, self.scaled))
+        self.album = lru_cache(maxsize=1)(
+            partial(find_images, self.data.path, self.data.picture, self.data.label)
+        )
+        self.crowd = lru_cache(maxsize=1)(partial(validation_images, run, self.scaled))
 
     def read(self, given: str | bytes | None = None, target: str | None = None) -> ImageInput:
         shown = self.example() if given is None else self.of_file(given)
@@ -98,13 +100,13 @@ class RunImageReader(ImageReader):
             found = self.album()
             alike = [row for row, file in enumerate(found.files) if os.path.basename(file) == name]
             truth = next(
-                (truth_of(found, row) for row in alike if os.path.samefile(found.files[row], given)), None
+                (_truth_of(found, row) for row in alike if os.path.samefile(found.files[row], given)), None
             )
         return Shown(pixels, name, truth)
 
     def of_views(self, views: Views) -> MultiView:
         count = len(VIEWS[views](torch.zeros(1, 1, self.size, self.size)))
-        return MultiView(views=f"{count} views ({views})", answer=partial(judged, views=views))
+        return MultiView(views=f"{count} views ({views})", answer=partial(average_views, views=views))
 
     def scaled(self, pixels: Pixels) -> Tensor:
         """What the model takes.   uint8 b c s s"""
@@ -118,13 +120,13 @@ class RunImageReader(ImageReader):
             if found.pixels is not None:
                 row, pixels = (
                     rows[0],
-                    resized(found.pixels[rows[:1]], self.size, self.channels, self.data.fit)[0],
+                    resize_all(found.pixels[rows[:1]], self.size, self.channels, self.data.fit)[0],
                 )
                 return Shown(
                     pixels,
                     f"picture {row + 1:,} of {found.name}",
-                    truth_of(found, row),
-                    (told_of(found, row),),
+                    _truth_of(found, row),
+                    (_told_of(found, row),),
                 )
             for row in rows[:TRIED]:
                 with suppress(Damaged):
@@ -132,15 +134,20 @@ class RunImageReader(ImageReader):
                         read(found.files[row], self.size, self.channels, self.data.fit),
                         found.files[row],
                     )
-                    return Shown(pixels, os.path.basename(name), truth_of(found, row), (told_of(found, row),))
+                    return Shown(
+                        pixels, os.path.basename(name), _truth_of(found, row), (_told_of(found, row),)
+                    )
         return Shown(
-            fitted(plain(drawn(), self.channels, "the picture"), self.size, self.data.fit), notes=(DRAWN,)
+            fit_square(
+                to_channels(placeholder_image(), self.channels, "the picture"), self.size, self.data.fit
+            ),
+            notes=(DRAWN,),
         )
 
 
-def told_of(found: Album, row: int) -> str:
+def _told_of(found: LabelledImages, row: int) -> str:
     return OF_THE_DATA if found.splits[row] == TRAIN else HELD_OUT
 
 
-def truth_of(found: Album, row: int) -> str:
+def _truth_of(found: LabelledImages, row: int) -> str:
     return found.labels[found.classes[row]]

@@ -11,13 +11,13 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.data.batch import Batch
-from regard.recipes.images.augment import AugmentConfig, changed, mixed
+from regard.recipes.images.augment import AugmentConfig, augment, mixup
 from regard.recipes.images.dataset import ImagesConfig, ImagesInfo
-from regard.recipes.images.multi_view import Views, judged
+from regard.recipes.images.multi_view import Views, average_views
 from regard.training.tasks import Classify, Count, call
 
 
-class ClassifyPictures(Classify):
+class ClassifyImages(Classify):
     """−Σ_c w_c t_c log softmax(logits)_c, where t is the label, smoothed, or that of two pictures that were mixed.
 
     mean, deviation  of each channel, where 1 is white: what bytes are scaled by
@@ -45,10 +45,10 @@ class ClassifyPictures(Classify):
         return (x - self.mean.to(x.device)) / self.deviation.to(x.device)
 
     def loss(self, model: nn.Module, batch: Batch) -> tuple[Tensor, Count]:
-        x = self.scaled(changed(batch.tokens.float() / 255, self.augment))
+        x = self.scaled(augment(batch.tokens.float() / 255, self.augment))
         if not (self.augment.mixup or self.augment.cutmix):
             return self.against(call(model, replace(batch, tokens=x)), batch.target), len(x)
-        x, shares = mixed(x, F.one_hot(batch.target, self.classes).to(x.dtype), self.augment)
+        x, shares = mixup(x, F.one_hot(batch.target, self.classes).to(x.dtype), self.augment)
         return self.against(call(model, replace(batch, tokens=x)), shares), len(x)
 
     def against(self, logits: Tensor, target: Tensor) -> Tensor:
@@ -71,13 +71,13 @@ class ClassifyPictures(Classify):
 
     def answers(self, model: nn.Module, pixels: Tensor) -> Tensor:
         """Log-probabilities of the classes, of all views together.   uint8 b c h w -> b classes"""
-        return judged(model, self.scaled(pixels.float() / 255), self.views)
+        return average_views(model, self.scaled(pixels.float() / 255), self.views)
 
 
 class _Seen(nn.Module):
     """A model that is given bytes, and looks in several ways."""
 
-    def __init__(self, model: nn.Module, task: ClassifyPictures) -> None:
+    def __init__(self, model: nn.Module, task: ClassifyImages) -> None:
         super().__init__()
         self.model, self.task = model, task
 
@@ -85,7 +85,7 @@ class _Seen(nn.Module):
         return self.task.answers(self.model, pixels)
 
 
-def task_of(data: ImagesConfig, info: ImagesInfo, weights: Sequence[float] | None = None) -> ClassifyPictures:
+def task_of(data: ImagesConfig, info: ImagesInfo, weights: Sequence[float] | None = None) -> ClassifyImages:
     """What is asked of images: their classes, by the scaling that was measured."""
     how: dict[str, Any] = {
         "augment": data.augment,
@@ -93,4 +93,4 @@ def task_of(data: ImagesConfig, info: ImagesInfo, weights: Sequence[float] | Non
         "weights": weights,
         "views": data.views,
     }
-    return ClassifyPictures(len(info.labels), info.mean, info.deviation, **how)
+    return ClassifyImages(len(info.labels), info.mean, info.deviation, **how)

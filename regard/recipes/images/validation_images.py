@@ -15,8 +15,8 @@ from torch import Tensor
 from regard.data.cores import cores
 from regard.data.image_files import Damaged, Pixels, read
 from regard.data.splits import VALIDATION
-from regard.recipes.images.dataset import ImagesConfig, ImagesInfo, resized, with_validation
-from regard.recipes.images.labelled_images import Album, album
+from regard.recipes.images.dataset import ImagesConfig, ImagesInfo, resize_all, with_validation
+from regard.recipes.images.labelled_images import LabelledImages, find_images
 from regard.recipes.images.model_input import ReferenceImages
 from regard.runs.run import Run
 from regard.training.config import TrainConfig
@@ -24,19 +24,19 @@ from regard.training.config import TrainConfig
 MOST = 240  # pictures
 
 
-def held_out(run: Run, scaled: Callable[[Pixels], Tensor]) -> ReferenceImages | None:
+def validation_images(run: Run, scaled: Callable[[Pixels], Tensor]) -> ReferenceImages | None:
     """Up to 240 of them, evenly taken; None if the data is gone, or if it is not the data that the run was trained on."""
     data, info = run.section(ImagesConfig, "data"), run.section(ImagesInfo, "corpus")
     seed = run.section(TrainConfig, "train").seed
     try:
-        found = readable(album(data.path, data.picture, data.label), info.skipped)
+        found = _readable(find_images(data.path, data.picture, data.label), info.skipped)
     except (ValueError, OSError):
         return None
     rows = np.flatnonzero(with_validation(found, data.validation, seed) == VALIDATION)
     if found.labels != info.labels or len(found) != info.pictures or len(rows) != info.validation:
         return None
     rows = rows[np.linspace(0, len(rows) - 1, min(MOST, len(rows))).round().astype(int)]
-    kept, pixels = taken(found, rows, (info.size, info.channels, data.fit))
+    kept, pixels = _taken(found, rows, (info.size, info.channels, data.fit))
     if len(kept) < 3:
         return None
     names = [found.files[row] if found.files else f"number {row + 1}" for row in kept]
@@ -49,7 +49,7 @@ def held_out(run: Run, scaled: Callable[[Pixels], Tensor]) -> ReferenceImages | 
     )
 
 
-def readable(found: Album, skipped: Sequence[str]) -> Album:
+def _readable(found: LabelledImages, skipped: Sequence[str]) -> LabelledImages:
     """The album without the files that the run left out: what was wrong with each begins or ends with its name."""
     if not skipped or not found.files:
         return found
@@ -68,10 +68,10 @@ def readable(found: Album, skipped: Sequence[str]) -> Album:
     )
 
 
-def taken(found: Album, rows: Any, how: tuple[Any, ...]) -> tuple[list[int], Pixels]:
+def _taken(found: LabelledImages, rows: Any, how: tuple[Any, ...]) -> tuple[list[int], Pixels]:
     """The pixels of some rows, and which could be read.   n c s s"""
     if found.pixels is not None:
-        return rows.tolist(), resized(found.pixels[rows], *how)
+        return rows.tolist(), resize_all(found.pixels[rows], *how)
 
     def pixels_of(row: int) -> Pixels | None:
         with suppress(Damaged):

@@ -51,24 +51,24 @@ def blocks(found: Sequence[WindowLayout], seen: Sequence[Entry]) -> list[Block]:
         cut = windows(*each.grid, each.window, each.shift, torch.device("cpu"))
         inside = [entry for entry in seen if entry.name.startswith(f"{each.layer}.")]
         n = cut.side**2
-        if len(inside) != 1 or inside[0].kind == "edges" or not fits(inside[0].shape, len(cut.into) // n, n):
+        if len(inside) != 1 or inside[0].kind == "edges" or not _fits(inside[0].shape, len(cut.into) // n, n):
             return []
         heard.append(Block(inside[0], each.grid, cut))
     return heard
 
 
-def fits(shape: Sequence[int], count: int, n: int) -> bool:
+def _fits(shape: Sequence[int], count: int, n: int) -> bool:
     """Are these weights of so many windows of n tokens each?   windows h n n"""
     return shape[0] == count and shape[2] == shape[3] == n
 
 
-def named(block: Block) -> list[Window]:
+def name_windows(block: Block) -> list[Window]:
     """The windows of a layer, in their order. Rows and columns are those of its own grid, counted from 1."""
     rows, columns = block.grid
     found = []
     for slots in block.cut.into.view(-1, block.cut.side**2).tolist():
         here = [divmod(slot, columns) for slot in slots if slot < rows * columns]
-        sides = [stretches(sorted({place[axis] + 1 for place in here})) for axis in (0, 1)]
+        sides = [_stretches(sorted({place[axis] + 1 for place in here})) for axis in (0, 1)]
         places = [f"row {slot // columns + 1}, column {slot % columns + 1}" for slot in slots]
         labels = [
             place if slot < rows * columns else EMPTY for slot, place in zip(slots, places, strict=True)
@@ -77,7 +77,7 @@ def named(block: Block) -> list[Window]:
     return found
 
 
-def stretches(numbers: Sequence[int]) -> str:
+def _stretches(numbers: Sequence[int]) -> str:
     """1, 2, 7, 8 -> "1–2 and 7–8": a shifted window reaches around the edge."""
     joined: list[list[int]] = []
     for number in numbers:
@@ -88,7 +88,7 @@ def stretches(numbers: Sequence[int]) -> str:
     return " and ".join(str(first) if first == last else f"{first}–{last}" for first, last in joined)
 
 
-def received(block: Block) -> Tensor:
+def attention_received(block: Block) -> Tensor:
     """The share of all attention of a layer that each token receives, from its window.   -> h rows columns"""
     weights = block.entry.weights.cpu()  # windows h n n
     from_tokens = (weights * block.real[:, None, :, None]).sum(2) / block.real.sum()
@@ -105,13 +105,13 @@ def rollout(found: Sequence[Block]) -> Tensor:
     rows, columns = last.grid
     share = torch.full((rows * columns,), 1 / (rows * columns))
     for block, before in zip(reversed(found), [*reversed(found[:-1]), None], strict=True):
-        share = 0.5 * share + 0.5 * backwards(share, block)
+        share = 0.5 * share + 0.5 * _backwards(share, block)
         if before is not None and before.grid != block.grid:
-            share = spread(share.unflatten(0, block.grid), before.grid).flatten()
+            share = _spread(share.unflatten(0, block.grid), before.grid).flatten()
     return share.unflatten(0, found[0].grid)
 
 
-def backwards(share: Tensor, block: Block) -> Tensor:
+def _backwards(share: Tensor, block: Block) -> Tensor:
     """Where the shares of tokens come from, one attention earlier.   tokens -> tokens"""
     slots = torch.zeros(len(block.cut.into))
     slots[block.cut.back] = share
@@ -119,6 +119,6 @@ def backwards(share: Tensor, block: Block) -> Tensor:
     return torch.einsum("wn, wnm -> wm", slots.view(mean.shape[:2]), mean).flatten()[block.cut.back]
 
 
-def spread(share: Tensor, grid: tuple[int, int]) -> Tensor:
+def _spread(share: Tensor, grid: tuple[int, int]) -> Tensor:
     """A share of a merged token belongs to its four in equal parts.   h/2 w/2 -> h w"""
     return share.repeat_interleave(2, 0).repeat_interleave(2, 1)[: grid[0], : grid[1]] / 4

@@ -9,7 +9,7 @@ from torch import nn
 
 from regard.look.recording.entry import Entry
 from regard.nn.pool import AttentionPool
-from regard.nn.set_attention import Induced, Seeds
+from regard.nn.set_attention import ISAB, PMA
 
 PLURALS = {"query": "queries"}
 
@@ -55,8 +55,8 @@ def role_of(model: nn.Module, entry: Entry, n: int) -> Role | None:
         return None
     queries, keys = entry.shape[2:]
     around = [model.get_submodule(entry.name.rsplit(".", up)[0]) for up in range(entry.name.count(".") + 1)]
-    seeds = any(isinstance(module, Seeds | AttentionPool) for module in around)
-    induced = next((module for module in around if isinstance(module, Induced)), None)
+    seeds = any(isinstance(module, PMA | AttentionPool) for module in around)
+    induced = next((module for module in around if isinstance(module, ISAB)), None)
     telling = induced is not None and any(module is induced.tell for module in around)
     few = "seed" if seeds else "inducing point" if induced is not None else None
     if queries == n and keys == n and entry.kind == "self":

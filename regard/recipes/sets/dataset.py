@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import ClassVar, Literal, get_args
@@ -10,14 +10,15 @@ from typing import ClassVar, Literal, get_args
 import numpy as np
 import torch
 
-from regard.config import check_positive, nearest
-from regard.data.batch import IGNORE, Batch, Epochs, Ids, Source, generator
+from regard.config import check_positive
+from regard.data.array import Array
+from regard.data.batch import IGNORE, Batch, Epochs, Source, generator
 from regard.data.surface import random_turns
+from regard.errors import RegardError, nearest
 from regard.recipes.sets.made_sets import MADE, Drawn, Turn, Wish
-from regard.recipes.sets.solids import fitted
+from regard.recipes.sets.solids import fit_in_ball
 
 Made = Literal["max", "sum", "statistics", "clusters", "solids"]
-Note = Callable[[str, float | None], None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,47 +27,44 @@ class SetsConfig:
 
     paths: ClassVar[tuple[str, ...]] = ("path",)
 
-    path: str | None = (
-        None  # a folder of point clouds, one folder a class, or a table in long form; None: sets that are made
-    )
+    # a folder of point clouds, one folder a class, or a table in long form; None: sets that are made
+    path: str | None = None
     task: Made = "solids"  # what is made and asked when there is no path
-    points: int | None = (
-        None  # things of a set that are read at once, drawn anew each time; None: all (of a cloud 1,024)
-    )
-    turn: Turn | None = (
-        None  # turn clouds at random: any way, upright about z, none; None: solids any way, files not
-    )
-    sets: int | None = (
-        None  # of a made task, how many sets there are to learn from; None: new ones at every step
-    )
+    # things of a set that are read at once, drawn anew each time; None: all (of a cloud 1,024)
+    points: int | None = None
+    # turn clouds at random: any way, upright about z, none; None: solids any way, files not
+    turn: Turn | None = None
+    # of a made task, how many sets there are to learn from; None: new ones at every step
+    sets: int | None = None
     id: str = "set"  # of a table: the column that says which set a line belongs to
     target: str = "target"  # of a table: the column that is to be predicted
     columns: str | None = None  # of a table: the columns with numbers, as a,b,c; None: all others
-    asks: Literal["auto", "classes", "numbers"] = (
-        "auto"  # auto: classes if the target is text or a few whole numbers
-    )
+    # auto: classes if the target is text or a few whole numbers
+    asks: Literal["auto", "classes", "numbers"] = "auto"
     validation: float = 0.1  # share of the sets (of each class), drawn by the seed, that training never sees
 
     def __post_init__(self) -> None:
         check_positive(self, *(name for name in ("points", "sets") if getattr(self, name) is not None))
         if self.task not in get_args(Made):
             near = nearest(self.task, get_args(Made))
-            raise ValueError(
+            raise RegardError(
                 f"task must be one of {', '.join(get_args(Made))}, got {self.task!r}"
                 + (f"; did you mean '{near}'?" if near else "")
             )
         if self.turn not in (None, *get_args(Turn)):
-            raise ValueError(f"turn must be one of {', '.join(get_args(Turn))}, got {self.turn!r}")
+            raise RegardError(f"turn must be one of {', '.join(get_args(Turn))}, got {self.turn!r}")
         if self.turn is not None and self.path is None and self.task != "solids":
-            raise ValueError(f"only clouds of points can be turned, and {self.task} has none; leave turn out")
+            raise RegardError(
+                f"only clouds of points can be turned, and {self.task} has none; leave turn out"
+            )
         if self.sets is not None and self.path is not None:
-            raise ValueError(
+            raise RegardError(
                 f"sets is for made tasks, and those of {self.path} are all there are; leave it out"
             )
         if not 0 <= self.validation < 1:
-            raise ValueError(f"validation is a share of the sets, from 0 to below 1, got {self.validation}")
+            raise RegardError(f"validation is a share of the sets, from 0 to below 1, got {self.validation}")
         if self.id == self.target:
-            raise ValueError(f"id and target must be two columns, got '{self.id}' for both")
+            raise RegardError(f"id and target must be two columns, got '{self.id}' for both")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,16 +82,16 @@ class SetsForm:
     each: bool = False  # asked of every thing, not of the set
     size: int = 1  # the most things that are read at once
 
-    def read(self, points: Ids) -> Ids:
+    def read(self, points: Array) -> Array:
         """The things of one set as a model takes them.   n features -> n features"""
         if points.shape[1:] != (len(self.features),):
             wanted = f"{len(self.features)} numbers ({', '.join(self.features)})"
-            raise ValueError(f"each thing must have {wanted}, got {points.shape[1]}")
+            raise RegardError(f"each thing must have {wanted}, got {points.shape[1]}")
         return self.scaled(in_ball(points) if self.fitted else points)
 
-    def scaled(self, points: Ids) -> Ids:
+    def scaled(self, points: Array) -> Array:
         """Things of any number of sets, standardised."""
-        found: Ids = ((points - np.array(self.centre)) / np.array(self.scale)).astype(np.float32)
+        found: Array = ((points - np.array(self.centre)) / np.array(self.scale)).astype(np.float32)
         return found
 
 
@@ -120,10 +118,10 @@ class SetsCorpus:
 
     config: SetsConfig
     form: SetsForm
-    points: Ids
-    starts: Ids
-    target: Ids  # of each set, or with form.each of each thing
-    held: Ids  # bool: sets for validation
+    points: Array
+    starts: Array
+    target: Array  # of each set, or with form.each of each thing
+    held: Array  # bool: sets for validation
     names: tuple[str, ...] = ()  # of the sets: their files, or what a table calls them; of made ones none
 
     @property
@@ -160,7 +158,7 @@ class SetsCorpus:
         for start in range(0, len(held), batch):
             yield self.take(held[start : start + batch], generator(seed, 5, start))
 
-    def take(self, rows: Ids, random: np.random.Generator) -> Batch:
+    def take(self, rows: Array, random: np.random.Generator) -> Batch:
         """Some sets as a batch. Of large ones some things are drawn, and clouds of files are turned if that is asked for."""
         picked = []
         for row in rows:
@@ -185,7 +183,7 @@ class SetsSource(Source):
 
     def __init__(self, corpus: SetsCorpus, batch: int, seed: int) -> None:
         if batch < 1:
-            raise ValueError(f"batch must be at least 1, got {batch}")
+            raise RegardError(f"batch must be at least 1, got {batch}")
         self._corpus, self._batch, self._seed = corpus, batch, seed
         sizes = np.minimum(np.diff(corpus.starts), corpus.form.size)
         self._epochs = None if corpus.endless else Epochs(np.flatnonzero(~corpus.held), batch, seed, sizes)
@@ -195,14 +193,14 @@ class SetsSource(Source):
         if self._epochs is not None:
             return corpus.take(self._epochs.rows(step), generator(self._seed, 3, step))
         drawn = draw(corpus.config, self._batch, generator(self._seed, 1, step))
-        points, target = corpus.form.scaled(drawn.points), as_asked(drawn.target, corpus.form)
+        points, target = corpus.form.scaled(drawn.points), standardise_target(drawn.target, corpus.form)
         return padded_sets([points[a:b] for a, b in pairwise(drawn.starts)], target)
 
     def validation(self) -> Iterator[Batch]:
         return self._corpus.held_batches(self._batch, self._seed)
 
 
-def padded_sets(things: list[Ids], target: Ids | list[Ids]) -> Batch:
+def padded_sets(things: list[Array], target: Array | list[Array]) -> Batch:
     """Sets of several sizes in one batch. Slots beyond a set hold zeros and are not real; a class there is IGNORE."""
     sizes = np.array([len(each) for each in things])
     real = np.arange(max(1, sizes.max(initial=0))) < sizes[:, None]
@@ -228,16 +226,16 @@ def draw(config: SetsConfig, count: int, random: np.random.Generator) -> Drawn:
 # ── read ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def as_asked(target: Ids, form: SetsForm) -> Ids:
+def standardise_target(target: Array, form: SetsForm) -> Array:
     """What a model is to put out: the number of a class, or standardised numbers."""
     if form.asks == "classes":
         return target.astype(np.int64)
     if form.asks == "clusters":
         return target.astype(np.float32)
-    found: Ids = ((target - np.array(form.target_centre)) / np.array(form.target_scale)).astype(np.float32)
+    found: Array = ((target - np.array(form.target_centre)) / np.array(form.target_scale)).astype(np.float32)
     return found
 
 
-def in_ball(points: Ids) -> Ids:
+def in_ball(points: Array) -> Array:
     """A cloud with its places moved to the origin and shrunk into a ball; other numbers stay.   n d -> n d"""
-    return np.concatenate((fitted(points[:, :3]), points[:, 3:]), 1)
+    return np.concatenate((fit_in_ball(points[:, :3]), points[:, 3:]), 1)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from regard.errors import RegardError
 from regard.models.deep_sets import DeepSetsConfig
 from regard.models.mlp import MLPConfig
 from regard.models.set_transformer import SetTransformerConfig
@@ -30,14 +31,14 @@ def prepare_job(settings: Settings, context: DataContext) -> Job:
     form = corpus.form
     return Job(
         kind=model_kind(settings),
-        model=measured(settings.model, form, corpus.usual),
+        model=_measured(settings.model, form, corpus.usual),
         task=task_of(form),
         source=corpus.source(batch, seed),
         info=corpus.info,
         unit="things",
         examples="sets",
         labels=labels_of(form),
-        notes=notes_on(corpus),
+        notes=_notes_on(corpus),
         validation=corpus.info.validation,
     )
 
@@ -52,7 +53,7 @@ def other_split(run: Run, path: str, context: DataContext) -> tuple[Task, Split,
     return task_of(form), split, labels_of(form)
 
 
-def notes_on(corpus: SetsCorpus) -> tuple[str, ...]:
+def _notes_on(corpus: SetsCorpus) -> tuple[str, ...]:
     """Of sets that were read: those that hold nothing, and numbers that are the same in all to learn from."""
     if not corpus.names:
         return ()
@@ -71,7 +72,7 @@ def notes_on(corpus: SetsCorpus) -> tuple[str, ...]:
     return tuple(found)
 
 
-def measured(config: Any, form: SetsForm, usual: int) -> Any:
+def _measured(config: Any, form: SetsForm, usual: int) -> Any:
     """A model's config with what the data decides."""
     outputs = {"classes": len(form.answers), "numbers": len(form.answers), "clusters": CLUSTERS * 5}[
         form.asks
@@ -79,7 +80,7 @@ def measured(config: Any, form: SetsForm, usual: int) -> Any:
     found: dict[str, Any] = {"features": len(form.features), "outputs": outputs}
     if isinstance(config, MLPConfig):
         if form.each:
-            raise ValueError(
+            raise RegardError(
                 "an mlp answers for a whole set, and here every thing has a target; choose another --model"
             )
         return replace(config, size=form.size, **found)
@@ -89,5 +90,5 @@ def measured(config: Any, form: SetsForm, usual: int) -> Any:
         if form.asks == "clusters":  # a seed for each of them, which have to agree who takes which
             found |= {"outputs": 5, "seeds": CLUSTERS, "after": max(1, config.after)}
         elif config.seeds > 1 and not form.each:
-            raise ValueError(f"a classifier or a regression has one seed, got --model.seeds {config.seeds}")
+            raise RegardError(f"a classifier or a regression has one seed, got --model.seeds {config.seeds}")
     return replace(config, each=form.each, **found)

@@ -14,8 +14,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from regard.data.batch import Ids
+from regard.data.array import Array
 from regard.data.tables import read_table
+from regard.errors import RegardError
 
 OPTIONS = "say which one with --data.id, --data.target and --data.columns"
 
@@ -25,10 +26,10 @@ class LongTable(NamedTuple):
 
     names: tuple[str, ...]  # of the columns
     sets: tuple[str, ...]  # what each set is called
-    points: Ids  # t columns
-    starts: Ids  # sets + 1
+    points: Array  # t columns
+    starts: Array  # sets + 1
     target: tuple[str, ...] | None  # of each row, as it was written; None: there is no such column
-    lines: Ids  # of each row
+    lines: Array  # of each row
 
 
 def read_long(
@@ -41,7 +42,7 @@ def read_long(
     table = read_table(path)
     _, names, rows, lines = table
     if not rows:
-        raise ValueError(f"{path} has no rows; give one for each thing of each set")
+        raise RegardError(f"{path} has no rows; give one for each thing of each set")
     wanted = [identity, *([target] if target is not None else []), *(columns or ())]
     advice = (
         OPTIONS if target is not None else f"the model learned from {', '.join(wanted)}, so call them that"
@@ -54,7 +55,7 @@ def read_long(
         else tuple(name for name in names if name not in (identity, target))
     )
     if not used:
-        raise ValueError(
+        raise RegardError(
             f"{path} has no column with numbers besides '{identity}' and '{target}'; give one at least"
         )
     places = [names.index(name) for name in used]
@@ -78,7 +79,7 @@ def read_long(
 
 def _numbers(
     rows: list[list[Any]], lines: list[int], places: list[int], names: list[str], path: str, advice: str
-) -> Ids:
+) -> Array:
     """All at once; only when that fails, one by one to find the line that is wrong."""
     try:
         found = np.array([[row[place] for place in places] for row in rows]).astype(np.float64)
@@ -93,13 +94,13 @@ def _numbers(
                 good = math.isfinite(float(value))
             except (ValueError, TypeError):
                 said = "nothing" if value is None or not str(value).strip() else repr(value)
-                raise ValueError(
+                raise RegardError(
                     f"line {line} of {path} has {said} in column '{names[place]}', where a number should be; "
                     f"{advice}"
                 ) from None
             if not good:
-                raise ValueError(
+                raise RegardError(
                     f"line {line} of {path} has {value} in column '{names[place]}', which is no number; "
                     "take the line out, or fill it in"
                 )
-    raise ValueError(f"{path} holds numbers that cannot be read")
+    raise RegardError(f"{path} holds numbers that cannot be read")

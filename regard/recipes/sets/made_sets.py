@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from regard.data.batch import Ids
+from regard.data.array import Array
 from regard.recipes.sets.solids import SOLIDS, draw_solids
 
 MOST = 10  # numbers of max and sum
@@ -27,9 +27,9 @@ Turn = Literal["any", "upright", "none"]
 class Drawn(NamedTuple):
     """Some sets with what is asked of them. Set i is points[starts[i]:starts[i + 1]]."""
 
-    points: Ids  # all things of all sets, t features
-    starts: Ids  # sets + 1
-    target: Ids  # a row for each set
+    points: Array  # all things of all sets, t features
+    starts: Array  # sets + 1
+    target: Array  # a row for each set
 
 
 class Wish(NamedTuple):
@@ -52,19 +52,19 @@ class MadeTask:
     numbers: tuple[str, ...] | None = None
 
 
-def draw_max(wish: Wish, random: np.random.Generator) -> Drawn:
+def _draw_max(wish: Wish, random: np.random.Generator) -> Drawn:
     """The largest of 1 to 10 whole numbers from 1 to 99."""
     values, starts = _whole(wish, random, 1, 100)
     return Drawn(values[:, None], starts, np.maximum.reduceat(values, starts[:-1])[:, None])
 
 
-def draw_sum(wish: Wish, random: np.random.Generator) -> Drawn:
+def _draw_sum(wish: Wish, random: np.random.Generator) -> Drawn:
     """The sum of 1 to 10 digits."""
     values, starts = _whole(wish, random, 0, 10)
     return Drawn(values[:, None], starts, np.add.reduceat(values, starts[:-1])[:, None])
 
 
-def draw_statistics(wish: Wish, random: np.random.Generator) -> Drawn:
+def _draw_statistics(wish: Wish, random: np.random.Generator) -> Drawn:
     """Mean, variance and entropy (in nats) of 10 to 100 digits, each set with chances of its own."""
     sizes = _sizes(wish, random, *SAMPLE)
     starts = _starts(sizes)
@@ -79,7 +79,7 @@ def draw_statistics(wish: Wish, random: np.random.Generator) -> Drawn:
     return Drawn(digits[:, None], starts, np.stack((mean, variance, entropy), -1))
 
 
-def draw_clusters(wish: Wish, random: np.random.Generator) -> Drawn:
+def _draw_clusters(wish: Wish, random: np.random.Generator) -> Drawn:
     """Points of four Gaussians in the plane. The target holds what made them: share, middle (2), deviation (2) of each.
 
     As Lee et al. draw them: 100 to 500 points, as many in all sets of a batch; middles within 4, deviation 0.3, shares uniform.
@@ -93,7 +93,7 @@ def draw_clusters(wish: Wish, random: np.random.Generator) -> Drawn:
     return Drawn(points.reshape(-1, 2), n * np.arange(wish.sets + 1), made.reshape(wish.sets, -1))
 
 
-def draw_solid_clouds(wish: Wish, random: np.random.Generator) -> Drawn:
+def _draw_solid_clouds(wish: Wish, random: np.random.Generator) -> Drawn:
     """Points on the surface of one of twelve solids."""
     kinds, n = random.integers(len(SOLIDS), size=wish.sets), wish.points or SOLID_POINTS
     clouds = draw_solids(kinds, n, random, wish.turn)
@@ -101,18 +101,18 @@ def draw_solid_clouds(wish: Wish, random: np.random.Generator) -> Drawn:
 
 
 MADE: dict[str, MadeTask] = {
-    "max": MadeTask("the largest of up to ten numbers", draw_max, MOST, numbers=("max",)),
-    "sum": MadeTask("the sum of up to ten digits", draw_sum, MOST, numbers=("sum",)),
+    "max": MadeTask("the largest of up to ten numbers", _draw_max, MOST, numbers=("max",)),
+    "sum": MadeTask("the sum of up to ten digits", _draw_sum, MOST, numbers=("sum",)),
     "statistics": MadeTask(
         "mean, variance and entropy of digits",
-        draw_statistics,
+        _draw_statistics,
         SAMPLE[1],
         numbers=("mean", "variance", "entropy"),
     ),
-    "clusters": MadeTask("four Gaussians, from their points", draw_clusters, CLUSTER_POINTS[1], ("x", "y")),
+    "clusters": MadeTask("four Gaussians, from their points", _draw_clusters, CLUSTER_POINTS[1], ("x", "y")),
     "solids": MadeTask(
         "twelve shapes, from points on their surface",
-        draw_solid_clouds,
+        _draw_solid_clouds,
         SOLID_POINTS,
         ("x", "y", "z"),
         tuple(SOLIDS),
@@ -120,14 +120,14 @@ MADE: dict[str, MadeTask] = {
 }
 
 
-def _whole(wish: Wish, random: np.random.Generator, low: int, high: int) -> tuple[Ids, Ids]:
+def _whole(wish: Wish, random: np.random.Generator, low: int, high: int) -> tuple[Array, Array]:
     sizes = _sizes(wish, random, 1, MOST)
     return random.integers(low, high, sizes.sum()).astype(np.float64), _starts(sizes)
 
 
-def _sizes(wish: Wish, random: np.random.Generator, low: int, high: int) -> Ids:
+def _sizes(wish: Wish, random: np.random.Generator, low: int, high: int) -> Array:
     return np.full(wish.sets, wish.points) if wish.points else random.integers(low, high + 1, wish.sets)
 
 
-def _starts(sizes: Ids) -> Ids:
+def _starts(sizes: Array) -> Array:
     return np.concatenate(([0], np.cumsum(sizes)))

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
 
-from regard.data.batch import Ids, generator
+from regard.data.array import Array
+from regard.data.batch import generator
 from regard.data.point_clouds import find_clouds, read_cloud
-from regard.recipes.sets.dataset import SetsConfig, SetsCorpus, SetsForm, as_asked
+from regard.data.progress import Note
+from regard.errors import RegardError
+from regard.recipes.sets.dataset import SetsConfig, SetsCorpus, SetsForm, standardise_target
 from regard.recipes.sets.long_tables import read_long
 from regard.recipes.sets.read_sets import class_of, learned_from_tables
-
-Note = Callable[[str, float | None], None]
 
 
 def read_other_sets(config: SetsConfig, form: SetsForm, path: str, note: Note | None = None) -> SetsCorpus:
@@ -22,7 +23,7 @@ def read_other_sets(config: SetsConfig, form: SetsForm, path: str, note: Note | 
     if learned_from_tables(config, form):
         return _of_table(replace(config, path=path), form)
     if not form.fitted:
-        raise ValueError(
+        raise RegardError(
             f"sets of the task {config.task} are made by the program, and no file holds what is true of them; leave --data out"
         )
     return _of_clouds(replace(config, path=path, turn=None), form, note or (lambda what, share: None))
@@ -36,11 +37,11 @@ def _of_clouds(config: SetsConfig, form: SetsForm, note: Note) -> SetsCorpus:
         try:
             points.append(form.read(cloud.points))
         except ValueError as error:
-            raise ValueError(f"{file.path}: {error}") from error
+            raise RegardError(f"{file.path}: {error}") from error
         if not form.each:
             words.append(class_of(file, str(config.path)))
         elif cloud.labels is None:
-            raise ValueError(f"{file.path} has no labels for its points, and the model learned from some")
+            raise RegardError(f"{file.path} has no labels for its points, and the model learned from some")
         else:
             words += [str(each) for each in cloud.labels.tolist()]
         note("reading", (number + 1) / len(files))
@@ -59,7 +60,7 @@ def _of_table(config: SetsConfig, form: SetsForm) -> SetsCorpus:
     if not form.each:
         for a, b in pairwise(table.starts):
             if len(set(words[a:b])) > 1:
-                raise ValueError(
+                raise RegardError(
                     f"line {table.lines[a]} of {path} begins a set with several values in column '{config.target}', and the "
                     f"model learned one for each set"
                 )
@@ -70,22 +71,22 @@ def _of_table(config: SetsConfig, form: SetsForm) -> SetsCorpus:
         try:
             target = np.array(words).astype(np.float64)
         except ValueError:
-            raise ValueError(
+            raise RegardError(
                 f"column '{config.target}' of {path} must hold numbers, as the model learned them"
             ) from None
         target = target if form.each else target[:, None]
     held = np.ones(len(table.sets), dtype=bool)
     points = form.scaled(table.points)
-    return SetsCorpus(config, form, points, table.starts, as_asked(target, form), held, table.sets)
+    return SetsCorpus(config, form, points, table.starts, standardise_target(target, form), held, table.sets)
 
 
-def _numbers_of(words: Sequence[str], form: SetsForm, path: str) -> Ids:
+def _numbers_of(words: Sequence[str], form: SetsForm, path: str) -> Array:
     """The place of each class among those that the model knows."""
     number = {label: i for i, label in enumerate(form.answers)}
     for word in words:
         if word not in number:
             known = ", ".join(form.answers[:5]) + ", ..." * (len(form.answers) > 5)
-            raise ValueError(
+            raise RegardError(
                 f"{path} has the class '{word}', and the model knows {known}; take it out, or mend its name"
             )
     return np.array([number[word] for word in words])

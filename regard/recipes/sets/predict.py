@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from regard.data.batch import Ids
+from regard.data.array import Array
 from regard.recipes.prediction import Prediction, predict_each
 from regard.recipes.sets.dataset import SetsConfig, SetsForm, SetsInfo
 from regard.recipes.sets.made_sets import CLUSTERS
@@ -26,25 +26,25 @@ def predict(run: Run, inputs: Sequence[str]) -> Iterator[Prediction]:
     files = [file for path in inputs for file in files_of(path, config, form)]
 
     def predict_file(path: str) -> list[Prediction]:
-        return [answer(model, form, points, name) for name, points in sets_in(path, config, form)]
+        return [_answer(model, form, points, name) for name, points in sets_in(path, config, form)]
 
     yield from predict_each(files, predict_file)
 
 
-def answer(model: nn.Module, form: SetsForm, points: Ids, name: str) -> Prediction:
+def _answer(model: nn.Module, form: SetsForm, points: Array, name: str) -> Prediction:
     try:
         x = torch.from_numpy(form.read(points))[None]
     except ValueError as error:
         return Prediction(input=name, error=f"{name}: {error}")
     out: Tensor = model(x)[0]
     if form.asks == "clusters":
-        return Prediction(input=name, each=tuple(clusters(out, points.shape[1])))
+        return Prediction(input=name, each=tuple(_clusters(out, points.shape[1])))
     if not form.each:
-        return say(name, out, form)
-    return Prediction(input=name, each=tuple(say(f"thing {i + 1}", row, form) for i, row in enumerate(out)))
+        return _say(name, out, form)
+    return Prediction(input=name, each=tuple(_say(f"thing {i + 1}", row, form) for i, row in enumerate(out)))
 
 
-def say(name: str, out: Tensor, form: SetsForm) -> Prediction:
+def _say(name: str, out: Tensor, form: SetsForm) -> Prediction:
     """Probabilities of classes, the likeliest first, or numbers in their own units."""
     if form.asks == "classes":
         return Prediction.of_classes(name, out.softmax(-1), form.answers)
@@ -52,7 +52,7 @@ def say(name: str, out: Tensor, form: SetsForm) -> Prediction:
     return Prediction(input=name, values=dict(zip(form.answers, numbers.tolist(), strict=True)))
 
 
-def clusters(out: Tensor, d: int) -> Iterator[Prediction]:
+def _clusters(out: Tensor, d: int) -> Iterator[Prediction]:
     found = read_mixture(out[None], CLUSTERS, d)
     for i in found.share[0].argsort(descending=True).tolist():
         places = {f"middle {axis + 1}": found.middle[0, i, axis].item() for axis in range(d)}

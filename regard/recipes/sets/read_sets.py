@@ -10,13 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from regard.config import nearest
-from regard.data.batch import Ids, generator, held_out
+from regard.data.array import Array
+from regard.data.batch import generator, held_out
 from regard.data.labels import sort_labels
 from regard.data.point_clouds import CloudFile, find_clouds, read_cloud
-from regard.data.splits import stratified
+from regard.data.progress import Note
+from regard.data.splits import stratified_mask
 from regard.data.tables import looks_like_table
-from regard.recipes.sets.dataset import Note, SetsConfig, SetsCorpus, SetsForm, as_asked, draw, in_ball
+from regard.errors import RegardError, nearest
+from regard.recipes.sets.dataset import SetsConfig, SetsCorpus, SetsForm, draw, in_ball, standardise_target
 from regard.recipes.sets.long_tables import read_long
 from regard.recipes.sets.made_sets import MADE
 
@@ -32,9 +34,8 @@ USUAL = 4096  # sets that say how large the numbers of a made task usually are
 CLOUD_POINTS = 1024  # of a cloud from a file that are read at once, if nothing is said
 
 
-SPARE = (
-    4  # times as many points are kept of a large cloud as are read at once, so that each step can draw others
-)
+# times as many points are kept of a large cloud as are read at once, so that each step can draw others
+SPARE = 4
 
 
 def prepare_sets(config: SetsConfig, *, seed: int, note: Note | None = None) -> SetsCorpus:
@@ -55,7 +56,7 @@ def prepare_sets(config: SetsConfig, *, seed: int, note: Note | None = None) -> 
     if looks_like_table(path):
         tell("reading", None)
         return _of_table(config, seed)
-    raise ValueError(
+    raise RegardError(
         f"sets are a folder of point clouds or a table (.csv, .tsv, .parquet), got {config.path}"
     )
 
@@ -78,7 +79,7 @@ def _made(config: SetsConfig, seed: int) -> SetsCorpus:
     wide: tuple[float, ...] = ()
     if numbers:  # by the task, not by the seed: a model of one seed can be judged by the sets of another
         usual = draw(config, USUAL, generator(0, 7))
-        (centre, scale), (middle, wide) = standard(usual.points), standard(usual.target)
+        (centre, scale), (middle, wide) = _standard(usual.points), _standard(usual.target)
     form = SetsForm(
         features=task.features,
         centre=centre,
@@ -91,7 +92,7 @@ def _made(config: SetsConfig, seed: int) -> SetsCorpus:
         size=config.points or task.most,
     )
     held = np.arange(len(starts) - 1) < judged
-    return SetsCorpus(config, form, form.scaled(points), starts, as_asked(target, form), held)
+    return SetsCorpus(config, form, form.scaled(points), starts, standardise_target(target, form), held)
 
 
 def _of_clouds(config: SetsConfig, seed: int, note: Note) -> SetsCorpus:
@@ -102,13 +103,13 @@ def _of_clouds(config: SetsConfig, seed: int, note: Note) -> SetsCorpus:
         clouds.append(read_cloud(file.path, SPARE * limit, generator(seed, 6, number)))
         width = clouds[0].points.shape[1]
         if clouds[-1].points.shape[1] != width:
-            raise ValueError(
+            raise RegardError(
                 f"{file.path} has {clouds[-1].points.shape[1]} numbers for each point, "
                 f"but {files[0].path} has {width}; all must have as many"
             )
         note("reading", (number + 1) / len(files))
     if config.turn not in (None, "none") and clouds[0].points.shape[1] != 3:
-        raise ValueError(
+        raise RegardError(
             f"only points x y z can be turned, those of {config.path} have {clouds[0].points.shape[1]} numbers"
         )
     starts = np.concatenate(([0], np.cumsum([len(cloud.points) for cloud in clouds])))
@@ -116,7 +117,7 @@ def _of_clouds(config: SetsConfig, seed: int, note: Note) -> SetsCorpus:
     labelled = [each for each in labels if each is not None]
     if labelled and len(labelled) < len(files):
         missing = files[next(i for i, each in enumerate(labels) if each is None)].path
-        raise ValueError(
+        raise RegardError(
             f"{missing} has no labels for its points, and other files have; give all of them labels, or none"
         )
     if labelled:
@@ -140,7 +141,7 @@ def _of_clouds(config: SetsConfig, seed: int, note: Note) -> SetsCorpus:
     )
     points = np.concatenate([in_ball(cloud.points) for cloud in clouds])
     if width > 3:  # what is no place is standardised as columns of a table are
-        centre, scale = standard(points[_things(starts, ~held)][:, 3:])
+        centre, scale = _standard(points[_things(starts, ~held)][:, 3:])
         form = replace(form, centre=(0.0,) * 3 + centre, scale=(1.0,) * 3 + scale)
     return SetsCorpus(
         config, form, form.scaled(points), starts, target, held, tuple(file.path for file in files)
@@ -158,7 +159,7 @@ def files_of(path: str, config: SetsConfig, form: SetsForm) -> list[str]:
     return [path]
 
 
-def sets_in(path: str, config: SetsConfig, form: SetsForm) -> Iterator[tuple[str, Ids]]:
+def sets_in(path: str, config: SetsConfig, form: SetsForm) -> Iterator[tuple[str, Array]]:
     """The sets of a file and what they are called: those of a table if the model learned from one, else the cloud in it."""
     if not os.path.isfile(path):
         what = f"{path} is a folder" if os.path.isdir(path) else f"there is no file {path}"
@@ -173,7 +174,7 @@ def sets_in(path: str, config: SetsConfig, form: SetsForm) -> Iterator[tuple[str
 
 def class_of(file: CloudFile, folder: str) -> str:
     if file.label is None:
-        raise ValueError(
+        raise RegardError(
             f"{file.path} is in no folder of a class; put the clouds of each class in a folder of {folder} that "
             "is named after it (or give labels for each point: an .npz with arrays points and labels)"
         )
@@ -183,7 +184,7 @@ def class_of(file: CloudFile, folder: str) -> str:
 def _of_table(config: SetsConfig, seed: int) -> SetsCorpus:
     path = str(config.path)
     if config.turn is not None:
-        raise ValueError(f"only clouds of points can be turned, and {path} is a table; leave turn out")
+        raise RegardError(f"only clouds of points can be turned, and {path} is a table; leave turn out")
     columns = None if config.columns is None else [name.strip() for name in config.columns.split(",")]
     table = read_long(path, config.id, config.target, columns)
     words = table.target or ()
@@ -194,7 +195,7 @@ def _of_table(config: SetsConfig, seed: int) -> SetsCorpus:
     few = numbers is not None and len(set(asked)) <= FEW and bool((numbers == np.round(numbers)).all())
     if config.asks == "numbers" and numbers is None:
         wrong = next(i for i, word in enumerate(words) if _as_numbers([word]) is None)
-        raise ValueError(
+        raise RegardError(
             f"line {table.lines[wrong]} of {path} has {words[wrong]!r} in column '{config.target}', where a "
             "number should be; with --data.asks classes it may be text"
         )
@@ -207,56 +208,56 @@ def _of_table(config: SetsConfig, seed: int) -> SetsCorpus:
     if numbers is None or config.asks == "classes" or (config.asks == "auto" and few):
         answers = sort_labels(asked)
         number_of = {label: i for i, label in enumerate(answers)}
-        target: Ids = np.array([number_of[word] for word in asked])
+        target: Array = np.array([number_of[word] for word in asked])
         held = _split(target, answers, config, seed, each=each, sets=sets)
         shared |= {"asks": "classes", "answers": answers}
     else:
         held = _random_split(config, seed, sets)
         target = numbers if each else numbers[:, None]
-        middle, wide = standard(target[_things(starts, ~held) if each else ~held].reshape(-1, 1))
+        middle, wide = _standard(target[_things(starts, ~held) if each else ~held].reshape(-1, 1))
         shared |= {
             "asks": "numbers",
             "answers": (config.target,),
             "target_centre": middle,
             "target_scale": wide,
         }
-    centre, scale = standard(table.points[_things(starts, ~held)])
+    centre, scale = _standard(table.points[_things(starts, ~held)])
     form = SetsForm(centre=centre, scale=scale, **shared)
     return SetsCorpus(
-        config, form, form.scaled(table.points), starts, as_asked(target, form), held, table.sets
+        config, form, form.scaled(table.points), starts, standardise_target(target, form), held, table.sets
     )
 
 
 def _split(
-    target: Ids, answers: tuple[str, ...], config: SetsConfig, seed: int, *, each: bool, sets: int
-) -> Ids:
+    target: Array, answers: tuple[str, ...], config: SetsConfig, seed: int, *, each: bool, sets: int
+) -> Array:
     """Which sets are held out, of each class its share; with a label for each thing, any."""
     if len(answers) < 2:
-        raise ValueError(f"{config.path} has only the class '{answers[0]}'; there must be two to tell apart")
+        raise RegardError(f"{config.path} has only the class '{answers[0]}'; there must be two to tell apart")
     if each:
         return _random_split(config, seed, sets)
     counts = np.bincount(target)
     if config.validation and counts.min() < 2:
         alone = answers[int(counts.argmin())]
-        raise ValueError(
+        raise RegardError(
             f"{config.path} has one set of class '{alone}', too few to learn from one and be judged by another; "
             "give more of it, leave it out, or use --data.validation 0"
         )
-    return stratified(target, config.validation, seed)
+    return stratified_mask(target, config.validation, seed)
 
 
-def _random_split(config: SetsConfig, seed: int, sets: int) -> Ids:
+def _random_split(config: SetsConfig, seed: int, sets: int) -> Array:
     held = np.zeros(sets, dtype=bool)
     held[generator(seed, 0).permutation(sets)[: held_out(sets, config.validation)]] = True
     return held
 
 
-def _things(starts: Ids, sets: Ids) -> Ids:
+def _things(starts: Array, sets: Array) -> Array:
     """Which things belong to these sets.   bool sets -> bool things"""
     return np.repeat(sets, np.diff(starts))
 
 
-def _as_numbers(words: list[str]) -> Ids | None:
+def _as_numbers(words: list[str]) -> Array | None:
     try:
         found = np.array(words).astype(np.float64)
     except ValueError:
@@ -264,7 +265,7 @@ def _as_numbers(words: list[str]) -> Ids | None:
     return found if np.isfinite(found).all() else None
 
 
-def standard(values: Ids) -> tuple[tuple[float, ...], tuple[float, ...]]:
+def _standard(values: Array) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """Mean and standard deviation of each column; 1 for one that never changes.   t d"""
     deviation = values.std(0)
     return tuple(values.mean(0).tolist()), tuple(np.where(deviation > 1e-12, deviation, 1.0).tolist())

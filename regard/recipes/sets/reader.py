@@ -11,15 +11,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from regard.data.array import Array
 from regard.data.batch import generator
 from regard.data.point_clouds import read_cloud
+from regard.errors import RegardError
 from regard.look.model_input import Tokens
 from regard.look.reader import NAMED, Control, Reader, at_path
 from regard.recipes.sets.model_input import SetInput
 from regard.recipes.sets.view import PointsView
 from regard.symmetry.roles import Roles
 
-Array = np.ndarray[Any, Any]
 ReadRows = Callable[[Path], Array]  # a file -> the things of a set, n d
 
 
@@ -31,7 +32,7 @@ FILE = Control(
 )
 
 
-class Example(NamedTuple):
+class SetExample(NamedTuple):
     """A set of the data, what it is called, what is true of it, if that is known of the whole, and a sentence on it."""
 
     rows: Array
@@ -61,8 +62,8 @@ class SetReader(Reader):
         roles: Roles,
         inputs: Mapping[str, Any],
         *,
-        example: Callable[[], Example] | None = None,
-        named: Callable[[str], Example] | None = None,
+        example: Callable[[], SetExample] | None = None,
+        named: Callable[[str], SetExample] | None = None,
         read: ReadRows | None = None,
         taken: Callable[[Array], Array] | None = None,
         columns: Sequence[str] = (),
@@ -72,7 +73,7 @@ class SetReader(Reader):
         assert roles.stream is not None
         self.stream = roles.stream
         self.inputs = {name: x[:1] if isinstance(x, Tensor) and x.dim() else x for name, x in inputs.items()}
-        self.example, self.named, self.opened, self.taken = example, named, read or rows_in, taken
+        self.example, self.named, self.opened, self.taken = example, named, read or _rows_in, taken
         self.columns, self.classes, self.notes = tuple(columns), classes, notes
 
     def read(self, given: str | bytes | None = None, target: str | None = None) -> SetInput:
@@ -87,13 +88,13 @@ class SetReader(Reader):
         elif given is not None:
             with at_path(given) as path:
                 rows = self.opened(path)
-                columns = columns or header_of(path)
+                columns = columns or _header_of(path)
                 x = self.of_rows(rows, path.name)
         else:
             x = self.first_row()
             rows = x[0].numpy(force=True)
         if not x.shape[1]:
-            raise ValueError("there is nothing to look at: the set is empty")
+            raise RegardError("there is nothing to look at: the set is empty")
         n, d = x.shape[1:]
         mask = self.stream.mask if self.stream.mask in self.inputs else None
         beside = (
@@ -122,7 +123,7 @@ class SetReader(Reader):
         """As the model takes them.   n d -> 1 n d"""
         like: Tensor = self.inputs[self.stream.tokens]
         if rows.shape[1] != like.shape[-1]:
-            raise ValueError(
+            raise RegardError(
                 f"{name}: the model takes things of {like.shape[-1]} numbers, got {rows.shape[1]}"
             )
         return torch.from_numpy(np.ascontiguousarray(rows if self.taken is None else self.taken(rows))).to(
@@ -136,7 +137,7 @@ class SetReader(Reader):
         return x if mask is None else x[:, mask[0].bool() != self.stream.hides]
 
 
-def rows_in(path: Path) -> Array:
+def _rows_in(path: Path) -> Array:
     """All points of a file; of a mesh, some on its surface."""
     return read_cloud(str(path), None, generator(0)).points
 
@@ -144,7 +145,7 @@ def rows_in(path: Path) -> Array:
 # ---- files
 
 
-def header_of(path: Path) -> tuple[str, ...]:
+def _header_of(path: Path) -> tuple[str, ...]:
     """What the first line of a .csv calls the columns; nothing if there is a number in it."""
     if path.suffix.lower() != ".csv":
         return ()

@@ -10,13 +10,15 @@ from typing import Any
 import numpy as np
 import torch
 
+from regard.data.array import Array
 from regard.data.batch import generator
 from regard.data.point_clouds import find_clouds
+from regard.errors import RegardError
 from regard.look.reader import GONE, Reader, readable
 from regard.recipes.sets.dataset import SetsConfig, SetsForm, SetsInfo, draw
 from regard.recipes.sets.long_tables import LongTable, read_long
 from regard.recipes.sets.read_sets import files_of, sets_in
-from regard.recipes.sets.reader import Array, Example, SetReader
+from regard.recipes.sets.reader import SetExample, SetReader
 from regard.runs.run import Run
 from regard.training.config import TrainConfig
 
@@ -33,23 +35,25 @@ def run_reader(run: Run, model: Any) -> Reader:
         return next(sets_in(files_of(str(path), config, form)[0], config, form))[1]
 
     @cache
-    def example() -> Example:
+    def example() -> SetExample:
         if config.path is None:
             return made(1)
         path = Path(config.path).expanduser()
         if path.is_dir():
             first = find_clouds(str(path))[0]
-            return Example(read(Path(first.path)), Path(first.path).name, None if form.each else first.label)
-        return of_table(table(), path.name, form)
+            return SetExample(
+                read(Path(first.path)), Path(first.path).name, None if form.each else first.label
+            )
+        return _of_table(table(), path.name, form)
 
-    def made(number: int) -> Example:
+    def made(number: int) -> SetExample:
         drawn = draw(config, 1, generator(seed, 9, number))
         asked = np.ravel(drawn.target[0]).tolist()
         truth = {
             "classes": lambda: form.answers[int(asked[0])],
-            "numbers": lambda: numbers_in_words(asked, form),
+            "numbers": lambda: _numbers_in_words(asked, form),
         }
-        return Example(
+        return SetExample(
             drawn.points,
             f"Set {number:,} of those made for {config.task}",
             truth.get(form.asks, lambda: None)(),
@@ -59,22 +63,21 @@ def run_reader(run: Run, model: Any) -> Reader:
     def table() -> LongTable:
         return read_long(str(Path(str(config.path)).expanduser()), config.id, config.target, form.features)
 
-    def named(name: str) -> Example:
+    def named(name: str) -> SetExample:
         """A set of the data by what it is called there; of a made task, by its number."""
         if config.path is None:
             if not (name.isdecimal() and int(name)):
-                raise ValueError(
+                raise RegardError(
                     f"there is no file {name!r}; sets made for {config.task} are called 1, 2, 3 …"
                 )
             return told(made(int(name)))
-        return told(of_table(table(), Path(config.path).name, form, name))
+        return told(_of_table(table(), Path(config.path).name, form, name))
 
-    def told(found: Example) -> Example:
-        return found._replace(said=introduced(found, model, form))
+    def told(found: SetExample) -> SetExample:
+        return found._replace(said=_introduced(found, model, form))
 
-    folder = (
-        config.path is not None and Path(config.path).expanduser().is_dir()
-    )  # of files, which are called by their paths
+    # of files, which are called by their paths
+    folder = config.path is not None and Path(config.path).expanduser().is_dir()
     how: dict[str, Any] = {"read": read, "taken": form.read, "columns": form.features}
     if form.asks == "classes":
         how["classes"] = form.answers
@@ -83,24 +86,24 @@ def run_reader(run: Run, model: Any) -> Reader:
     return SetReader(roles, inputs, example=lambda: told(example()), named=None if folder else named, **how)
 
 
-def of_table(table: LongTable, file: str, form: SetsForm, name: str | None = None) -> Example:
+def _of_table(table: LongTable, file: str, form: SetsForm, name: str | None = None) -> SetExample:
     """The set of this name; without one, a set of usual size, if that can be read: a thing alone tells nothing of sets."""
     sizes = np.diff(table.starts)
     number = int(np.abs(sizes - min(float(np.median(sizes)), READABLE)).argmin())
     if name is not None:
         if name not in table.sets:
             first = ", ".join(table.sets[:3]) + " …" * (len(table.sets) > 3)
-            raise ValueError(f"there is no file and no set {name!r} in {file}; sets are called {first}")
+            raise RegardError(f"there is no file and no set {name!r} in {file}; sets are called {first}")
         number = table.sets.index(name)
     start, stop = table.starts[number], table.starts[number + 1]
     truth = None
     if table.target is not None and not form.each:
         word = table.target[start]
-        truth = word if form.asks == "classes" else numbers_in_words([float(word)], form)
-    return Example(table.points[start:stop], f"Set {table.sets[number]} of {file}", truth)
+        truth = word if form.asks == "classes" else _numbers_in_words([float(word)], form)
+    return SetExample(table.points[start:stop], f"Set {table.sets[number]} of {file}", truth)
 
 
-def introduced(example: Example, model: Any, form: SetsForm) -> str:
+def _introduced(example: SetExample, model: Any, form: SetsForm) -> str:
     """Set 17 of baskets.csv: the model says total 35.2; true is total 34.9."""
     if form.each or form.asks == "clusters":
         return f"{example.name}."
@@ -110,13 +113,13 @@ def introduced(example: Example, model: Any, form: SetsForm) -> str:
         share, best = out.softmax(-1).max(-1)
         says = f"{form.answers[best]} ({share:.0%})"
     else:
-        says = numbers_in_words(
+        says = _numbers_in_words(
             out.double().numpy() * np.array(form.target_scale) + np.array(form.target_centre), form
         )
     return f"{example.name}: the model says {says}{'' if example.truth is None else f'; true is {example.truth}'}."
 
 
-def numbers_in_words(numbers: Iterable[float], form: SetsForm) -> str:
+def _numbers_in_words(numbers: Iterable[float], form: SetsForm) -> str:
     return ", ".join(f"{name} {number:.6g}" for name, number in zip(form.answers, numbers, strict=True))
 
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from regard.data.batch import Ids
+from regard.data.array import Array
 from regard.data.surface import Surface, random_turns
 
 ROUND = 48  # steps around the axis that pass for a circle
@@ -28,7 +28,7 @@ class Shape(NamedTuple):
     squeeze: tuple[float, float, float] = (1.0, 1.0, 1.0)
 
 
-def arc(start: float, stop: float, *, radius: float = 1.0, out: float = 0.0, up: float = 0.0) -> Line:
+def _arc(start: float, stop: float, *, radius: float = 1.0, out: float = 0.0, up: float = 0.0) -> Line:
     """A part of a circle, angles in shares of a whole turn from the level."""
     angles = 2 * np.pi * np.linspace(start, stop, 1 + round(ROUND * abs(stop - start)))
     return tuple((out + radius * float(np.cos(a)), up + radius * float(np.sin(a))) for a in angles)
@@ -36,11 +36,11 @@ def arc(start: float, stop: float, *, radius: float = 1.0, out: float = 0.0, up:
 
 ROOT2 = 2**0.5
 SOLIDS: dict[str, Shape] = {
-    "sphere": Shape(arc(-0.25, 0.25)),
-    "ellipsoid": Shape(arc(-0.25, 0.25), squeeze=(1.0, 0.65, 0.4)),
-    "dome": Shape(((0, 0), *arc(0, 0.25))),
-    "capsule": Shape((*arc(-0.25, 0, radius=0.5, up=-0.5), *arc(0, 0.25, radius=0.5, up=0.5))),
-    "torus": Shape(arc(0, 1, radius=0.35, out=0.8)),
+    "sphere": Shape(_arc(-0.25, 0.25)),
+    "ellipsoid": Shape(_arc(-0.25, 0.25), squeeze=(1.0, 0.65, 0.4)),
+    "dome": Shape(((0, 0), *_arc(0, 0.25))),
+    "capsule": Shape((*_arc(-0.25, 0, radius=0.5, up=-0.5), *_arc(0, 0.25, radius=0.5, up=0.5))),
+    "torus": Shape(_arc(0, 1, radius=0.35, out=0.8)),
     "cylinder": Shape(((0, -0.7), (0.7, -0.7), (0.7, 0.7), (0, 0.7))),
     "cone": Shape(((0, 0), (0.8, 0), (0, 1.6))),
     "cube": Shape(((0, -0.5), (ROOT2 / 2, -0.5), (ROOT2 / 2, 0.5), (0, 0.5)), steps=4),
@@ -51,7 +51,7 @@ SOLIDS: dict[str, Shape] = {
 }
 
 
-def mesh(name: str) -> tuple[Ids, Ids]:
+def mesh(name: str) -> tuple[Array, Array]:
     """A solid as vertices v 3 and triangles f 3."""
     line, steps, squeeze = SOLIDS[name]
     out, up = np.array(line).T
@@ -70,24 +70,24 @@ def mesh(name: str) -> tuple[Ids, Ids]:
 
 
 @lru_cache(maxsize=len(SOLIDS))
-def surface(name: str) -> Surface:
+def _surface(name: str) -> Surface:
     return Surface(*mesh(name))
 
 
-def draw_solids(kinds: Ids, points: int, random: np.random.Generator, turn: str = "any") -> Ids:
+def draw_solids(kinds: Array, points: int, random: np.random.Generator, turn: str = "any") -> Array:
     """Clouds of points on solids, each stretched a little, turned, and fitted into a ball.   kinds: b -> b points 3"""
     names = list(SOLIDS)
-    clouds = np.stack([surface(names[kind]).sample(points, random) for kind in kinds])
+    clouds = np.stack([_surface(names[kind]).sample(points, random) for kind in kinds])
     clouds *= 1 + STRETCH * random.uniform(-1, 1, (len(kinds), 1, 3))
     if turn != "none":
         clouds = clouds @ random_turns(len(kinds), random, upright=turn == "upright")
-    return fitted(clouds + NOISE * random.normal(size=clouds.shape))
+    return fit_in_ball(clouds + NOISE * random.normal(size=clouds.shape))
 
 
-def fitted(cloud: Ids) -> Ids:
+def fit_in_ball(cloud: Array) -> Array:
     """The same cloud around the origin, its farthest point at distance 1.   ... n d -> ... n d"""
     if cloud.shape[-2] == 0:
         return cloud
     cloud = cloud - cloud.mean(-2, keepdims=True)
-    far: Ids = np.linalg.norm(cloud, axis=-1).max(-1)[..., None, None]
+    far: Array = np.linalg.norm(cloud, axis=-1).max(-1)[..., None, None]
     return cloud / np.where(far > 0, far, 1)

@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.data.batch import Batch
+from regard.errors import RegardError
 from regard.recipes.sets.dataset import SetsForm
 from regard.recipes.sets.made_sets import CLUSTERS
 from regard.training.tasks import Classify, Count, Regress, Task, call
@@ -36,7 +37,7 @@ def read_mixture(out: Tensor, k: int, d: int) -> Gaussians:
     """What a model puts out as k Gaussians: a score for the share, a middle and a deviation of each.   b k·(1+2d)"""
     if out.dim() != 2 or out.shape[1] != k * (1 + 2 * d):
         wanted = f"a mixture of {k} Gaussians in {d} dimensions takes {k * (1 + 2 * d)} outputs for each set"
-        raise ValueError(f"{wanted}, got {tuple(out.shape)}")
+        raise RegardError(f"{wanted}, got {tuple(out.shape)}")
     share, middle, wide = out.float().unflatten(1, (k, 1 + 2 * d)).split((1, d, d), -1)
     return Gaussians(share[..., 0].log_softmax(-1), middle, F.softplus(wide) + LEAST)
 

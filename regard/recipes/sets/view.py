@@ -60,11 +60,11 @@ def points(model: nn.Module, seen: Sequence[Entry], out: Any, given: SetInput) -
     x = given.rows.float()
     n = len(x)
     heard = [(entry, role) for entry in seen if (role := role_of(model, entry, n)) is not None]
-    measures, doubt = ([], None) if heard else without_attention(model, out, given)
+    measures, doubt = ([], None) if heard else _without_attention(model, out, given)
     each = sum(len(entry.heads) * role.few for entry, role in heard if entry.proved)
     count = min(n, MOST_POINTS, max(1, MOST_NUMBERS // max(1, each)))
     shown = torch.linspace(0, n - 1, count).round().long()
-    places, axes, drawn = placed(x, given.columns)
+    places, axes, drawn = place_points(x, given.columns)
     few = (
         f"{count:,} of {n:,} points are drawn, evenly taken; weights are those among all of them."
         if count < n
@@ -73,21 +73,21 @@ def points(model: nn.Module, seen: Sequence[Entry], out: Any, given: SetInput) -
     return {
         "view": "points",
         "count": n,
-        "shown": None if count == n else pack.packed(shown.numpy().astype(np.uint32)),
+        "shown": None if count == n else pack.pack_array(shown.numpy().astype(np.uint32)),
         "axes": axes,
-        "places": pack.packed(places[shown].numpy()),
+        "places": pack.pack_array(places[shown].numpy()),
         "columns": list(given.columns[:COLUMNS]),
-        "numbers": pack.packed(x[shown, :COLUMNS].numpy()),
+        "numbers": pack.pack_array(x[shown, :COLUMNS].numpy()),
         "layers": [layer(entry, role, shown) for entry, role in heard],
         "measures": [
-            measure | {"values": pack.packed(measure["values"][shown].float().numpy())}
+            measure | {"values": pack.pack_array(measure["values"][shown].float().numpy())}
             for measure in measures
         ],
         "note": " ".join(each for each in (few, drawn, doubt) if each) or None,
     }
 
 
-def placed(x: Tensor, columns: Sequence[str]) -> tuple[Tensor, list[str], str | None]:
+def place_points(x: Tensor, columns: Sequence[str]) -> tuple[Tensor, list[str], str | None]:
     """Where points are drawn, what the axes are called, and what to say about it.   n d -> n 2 or n 3"""
     names = [column.lower() for column in columns]
     chosen = [names.index(axis) for axis in "xyz" if axis in names]
@@ -124,16 +124,16 @@ def layer(entry: Entry, role: Role, shown: Tensor) -> dict[str, Any]:
         "count": role.few,
         "proved": entry.proved,
         "reason": entry.reason,
-        "error": pack.rounded(float(entry.error), 2),
+        "error": pack.round_digits(float(entry.error), 2),
         "scale": None,
         "weights": None,
     }
     if entry.proved:
-        found |= pack.scaled(weights_of(entry, role).cpu()[..., shown])
+        found |= pack.pack_scaled(_weights_of(entry, role).cpu()[..., shown])
     return found
 
 
-def weights_of(entry: Entry, role: Role) -> Tensor:
+def _weights_of(entry: Entry, role: Role) -> Tensor:
     """What each point gets from each of the few, or gives to each.   h count n"""
     if role.kind == "among":
         return entry.summary.received[0][:, None]
@@ -144,15 +144,17 @@ def weights_of(entry: Entry, role: Role) -> Tensor:
 # ---- models without attention
 
 
-def without_attention(model: nn.Module, out: Any, given: SetInput) -> tuple[list[dict[str, Any]], str | None]:
+def _without_attention(
+    model: nn.Module, out: Any, given: SetInput
+) -> tuple[list[dict[str, Any]], str | None]:
     """What can be said of points that nobody attends to, and what cannot: measures, and a note."""
     x: Tensor = given.inputs[given.points]
     with torch.no_grad(), maxima(model) as found:
         model(**given.inputs)
     found = [each for each in found if len(each.has) == x.shape[1] and x.shape[0] == 1]
     if found:
-        return decided(model, out, given, x, found), None
-    if not out_of_whole(out):
+        return _decided(model, out, given, x, found), None
+    if not _out_of_whole(out):
         return [], EACH
     closed = OfThings(model, given)
     wait = seconds(closed, x, None)
@@ -162,7 +164,7 @@ def without_attention(model: nn.Module, out: Any, given: SetInput) -> tuple[list
     return [{"name": "leave one out", "sentence": LEFT_OUT, "signed": True, "values": lost[0].cpu()}], None
 
 
-def out_of_whole(out: Any) -> bool:
+def _out_of_whole(out: Any) -> bool:
     """Is there one answer for the whole set?"""
     try:
         return tensor_of(out).dim() == 2
@@ -170,13 +172,13 @@ def out_of_whole(out: Any) -> bool:
         return False
 
 
-def decided(
+def _decided(
     model: nn.Module, out: Any, given: SetInput, x: Tensor, found: list[Maximum]
 ) -> list[dict[str, Any]]:
     """The points that decide each maximum. Whether a few of them are enough is not argued but tried."""
     few = enough(found)
     with torch.no_grad():
-        again = model(**given.with_points(x[:, few])) if out_of_whole(out) else None
+        again = model(**given.with_points(x[:, few])) if _out_of_whole(out) else None
     more = ""
     if again is not None:
         whole, rest = tensor_of(out), tensor_of(again)

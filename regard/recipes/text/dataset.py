@@ -13,11 +13,14 @@ import torch
 
 from regard.config import check_positive
 from regard.data import cache as store
-from regard.data.batch import IGNORE, Batch, Ids, Source, generator
+from regard.data.array import Array
+from regard.data.batch import IGNORE, Batch, Source, generator
 from regard.data.cores import cores
-from regard.data.encode_text import characters, encode, learn_apart
-from regard.data.text_files import Note, TextFile, check_unchanged, drawn, find, fingerprint, pieces
+from regard.data.encode_text import characters, encode, learn_in_subprocess
+from regard.data.progress import Note
+from regard.data.text_files import TextFile, check_unchanged, find, fingerprint, pieces, sample_pieces
 from regard.data.tokenizer import Bytes, Characters, Tokenizer, load, save
+from regard.errors import RegardError
 
 Kind = Literal["auto", "characters", "bytes", "words", "bpe"]
 
@@ -47,15 +50,15 @@ class TextConfig:
         check_positive(self, "vocabulary", "context", "sample")
         check_tokens(self)
         if not 0 <= self.validation < 1:
-            raise ValueError(f"validation is a share of the text, from 0 to below 1, got {self.validation}")
+            raise RegardError(f"validation is a share of the text, from 0 to below 1, got {self.validation}")
 
 
 def check_tokens(config: Any) -> None:
     """For `__post_init__`: `tokens` must be known, and not contradict `tokenizer`."""
     if config.tokens not in get_args(Kind):
-        raise ValueError(f"tokens must be one of {', '.join(get_args(Kind))}, got {config.tokens!r}")
+        raise RegardError(f"tokens must be one of {', '.join(get_args(Kind))}, got {config.tokens!r}")
     if config.tokenizer is not None and config.tokens != "auto":
-        raise ValueError(f"tokens='{config.tokens}' and a tokenizer are both given; leave one of them out")
+        raise RegardError(f"tokens='{config.tokens}' and a tokenizer are both given; leave one of them out")
 
 
 def prepare(
@@ -173,9 +176,9 @@ class Corpus:
             f"{self.split:,} of them for training"
         )
         if self.split < 2:
-            raise ValueError(f"{have}; that is too few to learn from: give more text")
+            raise RegardError(f"{have}; that is too few to learn from: give more text")
         if self.split < context + 1:
-            raise ValueError(
+            raise RegardError(
                 f"{have}, too few for context={context} and the token after it; "
                 f"use --data.context {self.split - 1} or less, or give more text"
             )
@@ -193,10 +196,10 @@ class TextSource(Source):
     gap or overlap from `split` on, each token a target exactly once; the first is predicted from the last one before.
     """
 
-    def __init__(self, ids: Ids, split: int, batch: int, context: int, seed: int) -> None:
+    def __init__(self, ids: Array, split: int, batch: int, context: int, seed: int) -> None:
         for name, value in (("batch", batch), ("context", context)):
             if value < 1:
-                raise ValueError(f"{name} must be at least 1, got {value}")
+                raise RegardError(f"{name} must be at least 1, got {value}")
         self._ids = np.asarray(ids)  # the same memory, without what a memmap adds to each slice
         self.split, self.rows, self.context, self.seed = split, batch, context, seed
 
@@ -213,7 +216,7 @@ class TextSource(Source):
         for first in range(0, len(starts), self.rows):
             yield self._windows(starts[first : first + self.rows])
 
-    def _windows(self, starts: Ids) -> Batch:
+    def _windows(self, starts: Array) -> Batch:
         places = starts[:, None] + np.arange(self.context + 1)
         beyond = places >= len(self._ids)  # only in the last window of validation
         if not beyond.any():
@@ -246,7 +249,7 @@ def _tokenizer(
             ends = np.cumsum([part.stop - part.start for part in parts])
             parts = parts[: max(1, int((ends <= total * (1 - config.validation)).sum()))]
         whole = len(parts)
-        parts = drawn(parts, config.sample * 1e6, generator(seed, 0))
+        parts = sample_pieces(parts, config.sample * 1e6, generator(seed, 0))
         recipe |= {"vocabulary": config.vocabulary, "parts": whole}
         if len(parts) < whole:
             recipe |= {"sample": config.sample, "seed": seed}
@@ -259,13 +262,13 @@ def _tokenizer(
                 raise _no_text(config)
             save(Characters(seen), path)
         else:
-            save(learn_apart(kind, parts, config.vocabulary, note), path)
+            save(learn_in_subprocess(kind, parts, config.vocabulary, note), path)
         check_unchanged(found)
     return load(path)
 
 
 def _no_text(config: TextConfig) -> ValueError:
-    return ValueError(
+    return RegardError(
         f"{config.path} holds no text, at most a mark of how it is encoded; give a file with text in it"
     )
 

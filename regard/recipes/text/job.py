@@ -9,6 +9,7 @@ from typing import Any
 from torch import nn
 
 from regard.data import tokenizer as tokenizers
+from regard.errors import RegardError
 from regard.generation.generate import generate
 from regard.models.encoder import EncoderConfig
 from regard.recipes.job import DataContext, Job, Split
@@ -32,7 +33,7 @@ OPENING, SAMPLE = 24, 160  # tokens of the validation text that a sample goes on
 def prepare_job(settings: Settings, context: DataContext) -> Job:
     """Read the text, then make task, source and the model's configuration to its measure."""
     train, length = settings.train, settings.data.context
-    how: dict[str, Any] = {"seed": train.seed, "note": context.note, "tokenizer": tokenizer_of(context.old)}
+    how: dict[str, Any] = {"seed": train.seed, "note": context.note, "tokenizer": _tokenizer_of(context.old)}
     if isinstance(settings.data, LabelledConfig):
         return _classify(prepare_labelled(settings.data, **how), settings.model, length, train)
     corpus = prepare(settings.data, cache=context.cache, **how)
@@ -97,19 +98,18 @@ def other_split(run: Run, path: str, context: DataContext) -> tuple[Task, Split,
         config, cache=context.cache, seed=train.seed, note=context.note, tokenizer=tokenizer
     )
     if len(corpus.ids) < 2:
-        raise ValueError(
+        raise RegardError(
             f"{path} has {len(corpus.ids)} token, and nothing to predict it from; give more text"
         )
-    source = TextSource(
-        corpus.ids, 1, train.batch, config.context, train.seed
-    )  # every token but the first is predicted
+    # every token but the first is predicted
+    source = TextSource(corpus.ids, 1, train.batch, config.context, train.seed)
     split = Split(name=path, count=len(corpus.ids) - 1, unit="tokens", batches=source.validation)
     size = tokenizer.size
     task = NextToken() if is_decoder(run.config) else MaskedToken(mask=size, vocab=size, seed=train.seed)
     return task, split, None
 
 
-def tokenizer_of(run: Run | None) -> tokenizers.Tokenizer | None:
+def _tokenizer_of(run: Run | None) -> tokenizers.Tokenizer | None:
     """The tokenizer of a run; None after a kill at its very start."""
     return tokenizers.load(run.tokenizer_file) if run is not None and run.tokenizer_file.exists() else None
 

@@ -14,13 +14,16 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 import torch
 
-from regard.config import check_positive, nearest
-from regard.data.batch import Batch, Epochs, Ids, Source, generator, padded
-from regard.data.encode_text import learn_apart
+from regard.config import check_positive
+from regard.data.array import Array
+from regard.data.batch import Batch, Epochs, Source, generator, pad_rows
+from regard.data.encode_text import learn_in_subprocess
 from regard.data.labels import sort_labels
-from regard.data.splits import stratified
-from regard.data.text_files import Note, Piece, drawn, find, pieces, read_lines
+from regard.data.progress import Note
+from regard.data.splits import stratified_mask
+from regard.data.text_files import Piece, find, pieces, read_lines, sample_pieces
 from regard.data.tokenizer import Tokenizer, half_a_character, learn, load
+from regard.errors import RegardError, nearest
 from regard.recipes.text.dataset import LEARNED_PIECE, Kind, check_tokens
 
 SUFFIXES = (".csv", ".tsv", ".jsonl", ".ndjson")
@@ -50,9 +53,9 @@ class LabelledConfig:
         check_positive(self, "vocabulary", "context", "sample")
         check_tokens(self)
         if not 0 <= self.validation < 1:
-            raise ValueError(f"validation is a share of the rows, from 0 to below 1, got {self.validation}")
+            raise RegardError(f"validation is a share of the rows, from 0 to below 1, got {self.validation}")
         if self.text == self.label:
-            raise ValueError(f"text and label must be two columns, got '{self.text}' for both")
+            raise RegardError(f"text and label must be two columns, got '{self.text}' for both")
 
 
 def looks_labelled(path: str | None) -> bool:
@@ -69,15 +72,15 @@ def prepare_labelled(
     rows = read_rows(config.path, config.text, config.label)
     labels = sort_labels(row.label for row in rows)
     if len(labels) < 2:
-        raise ValueError(
+        raise RegardError(
             f"{config.path} has only the label '{labels[0]}' in column '{config.label}'; "
             "there must be two to tell apart"
         )
     number = {label: i for i, label in enumerate(labels)}
     classes = np.array([number[row.label] for row in rows])
-    held = stratified(classes, config.validation, seed)
+    held = stratified_mask(classes, config.validation, seed)
     if config.validation and not held.any():
-        raise ValueError(
+        raise RegardError(
             f"{config.path} has one row for each label, too few to hold some out; give more, or "
             "--data.validation 0"
         )
@@ -94,7 +97,7 @@ def read_other_labelled(
     number = {label: i for i, label in enumerate(labels)}
     for row in rows:
         if row.label not in number:
-            raise ValueError(
+            raise RegardError(
                 f"line {row.line} of {config.path} has the label '{row.label}', and the model knows "
                 f"{', '.join(labels[:5])}{', ...' * (len(labels) > 5)}; take the row out, or mend its label"
             )
@@ -109,8 +112,8 @@ def _encode_rows(
     rows: list[Row],
     tokenizer: Tokenizer,
     labels: tuple[str, ...],
-    classes: Ids,
-    held: Ids,
+    classes: Array,
+    held: Array,
     note: Note,
 ) -> LabelledCorpus:
     encoded = []
@@ -146,10 +149,10 @@ class LabelledCorpus:
     path: str
     tokenizer: Tokenizer
     labels: tuple[str, ...]
-    ids: Ids
-    starts: Ids
-    classes: Ids
-    held: Ids  # bool: rows for validation
+    ids: Array
+    starts: Array
+    classes: Array
+    held: Array  # bool: rows for validation
 
     @property
     def info(self) -> LabelledInfo:
@@ -178,10 +181,10 @@ class LabelledCorpus:
         for start in range(0, len(held), batch):
             yield self.take(held[start : start + batch], context)
 
-    def take(self, rows: Ids, context: int) -> Batch:
+    def take(self, rows: Array, context: int) -> Batch:
         """Some rows as a batch."""
         bounds = zip(self.starts[rows], self.starts[rows + 1], strict=True)
-        tokens, real = padded([self.ids[start:stop] for start, stop in bounds], context)
+        tokens, real = pad_rows([self.ids[start:stop] for start, stop in bounds], context)
         return Batch(tokens, torch.from_numpy(self.classes[rows].astype(np.int64)), real)
 
 
@@ -193,7 +196,7 @@ class LabelledSource(Source):
 
     def __init__(self, corpus: LabelledCorpus, batch: int, context: int, seed: int) -> None:
         if context < 1:
-            raise ValueError(f"context must be at least 1, got {context}")
+            raise RegardError(f"context must be at least 1, got {context}")
         self._corpus, self.context = corpus, context
         lengths = np.minimum(np.diff(corpus.starts), context)
         self._epochs = Epochs(np.flatnonzero(~corpus.held), batch, seed, lengths)
@@ -221,7 +224,7 @@ def read_rows(path: str, text: str = "text", label: str = "label") -> list[Row]:
     (file, *others) = find(path)
     suffix = Path(file.path).suffix.lower()
     if others or suffix not in SUFFIXES:
-        raise ValueError(
+        raise RegardError(
             f"labelled text is one file that ends in {', '.join(SUFFIXES)}, got {path}; "
             "rename it, or leave the labels out for plain text"
         )
@@ -240,15 +243,15 @@ def read_rows(path: str, text: str = "text", label: str = "label") -> list[Row]:
                 Row(line, _text(values[0], file.path, line, text), _label(values[1], file.path, line, label))
             )
             if half := half_a_character("".join(rows[-1][1:])):
-                raise ValueError(f"line {line} of {path}: {half}")
+                raise RegardError(f"line {line} of {path}: {half}")
     if bad:
         named = ", ".join(map(str, bad[:5])) + (f" and {len(bad) - 5} more" if len(bad) > 5 else "")
-        raise ValueError(
+        raise RegardError(
             f"{path} has no '{text}' or no '{label}' in line{'s' if len(bad) > 1 else ''} {named}; "
             "fill them in, or take these rows out"
         )
     if not rows:
-        raise ValueError(f"{path} has no rows; give at least one for each of two labels")
+        raise RegardError(f"{path} has no rows; give at least one for each of two labels")
     return rows
 
 
@@ -265,7 +268,7 @@ def _csv_rows(lines: Iterator[str], path: str, text: str, label: str) -> Iterato
             reader, line = csv.reader(lines, delimiter=mark, strict=True), 2
             for row in reader:
                 if len(row) > len(names):
-                    raise ValueError(
+                    raise RegardError(
                         f"line {line} of {path} has {len(row)} values, but there are {len(names)} columns; "
                         f"a text with '{mark}' or a line end in it must stand in double quotes"
                     )
@@ -273,7 +276,7 @@ def _csv_rows(lines: Iterator[str], path: str, text: str, label: str) -> Iterato
                     yield line, [row[place] if place < len(row) else None for place in places]
                 line = reader.line_num + 2  # where the next row begins; this one may have had several lines
         except csv.Error as error:
-            raise ValueError(
+            raise RegardError(
                 f"{path} is not CSV from line {line} on: {error}; texts with quotes in them need "
                 'double quotes around, and "" for each inside'
             ) from error
@@ -286,11 +289,11 @@ def _json_rows(lines: Iterator[str], path: str, text: str, label: str) -> Iterat
         try:
             row = json.loads(content)
         except ValueError as error:
-            raise ValueError(
+            raise RegardError(
                 f"line {line} of {path} is not JSON: {error}; JSONL has one object in each line"
             ) from error
         if not isinstance(row, dict):
-            raise ValueError(
+            raise RegardError(
                 f"line {line} of {path} is a {type(row).__name__}, not an object "
                 f'such as {{"{text}": "...", "{label}": "..."}}'
             )
@@ -303,7 +306,7 @@ def _json_rows(lines: Iterator[str], path: str, text: str, label: str) -> Iterat
 def _column(name: str, names: list[str], path: str) -> int:
     if name not in names:
         near = nearest(name, names)
-        raise ValueError(
+        raise RegardError(
             f"{path} has no column '{name}', it has: {', '.join(names)}; "
             "say which one with --data.text and --data.label" + (f" (is it '{near}'?)" if near else "")
         )
@@ -312,7 +315,7 @@ def _column(name: str, names: list[str], path: str) -> int:
 
 def _text(value: Any, path: str, line: int, column: str) -> str:
     if not isinstance(value, str):
-        raise ValueError(
+        raise RegardError(
             f"line {line} of {path} has {value!r} in '{column}', which is no text; put it in quotes"
         )
     return value
@@ -322,7 +325,7 @@ def _label(value: Any, path: str, line: int, column: str) -> str:
     if isinstance(value, bool) or not isinstance(value, str | int):
         value = json.dumps(value)
         if value not in ("true", "false"):
-            raise ValueError(
+            raise RegardError(
                 f"line {line} of {path} has {value} in '{column}'; a label is text, a whole number, true or false"
             )
     return str(value).strip()
@@ -341,7 +344,7 @@ def _any_length() -> Iterator[None]:
 # ── split and tokens ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _tokenizer(config: LabelledConfig, rows: list[Row], held: Ids, seed: int, note: Note) -> Tokenizer:
+def _tokenizer(config: LabelledConfig, rows: list[Row], held: Array, seed: int, note: Note) -> Tokenizer:
     """The tokenizer the config asks for, learned from the training rows (characters: from all, lest some be unknown)."""
     if config.tokenizer is not None:
         return load(config.tokenizer)
@@ -355,14 +358,14 @@ def _tokenizer(config: LabelledConfig, rows: list[Row], held: Ids, seed: int, no
     with tempfile.TemporaryDirectory(prefix="regard-") as folder:
         path = Path(folder) / "texts.txt"
         path.write_text("\n".join(texts), "utf-8", newline="\n")
-        parts: list[Piece] = drawn(
+        parts: list[Piece] = sample_pieces(
             pieces(find(str(path)), LEARNED_PIECE), config.sample * 1e6, generator(seed, 0)
         )
-        return learn_apart(kind, parts, config.vocabulary, note)
+        return learn_in_subprocess(kind, parts, config.vocabulary, note)
 
 
-def _encode(tokenizer: Tokenizer, row: Row, path: str) -> Ids:
+def _encode(tokenizer: Tokenizer, row: Row, path: str) -> Array:
     try:
         return tokenizer.encode(row.text)
     except ValueError as error:
-        raise ValueError(f"line {row.line} of {path}: {error}") from error
+        raise RegardError(f"line {row.line} of {path}: {error}") from error

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
+from regard.errors import RegardError
 from regard.look.model_input import Action, ModelInput, Moved, Parts, fit_columns
 
 LONGEST = 64  # tokens that are moved about
@@ -41,7 +42,7 @@ class TextInput(ModelInput):
         if not 2 <= n <= LONGEST:
             return
         pairs = dict.fromkeys(((0, 1), (0, n - 1), (n // 3, 2 * n // 3), (n - 2, n - 1), (1, n // 2)))
-        swaps = [swap(n, i, j) for i, j in pairs if i != j]
+        swaps = [_swap(n, i, j) for i, j in pairs if i != j]
         yield Action(
             "swap two tokens", MOVED, [Moved(label, self.move(order), order) for label, order in swaps]
         )
@@ -63,7 +64,7 @@ class TextInput(ModelInput):
         """The tokens of the first stream in another order; places stay where they are."""
         n = self.inputs[self.ids].shape[1]
         if sorted(order) != list(range(n)):
-            raise ValueError(f"an order of {n} tokens names each of 0 … {n - 1} once, got {list(order)[:8]}")
+            raise RegardError(f"an order of {n} tokens names each of 0 … {n - 1} once, got {list(order)[:8]}")
         first, *others = self.streams
         labels = tuple(first.labels[i] for i in order)
         inputs = self.inputs | {self.ids: self.inputs[self.ids][:, list(order)]}
@@ -87,7 +88,7 @@ class OfTokens(nn.Module):
         return self.model(**self.given.with_ids(ids))
 
 
-def swap(n: int, i: int, j: int) -> tuple[str, list[int]]:
+def _swap(n: int, i: int, j: int) -> tuple[str, list[int]]:
     order = list(range(n))
     order[i], order[j] = j, i
     return f"swap {i + 1} and {j + 1}", order

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
+from regard.data.text_files import decode_text
 from regard.look.model_input import ModelInput
 from regard.look.reader import Control, Reader
+from regard.recipes.text.given_text import read_given_text
 from regard.recipes.text.model_input import TextInput
 from regard.recipes.text.view import NextTokenView
 
@@ -30,18 +30,7 @@ class TextReader(Reader):
 
 
 def as_text(given: str | bytes) -> str:
-    """A text, or that of a file if there is one of this name."""
+    """A text, or that of a file; the bytes of a page are those of a file."""
     if isinstance(given, bytes):
-        given = _decode(given, "the input")
-    if len(given) < 500 and "\n" not in given and os.path.isfile(given):
-        return _decode(Path(given).read_bytes(), given)
-    return given
-
-
-def _decode(content: bytes, name: str) -> str:
-    try:
-        return content.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise ValueError(
-            f"{name} is no text in UTF-8: byte {error.start} is {content[error.start]:#04x}"
-        ) from error
+        return decode_text(given, "the input")
+    return read_given_text(given)[0]

@@ -37,7 +37,7 @@ class TextRecipe(Recipe):
     name = "text"
     title = "Text: a decoder (or encoder) for plain text, a classifier for labelled text."
     help: ClassVar[Mapping[str, str]] = {
-        "--data PATH": "a text file, a folder, a glob, or rows with labels (.csv, .jsonl); without it: Python's own\n"
+        "--data PATH": "a text file, a folder, a glob, or rows with labels (.csv, .tsv, .jsonl); without it: Python's own\n"
         "                source (of a table --data.text and --data.label name the columns; --data rows.csv --help)",
         "--model KIND": "decoder (causal LM) or encoder (masked LM); rows with labels train an encoder",
     }
@@ -96,7 +96,7 @@ class TextRecipe(Recipe):
         """Of a language model with its perplexity, e^loss."""
         found = super().evaluate(run, data, context)
         if not is_decoder(run.config):
-            return found
+            return found if is_classifier(run.config) else replace(found, unit="tokens, some of them hidden")
         return replace(found, measures=found.measures | {"perplexity": math.exp(found.measures["loss"])})
 
     def other_split(

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from regard.look.contribution import tensor_of
 from regard.look.model_input import LabelFn, ModelInput
-from regard.look.pack import rounded
+from regard.look.pack import round_digits
 from regard.look.view import View, web_files
 from regard.look.views.classes import has_logits, likeliest
 from regard.recipes.text.model_input import TextInput
@@ -29,10 +29,10 @@ class NextTokenView(View):
 
     def build(self, scene: Scene) -> dict[str, Any] | None:
         assert isinstance(scene.given, TextInput)
-        return next_tokens(scene.answer, scene.given)
+        return _next_tokens(scene.answer, scene.given)
 
 
-def next_tokens(out: Any, given: TextInput) -> dict[str, Any] | None:
+def _next_tokens(out: Any, given: TextInput) -> dict[str, Any] | None:
     """The view, or None for a model whose output is no logits of tokens."""
     if given.called is None or not has_logits(out):
         return None
@@ -41,18 +41,18 @@ def next_tokens(out: Any, given: TextInput) -> dict[str, Any] | None:
         return None
     shares, actual = logits[0].softmax(-1), ids[0].tolist()
     comes = [*actual[1:], None] if given.answers == "next" else actual
-    at = [place(row, token, given.called) for row, token in zip(shares, comes, strict=True)]
+    at = [_place(row, token, given.called) for row, token in zip(shares, comes, strict=True)]
     return {"view": "next", "stream": 0, "what": given.answers, "at": at}
 
 
-def place(shares: Tensor, actual: int | None, called: LabelFn) -> dict[str, Any]:
+def _place(shares: Tensor, actual: int | None, called: LabelFn) -> dict[str, Any]:
     """What is likely at one place, and what is there, with its probability and rank.   vocab"""
     found: dict[str, Any] = {"likely": likeliest(shares, called), "actual": None, "p": None, "rank": None}
     if actual is not None and actual < len(shares):
         share = shares[actual]
         found |= {
             "actual": called(actual),
-            "p": rounded(share.item()),
+            "p": round_digits(share.item()),
             "rank": int((shares > share).sum()) + 1,
         }
     return found

@@ -131,9 +131,8 @@ def test_options_that_say_what_is_asked_decide_the_defaults(tmp_path, capsys):
         "2",
         "--out",
     ]
-    (folder / "nodes.csv").write_text(
-        rows.replace(",even", ",0").replace(",odd", ",1")
-    )  # another column of numbers
+    # another column of numbers
+    (folder / "nodes.csv").write_text(rows.replace(",even", ",0").replace(",odd", ",1"))
     assert main([*words, str(tmp_path / "asked")]) == 0
     config = Run.open(tmp_path / "asked").config
     assert config.data["label"] == "income" and config.corpus["labels"] is None

@@ -9,7 +9,7 @@ import torch
 
 from regard.config import to_dict
 from regard.data.batch import IGNORE
-from regard.data.splits import drawn
+from regard.data.splits import split_by_class
 from regard.models.graph_net import GraphNet, GraphNetConfig
 from regard.recipes.graphs.dataset import GraphsConfig, Scaling, features, prepare_graphs, read_parts
 from regard.recipes.graphs.parts import one, symmetric
@@ -261,9 +261,8 @@ def test_batches_are_the_graphs_one_by_one(tmp_path):
     torch.testing.assert_close(together, torch.cat([answers([i]) for i in (3, 0, 4)]))
     seen = np.concatenate([source._epochs.rows(step) for step in range(1)])
     assert len(set(seen.tolist())) == 3
-    assert torch.equal(
-        source.batch(5).tokens, graphs.source(3, 0).batch(5).tokens
-    )  # by number, whatever was asked before
+    # by number, whatever was asked before
+    assert torch.equal(source.batch(5).tokens, graphs.source(3, 0).batch(5).tokens)
 
 
 def test_symmetric_edges_are_there_once():
@@ -280,14 +279,19 @@ def test_symmetric_edges_are_there_once():
 
 def test_splits_take_shares_of_each_class():
     classes = np.array([0] * 50 + [1] * 10 + [2] * 2 + [-1] * 5)
-    split = drawn(classes, validation=0.2, test=0.2, seed=1)
+    split = split_by_class(classes, validation=0.2, test=0.2, seed=1)
     counts = {name: np.bincount(classes[rows], minlength=3).tolist() for name, rows in split.items()}
     assert counts == {"train": [30, 6, 2], "validation": [10, 2, 0], "test": [10, 2, 0]}
-    again, other = (drawn(classes, validation=0.2, test=0.2, seed=seed)["test"].tolist() for seed in (1, 2))
+    again, other = (
+        split_by_class(classes, validation=0.2, test=0.2, seed=seed)["test"].tolist() for seed in (1, 2)
+    )
     assert again == split["test"].tolist() != other
-    few = drawn(classes, validation=0.2, test=0.2, seed=1, train=3)
+    few = split_by_class(classes, validation=0.2, test=0.2, seed=1, train=3)
     assert np.bincount(classes[few["train"]]).tolist() == [3, 3, 2]
-    assert all(len(rows) for rows in drawn(np.zeros(3, dtype=int), validation=0.4, test=0.4, seed=0).values())
+    assert all(
+        len(rows)
+        for rows in split_by_class(np.zeros(3, dtype=int), validation=0.4, test=0.4, seed=0).values()
+    )
 
 
 def test_features_are_scaled_and_mostly_zero_ones_are_sparse(tmp_path):

@@ -7,20 +7,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image, ImageEnhance
 
-from regard.recipes.images.augment import AugmentConfig, changed, mixed, rectangles
+from regard.recipes.images.augment import AugmentConfig, augment, mixup, rectangles
 
 X = torch.rand(64, 3, 12, 12, generator=torch.Generator().manual_seed(0))
 
 
 def after(seed=0, **how):
     torch.manual_seed(seed)
-    return changed(X, AugmentConfig(**how))
+    return augment(X, AugmentConfig(**how))
 
 
 def test_nothing_asked_is_nothing_done():
     assert after() is X
     shares = torch.eye(64)
-    x, y = mixed(X, shares, AugmentConfig())
+    x, y = mixup(X, shares, AugmentConfig())
     assert x is X and y is shares
 
 
@@ -33,12 +33,12 @@ def test_half_of_them_are_mirrored():
 
 def test_a_turn_of_ninety_degrees_is_rot90(monkeypatch):
     monkeypatch.setattr(torch, "rand", lambda *size: torch.ones(*size))  # all by the whole angle
-    assert torch.allclose(changed(X, AugmentConfig(turn=90)), torch.rot90(X, 1, (-2, -1)), atol=1e-5)
+    assert torch.allclose(augment(X, AugmentConfig(turn=90)), torch.rot90(X, 1, (-2, -1)), atol=1e-5)
 
 
 def test_a_move_by_a_share_of_the_side(monkeypatch):
     monkeypatch.setattr(torch, "rand", lambda *size: torch.ones(*size))
-    x = changed(X, AugmentConfig(crop=0.25))  # by three pixels
+    x = augment(X, AugmentConfig(crop=0.25))  # by three pixels
     assert torch.allclose(x[:, :, :9, :9], X[:, :, 3:, 3:], atol=1e-5)
 
 
@@ -61,7 +61,7 @@ def test_erasing_leaves_the_rest():
 def test_labels_are_mixed_by_the_share_of_the_picture(kind):
     torch.manual_seed(1)
     flat = torch.arange(64.0).view(64, 1, 1, 1).expand(64, 1, 12, 12)  # a picture is its own number
-    x, shares = mixed(flat, torch.eye(64), AugmentConfig(**{kind: 1.0}))
+    x, shares = mixup(flat, torch.eye(64), AugmentConfig(**{kind: 1.0}))
     expected = shares @ torch.arange(64.0)
     assert torch.allclose(x.mean((1, 2, 3)), expected, atol=1e-4)
     assert torch.allclose(shares.sum(1), torch.ones(64)) and not torch.allclose(shares, torch.eye(64))
@@ -70,7 +70,7 @@ def test_labels_are_mixed_by_the_share_of_the_picture(kind):
 def test_colour_is_brightness_contrast_and_saturation_as_pillow_has_them():
     pixels = (255 * (0.3 + 0.4 * X[:8])).round().to(torch.uint8)  # so that nothing becomes whiter than white
     torch.manual_seed(5)
-    x = changed(pixels / 255, AugmentConfig(colour=0.3))
+    x = augment(pixels / 255, AugmentConfig(colour=0.3))
     torch.manual_seed(5)
     factors = 1 + (2 * torch.stack([torch.rand(8, 1, 1, 1).flatten() for _ in range(3)], 1) - 1) * 0.3
     assert factors.min() < 0.9 and factors.max() > 1.1
@@ -81,9 +81,8 @@ def test_colour_is_brightness_contrast_and_saturation_as_pillow_has_them():
         ):
             picture = enhance(picture).enhance(factor)
         expected = torch.from_numpy(np.array(picture)).permute(2, 0, 1)
-        torch.testing.assert_close(
-            255 * made, expected.float(), atol=4, rtol=0
-        )  # pillow cuts to whole numbers: 1.3² + 1.3 + 1
+        # pillow cuts to whole numbers: 1.3² + 1.3 + 1
+        torch.testing.assert_close(255 * made, expected.float(), atol=4, rtol=0)
 
 
 def test_colour_stays_between_black_and_white_and_grey_stays_grey():
@@ -91,9 +90,9 @@ def test_colour_stays_between_black_and_white_and_grey_stays_grey():
     assert x.min() >= 0 and x.max() <= 1 and not torch.equal(x, X)
     level = X[:, :1].expand(-1, 3, -1, -1)
     torch.manual_seed(0)
-    coloured = changed(level, AugmentConfig(colour=0.5))
+    coloured = augment(level, AugmentConfig(colour=0.5))
     torch.manual_seed(0)
-    torch.testing.assert_close(changed(X[:, :1], AugmentConfig(colour=0.5)).expand(-1, 3, -1, -1), coloured)
+    torch.testing.assert_close(augment(X[:, :1], AugmentConfig(colour=0.5)).expand(-1, 3, -1, -1), coloured)
 
 
 @pytest.mark.parametrize("rand, scale", [(1.0, 1.5), (0.0, 1 / 1.5)])
@@ -101,7 +100,7 @@ def test_zoom_shows_a_ramp_flatter_or_steeper_about_its_middle(monkeypatch, rand
     places = torch.arange(12.0) - 5.5
     ramp = (0.5 + 0.02 * places).expand(2, 3, 12, 12)
     monkeypatch.setattr(torch, "rand", lambda *size: torch.full(size, rand))
-    x = changed(ramp, AugmentConfig(zoom=0.5))
+    x = augment(ramp, AugmentConfig(zoom=0.5))
     inside = slice(2, 10)
     torch.testing.assert_close(
         x[..., inside], (0.5 + 0.02 * places * scale).expand(2, 3, 12, 12)[..., inside]

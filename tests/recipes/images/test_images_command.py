@@ -46,7 +46,6 @@ def in_a_folder_of_its_own(tmp_path, monkeypatch, request):
         request.getfixturevalue("no_report")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("REGARD_CACHE", str(tmp_path / "cache"))
-    monkeypatch.delenv("REGARD_BUDGET", raising=False)
 
 
 @pytest.fixture

@@ -76,9 +76,8 @@ def test_what_does_not_fit_on_the_disk_is_decoded_each_time_and_damage_is_found_
         sum(path.stat().st_size for path in pictures.glob("pictures/*")) < 4000
         and not (pictures / "pixels").exists()
     )
-    monkeypatch.setattr(
-        module, "read", None
-    )  # neither to find what is damaged, nor to see how bright they are
+    # neither to find what is damaged, nor to see how bright they are
+    monkeypatch.setattr(module, "read", None)
     again = prepared(pictures, size=16)
     assert again.skipped == found.skipped and again.mean == found.mean
     with pytest.raises(ValueError, match="take it away, or use --data.damaged skip"):

@@ -19,7 +19,7 @@ from regard.look import pack, report
 from regard.recipes.images import draw
 from regard.recipes.images.defaults import KINDS
 from regard.recipes.images.model_input import ImageInput, MultiView
-from regard.recipes.images.multi_view import judged
+from regard.recipes.images.multi_view import average_views
 from regard.recipes.prediction import Prediction
 from regard.runs.run import Run
 from regard.targets.open import open_target
@@ -48,7 +48,6 @@ def home(tmp_path_factory):
 def at_home(home, monkeypatch, no_report):
     monkeypatch.chdir(home)
     monkeypatch.setenv("REGARD_CACHE", str(home / "cache"))
-    monkeypatch.delenv("REGARD_BUDGET", raising=False)
 
 
 def run_of(kind="lenet", **options):
@@ -161,9 +160,8 @@ def test_one_that_cannot_be_read_does_not_keep_the_others_from_being_answered(ca
         assert (code, err) == (1, "") and [each["input"] for each in found] == given
         assert [each.keys() - {"input"} for each in found] == [{"labels"}, {"error"}, {"error"}, {"labels"}]
         alone = predict(run_of(), given[-1:])[0]
-        assert found[-1]["labels"] == pytest.approx(
-            alone.labels, abs=1e-6
-        )  # each answer is of its own picture
+        # each answer is of its own picture
+        assert found[-1]["labels"] == pytest.approx(alone.labels, abs=1e-6)
         code, out, err = predict_command(capsys, run_of(), *given[1:3], "--out", str(tmp_path / "none.png"))
         assert (code, out, err.count("\n")) == (2, "", 2) and not (tmp_path / "none.png").exists()
     finally:
@@ -244,7 +242,7 @@ def test_names_that_are_equal_are_told_apart_by_their_folders():
 def test_what_is_drawn_says_what_it_is(monkeypatch):
     lines = []
     monkeypatch.setattr(
-        draw.overlays, "drawn", lambda rows: lines.extend(rows) or draw.plot.plotter().figure()
+        draw.overlays, "draw_lines", lambda rows: lines.extend(rows) or draw.plot.plotter().figure()
     )
     (answer,) = predict(run_of("vit", **{"data.views": "flip"}), ["pictures/red/03.png"], out="vit-flip.png")
     (label, share), *_ = answer.labels.items()
@@ -314,11 +312,11 @@ def test_only_pictures_are_drawn(capsys):
 def test_a_name_with_signs_of_mathematics_is_only_a_name(tmp_path):
     answer = Prediction(input="a/b$x$.png", labels={"$1": 0.75, "c": 0.25})
     assert (
-        draw.overlays.taken_for(list(answer.labels.items()), "b$x$.png")
+        draw.overlays.prediction_title(list(answer.labels.items()), "b$x$.png")
         == "$1 75.0% (then c 25.0%)   b$x$.png"
     )
     line = draw.overlays.Line("$1 75% $x", torch.rand(3, 4, 4), [])
-    draw.plot.save(draw.overlays.drawn([line]), tmp_path / "signs.png")
+    draw.plot.save(draw.overlays.draw_lines([line]), tmp_path / "signs.png")
 
 
 # ── the page ─────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -395,7 +393,7 @@ def test_what_matters_is_that_of_the_answer_of_all_views():
 
     x = torch.zeros(1, 1, 4, 4)
     x[..., :2] = 1.0
-    judge = MultiView(views="2 views (flip)", answer=partial(judged, views="flip"))
+    judge = MultiView(views="2 views (flip)", answer=partial(average_views, views="flip"))
     how = {
         "pixels": "x",
         "grid": (1, 2),
@@ -431,7 +429,7 @@ def test_the_page_has_the_confusion_of_the_run():
     Path("confused/confusion.json").write_text(json.dumps(written))
     _, shown = views_of(look(name, "pictures/red/03.png", out="confused.html"))
     assert shown["confusion"]["labels"] == ["blue", "red"] and shown["confusion"]["split"] == "validation"
-    assert pack.unpacked(shown["confusion"]["counts"], "u4", 2, 2).tolist() == written["counts"]
+    assert pack.unpack_array(shown["confusion"]["counts"], "u4", 2, 2).tolist() == written["counts"]
     report.instead(Run.open(name), "no reason")
     assert "confusion" in views_of(Path("confused/report.html"))[1]
     assert "confusion" not in views_of(look(run_of(), "pictures/red/03.png", out="plain.html"))[1]

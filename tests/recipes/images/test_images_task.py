@@ -8,7 +8,7 @@ from torch import nn
 from regard.data.batch import Batch
 from regard.recipes.images.augment import AugmentConfig
 from regard.recipes.images.multi_view import VIEWS
-from regard.recipes.images.task import ClassifyPictures
+from regard.recipes.images.task import ClassifyImages
 
 PIXELS = torch.randint(0, 256, (6, 3, 8, 8), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
 TARGET = torch.tensor([0, 1, 2, 3, 0, 1])
@@ -26,7 +26,7 @@ class Linear(nn.Module):
 
 
 def task(**how):
-    return ClassifyPictures(4, MEAN, DEVIATION, **how)
+    return ClassifyImages(4, MEAN, DEVIATION, **how)
 
 
 def scaled():

@@ -31,7 +31,6 @@ def in_a_folder_of_its_own(tmp_path, monkeypatch, request):
         request.getfixturevalue("no_report")
     monkeypatch.setattr(data, "JUDGED", 64)  # sets are enough to see that there is a measure
     monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("REGARD_BUDGET", raising=False)
 
 
 def trained(out="run", steps=3, data=None, model=None, **options):
@@ -214,9 +213,8 @@ def test_a_table_of_your_own_is_predicted_in_its_own_units(baskets, tmp_path, ca
     last = [event for event in run.metrics() if "MAE" in event][-1]
     assert last["MAE"] < 2  # totals are 15 on average, and differ by 10
     more = tmp_path / "more.csv"
-    more.write_text(
-        "price,basket,amount\n2,x,2\n2,y,2\n1,x,3\n"
-    )  # other columns in another order, and no target
+    # other columns in another order, and no target
+    more.write_text("price,basket,amount\n2,x,2\n2,y,2\n1,x,3\n")
     assert commands.COMMANDS["predict"].run([str(run.path), str(more)]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line.rsplit(" ", 1)[1] for line in lines] == ["x", "y"] and all(
@@ -277,9 +275,8 @@ def test_what_is_looked_at_is_read_as_it_was_learned(clouds, baskets):
     basket = open_target(table.path).reader.read()
     assert basket.columns == ("price", "amount") and basket.answers is None
     Path(baskets).unlink()
-    assert (
-        open_target(table.path).reader.read().inputs["x"].shape[-1] == 2
-    )  # something to look at all the same
+    # something to look at all the same
+    assert open_target(table.path).reader.read().inputs["x"].shape[-1] == 2
 
 
 def test_a_folder_stands_for_the_clouds_in_it_and_what_is_next_can_be_typed(clouds, baskets):

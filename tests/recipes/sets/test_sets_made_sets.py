@@ -102,9 +102,8 @@ def test_batches_follow_from_seed_and_step_alone(task):
     assert sum(len(batch.tokens) for batch in source.validation()) == corpus.info.validation == 512
     a, b = (torch.cat([batch.target for batch in each.validation()]) for each in (source, other))
     assert torch.equal(a, b)
-    assert (
-        corpus.form == again.form == prepare_sets(config, seed=99).form
-    )  # a task looks the same whatever the seed
+    # a task looks the same whatever the seed
+    assert corpus.form == again.form == prepare_sets(config, seed=99).form
     seeds = prepare_sets(config, seed=4).source(8, seed=4).batch(0)
     assert seeds.tokens.shape != first[0].tokens.shape or not torch.equal(seeds.tokens, first[0].tokens)
 

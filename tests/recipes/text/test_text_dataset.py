@@ -160,7 +160,7 @@ def test_tokens_are_made_once(story, cache, monkeypatch):
     first = prepared(story, cache, tokens="bpe")
     before = entries(cache)
     monkeypatch.setattr(texts, "encode", None)  # to call it again would fail
-    monkeypatch.setattr(texts, "learn_apart", None)
+    monkeypatch.setattr(texts, "learn_in_subprocess", None)
     again = prepared(story, cache, tokens="bpe", seed=5, context=3)
     given = prepared(story, cache, tokenizer=first.tokenizer)
     moved = story.parent / "elsewhere" / story.name

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from regard import config as configs
 from regard.config import from_json, to_json
 from regard.data.labels import sort_labels
-from regard.data.splits import stratified
+from regard.data.splits import stratified_mask
 from regard.data.tokenizer import Bytes, learn, save
 from regard.recipes.text.labelled import (
     LabelledConfig,
@@ -132,8 +132,8 @@ def test_a_given_tokenizer(reviews, tmp_path):
 )
 def test_the_split_keeps_the_shares(classes, share, seed):
     classes = np.array(classes)
-    held = stratified(classes, share, seed)
-    assert np.array_equal(held, stratified(classes, share, seed))
+    held = stratified_mask(classes, share, seed)
+    assert np.array_equal(held, stratified_mask(classes, share, seed))
     counts = np.bincount(classes)
     taken = np.bincount(classes[held], minlength=len(counts))
     assert (taken < counts).all()  # training has all labels

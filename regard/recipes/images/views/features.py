@@ -12,11 +12,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.look.model_input import ModelInput
-from regard.look.pack import levels, rounded
+from regard.look.pack import levels, round_digits
 from regard.look.recording.calls import State
 from regard.look.view import View, web_files
 from regard.look.views.embeddings import principal
-from regard.recipes.images.feature_maps import FeatureMap, convolved, of_tokens
+from regard.recipes.images.feature_maps import FeatureMap, of_tokens, record_feature_maps
 from regard.recipes.images.model_input import ImageInput
 
 if TYPE_CHECKING:
@@ -40,14 +40,14 @@ class FeaturesView(View):
         return isinstance(given, ImageInput)
 
     def record(self, model: nn.Module) -> AbstractContextManager[list[FeatureMap]]:
-        return convolved(model)
+        return record_feature_maps(model)
 
     def build(self, scene: Scene) -> dict[str, Any] | None:
         assert isinstance(scene.given, ImageInput)
-        return features(scene.recorded[self.name], scene.seen.states, scene.given.grid)
+        return _features(scene.recorded[self.name], scene.seen.states, scene.given.grid)
 
 
-def features(
+def _features(
     maps: Sequence[FeatureMap], states: Sequence[State], grid: tuple[int, int]
 ) -> dict[str, Any] | None:
     """The view, or None for a model that makes no maps of a picture."""
@@ -56,20 +56,20 @@ def features(
         return None
     evenly = torch.linspace(0, len(found) - 1, min(LAYERS, len(found))).round().long().tolist()
     chosen = [found[k] for k in evenly]
-    side = next((side for side in SIDES if sum(size(each, side) for each in chosen) <= BYTES), SIDES[-1])
+    side = next((side for side in SIDES if sum(_size(each, side) for each in chosen) <= BYTES), SIDES[-1])
     left_out = len(found) - len(chosen)
     note = (
         f"Feature maps are shown of {len(chosen)} of {len(found)} layers, evenly taken." if left_out else None
     )
-    return {"view": "features", "layers": [layer(each, side) for each in chosen], "note": note}
+    return {"view": "features", "layers": [_layer(each, side) for each in chosen], "note": note}
 
 
-def size(each: FeatureMap, side: int) -> int:
+def _size(each: FeatureMap, side: int) -> int:
     count, rows, columns = each.value.shape
     return min(count, CHANNELS) * min(rows, side) * min(columns, side)
 
 
-def layer(each: FeatureMap, side: int) -> dict[str, Any]:
+def _layer(each: FeatureMap, side: int) -> dict[str, Any]:
     value = each.value.float().cpu()
     _, rows, columns = value.shape
     small = (
@@ -78,7 +78,7 @@ def layer(each: FeatureMap, side: int) -> dict[str, Any]:
         else value
     )
     channels = small.unflatten(0, (-1, each.poses))  # c p rows columns
-    some = lively(channels, max(1, CHANNELS // each.poses))
+    some = _lively(channels, max(1, CHANNELS // each.poses))
     colours, explained = in_colours(small)
     return {
         "name": each.name,
@@ -89,11 +89,11 @@ def layer(each: FeatureMap, side: int) -> dict[str, Any]:
         "channels": some,
         "maps": levels(channels[some].flatten(0, 1)),
         "colours": levels(colours),
-        "explained": rounded(explained, 3),
+        "explained": round_digits(explained, 3),
     }
 
 
-def lively(channels: Tensor, most: int) -> list[int]:
+def _lively(channels: Tensor, most: int) -> list[int]:
     """The channels that vary most over the picture, in their own order.   c p rows columns -> numbers"""
     spread = channels.flatten(1).nan_to_num().var(1, unbiased=False)
     kept: list[int] = spread.topk(min(most, len(channels))).indices.sort().values.tolist()

@@ -13,7 +13,7 @@ from regard.look.pack import floats
 from regard.look.thumbnails import as_png
 from regard.look.view import View, web_files
 from regard.recipes.images import overlays
-from regard.recipes.images.attention_maps import Looked, looked
+from regard.recipes.images.attention_maps import AttentionMaps, attention_maps
 from regard.recipes.images.model_input import ImageInput
 
 if TYPE_CHECKING:
@@ -31,42 +31,42 @@ class ImageView(View):
 
     def build(self, scene: Scene) -> dict[str, Any]:
         assert isinstance(scene.given, ImageInput)
-        return image(scene.given, attention_over(scene), scene.view("contribution"))
+        return _image(scene.given, _attention_over(scene), scene.view("contribution"))
 
     def still(self, scene: Scene, title: str) -> Any | None:
         """All heads over the image; where nothing attends, what matters to the answer."""
         assert isinstance(scene.given, ImageInput)
-        found, matters = attention_over(scene), scene.view("contribution")
+        found, matters = _attention_over(scene), scene.view("contribution")
         if found is not None:
-            words = f"{title}: where {found.query} looks{outcome(scene)}"
+            words = f"{title}: where {found.query} looks{_outcome(scene)}"
             return overlays.by_heads(scene.given.picture, found, words=words)
-        if matters is None or not over_patches(matters):
+        if matters is None or not _over_patches(matters):
             return None
         maps = []
-        for each in over_patches(matters):
+        for each in _over_patches(matters):
             values = torch.tensor(each["values"]).unflatten(0, scene.given.grid)
             maps.append(overlays.Overlay(each["name"], values, signed=True))
-        words = f"{title}: what speaks for {matters['answer']}{outcome(scene)}"
-        return overlays.drawn([overlays.Line(words, scene.given.picture, maps)])
+        words = f"{title}: what speaks for {matters['answer']}{_outcome(scene)}"
+        return overlays.draw_lines([overlays.Line(words, scene.given.picture, maps)])
 
 
-def attention_over(scene: Scene) -> Looked | None:
+def _attention_over(scene: Scene) -> AttentionMaps | None:
     """Where the model looks, worked out once for the page and for stills."""
     assert isinstance(scene.given, ImageInput)
     given = scene.given
-    return scene.once("attention over the image", lambda: looked(scene.model, scene.seen, given))
+    return scene.once("attention over the image", lambda: attention_maps(scene.model, scene.seen, given))
 
 
-def outcome(scene: Scene) -> str:
+def _outcome(scene: Scene) -> str:
     """What an image was taken for, and which image it is, on a line of its own."""
     name, classes = scene.given.name or "", scene.view("classes")
     if classes is None:
         return f"   {name}".rstrip()
-    return f"\n{overlays.taken_for(classes['likely'], name)}".rstrip()
+    return f"\n{overlays.prediction_title(classes['likely'], name)}".rstrip()
 
 
-def image(
-    given: ImageInput, found: Looked | None, matters: Mapping[str, Any] | None = None
+def _image(
+    given: ImageInput, found: AttentionMaps | None, matters: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
     """The data of the view.
 
@@ -91,11 +91,11 @@ def image(
             for each in layers
         ],
         "rollout": None if found is None or found.rollout is None else floats(found.rollout),
-        "matters": [] if matters is None else over_patches(matters),
+        "matters": [] if matters is None else _over_patches(matters),
     }
 
 
-def over_patches(matters: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _over_patches(matters: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Contributions of patches, what was really tried first. What each receives is shown by the heads themselves."""
     shown = [column for column in reversed(matters["columns"]) if column["name"] != "attention received"]
     return [{name: column[name] for name in ("name", "sentence", "values", "faint")} for column in shown]

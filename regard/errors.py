@@ -1,0 +1,28 @@
+"""What a user can mend, and the name that was probably meant. Anything else that is raised is a bug."""
+
+from collections.abc import Iterable
+
+LIKE = 0.5  # of the letters of a name, for one to be meant by another
+
+
+class RegardError(ValueError):
+    """Something that a user can mend: the message says what was given, what was expected and what to do."""
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """The known name most like this one, or None if none is like it. Of dotted names, the last parts must be alike, too."""
+    from difflib import get_close_matches  # here: it is needed only when something is wrong
+
+    def last(each: str) -> str:
+        return each.rpartition(".")[2]
+
+    close = get_close_matches(str(name), list(known), n=3, cutoff=LIKE)
+    return next(
+        (each for each in close if get_close_matches(last(str(name)), [last(each)], cutoff=LIKE)), None
+    )
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """ "did you mean 'x'? ", to go before what else is said; nothing if no known name is like this one."""
+    near = nearest(name, known)
+    return f"did you mean '{near}'? " if near else ""

@@ -1,0 +1,34 @@
+"""A text that a person gives: the words themselves, or the path of a file that holds them."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Literal
+
+from regard.data.text_files import decode_text
+from regard.errors import RegardError
+
+# reviews/one.txt, but not "and/or, he said"
+LIKE_A_PATH = re.compile(r"\A[^\n]*\.(txt|csv|tsv|jsonl?)\Z|\A\S*/\S*\Z")
+
+
+def read_given_text(given: str) -> tuple[str, Literal["text", "file"]]:
+    """A text, or that of a file. What looks like a path and is none is no text either: a typing error is not taken for one."""
+    path = Path(given)
+    try:
+        folder, file = path.is_dir(), path.is_file()
+    except (OSError, ValueError):  # too long to be the name of a file, or no name at all
+        return given, "text"
+    if folder and given.strip():
+        raise RegardError(f"{given} is a folder; give a text, or files of text: {given.rstrip('/')}/*.txt")
+    if file:
+        text = decode_text(path.read_bytes(), given)
+        if not text.strip():
+            raise RegardError(f"{given} is empty; give a file with text in it")
+        return text, "file"
+    if LIKE_A_PATH.search(given):
+        raise FileNotFoundError(
+            f"there is no file {given}; to have it taken as a text, write it into a file and give that"
+        )
+    return given, "text"
