@@ -1,6 +1,7 @@
 """regard: attention models whose symmetries are declared, checked and visible.
 
-The names below are imported when first used, so that `import regard` costs nothing. Everything else is in its module.
+The names below are imported when first used, so that `import regard` costs nothing. Everything else is in its
+module.
 """
 
 from typing import TYPE_CHECKING, Any

@@ -1,7 +1,8 @@
 """Configurations: small frozen dataclasses, to plain JSON and back to an equal object.
 
-A field may be a bool, int, float or str, None, a Literal, a union of these, a tuple, or another such dataclass. Reading
-is strict: a wrong type, a missing key or a key nobody knows is a ValueError that names the key by its dotted path.
+A field may be a bool, int, float or str, None, a Literal, a union of these, a tuple, or another such
+dataclass. Reading is strict: a wrong type, a missing key or a key nobody knows is a ValueError that names the
+key by its dotted path.
 """
 
 import json
@@ -17,13 +18,15 @@ C = TypeVar("C")
 
 
 def to_dict(config: Any) -> dict[str, Any]:
-    """A config as dicts, lists and scalars, ready for JSON. Raises TypeError for what could not come back equal."""
+    """A config as dicts, lists and scalars, ready for JSON. Raises TypeError for what could not come back
+    equal."""
     _be_dataclass(type(config))
     return {field.name: _plain(getattr(config, field.name), field.name) for field in _settable(type(config))}
 
 
 def from_dict(cls: type[C], data: Any) -> C:
-    """The config of class cls that `to_dict` made the data from; its own checks (`__post_init__`) run as always."""
+    """The config of class cls that `to_dict` made the data from; its own checks (`__post_init__`) run as
+    always."""
     _be_dataclass(cls)
     return _read_dataclass(cls, data, "")
 
@@ -43,7 +46,8 @@ def from_json(cls: type[C], text: str) -> C:
 
 
 def differences(a: Any, b: Any) -> list[tuple[str, Any, Any]]:
-    """Where two configs of one class differ, as (dotted key, value in a, value in b); empty exactly when a == b."""
+    """Where two configs of one class differ, as (dotted key, value in a, value in b); empty exactly when a ==
+    b."""
     _be_dataclass(type(a))
     if type(a) is not type(b):
         raise TypeError(
@@ -69,7 +73,8 @@ def check_positive(config: Any, *names: str) -> None:
             raise RegardError(f"{name} of {type(config).__name__} must be a number above zero, got {value!r}")
 
 
-# ── writing ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── writing
+# ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _plain(value: Any, key: str) -> Any:
@@ -90,7 +95,8 @@ def _plain(value: Any, key: str) -> Any:
     )
 
 
-# ── reading ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── reading
+# ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _read(kind: Any, value: Any, key: str) -> Any:
@@ -155,11 +161,10 @@ def _read_literal(choices: tuple[Any, ...], value: Any, key: str) -> Any:
     for choice in choices:
         if type(choice) is type(value) and choice == value:
             return choice
-    near = (
-        nearest(value, [choice for choice in choices if isinstance(choice, str)])
-        if isinstance(value, str)
-        else None
-    )
+    if isinstance(value, str):
+        near = nearest(value, [choice for choice in choices if isinstance(choice, str)])
+    else:
+        near = None
     raise RegardError(
         f"key '{key}' must be one of {', '.join(map(repr, choices))}, got {value!r}"
         + (f"; did you mean '{near}'?" if near else "")
@@ -167,7 +172,8 @@ def _read_literal(choices: tuple[Any, ...], value: Any, key: str) -> Any:
 
 
 def _read_union(kinds: tuple[Any, ...], value: Any, key: str) -> Any:
-    """The first member that takes the value. With one member besides None, that member's own error says the most."""
+    """The first member that takes the value. With one member besides None, that member's own error says the
+    most."""
     if value is None and type(None) in kinds:
         return None
     kinds = tuple(kind for kind in kinds if kind is not type(None))
@@ -182,7 +188,8 @@ def _read_union(kinds: tuple[Any, ...], value: Any, key: str) -> Any:
     raise _wrong(key, " or ".join(map(_say, kinds)), value)
 
 
-# ── words and classes ────────────────────────────────────────────────────────────────────────────────────────────────
+# ── words and classes
+# ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _unknown_key(cls: type, name: str, known: Iterable[str], key: str) -> str:
@@ -196,14 +203,21 @@ def _unknown_key(cls: type, name: str, known: Iterable[str], key: str) -> str:
 
 
 def _wrong(key: str, expected: str, value: Any) -> ValueError:
-    given = repr(value) if len(repr(value)) <= 60 else repr(value)[:57] + "..."
+    if len(repr(value)) <= 60:
+        given = repr(value)
+    else:
+        given = repr(value)[:57] + "..."
     what = f"key '{key}'" if key else "a config"
     return RegardError(f"{what} must be {expected}, got {given} ({type(value).__name__})")
 
 
 def _say(kind: Any) -> str:
     plain = isinstance(kind, type) and not get_args(kind)
-    return "None" if kind is type(None) else kind.__name__ if plain else str(kind)
+    if kind is type(None):
+        return "None"
+    if plain:
+        return kind.__name__
+    return str(kind)
 
 
 def _quoted(names: Iterable[str]) -> str:
@@ -211,7 +225,9 @@ def _quoted(names: Iterable[str]) -> str:
 
 
 def _join(key: str, name: str) -> str:
-    return f"{key}.{name}" if key else name
+    if key:
+        return f"{key}.{name}"
+    return name
 
 
 def _be_dataclass(cls: Any) -> None:

@@ -10,7 +10,8 @@ class RegardError(ValueError):
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
-    """The known name most like this one, or None if none is like it. Of dotted names, the last parts must be alike, too."""
+    """The known name most like this one, or None if none is like it. Of dotted names, the last parts must be
+    alike, too."""
     from difflib import get_close_matches  # here: it is needed only when something is wrong
 
     def last(each: str) -> str:
@@ -25,4 +26,6 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """ "did you mean 'x'? ", to go before what else is said; nothing if no known name is like this one."""
     near = nearest(name, known)
-    return f"did you mean '{near}'? " if near else ""
+    if near:
+        return f"did you mean '{near}'? "
+    return ""

@@ -1,6 +1,7 @@
-"""Safe files. What is written is there whole or not at all: a temporary file in the same folder, synced, then renamed
-over the old one, which stays untouched if anything fails. What is read is JSON, safetensors or plain numpy: nothing is
-ever unpickled, because a pickle may run any code. Errors are one line: which file, what is wrong, what to do.
+"""Safe files. What is written is there whole or not at all: a temporary file in the same folder, synced, then
+renamed over the old one, which stays untouched if anything fails. What is read is JSON, safetensors or plain
+numpy: nothing is ever unpickled, because a pickle may run any code. Errors are one line: which file, what is
+wrong, what to do.
 """
 
 import errno
@@ -28,7 +29,8 @@ if TYPE_CHECKING:
 PathLike = str | os.PathLike[str]
 
 
-# ── writing ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── writing
+# ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def write_bytes(path: PathLike, data: bytes) -> None:
@@ -81,7 +83,8 @@ def write_tensors(
 
 @contextmanager
 def _replacing(path: PathLike) -> Iterator[Path]:
-    """A new file beside `path` to write into; afterwards it takes the place of `path`, or is gone if anything fails."""
+    """A new file beside `path` to write into; afterwards it takes the place of `path`, or is gone if anything
+    fails."""
     target = Path(os.path.realpath(path))  # a link keeps pointing at what is replaced
     if target.is_dir():
         raise IsADirectoryError(f"cannot write {path}: it is a folder; give the name of a file")
@@ -128,13 +131,15 @@ def _cannot_write(path: PathLike, error: OSError) -> OSError:
 
 
 def _told(error: OSError, message: str) -> OSError:
-    """The same kind of error in our words. (An OSError made from number and words would print as "[Errno ...".)"""
+    """The same kind of error in our words. (An OSError made from number and words would print as "[Errno
+    ...".)"""
     told = type(error)(message)
     told.errno = error.errno
     return told
 
 
-# ── reading ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── reading
+# ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def read_json(path: PathLike) -> Any:
@@ -171,7 +176,8 @@ def read_metadata(path: PathLike) -> dict[str, str]:
 
 
 def read_array(path: PathLike, key: str | None = None) -> "Array":
-    """The array of a .npy file, or the one called `key` of a .npz file (no key is needed if there is only one)."""
+    """The array of a .npy file, or the one called `key` of a .npz file (no key is needed if there is only
+    one)."""
     import numpy as np
 
     if _head(path).startswith(b"PK"):
@@ -270,7 +276,8 @@ def _no_constant(text: str) -> Any:
     raise RegardError(f"{text} is no JSON number")
 
 
-# ── checksums ────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── checksums
+# ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def checksum(path: PathLike) -> str:

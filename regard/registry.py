@@ -1,8 +1,8 @@
 """The registry: every part that has a name, where it lives, and one sentence about it.
 
-Only strings, so that listing them imports nothing; `find` imports the one that is asked for. To add a part, add a line;
-to add a kind, add a `Kind` to the table at the end. Another package offers parts by entry points of the group `regard.KIND`.
-A test imports every entry.
+Only strings, so that listing them imports nothing; `find` imports the one that is asked for. To add a part,
+add a line; to add a kind, add a `Kind` to the table at the end. Another package offers parts by entry points
+of the group `regard.KIND`. A test imports every entry.
 """
 
 from functools import cache
@@ -13,7 +13,8 @@ from regard.errors import RegardError, did_you_mean
 
 
 class Entry(NamedTuple):
-    """One part: `target` is "module:attribute"; of a model, also the `symmetry` that its tiny() declares, in words."""
+    """One part: `target` is "module:attribute"; of a model, also the `symmetry` that its tiny() declares, in
+    words."""
 
     target: str
     sentence: str
@@ -38,7 +39,8 @@ def describe(kind: str) -> str:
 
 
 def entries(kind: str) -> dict[str, Entry]:
-    """All parts of one kind by name, in reading order: our own, then those of other packages under names of their own."""
+    """All parts of one kind by name, in reading order: our own, then those of other packages under names of
+    their own."""
     own = _kind(kind).entries
     return own | {
         name: entry for name, entry in _offered_by_others().get(kind, {}).items() if name not in own
@@ -63,7 +65,10 @@ def _offered_by_others() -> dict[str, dict[str, Entry]]:
     points = entry_points()
     for group in (each for each in points.groups if each.startswith("regard.")):
         for point in points.select(group=group):
-            about = None if point.dist is None else point.dist.metadata["Summary"]
+            if point.dist is None:
+                about = None
+            else:
+                about = point.dist.metadata["Summary"]
             entry = Entry(point.value, about or f"from {point.value.partition('.')[0]}")
             found.setdefault(group.removeprefix("regard."), {})[point.name] = entry
     return found

@@ -1,5 +1,5 @@
-"""Sizes by name, or an error that says both sides. The axes' letters are the same everywhere: `b` batch, `n` queries or
-tokens, `m` keys, `h` heads, `c` channels of a head, `d` width.
+"""Sizes by name, or an error that says both sides. The axes' letters are the same everywhere: `b` batch, `n`
+queries or tokens, `m` keys, `h` heads, `c` channels of a head, `d` width.
 """
 
 from typing import Any
@@ -13,10 +13,11 @@ def expect(x: Any, pattern: str, /, *, name: str = "tensor", **sizes: int) -> tu
         b, n, d = expect(x, "b n d", d=self.dim)
         b, h, n, c = expect(q, "b h n c", name="q")
         expect(k, "b g m c", name="k", b=b, c=c)        # calls agree by handing sizes on
-        n, _ = expect(scores, "... n n")                # any axes in front (not returned); the last two are equal
-        _, e = expect(edges, "2 e")                     # a number is a size that must be so
+        n, _ = expect(scores, "... n n")                # any axes in front (not returned); the last two are
+        equal _, e = expect(edges, "2 e")                     # a number is a size that must be so
 
-    Costs two microseconds at most and traces under torch.compile without a break; that is why nothing is cached.
+    Costs two microseconds at most and traces under torch.compile without a break; that is why nothing is
+    cached.
     """
     shape = getattr(x, "shape", None)
     axes = pattern.split()
@@ -40,15 +41,17 @@ def expect(x: Any, pattern: str, /, *, name: str = "tensor", **sizes: int) -> tu
                 shape, pattern, name, sizes, asked, f"an axis is {size} where the pattern says {axis}"
             )
         if sizes.setdefault(axis, size) != size:
-            other = (
-                f"expected {sizes[axis]}" if axis in list(sizes)[:asked] else f"but {sizes[axis]} earlier on"
-            )
+            if axis in list(sizes)[:asked]:
+                other = f"expected {sizes[axis]}"
+            else:
+                other = f"but {sizes[axis]} earlier on"
             raise _unfit(shape, pattern, name, sizes, asked, f"axis '{axis}' is {size}, {other}")
     return found
 
 
 def expect_pictures(x: Any, weights: Any = None, **sizes: int) -> tuple[int, ...]:
-    """The sizes of pictures, b c h w; an error for what is no picture, or not yet in numbers that these weights can weigh."""
+    """The sizes of pictures, b c h w; an error for what is no picture, or not yet in numbers that these
+    weights can weigh."""
     found = expect(x, "b c h w", name="x", **sizes)
     if not hasattr(x, "is_floating_point"):
         raise TypeError(f"x must be a tensor, got {type(x).__name__}; torch.as_tensor(x) makes one")
@@ -84,7 +87,9 @@ def _number(axis: str, pattern: str) -> int:
 
 
 def _axes(count: int) -> str:
-    return f"{count} axis" if count == 1 else f"{count} axes"
+    if count == 1:
+        return f"{count} axis"
+    return f"{count} axes"
 
 
 def _unfit(shape: Any, pattern: str, name: str, sizes: dict[str, int], asked: int, reason: str) -> ValueError:

@@ -20,14 +20,16 @@ def check(model: Any, inputs: Any = None, **how: Any) -> Report:
     """Does a model keep the laws that it promises? Of a module with inputs, or of a target by its name.
 
         assert check(model, x, laws=["permutation", "causality"]).ok
-        check("runs/mine")                                # or a Hugging Face directory, or "package.module:function"
+        check("runs/mine")                                # or a Hugging Face directory, or
+        "package.module:function"
 
     how: symmetry, laws, roles, seed, trials, dtype (see regard.symmetry.check); device for a target.
     """
     if not isinstance(model, str | os.PathLike):
         if inputs is None:
             raise RegardError(
-                "check needs inputs beside the model: a tensor, a tuple, or a dict by the names of its forward"
+                "check needs inputs beside the model: a tensor, a tuple, or a dict by the names of its "
+                "forward"
             )
         return measure.check(model, inputs, **how)
     if inputs is not None:

@@ -22,7 +22,8 @@ def evaluate(
         evaluate("runs/mine").measures["accuracy"]
         evaluate("runs/mine", "other.csv")
 
-    data  another file of the same kind, with its labels; None: the test split of the run's own data, or the validation split
+    data  another file of the same kind, with its labels; None: the test split of the run's own data, or the
+          validation split
           without one
     note  told what is being prepared, and the share that is done
     """
@@ -30,7 +31,8 @@ def evaluate(
     context = DataContext(cache=cache_folder(), note=note, old=run)
     if run.config.given is not None and data is None:
         raise RegardError(
-            f"{run.path} was trained on a {run.config.given} in memory, which is in no file; give a file of the same kind"
+            f"{run.path} was trained on a {run.config.given} in memory, which is in no file; give a file "
+            "of the same kind"
         )
     with scanning_once():
         return recipe_of(run).evaluate(run, None if data is None else os.fspath(data), context)

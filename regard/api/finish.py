@@ -1,4 +1,5 @@
-"""What a run ends with: the test split, the confusion matrix, the curves, the laws, the report. The model is loaded once."""
+"""What a run ends with: the test split, the confusion matrix, the curves, the laws, the report. The model is
+loaded once."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ from regard.training.result import Result
 def finish_run(
     run: Run, recipe: Recipe, job: Job, ended: Result, observers: Sequence[Observer], *, report: bool = True
 ) -> None:
-    """Measure the weights that were published, and write what is to be seen of them. A stopped run is not tested yet."""
+    """Measure the weights that were published, and write what is to be seen of them. A stopped run is not
+    tested yet."""
     tests = job.test is not None and ended.reason != "stopped"
     shows = report and job.labels is not None and job.best_split.count != 0
     if report:
@@ -82,7 +84,8 @@ def files_in_a_line(run: Run) -> str:
 
 
 def laws_in_a_line(laws: list[dict[str, Any]]) -> str:
-    """laws that hold: rotation by quarter turns, padding; broken: shift. What is not promised, and is not kept, is no news."""
+    """laws that hold: rotation by quarter turns, padding; broken: shift. What is not promised, and is not
+    kept, is no news."""
     found: dict[str, list[str]] = {}
     for law in laws:
         if law["measured"] != "broken" or law["declared"] not in ("broken", "not promised"):

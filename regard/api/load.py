@@ -14,4 +14,6 @@ from regard.runs.run import Run
 def load(path: str | os.PathLike[str]) -> nn.Module:
     """The model of a run, in eval mode; if it reads text, with its tokenizer as `model.tokenizer`."""
     run = Run.open(path)
-    return load_model(run) if run.config.recipe is None else recipe_of(run).load(run)
+    if run.config.recipe is None:
+        return load_model(run)
+    return recipe_of(run).load(run)

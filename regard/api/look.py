@@ -25,12 +25,14 @@ def look(
     laws: bool = False,
     tell: Callable[[str], None] | None = None,
 ) -> Path:
-    """What a model attends to, as a file: .html is a whole page, .png, .svg and .pdf are a still of all layers and heads.
+    """What a model attends to, as a file: .html is a whole page, .png, .svg and .pdf are a still of all
+    layers and heads.
 
         look("runs/mine", "Once upon a time", out="page.html")
         look("path/to/huggingface-vit", "cat.png", out="heads.svg")
 
-    given   a text, the path of a file (text, image, points, graph), or the name of a node or set; None: an example
+    given   a text, the path of a file (text, image, points, graph), or the name of a node or set; None: an
+            example
     answer  what the decoder of an encoder-decoder has written; None: what it writes itself
     laws    measure the laws of a model that is no run, too, which takes a while
     tell    told what a reader should know of the model: that its weights are random
@@ -55,7 +57,10 @@ def open_session(
     tell: Callable[[str], None] | None = None,
 ) -> Session:
     """A target that can be looked at again and again; what is not asked for otherwise is this input."""
-    opened = target if isinstance(target, Target) else open_target(target)
+    if isinstance(target, Target):
+        opened = target
+    else:
+        opened = open_target(target)
     if answer is not None and not opened.reader.takes_target:
         raise RegardError(f"{opened.name} is no encoder-decoder, so it takes no --target")
     if tell is not None:
@@ -80,7 +85,9 @@ def open_session(
 def read_laws(run: Run) -> dict[str, Any] | None:
     """What laws.json of a run says; None if it is not there."""
     path = run.path / "laws.json"
-    return dict(files.read_json(path)) if path.exists() else None
+    if path.exists():
+        return dict(files.read_json(path))
+    return None
 
 
 def write_report(run: Run, target: Target) -> None:

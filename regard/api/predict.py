@@ -20,12 +20,14 @@ def predict(
     *,
     out: str | os.PathLike[str] | None = None,
 ) -> list[Prediction]:
-    """What a run says of each input, one or several: texts for a classifier of texts, files for other kinds of data.
+    """What a run says of each input, one or several: texts for a classifier of texts, files for other kinds
+    of data.
 
-    What cannot be read has an `error` in place of a prediction. Of pictures a folder or a pattern stands for all in it, and
-    those in memory are taken, too: of pillow's, or arrays of bytes, h w or h w c.
+    What cannot be read has an `error` in place of a prediction. Of pictures a folder or a pattern stands for
+    all in it, and those in memory are taken, too: of pillow's, or arrays of bytes, h w or h w c.
 
-    out  of pictures: draw where the model looked, all on one sheet (.png, .svg, .pdf), or a file for each in a folder
+    out  of pictures: draw where the model looked, all on one sheet (.png, .svg, .pdf), or a file for each in
+         a folder
     """
     return list(iter_predictions(path, inputs, out=out))
 
@@ -39,9 +41,15 @@ def iter_predictions(
     one = isinstance(inputs, str | bytes | os.PathLike) or not isinstance(inputs, Sequence)
     several = [inputs] if one else inputs
     taken = recipe.take_inputs(several)
-    memory: AbstractContextManager[Mapping[str, str]] = nullcontext({}) if taken is None else taken
+    if taken is None:
+        memory: AbstractContextManager[Mapping[str, str]] = nullcontext({})
+    else:
+        memory = taken
     with memory as names:
-        files = list(names) if taken is not None else recipe.expand_inputs(_to_paths(several, run, recipe))
+        if taken is not None:
+            files = list(names)
+        else:
+            files = recipe.expand_inputs(_to_paths(several, run, recipe))
         if out is not None:
             recipe.check_output(run, files, out)
         found = recipe.predict(run, files)
@@ -54,7 +62,10 @@ def _restore_name(prediction: Prediction, names: Mapping[str, str]) -> Predictio
     name = names.get(prediction.input)
     if name is None:
         return prediction
-    error = None if prediction.error is None else prediction.error.replace(prediction.input, name)
+    if prediction.error is None:
+        error = None
+    else:
+        error = prediction.error.replace(prediction.input, name)
     return replace(prediction, input=name, error=error)
 
 
@@ -64,7 +75,7 @@ def _to_paths(several: Sequence[Any], run: Run, recipe: Recipe) -> list[str]:
         if not isinstance(each, str | os.PathLike):
             also = f", {recipe.in_memory}" if recipe.in_memory else ""
             raise RegardError(
-                f"predict takes texts, or paths of files{also}, got {type(each).__name__}; for inputs of your own "
-                f"call the model itself: regard.load({str(run.path)!r})"
+                f"predict takes texts, or paths of files{also}, got {type(each).__name__}; for inputs of "
+                f"your own call the model itself: regard.load({str(run.path)!r})"
             )
     return [os.fspath(each) for each in several]

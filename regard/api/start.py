@@ -1,4 +1,5 @@
-"""How a run begins: settings, the body of an earlier run, and a folder that is gone again if the start fails."""
+"""How a run begins: settings, the body of an earlier run, and a folder that is gone again if the start
+fails."""
 
 from __future__ import annotations
 
@@ -20,13 +21,15 @@ from regard.recipes.settings import Settings
 from regard.runs.load import load_model
 from regard.runs.run import Run
 
-# ── settings ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── settings
+# ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def resolve_defaults(
     recipe: Recipe, data: Any, kind: str | None, options: Mapping[str, Any], start: Run | None = None
 ) -> Settings:
-    """The settings that options change: the recipe's for this data and kind of model, with the body of an earlier run.
+    """The settings that options change: the recipe's for this data and kind of model, with the body of an
+    earlier run.
 
     options: those that are known already, as far as defaults depend on them; they are not set here.
     """
@@ -34,10 +37,13 @@ def resolve_defaults(
     settings = recipe.defaults(data, kind, early)
     is_path = data is None or isinstance(data, str | os.PathLike)
     settings = recipe.refine_defaults(settings, options, None if is_path else data)
-    return settings if start is None else _with_body(recipe, settings, start)
+    if start is None:
+        return settings
+    return _with_body(recipe, settings, start)
 
 
-# ── from an earlier run ──────────────────────────────────────────────────────────────────────────────────────────────
+# ── from an earlier run
+# ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _with_body(recipe: Recipe, settings: Settings, start: Run) -> Settings:
@@ -49,8 +55,10 @@ def _with_body(recipe: Recipe, settings: Settings, start: Run) -> Settings:
     )
     if start.config.kind != wanted:
         raise RegardError(
-            f"{start.path} cannot be a start for this model: it holds a model of the kind {start.config.kind}, and what is "
-            f"trained here is of the kind {wanted}; start from one of that kind: regard train {recipe.name} --model {wanted}"
+            f"{start.path} cannot be a start for this model: it holds a model of the kind "
+            f"{start.config.kind}, and what is "
+            f"trained here is of the kind {wanted}; start from one of that kind: regard train "
+            f"{recipe.name} --model {wanted}"
         )
     body = {name: start.config.model[name] for name in _shared(recipe, settings, start)}
     model = configs.from_dict(type(settings.model), configs.to_dict(settings.model) | body)
@@ -63,8 +71,8 @@ def check_body(recipe: Recipe, settings: Settings, start: Run) -> None:
     for name in _shared(recipe, settings, start):
         if asked[name] != body[name]:
             raise RegardError(
-                f"{start.path} cannot be a start for this model: model.{name} is {body[name]!r} there, and {asked[name]!r} "
-                f"was asked for. Leave it out, or train without --from"
+                f"{start.path} cannot be a start for this model: model.{name} is {body[name]!r} there, and "
+                f"{asked[name]!r} was asked for. Leave it out, or train without --from"
             )
 
 
@@ -87,20 +95,22 @@ def copy_weights(model: nn.Module, start: Run) -> None:
         there = tuple(theirs[first].shape) if first in theirs else "missing"
         also = f", and {more} more" if more else ""
         raise RegardError(
-            f"{start.path} cannot be a start for this model: {first} is {there} there and {tuple(mine[first].shape)} here{also}"
+            f"{start.path} cannot be a start for this model: {first} is {there} there and "
+            f"{tuple(mine[first].shape)} here{also}"
         )
     model.load_state_dict(fitting, strict=False)
 
 
-# ── a start that fails ───────────────────────────────────────────────────────────────────────────────────────────────
+# ── a start that fails
+# ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @contextmanager
 def new_run(path: files.PathLike, sections: Mapping[str, Any]) -> Iterator[Run]:
     """A new run. If what follows fails before a step is done, the folder is gone again, and its name free.
 
-    Only the process that made the folder takes it away: to take over a folder in which nothing was trained yet would be to take
-    it from another process that is about to begin.
+    Only the process that made the folder takes it away: to take over a folder in which nothing was trained
+    yet would be to take it from another process that is about to begin.
     """
     path = Path(path)
     made = [each for each in (path, *path.parents) if not each.exists()]
@@ -123,7 +133,8 @@ def _was_trained(run: Run) -> bool:
 
 
 def _discard(run: Run, made: list[Path]) -> None:
-    """Take away what a start writes, and the folders that were made for it, unless there is something else in them."""
+    """Take away what a start writes, and the folders that were made for it, unless there is something else in
+    them."""
     with suppress(OSError):
         for name in ("config.json", "environment.json", "metrics.jsonl", run.tokenizer_file.name):
             (run.path / name).unlink(missing_ok=True)

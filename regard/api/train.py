@@ -82,8 +82,15 @@ def train(
     wanted = {**(options or {}), **{f"train.{name}": value for name, value in budget.items()}}
     found = get_recipe(recipe)
     how: dict[str, Any] = {"note": note, "observers": watching, "report": report}
-    path = os.fspath(data) if isinstance(data, str | os.PathLike) else None
-    given = data if path is None else None  # an object: only some recipes take one, and say so
+    if isinstance(data, str | os.PathLike):
+        path = os.fspath(data)
+    else:
+        path = None
+    # an object: only some recipes take one, and say so
+    if path is None:
+        given = data
+    else:
+        given = None
     if resume:
         run = Run.open(latest_run_path(recipe) if out is None else out)
         check_resumable(run, found, model=model, start=start, given=given)
@@ -99,7 +106,8 @@ def train(
         )
 
 
-# ── a recipe ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── a recipe
+# ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def train_recipe(
@@ -137,7 +145,8 @@ def resume_run(
     note: Note | None = None,
     report: bool = True,
 ) -> Run:
-    """Go on with a run, exactly where it stopped. Settings may differ from its own only in the budget and in saving."""
+    """Go on with a run, exactly where it stopped. Settings may differ from its own only in the budget and in
+    saving."""
     recipe = recipe_of(run)
     run.agree("data", settings.data)
     run.agree("model", settings.model)
@@ -154,14 +163,15 @@ def check_resumable(run: Run, recipe: Recipe, *, model: str | None, start: Place
     """A ValueError if what is to go on was started otherwise."""
     if run.config.recipe != recipe.name:
         raise RegardError(
-            f"{run.path} was made by {run.config.recipe or 'a module of your own'}, not by the recipe {recipe.name}, so it "
-            f"cannot be resumed as one"
+            f"{run.path} was made by {run.config.recipe or 'a module of your own'}, not by the recipe "
+            f"{recipe.name}, so it cannot be resumed as one"
         )
     before = {"model": run.config.kind, "from": run.config.origin}
     for name, now in (("model", model), ("from", start)):
         if now is not None and os.fspath(now) != before[name]:
             raise RegardError(
-                f"{run.path} was started with another --{name}: {before[name] or 'none'}, not {now}; leave it out"
+                f"{run.path} was started with another --{name}: {before[name] or 'none'}, not {now}; leave "
+                "it out"
             )
     if run.config.given != (None if given is None else type(given).__name__):
         raise RegardError(
@@ -208,7 +218,8 @@ def _fit(
     return run
 
 
-# ── a module ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── a module
+# ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _train_module(
@@ -229,7 +240,10 @@ def _train_module(
         raise RegardError(
             "a module needs a task ('classify', 'regress', 'next token' or a function) and data to learn from"
         )
-    source = data if isinstance(data, Source) else TensorSource(data, batch=config.batch, seed=config.seed)
+    if isinstance(data, Source):
+        source = data
+    else:
+        source = TensorSource(data, batch=config.batch, seed=config.seed)
     wanted = as_task(task)
     check_labels(model, wanted, source, data)
     beginning: AbstractContextManager[Run]

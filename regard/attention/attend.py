@@ -1,4 +1,5 @@
-"""The attention function. Every model calls it; what differs between models comes in as a mask, a bias, or a place."""
+"""The attention function. Every model calls it; what differs between models comes in as a mask, a bias, or a
+place."""
 
 from __future__ import annotations
 
@@ -34,11 +35,14 @@ def attend(
 ) -> Tensor:
     """out_i = Σ_j w_ij (v_j + r_ij),  w_i = softmax over the j that mask allows of (scale·q_i·k_j + bias_ij).
 
-    q: b h n c   k: b g m c   v: b g m e   ->   b h n e;  g divides h, and query head i uses key head i // (h/g).
+    q: b h n c   k: b g m c   v: b g m e   ->   b h n e;  g divides h, and query head i uses key head i //
+    (h/g).
 
-    mask    True = may attend. A query that may attend to nothing gets zeros. Keys that nobody may see may hold anything.
+    mask    True = may attend. A query that may attend to nothing gets zeros. Keys that nobody may see may
+            hold anything.
     bias    added to the scores (ALiBi, Relative, Buckets).
-    where   places: None (consecutive, the queries are the last n of the m), a tensor for the keys whose last n are the
+    where   places: None (consecutive, the queries are the last n of the m), a tensor for the keys whose last
+            n are the
             queries', or a pair (here, there); each n, b n or b n s. NaN: a token without a place.
     scale   None is c^(−½).
     dropout the share of weights that is dropped, always: pass 0.0 when not training.
@@ -112,7 +116,8 @@ def validate(
         q, k, v = q.to(dtype), k.to(dtype), v.to(dtype)
     if not (q.dim() == k.dim() == v.dim() == 4):
         raise RegardError(
-            f"attend takes q: b h n c, k: b g m c, v: b g m e, got {tuple(q.shape)}, {tuple(k.shape)}, {tuple(v.shape)}"
+            f"attend takes q: b h n c, k: b g m c, v: b g m e, got {tuple(q.shape)}, {tuple(k.shape)}, "
+            f"{tuple(v.shape)}"
         )
     (b, h, n, c), (bk, g, m, ck), (bv, gv, mv, e) = q.shape, k.shape, v.shape
     if not b == bk == bv or ck != c or gv != g or mv != m or g == 0 or h % g:
@@ -124,7 +129,8 @@ def validate(
         )
     if not (isinstance(dropout, (int, float)) and 0.0 <= dropout < 1.0):
         raise RegardError(
-            f"dropout must be at least 0 and less than 1, got {dropout!r}; give a float, 0.0 when not training"
+            f"dropout must be at least 0 and less than 1, got {dropout!r}; give a float, 0.0 when not "
+            "training"
         )
     here, there = sides(where, n, m, b, device)
     if mask is not None:
@@ -149,7 +155,8 @@ def validate(
 
 
 def _factor(scale: float | None, c: int) -> float:
-    """What scores are multiplied by. A tensor cannot be: only some kernels would give it a gradient, and in silence."""
+    """What scores are multiplied by. A tensor cannot be: only some kernels would give it a gradient, and in
+    silence."""
     if scale is None:
         if c == 0:
             raise RegardError(
@@ -157,11 +164,10 @@ def _factor(scale: float | None, c: int) -> float:
             )
         return c**-0.5
     if not isinstance(scale, (int, float, torch.SymFloat)):
-        advice = (
-            "for a learned one multiply q by it and give scale=1.0"
-            if isinstance(scale, Tensor)
-            else "use float(...)"
-        )
+        if isinstance(scale, Tensor):
+            advice = "for a learned one multiply q by it and give scale=1.0"
+        else:
+            advice = "use float(...)"
         raise RegardError(f"scale must be a number, got {type(scale).__name__}; {advice}")
     return scale
 
@@ -199,7 +205,8 @@ def _raise_shape_error(q: Tensor, k: Tensor, v: Tensor) -> None:
 
 
 def _grouped(unseen: Tensor, x: Tensor) -> Tensor:
-    """Cleared for a key head when every query head that uses it is told not to look.  b|1 h|1 m -> b|1 g|1 m 1"""
+    """Cleared for a key head when every query head that uses it is told not to look.  b|1 h|1 m -> b|1 g|1 m
+    1"""
     g = x.shape[1]
     if unseen.shape[1] not in (1, g):
         unseen = unseen.unflatten(1, (g, -1)).all(2)

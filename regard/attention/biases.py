@@ -19,8 +19,9 @@ from regard.symmetry.groups import EVERYTHING, Group, Reflections, Rotations, Sh
 class Bias(nn.Module):
     """Base of all biases. Its parameters are the module's, so that a kernel can return their gradients.
 
-    `keeps` is the symmetry that survives it; `reads_queries` says that scores depend on q; `gives_values` says that it
-    also adds to the values, out_i += Σ_j w_ij r_ij; `by_slot` says that it looks pairs up by their slots, not their places.
+    `keeps` is the symmetry that survives it; `reads_queries` says that scores depend on q; `gives_values`
+    says that it also adds to the values, out_i += Σ_j w_ij r_ij; `by_slot` says that it looks pairs up by
+    their slots, not their places.
     """
 
     keeps: Group = Trivial()
@@ -37,15 +38,18 @@ class Bias(nn.Module):
         raise TypeError(f"{type(self).__name__} gives no values")
 
     def upper(self, here: Bounds, there: Bounds) -> np.ndarray | None:
-        """An upper bound of the scores in each block (b|1 h|1 row-blocks column-blocks), or None if it says nothing."""
+        """An upper bound of the scores in each block (b|1 h|1 row-blocks column-blocks), or None if it says
+        nothing."""
         return None
 
     def learned(self) -> list[nn.Parameter]:
-        """Its parameters that want a gradient. (A tracer asks no `parameters` of a module made while it traces.)"""
+        """Its parameters that want a gradient. (A tracer asks no `parameters` of a module made while it
+        traces.)"""
         return [p for p in self.parameters() if p.requires_grad]
 
     def fits(self, h: int, c: int, e: int, axes: int) -> None:
-        """Raise a ValueError if it cannot serve h heads of c channels with values of width e and places of some axes."""
+        """Raise a ValueError if it cannot serve h heads of c channels with values of width e and places of
+        some axes."""
 
 
 def _one_axis(bias: Bias, axes: int) -> None:
@@ -58,7 +62,9 @@ def _one_axis(bias: Bias, axes: int) -> None:
 def _distance(here: Side, there: Side) -> Tensor:
     """there − here on one axis, and 0 where one of them has no place.  b|1 1 n m, whole numbers"""
     apart = there.axis(0) - here.axis(0)
-    return torch.nan_to_num(apart).round().long() if apart.is_floating_point() else apart
+    if apart.is_floating_point():
+        return torch.nan_to_num(apart).round().long()
+    return apart
 
 
 def _placed(here: Side, there: Side) -> Tensor | None:
@@ -72,9 +78,9 @@ def _placed(here: Side, there: Side) -> Tensor | None:
 class ALiBi(Bias):
     """−slope·|here − there|, summed over axes; a slope a head: attention that forgets at its own pace.
 
-    slope_i = 2^(−8i/h), i from 1, when h is a power of two; otherwise those of the power below, then every other one of
-    its double. `two_sided=False` lets only the past fade; the future gets 0, so use it with Causal. `learned=True` makes the
-    slopes parameters.
+    slope_i = 2^(−8i/h), i from 1, when h is a power of two; otherwise those of the power below, then every
+    other one of its double. `two_sided=False` lets only the past fade; the future gets 0, so use it with
+    Causal. `learned=True` makes the slopes parameters.
     """
 
     keeps = Shifts()
@@ -132,9 +138,11 @@ def alibi_slopes(heads: int) -> list[float]:
 
 
 class Relative(Bias):
-    """Shaw's relative positions: scores get q_i·a_r·scale and values get b_r, with r = there − here clipped to ±reach.
+    """Shaw's relative positions: scores get q_i·a_r·scale and values get b_r, with r = there − here clipped
+    to ±reach.
 
-    Tables a and b have 2·reach + 1 rows, shared by all heads. `values=False` leaves b out. `scale=None` is c^(−½).
+    Tables a and b have 2·reach + 1 rows, shared by all heads. `values=False` leaves b out. `scale=None` is
+    c^(−½).
     """
 
     keeps = Shifts()
@@ -161,7 +169,9 @@ class Relative(Bias):
         rows = self.rows(here, there)
         scores = each.gather(-1, rows.expand(*each.shape[:2], -1, -1))
         both = _placed(here, there)
-        return scores if both is None else scores.masked_fill(~both, 0)
+        if both is None:
+            return scores
+        return scores.masked_fill(~both, 0)
 
     def values(self, weights: Tensor, here: Side, there: Side) -> Tensor:
         assert self.vals is not None
@@ -182,10 +192,11 @@ class Relative(Bias):
 
 
 class Buckets(Bias):
-    """T5's bias: a learned number a head for each bucket of there − here, exact when near, logarithmic when far.
+    """T5's bias: a learned number a head for each bucket of there − here, exact when near, logarithmic when
+    far.
 
-    Both directions have half of the buckets each; `both_directions=False` gives all of them to the past (the future counts
-    as distance 0). Distances of `farthest` and more share the last bucket.
+    Both directions have half of the buckets each; `both_directions=False` gives all of them to the past (the
+    future counts as distance 0). Distances of `farthest` and more share the last bucket.
     """
 
     keeps = Shifts()
@@ -198,8 +209,8 @@ class Buckets(Bias):
         exact = buckets // sides // 2
         if buckets % (2 * sides) or farthest <= exact:
             raise RegardError(
-                f"buckets must be a multiple of {2 * sides} and farthest more than {exact}, got buckets={buckets} and "
-                f"farthest={farthest}"
+                f"buckets must be a multiple of {2 * sides} and farthest more than {exact}, got "
+                f"buckets={buckets} and farthest={farthest}"
             )
         self.heads, self.buckets, self.farthest, self.both_directions = (
             heads,
@@ -223,7 +234,9 @@ class Buckets(Bias):
     def scores(self, q: Tensor, here: Side, there: Side) -> Tensor:
         scores = self.table[self.bucket(_distance(here, there)[:, 0])].permute(0, 3, 1, 2)  # b|1 h n m
         both = _placed(here, there)
-        return scores if both is None else scores.masked_fill(~both, 0)
+        if both is None:
+            return scores
+        return scores.masked_fill(~both, 0)
 
     def fits(self, h: int, c: int, e: int, axes: int) -> None:
         _one_axis(self, axes)
@@ -234,10 +247,12 @@ class Buckets(Bias):
 
 
 class Distance(Bias):
-    """A learned number a head for each distance ‖there − here‖ over all axes: straight lines between `steps` + 1 knots.
+    """A learned number a head for each distance ‖there − here‖ over all axes: straight lines between `steps`
+    + 1 knots.
 
-    Knots lie at 0, farthest/steps, …, farthest; what is farther counts as `farthest`. Points that are shifted, turned or
-    mirrored together are as far apart as before. `over(apart)` reads distances that are no differences of places.
+    Knots lie at 0, farthest/steps, …, farthest; what is farther counts as `farthest`. Points that are
+    shifted, turned or mirrored together are as far apart as before. `over(apart)` reads distances that are no
+    differences of places.
     """
 
     keeps = product(Shifts(), Rotations("space"), Reflections())
@@ -255,7 +270,8 @@ class Distance(Bias):
         at = (apart * (self.steps / self.farthest)).clamp(0, self.steps).to(self.table.dtype)
         knots = torch.arange(self.steps + 1, dtype=at.dtype, device=at.device)
         share = (1 - (at[..., None] - knots).abs()).clamp_min(0)  # of each knot, 0 for all but two
-        # (a table for each row: its gradient is summed within rows first, and so with less rounding than all pairs at once)
+        # (a table for each row: its gradient is summed within rows first, and so with less rounding than all
+        # pairs at once)
         return (share @ self.table.expand(apart.shape[-2], -1, -1)).permute(0, 3, 1, 2)
 
     def over(self, apart: Tensor) -> Held:
@@ -276,7 +292,8 @@ class Distance(Bias):
 
 
 class Held(Bias):
-    """A Distance whose distances belong to the tokens, n m or b n m by slot, and move with them: order does not matter."""
+    """A Distance whose distances belong to the tokens, n m or b n m by slot, and move with them: order does
+    not matter."""
 
     keeps = EVERYTHING
     by_slot = True
@@ -293,7 +310,8 @@ class Held(Bias):
         return self.by.learned()
 
     def take(self, order: Tensor) -> Held:
-        """The same bias after tokens moved: slot i now holds what slot order[i] held.   order: n, as many queries as keys"""
+        """The same bias after tokens moved: slot i now holds what slot order[i] held.
+        order: n, as many queries as keys"""
         return Held(self.by, self.apart[:, order][:, :, order])
 
     def scores(self, q: Tensor, here: Side, there: Side) -> Tensor:
@@ -309,9 +327,11 @@ class Held(Bias):
 
 
 class Offsets(Bias):
-    """A learned number a head for each difference in row and column, there − here, each clipped to ±reach (Swin).
+    """A learned number a head for each difference in row and column, there − here, each clipped to ±reach
+    (Swin).
 
-    Places have two axes, row and column. The table runs through the differences row by row, both from −reach on.
+    Places have two axes, row and column. The table runs through the differences row by row, both from −reach
+    on.
     """
 
     keeps = Shifts()
@@ -332,7 +352,9 @@ class Offsets(Bias):
         rows, columns = (each.clamp(-self.reach, self.reach) + self.reach for each in apart)
         index = (rows * (2 * self.reach + 1) + columns)[:, 0]  # b|1 n m
         scores = self.table.index_select(0, index.flatten()).view(*index.shape, -1).permute(0, 3, 1, 2)
-        return scores if lost is None else scores.masked_fill(lost, 0)
+        if lost is None:
+            return scores
+        return scores.masked_fill(lost, 0)
 
     def fits(self, h: int, c: int, e: int, axes: int) -> None:
         if axes != 2:

@@ -1,8 +1,8 @@
 """The past of one attention layer while a sequence is written step by step: keys, values, and where they are.
 
-Masks and biases read places, so a cache has no offsets to get wrong: rows of different length leave holes, a window that
-forgets stores keys in any order, and attention comes out the same. A cache is for writing, not for training: it refuses
-gradients.
+Masks and biases read places, so a cache has no offsets to get wrong: rows of different length leave holes, a
+window that forgets stores keys in any order, and attention comes out the same. A cache is for writing, not
+for training: it refuses gradients.
 """
 
 from __future__ import annotations
@@ -31,11 +31,14 @@ class Past:
         """The mask with what is not real hidden."""
         if self.real is None:
             return mask
-        return Padding(self.real) if mask is None else mask & Padding(self.real)
+        if mask is None:
+            return Padding(self.real)
+        return mask & Padding(self.real)
 
 
 class Cache:
-    """Keeps everything. `length` fixes its size, and then no step allocates memory; without it, it grows by doubling."""
+    """Keeps everything. `length` fixes its size, and then no step allocates memory; without it, it grows by
+    doubling."""
 
     def __init__(self, length: int | None = None) -> None:
         if length is not None and length < 1:
@@ -48,7 +51,8 @@ class Cache:
     def add(self, k: Tensor, v: Tensor, where: Tensor | None = None, real: Tensor | None = None) -> Past:
         """Take in the keys and values of n new tokens, and give back all of them.
 
-        where   their places (n, b n or b n s); None counts on: each row's next place is its number of real tokens so far.
+        where   their places (n, b n or b n s); None counts on: each row's next place is its number of real
+                tokens so far.
         real    bool b n, False for padding; None: all real.
         """
         _refuse_gradients(k, v)
@@ -65,16 +69,24 @@ class Cache:
     def upcoming(
         self, b: int, n: int, device: torch.device, where: Tensor | None = None, real: Tensor | None = None
     ) -> Tensor | None:
-        """The places that n new tokens will have, b n s; None as long as all rows simply count on from `count`."""
+        """The places that n new tokens will have, b n s; None as long as all rows simply count on from
+        `count`."""
         if where is not None:
-            here = (
-                where[None, :, None] if where.dim() == 1 else where[..., None] if where.dim() == 2 else where
-            )
+            if where.dim() == 1:
+                here = where[None, :, None]
+            else:
+                here = where[..., None] if where.dim() == 2 else where
             return here.expand(b, *here.shape[1:])
         if real is None and self.seen is None:
             return None
-        seen = torch.full((b,), self.count, device=device) if self.seen is None else self.seen
-        steps = torch.arange(1, n + 1, device=device).expand(b, n) if real is None else real.cumsum(1)
+        if self.seen is None:
+            seen = torch.full((b,), self.count, device=device)
+        else:
+            seen = self.seen
+        if real is None:
+            steps = torch.arange(1, n + 1, device=device).expand(b, n)
+        else:
+            steps = real.cumsum(1)
         return (seen[:, None] + steps - 1).clamp(min=0)[
             ..., None
         ]  # padding before the first token has no place to count
@@ -89,7 +101,10 @@ class Cache:
                 slots = torch.arange(self.store["k"].shape[2], device=here.device)
                 self.store["where"] = slots[None, :, None].expand(b, -1, -1).clone()
                 self.store["real"] = (slots < self.count).expand(b, -1).clone()
-        real = torch.ones(b, n, dtype=torch.bool, device=here.device) if real is None else real
+        if real is None:
+            real = torch.ones(b, n, dtype=torch.bool, device=here.device)
+        else:
+            real = real
         self.seen = self.seen + real.sum(1)
         return real
 
@@ -97,8 +112,8 @@ class Cache:
         stop = self.count + new["k"].shape[2]
         if self.length is not None and stop > self.length:
             raise RegardError(
-                f"the cache holds {self.length} tokens and was given {stop}; make it with length={stop} or more, "
-                f"or use Cache(), which grows"
+                f"the cache holds {self.length} tokens and was given {stop}; make it with length={stop} or "
+                f"more, or use Cache(), which grows"
             )
         if not self.store or stop > self.store["k"].shape[2]:
             self.grow(new, self.length or max(64, 2 * stop))
@@ -128,18 +143,23 @@ class Cache:
 def _refuse_gradients(k: Tensor, v: Tensor) -> None:
     if torch.is_grad_enabled() and (k.requires_grad or v.requires_grad):
         raise RegardError(
-            "a cache carries no gradients, so training through it would be wrong in silence; use torch.no_grad()"
+            "a cache carries no gradients, so training through it would be wrong in silence; use "
+            "torch.no_grad()"
         )
 
 
 def token_axis(name: str) -> int:
-    return 2 if name in ("k", "v") else 1
+    if name in ("k", "v"):
+        return 2
+    return 1
 
 
 class WindowCache(Cache):
-    """Forgets: keeps the last `reach` + 1 real tokens of each row, all that Window(reach) lets the next query see.
+    """Forgets: keeps the last `reach` + 1 real tokens of each row, all that Window(reach) lets the next query
+    see.
 
-    One token at a time overwrites the oldest in place. Several at once are all given back, then the older ones are dropped.
+    One token at a time overwrites the oldest in place. Several at once are all given back, then the older
+    ones are dropped.
     """
 
     def __init__(self, reach: int) -> None:
@@ -152,7 +172,8 @@ class WindowCache(Cache):
     def upcoming(
         self, b: int, n: int, device: torch.device, where: Tensor | None = None, real: Tensor | None = None
     ) -> Tensor:
-        """As for any cache, but always written down: slots are used again, so they say nothing about places."""
+        """As for any cache, but always written down: slots are used again, so they say nothing about
+        places."""
         if self.seen is None:
             self.seen = torch.zeros(b, dtype=torch.long, device=device)
         here = super().upcoming(b, n, device, where, real)
@@ -186,8 +207,9 @@ class WindowCache(Cache):
         age = torch.arange(real.shape[1], device=real.device) + real * real.shape[1]
         last = age.topk(self.reach + 1, dim=1).indices.flip(1)  # b reach+1, the oldest first
         for name, x in now.items():
-            index = (
-                last[:, None, :, None] if token_axis(name) == 2 else last[..., None] if x.dim() == 3 else last
-            )
+            if token_axis(name) == 2:
+                index = last[:, None, :, None]
+            else:
+                index = last[..., None] if x.dim() == 3 else last
             self.store[name] = torch.take_along_dim(x, index, token_axis(name))
         self.oldest = 0

@@ -1,4 +1,5 @@
-"""Dropout: in training, a share of the numbers is set to zero and the others grow, so that their mean stays."""
+"""Dropout: in training, a share of the numbers is set to zero and the others grow, so that their mean
+stays."""
 
 from __future__ import annotations
 
@@ -18,8 +19,9 @@ class Dropout(nn.Dropout):
 def apply_dropout(x: Tensor, share: float, training: bool = True) -> Tensor:
     """x_i·z_i/k, where z_i is 1 with probability k ≈ 1 − share and 0 otherwise.   any shape
 
-    The same as torch's dropout but for how it draws: on a CPU torch takes 12 nanoseconds for each number, which is more than
-    most layers do with it. Here k is a multiple of 2⁻¹⁶; it is also what is divided by, so that the mean is exact.
+    The same as torch's dropout but for how it draws: on a CPU torch takes 12 nanoseconds for each number,
+    which is more than most layers do with it. Here k is a multiple of 2⁻¹⁶; it is also what is divided by, so
+    that the mean is exact.
     """
     if not training or not 0.0 < share < 1.0 or x.device.type != "cpu" or torch.compiler.is_compiling():
         return torch.dropout(x, share, training)
@@ -31,5 +33,8 @@ def apply_dropout(x: Tensor, share: float, training: bool = True) -> Tensor:
         .view(torch.int16)[:count]
         .view(x.shape)
     )
-    chosen = (draws < kept - STEPS // 2) if kept < STEPS else torch.ones_like(draws, dtype=torch.bool)
+    if kept < STEPS:
+        chosen = draws < kept - STEPS // 2
+    else:
+        chosen = torch.ones_like(draws, dtype=torch.bool)
     return (x * chosen.view(torch.int8)).mul_(STEPS / kept)  # (a product with a bool would take longer)

@@ -1,7 +1,7 @@
 """Edges in the order of the nodes they lead to, and what is computed along them: products, a softmax, sums.
 
-Nothing here is as large as nodes × nodes, nor as edges × channels, in either direction: a product along edges is a sampled
-matrix product, a sum is a sparse one, and each is what the other needs for its gradient.
+Nothing here is as large as nodes × nodes, nor as edges × channels, in either direction: a product along edges
+is a sampled matrix product, a sum is a sparse one, and each is what the other needs for its gradient.
 """
 
 from __future__ import annotations
@@ -18,10 +18,12 @@ CHUNK = 2**22  # numbers that are gathered at once where there is no sampled pro
 
 
 class Links:
-    """Edges from m sources to n targets, sorted by target: those of target i are slots starts[i] … starts[i + 1].
+    """Edges from m sources to n targets, sorted by target: those of target i are slots starts[i] … starts[i +
+    1].
 
-    `order` says which of the edges as they were given each slot holds. A tracer cannot sort and count, so while a function is
-    compiled edges stay in the order in which they were given, and products and sums are plain ones.
+    `order` says which of the edges as they were given each slot holds. A tracer cannot sort and count, so
+    while a function is compiled edges stay in the order in which they were given, and products and sums are
+    plain ones.
     """
 
     def __init__(self, source: Tensor, target: Tensor, n: int, m: int) -> None:
@@ -54,7 +56,10 @@ class Links:
     def pattern(self) -> tuple[Tensor, Tensor]:
         """Starts and sources as short integers, which sparse products read faster."""
         if self.short is None:
-            dtype = torch.int32 if max(self.count, self.n, self.m) < 2**31 else torch.int64
+            if max(self.count, self.n, self.m) < 2**31:
+                dtype = torch.int32
+            else:
+                dtype = torch.int64
             self.short = self.starts.to(dtype), self.source.to(dtype)
         return self.short
 
@@ -76,13 +81,20 @@ class Products(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         x, y = ctx.saved_tensors
         links, grad = ctx.links, grads[0]
-        to_x = edge_sum(grad, y, links) if ctx.needs_input_grad[0] else None
-        to_y = edge_sum(grad[:, links.turned.order], x, links.turned) if ctx.needs_input_grad[1] else None
+        if ctx.needs_input_grad[0]:
+            to_x = edge_sum(grad, y, links)
+        else:
+            to_x = None
+        if ctx.needs_input_grad[1]:
+            to_y = edge_sum(grad[:, links.turned.order], x, links.turned)
+        else:
+            to_y = None
         return to_x, to_y, None
 
 
 class Sums(torch.autograd.Function):
-    """o_i = Σ over edges e that lead to i of w_e y_source(e).   p e, p m c -> p n c;  weights None: all are 1"""
+    """o_i = Σ over edges e that lead to i of w_e y_source(e).
+    p e, p m c -> p n c;  weights None: all are 1"""
 
     @staticmethod
     def forward(ctx: Any, weights: Tensor | None, y: Tensor, links: Links) -> Tensor:
@@ -94,9 +106,18 @@ class Sums(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         weights, y = ctx.saved_tensors
         links, grad = ctx.links, grads[0]
-        to_weights = edge_dot(grad, y, links) if ctx.needs_input_grad[0] else None
-        back = None if weights is None or not ctx.needs_input_grad[1] else weights[:, links.turned.order]
-        to_y = edge_sum(back, grad, links.turned) if ctx.needs_input_grad[1] else None
+        if ctx.needs_input_grad[0]:
+            to_weights = edge_dot(grad, y, links)
+        else:
+            to_weights = None
+        if weights is None or not ctx.needs_input_grad[1]:
+            back = None
+        else:
+            back = weights[:, links.turned.order]
+        if ctx.needs_input_grad[1]:
+            to_y = edge_sum(back, grad, links.turned)
+        else:
+            to_y = None
         return to_weights, to_y, None
 
 
@@ -110,7 +131,10 @@ class Portions(torch.autograd.Function):
             most = torch.segment_reduce(row, "max", offsets=links.starts)[links.target]
             risen = (row - most).exp_()
             rows.append(risen.div_(torch.segment_reduce(risen, "sum", offsets=links.starts)[links.target]))
-        weights = torch.stack(rows) if rows else torch.empty_like(scores)
+        if rows:
+            weights = torch.stack(rows)
+        else:
+            weights = torch.empty_like(scores)
         ctx.save_for_backward(weights)
         ctx.links = links
         return weights
@@ -135,15 +159,22 @@ def edge_dot(x: Tensor, y: Tensor, links: Links) -> Tensor:
 
 
 def edge_sum(weights: Tensor | None, y: Tensor, links: Links) -> Tensor:
-    """o_i = Σ_e w_e y_source(e) over the edges that lead to i.   p e, p m c -> p n c, as y is; weights None: all are 1
+    """o_i = Σ_e w_e y_source(e) over the edges that lead to i.
+    p e, p m c -> p n c, as y is; weights None: all are 1
 
     Half precision is summed in float32, and only the sums are rounded.
     """
     narrow = y.dtype
-    y, weights = (_wide(y, y)[0], None) if weights is None else _wide(y, weights)
+    if weights is None:
+        y, weights = (_wide(y, y)[0], None)
+    else:
+        y, weights = _wide(y, weights)
     if torch.compiler.is_compiling():
         empty = torch.zeros(y.shape[0], links.n, y.shape[-1], dtype=y.dtype, device=y.device)
-        along = y[:, links.source] if weights is None else weights[..., None] * y[:, links.source]
+        if weights is None:
+            along = y[:, links.source]
+        else:
+            along = weights[..., None] * y[:, links.source]
         return empty.index_add(1, links.target, along).to(narrow)
     found: Tensor = Sums.apply(weights, y, links)
     return found.to(narrow)
@@ -168,7 +199,8 @@ def edge_softmax(scores: Tensor, links: Links) -> Tensor:
 
 @cache
 def has_sampled_products() -> bool:
-    """Can this build of PyTorch multiply at chosen places of a matrix? The first such matrix warns: once, and here."""
+    """Can this build of PyTorch multiply at chosen places of a matrix? The first such matrix warns: once, and
+    here."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         torch.sparse_csr_tensor(torch.tensor([0, 1]), torch.tensor([0]), torch.ones(1), (1, 1))
@@ -203,10 +235,15 @@ def _summed(weights: Tensor | None, y: Tensor, links: Links) -> Tensor:
         return y.new_zeros(len(y), links.n, y.shape[-1])
     starts, source = links.pattern
     how: dict[str, Any] = {"mode": "sum", "include_last_offset": True}
-    held = [None] * len(y) if weights is None else [each.contiguous() for each in weights.detach()]
+    if weights is None:
+        held = [None] * len(y)
+    else:
+        held = [each.contiguous() for each in weights.detach()]
     # (detached: a gradient is no business of embedding_bag, and would cost it time)
     rows = [
         F.embedding_bag(source, of, starts, per_sample_weights=w, **how)
         for w, of in zip(held, y.detach(), strict=True)
     ]
-    return rows[0][None] if len(rows) == 1 else torch.stack(rows)
+    if len(rows) == 1:
+        return rows[0][None]
+    return torch.stack(rows)

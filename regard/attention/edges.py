@@ -16,11 +16,12 @@ from regard.symmetry.groups import EVERYTHING
 
 
 class Edges(Mask):
-    """Query i may attend to key j where an edge leads from j to i. `edges`: 2 e, sources and targets, as slots.
+    """Query i may attend to key j where an edge leads from j to i. `edges`: 2 e, sources and targets, as
+    slots.
 
-    The same for every row and head; several graphs are one, side by side. It is a set: an edge that is given twice counts once
-    (`mix` along edges counts it twice). Nothing is added: give loops if a node should see itself. Edges move with the tokens,
-    so permutations and shifts are both kept.
+    The same for every row and head; several graphs are one, side by side. It is a set: an edge that is given
+    twice counts once (`mix` along edges counts it twice). Nothing is added: give loops if a node should see
+    itself. Edges move with the tokens, so permutations and shifts are both kept.
     """
 
     keeps = EVERYTHING
@@ -35,7 +36,10 @@ class Edges(Mask):
             or edges.dtype.is_floating_point
             or edges.dtype == torch.bool
         ):
-            hint = "; use .T" if edges.dim() == 2 and edges.shape[1] == 2 else ""
+            if edges.dim() == 2 and edges.shape[1] == 2:
+                hint = "; use .T"
+            else:
+                hint = ""
             raise RegardError(f"{takes}, got {edges.dtype} {tuple(edges.shape)}{hint}")
         if edges.numel() and not torch.compiler.is_compiling() and int(edges.min()) < 0:
             raise RegardError(f"{takes}, counted from 0, got {int(edges.min())}")
@@ -43,7 +47,8 @@ class Edges(Mask):
         self.known: dict[tuple[Any, ...], Links] = {}
 
     def links(self, n: int, m: int, device: torch.device, *, once: bool = True) -> Links:
-        """The edges sorted by target, each pair once, or all of them as they were given; sorted only the first time."""
+        """The edges sorted by target, each pair once, or all of them as they were given; sorted only the
+        first time."""
         key = (n, m, device, once)
         if key not in self.known:
             source, target = self.edges.to(device)
@@ -92,7 +97,8 @@ class Edges(Mask):
     def take(self, order: Tensor) -> Mask:
         if order.dim() != 1:
             raise RegardError(
-                "edges are the same for every row, so they move with one order for all rows (m), not one for each"
+                "edges are the same for every row, so they move with one order for all rows (m), not one "
+                "for each"
             )
         place = torch.empty_like(order)
         place[order] = torch.arange(len(order), device=order.device)

@@ -1,8 +1,8 @@
 """What a mask is, and how masks combine: `&`, `|`, `~`. The masks themselves are in `masks.py`.
 
-A mask answers for one tile at a time, from the coordinates and slots of its rows and columns, and for whole blocks with
-three answers (empty, full, mixed) from what is known of each block. Combined answers are built from the parts' answers, so
-nothing ever needs the n × m matrix.
+A mask answers for one tile at a time, from the coordinates and slots of its rows and columns, and for whole
+blocks with three answers (empty, full, mixed) from what is known of each block. Combined answers are built
+from the parts' answers, so nothing ever needs the n × m matrix.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from regard.symmetry.groups import Group, Trivial
 class Blocks:
     """For each block of a grid: may some pair in it attend, may every pair?  b|1 h|1 row-blocks column-blocks
 
-    Empty is `not some`, full is `every`, anything else is mixed. `some` may be too generous and `every` too strict, never
-    the other way round, so what combines them stays right.
+    Empty is `not some`, full is `every`, anything else is mixed. `some` may be too generous and `every` too
+    strict, never the other way round, so what combines them stays right.
     """
 
     some: np.ndarray
@@ -42,10 +42,10 @@ class Blocks:
 class Mask:
     """Base of all masks. **True means may attend.**
 
-    `keeps` is the symmetry that survives it. `static` says that it is a frozen dataclass of numbers: equal ones are the same
-    mask, so what is found out about its blocks can be kept. `leaves` says that every query surely sees some key, so that no
-    kernel has to look for those that see none. `period`: after so many rows of a batch it comes again, as the windows of one
-    picture do for the next; None if nothing is known.
+    `keeps` is the symmetry that survives it. `static` says that it is a frozen dataclass of numbers: equal
+    ones are the same mask, so what is found out about its blocks can be kept. `leaves` says that every query
+    surely sees some key, so that no kernel has to look for those that see none. `period`: after so many rows
+    of a batch it comes again, as the windows of one picture do for the next; None if nothing is known.
     """
 
     keeps: Group = Trivial()
@@ -176,7 +176,11 @@ class And(Pair):
 
     def unseen(self, m: int, device: torch.device) -> Tensor | None:
         left, right = self.left.unseen(m, device), self.right.unseen(m, device)
-        return right if left is None else left if right is None else left | right
+        if left is None:
+            return right
+        if right is None:
+            return left
+        return left | right
 
 
 class Or(Pair):
@@ -194,7 +198,9 @@ class Or(Pair):
 
     def unseen(self, m: int, device: torch.device) -> Tensor | None:
         left, right = self.left.unseen(m, device), self.right.unseen(m, device)
-        return None if left is None or right is None else left & right
+        if left is None or right is None:
+            return None
+        return left & right
 
 
 class Not(Mask):

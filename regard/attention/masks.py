@@ -43,7 +43,8 @@ class Full(Mask):
 
 @dataclass(frozen=True)
 class Causal(Mask):
-    """there ≤ here, the present included. With several axes the first one is time. Tokens without a place see and are seen."""
+    """there ≤ here, the present included. With several axes the first one is time. Tokens without a place see
+    and are seen."""
 
     keeps = Shifts()
     static = True
@@ -59,7 +60,8 @@ class Causal(Mask):
 
 @dataclass(frozen=True)
 class Window(Mask):
-    """|here − there| ≤ reach on every axis: the largest axis distance counts. Tokens without a place see and are seen."""
+    """|here − there| ≤ reach on every axis: the largest axis distance counts. Tokens without a place see and
+    are seen."""
 
     reach: float
     keeps = Shifts()
@@ -68,8 +70,8 @@ class Window(Mask):
     def __post_init__(self) -> None:
         if not (_is_number(self.reach) and self.reach >= 0):
             raise RegardError(
-                f"reach must be 0 or more, got {self.reach!r}; give a number: Window(0) sees only its own place, "
-                f"Window(3) three more to each side"
+                f"reach must be 0 or more, got {self.reach!r}; give a number: Window(0) sees only its own "
+                f"place, Window(3) three more to each side"
             )
 
     @property
@@ -115,11 +117,13 @@ class Prefix(Mask):
 
 @dataclass(frozen=True)
 class BigBird(Mask):
-    """Sparse attention over blocks of places: neighbours, a few global blocks, and random ones drawn by a seed.
+    """Sparse attention over blocks of places: neighbours, a few global blocks, and random ones drawn by a
+    seed.
 
-    With I and J the blocks of here and there, they may attend when |I − J| ≤ `neighbours`, or one of them is among the
-    first `everywhere` blocks, or they are linked at random: each block I > 0 draws `random` earlier blocks, and a link
-    counts in both directions. The draw depends on the seed and on I alone, so it does not change as a sequence grows.
+    With I and J the blocks of here and there, they may attend when |I − J| ≤ `neighbours`, or one of them is
+    among the first `everywhere` blocks, or they are linked at random: each block I > 0 draws `random` earlier
+    blocks, and a link counts in both directions. The draw depends on the seed and on I alone, so it does not
+    change as a sequence grows.
     """
 
     block: int = 64
@@ -143,7 +147,8 @@ class BigBird(Mask):
         return self.linked(i.nan_to_num().long(), j.nan_to_num().long()) | ~placed
 
     def blocks(self, here: Bounds, there: Bounds) -> Blocks:
-        """Exact when tile blocks lie within few mask blocks: every pair of mask blocks in the two ranges is asked."""
+        """Exact when tile blocks lie within few mask blocks: every pair of mask blocks in the two ranges is
+        asked."""
         mixed = super().blocks(here, there)
         spans = [np.floor(np.stack(side.axis(0)) / self.block) for side in (here, there)]
         if not all(np.isfinite(span).all() for span in spans):
@@ -172,7 +177,8 @@ class BigBird(Mask):
 
 
 def _scramble(x: Any, seed: int, draw: int) -> Any:
-    """A non-negative whole number that looks random, from integers (multiply and fold, as hash functions do)."""
+    """A non-negative whole number that looks random, from integers (multiply and fold, as hash functions
+    do)."""
     x = (x + 1) * 0x1F3D5B79A7C3 + (seed * 1_000_003 + draw + 1) * 0x2545F4914F6D % 2**62
     for _ in range(3):
         x = (x ^ (x >> 29)) * 0x106689D45497FDB5
@@ -181,7 +187,8 @@ def _scramble(x: Any, seed: int, draw: int) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class ByToken(Mask):
-    """A mask that compares what two tokens hold: `data` of the keys (the last n are the queries'), or a pair (here, there).
+    """A mask that compares what two tokens hold: `data` of the keys (the last n are the queries'), or a pair
+    (here, there).
 
     Each is n or b n. It moves with the tokens, so permutations and shifts are both kept.
     """
@@ -192,33 +199,42 @@ class ByToken(Mask):
     def __post_init__(self) -> None:
         if isinstance(self.data, Tensor):
             return
-        pair = self.data if isinstance(self.data, (tuple, list)) and len(self.data) == 2 else None
+        if isinstance(self.data, (tuple, list)) and len(self.data) == 2:
+            pair = self.data
+        else:
+            pair = None
         if pair is None or not all(isinstance(data, Tensor) for data in pair):
-            got = (
-                type(self.data).__name__
-                if pair is None
-                else " and ".join(type(data).__name__ for data in pair)
-            )
+            if pair is None:
+                got = type(self.data).__name__
+            else:
+                got = " and ".join(type(data).__name__ for data in pair)
             raise RegardError(
-                f"{type(self).__name__} takes a tensor, or a pair (here, there) of tensors, got {got}; use torch.tensor(...)"
+                f"{type(self).__name__} takes a tensor, or a pair (here, there) of tensors, got {got}; use "
+                "torch.tensor(...)"
             )
 
     def held(self, side: Side | Bounds) -> Tensor:
-        data = self.data if isinstance(self.data, Tensor) else self.data[0 if side.rows else 1]
+        if isinstance(self.data, Tensor):
+            data = self.data
+        else:
+            data = self.data[0 if side.rows else 1]
         data = data if data.dim() == 2 else data[None]
         return data[:, data.shape[1] - side.count :]
 
     def fits(self, b: int, h: int, n: int, m: int) -> None:
         name = type(self).__name__
-        pair = self.data if not isinstance(self.data, Tensor) else (self.data, self.data)
+        if not isinstance(self.data, Tensor):
+            pair = self.data
+        else:
+            pair = (self.data, self.data)
         for data in pair:
             if data.dim() not in (1, 2) or (data.dim() == 2 and data.shape[0] not in (1, b)):
                 raise RegardError(f"{name} takes tensors n or b n with b={b}, got {tuple(data.shape)}")
         held = tuple(data.shape[-1] for data in pair)
         if isinstance(self.data, Tensor) and (held[1] != m or n > m):
             raise RegardError(
-                f"{name} holds {held[1]} tokens for n={n} queries and m={m} keys; give one number a key, of which the last n "
-                f"are the queries', or a pair (here, there)"
+                f"{name} holds {held[1]} tokens for n={n} queries and m={m} keys; give one number a key, "
+                f"of which the last n are the queries', or a pair (here, there)"
             )
         if not isinstance(self.data, Tensor) and held != (n, m):
             raise RegardError(
@@ -232,7 +248,8 @@ class ByToken(Mask):
 
 
 class Order(ByToken):
-    """Rank of there ≤ rank of here: the order of generation need not be the order of places (permutation models)."""
+    """Rank of there ≤ rank of here: the order of generation need not be the order of places (permutation
+    models)."""
 
     def tile(self, here: Side, there: Side) -> Tensor:
         return there.pick(self.held(there)) <= here.pick(self.held(here))
@@ -243,7 +260,8 @@ class Order(ByToken):
 
 
 class Documents(ByToken):
-    """Only within one document: several texts packed into one row do not see each other. Equal numbers, equal document."""
+    """Only within one document: several texts packed into one row do not see each other. Equal numbers, equal
+    document."""
 
     def tile(self, here: Side, there: Side) -> Tensor:
         return there.pick(self.held(there)) == here.pick(self.held(here))
@@ -256,8 +274,9 @@ class Documents(ByToken):
 class Padding(Mask):
     """Only real keys. `real`: a length for each row of the batch (b), or a bool tensor b m, True = real.
 
-    It hides keys only: what comes out at a padded query is undefined, and pools and losses drop it. Padded keys and values
-    may hold anything, NaN included. `real` moves with the tokens, so permutations and shifts are both kept.
+    It hides keys only: what comes out at a padded query is undefined, and pools and losses drop it. Padded
+    keys and values may hold anything, NaN included. `real` moves with the tokens, so permutations and shifts
+    are both kept.
     """
 
     keeps = EVERYTHING
@@ -265,14 +284,20 @@ class Padding(Mask):
     def __init__(self, real: Tensor | Sequence[int]) -> None:
         takes = "Padding takes whole lengths (b) or a bool tensor b m, True = real"
         try:
-            given = real if isinstance(real, Tensor) else torch.tensor(real)
+            if isinstance(real, Tensor):
+                given = real
+            else:
+                given = torch.tensor(real)
         except (TypeError, ValueError, RuntimeError):
             raise RegardError(
                 f"{takes}, got {real!r:.60}; give a list of whole numbers, one a row, or a tensor"
             ) from None
         inexact = given.dtype.is_floating_point or given.dtype.is_complex
         if inexact or given.dim() != (2 if given.dtype == torch.bool else 1):
-            hint = "; from 1 = real, 0 = padding it is `mask != 0`" if given.dim() == 2 else ""
+            if given.dim() == 2:
+                hint = "; from 1 = real, 0 = padding it is `mask != 0`"
+            else:
+                hint = ""
             raise RegardError(f"{takes}, got {given.dtype} {tuple(given.shape)}{hint}")
         self.given = given
 
@@ -283,7 +308,9 @@ class Padding(Mask):
     def real(self, m: int, device: torch.device) -> Tensor:
         """bool b m"""
         given = self.given.to(device)
-        return given if given.dim() == 2 else torch.arange(m, device=device) < given[:, None]
+        if given.dim() == 2:
+            return given
+        return torch.arange(m, device=device) < given[:, None]
 
     def tile(self, here: Side, there: Side) -> Tensor:
         return there.pick(self.real(there.count, there.device))
@@ -331,13 +358,18 @@ class Dense(Mask):
             raise RegardError(f"{takes}, got {type(allowed).__name__}; use torch.as_tensor(...)")
         if allowed.dtype != torch.bool or allowed.dim() not in (2, 3, 4):
             raise RegardError(
-                f"{takes}, got {allowed.dtype} {tuple(allowed.shape)}; from 1 = may attend, 0 = may not it is `mask != 0`, "
+                f"{takes}, got {allowed.dtype} {tuple(allowed.shape)}; from 1 = may attend, 0 = may not it "
+                "is `mask != 0`, "
                 f"and from a float mask that is added to the scores (0 and -inf) it is `mask == 0`"
             )
         self.shape = tuple(allowed.shape)
-        self.allowed = (
-            allowed[None, None] if allowed.dim() == 2 else allowed[:, None] if allowed.dim() == 3 else allowed
-        )
+        if allowed.dim() == 2:
+            self.allowed = allowed[None, None]
+        else:
+            if allowed.dim() == 3:
+                self.allowed = allowed[:, None]
+            else:
+                self.allowed = allowed
 
     def tile(self, here: Side, there: Side) -> Tensor:
         return self.allowed.to(here.device)[:, :, here.slots][..., there.slots]
@@ -377,6 +409,9 @@ def _taken(data: Tensor, order: Tensor) -> Tensor:
     if order.dim() == 1:
         return data[..., order.to(data.device)]
     b = order.shape[0]
-    data = data.expand(b, *data.shape[1:]) if data.dim() > 1 else data.expand(b, -1)
+    if data.dim() > 1:
+        data = data.expand(b, *data.shape[1:])
+    else:
+        data = data.expand(b, -1)
     laid = order.to(data.device).reshape(b, *(1,) * (data.dim() - 2), -1)
     return data.gather(-1, laid.expand(*data.shape[:-1], -1))

@@ -1,4 +1,5 @@
-"""Attention whose scores are no dot product of queries and keys (additive, GAT): same masks, same empty rows, same tap."""
+"""Attention whose scores are no dot product of queries and keys (additive, GAT): same masks, same empty rows,
+same tap."""
 
 from __future__ import annotations
 
@@ -20,10 +21,11 @@ def mix(scores: Tensor, v: Tensor, mask: Mask | None = None, *, dropout: float =
     """out_i = Σ_j w_ij v_j,  w_i = softmax over the j that mask allows of scores_ij.
 
     scores: b h n m   v: b g m e   ->   b h n e
-    scores: b h e, one for each edge of an `Edges` mask in the order in which the edges were given; an edge that is given twice
-    counts twice, and there are as many queries as keys.
+    scores: b h e, one for each edge of an `Edges` mask in the order in which the edges were given; an edge
+    that is given twice counts twice, and there are as many queries as keys.
 
-    A query that may attend to nothing, or that no edge leads to, gets zeros. Places are consecutive; queries are the last n.
+    A query that may attend to nothing, or that no edge leads to, gets zeros. Places are consecutive; queries
+    are the last n.
     """
     if (
         not isinstance(scores, Tensor)
@@ -47,7 +49,10 @@ def mix(scores: Tensor, v: Tensor, mask: Mask | None = None, *, dropout: float =
         raise RegardError(
             f"mask must be a Mask of regard.attention, got {type(mask).__name__}; wrap a bool tensor in Dense"
         )
-    out = _along(scores, v, mask, dropout) if scores.dim() == 3 else _dense(scores, v, mask, dropout)
+    if scores.dim() == 3:
+        out = _along(scores, v, mask, dropout)
+    else:
+        out = _dense(scores, v, mask, dropout)
     if tap.listeners:
         for listener in tap.listeners:
             listener(tap.Mixed(scores, v, mask, dropout, out))
@@ -97,4 +102,6 @@ def _along(scores: Tensor, v: Tensor, mask: Mask | None, dropout: float) -> Tens
 
 
 def _wide(dtype: torch.dtype) -> torch.dtype:
-    return torch.float32 if dtype in HALF else dtype
+    if dtype in HALF:
+        return torch.float32
+    return dtype

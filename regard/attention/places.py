@@ -1,9 +1,10 @@
 """Where the tokens are: the two sides of an attention tile, with their coordinates and slots.
 
-A *place* is a coordinate: row and column of a patch, the position in a text. A *slot* is an index into the tensors given.
-Masks and biases ask for places; only what belongs to a token and is no coordinate (is it real, which document) is looked
-up by slot. **A token without a place** (a class token, a register) has NaN for all its coordinates, so `where` must then
-be a float tensor: comparisons with NaN are False, and adding a constant to NaN leaves it NaN.
+A *place* is a coordinate: row and column of a patch, the position in a text. A *slot* is an index into the
+tensors given. Masks and biases ask for places; only what belongs to a token and is no coordinate (is it real,
+which document) is looked up by slot. **A token without a place** (a class token, a register) has NaN for all
+its coordinates, so `where` must then be a float tensor: comparisons with NaN are False, and adding a constant
+to NaN leaves it NaN.
 """
 
 from __future__ import annotations
@@ -35,7 +36,9 @@ class Side:
 
     @property
     def axes(self) -> int:
-        return 1 if self.where is None else self.where.shape[-1]
+        if self.where is None:
+            return 1
+        return self.where.shape[-1]
 
     @property
     def consecutive(self) -> bool:
@@ -45,7 +48,9 @@ class Side:
     @property
     def size(self) -> int:
         """How many tokens these are."""
-        return self.slots.stop - self.slots.start if isinstance(self.slots, slice) else self.slots.shape[0]
+        if isinstance(self.slots, slice):
+            return self.slots.stop - self.slots.start
+        return self.slots.shape[0]
 
     def part(self, slots: Slots) -> Side:
         """The same side, with only the tokens at these slots."""
@@ -69,10 +74,13 @@ class Side:
 
     def lay(self, x: Tensor) -> Tensor:
         """b n -> b 1 n 1 for rows, b 1 1 n for columns."""
-        return x[:, None, :, None] if self.rows else x[:, None, None, :]
+        if self.rows:
+            return x[:, None, :, None]
+        return x[:, None, None, :]
 
     def pick(self, data: Tensor) -> Tensor:
-        """What these tokens hold of data that belongs to all tokens of the side, laid along it.  b|1 count -> as `lay`"""
+        """What these tokens hold of data that belongs to all tokens of the side, laid along it.  b|1 count ->
+        as `lay`"""
         return self.lay(data[:, self.slots])
 
     def bounds(self, block: int) -> Bounds:
@@ -101,7 +109,9 @@ class Bounds:
     nowhere: np.ndarray  # b|1 blocks: has some token of the block no place?
 
     def lay(self, x: np.ndarray) -> np.ndarray:
-        return x[:, None, :, None] if self.rows else x[:, None, None, :]
+        if self.rows:
+            return x[:, None, :, None]
+        return x[:, None, None, :]
 
     def axis(self, i: int) -> tuple[np.ndarray, np.ndarray]:
         """Smallest and largest coordinate, laid along this side of the grid of blocks."""
@@ -133,8 +143,8 @@ def sides(where: Where, n: int, m: int, b: int, device: torch.device) -> tuple[S
     elif isinstance(where, Tensor):
         if n > m:
             raise RegardError(
-                f"where is one tensor, whose last n places are the queries', but there are n={n} queries for m={m} keys; "
-                f"give a pair (here, there)"
+                f"where is one tensor, whose last n places are the queries', but there are n={n} queries "
+                f"for m={m} keys; give a pair (here, there)"
             )
         there = spread(where, m, b, "where", device)
         here = there[:, m - n :]
@@ -146,7 +156,8 @@ def sides(where: Where, n: int, m: int, b: int, device: torch.device) -> tuple[S
         here, there = spread(where[0], n, b, "where[0]", device), spread(where[1], m, b, "where[1]", device)
         if here.shape[-1] != there.shape[-1]:
             raise RegardError(
-                f"queries and keys must have the same number of axes, got {here.shape[-1]} and {there.shape[-1]} in where"
+                f"queries and keys must have the same number of axes, got {here.shape[-1]} and "
+                f"{there.shape[-1]} in where"
             )
     return (
         Side(True, n, slice(0, n), m - n, here, device),
@@ -161,9 +172,15 @@ def spread(where: Tensor, n: int, b: int, name: str, device: torch.device) -> Te
             f"{name} must be a tensor of coordinates, got {type(where).__name__}; use torch.tensor(...)"
         )
     shape = tuple(where.shape)
-    laid = where[None, :, None] if where.dim() == 1 else where[..., None] if where.dim() == 2 else where
+    if where.dim() == 1:
+        laid = where[None, :, None]
+    else:
+        laid = where[..., None] if where.dim() == 2 else where
     if laid.dim() != 3 or laid.shape[1] != n or laid.shape[0] not in (1, b) or laid.shape[2] == 0:
-        axes = "; a place has at least one axis" if shape[-1:] == (0,) and len(shape) == 3 else ""
+        if shape[-1:] == (0,) and len(shape) == 3:
+            axes = "; a place has at least one axis"
+        else:
+            axes = ""
         raise RegardError(
             f"{name} must have the shape n, b n or b n s with n={n} and b={b}, got {shape}{axes}"
         )

@@ -1,8 +1,9 @@
-"""Positions: what tells attention where a token is, by acting on the tokens themselves or on queries and keys.
+"""Positions: what tells attention where a token is, by acting on the tokens themselves or on queries and
+keys.
 
-A model calls `place` on its tokens and `turn` on its queries and keys and never asks which position it has: each kind acts in
-one of the two and leaves the other alone. `where` is n, b n or b n s, or None for consecutive places from `first` on. A token
-without a place (NaN) is left as it is.
+A model calls `place` on its tokens and `turn` on its queries and keys and never asks which position it has:
+each kind acts in one of the two and leaves the other alone. `where` is n, b n or b n s, or None for
+consecutive places from `first` on. A token without a place (NaN) is left as it is.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ from regard.symmetry.groups import EVERYTHING, Group, Shifts, Trivial
 class Position(nn.Module):
     """Base of all positions.
 
-    `keeps`: the symmetry that survives it. `axes`: how many numbers a place has. `widens`: the channels it adds to a token.
-    `turns`: it acts on queries and keys, so that a query itself says where it is.
+    `keeps`: the symmetry that survives it. `axes`: how many numbers a place has. `widens`: the channels it
+    adds to a token. `turns`: it acts on queries and keys, so that a query itself says where it is.
     """
 
     keeps: Group = Trivial()
@@ -58,14 +59,17 @@ def coordinates(
     if where is None:
         if axes > 1:
             raise RegardError(
-                f"{kind} reads places on {axes} axes, and only those on one are known by themselves; give where"
+                f"{kind} reads places on {axes} axes, and only those on one are known by themselves; give "
+                "where"
             )
         return torch.arange(first, first + n, device=device)[None]
     laid = spread(where, n, b, "where", device)
     if laid.shape[-1] != axes:
         on = "one axis" if axes == 1 else f"{axes} axes"
         raise RegardError(f"{kind} reads places on {on}, got where with {laid.shape[-1]}")
-    return laid[..., 0] if axes == 1 else laid
+    if axes == 1:
+        return laid[..., 0]
+    return laid
 
 
 def _check_axes(channels: int, axes: int, name: str) -> None:
@@ -76,13 +80,16 @@ def _check_axes(channels: int, axes: int, name: str) -> None:
         each = "" if axes == 1 else f" for each of {axes} axes"
         fits = channels + 2 * axes - channels % (2 * axes)
         raise RegardError(
-            f"{name} must be even, two channels a pair{each}, got {channels}; the next one that fits is {fits}"
+            f"{name} must be even, two channels a pair{each}, got {channels}; the next one that fits is "
+            f"{fits}"
         )
 
 
 def _exact(device: torch.device) -> torch.dtype:
     """Angles grow with the place, so they want float64 where the device has it."""
-    return torch.float32 if device.type == "mps" else torch.float64
+    if device.type == "mps":
+        return torch.float32
+    return torch.float64
 
 
 def _frequencies(channels: int, base: float, device: torch.device) -> Tensor:
@@ -131,35 +138,50 @@ class Sinusoidal(Code):
             self.dim // self.axes, self.base, where.device
         )
         code = torch.stack((angles.sin(), angles.cos()), -1).flatten(-2)
-        code = code if self.axes == 1 else code.flatten(-2)  # b n s d/s -> b n d
-        return torch.nan_to_num(code, nan=0.0) if where.is_floating_point() else code
+        # b n s d/s -> b n d
+        if self.axes == 1:
+            code = code
+        else:
+            code = code.flatten(-2)
+        if where.is_floating_point():
+            return torch.nan_to_num(code, nan=0.0)
+        return code
 
 
 class Learned(Code):
-    """A vector for each of `length` places, learned: added to the token. Other places have none, and raise."""
+    """A vector for each of `length` places, learned: added to the token. Other places have none, and
+    raise."""
 
     def __init__(self, length: int, dim: int) -> None:
         super().__init__(dim)
         self.table = nn.Parameter(torch.randn(length, dim) * 0.02)
 
     def code(self, where: Tensor) -> Tensor:
-        rows = torch.nan_to_num(where, nan=0.0).round().long() if where.is_floating_point() else where.long()
+        if where.is_floating_point():
+            rows = torch.nan_to_num(where, nan=0.0).round().long()
+        else:
+            rows = where.long()
         if where.device.type == "cpu" and not torch.compiler.is_compiling() and rows.numel():
             low, high = int(rows.min()), int(rows.max())
             if low < 0 or high >= len(self.table):
                 raise RegardError(
-                    f"place {low if low < 0 else high} is outside the {len(self.table)} that were learned (0 to "
-                    f"{len(self.table) - 1}); use a longer table, or Rotary, ALiBi or Sinusoidal, which have no end"
+                    f"place {low if low < 0 else high} is outside the {len(self.table)} that were learned "
+                    "(0 to "
+                    f"{len(self.table) - 1}); use a longer table, or Rotary, ALiBi or Sinusoidal, which "
+                    "have no end"
                 )
         code = self.table[rows]
-        return code.masked_fill(where.isnan()[..., None], 0) if where.is_floating_point() else code
+        if where.is_floating_point():
+            return code.masked_fill(where.isnan()[..., None], 0)
+        return code
 
 
 class LearnedGrid(Code):
     """A vector for each place of a grid, learned: added to the token. `where` is row and column, b n 2.
 
-    Whole numbers (an integer tensor) look vectors up. Places between, given as floats, get what a cubic curve through the
-    learned vectors has there: a picture of another resolution gives its places in units of the grid that was learned.
+    Whole numbers (an integer tensor) look vectors up. Places between, given as floats, get what a cubic curve
+    through the learned vectors has there: a picture of another resolution gives its places in units of the
+    grid that was learned.
     """
 
     def __init__(self, sizes: tuple[int, int], dim: int) -> None:
@@ -174,8 +196,8 @@ class LearnedGrid(Code):
             looked = where.device.type == "cpu" and not torch.compiler.is_compiling() and where.numel() > 0
             if looked and (int(where.min()) < 0 or int(rows.max()) >= height or int(columns.max()) >= width):
                 raise RegardError(
-                    f"a place is outside the grid of {height} × {width} that was learned; give places of a larger grid in its "
-                    f"units, as floats"
+                    f"a place is outside the grid of {height} × {width} that was learned; give places of a "
+                    f"larger grid in its units, as floats"
                 )
             return self.table[rows * width + columns]
         lost = where.isnan().any(-1, keepdim=True)
@@ -189,7 +211,8 @@ class LearnedGrid(Code):
 
 
 class Concatenated(Position):
-    """[x ; code]: the code of another position beside the token instead of on top of it.  b n d -> b n (d + code's width)"""
+    """[x ; code]: the code of another position beside the token instead of on top of it.  b n d -> b n (d +
+    code's width)"""
 
     def __init__(self, of: Code) -> None:
         super().__init__()
@@ -206,10 +229,12 @@ class Concatenated(Position):
 
 
 class Rotary(Position):
-    """Pairs of channels of q and k turned by where·base^(−2i/c): scores then depend on where_i − where_j only.
+    """Pairs of channels of q and k turned by where·base^(−2i/c): scores then depend on where_i − where_j
+    only.
 
-    Pair i is (i, i + c/2), the two halves, or (2i, 2i + 1) with `interleaved=True`; other people's weights need the one
-    they were trained with. With several axes each has an equal part of the channels, one after another, and turns it by itself.
+    Pair i is (i, i + c/2), the two halves, or (2i, 2i + 1) with `interleaved=True`; other people's weights
+    need the one they were trained with. With several axes each has an equal part of the channels, one after
+    another, and turns it by itself.
     """
 
     keeps = Shifts()
@@ -239,7 +264,8 @@ class Rotary(Position):
 
 
 class Turn(torch.autograd.Function):
-    """x ⊙ cos + swapped(x) ⊙ sin, where swapped exchanges the two of each pair and sin has a minus for the first of them.
+    """x ⊙ cos + swapped(x) ⊙ sin, where swapped exchanges the two of each pair and sin has a minus for the
+    first of them.
 
     Its gradient turns back by the same angle, so it keeps nothing of x.
     """
@@ -271,7 +297,9 @@ def _swapped(x: Tensor, interleaved: bool, axes: int = 1) -> Tensor:
     """The two channels of each pair exchanged, in each of `axes` equal parts.  ... c -> ... c"""
     if axes > 1 and not interleaved:
         return x.unflatten(-1, (axes, 2, -1)).flip(-2).flatten(-3)
-    return x.unflatten(-1, (-1, 2)).flip(-1).flatten(-2) if interleaved else x.roll(x.shape[-1] // 2, -1)
+    if interleaved:
+        return x.unflatten(-1, (-1, 2)).flip(-1).flatten(-2)
+    return x.roll(x.shape[-1] // 2, -1)
 
 
 def _turns(

@@ -41,7 +41,8 @@ listeners: tuple[Listener, ...] = ()
 
 @contextmanager
 def listen(listener: Listener) -> Iterator[None]:
-    """Call `listener` with every Heard and Mixed until the end of the block, also when it ends with an exception."""
+    """Call `listener` with every Heard and Mixed until the end of the block, also when it ends with an
+    exception."""
     global listeners
     listeners = (*listeners, listener)
     try:

@@ -1,4 +1,5 @@
-"""The terms on which queries attend to keys: everything that decides the weights beside q and k themselves."""
+"""The terms on which queries attend to keys: everything that decides the weights beside q and k
+themselves."""
 
 from __future__ import annotations
 

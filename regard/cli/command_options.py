@@ -1,4 +1,5 @@
-"""The options of each command, besides those of a recipe: one dataclass each, read by tyro. Comments are what --help says."""
+"""The options of each command, besides those of a recipe: one dataclass each, read by tyro. Comments are what
+--help says."""
 
 from __future__ import annotations
 
@@ -10,35 +11,39 @@ from regard.errors import RegardError
 
 @dataclass(frozen=True, kw_only=True)
 class PredictOptions:
-    """RUN is a run of regard train. INPUT is what it was trained on: for a classifier of texts a text in quotes, or the path of
-    a text file (UTF-8); for other data files: images, point clouds, tables, graphs. A folder stands for all images in it and in
-    its folders, and so does a pattern in quotes: 'photos/*.jpg', 'photos/**/*.png'.
+    """RUN is a run of regard train. INPUT is what it was trained on: for a classifier of texts a text in
+    quotes, or the path of a text file (UTF-8); for other data files: images, point clouds, tables, graphs. A
+    folder stands for all images in it and in its folders, and so does a pattern in quotes: 'photos/*.jpg',
+    'photos/**/*.png'.
 
-    exit code: 0 all are predicted, 1 some could not be read (each is named on stderr), 2 none could, or it could not be run
+    exit code: 0 all are predicted, 1 some could not be read (each is named on stderr), 2 none could, or it
+    could not be run
     """
 
     json: bool = False
-    """a line of JSON for each input: {"input", "labels" or "values" or "each" or "error"}; of text also "kind", which says
-    whether the input was taken as a text or read from a file; with --out "picture"
+    """a line of JSON for each input: {"input", "labels" or "values" or "each" or "error"}; of text also
+    "kind", which says whether the input was taken as a text or read from a file; with --out "picture"
     """
     out: str | None = None
-    """of images: draw where the model looked, and an occlusion map: how much the logit drops when a patch is greyed out. A file
-    (.png, .svg, .pdf) is one sheet of all inputs; a folder gets a file for each, NAME-looked.png, or FOLDER-NAME-looked.png
-    where names are equal. Attention is drawn where a model attends: of the class token, or rollout to the mean of all patches
+    """of images: draw where the model looked, and an occlusion map: how much the logit drops when a patch is
+    greyed out. A file (.png, .svg, .pdf) is one sheet of all inputs; a folder gets a file for each,
+    NAME-looked.png, or FOLDER-NAME-looked.png where names are equal. Attention is drawn where a model
+    attends: of the class token, or rollout to the mean of all patches
     """
 
 
 @dataclass(frozen=True, kw_only=True)
 class EvaluateOptions:
-    """RUN is a run of regard train. Its best weights are measured on the test split of its data, or on the validation split
-    where there is no test split. The number of examples stands beside the measures.
+    """RUN is a run of regard train. Its best weights are measured on the test split of its data, or on the
+    validation split where there is no test split. The number of examples stands beside the measures.
     """
 
     data: str | None = None
-    """another file or folder of the same kind, with its labels: its test split where it names one, else all of it"""
+    """another file or folder of the same kind, with its labels: its test split where it names one, else all
+    of it"""
     json: bool = False
-    """{"split", "count", "unit", "measures"}, and of a classifier "labels" and "confusion", in which confusion[i][j] is how
-    often class i was taken for class j
+    """{"split", "count", "unit", "measures"}, and of a classifier "labels" and "confusion", in which
+    confusion[i][j] is how often class i was taken for class j
     """
 
 
@@ -71,14 +76,16 @@ class LookOptions:
     """{TARGET}"""
 
     input: str | None = None
-    """a text; the path of a file (text; image: any size, grey or colour; points as .npy, .npz or .csv); the name of a node to
-    draw a large graph around; the name of a set of the data, or its number if sets were made; None: an example
+    """a text; the path of a file (text; image: any size, grey or colour; points as .npy, .npz or .csv); the
+    name of a node to draw a large graph around; the name of a set of the data, or its number if sets were
+    made; None: an example
     """
     # what the decoder of an encoder-decoder has written; None: what it writes itself
     target: str | None = None
     out: str | None = None
-    """a self-contained page (.html), or a still (.png, .svg, .pdf) of all heads, or of what matters to the prediction where
-    nothing attends; None: the page is served on 127.0.0.1, and input, heads and the order of tokens can be changed there
+    """a self-contained page (.html), or a still (.png, .svg, .pdf) of all heads, or of what matters to the
+    prediction where nothing attends; None: the page is served on 127.0.0.1, and input, heads and the order of
+    tokens can be changed there
     """
     port: int | None = None  # of the served page; None: any free one
     laws: bool = False  # measure the laws of a model that is no run, too; a run has them already

@@ -1,5 +1,5 @@
-"""The commands. Each is one function that imports what it needs inside, so that `regard --help`, `--version` and `list` answer
-at once. A command takes the words after its name and returns the exit code.
+"""The commands. Each is one function that imports what it needs inside, so that `regard --help`, `--version`
+and `list` answer at once. A command takes the words after its name and returns the exit code.
 """
 
 import sys
@@ -53,7 +53,10 @@ def list_parts(words: list[str]) -> int:
         print(f"{kind}: {registry.describe(kind)}\n")
         rows: list[tuple[str, ...]] = []
         for name, entry in parts:
-            keeps = [f"keeps {entry.symmetry}"] if entry.symmetry else []
+            if entry.symmetry:
+                keeps = [f"keeps {entry.symmetry}"]
+            else:
+                keeps = []
             rows.append((name, entry.target.replace(":", "."), *keeps, entry.sentence))
         print_table(rows)
     else:
@@ -102,7 +105,10 @@ def train(words: list[str]) -> int:
     if (laws := read_laws(run)) is not None and laws["laws"]:
         print(laws_in_a_line(laws["laws"]))
     print(f"next: {shell_command(recipe.next_command(run))}")
-    return 130 if ending.stopped else 0  # as a command that Ctrl-C ended
+    # as a command that Ctrl-C ended
+    if ending.stopped:
+        return 130
+    return 0
 
 
 def train_as_asked(
@@ -227,10 +233,15 @@ def predict(words: list[str]) -> int:
             answered += prediction.error is None
             errors += prediction.error is not None
     if drawn and not chosen.json:
-        files = [*drawn] if len(drawn) <= LISTED else [f"{len(drawn):,} files in {chosen.out}"]
+        if len(drawn) <= LISTED:
+            files = [*drawn]
+        else:
+            files = [f"{len(drawn):,} files in {chosen.out}"]
         print("\n".join(["where it looked:", *(f"  {file}" for file in files)]))
     if errors:
-        return 1 if answered else 2
+        if answered:
+            return 1
+        return 2
     return 0
 
 
@@ -277,7 +288,10 @@ def check(words: list[str]) -> int:
 
     from regard import registry
 
-    laws = None if chosen.laws is None else [law.strip() for law in chosen.laws.split(",")]
+    if chosen.laws is None:
+        laws = None
+    else:
+        laws = [law.strip() for law in chosen.laws.split(",")]
     for law in laws or ():
         registry.find("laws", law)  # or say which there are
 
@@ -301,7 +315,9 @@ def check(words: list[str]) -> int:
         laws_table(report)
     if not any(finding.measured != "unknown" for finding in report):
         return 2
-    return 0 if report.ok else 1
+    if report.ok:
+        return 0
+    return 1
 
 
 def find_device(name: str) -> Any:
@@ -339,11 +355,10 @@ def look(words: list[str]) -> int:
     with spinner(f"looking at {target}"):
         if chosen.out is not None:
             path = looking.look(target, chosen.input, out=chosen.out, **how)
-            size = (
-                f": {path.stat().st_size / 1e6:.1f} MB; open it in a browser"
-                if path.suffix == ".html"
-                else ""
-            )
+            if path.suffix == ".html":
+                size = f": {path.stat().st_size / 1e6:.1f} MB; open it in a browser"
+            else:
+                size = ""
             print(f"{path}{size}")
             return 0
         session = looking.open_session(target, chosen.input, **how)
@@ -356,7 +371,8 @@ def look(words: list[str]) -> int:
 
 
 def command_options(name: str, cls: Any, words: list[str]) -> tuple[Any, list[str]] | None:
-    """The options of a command and the words that are none; None if it was asked for help, which is printed."""
+    """The options of a command and the words that are none; None if it was asked for help, which is
+    printed."""
     from regard.cli import options
 
     if "-h" in words or "--help" in words:

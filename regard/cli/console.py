@@ -11,7 +11,8 @@ PATIENCE = 3.0  # seconds without a word that a log can bear
 
 
 def progress_printer() -> Callable[[str, float | None], None]:
-    """Tells on stderr what is being prepared: one line that lives on a terminal; elsewhere a line for what takes long."""
+    """Tells on stderr what is being prepared: one line that lives on a terminal; elsewhere a line for what
+    takes long."""
     last, began = "", time.monotonic()
 
     def tell(what: str, share: float | None) -> None:

@@ -1,4 +1,5 @@
-"""The command line: one of the commands is run, and whatever it raises becomes one line on stderr and exit code 2."""
+"""The command line: one of the commands is run, and whatever it raises becomes one line on stderr and exit
+code 2."""
 
 import io
 import os

@@ -40,7 +40,10 @@ def read_settings(recipe: Recipe, default: Settings, words: list[str], program: 
         default, chosen = refined, parse(type(default), words, refined, program, more, hidden)
     for key in _differences(default, chosen):
         if key in recipe.data_derived:
-            instead = f"; {recipe.data_derived[key]}" if recipe.data_derived[key] else ""
+            if recipe.data_derived[key]:
+                instead = f"; {recipe.data_derived[key]}"
+            else:
+                instead = ""
             raise RegardError(f"--{key} follows from the data, so it cannot be set{instead}")
     found: Settings = chosen
     return found
@@ -52,12 +55,16 @@ def _differences(default: Any, chosen: Any) -> dict[str, Any]:
 
 
 def _option_value(words: list[str], option: str) -> str | None:
-    """The value of an option on which defaults depend (rates on the optimiser), before it is known whether it can be right."""
+    """The value of an option on which defaults depend (rates on the optimiser), before it is known whether it
+    can be right."""
     found = None
     for number, word in enumerate(words):
         name, equals, value = word.partition("=")
         if name.replace("_", "-") == option:
-            found = value if equals else " ".join(words[number + 1 : number + 2])
+            if equals:
+                found = value
+            else:
+                found = " ".join(words[number + 1 : number + 2])
     return found
 
 
@@ -77,10 +84,11 @@ def help_text(recipe: Recipe, path: str | None, kind: str | None, words: list[st
     first = "\n".join(f"  {name:<14}{what}" for name, what in known.items())
     examples = "".join(f"\n  {each}" for each in recipe.examples)
     return (
-        f"usage: regard train {recipe.name} [--data PATH] [OPTIONS]\n\n{recipe.title}\nHere: {type(default).__doc__}\n\n"
+        f"usage: regard train {recipe.name} [--data PATH] [OPTIONS]\n\n{recipe.title}\nHere: "
+        f"{type(default).__doc__}\n\n"
         f"examples:{examples}\n\n"
-        f"{first}\n\n--data and --model choose the defaults of all that follows: give them before --help to see yours.\n\n"
-        + _without_what_cannot_be_set(shown.getvalue(), recipe)
+        f"{first}\n\n--data and --model choose the defaults of all that follows: give them before --help "
+        "to see yours.\n\n" + _without_what_cannot_be_set(shown.getvalue(), recipe)
     )
 
 
@@ -113,7 +121,8 @@ def _without_what_cannot_be_set(text: str, recipe: Recipe) -> str:
 def read_options(cls: type[Any], words: list[str], program: str) -> tuple[Any, list[str]]:
     """The options of a dataclass among the words of a command, and the words that are none.
 
-    A text may begin with one dash, or hold spaces; a word that begins with two dashes and holds none is meant as an option.
+    A text may begin with one dash, or hold spaces; a word that begins with two dashes and holds none is meant
+    as an option.
     """
     known = options_of(cls)
     own: list[str] = []
@@ -145,7 +154,8 @@ def options_help(cls: type[Any], program: str) -> str:
     return shown.getvalue().partition("\n\n")[2]  # the usage is said already
 
 
-# ── what is wrong, in one line ───────────────────────────────────────────────────────────────────────────────────────
+# ── what is wrong, in one line
+# ───────────────────────────────────────────────────────────────────────────────────────
 
 
 def parse(
@@ -215,7 +225,9 @@ def _choices(hint: Any) -> list[str]:
     """The words that a type allows, where it names them."""
     if get_origin(hint) in (Union, UnionType):
         return [choice for each in get_args(hint) for choice in _choices(each)]
-    return [each for each in get_args(hint) if isinstance(each, str)] if get_origin(hint) is Literal else []
+    if get_origin(hint) is Literal:
+        return [each for each in get_args(hint) if isinstance(each, str)]
+    return []
 
 
 def unknown_option(
@@ -223,7 +235,10 @@ def unknown_option(
 ) -> ValueError:
     name = word.partition("=")[0]
     if not name.startswith("-"):
-        hope = f"did you mean --data {word}? " if "--data" in known and os.path.exists(word) else ""
+        if "--data" in known and os.path.exists(word):
+            hope = f"did you mean --data {word}? "
+        else:
+            hope = ""
         return RegardError(f"'{word}' is no option and no value of one; {hope}see: {program} --help")
     settable = [each for each in known if each[2:].replace("-", "_") not in hidden]
     same = [each for each in settable if each.rpartition(".")[2] == name.lstrip("-").replace("_", "-")]
@@ -270,4 +285,6 @@ def _reason(error: BaseException, known: Mapping[str, Any], hidden: frozenset[st
         if re.split(r"[.]|--", each)[-1] == field[1].replace("_", "-")
         and each[2:].replace("-", "_") not in hidden
     ]
-    return f"{same[0]} {words[field.end() :]}" if len(same) == 1 else words
+    if len(same) == 1:
+        return f"{same[0]} {words[field.end() :]}"
+    return words

@@ -1,5 +1,5 @@
-"""Batches, and where they come from. A source is asked by number: the batch of step 700 is the same whatever was asked
-before, in this process or another, so going on after a stop needs nothing but the step.
+"""Batches, and where they come from. A source is asked by number: the batch of step 700 is the same whatever
+was asked before, in this process or another, so going on after a stop needs nothing but the step.
 """
 
 from __future__ import annotations
@@ -52,14 +52,16 @@ class Batch:
 
     @property
     def size(self) -> int:
-        """How much work it is: b · n for ids b n or steps b n d, padding included; nodes of graphs; b for anything else."""
+        """How much work it is: b · n for ids b n or steps b n d, padding included; nodes of graphs; b for
+        anything else."""
         sequences = self.tokens.dim() == 3 or (self.tokens.dim() == 2 and not self.tokens.is_floating_point())
         return self.tokens.shape[0] * (self.tokens.shape[1] if sequences and self.edges is None else 1)
 
 
 @runtime_checkable
 class Source(Protocol):
-    """Batches by number. batch(step) depends on the seed and the step alone, so resuming needs nothing but the step."""
+    """Batches by number. batch(step) depends on the seed and the step alone, so resuming needs nothing but
+    the step."""
 
     def batch(self, step: int) -> Batch:
         """The training batch of step 0, 1, 2, ..."""
@@ -73,9 +75,9 @@ class Source(Protocol):
 class TensorSource(Source):
     """Rows of a pair of tensors (tokens, target), or of any torch Dataset of such pairs, in shuffled batches.
 
-    `validation` is the share of rows, drawn by the seed, that training never sees; or a pair or Dataset of its own. An
-    epoch is one order of the rows, drawn by (seed, epoch); the rows left over when they do not fill a batch differ from
-    epoch to epoch. A third tensor, bool b n, is `real`.
+    `validation` is the share of rows, drawn by the seed, that training never sees; or a pair or Dataset of
+    its own. An epoch is one order of the rows, drawn by (seed, epoch); the rows left over when they do not
+    fill a batch differ from epoch to epoch. A third tensor, bool b n, is `real`.
     """
 
     def __init__(self, data: Any, batch: int = 32, seed: int = 0, validation: Any = 0.1) -> None:
@@ -98,15 +100,17 @@ class TensorSource(Source):
             yield _take(self._held_data, self._held[start : start + self._epochs.batch])
 
 
-# ── what sources share ───────────────────────────────────────────────────────────────────────────────────────────────
+# ── what sources share
+# ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
 class Epochs:
-    """Which rows each step takes: an order for each epoch, drawn by (seed, epoch), cut into batches of one size.
+    """Which rows each step takes: an order for each epoch, drawn by (seed, epoch), cut into batches of one
+    size.
 
-    The rows that do not fill a last batch are left out, other ones in each epoch. With `lengths`, rows of like length
-    come together (sorted within stretches of STRETCH batches, then the batches are shuffled), so that there is little
-    padding.
+    The rows that do not fill a last batch are left out, other ones in each epoch. With `lengths`, rows of
+    like length come together (sorted within stretches of STRETCH batches, then the batches are shuffled), so
+    that there is little padding.
     """
 
     STRETCH = 50
@@ -148,11 +152,14 @@ def held_out(count: int, share: float) -> int:
         raise RegardError(f"validation is the share held out, from 0 to below 1, got {share}")
     if share and count < 2:
         raise RegardError(f"there is {count} row, too few to hold some out; give more, or validation=0")
-    return min(count - 1, max(1, round(count * share))) if share else 0
+    if share:
+        return min(count - 1, max(1, round(count * share)))
+    return 0
 
 
 def pad_rows(rows: Sequence[Array], context: int | None = None) -> tuple[Tensor, Tensor | None]:
-    """Rows of ids in one tensor, as long as the longest, and which slots are real (None: all).   b n, bool b n
+    """Rows of ids in one tensor, as long as the longest, and which slots are real (None: all).
+    b n, bool b n
 
     Rows longer than `context` are cut off at their end. What is no token is 0 and not real.
     """
@@ -173,7 +180,8 @@ def _rows(data: Any) -> Any:
         and all(isinstance(each, Tensor) for each in data)
     ):
         raise RegardError(
-            f"data must be a pair of tensors (tokens, target) or a torch Dataset of such pairs, got {_say(data)}"
+            "data must be a pair of tensors (tokens, target) or a torch Dataset of such pairs, got "
+            f"{_say(data)}"
         )
     counts = [len(each) if each.dim() else 0 for each in data]
     if len(set(counts)) > 1:
@@ -203,4 +211,6 @@ def _take(data: Any, rows: Array) -> Batch:
 
 
 def _say(data: Any) -> str:
-    return f"{type(data).__name__} of {len(data)}" if isinstance(data, tuple | list) else type(data).__name__
+    if isinstance(data, tuple | list):
+        return f"{type(data).__name__} of {len(data)}"
+    return type(data).__name__

@@ -1,6 +1,6 @@
-"""Ids and pixels that were made before, by key. An entry is there whole or not at all: it is written in a folder of
-its own beside the others, synced, and gets its name last. What a killed process left behind is never used. Of each kind there
-are MOST_BYTES at most: entries that were used longest ago go first.
+"""Ids and pixels that were made before, by key. An entry is there whole or not at all: it is written in a
+folder of its own beside the others, synced, and gets its name last. What a killed process left behind is
+never used. Of each kind there are MOST_BYTES at most: entries that were used longest ago go first.
 """
 
 from __future__ import annotations
@@ -36,10 +36,11 @@ def key(**parts: Any) -> str:
 def ids(
     cache: Path, name: str, dtype: np.dtype[Any], write: Write, what: str = "tokens"
 ) -> tuple[Mapped, dict[str, Any]]:
-    """The ids of this name, mapped from their file, and what is known about them; written first if they are not there.
+    """The ids of this name, mapped from their file, and what is known about them; written first if they are
+    not there.
 
-    `write` gets a file for the ids, and returns what is to be known: at least their number, as "tokens". `what` they are (or
-    pixels) is the name of the folder they are kept in.
+    `write` gets a file for the ids, and returns what is to be known: at least their number, as "tokens".
+    `what` they are (or pixels) is the name of the folder they are kept in.
     """
     folder = cache / what / name
     while True:
@@ -76,7 +77,9 @@ def _about(folder: Path, dtype: np.dtype[Any]) -> dict[str, Any] | None:
         whole = about["tokens"] * dtype.itemsize == (folder / "ids").stat().st_size
     except (OSError, ValueError, KeyError, TypeError):
         return None
-    return about if whole else None
+    if whole:
+        return about
+    return None
 
 
 def _build(folder: Path, dtype: np.dtype[Any], write: Write) -> dict[str, Any]:
@@ -108,8 +111,8 @@ def _build(folder: Path, dtype: np.dtype[Any], write: Write) -> dict[str, Any]:
 def _drop_unused(latest: Path) -> None:
     """Drop entries, those first that were used longest ago, until all are small enough; never the latest one.
 
-    A process that reads one goes on reading: what is mapped stays on the disk until nobody maps it. Each goes at once, by its
-    name, so that none is seen in part.
+    A process that reads one goes on reading: what is mapped stays on the disk until nobody maps it. Each goes
+    at once, by its name, so that none is seen in part.
     """
     entries = []
     for folder in latest.parent.iterdir():

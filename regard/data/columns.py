@@ -1,4 +1,5 @@
-"""Columns of a text table (CSV, TSV, or values with spaces between), each value with the line it came from."""
+"""Columns of a text table (CSV, TSV, or values with spaces between), each value with the line it came
+from."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ from regard.errors import RegardError, nearest
 
 @dataclass(frozen=True, eq=False)
 class Columns:
-    """The rows of a file by column. `names` are those of its first line, or None if that line holds values already."""
+    """The rows of a file by column. `names` are those of its first line, or None if that line holds values
+    already."""
 
     path: str
     names: tuple[str, ...] | None
@@ -32,7 +34,8 @@ class Columns:
             near = nearest(name, names)
             hint = f" (is it '{near}'?)" if near else ""
             raise RegardError(
-                f"{self.path} has no column '{name}', it has: {', '.join(names) or 'no names'}; {advice}{hint}"
+                f"{self.path} has no column '{name}', it has: {', '.join(names) or 'no names'}; "
+                f"{advice}{hint}"
             )
         return names.index(name)
 
@@ -40,7 +43,8 @@ class Columns:
         return [row[column].strip() for row in self.rows]
 
     def numbers(self, columns: Sequence[int]) -> Array:
-        """Some columns as numbers; what is none, or is not finite, is an error with its line.   rows columns, float32"""
+        """Some columns as numbers; what is none, or is not finite, is an error with its line.
+        rows columns, float32"""
         cells = [[row[column] for column in columns] for row in self.rows]
         try:
             found = np.array(cells, dtype=np.float64).reshape(len(cells), len(columns))
@@ -67,13 +71,16 @@ class Columns:
             ) from None
 
     def _called(self, column: int) -> str:
-        return f"column '{self.names[column]}'" if self.names else f"column {column + 1}"
+        if self.names:
+            return f"column '{self.names[column]}'"
+        return f"column {column + 1}"
 
 
 def read_columns(path: str, *, header: bool | None = None) -> Columns:
     """A table of one row a line. Values are separated by the mark that the first line has: , ; tab or spaces.
 
-    header: does the first line hold names? None: it does if nothing in it is a number and some line after it has one.
+    header: does the first line hold names? None: it does if nothing in it is a number and some line after it
+    has one.
     """
     rows: list[list[str]] = []
     lines: list[int] = []
@@ -84,7 +91,10 @@ def read_columns(path: str, *, header: bool | None = None) -> Columns:
             continue
         if mark is None:
             mark = next((each for each in ",;\t" if each in text), " ")
-        row = text.split() if mark == " " else next(csv.reader([text], delimiter=mark, skipinitialspace=True))
+        if mark == " ":
+            row = text.split()
+        else:
+            row = next(csv.reader([text], delimiter=mark, skipinitialspace=True))
         if rows and len(row) != len(rows[0]):
             raise RegardError(
                 f"line {line} of {path} has {len(row)} values, but line {lines[0]} has {len(rows[0])}; "

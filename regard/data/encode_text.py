@@ -1,8 +1,10 @@
-"""Work on the pieces of a text, in this process or in several children, with the results in the order of the pieces.
+"""Work on the pieces of a text, in this process or in several children, with the results in the order of the
+pieces.
 
-A child is a fresh interpreter, so it works from any script, notebook or thread, gives all its memory back, and is told
-its work as JSON. Each answer is a line of JSON and then as many bytes as it says. Children wait until their answer is
-taken, so there is never more than a piece or two of each in memory. torch is not needed here, and not imported.
+A child is a fresh interpreter, so it works from any script, notebook or thread, gives all its memory back,
+and is told its work as JSON. Each answer is a line of JSON and then as many bytes as it says. Children wait
+until their answer is taken, so there is never more than a piece or two of each in memory. torch is not needed
+here, and not imported.
 """
 
 from __future__ import annotations
@@ -28,8 +30,8 @@ IN_CHILDREN_FROM = 8 << 20  # bytes of text; starting children takes as long as 
 
 
 class Answer(NamedTuple):
-    """What came of one piece, and how many characters of text that was. (In learning: nothing, and after all of them
-    one answer more with what was learned.)"""
+    """What came of one piece, and how many characters of text that was. (In learning: nothing, and after all
+    of them one answer more with what was learned.)"""
 
     data: bytes
     characters: int
@@ -38,7 +40,8 @@ class Answer(NamedTuple):
 def encode(
     pieces: Sequence[Piece], tokenizer: Tokenizer, out: IO[bytes], workers: int, note: Note
 ) -> tuple[int, int]:
-    """Write the ids of all pieces, as the tokenizer's dtype. Returns how many tokens and how many characters."""
+    """Write the ids of all pieces, as the tokenizer's dtype. Returns how many tokens and how many
+    characters."""
     size = characters = 0
     for answer in _all(pieces, {"do": "encode", "tokenizer": tokenizer.to_json()}, workers, "encoding", note):
         out.write(answer.data)
@@ -66,13 +69,15 @@ def learn_in_subprocess(kind: str, pieces: Sequence[Piece], size: int, note: Not
     raise AssertionError("a child that learns answers with what it learned, or with an error")
 
 
-# ── what is done, here or in a child ─────────────────────────────────────────────────────────────────────────────────
+# ── what is done, here or in a child
+# ─────────────────────────────────────────────────────────────────────────────────
 
 
 def _answers(
     request: dict[str, Any], pieces: Sequence[Piece], tell: Callable[[Answer], None]
 ) -> Iterator[Answer]:
-    """What came of each piece. Learning takes all pieces at once, and can only `tell` that it has read one more."""
+    """What came of each piece. Learning takes all pieces at once, and can only `tell` that it has read one
+    more."""
     if request["do"] == "learn":
         tokenizer = learn(request["kind"], _read_all(pieces, tell), request["size"])
         yield Answer(json.dumps(tokenizer.to_json()).encode("ascii"), 0)
@@ -105,8 +110,8 @@ def _encode(tokenizer: Tokenizer, text: str, piece: Piece) -> Any:
         mark = 3 if piece.start == 0 and _starts_with_mark(piece) else 0
         byte = piece.start + mark + len(text[: error.place].encode("utf-8"))
         raise RegardError(
-            f"{piece.path} has the character {error.character!r} (U+{ord(error.character):04X}) at byte {byte}, "
-            f"which the given tokenizer does not know; leave it out of the text, or train with "
+            f"{piece.path} has the character {error.character!r} (U+{ord(error.character):04X}) at byte "
+            f"{byte}, which the given tokenizer does not know; leave it out of the text, or train with "
             "--data.tokens bytes"
         ) from error
 
@@ -116,7 +121,8 @@ def _starts_with_mark(piece: Piece) -> bool:
         return stream.read(3) == b"\xef\xbb\xbf"
 
 
-# ── children ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── children
+# ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _all(

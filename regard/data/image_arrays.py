@@ -1,6 +1,7 @@
 """Pictures that come as numbers: idx files (MNIST and its family), .npz, the digits of scikit-learn.
 
-Each gives pixels, labels and splits of as many rows. Nothing pickled is opened, and no more is unpacked than a header says.
+Each gives pixels, labels and splits of as many rows. Nothing pickled is opened, and no more is unpacked than
+a header says.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ class Rows(NamedTuple):
 
 
 def digits() -> Rows:
-    """1,797 handwritten digits of 8 × 8 pixels, which come with scikit-learn; every fifth is kept for the end."""
+    """1,797 handwritten digits of 8 × 8 pixels, which come with scikit-learn; every fifth is kept for the
+    end."""
     try:
         from sklearn.datasets import load_digits  # type: ignore[import-untyped]
     except ImportError as error:
@@ -46,7 +48,11 @@ def digits() -> Rows:
 
 MOST_PACKED = 1032  # bytes that gzip can make of one
 
-# ── idx ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── idx
+#
+#
+#
+# ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def is_idx_of_pictures(path: Path) -> bool:
@@ -54,19 +60,24 @@ def is_idx_of_pictures(path: Path) -> bool:
 
 
 def read_idx_files(paths: Sequence[Path], name: str) -> Rows:
-    """Files called ...images-idx3-ubyte (.gz) with ...labels-idx1-ubyte beside them; t10k or test in a name: for the end."""
+    """Files called ...images-idx3-ubyte (.gz) with ...labels-idx1-ubyte beside them; t10k or test in a name:
+    for the end."""
     families = sorted(
         {re.split(r"(?i)(?:train|t10k|test)?[-_.]*images", path.name)[0].rstrip("-_.") for path in paths}
     )
     if len(families) > 1:
         raise RegardError(
-            f"{name} holds several collections: {', '.join(each or 'one without a name' for each in families)}; "
+            f"{name} holds several collections: "
+            f"{', '.join(each or 'one without a name' for each in families)}; "
             f"put the files of one into a folder of their own, or give one file, such as {paths[0]}"
         )
     pixels, classes, splits = [], [], []
     for path in paths:
         beside = path.with_name(path.name.replace("images", "labels").replace("idx3", "idx1"))
-        other = beside.with_suffix("") if beside.suffix == ".gz" else beside.with_name(beside.name + ".gz")
+        if beside.suffix == ".gz":
+            other = beside.with_suffix("")
+        else:
+            other = beside.with_name(beside.name + ".gz")
         found = next((each for each in (beside, other) if each.exists()), None)
         if found is None:
             raise RegardError(f"there are no labels beside {path}; they should be in {beside.name}")
@@ -111,21 +122,29 @@ def _idx(stream: IO[bytes], path: Path, axes: int, most: int) -> Pixels:
     size = int(np.prod(shape, dtype=object))
     content = stream.read(size + 1 if size <= most else most)  # (what would be unpacked beyond that is not)
     if len(content) != size:
-        held = f"holds {len(content):,}" if len(content) < size else "holds more"
+        if len(content) < size:
+            held = f"holds {len(content):,}"
+        else:
+            held = "holds more"
         raise RegardError(
             f"{path} should hold {' × '.join(map(str, shape))} bytes and {held}; it is cut off or damaged"
         )
     return np.frombuffer(content, np.uint8).reshape(shape)
 
 
-# ── npz ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── npz
+#
+#
+#
+# ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 PAIRS = (("images", "labels"), ("x", "y"))
 SHAPES = "they should be n h w, n h w 3 or n 3 h w"
 
 
 def read_npz(path: Path) -> Rows:
-    """Arrays images and labels (or x and y), or x_train, y_train, x_test, y_test, or train_images, train_labels, ..."""
+    """Arrays images and labels (or x and y), or x_train, y_train, x_test, y_test, or train_images,
+    train_labels, ..."""
     arrays = {name.lower(): array for name, array in read_arrays(path).items()}
     named = [(x, y, TRAIN) for x, y in PAIRS]
     for end, split in SPLITS.items():
@@ -173,8 +192,8 @@ def _label(value: Any) -> str:
 
 
 def _as_bytes(arrays: Sequence[Any], path: Path) -> Pixels:
-    """n h w or n h w c as bytes, all by the same measure: bytes are taken as they are; what has no number above 1 is black and
-    white, or real numbers from 0 to 1; then up to 255; then up to 65,535."""
+    """n h w or n h w c as bytes, all by the same measure: bytes are taken as they are; what has no number
+    above 1 is black and white, or real numbers from 0 to 1; then up to 255; then up to 65,535."""
     first = [
         x.ndim == 4 and x.shape[1] in (1, 3) and x.shape[3] not in (1, 3) for x in arrays
     ]  # channels before rows

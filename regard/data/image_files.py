@@ -1,7 +1,7 @@
 """One picture of any size and mode as pixels of one size: uint8 c s s.
 
-What cameras and programs do to pictures is undone: turned by EXIF, transparent (laid on white), palettes, 16 bits a channel. Of
-several pictures in a file (an animation, pages) the first is taken.
+What cameras and programs do to pictures is undone: turned by EXIF, transparent (laid on white), palettes, 16
+bits a channel. Of several pictures in a file (an animation, pages) the first is taken.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ Fit = Literal["crop", "pad", "stretch"]
 Pixels = np.ndarray[Any, np.dtype[np.uint8]]
 
 MOST_PIXELS = 64_000_000  # that are decoded: a small file can hold a picture too large for memory
-ALONE_FROM = 8_000_000  # pixels of a picture that is decoded while no other so large is: memory is bounded on many cores, too
+# pixels of a picture that is decoded while no other so large is: memory is bounded on many cores, too
+ALONE_FROM = 8_000_000
 SUFFIXES = (
     ".png",
     ".jpg",
@@ -43,7 +44,8 @@ SUFFIXES = (
     ".heic",
     ".heif",
 )  # (the last two are what phones make; where they cannot be read they are named, not passed over)
-# Whatever its name, a file is opened as one of these only. Pillow knows others that it hands to other programs, such as EPS.
+# Whatever its name, a file is opened as one of these only. Pillow knows others that it hands to other
+# programs, such as EPS.
 FORMATS = {
     "PNG": "PNG",
     "JPEG": "JPEG",
@@ -126,7 +128,9 @@ def header(path: str | os.PathLike[str]) -> tuple[int, int, bool]:
     with readable(name := os.fspath(path)), open_image_file(path, name, _most_pixels()) as picture:
         width, height = picture.size
         turned = picture.getexif().get(0x0112, 1) in (5, 6, 7, 8)
-        return (height, width, _is_grey(picture)) if turned else (width, height, _is_grey(picture))
+        if turned:
+            return (height, width, _is_grey(picture))
+        return (width, height, _is_grey(picture))
 
 
 def read(path: str | os.PathLike[str] | bytes, size: int, channels: int, fit: Fit) -> Pixels:
@@ -156,7 +160,8 @@ def readable(name: str) -> Iterator[None]:
 
 
 def _most_pixels() -> str:
-    """How many pixels a picture may have that will be made small. A JPEG is read small at once; pillow opens none beyond."""
+    """How many pixels a picture may have that will be made small. A JPEG is read small at once; pillow opens
+    none beyond."""
     bound = pillow().MAX_IMAGE_PIXELS
     jpeg = f"{2 * bound:,}" if bound else "any number"
     return f"{MOST_PIXELS:,} at most, of a JPEG that is not progressive {jpeg}"
@@ -173,13 +178,9 @@ def open_image_file(
 ) -> Any:
     image = pillow()
     if not isinstance(path, bytes) and not os.path.isfile(path):
-        what = (
-            "is a folder, not a picture"
-            if os.path.isdir(path)
-            else "is no file"
-            if os.path.exists(path)
-            else None
-        )
+        what = "is no file" if os.path.exists(path) else None
+        if os.path.isdir(path):
+            what = "is a folder, not a picture"
         raise Damaged(f"{name} {what}" if what else f"there is no picture {name}")
     try:
         return image.open(io.BytesIO(path) if isinstance(path, bytes) else path, formats=formats())
@@ -229,8 +230,8 @@ def to_channels(picture: Any, channels: int, name: str) -> Any:
         low, high = int(values.min(initial=0)), int(values.max(initial=0))
         if low < 0 or high > 65535:
             raise Damaged(
-                f"{name} holds whole numbers from {low:,} to {high:,}, and nothing says which are black and white; "
-                "save it with 8 or 16 bits"
+                f"{name} holds whole numbers from {low:,} to {high:,}, and nothing says which are black "
+                "and white; save it with 8 or 16 bits"
             )
         # 257 · 255 = 65,535
         picture = Image.fromarray((values // 257 if high > 255 else values).astype(np.uint8))
@@ -243,7 +244,8 @@ def to_channels(picture: Any, channels: int, name: str) -> Any:
 
 
 def fit_square(picture: Any, size: int, fit: Fit) -> Pixels:
-    """To s × s: the middle of it (crop), all of it with black beside (pad), or all of it out of shape (stretch).   c s s"""
+    """To s × s: the middle of it (crop), all of it with black beside (pad), or all of it out of shape
+    (stretch).   c s s"""
     from PIL import Image, ImageOps
 
     if picture.size != (size, size):

@@ -68,7 +68,8 @@ def _triangles(line: Line, path: str, vertices: int) -> Array:
 
 
 def _whole(line: Line, path: str, least: int) -> list[int]:
-    """The whole numbers at the beginning of a line; colours may follow a face, so they end at the first that is none."""
+    """The whole numbers at the beginning of a line; colours may follow a face, so they end at the first that
+    is none."""
     found: list[int] = []
     for word in line[1]:
         if not word.removeprefix("-").isdecimal():

@@ -50,7 +50,8 @@ class Element:
 
 
 class Ply(NamedTuple):
-    """What is in a file: vertices v d with the names of their columns, and triangles f 3 (none: points only)."""
+    """What is in a file: vertices v d with the names of their columns, and triangles f 3 (none: points
+    only)."""
 
     names: tuple[str, ...]
     vertices: Array
@@ -119,11 +120,9 @@ def _triangles(polygons: list[Array], path: str) -> Array:
     for polygon in polygons:
         if len(polygon) < 3:
             raise RegardError(f"{path} has a face with {len(polygon)} corners; a face has three at least")
-    return (
-        np.concatenate([fan(polygon) for polygon in polygons])
-        if polygons
-        else np.zeros((0, 3), dtype=np.int64)
-    )
+    if polygons:
+        return np.concatenate([fan(polygon) for polygon in polygons])
+    return np.zeros((0, 3), dtype=np.int64)
 
 
 class _Text:

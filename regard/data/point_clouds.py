@@ -1,4 +1,5 @@
-"""Clouds of points in files: NumPy arrays, tables of numbers, and meshes, which get points on their surface."""
+"""Clouds of points in files: NumPy arrays, tables of numbers, and meshes, which get points on their
+surface."""
 
 from __future__ import annotations
 
@@ -35,7 +36,8 @@ class CloudFile(NamedTuple):
 
 
 def find_clouds(folder: str) -> list[CloudFile]:
-    """All files of points in a folder: in one folder for each class, or without classes. Hidden files do not count."""
+    """All files of points in a folder: in one folder for each class, or without classes. Hidden files do not
+    count."""
     root = Path(folder).expanduser()
     found = sorted(path for path in root.rglob("*") if path.is_file() and not _hidden(path, root))
     clouds = [path for path in found if path.suffix.lower() in READERS]
@@ -49,7 +51,8 @@ def find_clouds(folder: str) -> list[CloudFile]:
 
 
 def read_cloud(path: str, count: int | None, random: np.random.Generator) -> Cloud:
-    """The points of one file, at most `count` of them, drawn by `random`; a mesh has as many as asked for (None: 1,024)."""
+    """The points of one file, at most `count` of them, drawn by `random`; a mesh has as many as asked for
+    (None: 1,024)."""
     suffix = Path(path).suffix.lower()
     if suffix not in READERS:
         raise RegardError(f"{path} is no file of points; known are {', '.join(READERS)}")
@@ -72,7 +75,8 @@ def _hidden(path: Path, root: Path) -> bool:
     return any(part.startswith(".") for part in path.relative_to(root).parts)
 
 
-# ── each kind of file ────────────────────────────────────────────────────────────────────────────────────────────────
+# ── each kind of file
+# ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _npy(path: str, count: int | None, random: np.random.Generator) -> Cloud:
@@ -92,7 +96,9 @@ def _npz(path: str, count: int | None, random: np.random.Generator) -> Cloud:
             held = {name: arrays[name] for name in arrays.files}
         except (ValueError, zipfile.BadZipFile, EOFError, OSError) as error:
             raise RegardError(_no_numpy(path, error)) from error
-    name = "points" if "points" in held else next(iter(held)) if len(held) == 1 else None
+    name = next(iter(held)) if len(held) == 1 else None
+    if "points" in held:
+        name = "points"
     if name is None:
         raise RegardError(f"{path} must have an array 'points', it has: {', '.join(held) or 'none'}")
     points, labels = _points(held[name], path), held.get("labels")

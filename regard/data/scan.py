@@ -1,4 +1,5 @@
-"""What a path holds is looked for once in a command: defaults are chosen by what is there, and then it is read."""
+"""What a path holds is looked for once in a command: defaults are chosen by what is there, and then it is
+read."""
 
 from __future__ import annotations
 
@@ -28,7 +29,8 @@ def scanning_once() -> Iterator[None]:
 
 
 def once(function: Callable[P, T]) -> Callable[P, T]:
-    """Remember what a function found for its arguments, as long as a `scanning_once` lasts; outside of one, nothing."""
+    """Remember what a function found for its arguments, as long as a `scanning_once` lasts; outside of one,
+    nothing."""
 
     @wraps(function)
     def remembering(*args: P.args, **kwargs: P.kwargs) -> T:

@@ -1,4 +1,5 @@
-"""Who is learned from, who is looked at now and then, and who only at the end: shares of each class, drawn by the seed."""
+"""Who is learned from, who is looked at now and then, and who only at the end: shares of each class, drawn by
+the seed."""
 
 from __future__ import annotations
 
@@ -25,8 +26,8 @@ def split_by_class(
 ) -> dict[str, Array]:
     """Numbers of the rows of each split. `classes` holds the class of each row, −1: not to be used.
 
-    Every class keeps one row at least for training. `train` is how many of each class are learned from (None: all that are not
-    held out). Rows that are left over by it go to nobody.
+    Every class keeps one row at least for training. `train` is how many of each class are learned from (None:
+    all that are not held out). Rows that are left over by it go to nobody.
     """
     found: dict[str, list[Array]] = {"train": [], "validation": [], "test": []}
     for each in np.unique(classes[classes >= 0]):
@@ -43,14 +44,18 @@ def split_by_class(
 
 
 def stratified_mask(classes: Array, share: float, seed: int) -> Array:
-    """Which rows are held out: of each class its share, rounded so that all together are right too.   bool rows
+    """Which rows are held out: of each class its share, rounded so that all together are right too.
+    bool rows
 
     Every class keeps at least one row for training.
     """
     counts = np.bincount(classes)
     wanted = counts * share
     take = np.minimum(np.floor(wanted).astype(int), counts - 1)
-    total = min(max(1, round(len(classes) * share)), int((counts - 1).sum())) if share else 0
+    if share:
+        total = min(max(1, round(len(classes) * share)), int((counts - 1).sum()))
+    else:
+        total = 0
     for each in np.argsort(take - wanted, kind="stable"):  # those first that lost most by rounding down
         take[each] += take.sum() < total and take[each] < counts[each] - 1
     held = np.zeros(len(classes), dtype=bool)

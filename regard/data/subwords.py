@@ -1,7 +1,8 @@
-"""Pieces of words: byte-pair encoding learned here, or any tokenizer.json of Hugging Face. Needs `tokenizers`.
+"""Pieces of words: byte-pair encoding learned here, or any tokenizer.json of Hugging Face. Needs
+`tokenizers`.
 
-What is learned here works on bytes, so nothing is unknown and every text comes back as it was. Others may normalise
-(lower-case, strip accents): then what comes back is their idea of the text.
+What is learned here works on bytes, so nothing is unknown and every text comes back as it was. Others may
+normalise (lower-case, strip accents): then what comes back is their idea of the text.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ from regard.errors import RegardError
 _CHUNK = 1 << 13  # characters encoded at once: each token costs about a hundred bytes until it is an id
 _REMEMBERED = 1 << 17  # segments whose ids are kept, some 30 MB
 
-# A text falls into segments before each space, tab or line end that follows something visible: " like", "\n    def".
+# A text falls into segments before each space, tab or line end that follows something visible: " like", "\n
+#  def".
 # (Spaces of other kinds never begin or end one, because not everybody agrees which characters they are.)
 # In plain ASCII it falls into the very words that GPT-2's pattern makes, which come again more often.
 _SEGMENT = re.compile(r"[ \t\r\n]*+(?:\S++|[^\S \t\r\n]++[ \t\r\n]*+)*+")
@@ -30,7 +32,8 @@ _WORD = re.compile(r"'(?:[stmd]|re|ve|ll)| ?[A-Za-z]++| ?[0-9]++| ?[^\sA-Za-z0-9
 
 
 class Subwords(Tokenizer):
-    """A Hugging Face tokenizer, from what its tokenizer.json holds. No special tokens are added, nothing is cut off."""
+    """A Hugging Face tokenizer, from what its tokenizer.json holds. No special tokens are added, nothing is
+    cut off."""
 
     def __init__(self, data: dict[str, Any]) -> None:
         try:
@@ -67,10 +70,14 @@ class Subwords(Tokenizer):
         return str(self._inner.decode(ids, skip_special_tokens=False))
 
     def called(self, id: int) -> str:
-        return super().called(id) if self._pieces is None else shown_bytes(self._pieces[id])
+        if self._pieces is None:
+            return super().called(id)
+        return shown_bytes(self._pieces[id])
 
     def stream(self) -> Stream:
-        return _Growing(self) if self._pieces is None else BytePieces(self._pieces)
+        if self._pieces is None:
+            return _Growing(self)
+        return BytePieces(self._pieces)
 
     def unknowns(self, text: str) -> tuple[str, ...]:
         found: dict[str, None] = {}
@@ -108,7 +115,8 @@ class Subwords(Tokenizer):
         return map(self._memory.__getitem__, segments)
 
     def _segments_stand_alone(self) -> bool:
-        """Whether no token crosses the border of a segment: so it is with GPT-2's way to split, and no normaliser."""
+        """Whether no token crosses the border of a segment: so it is with GPT-2's way to split, and no
+        normaliser."""
         split, model = self._data.get("pre_tokenizer") or {}, self._data["model"]
         whole = all(
             _SEGMENT.fullmatch(token["content"]) and not (token["lstrip"] or token["rstrip"])
@@ -125,7 +133,8 @@ class Subwords(Tokenizer):
         )
 
     def _byte_pieces(self, vocabulary: dict[str, int]) -> list[bytes] | None:
-        """The bytes each id stands for, if this is byte-level and nothing else; None if only the package knows."""
+        """The bytes each id stands for, if this is byte-level and nothing else; None if only the package
+        knows."""
         decoder = self._data.get("decoder") or {}
         if decoder.get("type") != "ByteLevel":
             return None
@@ -159,7 +168,8 @@ def learn_bpe(texts: Iterable[str], size: int) -> Subwords:
 
 
 class _Growing:
-    """A stream for any tokenizer: decode the latest ids with and without the newest; the difference is new."""
+    """A stream for any tokenizer: decode the latest ids with and without the newest; the difference is
+    new."""
 
     def __init__(self, tokenizer: Subwords) -> None:
         self._tokenizer = tokenizer
@@ -193,7 +203,8 @@ def _chunks(texts: Iterable[str]) -> Iterator[str]:
 
 
 def _byte_signs() -> list[str]:
-    """The sign that byte-level vocabularies write for each byte: itself if it can be seen, else one from 256 on."""
+    """The sign that byte-level vocabularies write for each byte: itself if it can be seen, else one from 256
+    on."""
     seen = {*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)}
     hidden = iter(range(256, 512))
     return [chr(byte) if byte in seen else chr(next(hidden)) for byte in range(256)]

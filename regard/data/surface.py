@@ -16,7 +16,8 @@ class Surface:
         sizes = areas(corners)
         if not sizes.sum() > 0:
             raise RegardError(
-                f"a mesh needs a triangle that is larger than nothing to put points on, got {len(faces)} faces"
+                f"a mesh needs a triangle that is larger than nothing to put points on, got {len(faces)} "
+                "faces"
             )
         self.corners, self.upto = corners[sizes > 0], np.cumsum(sizes[sizes > 0])
 

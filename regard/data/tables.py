@@ -1,4 +1,5 @@
-"""A table whose columns have names: CSV or TSV text, or Parquet. Each row comes with the line it stands in."""
+"""A table whose columns have names: CSV or TSV text, or Parquet. Each row comes with the line it stands
+in."""
 
 from __future__ import annotations
 
@@ -39,7 +40,8 @@ class Table(NamedTuple):
         said = "" if value is None else str(value).strip()
         if not said or said.lower() == "nan":
             raise RegardError(
-                f"line {line} of {self.path} has nothing in column '{column}'; fill it in, or take the line out"
+                f"line {line} of {self.path} has nothing in column '{column}'; fill it in, or take the "
+                "line out"
             )
         return said
 
@@ -51,7 +53,9 @@ def looks_like_table(path: str) -> bool:
 
 def read_table(path: str) -> Table:
     """Every row of a file, in memory."""
-    return _parquet(path) if path.lower().endswith(".parquet") else _csv(path)
+    if path.lower().endswith(".parquet"):
+        return _parquet(path)
+    return _csv(path)
 
 
 def _csv(path: str) -> Table:

@@ -1,7 +1,7 @@
 """Text files: which ones, what they hold, and pieces of them that fit into memory.
 
-Files are joined in the order of their names, with a line end between two if there is none. Nothing but UTF-8 is read.
-What is wrong is an error of one line with the file and the byte.
+Files are joined in the order of their names, with a line end between two if there is none. Nothing but UTF-8
+is read. What is wrong is an error of one line with the file and the byte.
 """
 
 from __future__ import annotations
@@ -43,14 +43,17 @@ class Piece(NamedTuple):
     joined: bool
 
 
-# ── which files ──────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── which files
+# ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @once
 def find(path: str | None) -> list[TextFile]:
-    """The files of a path: a file, all files in a folder and below it (hidden ones left out), or those of a glob.
+    """The files of a path: a file, all files in a folder and below it (hidden ones left out), or those of a
+    glob.
 
-    None is the source of Python's standard library. Empty files are left out; if nothing is left, that is an error.
+    None is the source of Python's standard library. Empty files are left out; if nothing is left, that is an
+    error.
     """
     if path is None:
         return _standard_library()
@@ -62,7 +65,10 @@ def find(path: str | None) -> list[TextFile]:
         root, paths, missing = os.path.dirname(expanded), [expanded], ""
     elif glob.has_magic(expanded):
         paths = sorted(each for each in glob.glob(expanded, recursive=True) if not os.path.isdir(each))
-        root = os.path.commonpath([os.path.dirname(each) or "." for each in paths]) if paths else ""
+        if paths:
+            root = os.path.commonpath([os.path.dirname(each) or "." for each in paths])
+        else:
+            root = ""
         missing = f"no file matches {path}; try it with ls, and quote it so that the shell leaves it alone"
     else:
         raise FileNotFoundError(
@@ -73,14 +79,18 @@ def find(path: str | None) -> list[TextFile]:
         raise RegardError(missing)
     found = [_text_file(each, root) for each in paths]
     if not any(each.size for each in found):
-        what = f"{path} is empty" if len(found) == 1 else f"all {len(found)} files of {path} are empty"
+        if len(found) == 1:
+            what = f"{path} is empty"
+        else:
+            what = f"all {len(found)} files of {path} are empty"
         raise RegardError(f"{what}; give a file with text in it")
     return [each for each in found if each.size]
 
 
 def _standard_library() -> list[TextFile]:
-    """Python's own modules, a few megabytes that every machine has: the .py files of the top folder, so no tests and
-    nothing that was installed later; only those in ASCII, so that a hundred characters are enough."""
+    """Python's own modules, a few megabytes that every machine has: the .py files of the top folder, so no
+    tests and nothing that was installed later; only those in ASCII, so that a hundred characters are
+    enough."""
     folder = Path(sysconfig.get_path("stdlib"))
     paths = [each for each in sorted(folder.glob("*.py")) if not each.name.startswith("_sysconfigdata")]
     found = [_text_file(str(each), str(folder)) for each in paths if each.read_bytes().isascii()]
@@ -144,10 +154,13 @@ def _text_file(path: str, root: str) -> TextFile:
 
 def _nearby(path: str) -> str:
     folder = os.path.dirname(path) or "."
-    return "" if os.path.isdir(folder) else f" (there is no folder {folder} either)"
+    if os.path.isdir(folder):
+        return ""
+    return f" (there is no folder {folder} either)"
 
 
-# ── pieces ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── pieces
+# ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def pieces(files: Sequence[TextFile], size: int) -> list[Piece]:
@@ -183,7 +196,9 @@ def read(piece: Piece) -> str:
     if len(data) != piece.stop - piece.start:
         raise _changed(piece.path)
     text = _decode_part(data, piece.path, piece.start)
-    return text + "\n" if piece.joined and not text.endswith("\n") else text
+    if piece.joined and not text.endswith("\n"):
+        return text + "\n"
+    return text
 
 
 def read_lines(path: str) -> Iterator[str]:
@@ -196,7 +211,8 @@ def read_lines(path: str) -> Iterator[str]:
 
 
 def decode_text(data: bytes, name: str, start: int = 0, head: bytes | None = None) -> str:
-    """Text from bytes that begin at byte `start` of what is called `name`. head: how that begins, if it is not in the data"""
+    """Text from bytes that begin at byte `start` of what is called `name`. head: how that begins, if it is
+    not in the data"""
     nul = data.find(b"\0")
     if nul >= 0:
         advice = _advice(data if head is None else head)
@@ -208,7 +224,10 @@ def decode_text(data: bytes, name: str, start: int = 0, head: bytes | None = Non
         raise RegardError(
             f"{name} is not text in UTF-8: byte {start + error.start} is 0x{byte:02X}; {advice}"
         ) from error
-    return text.removeprefix("\ufeff") if start == 0 else text  # the mark that some editors put in front
+    # the mark that some editors put in front
+    if start == 0:
+        return text.removeprefix("\ufeff")
+    return text
 
 
 def _decode_part(data: bytes, path: str, start: int) -> str:
@@ -224,7 +243,11 @@ def _border(stream: BufferedReader, at: int) -> int:
     """A good place at or soon after byte `at`."""
     stream.seek(at)
     window = stream.read(REACH)
-    inside = len(window) if len(window) < 4 else 0  # the end of the last character; or no text at all
+    # the end of the last character; or no text at all
+    if len(window) < 4:
+        inside = len(window)
+    else:
+        inside = 0
     skip = next((i for i, byte in enumerate(window[:4]) if byte & 0xC0 != 0x80), inside)
     try:
         text = window[skip:].decode("utf-8")

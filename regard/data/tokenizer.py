@@ -1,7 +1,7 @@
 """Text becomes ids and comes back. Characters, bytes and words are here, pieces of words in `subwords.py`.
 
-`decode(encode(text)) == text` for every text that holds nothing unknown. Ids are the same in every process: whatever is
-learned is sorted. A tokenizer is one JSON file; nothing in it is ever run.
+`decode(encode(text)) == text` for every text that holds nothing unknown. Ids are the same in every process:
+whatever is learned is sorted. A tokenizer is one JSON file; nothing in it is ever run.
 """
 
 from __future__ import annotations
@@ -40,8 +40,10 @@ class UnknownCharacter(RegardError):
 
     def __init__(self, character: str, place: int, known: int) -> None:
         super().__init__(
-            f"unknown character {character!r} (U+{ord(character):04X}) at place {place} of the text: it is none of the "
-            f"{known} characters this tokenizer was made for; leave it out, or train with --data.tokens bytes, which knows all"
+            f"unknown character {character!r} (U+{ord(character):04X}) at place {place} of the text: it is "
+            "none of the "
+            f"{known} characters this tokenizer was made for; leave it out, or train with --data.tokens "
+            "bytes, which knows all"
         )
         self.character, self.place = character, place
 
@@ -60,7 +62,8 @@ class Tokenizer(ABC):
 
     @abstractmethod
     def encode(self, text: str) -> Array:
-        """The ids of a text, as `dtype`. What is unknown becomes `unknown`, or is an error that says where it is."""
+        """The ids of a text, as `dtype`. What is unknown becomes `unknown`, or is an error that says where it
+        is."""
 
     @abstractmethod
     def decode(self, ids: Sequence[int] | Array) -> str:
@@ -167,8 +170,9 @@ class Bytes(Tokenizer):
 class Words(Tokenizer):
     """One id for each word, each run of spaces, and each other character; id 0 is what is not known.
 
-    A single space between two words is not written down but comes back in `decode`: "I like dogs." is I·like·dogs·.
-    and "yes, no" is yes·,·␣·no. So whitespace and punctuation survive, and plain text is about as long as its words.
+    A single space between two words is not written down but comes back in `decode`: "I like dogs." is
+    I·like·dogs·. and "yes, no" is yes·,·␣·no. So whitespace and punctuation survive, and plain text is about
+    as long as its words.
     """
 
     kind, unknown, sign = "words", 0, "<unknown>"
@@ -222,7 +226,8 @@ class Words(Tokenizer):
         return {"kind": self.kind, "vocabulary": list(self.vocabulary)}
 
 
-# ── files and learning ───────────────────────────────────────────────────────────────────────────────────────────────
+# ── files and learning
+# ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def save(tokenizer: Tokenizer, path: files.PathLike) -> None:
@@ -231,7 +236,8 @@ def save(tokenizer: Tokenizer, path: files.PathLike) -> None:
 
 
 def load(path: files.PathLike) -> Tokenizer:
-    """The tokenizer of a tokenizer.json, ours or Hugging Face's, or of the folder (a run, a model) that holds one."""
+    """The tokenizer of a tokenizer.json, ours or Hugging Face's, or of the folder (a run, a model) that holds
+    one."""
     if os.path.isdir(path):
         path = Path(path) / "tokenizer.json"
     try:
@@ -262,7 +268,8 @@ def from_json(data: Any) -> Tokenizer:
 
 
 def learn(kind: str, texts: Iterable[str], size: int = 8192) -> Tokenizer:
-    """A tokenizer for texts like these. `size` is the most ids that words and bpe may have; the most frequent stay."""
+    """A tokenizer for texts like these. `size` is the most ids that words and bpe may have; the most frequent
+    stay."""
     if kind == "characters":
         return Characters("".join(sorted(set().union(*texts))))
     if kind == "bytes":
@@ -322,7 +329,8 @@ _READERS: dict[str, Callable[[dict[str, Any]], Tokenizer]] = {
 }
 
 
-# ── parts ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── parts
+# ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 _WORD = re.compile(r"\w++(?:['’]\w++)*+")  # letters, digits and _, with apostrophes inside: don't
 _TOKEN = re.compile(_WORD.pattern + r"| ++|[^\w ]")  # every character of a text is in exactly one of these
@@ -378,7 +386,8 @@ def shown_bytes(piece: bytes) -> str:
 
 
 def half_a_character(text: str) -> ValueError | None:
-    """The error for a lone surrogate, which no UTF-8 has (a command line may), or None if there is none in the text."""
+    """The error for a lone surrogate, which no UTF-8 has (a command line may), or None if there is none in
+    the text."""
     found = re.search("[\ud800-\udfff]", text)
     return found and RegardError(
         f"character {found[0]!r} at place {found.start()} of the text is half a character "
@@ -395,9 +404,15 @@ def _points(text: str) -> Array:
 
 def unknown_words(tokenizer: Tokenizer, text: str) -> str | None:
     """What a model will not see of a text; None: it sees all."""
-    unknown = tokenizer.unknowns(text) if tokenizer.unknown is not None else ()
+    if tokenizer.unknown is not None:
+        unknown = tokenizer.unknowns(text)
+    else:
+        unknown = ()
     if not unknown:
         return None
     some = ", ".join(unknown[:3]) + (", ..." if len(unknown) > 3 else "")
-    what = "1 word is" if len(unknown) == 1 else f"{len(unknown)} different words are"
+    if len(unknown) == 1:
+        what = "1 word is"
+    else:
+        what = f"{len(unknown)} different words are"
     return f"{what} unknown to the model: {some}"

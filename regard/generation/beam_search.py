@@ -15,8 +15,9 @@ def beam_search(
 ) -> list[tuple[float, list[int]]]:
     """(mean log-probability, new ids) of what was found, the best first.
 
-    Each step goes on with the `beams` likeliest of all continuations. Those that ended are set aside; the search is over
-    when none that goes on can still become better: sums only fall, so sum / max_new is the most a mean can reach.
+    Each step goes on with the `beams` likeliest of all continuations. Those that ended are set aside; the
+    search is over when none that goes on can still become better: sums only fall, so sum / max_new is the
+    most a mean can reach.
     """
     prompt, beams = len(reader.rows[0]), sampling.beams
     logits, sums = reader.start(), torch.zeros(1, dtype=torch.float64)

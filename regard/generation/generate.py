@@ -56,9 +56,11 @@ def generate(
 ) -> Iterator[str]:
     """The text that follows the prompt, piece by piece. `options` are those of Sampling.
 
-    model      a Decoder, or anything that maps ids b n to logits b n vocab, perhaps with `caches` and `limit` as it has; or
+    model      a Decoder, or anything that maps ids b n to logits b n vocab, perhaps with `caches` and `limit`
+               as it has; or
                what holds both as .model and .tokenizer.
-    prompt     only its end counts where it is longer than the model's context; the text slides on from there without end.
+    prompt     only its end counts where it is longer than the model's context; the text slides on from there
+               without end.
     tokenizer  None: the model's own.
 
     A beam search writes its text in one piece. Several samples at once: `generate_samples`, here.
@@ -66,7 +68,8 @@ def generate(
     sampling = resolve_sampling(sampling, options)
     if sampling.samples != 1:
         raise RegardError(
-            f"generate gives one text, got samples={sampling.samples}; use regard.generation.generate.generate_samples"
+            f"generate gives one text, got samples={sampling.samples}; use "
+            "regard.generation.generate.generate_samples"
         )
     return (piece for _, piece in generate_samples(model, prompt, tokenizer=tokenizer, sampling=sampling))
 
@@ -81,8 +84,14 @@ def generate_samples(
 ) -> Iterator[tuple[int, str]]:
     """As `generate`, for `samples` texts side by side: (number of the sample, piece)."""
     sampling = resolve_sampling(sampling, options)
-    network = model if isinstance(model, nn.Module) or not hasattr(model, "model") else model.model
-    tokenizer = getattr(model, "tokenizer", None) if tokenizer is None else tokenizer
+    if isinstance(model, nn.Module) or not hasattr(model, "model"):
+        network = model
+    else:
+        network = model.model
+    if tokenizer is None:
+        tokenizer = getattr(model, "tokenizer", None)
+    else:
+        tokenizer = tokenizer
     if tokenizer is None:
         raise RegardError(f"{type(model).__name__} has no tokenizer; give one with tokenizer=")
     reader = IncrementalDecoder(network, _prompt_ids(tokenizer, prompt), sampling.max_new)
@@ -94,11 +103,9 @@ def generate_samples(
             made.follow(reader.prompt[-1])
         return made
 
-    return (
-        _generate_by_beams(reader, sampling, stream)
-        if sampling.beams > 1
-        else _generate_by_sampling(reader, sampling, stream)
-    )
+    if sampling.beams > 1:
+        return _generate_by_beams(reader, sampling, stream)
+    return _generate_by_sampling(reader, sampling, stream)
 
 
 def generate_texts(model: Any, prompt: str = "", **how: Any) -> list[str]:
@@ -107,21 +114,28 @@ def generate_texts(model: Any, prompt: str = "", **how: Any) -> list[str]:
     for number, piece in generate_samples(model, prompt, **how):
         texts[number] = texts.get(number, "") + piece
     sampling = how.get("sampling")
-    count = int(how.get("samples", 1)) if sampling is None else sampling.samples
+    if sampling is None:
+        count = int(how.get("samples", 1))
+    else:
+        count = sampling.samples
     return [texts.get(number, "") for number in range(count)]
 
 
 def check_generates(model: Any) -> None:
     """A ValueError for a model that has no next token."""
     if isinstance(model, Encoder):
-        does = "fills in hidden tokens" if model.pool is None else "classifies (use regard predict)"
+        if model.pool is None:
+            does = "fills in hidden tokens"
+        else:
+            does = "classifies (use regard predict)"
         raise RegardError(
             f"this model is an encoder, which {does} and cannot write on; train a decoder on text to generate"
         )
 
 
 def _prompt_ids(tokenizer: Tokenizer, prompt: str) -> list[int]:
-    """The ids to go on from. There is always one: an empty prompt is the beginning of a line, or else the first id."""
+    """The ids to go on from. There is always one: an empty prompt is the beginning of a line, or else the
+    first id."""
     ids = [int(i) for i in tokenizer.encode(prompt)]
     if not ids and not prompt:
         try:
@@ -131,28 +145,38 @@ def _prompt_ids(tokenizer: Tokenizer, prompt: str) -> list[int]:
     return ids or [0]
 
 
-# ── reading ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── reading
+# ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-# ── choosing ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── choosing
+# ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-# ── stopping ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── stopping
+# ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-# ── writing ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── writing
+# ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _generate_by_sampling(
     reader: IncrementalDecoder, sampling: Sampling, stream: Callable[[], Stream]
 ) -> Iterator[tuple[int, str]]:
     """Draw token after token, each sample with its own random numbers."""
-    seed = secrets.randbits(63) if sampling.seed is None else sampling.seed
+    if sampling.seed is None:
+        seed = secrets.randbits(63)
+    else:
+        seed = sampling.seed
     rows = range(sampling.samples)
     random = [np.random.default_rng([abs(seed), int(seed < 0), row]) for row in rows]
     streams, stops = [stream() for _ in rows], [Stops(sampling.stop) for _ in rows]
     logits = reader.start(sampling.samples)
-    seen = seen_tokens(reader.rows, logits.shape[-1]) if sampling.repetition != 1.0 else None
+    if sampling.repetition != 1.0:
+        seen = seen_tokens(reader.rows, logits.shape[-1])
+    else:
+        seen = None
     for written in range(sampling.max_new):
         if seen is not None:
             logits = penalise_repeats(logits, seen, sampling.repetition)

@@ -14,8 +14,9 @@ from regard.errors import RegardError
 class IncrementalDecoder:
     """Rows of ids that grow one by one, and what the model makes of them: the logits of what comes next.
 
-    A model with `limit` is never shown more than that many tokens: when they are full, it forgets the older half and reads
-    the rest again. Without `caches` it reads everything again at every step, and gives the same.
+    A model with `limit` is never shown more than that many tokens: when they are full, it forgets the older
+    half and reads the rest again. Without `caches` it reads everything again at every step, and gives the
+    same.
     """
 
     def __init__(self, model: Any, prompt: Sequence[int], room: int) -> None:
@@ -24,11 +25,20 @@ class IncrementalDecoder:
         self.prompt = list(prompt)
         self.rows = [list(prompt)]  # all ids of each row, however old
         # the first one that is still read
-        self.begin = 0 if self.limit is None else max(0, len(prompt) - self.limit)
+        if self.limit is None:
+            self.begin = 0
+        else:
+            self.begin = max(0, len(prompt) - self.limit)
         self.cached = hasattr(model, "caches")
         self.caches: Any = None
-        parameter = next(iter(model.parameters()), None) if isinstance(model, nn.Module) else None
-        self.device = torch.device("cpu") if parameter is None else parameter.device
+        if isinstance(model, nn.Module):
+            parameter = next(iter(model.parameters()), None)
+        else:
+            parameter = None
+        if parameter is None:
+            self.device = torch.device("cpu")
+        else:
+            self.device = parameter.device
 
     def start(self, samples: int = 1) -> Tensor:
         """Logits after the prompt, the same for each of the samples.   -> samples vocab"""

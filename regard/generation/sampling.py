@@ -47,7 +47,10 @@ class Sampling:
                 raise RegardError(f"{name} must be above 0 and at most 1, got {value!r}; None leaves it out")
         check_positive(self, "repetition")
         # one text is as good as a list of one
-        stop: Any = (self.stop,) if isinstance(self.stop, str) else self.stop
+        if isinstance(self.stop, str):
+            stop: Any = (self.stop,)
+        else:
+            stop = self.stop
         object.__setattr__(self, "stop", tuple(stop) if isinstance(stop, list) else stop)
         if not isinstance(stop, tuple | list) or not all(isinstance(text, str) and text for text in stop):
             raise RegardError(
@@ -76,13 +79,15 @@ def resolve_sampling(sampling: Sampling | None, options: dict[str, Any]) -> Samp
         if name not in known:
             near = nearest(name, known)
             raise RegardError(
-                f"unknown option '{name}'; {f'did you mean {near!r}? ' if near else ''}known: {', '.join(known)}"
+                f"unknown option '{name}'; {f'did you mean {near!r}? ' if near else ''}known: "
+                f"{', '.join(known)}"
             )
     return replace(sampling or Sampling(), **options)
 
 
 def penalise_repeats(logits: Tensor, seen: Tensor, repetition: float) -> Tensor:
-    """Logits of tokens that were there: divided by `repetition` where positive, multiplied where negative.   r v, bool r v"""
+    """Logits of tokens that were there: divided by `repetition` where positive, multiplied where negative.
+    r v, bool r v"""
     return torch.where(seen, torch.where(logits > 0, logits / repetition, logits * repetition), logits)
 
 
@@ -112,7 +117,8 @@ def candidates(logits: Tensor, sampling: Sampling) -> tuple[Tensor, Tensor]:
 
 
 def draw_tokens(probabilities: Tensor, ids: Tensor, numbers: Sequence[float]) -> list[int]:
-    """One id a row, by the place of a uniform number in [0, 1) among the summed probabilities.   r k, r k -> r"""
+    """One id a row, by the place of a uniform number in [0, 1) among the summed probabilities.
+    r k, r k -> r"""
     sums = probabilities.cumsum(-1)
     at = torch.searchsorted(sums, torch.tensor(numbers, dtype=sums.dtype)[:, None] * sums[:, -1:], right=True)
     return ids.gather(-1, at.clamp(max=ids.shape[-1] - 1))[:, 0].tolist()

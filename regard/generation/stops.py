@@ -25,7 +25,9 @@ class Stops:
         return self.let(len(self.held) - max((_overlap(self.held, stop) for stop in self.stop), default=0))
 
     def rest(self) -> str:
-        return "" if self.done else self.let(len(self.held))
+        if self.done:
+            return ""
+        return self.let(len(self.held))
 
     def let(self, size: int) -> str:
         out, self.held = self.held[:size], self.held[size:]

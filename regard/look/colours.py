@@ -1,4 +1,5 @@
-"""The colours of the page (web/scripts/03-colours.js) for stills, so that one thing has one colour wherever it is seen.
+"""The colours of the page (web/scripts/03-colours.js) for stills, so that one thing has one colour wherever
+it is seen.
 
 Colours are OKLCH: lightness, chroma, hue.
 """
@@ -58,7 +59,8 @@ def scale_of(values: Tensor) -> tuple[float, float]:
 
 
 def reach(values: Tensor, least: float = 0.0) -> float:
-    """A size that all but a few numbers stay below, `least` or more: one that stands out must not hide the others."""
+    """A size that all but a few numbers stay below, `least` or more: one that stands out must not hide the
+    others."""
     sizes = values.flatten().abs().sort().values
     nearly, largest = float(sizes[int(0.99 * (len(sizes) - 1))]), float(sizes[-1])
     return max(nearly if len(sizes) > FEW and largest > 2 * nearly > 0 else largest, least) or 1.0

@@ -1,7 +1,9 @@
-"""What each token contributes to an answer, which is not what is attended to: a token may be looked at and not matter.
+"""What each token contributes to an answer, which is not what is attended to: a token may be looked at and
+not matter.
 
-Two ways: leave it out and see what changes (leave one out), and how steeply the answer rises along it (gradient × input).
-Both give one number a token and add up to nothing in particular; for an answer that is linear in its tokens they agree.
+Two ways: leave it out and see what changes (leave one out), and how steeply the answer rises along it
+(gradient × input). Both give one number a token and add up to nothing in particular; for an answer that is
+linear in its tokens they agree.
 """
 
 from __future__ import annotations
@@ -19,7 +21,8 @@ TOGETHER = 16  # rows that are asked at once
 
 
 class Largest:
-    """The answer that is asked about when nothing is said: the largest logit of the last token, the same one ever after."""
+    """The answer that is asked about when nothing is said: the largest logit of the last token, the same one
+    ever after."""
 
     def __init__(self) -> None:
         self.chosen: Tensor | None = None
@@ -60,12 +63,14 @@ def leave_one_out(
     read: Read | None = None,
     fill: float | None = None,
 ) -> Tensor:
-    """c_i = y(x) − y(x without token i): what the answer loses when a token goes.   x: b n (ids) or b n d -> b n
+    """c_i = y(x) − y(x without token i): what the answer loses when a token goes.
+    x: b n (ids) or b n d -> b n
 
-    The token is taken out, so that n − 1 are left; with `fill` it is replaced by that id or number instead (a mask token, a
-    grey patch, 0), which keeps the places of the others. x may also say how much of each is there (`OfPatches`), 1 or 0.
-    `read` makes one number a row of what the model returns; by default it is the largest logit (of the last token). Several
-    rows are asked together: all of x without one token, then all of x without the next.
+    The token is taken out, so that n − 1 are left; with `fill` it is replaced by that id or number instead (a
+    mask token, a grey patch, 0), which keeps the places of the others. x may also say how much of each is
+    there (`OfPatches`), 1 or 0. `read` makes one number a row of what the model returns; by default it is the
+    largest logit (of the last token). Several rows are asked together: all of x without one token, then all
+    of x without the next.
     """
     if x.dim() not in (2, 3):
         raise RegardError(f"x must be ids b n or vectors b n d, got {tuple(x.shape)}")
@@ -91,7 +96,8 @@ def _without(x: Tensor, i: int, fill: float | None) -> Tensor:
 
 
 def gradient_times_input(model: nn.Module, x: Tensor, *, read: Read | None = None) -> Tensor:
-    """c_i = ∂y/∂e_i · e_i: what the answer would lose if token i faded, were it linear.   x: b n (ids) or b n d -> b n
+    """c_i = ∂y/∂e_i · e_i: what the answer would lose if token i faded, were it linear.
+    x: b n (ids) or b n d -> b n
 
     e is x itself, or for ids what the model makes of them first (its embedding, before positions are added).
     """
@@ -105,7 +111,10 @@ def gradient_times_input(model: nn.Module, x: Tensor, *, read: Read | None = Non
 
     def first_made(module: nn.Module, given: Any, out: Any) -> Tensor | None:
         """The first vectors that a module makes of the ids themselves."""
-        ids = given[0] if given and isinstance(given[0], Tensor) else None
+        if given and isinstance(given[0], Tensor):
+            ids = given[0]
+        else:
+            ids = None
         if found or ids is None or not isinstance(out, Tensor) or not out.is_floating_point():
             return None
         if (
@@ -136,4 +145,6 @@ def gradient_times_input(model: nn.Module, x: Tensor, *, read: Read | None = Non
 
 def _contracted(product: Tensor, x: Tensor) -> Tensor:
     """b n ... -> b n"""
-    return product.flatten(2).sum(-1) if product.dim() > 2 else product
+    if product.dim() > 2:
+        return product.flatten(2).sum(-1)
+    return product

@@ -12,9 +12,11 @@ CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
 
 
 def filters(model: nn.Module) -> tuple[str, Tensor]:
-    """Name and weight of the first convolution of a model, in the order in which its modules were made.   o i k k
+    """Name and weight of the first convolution of a model, in the order in which its modules were made.
+    o i k k
 
-    An embedding of patches is one, too, with a stride as long as its sides. Filters in poses come one pose after the other.
+    An embedding of patches is one, too, with a stride as long as its sides. Filters in poses come one pose
+    after the other.
     """
     for name, module in model.named_modules():
         if isinstance(module, CONVOLUTIONS):

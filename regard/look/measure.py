@@ -1,5 +1,5 @@
-"""Measures of attention. Each is a plain function of weights (b h n m) or of a whole recording; none says what matters to the
-output: for that see `contribution.py`.
+"""Measures of attention. Each is a plain function of weights (b h n m) or of a whole recording; none says
+what matters to the output: for that see `contribution.py`.
 
 Where a function takes weights, an entry of a recording will do as well.
 """
@@ -32,7 +32,8 @@ def _weights_of(given: Any) -> Tensor:
 
 
 def entropy(weights: Any) -> Tensor:
-    """H_i = −Σ_j w_ij log w_ij: 0 when a query looks at one key, log m when at all alike.   b h n m -> b h n"""
+    """H_i = −Σ_j w_ij log w_ij: 0 when a query looks at one key, log m when at all alike.
+    b h n m -> b h n"""
     return torch.special.entr(_weights_of(weights)).sum(-1)
 
 
@@ -43,7 +44,8 @@ def farness(weights: Tensor, here: Tensor) -> Tensor:
 
 
 def distance(weights: Any) -> Tensor:
-    """d_i = Σ_j w_ij |i − j|: how far a query looks on average. The n queries are the last of the m.   b h n m -> b h n"""
+    """d_i = Σ_j w_ij |i − j|: how far a query looks on average. The n queries are the last of the m.
+    b h n m -> b h n"""
     weights = _weights_of(weights)
     n, m = weights.shape[2:]
     return farness(weights, torch.arange(m - n, m, device=weights.device))
@@ -55,12 +57,14 @@ def attention_received(weights: Any) -> Tensor:
 
 
 def rollout(seen: Sequence[Any], *, residual: float = 0.5, query: int | None = None) -> Tensor:
-    """R = A_L ⋯ A_1 with A = ½ (mean over heads of w) + ½ I: attention followed through the layers.   -> b n n
+    """R = A_L ⋯ A_1 with A = ½ (mean over heads of w) + ½ I: attention followed through the layers.
+    -> b n n
 
-    After Abnar and Zuidema 2020: the half of I is the residual stream, and rows stay sums of 1. Self-attention only; entries
-    of other kinds are left out, and what is left must be of one size.
+    After Abnar and Zuidema 2020: the half of I is the residual stream, and rows stay sums of 1.
+    Self-attention only; entries of other kinds are left out, and what is left must be of one size.
 
-    query  the number of the token that asks in a last layer where only one does: 0 for a class token, as in a ViT.   -> b 1 n
+    query  the number of the token that asks in a last layer where only one does: 0 for a class token, as in a
+           ViT.   -> b 1 n
     """
     layers = [entry for entry in seen if isinstance(entry, Tensor) or entry.kind == "self"]
     if not layers:
@@ -72,14 +76,19 @@ def rollout(seen: Sequence[Any], *, residual: float = 0.5, query: int | None = N
         alone = n == 1 < m and layer is layers[-1]
         if alone and query is None:
             raise RegardError(
-                f"in the last layer one of {m} tokens asks alone; say which, such as query=0 for a class token"
+                f"in the last layer one of {m} tokens asks alone; say which, such as query=0 for a class "
+                "token"
             )
         if alone and query is not None and not 0 <= query < m:
             raise RegardError(f"query is the number of one of {m} tokens, from 0 on, got {query}")
         if (n != m and not alone) or (total is not None and total.shape != (b, m, m)):
-            before = "" if total is None else f" after {tuple(total.shape)}"
+            if total is None:
+                before = ""
+            else:
+                before = f" after {tuple(total.shape)}"
             raise RegardError(
-                f"rollout multiplies square matrices of one size, got {(b, n, m)}{before}; give it the entries of one stack "
+                f"rollout multiplies square matrices of one size, got {(b, n, m)}{before}; give it the "
+                "entries of one stack "
                 f"and one call (of windows that shift and merge, as in a Swin, regard look draws it)"
             )
         # sinks and empty rows
@@ -94,18 +103,23 @@ def rollout(seen: Sequence[Any], *, residual: float = 0.5, query: int | None = N
 
 
 def _divergence(p: Tensor, q: Tensor) -> Tensor:
-    """JS = H((p + q)/2) − (H(p) + H(q))/2, between 0 (equal) and log 2 (nothing in common).   ... m, ... m -> ..."""
+    """JS = H((p + q)/2) − (H(p) + H(q))/2, between 0 (equal) and log 2 (nothing in common).
+    ... m, ... m -> ..."""
     entropies = (torch.special.entr(x).sum(-1) for x in ((p + q) / 2, p, q))
     middle, first, second = entropies
     return (middle - (first + second) / 2).clamp_min(0)
 
 
 def head_similarity(seen: Any) -> Tensor:
-    """s_kl = 1 − mean over rows of JS(w_k, w_l) / log 2: 1 for heads that attend alike, 0 for heads that never agree.
+    """s_kl = 1 − mean over rows of JS(w_k, w_l) / log 2: 1 for heads that attend alike, 0 for heads that
+    never agree.
 
     Of one entry: h h. Of several of one shape: (layers·h) (layers·h), layer by layer.
     """
-    given = [seen] if isinstance(seen, Tensor) or not isinstance(seen, Sequence) else list(seen)
+    if isinstance(seen, Tensor) or not isinstance(seen, Sequence):
+        given = [seen]
+    else:
+        given = list(seen)
     if not given:
         raise RegardError("head_similarity needs at least one entry, got none")
     each = [_weights_of(entry) for entry in given]
@@ -125,7 +139,8 @@ def previous_token(weights: Any) -> Tensor:
 
 
 def induction(weights: Any, period: int) -> Tensor:
-    """mean over i ≥ period of w_i,i−period+1: 1 for a head that looks at what came after the same token last time.
+    """mean over i ≥ period of w_i,i−period+1: 1 for a head that looks at what came after the same token last
+    time.
 
     For a sequence that repeats itself after `period` tokens (see `probe.py`).   b h n n -> b h
     """
@@ -145,7 +160,8 @@ def _square(weights: Tensor, name: str) -> Tensor:
 
 
 def effective_rank(x: Tensor) -> Tensor:
-    """exp(−Σ p_k log p_k), p_k = σ_k / Σ σ: how many directions a matrix really uses, from 1 to min(n, d).   ... n d -> ..."""
+    """exp(−Σ p_k log p_k), p_k = σ_k / Σ σ: how many directions a matrix really uses, from 1 to min(n, d).
+    ... n d -> ..."""
     values = torch.linalg.svdvals(x)
     share = values / values.sum(-1, keepdim=True).clamp_min(torch.finfo(values.dtype).tiny)
     return torch.special.entr(share).sum(-1).exp()
@@ -161,7 +177,8 @@ def position_codes(position: Position | Tensor, length: int) -> Tensor:
         if isinstance(position, Code):
             return position.code(torch.arange(length)[None])[0].float()
     raise RegardError(
-        f"positions of kind {type(position).__name__} have no vector a place; Rotary, Sinusoidal and Learned have"
+        f"positions of kind {type(position).__name__} have no vector a place; Rotary, Sinusoidal and "
+        "Learned have"
     )
 
 

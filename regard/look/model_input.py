@@ -1,7 +1,8 @@
-"""An input as a person gave it and as a model takes it: tensors by name, what their tokens are called, what the output means.
+"""An input as a person gave it and as a model takes it: tensors by name, what their tokens are called, what
+the output means.
 
-Views ask an input what they need to know of it. What only one kind of data can answer is answered by a subclass in the
-folder of that kind.
+Views ask an input what they need to know of it. What only one kind of data can answer is answered by a
+subclass in the folder of that kind.
 """
 
 from __future__ import annotations
@@ -40,7 +41,8 @@ class Tokens:
 
 @dataclass(frozen=True)
 class Window:
-    """One window of a layer that attends within windows: what it is called, and which token is in each of its slots."""
+    """One window of a layer that attends within windows: what it is called, and which token is in each of its
+    slots."""
 
     name: str
     labels: tuple[str, ...]
@@ -78,8 +80,9 @@ class Action(NamedTuple):
 class ModelInput:
     """One row of input.
 
-    The first of the streams is what the output follows; of an encoder and a decoder that is what the decoder reads.
-    `answers` says what the output is: logits of the next token, of the token itself (filled in), or of classes.
+    The first of the streams is what the output follows; of an encoder and a decoder that is what the decoder
+    reads. `answers` says what the output is: logits of the next token, of the token itself (filled in), or of
+    classes.
     """
 
     # how the page reads labels of the input: as "text", in which spaces count, or as they are

@@ -22,7 +22,8 @@ NOTHING = 65_535  # the column of a place in a list that is not used
 
 
 def pack_array(x: np.ndarray[Any, Any]) -> str:
-    """The bytes of an array, little-endian, deflated, in base64: what a browser turns back with DecompressionStream."""
+    """The bytes of an array, little-endian, deflated, in base64: what a browser turns back with
+    DecompressionStream."""
     plain = np.ascontiguousarray(x.astype(x.dtype.newbyteorder("<"), copy=False))
     return base64.b64encode(zlib.compress(plain.tobytes(), 6)).decode("ascii")
 
@@ -38,8 +39,14 @@ def levels(x: Tensor) -> dict[str, Any]:
     """Any numbers in 8 bits between their smallest and largest; what is not finite counts as the smallest."""
     x = x.detach().float().cpu()
     finite = x[x.isfinite()]
-    low, high = (float(finite.min()), float(finite.max())) if finite.numel() else (0.0, 0.0)
-    scaled = (x - low) / (high - low) if high > low else torch.zeros_like(x)
+    if finite.numel():
+        low, high = (float(finite.min()), float(finite.max()))
+    else:
+        low, high = (0.0, 0.0)
+    if high > low:
+        scaled = (x - low) / (high - low)
+    else:
+        scaled = torch.zeros_like(x)
     bytes_ = (scaled.nan_to_num(0, 1, 0).clamp(0, 1) * 255).round().to(torch.uint8).numpy()
     return {"shape": list(x.shape), "low": low, "high": high, "data": pack_array(bytes_)}
 
@@ -50,17 +57,18 @@ def floats(x: Tensor) -> dict[str, Any]:
 
 
 def thumbnails(weights: Tensor, side: int = 48) -> dict[str, Any]:
-    """A small picture of each map: the largest weight of each block, as √w in 8 bits.   h n m -> heads × height × width
+    """A small picture of each map: the largest weight of each block, as √w in 8 bits.
+    h n m -> heads × height × width
 
-    The root makes weights visible that are spread over many keys; the largest keeps a thin diagonal from vanishing.
+    The root makes weights visible that are spread over many keys; the largest keeps a thin diagonal from
+    vanishing.
     """
     n, m = weights.shape[-2:]
     height, width = min(n, side), min(m, side)
-    small = (
-        F.adaptive_max_pool2d(weights.float(), (height, width))
-        if (height, width) != (n, m)
-        else weights.float()
-    )
+    if (height, width) != (n, m):
+        small = F.adaptive_max_pool2d(weights.float(), (height, width))
+    else:
+        small = weights.float()
     bytes_ = (small.clamp(0, 1).sqrt() * 255).round().to(torch.uint8).cpu().numpy()
     return {"height": height, "width": width, "data": pack_array(bytes_)}
 
@@ -95,14 +103,15 @@ def largest(weights: Tensor, count: int, *, exact: bool = False) -> dict[str, An
 
 
 def round_digits(x: Tensor | float, digits: int = 4) -> Any:
-    """Nested lists of numbers with a few significant digits, so that they are short as text; None for what is not finite."""
+    """Nested lists of numbers with a few significant digits, so that they are short as text; None for what is
+    not finite."""
     if isinstance(x, Tensor):
-        return (
-            [round_digits(each, digits) for each in x.tolist()]
-            if x.dim() == 1
-            else [round_digits(each, digits) for each in x]
-        )
-    return float(f"{x:.{digits}g}") if math.isfinite(x) else None
+        if x.dim() == 1:
+            return [round_digits(each, digits) for each in x.tolist()]
+        return [round_digits(each, digits) for each in x]
+    if math.isfinite(x):
+        return float(f"{x:.{digits}g}")
+    return None
 
 
 def pack_scaled(weights: Tensor) -> dict[str, Any]:

@@ -1,4 +1,5 @@
-"""One self-contained page: what there is to see as JSON, and the scripts and styles of `web/` beside it. No outside files."""
+"""One self-contained page: what there is to see as JSON, and the scripts and styles of `web/` beside it. No
+outside files."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ SCRIPTS = "scripts"  # web/scripts/*.js, in the order of their names
 
 @cache
 def parts(more: tuple[Path, ...] = ()) -> dict[str, str]:
-    """The files that every page is made of, and those of views that not all have, in the order of their names."""
+    """The files that every page is made of, and those of views that not all have, in the order of their
+    names."""
     scripts = [*(WEB / SCRIPTS).glob("*.js"), *(path for path in more if path.suffix == ".js")]
     styles = [WEB / "page.css", *(path for path in more if path.suffix == ".css")]
     return {
@@ -29,7 +31,8 @@ def parts(more: tuple[Path, ...] = ()) -> dict[str, str]:
 
 
 def html(data: Mapping[str, Any], files: Iterable[Path] = ()) -> str:
-    """The page as text. The format of the data is that of web/README.md; `files` are scripts and styles of its views."""
+    """The page as text. The format of the data is that of web/README.md; `files` are scripts and styles of
+    its views."""
     known = parts(tuple(files))
     # the only sequences that could end a script early are made harmless; JSON means the same with them
     plain = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":")).replace(

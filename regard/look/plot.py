@@ -1,4 +1,5 @@
-"""Stills for papers and talks, drawn with matplotlib: attention, positions, tokens in a plane, and the curves of a run.
+"""Stills for papers and talks, drawn with matplotlib: attention, positions, tokens in a plane, and the curves
+of a run.
 
 Each function gives a figure; `save` writes it as .png, .svg or .pdf.
 """
@@ -80,7 +81,8 @@ def drawn_curves(events: Sequence[Mapping[str, Any]], title: str) -> bytes:
 
 
 def confusion(counts: Tensor, labels: Sequence[str], *, title: str = "") -> Any:
-    """What is taken for what: a row for each true class, in shares of it, with the counts written in.   classes classes"""
+    """What is taken for what: a row for each true class, in shares of it, with the counts written in.
+    classes classes"""
     pyplot = plotter()
     n, total = len(labels), counts.sum(1, keepdim=True)
     shares = (counts / total.clamp_min(1)).numpy()
@@ -108,7 +110,8 @@ def columns(events: Sequence[Mapping[str, Any]]) -> tuple[list[int], list[float]
 
 
 def smooth(losses: Sequence[float]) -> list[float]:
-    """The mean of each loss and of as many before as after it, so that the line does not lag; at the end, of what there is."""
+    """The mean of each loss and of as many before as after it, so that the line does not lag; at the end, of
+    what there is."""
     reach, sums = round(REACH * len(losses)), [0.0, *accumulate(losses)]
     found = []
     for i in range(len(losses)):
@@ -119,7 +122,8 @@ def smooth(losses: Sequence[float]) -> list[float]:
 
 
 def heads(seen: Any, *, title: str = "") -> Any:
-    """All heads of all layers as small maps, rows are layers. `seen` is a recording, or a list of its entries."""
+    """All heads of all layers as small maps, rows are layers. `seen` is a recording, or a list of its
+    entries."""
     layers = [entry for entry in seen if entry.kind != "edges" and entry.proved]
     if not layers:
         raise RegardError(f"there is no proved attention to draw among {len(list(seen))} entries")

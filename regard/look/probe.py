@@ -16,7 +16,8 @@ from regard.look.record import record
 
 @dataclass(frozen=True)
 class HeadScore:
-    """How much one head looks at the token before, and at what came after the same token last time (both 0 to 1)."""
+    """How much one head looks at the token before, and at what came after the same token last time (both 0 to
+    1)."""
 
     name: str
     layer: int
@@ -26,7 +27,8 @@ class HeadScore:
 
 
 def repeated_tokens(vocab: int, period: int, *, rows: int = 4, seed: int = 0) -> Tensor:
-    """x_i random for i < period, and x_i = x_(i−period) after that. No token occurs twice in a period if there are enough.
+    """x_i random for i < period, and x_i = x_(i−period) after that. No token occurs twice in a period if
+    there are enough.
 
     -> rows (2·period)
     """
@@ -49,7 +51,8 @@ def head_scores(
     seed: int = 0,
     run: Callable[[Tensor], Any] | None = None,
 ) -> list[HeadScore]:
-    """Both scores of every head of self-attention, from the strongest induction on. `run` calls the model with token ids."""
+    """Both scores of every head of self-attention, from the strongest induction on. `run` calls the model
+    with token ids."""
     tokens = repeated_tokens(vocab, period, rows=rows, seed=seed)
     device = next((p.device for p in model.parameters()), torch.device("cpu"))
     with torch.no_grad(), record(model) as seen:

@@ -44,7 +44,10 @@ class Control:
             return self._bytes(value)
         found = [value] if self.type == "number" else value
         if not isinstance(found, list) or not all(type(each) is int for each in found):
-            what = "a whole number" if self.type == "number" else "a list of whole numbers"
+            if self.type == "number":
+                what = "a whole number"
+            else:
+                what = "a list of whole numbers"
             raise RegardError(f"{self.name} must be {what}")
         return value
 

@@ -46,14 +46,17 @@ def record(
     ...     model(x)
     >>> seen[0].name, seen[0].weights, seen[0].error
 
-    Our own models tell by themselves; beneath any other the operations of PyTorch are heard (fused attention, FlexAttention,
-    a softmax whose weights are summed with values, message passing along edges). Outputs stay what they are, bit for bit, but
-    for torch.nn's encoder fast path and compiled models: those run in their ordinary form, and the entry says so.
+    Our own models tell by themselves; beneath any other the operations of PyTorch are heard (fused attention,
+    FlexAttention, a softmax whose weights are summed with values, message passing along edges). Outputs stay
+    what they are, bit for bit, but for torch.nn's encoder fast path and compiled models: those run in their
+    ordinary form, and the entry says so.
 
-    layers  numbers (places where attention happens, counted as they are met) or beginnings of dotted names; None: all
+    layers  numbers (places where attention happens, counted as they are met) or beginnings of dotted names;
+            None: all
     heads   numbers; None: all
     rows    queries: numbers, negative from the end, or a slice; None: all
-    keep    "weights", computed when asked for, or "summary": entropy, distance, received and the `top` largest of each row
+    keep    "weights", computed when asked for, or "summary": entropy, distance, received and the `top`
+            largest of each row
     states  keep what each block puts out, too, in `seen.states`
     """
     wanted = Wanted(model, layers, heads, rows, keep, top)
@@ -188,9 +191,10 @@ class Recorder:
             shape = source.b, source.h, source.n, source.m
             source.choose(self.wanted.heads_of(source.h, call.name), self.wanted.rows_of(source.n, call.name))
             error, dtype = error_of(source), source.out.dtype
-            kept = (
-                summarize(source, self.wanted.top, itself=itself) if self.wanted.keep == "summary" else None
-            )
+            if self.wanted.keep == "summary":
+                kept = summarize(source, self.wanted.top, itself=itself)
+            else:
+                kept = None
             if kept is None:
                 source = slim(source)
                 source.held(self.shelf)

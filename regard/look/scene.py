@@ -47,7 +47,8 @@ COMMON: tuple[View, ...] = (
 
 
 class Scene:
-    """What was seen of a model while it ran on an input. Views read it; `data` is the page that they make of it.
+    """What was seen of a model while it ran on an input. Views read it; `data` is the page that they make of
+    it.
 
     answer    what the model says: what it returned (`out`), or what it says after several looks
     recorded  what each view listened to, by its name
@@ -90,7 +91,9 @@ class Scene:
     def view(self, name: str) -> dict[str, Any] | None:
         """The data of a view; None if it is not shown."""
         views = [view for view in self.views if view.name == name]
-        return self.once(f"view {name}", lambda: views[0].build(self)) if views else None
+        if views:
+            return self.once(f"view {name}", lambda: views[0].build(self))
+        return None
 
     def still(self, title: str = "") -> Any:
         """The figure of what was looked at: of the first view that has one."""

@@ -1,4 +1,5 @@
-"""The page, served to this machine only: 127.0.0.1, its own host name and origin, its own files, small requests."""
+"""The page, served to this machine only: 127.0.0.1, its own host name and origin, its own files, small
+requests."""
 
 from __future__ import annotations
 
@@ -80,8 +81,8 @@ def app(session: Session) -> Any:
 
 
 def _guarded(inner: Callable[..., Any]) -> Callable[..., Any]:
-    """Only requests that name this machine as their host, and come from nowhere else: another site in the same browser must
-    not reach it, not even through a name that it made to point here."""
+    """Only requests that name this machine as their host, and come from nowhere else: another site in the
+    same browser must not reach it, not even through a name that it made to point here."""
 
     async def guard(scope: dict[str, Any], receive: Any, send: Any) -> None:
         if scope["type"] == "http":
@@ -107,7 +108,8 @@ def _guarded(inner: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def serve(session: Session, *, port: int | None = None, ready: Callable[[str], None] | None = None) -> None:
-    """Serve until Ctrl-C. `ready` is told the address once it answers; without a port, any free one is taken."""
+    """Serve until Ctrl-C. `ready` is told the address once it answers; without a port, any free one is
+    taken."""
     application = app(session)
     import uvicorn
 

@@ -1,4 +1,5 @@
-"""A model that is looked at again and again: change the input, silence a head, move a token, and see what changes."""
+"""A model that is looked at again and again: change the input, silence a head, move a token, and see what
+changes."""
 
 from __future__ import annotations
 
@@ -109,8 +110,8 @@ class Session:
         alone = {view.name for view in scene.views if view.stands_alone}
         if not scene.seen and not any(view["view"] in alone for view in scene.data["views"]):
             raise RegardError(
-                f"no attention was heard in {self.name}, a {type(self.model).__name__}: neither fused attention nor a "
-                f"softmax whose weights are summed with values"
+                f"no attention was heard in {self.name}, a {type(self.model).__name__}: neither fused "
+                f"attention nor a softmax whose weights are summed with values"
             )
         scene.data["live"] = {
             "controls": [as_json(control) for control in self.reader.offer(scene)],
@@ -140,7 +141,8 @@ class Session:
         return found
 
     def weights(self, record: int, layer: int, call: int, head: int, window: int = 0) -> bytes:
-        """All weights of one head in one call of its layer, in one of its windows, as float32 bytes, n × m."""
+        """All weights of one head in one call of its layer, in one of its windows, as float32 bytes, n ×
+        m."""
         with self.lock:
             scene = self.scenes.get(record)
             if scene is None:
@@ -151,7 +153,8 @@ class Session:
                     weights = matrix(entry, window)[entry.heads.index(head)]
                     return weights.float().cpu().contiguous().numpy().astype("<f4").tobytes()
         raise RegardError(
-            f"there is no proved head {head} in window {window}, call {call}, layer {layer} of recording {record}"
+            f"there is no proved head {head} in window {window}, call {call}, layer {layer} of recording "
+            f"{record}"
         )
 
 

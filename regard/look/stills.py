@@ -27,7 +27,8 @@ Draw = Callable[[Any], None]
 def pictures(
     rows: Sequence[tuple[str, Sequence[tuple[str, Draw]]]], title: str, what: str, meaning: Mapping[str, str]
 ) -> Any:
-    """Rows of small pictures: the name of each row, and in it names and what draws them. `meaning`: what colours are."""
+    """Rows of small pictures: the name of each row, and in it names and what draws them. `meaning`: what
+    colours are."""
     if not rows:
         raise RegardError("there is nothing proved to draw of this set or graph; the page says why")
     across = max(len(row) for _, row in rows)

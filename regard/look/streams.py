@@ -1,4 +1,5 @@
-"""What the queries and keys of each attention are called: which of the given streams they are, by size and by place."""
+"""What the queries and keys of each attention are called: which of the given streams they are, by size and by
+place."""
 
 from __future__ import annotations
 
@@ -30,7 +31,10 @@ class Streams:
             return named[0], named[1]
         if entry.kind == "cross" and len(self.given.streams) > 1:
             return self.find(n, prefer=0), self.find(m, prefer=1)
-        prefer = 0 if len(self.given.streams) < 2 or "decoder" in entry.name else 1
+        if len(self.given.streams) < 2 or "decoder" in entry.name:
+            prefer = 0
+        else:
+            prefer = 1
         return self.find(n, prefer), self.find(m, prefer)
 
     def called(self, name: str, size: int) -> int:
@@ -41,8 +45,8 @@ class Streams:
         return self.add(Tokens(name, _numbers(size), "items"))
 
     def find(self, size: int, prefer: int = 0) -> int:
-        """The stream of this size: the preferred one, any other, the same with a class token in front, what the input knows, or
-        numbers."""
+        """The stream of this size: the preferred one, any other, the same with a class token in front, what
+        the input knows, or numbers."""
         apart = set(self.windows.values())
         fitting = [i for i, stream in enumerate(self.found) if len(stream.labels) == size and i not in apart]
         if prefer in fitting:
@@ -56,7 +60,9 @@ class Streams:
             stream = self.given.streams[prefer]
             return Tokens(f"{stream.name} and class", ("class", *stream.labels), stream.kind)
         known = self.given.stream(size)
-        return Tokens(f"{size} tokens", _numbers(size), "items") if known is None else known
+        if known is None:
+            return Tokens(f"{size} tokens", _numbers(size), "items")
+        return known
 
     def window(self, labels: tuple[str, ...]) -> int:
         """The stream of the tokens of one window."""
@@ -71,7 +77,10 @@ class Streams:
     def data(self) -> list[dict[str, Any]]:
         found = []
         for stream in self.found:
-            grid = None if stream.grid is None else stream.grid._asdict()
+            if stream.grid is None:
+                grid = None
+            else:
+                grid = stream.grid._asdict()
             found.append(
                 {"name": stream.name, "kind": stream.kind, "labels": list(stream.labels), "grid": grid}
             )

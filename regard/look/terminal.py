@@ -12,16 +12,18 @@ COLOURS = {"holds": "green", "broken": "red", "vacuous": "yellow", "unknown": "b
 
 
 def laws_table(report: Report, console: Console | None = None) -> None:
-    """Each law, declared and measured; then a sentence for all that is not as declared, could not be told, or breaks."""
+    """Each law, declared and measured; then a sentence for all that is not as declared, could not be told, or
+    breaks."""
     console = console or Console(highlight=False)
     if not console.is_terminal:
         console = Console(highlight=False, width=200)  # a file or a pipe has no edge to wrap at
     # no name is cut off
     table = Table(*(Column(name, overflow="fold") for name in HEADERS), box=None, pad_edge=False)
     for finding, row in zip(report, report.rows(), strict=True):
-        colour = (
-            COLOURS[finding.measured] if not finding.ok or finding.measured != "broken" else "bright_black"
-        )
+        if not finding.ok or finding.measured != "broken":
+            colour = COLOURS[finding.measured]
+        else:
+            colour = "bright_black"
         cells = [Text(cell) for cell in row]
         cells[2] = Text(finding.measured, style=colour + (" bold" if not finding.ok else ""))
         table.add_row(*cells)

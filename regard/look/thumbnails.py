@@ -34,7 +34,8 @@ class Sheets:
         return self.cuts[grid]
 
     def laid_out(self, pictures: Tensor) -> int:
-        """The number of a sheet of many pictures, made small; as JPEG where that is shorter.   n 3 h w in 0 … 1"""
+        """The number of a sheet of many pictures, made small; as JPEG where that is shorter.
+        n 3 h w in 0 … 1"""
         n, _, h, w = pictures.shape
         if max(h, w) > SIDE:
             pictures = F.interpolate(pictures, (SIDE, SIDE), mode="bilinear", antialias=True)

@@ -1,4 +1,5 @@
-"""A view: one tab of the page. What every page can show is in `views/`; what only one kind of data shows is in its folder."""
+"""A view: one tab of the page. What every page can show is in `views/`; what only one kind of data shows is
+in its folder."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ if TYPE_CHECKING:
 
 
 class View(ABC):
-    """One tab: whether it applies, what it records while the model runs, what it builds, how a still of it is drawn."""
+    """One tab: whether it applies, what it records while the model runs, what it builds, how a still of it is
+    drawn."""
 
     name: ClassVar[str]  # of its data, which a script of the page draws
     order: ClassVar[

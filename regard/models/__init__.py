@@ -1,1 +1,2 @@
-"""Models, one file for each architecture; each has a Config, a forward, its symmetry, and tiny(), a small instance."""
+"""Models, one file for each architecture; each has a Config, a forward, its symmetry, and tiny(), a small
+instance."""

@@ -11,7 +11,8 @@ from regard.attention.cache import Cache, WindowCache, token_axis
 
 
 class Caches(list[Cache]):
-    """One cache for each block. `before`: ids and places of each row's last tokens (b k each), which runs look back on."""
+    """One cache for each block. `before`: ids and places of each row's last tokens (b k each), which runs
+    look back on."""
 
     def __init__(self, caches: Iterable[Cache]) -> None:
         super().__init__(caches)
@@ -22,9 +23,15 @@ class Caches(list[Cache]):
         for cache in self:
             for name, x in cache.store.items():
                 # a window uses any slot
-                used = x.shape[token_axis(name)] if isinstance(cache, WindowCache) else cache.count
+                if isinstance(cache, WindowCache):
+                    used = x.shape[token_axis(name)]
+                else:
+                    used = cache.count
                 cache.store[name] = _moved(x, rows, token_axis(name), used)
-            cache.seen = None if cache.seen is None else cache.seen[rows]
+            if cache.seen is None:
+                cache.seen = None
+            else:
+                cache.seen = cache.seen[rows]
         if self.before is not None:
             self.before = (self.before[0][rows], self.before[1][rows])
 

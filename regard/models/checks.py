@@ -1,4 +1,5 @@
-"""What configurations of models must hold, each with its words for what does not; and a model that is the same every time."""
+"""What configurations of models must hold, each with its words for what does not; and a model that is the
+same every time."""
 
 from __future__ import annotations
 
@@ -46,7 +47,8 @@ def check_patch(config: Any) -> None:
     """A patch is not larger than the pictures it is cut from."""
     if config.patch > config.size:
         raise RegardError(
-            f"patches of {config.patch} pixels are larger than pictures of {config.size}: one would be the whole picture, "
+            f"patches of {config.patch} pixels are larger than pictures of {config.size}: one would be the "
+            "whole picture, "
             f"and nothing could look at anything; take size={config.patch} or more, or a smaller patch"
         )
 
@@ -56,7 +58,8 @@ def check_heads(config: Any) -> None:
     if config.dim % config.heads:
         fits = config.dim + config.heads - config.dim % config.heads
         raise RegardError(
-            f"dim must be a multiple of heads, got dim={config.dim} and heads={config.heads}; the next one that fits is {fits}"
+            f"dim must be a multiple of heads, got dim={config.dim} and heads={config.heads}; the next one "
+            f"that fits is {fits}"
         )
 
 

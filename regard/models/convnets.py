@@ -1,9 +1,9 @@
 """Convolutional networks for small pictures: LeNet, ResNet and DenseNet.
 
-ResNet and DenseNet have batch norms: in training a picture is normed together with its batch, in eval each stands alone. What
-they keep of shifts follows from padding and stride: around the end ("circular") they keep shifts by whole steps of the
-coarsest layer, and the mean over all places at the end makes of that an answer that stays. With zeros beyond the border they
-keep nothing exactly.
+ResNet and DenseNet have batch norms: in training a picture is normed together with its batch, in eval each
+stands alone. What they keep of shifts follows from padding and stride: around the end ("circular") they keep
+shifts by whole steps of the coarsest layer, and the mean over all places at the end makes of that an answer
+that stays. With zeros beyond the border they keep nothing exactly.
 """
 
 from __future__ import annotations
@@ -65,9 +65,12 @@ class ConvNet(nn.Module):
 
 
 def _around(config: ResNetConfig | DenseNetConfig) -> Group:
-    """Shifts by whole steps of the coarsest layer, for pictures that go on around their end and have whole steps."""
+    """Shifts by whole steps of the coarsest layer, for pictures that go on around their end and have whole
+    steps."""
     step = 2 ** (len(config.blocks) - 1)
-    return Shifts(step) if config.padding == "circular" and config.size % step == 0 else Trivial()
+    if config.padding == "circular" and config.size % step == 0:
+        return Shifts(step)
+    return Trivial()
 
 
 # ---- LeNet
@@ -91,7 +94,8 @@ class LeNetConfig(ConvNetConfig):
 class LeNet(ConvNet):
     """Twice a convolution, relu and the largest of each 2 × 2, then two linear layers.   b c h w -> b classes
 
-    The convolutions know shifts; the linear layers have a weight for each place, and forget them. Pictures of one size only.
+    The convolutions know shifts; the linear layers have a weight for each place, and forget them. Pictures of
+    one size only.
     """
 
     Config = LeNetConfig
@@ -145,7 +149,8 @@ def _check_blocks(blocks: tuple[int, ...]) -> None:
 
 
 class Residual(nn.Module):
-    """z + f(z), f = conv ∘ relu ∘ norm twice over; where sides are halved, a 1 × 1 convolution of z.   b c h w -> b e h' w'"""
+    """z + f(z), f = conv ∘ relu ∘ norm twice over; where sides are halved, a 1 × 1 convolution of z.
+    b c h w -> b e h' w'"""
 
     def __init__(self, inputs: int, outputs: int, stride: int, padding: Literal["circular", "zeros"]) -> None:
         super().__init__()
@@ -153,7 +158,10 @@ class Residual(nn.Module):
         self.conv1 = Convolution(inputs, outputs, stride=stride, padding=padding, bias=False)
         self.conv2 = Convolution(outputs, outputs, padding=padding, bias=False)
         same = inputs == outputs and stride == 1
-        self.short = None if same else Convolution(inputs, outputs, 1, stride=stride, bias=False)
+        if same:
+            self.short = None
+        else:
+            self.short = Convolution(inputs, outputs, 1, stride=stride, bias=False)
 
     def forward(self, x: Tensor) -> Tensor:
         y = F.relu(self.norm1(x))
@@ -162,7 +170,8 @@ class Residual(nn.Module):
 
 
 class ResNet(ConvNet):
-    """Residual blocks, halving the sides between groups, then the mean over all places.   b c h w -> b classes"""
+    """Residual blocks, halving the sides between groups, then the mean over all places.
+    b c h w -> b classes"""
 
     Config = ResNetConfig
 
@@ -219,7 +228,8 @@ class DenseNetConfig(ConvNetConfig):
 
 
 class Dense(nn.Module):
-    """[z, f(z)], f = conv ∘ relu ∘ norm: every later layer sees what all before it gave.   b c h w -> b (c + growth) h w"""
+    """[z, f(z)], f = conv ∘ relu ∘ norm: every later layer sees what all before it gave.
+    b c h w -> b (c + growth) h w"""
 
     def __init__(self, inputs: int, growth: int, padding: Literal["circular", "zeros"]) -> None:
         super().__init__()
@@ -231,7 +241,8 @@ class Dense(nn.Module):
 
 
 class Halve(nn.Module):
-    """Half of the channels, by a 1 × 1 convolution, and the mean of each 2 × 2 places.   b c h w -> b c/2 h/2 w/2"""
+    """Half of the channels, by a 1 × 1 convolution, and the mean of each 2 × 2 places.
+    b c h w -> b c/2 h/2 w/2"""
 
     def __init__(self, inputs: int) -> None:
         super().__init__()
@@ -274,7 +285,8 @@ class DenseNet(ConvNet):
         least = 2 ** (len(self.config.blocks) - 1)
         if min(height, width) < least:
             raise RegardError(
-                f"pictures must have sides of at least {least}, got {height} × {width}: they are halved so often"
+                f"pictures must have sides of at least {least}, got {height} × {width}: they are halved so "
+                "often"
             )
         x = self.stem(x)
         for layer in self.layers:

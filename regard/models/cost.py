@@ -10,12 +10,14 @@ from regard.nn.pool import AttentionPool
 
 
 def cost(model: SequenceModel, context: int | None = None) -> dict[str, int]:
-    """Parameters and their bytes, and for each token of a sequence of `context` tokens: operations and bytes of the cache.
+    """Parameters and their bytes, and for each token of a sequence of `context` tokens: operations and bytes
+    of the cache.
 
-    An operation is one multiplication or one addition of a matrix product; everything else is small beside them. A token
-    costs 2 for each weight of a linear map it passes, and 4·dim in each block for each token it attends to: as is usual, a
-    causal mask counts as if it hid nothing, a window counts as it is wide. Training costs three times as much: the gradient
-    is as much work again for the weights, and again for what they were applied to.
+    An operation is one multiplication or one addition of a matrix product; everything else is small beside
+    them. A token costs 2 for each weight of a linear map it passes, and 4·dim in each block for each token it
+    attends to: as is usual, a causal mask counts as if it hid nothing, a window counts as it is wide.
+    Training costs three times as much: the gradient is as much work again for the weights, and again for what
+    they were applied to.
     """
     config: SequenceConfig = model.config
     context = config.context if context is None else context
@@ -57,7 +59,10 @@ def _blocks(model: SequenceModel, keys: int) -> float:
 def _head(model: SequenceModel, context: int) -> float:
     """Operations for one token after the blocks; what happens once for all tokens is shared among them."""
     if isinstance(model.head, Head):
-        weight = model.embed.weight if model.head.weight is None else model.head.weight
+        if model.head.weight is None:
+            weight = model.embed.weight
+        else:
+            weight = model.head.weight
         return 2 * weight.numel()
     pool, dim = getattr(model, "pool", None), model.config.dim
     each, once = (

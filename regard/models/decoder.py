@@ -27,8 +27,8 @@ class DecoderConfig(SequenceConfig):
 class Decoder(SequenceModel):
     """Logits of the next token at every place, from this one and those before it.   ids b n -> b n vocab
 
-    Causal by places: output i depends on tokens at places ≤ i only. It keeps shifts of all places unless its position knows
-    where the sequence begins; `symmetry` says so.
+    Causal by places: output i depends on tokens at places ≤ i only. It keeps shifts of all places unless its
+    position knows where the sequence begins; `symmetry` says so.
     """
 
     Config = DecoderConfig
@@ -46,7 +46,8 @@ class Decoder(SequenceModel):
         real: Tensor | None = None,
         caches: Caches | None = None,
     ) -> Tensor:
-        """where: places n or b n, None: consecutive; real: bool b n, False for padding, which may hold any id.
+        """where: places n or b n, None: consecutive; real: bool b n, False for padding, which may hold any
+        id.
 
         With caches (see `caches`) the tokens are new ones that go on from those given before.
         """
@@ -74,18 +75,21 @@ class Decoder(SequenceModel):
         return replace(super().roles, step=_step)
 
     def caches(self, length: int | None = None) -> Caches:
-        """Empty caches, one for each block. A windowed model forgets what is out of reach; others hold `length` tokens, in
-        memory that is taken once, or grow (None).
+        """Empty caches, one for each block. A windowed model forgets what is out of reach; others hold
+        `length` tokens, in memory that is taken once, or grow (None).
         """
         window = self.config.window
         return Caches(Cache(length) if window is None else WindowCache(window - 1) for _ in self.stack.blocks)
 
     @property
     def limit(self) -> int | None:
-        """How many tokens it should be shown at once: its context. None: a window over relative places has no end."""
+        """How many tokens it should be shown at once: its context. None: a window over relative places has no
+        end."""
         window = self.config.window
         endless = window is not None and window <= self.config.context and Shifts() <= self.symmetry
-        return None if endless else self.config.context
+        if endless:
+            return None
+        return self.config.context
 
     @classmethod
     def tiny(cls) -> tuple[Self, dict[str, Tensor]]:

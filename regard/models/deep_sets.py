@@ -26,13 +26,15 @@ Pool = Literal["sum", "mean", "max", "composite", "gated", "softmax", "fading"]
 class DeepSetsConfig(SetConfig):
     """DeepSets: invariant ρ(pool φ(x_i)), or a stack of equivariant layers σ(xΛ + 11ᵀxΓ) before the pool."""
 
-    # each thing by itself (φ), or each with what it hears of all; None: alone, but together where every thing is asked
+    # each thing by itself (φ), or each with what it hears of all; None: alone, but together where every thing
+    # is asked
     layers: Literal["alone", "together"] | None = None
     pool: Pool = "sum"  # over the things, at the end; fading is for things in order, and knows it
     # of all, in layers that work together; None: as the pool, but the mean for a sum
     hears: Pool | None = None
     activation: Literal["relu", "leaky", "gelu", "relu2"] = "gelu"  # after each layer
-    usual: int = 1  # things of a usual set: a sum at the end is divided by it, so that what follows gets numbers of one size
+    # things of a usual set: a sum at the end is divided by it, so that what follows gets numbers of one size
+    usual: int = 1
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -40,8 +42,11 @@ class DeepSetsConfig(SetConfig):
 
     @property
     def together(self) -> bool:
-        """Do things hear of each other before the pool? Without a pool they must, or none would know of any other."""
-        return self.each if self.layers is None else self.layers == "together"
+        """Do things hear of each other before the pool? Without a pool they must, or none would know of any
+        other."""
+        if self.layers is None:
+            return self.each
+        return self.layers == "together"
 
     @property
     def heard(self) -> Pool:
@@ -50,7 +55,8 @@ class DeepSetsConfig(SetConfig):
 
 
 class DeepSets(SetModel):
-    """ρ(pool_i φ(x_i)).   b n features -> b outputs, invariant; with each=True ρ(φ(x)_i), b n outputs, equivariant"""
+    """ρ(pool_i φ(x_i)).   b n features -> b outputs, invariant; with each=True ρ(φ(x)_i), b n outputs,
+    equivariant"""
 
     Config = DeepSetsConfig
 
@@ -61,7 +67,10 @@ class DeepSets(SetModel):
         self.layers = nn.ModuleList(
             SetLinear(a, b, pool=config.heard) if config.together else nn.Linear(a, b) for a, b in widths
         )
-        self.pool = None if config.each else POOLS[config.pool](config.hidden)
+        if config.each:
+            self.pool = None
+        else:
+            self.pool = POOLS[config.pool](config.hidden)
         self.head = perceptron(config.hidden, config.hidden, config.outputs)
 
     @property

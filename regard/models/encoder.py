@@ -24,7 +24,8 @@ from regard.symmetry.groups import Group, Trivial
 
 @dataclass(frozen=True, kw_only=True)
 class EncoderConfig(SequenceConfig):
-    """An encoder: without `classes` it predicts every token (masked language model), with `classes` it classifies."""
+    """An encoder: without `classes` it predicts every token (masked language model), with `classes` it
+    classifies."""
 
     classes: int | None = None  # None: predict tokens
     pool: Literal["mean", "max", "attention", "class"] = "mean"  # how a classifier sums up its tokens
@@ -44,10 +45,12 @@ POOLS: dict[str, Callable[[SequenceConfig], nn.Module]] = {
 
 
 class Encoder(SequenceModel):
-    """Logits at every place from all tokens (masked language model), or of `classes` for the whole (classifier).
+    """Logits at every place from all tokens (masked language model), or of `classes` for the whole
+    (classifier).
 
     ids b n -> b n vocab, or b classes
-    Without position and bias it knows a set only: permutations move the output along, and after a pool change nothing.
+    Without position and bias it knows a set only: permutations move the output along, and after a pool change
+    nothing.
     """
 
     Config = EncoderConfig
@@ -56,19 +59,31 @@ class Encoder(SequenceModel):
     def __init__(self, config: EncoderConfig) -> None:
         super().__init__(config)
         self.config = config
-        self.pool = None if config.classes is None else POOLS[config.pool](config)
-        self.head = Head(config) if config.classes is None else nn.Linear(config.dim, config.classes)
+        if config.classes is None:
+            self.pool = None
+        else:
+            self.pool = POOLS[config.pool](config)
+        if config.classes is None:
+            self.head = Head(config)
+        else:
+            self.head = nn.Linear(config.dim, config.classes)
 
     @property
     def symmetry(self) -> Group:
-        """A class token has no place, so a position that turns keys is seen by it from where it is not turned itself."""
+        """A class token has no place, so a position that turns keys is seen by it from where it is not turned
+        itself."""
         turned = isinstance(self.pool, ClassToken) and self.stack.position.turns
-        return Trivial() if turned else super().symmetry
+        if turned:
+            return Trivial()
+        return super().symmetry
 
     def forward(self, tokens: Tensor, *, where: Tensor | None = None, real: Tensor | None = None) -> Tensor:
-        """where: places n or b n, None: consecutive; real: bool b n, False for padding, which may hold any id."""
+        """where: places n or b n, None: consecutive; real: bool b n, False for padding, which may hold any
+        id."""
         x = self.features(tokens, where=where, real=real)
-        return self.head(x, self.embed.weight) if isinstance(self.head, Head) else self.head(x)
+        if isinstance(self.head, Head):
+            return self.head(x, self.embed.weight)
+        return self.head(x)
 
     def features(self, tokens: Tensor, *, where: Tensor | None = None, real: Tensor | None = None) -> Tensor:
         """What the head reads.   b n -> b n d, or b d for a classifier"""
@@ -80,7 +95,9 @@ class Encoder(SequenceModel):
         x = self.stack(x, mask=self.mask, where=where, real=real)
         if self.pool is None:
             return x
-        return x[:, 0] if isinstance(self.pool, ClassToken) else self.pool(x, real)
+        if isinstance(self.pool, ClassToken):
+            return x[:, 0]
+        return self.pool(x, real)
 
     @classmethod
     def tiny(cls) -> tuple[Self, dict[str, Tensor]]:

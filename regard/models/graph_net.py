@@ -1,7 +1,8 @@
 """Models of graphs: layers that pass messages, and an answer for each node, each pair of nodes or each graph.
 
-Nodes are n features, edges 2 e from source to target; several graphs are one, side by side, with `of` saying which graph a node
-belongs to. An undirected edge is there in both directions. Features that are mostly zero may come in a sparse layout.
+Nodes are n features, edges 2 e from source to target; several graphs are one, side by side, with `of` saying
+which graph a node belongs to. An undirected edge is there in both directions. Features that are mostly zero
+may come in a sparse layout.
 """
 
 from __future__ import annotations
@@ -101,9 +102,11 @@ class GraphModel(nn.Module):
 
 
 class GraphNet(GraphModel):
-    """Nodes hear from their neighbours, layer by layer.   n features, 2 e -> n outputs, p outputs or graphs outputs
+    """Nodes hear from their neighbours, layer by layer.   n features, 2 e -> n outputs, p outputs or graphs
+    outputs
 
-    Relabelling nodes, in the edges too, moves the answers of nodes along, and changes no answer of a pair or of a graph.
+    Relabelling nodes, in the edges too, moves the answers of nodes along, and changes no answer of a pair or
+    of a graph.
     """
 
     Config = GraphNetConfig
@@ -137,8 +140,9 @@ class GraphNet(GraphModel):
         graphs: int | None = None,
         pairs: Tensor | None = None,
     ) -> Tensor:
-        """edges: 2 e, or a Graph   of: the graph of each node, from 0 (None: one graph)   graphs: how many there are (None: as
-        many as nodes name)   pairs: 2 p, whom an answer is for at the level of edges (None: for each edge)
+        """edges: 2 e, or a Graph   of: the graph of each node, from 0 (None: one graph)
+        graphs: how many there are (None: as many as nodes name)   pairs: 2 p, whom an answer is for at the
+        level of edges (None: for each edge)
         """
         n, _ = expect(x, "n d", name="x", d=self.config.features)
         graph = Graph.of(edges, n)
@@ -162,7 +166,8 @@ class GraphNet(GraphModel):
 
 
 def spread(h: Tensor, graph: Graph, steps: int, stay: float) -> Tensor:
-    """z ← (1 − stay)·D^(−½)(A + I)D^(−½) z + stay·h, some steps: a node's answer is that of those near it.   n d -> n d"""
+    """z ← (1 − stay)·D^(−½)(A + I)D^(−½) z + stay·h, some steps: a node's answer is that of those near it.
+    n d -> n d"""
     if not steps:
         return h
     looped, z = graph.looped, h
@@ -181,7 +186,8 @@ def read_out(
     graphs: int | None,
     pairs: Tensor | None,
 ) -> Tensor:
-    """What a model says once nodes have heard all they hear.   n d -> n outputs, p outputs or graphs outputs"""
+    """What a model says once nodes have heard all they hear.
+    n d -> n outputs, p outputs or graphs outputs"""
     if head is None:
         return h
     if isinstance(head, Pairs):

@@ -1,4 +1,5 @@
-"""A transformer of graphs: nodes attend to their neighbours, or to all nodes of their graph with a bias for their distance."""
+"""A transformer of graphs: nodes attend to their neighbours, or to all nodes of their graph with a bias for
+their distance."""
 
 from __future__ import annotations
 
@@ -86,7 +87,8 @@ class Known(NamedTuple):
 
 
 class Places(nn.Module):
-    """Where a node is, added to what it holds; and, from the Laplacian, kernels for the scores of each block.   n d -> n d
+    """Where a node is, added to what it holds; and, from the Laplacian, kernels for the scores of each block.
+    n d -> n d
 
     A node's own number is Σ_r g_l(λ_r) v_ir², the diagonal of a kernel, or how likely walks return to it.
     """
@@ -139,9 +141,10 @@ class Block(nn.Module):
 class GraphTransformer(GraphModel):
     """Nodes attend to nodes.   n features, 2 e -> n outputs, p outputs or graphs outputs
 
-    Relabelling nodes, in the edges too, moves the answers of nodes along, and changes no answer of a pair or of a graph. That
-    holds for repeated eigenvalues of the Laplacian, too: see `nn/node_places.py`. With full attention, a distance bias or a
-    position, memory grows with the square of the largest graph; attention='edges' and position='none' is linear.
+    Relabelling nodes, in the edges too, moves the answers of nodes along, and changes no answer of a pair or
+    of a graph. That holds for repeated eigenvalues of the Laplacian, too: see `nn/node_places.py`. With full
+    attention, a distance bias or a position, memory grows with the square of the largest graph;
+    attention='edges' and position='none' is linear.
     """
 
     Config = GraphTransformerConfig
@@ -173,7 +176,8 @@ class GraphTransformer(GraphModel):
         graphs: int | None = None,
         pairs: Tensor | None = None,
     ) -> Tensor:
-        """As GraphNet: edges 2 e or a Graph, of: the graph of each node, graphs: how many, pairs 2 p: whom an answer is for."""
+        """As GraphNet: edges 2 e or a Graph, of: the graph of each node, graphs: how many, pairs 2 p: whom an
+        answer is for."""
         n, _ = expect(x, "n d", name="x", d=self.config.features)
         graph = Graph.of(edges, n)
         h = through(self.embed, x if x.layout is torch.strided else Sparse.of(x))
@@ -187,11 +191,9 @@ class GraphTransformer(GraphModel):
         y = rows(h)
         for i, block in enumerate(self.blocks):
             bias = self.biases[i].over(known.apart) if known.apart is not None else None  # type: ignore[operator]
-            laid = (
-                None
-                if kernels is None
-                else Kernels(rows(kernels[i].here).transpose(1, 2), rows(kernels[i].there))
-            )
+            laid = None
+            if kernels is not None:
+                laid = Kernels(rows(kernels[i].here).transpose(1, 2), rows(kernels[i].there))
             y = block(y, mask, bias, laid)
         h = self.norm(y[layout.of, layout.place] if full else y[0])
         return read_out(h, self.pool, self.head, graph, of, graphs, pairs)

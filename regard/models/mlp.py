@@ -39,8 +39,8 @@ class MLPConfig:
 class MLP(nn.Module):
     """All numbers in one row, then linear maps with a nonlinearity between.   b n features -> b outputs
 
-    It keeps nothing: every place has weights of its own, so another order of the same things is another input. Sets of fewer
-    than `size` things are filled up with zeros.
+    It keeps nothing: every place has weights of its own, so another order of the same things is another
+    input. Sets of fewer than `size` things are filled up with zeros.
     """
 
     Config = MLPConfig

@@ -17,10 +17,10 @@ ROWS = 2**14  # a table of this many rows is small; larger vocabularies get four
 class NGrams(nn.Module):
     """Σ over k = 2 … most of table_k[row of (the k − 1 tokens before, this token)].   ids b n -> b n d
 
-    Every run of k tokens has its own row as long as they fit into the table, else runs share rows by a hash. The tokens before
-    are found by their places, one place back at a time, not by their slots: so it looks only back, tokens may be given in any
-    order with their places, and padding does not matter. Where a place is empty, it and all before it are nothing. The tables
-    start at zero.
+    Every run of k tokens has its own row as long as they fit into the table, else runs share rows by a hash.
+    The tokens before are found by their places, one place back at a time, not by their slots: so it looks
+    only back, tokens may be given in any order with their places, and padding does not matter. Where a place
+    is empty, it and all before it are nothing. The tables start at zero.
     """
 
     keeps = Shifts()
@@ -38,8 +38,12 @@ class NGrams(nn.Module):
         real: Tensor | None = None,
         caches: Caches | None = None,
     ) -> Tensor:
-        """where: as in `attend`; None: consecutive. With caches the tokens follow what these have seen last."""
-        ids = tokens.long() if real is None else tokens.long().masked_fill(~real, 0)
+        """where: as in `attend`; None: consecutive. With caches the tokens follow what these have seen
+        last."""
+        if real is None:
+            ids = tokens.long()
+        else:
+            ids = tokens.long().masked_fill(~real, 0)
         if caches is not None:
             before = self.before_with(ids, where, real, caches)
         elif where is None:
@@ -52,7 +56,8 @@ class NGrams(nn.Module):
         return zero_padding(torch.stack(vectors).sum(0) if len(vectors) > 1 else vectors[0], real)
 
     def rows(self, ids: Tensor, before: list[Tensor]) -> list[Tensor]:
-        """The row of each run that ends here, in each table.  before: b n each, the nearest first; vocab means nothing"""
+        """The row of each run that ends here, in each table.  before: b n each, the nearest first; vocab
+        means nothing"""
         own, shared, found = ids, ids + 1, []
         for k, (table, token) in enumerate(zip(self.tables, before, strict=True), 2):
             longer = (self.vocab + 1) ** (k - 2) * self.vocab  # how many runs are shorter by one
@@ -67,12 +72,15 @@ class NGrams(nn.Module):
         b, n = ids.shape
         laid = coordinates(where, first, n, b, ids.device, "ngrams").expand(b, n).double()
         laid = laid.masked_fill(laid.isnan(), -torch.inf)
-        return laid if real is None else laid.masked_fill(~real, -torch.inf)
+        if real is None:
+            return laid
+        return laid.masked_fill(~real, -torch.inf)
 
     def before_with(
         self, ids: Tensor, where: Tensor | None, real: Tensor | None, caches: Caches
     ) -> list[Tensor]:
-        """What comes before each token when earlier ones were given in an earlier call; remembers the last for the next."""
+        """What comes before each token when earlier ones were given in an earlier call; remembers the last
+        for the next."""
         b, n = ids.shape
         kept = self.most - 1
         if caches.before is None:
@@ -91,7 +99,8 @@ class NGrams(nn.Module):
 
 
 def _runs(ids: Tensor, places: Tensor, most: int, nothing: int) -> list[Tensor]:
-    """The ids one place before each token, two places before, and so on; `nothing` from the first empty place on.  b n"""
+    """The ids one place before each token, two places before, and so on; `nothing` from the first empty place
+    on.  b n"""
     sorted_places, order = places.sort(dim=1, stable=True)
     follows = F.pad(sorted_places[:, 1:] - sorted_places[:, :-1] == 1, (1, 0))  # b n
     line, unbroken = ids.gather(1, order), torch.ones_like(follows)

@@ -16,7 +16,8 @@ from regard.nn.set_attention import POOLS
 
 @dataclass(frozen=True, kw_only=True)
 class PointNetConfig(SetConfig):
-    """PointNet: points are turned by a matrix that the whole cloud decides, seen by one network, and the largest counts."""
+    """PointNet: points are turned by a matrix that the whole cloud decides, seen by one network, and the
+    largest counts."""
 
     turned: int = 64  # channels of the features that are turned a second time
 
@@ -24,7 +25,8 @@ class PointNetConfig(SetConfig):
 class Turn(nn.Module):
     """A matrix for each cloud, near the identity, decided by all of its points: x A.   b n d -> b n d
 
-    Where the first PointNet has batch norms this has layer norms: a cloud must not depend on its neighbours in a batch.
+    Where the first PointNet has batch norms this has layer norms: a cloud must not depend on its neighbours
+    in a batch.
     """
 
     def __init__(self, dim: int, hidden: int) -> None:
@@ -44,7 +46,8 @@ class Turn(nn.Module):
 
 
 class PointNet(SetModel):
-    """max_i of a network that sees one point at a time, after the cloud was turned twice.   b n features -> b outputs
+    """max_i of a network that sees one point at a time, after the cloud was turned twice.
+    b n features -> b outputs
 
     With each=True a point is judged by its own features beside those of the whole cloud.
     """

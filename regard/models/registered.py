@@ -1,4 +1,5 @@
-"""Is a module one of our models, just as its config makes it? Then a run of it can be opened without whoever made it."""
+"""Is a module one of our models, just as its config makes it? Then a run of it can be opened without whoever
+made it."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ CHANGES = (
 
 
 def registered_name(model: nn.Module) -> str | None:
-    """Its name in the registry; None of another module, and of one of ours in which something was changed afterwards."""
+    """Its name in the registry; None of another module, and of one of ours in which something was changed
+    afterwards."""
     lives = f"{type(model).__module__}:{type(model).__qualname__}"
     kind = next((name for name, entry in registry.entries("models").items() if entry.target == lives), None)
     config: Any = getattr(model, "config", None)
@@ -26,11 +28,14 @@ def registered_name(model: nn.Module) -> str | None:
         return None
     with torch.random.fork_rng(devices=[]):
         again = type(model)(config)
-    return kind if _outline(again) == _outline(model) else None
+    if _outline(again) == _outline(model):
+        return kind
+    return None
 
 
 def _outline(model: nn.Module) -> dict[str, Any]:
-    """What a module is made of, but for the numbers that it learned: classes, plain settings and shapes, each by its name."""
+    """What a module is made of, but for the numbers that it learned: classes, plain settings and shapes, each
+    by its name."""
     parts = {name: (type(part), _settings(part)) for name, part in model.named_modules()}
     return parts | {
         f"{name} of the state": tuple(tensor.shape) for name, tensor in model.state_dict().items()

@@ -1,7 +1,8 @@
-"""What models of sequences have in common: embedding, position, blocks. GPT, Llama and BERT are choices of the same parts.
+"""What models of sequences have in common: embedding, position, blocks. GPT, Llama and BERT are choices of
+the same parts.
 
-A config names the parts; the tables below turn each name into an object once, in the constructor, and nothing asks for
-names after that.
+A config names the parts; the tables below turn each name into an object once, in the constructor, and nothing
+asks for names after that.
 """
 
 from __future__ import annotations
@@ -153,7 +154,9 @@ class SequenceModel(nn.Module):
                 if ".mix." in name or ".down." in name:
                     nn.init.zeros_(parameter)
         near = None if config.window is None else Window(config.window - 1)
-        self.mask: Mask | None = near if not config.causal else Causal() if near is None else Causal() & near
+        self.mask: Mask | None = near
+        if config.causal:
+            self.mask = Causal() if near is None else Causal() & near
 
     def sample_inputs(
         self, seed: int = 0, tokens: int | None = None, rows: int | None = None
@@ -181,7 +184,9 @@ class SequenceModel(nn.Module):
     ) -> Tensor:
         """What each token is, without its place.   b n -> b n d"""
         x = self.embed(tokens, real)
-        return x if self.ngrams is None else x + self.ngrams(tokens, where, real, caches)
+        if self.ngrams is None:
+            return x
+        return x + self.ngrams(tokens, where, real, caches)
 
 
 def count_places(real: Tensor | None) -> Tensor | None:
@@ -201,9 +206,11 @@ def count_places(real: Tensor | None) -> Tensor | None:
 
 
 class Head(nn.Module):
-    """Logits of all tokens, by a matrix of its own or by that of the embedding, perhaps capped.   b n d -> b n vocab
+    """Logits of all tokens, by a matrix of its own or by that of the embedding, perhaps capped.
+    b n d -> b n vocab
 
-    With a concatenated position a tied head reads the channels that the embedding wrote, and not those of the position.
+    With a concatenated position a tied head reads the channels that the embedding wrote, and not those of the
+    position.
     """
 
     def __init__(self, config: SequenceConfig) -> None:
@@ -215,7 +222,9 @@ class Head(nn.Module):
         weight = embedding if self.weight is None else self.weight
         width = weight.shape[1]
         logits = F.linear(x if x.shape[-1] == width else x[..., :width], weight)
-        return logits if self.softcap is None else self.softcap * torch.tanh(logits / self.softcap)
+        if self.softcap is None:
+            return logits
+        return self.softcap * torch.tanh(logits / self.softcap)
 
 
 def tiny_tokens(vocab: int) -> Tensor:

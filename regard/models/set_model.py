@@ -1,6 +1,8 @@
-"""What models of sets have in common: things b n features and `real`, bool b n, False for padding, which may hold anything.
+"""What models of sets have in common: things b n features and `real`, bool b n, False for padding, which may
+hold anything.
 
-They give b outputs for the whole set, or with `each=True` b n outputs, one row for each thing. A set may be empty.
+They give b outputs for the whole set, or with `each=True` b n outputs, one row for each thing. A set may be
+empty.
 """
 
 from __future__ import annotations

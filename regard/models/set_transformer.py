@@ -37,9 +37,11 @@ class SetTransformerConfig(SetConfig):
 
 
 class SetTransformer(SetModel):
-    """Things attend to things, then seeds ask them all (Lee et al.).   b n features -> b outputs, or b (seeds·outputs)
+    """Things attend to things, then seeds ask them all (Lee et al.).
+    b n features -> b outputs, or b (seeds·outputs)
 
-    With each=True there are no seeds: b n outputs, equivariant. A set of nothing has a defined answer: that of the seeds alone.
+    With each=True there are no seeds: b n outputs, equivariant. A set of nothing has a defined answer: that
+    of the seeds alone.
     """
 
     Config = SetTransformerConfig
@@ -49,13 +51,16 @@ class SetTransformer(SetModel):
         self.config: SetTransformerConfig = config
         how: dict[str, Any] = {"mlp": config.mlp, "norm": config.norm}
         self.embed = nn.Linear(config.features, config.hidden)
-        self.layers = nn.ModuleList(
-            MAB(config.hidden, config.heads, **how)
-            if config.points is None
-            else ISAB(config.hidden, config.heads, config.points, **how)
-            for _ in range(config.depth)
-        )
-        self.pool = None if config.each else PMA(config.hidden, config.heads, config.seeds, **how)
+        self.layers = nn.ModuleList()
+        for _ in range(config.depth):
+            if config.points is None:
+                self.layers.append(MAB(config.hidden, config.heads, **how))
+            else:
+                self.layers.append(ISAB(config.hidden, config.heads, config.points, **how))
+        if config.each:
+            self.pool = None
+        else:
+            self.pool = PMA(config.hidden, config.heads, config.seeds, **how)
         after = 0 if config.each else config.after
         self.after = nn.ModuleList(MAB(config.hidden, config.heads, **how) for _ in range(after))
         self.head = nn.Linear(config.hidden, config.outputs)
@@ -63,7 +68,10 @@ class SetTransformer(SetModel):
     def forward(self, x: Tensor, *, real: Tensor | None = None) -> Tensor:
         h = self.embed(self.things(x, real))
         for layer in self.layers:
-            h = layer(h, h, real) if isinstance(layer, MAB) else layer(h, real)
+            if isinstance(layer, MAB):
+                h = layer(h, h, real)
+            else:
+                h = layer(h, real)
         if self.pool is None:
             return self.head(h)
         h = self.pool(h, real)  # b s d

@@ -1,8 +1,10 @@
-"""Swin: attention within windows, which are shifted from block to block so that neighbours meet. Cost is linear in the picture.
+"""Swin: attention within windows, which are shifted from block to block so that neighbours meet. Cost is
+linear in the picture.
 
-A window is some tokens in a certain order, so cutting is one gather and putting together another; a shift is only another
-order. Tokens that a shifted window brings together over the border of the picture may not see each other. Which they are
-follows from where they really are: what is farther apart than a window is wide came around the border.
+A window is some tokens in a certain order, so cutting is one gather and putting together another; a shift is
+only another order. Tokens that a shifted window brings together over the border of the picture may not see
+each other. Which they are follows from where they really are: what is farther apart than a window is wide
+came around the border.
 """
 
 from __future__ import annotations
@@ -61,13 +63,15 @@ class SwinConfig:
             )
         if len(self.depths) != len(self.heads) or not self.depths:
             raise RegardError(
-                f"each stage has a depth and a number of heads, got depths={self.depths} and heads={self.heads}"
+                f"each stage has a depth and a number of heads, got depths={self.depths} and "
+                f"heads={self.heads}"
             )
         for stage, (depth, heads) in enumerate(zip(self.depths, self.heads, strict=True)):
             dim = self.dim * 2**stage
             if type(depth) is not int or depth < 1 or type(heads) is not int or heads < 1 or dim % heads:
                 raise RegardError(
-                    f"stage {stage} is {dim} wide, which {heads} heads must divide, and has blocks, got {depth}"
+                    f"stage {stage} is {dim} wide, which {heads} heads must divide, and has blocks, got "
+                    f"{depth}"
                 )
         check_dropout(self)
 
@@ -79,14 +83,17 @@ class Windows(NamedTuple):
     """How a grid of tokens is cut into windows."""
 
     side: int  # of a window, in tokens
-    into: Tensor  # the token that goes into each slot, window by window; the number of tokens itself for a slot that is empty
+    # the token that goes into each slot, window by window; the number of tokens itself for a slot that is
+    # empty
+    into: Tensor
     back: Tensor  # the slot that each token went into
     places: Tensor  # row and column in a window: 1 n 2
     allowed: Tensor | None  # windows n n: which pairs were neighbours before the shift; None: all
 
 
 def windows(height: int, width: int, side: int, shift: int, device: torch.device) -> Windows:
-    """Windows of a grid whose sides are filled up to multiples of a window's. A grid that one window covers is not shifted."""
+    """Windows of a grid whose sides are filled up to multiples of a window's. A grid that one window covers
+    is not shifted."""
     if min(height, width) <= side:
         side, shift = min(height, width), 0
     tall, wide = height + -height % side, width + -width % side
@@ -118,14 +125,16 @@ def _slots(grid: Tensor, side: int) -> Tensor:
 
 
 def _gathered(x: Tensor, order: Tensor) -> Tensor:
-    """x[:, order]. Token by token from one long list, which PyTorch does faster than slot by slot for a whole batch."""
+    """x[:, order]. Token by token from one long list, which PyTorch does faster than slot by slot for a whole
+    batch."""
     b, t, d = x.shape
     rows = order + t * torch.arange(b, device=x.device)[:, None]
     return x.reshape(b * t, d).index_select(0, rows.flatten()).view(b, len(order), d)
 
 
 class Reordered(torch.autograd.Function):
-    """x[:, order] where no token goes to two slots, so that the gradient is a gather as well: x̄ = ȳ[:, back]."""
+    """x[:, order] where no token goes to two slots, so that the gradient is a gather as well: x̄ = ȳ[:,
+    back]."""
 
     generate_vmap_rule = True
 
@@ -144,7 +153,8 @@ class Reordered(torch.autograd.Function):
 
 
 class Near(Dense):
-    """Tokens of a window that were neighbours before the shift, the same for each picture. Each sees at least itself."""
+    """Tokens of a window that were neighbours before the shift, the same for each picture. Each sees at least
+    itself."""
 
     leaves = True
 
@@ -175,7 +185,10 @@ class WindowBlock(nn.Module):
 
     def forward(self, x: Tensor, grid: tuple[int, int]) -> Tensor:
         # a tracer does not look into what is kept
-        found = windows if torch.compiler.is_compiling() else _known_windows
+        if torch.compiler.is_compiling():
+            found = windows
+        else:
+            found = _known_windows
         cut = found(*grid, self.window, self.shift, x.device)
         drop: dict[str, Any] = {"drop_path": self.drop_path, "training": self.training}
         x = with_branch(x, lambda x: self.dropout(self.within(self.norm1(x), cut)), **drop)
@@ -187,15 +200,21 @@ class WindowBlock(nn.Module):
         n = cut.side * cut.side
         count = len(cut.into) // n
         whole = len(cut.into) == t
-        y = Reordered.apply(x, cut.into, cut.back) if whole else _gathered(F.pad(x, (0, 0, 0, 1)), cut.into)
+        if whole:
+            y = Reordered.apply(x, cut.into, cut.back)
+        else:
+            y = _gathered(F.pad(x, (0, 0, 0, 1)), cut.into)
         mask = None if cut.allowed is None else Near(cut.allowed, b)
         y = self.attention(y.reshape(b * count, n, d), mask=mask, bias=self.bias, where=cut.places)
         y = y.view(b, count * n, d)
-        return Reordered.apply(y, cut.back, cut.into) if whole else _gathered(y, cut.back)
+        if whole:
+            return Reordered.apply(y, cut.back, cut.into)
+        return _gathered(y, cut.back)
 
 
 class Merge(nn.Module):
-    """Four neighbours become one token, twice as wide.   b (h w) d -> b (h/2 w/2) 2d, an odd side is filled up with zeros"""
+    """Four neighbours become one token, twice as wide.   b (h w) d -> b (h/2 w/2) 2d, an odd side is filled
+    up with zeros"""
 
     def __init__(self, dim: int) -> None:
         super().__init__()
@@ -218,8 +237,8 @@ class Merge(nn.Module):
 class Swin(nn.Module):
     """Patches, stages of windowed blocks with a merge between, the mean of all tokens.   b c h w -> b classes
 
-    No symmetry is kept exactly. Attention within windows and biases of differences would keep shifts by whole windows, if
-    the picture went on around its border; but there the mask says that it does not.
+    No symmetry is kept exactly. Attention within windows and biases of differences would keep shifts by whole
+    windows, if the picture went on around its border; but there the mask says that it does not.
     """
 
     Config = SwinConfig

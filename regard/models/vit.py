@@ -119,7 +119,9 @@ class ViT(nn.Module):
         # else the last patches have zeros where others have pixels
         whole = self.config.size % self.config.patch == 0
         bag = isinstance(self.position, Nothing) and whole
-        return product(Permutations(), Shifts(self.config.patch)) if bag else Trivial()
+        if bag:
+            return product(Permutations(), Shifts(self.config.patch))
+        return Trivial()
 
     @property
     def roles(self) -> Roles:

@@ -1,4 +1,5 @@
-"""Multi-head attention as a layer: project, turn, attend, project back. Cross-attention is the same class with a memory."""
+"""Multi-head attention as a layer: project, turn, attend, project back. Cross-attention is the same class
+with a memory."""
 
 from __future__ import annotations
 
@@ -22,11 +23,13 @@ NOTHING = Nothing()
 
 
 class Attention(nn.Module):
-    """out = mix(attend(turn(to_q x), turn(to_k y), to_v y)), with y = x, or y = memory in cross-attention.   b n d -> b n d
+    """out = mix(attend(turn(to_q x), turn(to_k y), to_v y)), with y = x, or y = memory in cross-attention.
+    b n d -> b n d
 
-    It holds the projections only. What tells order (mask, bias, position, where) comes with each call, as for `attend`, so the
-    layer itself is permutation-equivariant. `kv_heads` < `heads` shares keys and values among groups of heads. `qk_norm`
-    gives queries and keys a fixed length times a learned scale, so that scores cannot grow without bound.
+    It holds the projections only. What tells order (mask, bias, position, where) comes with each call, as for
+    `attend`, so the layer itself is permutation-equivariant. `kv_heads` < `heads` shares keys and values
+    among groups of heads. `qk_norm` gives queries and keys a fixed length times a learned scale, so that
+    scores cannot grow without bound.
     """
 
     keeps = EVERYTHING
@@ -47,7 +50,8 @@ class Attention(nn.Module):
         if heads < 1 or dim % heads:
             fits = dim + heads - dim % heads if heads >= 1 else dim
             raise RegardError(
-                f"dim must be a multiple of heads, got dim={dim} and heads={heads}; the next one that fits is dim={fits}"
+                f"dim must be a multiple of heads, got dim={dim} and heads={heads}; the next one that fits "
+                f"is dim={fits}"
             )
         if kv_heads < 1 or heads % kv_heads:
             raise RegardError(f"kv_heads must divide heads, got kv_heads={kv_heads} and heads={heads}")
@@ -75,7 +79,8 @@ class Attention(nn.Module):
         real: Tensor | None = None,
         cache: Cache | None = None,
     ) -> Tensor:
-        """x: b n d   memory: b m d'   mask, bias, where: as in `attend`   real: bool, which keys are no padding (b m)
+        """x: b n d   memory: b m d'   mask, bias, where: as in `attend`
+        real: bool, which keys are no padding (b m)
 
         With a cache, x holds the new tokens only, and `where` and `real` are theirs.
         """
@@ -138,4 +143,6 @@ def _with_padding(mask: Mask | None, real: Tensor | None) -> Mask | None:
     """The mask, and only what is real."""
     if real is None:
         return mask
-    return Padding(real) if mask is None else mask & Padding(real)
+    if mask is None:
+        return Padding(real)
+    return mask & Padding(real)

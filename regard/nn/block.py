@@ -62,7 +62,8 @@ class Post(nn.Module):
 
 
 def same_for_all(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    """Does a branch read the same for every example, beside the example? Masks, biases, memories and caches may be its own."""
+    """Does a branch read the same for every example, beside the example? Masks, biases, memories and caches
+    may be its own."""
     where = kwargs.get("where")
     each = args or (isinstance(where, Tensor) and where.dim() > 1 and len(where) > 1)
     return not each and all(kwargs.get(name) is None for name in ("mask", "bias", "real", "cache"))
@@ -74,8 +75,9 @@ PLACEMENTS = ("pre", "post", "deepnorm")
 def deepnorm_scales(depth: int, across: int | None = None, *, decoder: bool = False) -> tuple[float, float]:
     """DeepNet's α (of the residual) and β (of the initial weights) for a stack of `depth` blocks.
 
-    Alone, encoder or decoder: α = (2N)^¼, β = (8N)^(−¼). In an encoder-decoder of N and M blocks: the encoder has
-    α = 0.81·(N⁴M)^(1/16), β = 0.87·(N⁴M)^(−1/16), the decoder α = (3M)^¼, β = (12M)^(−¼). `across` is the depth of the other.
+    Alone, encoder or decoder: α = (2N)^¼, β = (8N)^(−¼). In an encoder-decoder of N and M blocks: the encoder
+    has α = 0.81·(N⁴M)^(1/16), β = 0.87·(N⁴M)^(−1/16), the decoder α = (3M)^¼, β = (12M)^(−¼). `across` is the
+    depth of the other.
     """
     if across is None:
         return (2 * depth) ** 0.25, (8 * depth) ** -0.25
@@ -85,10 +87,11 @@ def deepnorm_scales(depth: int, across: int | None = None, *, decoder: bool = Fa
 
 
 class Block(nn.Module):
-    """y = x + attend(norm x);  with a memory y += attend(norm y, memory);  out = y + mlp(norm y).   b n d -> b n d
+    """y = x + attend(norm x);  with a memory y += attend(norm y, memory);  out = y + mlp(norm y).
+    b n d -> b n d
 
-    (Equations for `placement="pre"`; see Pre and Post.) Permutation-equivariant by itself; position, bias and mask come with
-    the call.
+    (Equations for `placement="pre"`; see Pre and Post.) Permutation-equivariant by itself; position, bias and
+    mask come with the call.
     """
 
     keeps = EVERYTHING
@@ -145,10 +148,11 @@ class Block(nn.Module):
 class Stack(nn.Module):
     """`depth` blocks, and the norm that pre-norm needs at its end.   b n d -> b n d
 
-    `position` acts once on the tokens and in every block on queries and keys. `bias` is shared by all blocks, as T5's is; a
-    function that makes one gives each block its own, as Shaw's has. Padded tokens (`real` False) may hold anything. With a
-    Concatenated position x comes without the channels that it adds. `drop_path` is that of the last block, less the higher up
-    (see `with_branch`). `options` are those of Block.
+    `position` acts once on the tokens and in every block on queries and keys. `bias` is shared by all blocks,
+    as T5's is; a function that makes one gives each block its own, as Shaw's has. Padded tokens (`real`
+    False) may hold anything. With a Concatenated position x comes without the channels that it adds.
+    `drop_path` is that of the last block, less the higher up (see `with_branch`). `options` are those of
+    Block.
     """
 
     def __init__(
@@ -196,7 +200,8 @@ class Stack(nn.Module):
             self.shrink(beta)
 
     def shrink(self, beta: float) -> None:
-        """DeepNet's start: Xavier, with gain β for values, mixing and MLPs and gain 1 for queries and keys."""
+        """DeepNet's start: Xavier, with gain β for values, mixing and MLPs and gain 1 for queries and
+        keys."""
         for name, parameter in self.named_parameters():
             if parameter.dim() == 2 and ".f." in name:
                 gain = 1.0 if ".to_q." in name or ".to_k." in name else beta
@@ -204,7 +209,9 @@ class Stack(nn.Module):
 
     def bias_of(self, i: int) -> Bias | None:
         """The bias of block i."""
-        return self.bias[i] if isinstance(self.bias, nn.ModuleList) else self.bias  # type: ignore[return-value]
+        if isinstance(self.bias, nn.ModuleList):
+            return self.bias[i]  # type: ignore[return-value]
+        return self.bias
 
     @property
     def keeps(self) -> Group:

@@ -1,10 +1,12 @@
-"""Convolution as what it is: one small filter, used at every place. As a matrix it is constant along its diagonals.
+"""Convolution as what it is: one small filter, used at every place. As a matrix it is constant along its
+diagonals.
 
-`taps` says which place of the input each tap of the filter reads at each place of the output. Everything follows from this one
-table: the matrix of a filter (W, with conv x = W x) and the matrix of the data (X, with conv x = w X). Around the end the
-matrix is circulant, with zeros beyond it is Toeplitz.
+`taps` says which place of the input each tap of the filter reads at each place of the output. Everything
+follows from this one table: the matrix of a filter (W, with conv x = W x) and the matrix of the data (X, with
+conv x = w X). Around the end the matrix is circulant, with zeros beyond it is Toeplitz.
 
-As in torch the filter is not turned round (that is correlation): the circulant matrix of a textbook is that of w backwards.
+As in torch the filter is not turned round (that is correlation): the circulant matrix of a textbook is that
+of w backwards.
 """
 
 from __future__ import annotations
@@ -26,10 +28,11 @@ NOTHING = -1  # the place of what is beyond the border
 
 
 def taps(sizes: Sequence[int], kernel: Sequence[int], padding: Padding = "circular") -> Tensor:
-    """The number of the input's place that tap t reads at place o of the output, −1 for a zero beyond the border.   o t
+    """The number of the input's place that tap t reads at place o of the output, −1 for a zero beyond the
+    border.   o t
 
-    Places are numbered row by row, and so are taps. The middle tap reads the place itself; with "valid" there is output only
-    where all taps find something, and the first tap reads the place itself.
+    Places are numbered row by row, and so are taps. The middle tap reads the place itself; with "valid" there
+    is output only where all taps find something, and the first tap reads the place itself.
     """
     check(padding, kernel)
     inside = padding == "valid"
@@ -47,7 +50,9 @@ def taps(sizes: Sequence[int], kernel: Sequence[int], padding: Padding = "circul
     beyond = ((read < 0) | (read >= size)).any(-1)
     strides = torch.tensor([int(torch.tensor(sizes[i + 1 :]).prod()) for i in range(len(sizes))])
     numbers = (read % size * strides).sum(-1)
-    return numbers if padding == "circular" else numbers.masked_fill(beyond, NOTHING)
+    if padding == "circular":
+        return numbers
+    return numbers.masked_fill(beyond, NOTHING)
 
 
 def check(padding: str, kernel: Sequence[int]) -> None:
@@ -60,14 +65,16 @@ def check(padding: str, kernel: Sequence[int]) -> None:
 
 
 def filter_matrix(weight: Tensor, sizes: Sequence[int], padding: Padding = "circular") -> Tensor:
-    """The matrix of a filter: conv x = W x, with x and the output written as one row of numbers.   e c k… -> (e o) (c n)
+    """The matrix of a filter: conv x = W x, with x and the output written as one row of numbers.
+    e c k… -> (e o) (c n)
 
     Around the end it commutes with shifts, W S = S W.
     """
     e, c, *kernel = _with_places(weight, "weight", "e c k…")
     if not isinstance(sizes, Sequence) or len(sizes) != len(kernel):
         raise RegardError(
-            f"sizes must be a side for each of a filter's {tuple(kernel)}, as {(9,) * len(kernel)}, got {sizes}"
+            f"sizes must be a side for each of a filter's {tuple(kernel)}, as {(9,) * len(kernel)}, got "
+            f"{sizes}"
         )
     read = taps(sizes, kernel, padding).to(weight.device)
     n_out, n_in = len(read), int(torch.tensor(list(sizes)).prod())
@@ -80,7 +87,8 @@ def filter_matrix(weight: Tensor, sizes: Sequence[int], padding: Padding = "circ
 
 
 def data_matrix(x: Tensor, kernel: Sequence[int], padding: Padding = "circular") -> Tensor:
-    """The matrix of the data: conv x = w X, with w one row of numbers for each output channel.   b c n… -> b (c t) o"""
+    """The matrix of the data: conv x = w X, with w one row of numbers for each output channel.
+    b c n… -> b (c t) o"""
     sizes = _with_places(x, "x", "b c n…")[2:]
     if not isinstance(kernel, Sequence) or len(kernel) != len(sizes):
         raise RegardError(
@@ -108,9 +116,9 @@ def shift_matrix(sizes: Sequence[int], by: Sequence[int]) -> Tensor:
 class Convolution(nn.Conv2d):
     """out_o = Σ_t w_t x_(o+t) + bias, with the same w at every place.   b c h w -> b e h' w'
 
-    It commutes with every shift where the picture goes on around its end ("circular"). "zeros" breaks that at the border, where
-    the filter sees the zeros, and "valid" gives fewer places than came in. A stride looks only at every so many places, and
-    keeps the shifts by multiples of it, on sides that are multiples of it.
+    It commutes with every shift where the picture goes on around its end ("circular"). "zeros" breaks that at
+    the border, where the filter sees the zeros, and "valid" gives fewer places than came in. A stride looks
+    only at every so many places, and keeps the shifts by multiples of it, on sides that are multiples of it.
     """
 
     def __init__(
@@ -124,7 +132,10 @@ class Convolution(nn.Conv2d):
         bias: bool = True,
     ) -> None:
         check(padding, (kernel, kernel))
-        mode: Literal["circular", "zeros"] = "circular" if padding == "circular" else "zeros"
+        if padding == "circular":
+            mode: Literal["circular", "zeros"] = "circular"
+        else:
+            mode = "zeros"
         width = 0 if padding == "valid" else kernel // 2
         super().__init__(inputs, outputs, kernel, stride=stride, padding=width, bias=bias, padding_mode=mode)
         self.keeps: Group = kept(padding, stride, kernel)
@@ -136,4 +147,6 @@ class Convolution(nn.Conv2d):
 
 def kept(padding: Padding, stride: int, kernel: int) -> Group:
     """The shifts of a picture that a convolution commutes with; its output is coarser by the stride."""
-    return Shifts(stride) if padding == "circular" or kernel == 1 else Trivial()
+    if padding == "circular" or kernel == 1:
+        return Shifts(stride)
+    return Trivial()

@@ -1,4 +1,5 @@
-"""Stochastic depth: in training, some examples of a batch go past a branch, more of them the deeper it lies."""
+"""Stochastic depth: in training, some examples of a batch go past a branch, more of them the deeper it
+lies."""
 
 from __future__ import annotations
 
@@ -22,11 +23,12 @@ def with_branch(
     training: bool = True,
     apart: bool = True,
 ) -> Tensor:
-    """onto + z·f(x)/k, where z is 1 with probability k = 1 − drop_path and 0 otherwise, for each example.   b ... -> b ...
+    """onto + z·f(x)/k, where z is 1 with probability k = 1 − drop_path and 0 otherwise, for each example.
+    b ... -> b ...
 
-    `onto` is x itself unless given. What would be multiplied by zero is not computed: f is given the examples that take it, and
-    no others. So f must not mix them, and whatever else it reads must be the same for all; where it is not, `apart=False`
-    computes all and multiplies.
+    `onto` is x itself unless given. What would be multiplied by zero is not computed: f is given the examples
+    that take it, and no others. So f must not mix them, and whatever else it reads must be the same for all;
+    where it is not, `apart=False` computes all and multiplies.
     """
     stream = x if onto is None else onto
     if not training or not drop_path:
@@ -44,17 +46,22 @@ def with_branch(
 
 
 def draw_rows(count: int, drop_path: float) -> Runs:
-    """Who takes a branch: as many as chance has it, one after the other from a place that chance has, too, and around the end.
+    """Who takes a branch: as many as chance has it, one after the other from a place that chance has, too,
+    and around the end.
 
     Examples lie in a batch in no order, so neighbours are as good as any others, and need no copies.
     """
     # on the CPU, wherever the examples are: nobody waits for a GPU
     many = int((torch.rand(count) >= drop_path).sum())
     if many == count or not many:
-        return (slice(0, count),) if many == count else ()
+        if many == count:
+            return (slice(0, count),)
+        return ()
     first = int(torch.randint(count, ()))
     beyond = first + many - count
-    return (slice(first, first + many),) if beyond <= 0 else (slice(0, beyond), slice(first, count))
+    if beyond <= 0:
+        return (slice(first, first + many),)
+    return (slice(0, beyond), slice(first, count))
 
 
 class Part(torch.autograd.Function):
@@ -62,7 +69,10 @@ class Part(torch.autograd.Function):
 
     @staticmethod
     def forward(x: Tensor, runs: Runs, scale: float, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-        some = x[runs[0]] if len(runs) == 1 else torch.cat([x[:0], *(x[run] for run in runs)])
+        if len(runs) == 1:
+            some = x[runs[0]]
+        else:
+            some = torch.cat([x[:0], *(x[run] for run in runs)])
         return x, (some if scale == 1.0 else some * scale).to(dtype)
 
     @staticmethod
@@ -101,7 +111,8 @@ class Join(torch.autograd.Function):
 
 
 def depth_schedule(drop_path: float, depth: int) -> list[float]:
-    """For each of so many blocks: none in the first, `drop_path` in the last, in equal steps. A single block has all of it."""
+    """For each of so many blocks: none in the first, `drop_path` in the last, in equal steps. A single block
+    has all of it."""
     if not 0.0 <= drop_path < 1.0:
         raise RegardError(f"drop_path must be at least 0 and less than 1, got {drop_path}")
     return [drop_path * (i / (depth - 1) if depth > 1 else 1.0) for i in range(depth)]

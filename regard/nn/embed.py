@@ -1,4 +1,5 @@
-"""Embeddings: what the tokens are becomes vectors. Where they are comes in later, with a position or a bias."""
+"""Embeddings: what the tokens are becomes vectors. Where they are comes in later, with a position or a
+bias."""
 
 from __future__ import annotations
 
@@ -14,8 +15,9 @@ from regard.shapes import expect
 class TokenEmbedding(nn.Module):
     """A learned vector for each of `vocab` ids.   b n -> b n d
 
-    `scale=True` multiplies it by √d, so that it is not small beside a position that is added. With `real` (bool b n,
-    True = real) padded ids may be anything, −1 too, and give zeros. Each token by itself, so every order is kept.
+    `scale=True` multiplies it by √d, so that it is not small beside a position that is added. With `real`
+    (bool b n, True = real) padded ids may be anything, −1 too, and give zeros. Each token by itself, so every
+    order is kept.
     """
 
     def __init__(self, vocab: int, dim: int, scale: bool = False) -> None:
@@ -49,7 +51,8 @@ class TokenEmbedding(nn.Module):
         if low < 0 or high >= self.vocab:
             row, place = ((ids < 0) | (ids >= self.vocab)).nonzero()[0].tolist()
             raise RegardError(
-                f"ids must be from 0 to {self.vocab - 1}, got {ids[row, place].item()} in row {row} at place {place}; "
+                f"ids must be from 0 to {self.vocab - 1}, got {ids[row, place].item()} in row {row} at "
+                f"place {place}; "
                 f"use the vocabulary the ids were made with, or say with `real` that this is padding"
             )
 
@@ -60,8 +63,8 @@ class TokenEmbedding(nn.Module):
 class StepEmbedding(nn.Module):
     """θᵀx + b for real-valued steps: a measurement, an observation, a pixel.   b n inputs -> b n d
 
-    With `real` (bool b n, True = real) padded steps may hold anything, NaN too, and give zeros. Each step by itself, so
-    every order of the steps is kept.
+    With `real` (bool b n, True = real) padded steps may hold anything, NaN too, and give zeros. Each step by
+    itself, so every order of the steps is kept.
     """
 
     def __init__(self, inputs: int, dim: int, bias: bool = True) -> None:

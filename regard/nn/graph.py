@@ -16,7 +16,8 @@ from regard.errors import RegardError
 class Graph:
     """`count` nodes and edges 2 e, source → target. Several graphs are one, side by side.
 
-    An edge that is there twice counts twice. `live` (bool e) says which edges count at all; None: all of them.
+    An edge that is there twice counts twice. `live` (bool e) says which edges count at all; None: all of
+    them.
     """
 
     def __init__(self, edges: Tensor, count: int, live: Tensor | None = None) -> None:
@@ -28,7 +29,8 @@ class Graph:
 
     @classmethod
     def of(cls, edges: Tensor | Graph, count: int) -> Graph:
-        """The graph of these edges. The same tensor again, unchanged, gives the same graph, so nothing is found out twice."""
+        """The graph of these edges. The same tensor again, unchanged, gives the same graph, so nothing is
+        found out twice."""
         if isinstance(edges, Graph):
             if edges.count != count:
                 raise RegardError(f"the graph has {edges.count} nodes, but there are features of {count}")
@@ -60,7 +62,8 @@ class Graph:
 
     @property
     def looped(self) -> Graph:
-        """The same graph with one loop at every node. Loops that were there no longer count, as they would count twice."""
+        """The same graph with one loop at every node. Loops that were there no longer count, as they would
+        count twice."""
         if self.with_loops is None:
             ends = torch.arange(self.count, device=self.edges.device)
             live = torch.cat((self.edges[0] != self.edges[1], torch.ones_like(ends, dtype=torch.bool)))

@@ -1,7 +1,8 @@
 """Layers that pass messages along the edges of a graph.   nodes n d -> n d'
 
-Each is equivariant to relabelling: naming nodes otherwise, in the edges too, moves the rows of the output along. A bias is
-added once a node, not once a neighbour. Sums are sparse products, so memory is linear in nodes and edges, backward included.
+Each is equivariant to relabelling: naming nodes otherwise, in the edges too, moves the rows of the output
+along. A bias is added once a node, not once a neighbour. Sums are sparse products, so memory is linear in
+nodes and edges, backward included.
 """
 
 from __future__ import annotations
@@ -83,7 +84,8 @@ class Alone(nn.Module):
 
 
 class GCN(nn.Module):
-    """Y = D^(−½) (A + I) D^(−½) X θ + b: neighbours and the node itself, evened out by their degrees (Kipf and Welling)."""
+    """Y = D^(−½) (A + I) D^(−½) X θ + b: neighbours and the node itself, evened out by their degrees (Kipf
+    and Welling)."""
 
     keeps = EVERYTHING
 
@@ -102,14 +104,18 @@ class GCN(nn.Module):
             y = edge_sum(weights, through(self.project, x)[None], looped.links)[0]
         else:
             y = self.project(edge_sum(weights, x[None], looped.links)[0])
-        return y if self.offset is None else y + self.offset
+        if self.offset is None:
+            return y
+        return y + self.offset
 
 
 class GAT(nn.Module):
-    """y_i = Σ_j w_ij θx_j,  w_i = softmax over the neighbours j of i, and i itself, of leaky(a·θx_j + a′·θx_i).
+    """y_i = Σ_j w_ij θx_j,  w_i = softmax over the neighbours j of i, and i itself, of leaky(a·θx_j +
+    a′·θx_i).
 
-    After Veličković et al.; `later=True` is GATv2 (Brody et al.), a·leaky(θx_j + θ′x_i), which can rank neighbours differently
-    for different nodes. Heads are laid side by side, or their mean is taken (`join=False`).
+    After Veličković et al.; `later=True` is GATv2 (Brody et al.), a·leaky(θx_j + θ′x_i), which can rank
+    neighbours differently for different nodes. Heads are laid side by side, or their mean is taken
+    (`join=False`).
     """
 
     keeps = EVERYTHING

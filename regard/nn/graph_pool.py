@@ -22,7 +22,8 @@ Pool = Literal["sum", "mean", "max", "attention"]
 def pool_nodes(h: Tensor, of: Tensor | None, how: str, graphs: int | None = None) -> Tensor:
     """The nodes of each graph together; a graph without nodes has zeros.   n d -> graphs d
 
-    of: the graph of each node, from 0 (None: all are of one); graphs: how many there are (None: as many as nodes name).
+    of: the graph of each node, from 0 (None: all are of one); graphs: how many there are (None: as many as
+    nodes name).
     """
     of, graphs = membership(h, of, graphs)
     n = h.shape[0]
@@ -30,11 +31,9 @@ def pool_nodes(h: Tensor, of: Tensor | None, how: str, graphs: int | None = None
     if how == "max":
         return most(h, members)
     total = edge_sum(None, h[None], members)[0]
-    return (
-        total
-        if how == "sum"
-        else total / members.total(torch.ones_like(of, dtype=h.dtype)).clamp_min(1)[:, None]
-    )
+    if how == "sum":
+        return total
+    return total / members.total(torch.ones_like(of, dtype=h.dtype)).clamp_min(1)[:, None]
 
 
 def membership(h: Tensor, of: Tensor | None, graphs: int | None) -> tuple[Tensor, int]:
@@ -50,7 +49,8 @@ def membership(h: Tensor, of: Tensor | None, graphs: int | None) -> tuple[Tensor
 
 
 class AskingPool(nn.Module):
-    """mix(attend(seed, to_k h, to_v h)) over the nodes of each graph: a learned query asks them.   n d -> graphs d
+    """mix(attend(seed, to_k h, to_v h)) over the nodes of each graph: a learned query asks them.
+    n d -> graphs d
 
     A graph without nodes has zeros. The names of nodes do not matter.
     """
@@ -89,11 +89,14 @@ class GraphPool(nn.Module):
         self.how, self.asking = how, AskingPool(dim, heads) if how == "attention" else None
 
     def forward(self, h: Tensor, of: Tensor | None, graphs: int | None = None) -> Tensor:
-        return pool_nodes(h, of, self.how, graphs) if self.asking is None else self.asking(h, of, graphs)
+        if self.asking is None:
+            return pool_nodes(h, of, self.how, graphs)
+        return self.asking(h, of, graphs)
 
 
 class Pairs(nn.Module):
-    """An answer for each pair of nodes (i, j), from h_i + h_j and h_i ⊙ h_j; if `ordered`, from h_i − h_j, too.
+    """An answer for each pair of nodes (i, j), from h_i + h_j and h_i ⊙ h_j; if `ordered`, from h_i − h_j,
+    too.
 
     n d, 2 p -> p outputs. Names do not matter; without `ordered` (i, j) and (j, i) have the same answer.
     """

@@ -1,8 +1,10 @@
-"""Linear maps. nn.Linear, with the faster of the two libraries that PyTorch brings for large products on a processor.
+"""Linear maps. nn.Linear, with the faster of the two libraries that PyTorch brings for large products on a
+processor.
 
-PyTorch gives float32 to MKL, which was seen to be a tenth to a quarter slower than oneDNN on a processor of AMD's, and writes
-the bias in a pass of its own. oneDNN adds it to what is still in registers, and can apply gelu there, too. It lays a weight out
-anew for every product, unless it is told that the weight stays as it is (`fixed`).
+PyTorch gives float32 to MKL, which was seen to be a tenth to a quarter slower than oneDNN on a processor of
+AMD's, and writes the bias in a pass of its own. oneDNN adds it to what is still in registers, and can apply
+gelu there, too. It lays a weight out anew for every product, unless it is told that the weight stays as it is
+(`fixed`).
 """
 
 from __future__ import annotations
@@ -44,7 +46,9 @@ class Linear(nn.Linear):
 
     def laid_out(self, x: Tensor) -> Tensor:
         """The weight, as a product with x wants it where that is known."""
-        return self.weight if self.laid is None else self.laid.of(self.weight, x.numel() // x.shape[-1])
+        if self.laid is None:
+            return self.weight
+        return self.laid.of(self.weight, x.numel() // x.shape[-1])
 
 
 class Laid:
@@ -129,7 +133,10 @@ class Mapped(torch.autograd.Function):
         rows = grad.reshape(-1, grad.shape[-1])
         dx = None
         if for_x:  # (the gradient of a gradient is asked for where gradients are enabled)
-            dx = grad @ weight if torch.is_grad_enabled() else _mapped(grad, weight.mT, None)
+            if torch.is_grad_enabled():
+                dx = grad @ weight
+            else:
+                dx = _mapped(grad, weight.mT, None)
         return (
             dx,
             rows.mT @ x.reshape(-1, x.shape[-1]) if for_weight else None,

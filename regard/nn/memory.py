@@ -2,17 +2,21 @@
 
     Composite    Σ θᵀx̄_i                               every token counts the same
     Fading       Σ γ^(T−i) θᵀx̄_i                       old tokens fade; γ = 1 is Composite
-    Forgetting   h_t = σ(θ_λᵀx̄_t) ⊙ h_(t−1) + θᵀx̄_t    a token says what of the past stays; a constant gate is Fading
-    Gated        Σ σ(θ_λᵀx̄_i) θᵀx̄_i                    a token says how much it counts itself, whenever it came
-    Softmax      Σ softmax_i(θ_λᵀx_i) θᵀx̄_i            it competes for that with the others: attention with one query
+    Forgetting   h_t = σ(θ_λᵀx̄_t) ⊙ h_(t−1) + θᵀx̄_t    a token says what of the past stays; a constant gate
+                 is Fading
+    Gated        Σ σ(θ_λᵀx̄_i) θᵀx̄_i
+                 a token says how much it counts itself, whenever it came
+    Softmax      Σ softmax_i(θ_λᵀx_i) θᵀx̄_i            it competes for that with the others: attention with
+                 one query
 
-x̄ = [1; x], so θ brings a bias with it. All are linear in θ and differ in the **weight** a token has in the memory, so
-each can say its `weights`. A padded token would still add its bias, so it is skipped, whatever it holds: T is the last
-*real* place, T − i counts the real tokens after i, and padding in front, behind or in between changes nothing. With no
-real token the memory is zero.
+x̄ = [1; x], so θ brings a bias with it. All are linear in θ and differ in the **weight** a token has in the
+memory, so each can say its `weights`. A padded token would still add its bias, so it is skipped, whatever it
+holds: T is the last *real* place, T − i counts the real tokens after i, and padding in front, behind or in
+between changes nothing. With no real token the memory is zero.
 
-Each works on a whole sequence at once and step by step (`start`, `step`, `read`), with the same result. Composite,
-Gated and Softmax are invariant under permutations; Fading and Forgetting know order. All keep shifts: none reads where.
+Each works on a whole sequence at once and step by step (`start`, `step`, `read`), with the same result.
+Composite, Gated and Softmax are invariant under permutations; Fading and Forgetting know order. All keep
+shifts: none reads where.
 """
 
 from __future__ import annotations
@@ -50,7 +54,8 @@ S = TypeVar("S", bound=tuple[Tensor, ...])
 
 
 class Memory(nn.Module, Generic[S]):
-    """Base of all memories: Σ_i w_i θᵀx̄_i.   x: b n inputs, real: bool b n, True = real (None: all) -> b d"""
+    """Base of all memories: Σ_i w_i θᵀx̄_i.   x: b n inputs, real: bool b n, True = real (None: all) -> b
+    d"""
 
     keeps: Group = EVERYTHING
 
@@ -83,7 +88,8 @@ class Memory(nn.Module, Generic[S]):
         raise TypeError(f"{type(self).__name__} must define start(b)")
 
     def step(self, state: S, x: Tensor, real: Tensor | None = None) -> S:
-        """The state after one more token a row; rows where it is not real stay as they were.   x: b inputs, real: b"""
+        """The state after one more token a row; rows where it is not real stay as they were.
+        x: b inputs, real: b"""
         b, _ = expect(x, "b inputs", name="x", inputs=self.inputs)
         if real is None:
             return self.follow(state, x)
@@ -127,7 +133,9 @@ class Composite(Holding):
     """Σ θᵀx̄_i: the sum of all.   b n inputs -> b d, invariant under permutations"""
 
     def weigh(self, x: Tensor, real: Tensor | None) -> Tensor:
-        return x.new_ones(x.shape[:2]) if real is None else real.to(x.dtype)
+        if real is None:
+            return x.new_ones(x.shape[:2])
+        return real.to(x.dtype)
 
     def follow(self, state: MemoryState, x: Tensor) -> MemoryState:
         return MemoryState(state.memory + self.value(x))
@@ -154,7 +162,9 @@ class Fading(Holding):
 
     @property
     def gamma(self) -> float | Tensor:
-        return self.fixed if self.logit is None else torch.sigmoid(self.logit)
+        if self.logit is None:
+            return self.fixed
+        return torch.sigmoid(self.logit)
 
     def weigh(self, x: Tensor, real: Tensor | None) -> Tensor:
         some = x.new_ones(x.shape[:2], dtype=_wide(x)) if real is None else real.to(_wide(x))
@@ -172,10 +182,12 @@ class Fading(Holding):
 
 
 class Forgetting(Holding):
-    """h_t = σ(θ_λᵀx̄_t) ⊙ h_(t−1) + θᵀx̄_t, one gate a channel: a token says what of the past stays.   b n inputs -> b d
+    """h_t = σ(θ_λᵀx̄_t) ⊙ h_(t−1) + θᵀx̄_t, one gate a channel: a token says what of the past stays.
+    b n inputs -> b d
 
-    All at once: token i has the weight Π_(j>i) σ(θ_λᵀx̄_j), the exponential of a sum of logarithms, which is exact for
-    gates near 0 and near 1. Gates begin near σ(2) ≈ 0.88. It knows order: keeps shifts, not permutations.
+    All at once: token i has the weight Π_(j>i) σ(θ_λᵀx̄_j), the exponential of a sum of logarithms, which is
+    exact for gates near 0 and near 1. Gates begin near σ(2) ≈ 0.88. It knows order: keeps shifts, not
+    permutations.
     """
 
     keeps: Group = Shifts()
@@ -203,7 +215,8 @@ class Forgetting(Holding):
 
 
 class Gated(Holding):
-    """Σ σ(θ_λᵀx̄_i) θᵀx̄_i, one gate a token: what it says of itself counts, not when it came.   b n inputs -> b d
+    """Σ σ(θ_λᵀx̄_i) θᵀx̄_i, one gate a token: what it says of itself counts, not when it came.
+    b n inputs -> b d
 
     Invariant under permutations.
     """
@@ -220,9 +233,11 @@ class Gated(Holding):
 
 
 class Softmax(Memory[Weighed]):
-    """Σ w_i θᵀx̄_i, w = softmax(θ_λᵀx_i): `attend` with one learned query, keys x and values θᵀx̄.   b n inputs -> b d
+    """Σ w_i θᵀx̄_i, w = softmax(θ_λᵀx_i): `attend` with one learned query, keys x and values θᵀx̄.
+    b n inputs -> b d
 
-    A bias in the scores would cancel, so there is none. θ_λ = 0 gives Composite / T. Invariant under permutations.
+    A bias in the scores would cancel, so there is none. θ_λ = 0 gives Composite / T. Invariant under
+    permutations.
     """
 
     def __init__(self, inputs: int, dim: int) -> None:
@@ -279,8 +294,8 @@ def _later(x: Tensor) -> Tensor:
 def scan(gate: Tensor, value: Tensor) -> Tensor:
     """h_t = gate_t ⊙ h_(t−1) + value_t for every t, from zero.   gate: b n d|1, value: b n d -> b n d
 
-    Doubling (Hillis and Steele): after k rounds h_t has taken in the last 2^k tokens, so log2 n rounds do. It only adds
-    and multiplies by gates, so gates near 0 are as exact as others.
+    Doubling (Hillis and Steele): after k rounds h_t has taken in the last 2^k tokens, so log2 n rounds do. It
+    only adds and multiplies by gates, so gates near 0 are as exact as others.
     """
     reach = 1
     while reach < value.shape[1]:

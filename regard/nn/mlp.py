@@ -1,4 +1,5 @@
-"""The part of a block that looks at one token at a time, so it keeps whatever may be done to the tokens as a whole."""
+"""The part of a block that looks at one token at a time, so it keeps whatever may be done to the tokens as a
+whole."""
 
 from __future__ import annotations
 
@@ -28,7 +29,8 @@ def relu2(x: Tensor) -> Tensor:
 
 
 class Relu2(torch.autograd.Function):
-    """y = r², r = max(x, 0), and r: on the CPU its gradient 2·r·∂y is one pass over memory, where autograd makes three."""
+    """y = r², r = max(x, 0), and r: on the CPU its gradient 2·r·∂y is one pass over memory, where autograd
+    makes three."""
 
     generate_vmap_rule = True
 
@@ -45,11 +47,16 @@ class Relu2(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, dy: Tensor | None, dr: Tensor | None) -> Tensor | None:
         (r,) = ctx.saved_tensors
-        dx = None if dy is None else torch.addcmul(dy.new_zeros(()), dy, r, value=2)
+        if dy is None:
+            dx = None
+        else:
+            dx = torch.addcmul(dy.new_zeros(()), dy, r, value=2)
         if dr is None:  # r is used by nobody, but for the gradient of this gradient
             return dx
         through = dr * (r > 0)
-        return through if dx is None else dx + through
+        if dx is None:
+            return through
+        return dx + through
 
 
 LARGE = 2**25  # bytes of hidden numbers, beyond which glibc asks the system for memory anew each time
@@ -66,7 +73,8 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 class MLP(nn.Module):
     """down(activation(up x)).   ... d -> ... d, hidden channels in between, 4 d unless given
 
-    Dropout falls on the hidden channels. Each token by itself: mlp(P x) = P mlp(x) for every order P of the tokens.
+    Dropout falls on the hidden channels. Each token by itself: mlp(P x) = P mlp(x) for every order P of the
+    tokens.
     """
 
     def __init__(
@@ -96,7 +104,10 @@ class MLP(nn.Module):
         return self.whole(x)
 
     def whole(self, x: Tensor) -> Tensor:
-        hidden = self.up.gelu(x) if self.activation == "gelu" and not self.heard() else None
+        if self.activation == "gelu" and not self.heard():
+            hidden = self.up.gelu(x)
+        else:
+            hidden = None
         return self.down(self.dropout(ACTIVATIONS[self.activation](self.up(x)) if hidden is None else hidden))
 
     def in_pieces(self, x: Tensor) -> bool:
@@ -116,14 +127,18 @@ class MLP(nn.Module):
 class SwiGLU(nn.Module):
     """down(silu(gate x) ⊙ up x), silu(z) = z σ(z).   ... d -> ... d
 
-    Three matrices instead of two, so `hidden` is the multiple of 8 nearest to 8/3 d unless given: as many parameters as
-    an MLP of 4 d. Dropout falls on the hidden channels. Each token by itself: mlp(P x) = P mlp(x) for every order P.
+    Three matrices instead of two, so `hidden` is the multiple of 8 nearest to 8/3 d unless given: as many
+    parameters as an MLP of 4 d. Dropout falls on the hidden channels. Each token by itself: mlp(P x) = P
+    mlp(x) for every order P.
     """
 
     def __init__(self, dim: int, hidden: int | None = None, dropout: float = 0.0, bias: bool = False) -> None:
         super().__init__()
         self.dim = dim
-        self.hidden = max(8, 8 * round(dim / 3)) if hidden is None else hidden
+        if hidden is None:
+            self.hidden = max(8, 8 * round(dim / 3))
+        else:
+            self.hidden = hidden
         self.gate = Linear(dim, self.hidden, bias=bias)
         self.up = Linear(dim, self.hidden, bias=bias)
         self.down = Linear(self.hidden, dim, bias=bias)

@@ -15,7 +15,8 @@ from regard.symmetry.groups import EVERYTHING
 
 
 class Kernels(NamedTuple):
-    """κ_h(i, j) = Σ_r f_h(λ_r) v_ir v_jr, kept as two factors: the same for every choice of the eigenvectors."""
+    """κ_h(i, j) = Σ_r f_h(λ_r) v_ir v_jr, kept as two factors: the same for every choice of the
+    eigenvectors."""
 
     here: Tensor  # b h n k: v_ir f_h(λ_r)
     there: Tensor  # b n k: v_jr
@@ -24,7 +25,8 @@ class Kernels(NamedTuple):
 class NodeAttention(nn.Module):
     """mix(softmax(q·k/√c + κ + bias) v), multi-head.   b n d -> b n d
 
-    κ comes in as more channels of queries and keys, so that scores stay dot products and every kernel can compute them.
+    κ comes in as more channels of queries and keys, so that scores stay dot products and every kernel can
+    compute them.
     """
 
     keeps = EVERYTHING

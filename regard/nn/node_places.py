@@ -1,12 +1,14 @@
-"""Where a node is in its graph, as numbers that do not depend on names: steps apart, walks that return, and the Laplacian.
+"""Where a node is in its graph, as numbers that do not depend on names: steps apart, walks that return, and
+the Laplacian.
 
-Eigenvectors are known up to their sign, and where an eigenvalue is repeated up to a rotation among them, so no single one of
-them is ever used as a feature. What is used are sums Σ_r f(λ_r) v_ir v_jr, which are the same for every choice of the
-eigenvectors: f gives all vectors of one eigenvalue the same factor, and those sums are then entries of a projection onto its
-space. If only the first k eigenvectors are kept, f must not cut through such a space; so there is a factor that falls to zero
-at the first eigenvalue left out.
+Eigenvectors are known up to their sign, and where an eigenvalue is repeated up to a rotation among them, so
+no single one of them is ever used as a feature. What is used are sums Σ_r f(λ_r) v_ir v_jr, which are the
+same for every choice of the eigenvectors: f gives all vectors of one eigenvalue the same factor, and those
+sums are then entries of a projection onto its space. If only the first k eigenvectors are kept, f must not
+cut through such a space; so there is a factor that falls to zero at the first eigenvalue left out.
 
-All take adjacency matrices b n n, and cost n² memory or more: they are for graphs of up to some thousands of nodes.
+All take adjacency matrices b n n, and cost n² memory or more: they are for graphs of up to some thousands of
+nodes.
 """
 
 from __future__ import annotations
@@ -33,7 +35,8 @@ def adjacency(edges: Tensor, of: Tensor, place: Tensor, shape: tuple[int, int]) 
 
 
 def steps_apart(linked: Tensor, farthest: int) -> Tensor:
-    """The fewest steps along edges from one node (last axis) to another: 0, 1, …, and farthest + 1 for all beyond.   b n n"""
+    """The fewest steps along edges from one node (last axis) to another: 0, 1, …, and farthest + 1 for all
+    beyond.   b n n"""
     n = linked.shape[-1]
     link = linked.float()
     reached = torch.eye(n, dtype=torch.bool, device=linked.device).expand_as(linked)
@@ -46,7 +49,8 @@ def steps_apart(linked: Tensor, farthest: int) -> Tensor:
 
 
 def returns(linked: Tensor, steps: int, dtype: torch.dtype) -> Tensor:
-    """How likely a walk along edges, forgetting their direction, is back after 2, 3, … steps.   b n n -> b n steps"""
+    """How likely a walk along edges, forgetting their direction, is back after 2, 3, … steps.
+    b n n -> b n steps"""
     both = (linked | linked.mT).to(dtype)
     walk = both / both.sum(-1, keepdim=True).clamp_min(1)
     power, found = walk, []
@@ -57,10 +61,11 @@ def returns(linked: Tensor, steps: int, dtype: torch.dtype) -> Tensor:
 
 
 def spectrum(linked: Tensor, real: Tensor, k: int, dtype: torch.dtype) -> tuple[Tensor, Tensor, Tensor]:
-    """The first k eigenvectors of I − D^(−½) A D^(−½), as b n k, their eigenvalues b k, and the factors b k that go with them.
+    """The first k eigenvectors of I − D^(−½) A D^(−½), as b n k, their eigenvalues b k, and the factors b k
+    that go with them.
 
-    Vectors have the length √n, so that numbers do not shrink with the graph. Edges lead both ways. real: bool b n, False for
-    padding. The factor of an eigenvalue is (λ′ − λ)/λ′, λ′ being the first one left out.
+    Vectors have the length √n, so that numbers do not shrink with the graph. Edges lead both ways. real: bool
+    b n, False for padding. The factor of an eigenvalue is (λ′ − λ)/λ′, λ′ being the first one left out.
     """
     both = (linked | linked.mT).to(torch.float64)
     root = both.sum(-1).clamp_min(1).rsqrt()

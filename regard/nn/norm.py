@@ -1,4 +1,5 @@
-"""Norms: each token is brought to one size. Where a block puts them (before, after, deepnorm) is the block's matter.
+"""Norms: each token is brought to one size. Where a block puts them (before, after, deepnorm) is the block's
+matter.
 
 A norm looks at one token at a time, so it keeps whatever may be done to the tokens as a whole.
 """
@@ -17,9 +18,9 @@ from regard.shapes import expect
 class LayerNorm(nn.Module):
     """scale ⊙ (x − μ) / √(σ² + eps) + shift,  μ = 1/d Σ x,  σ² = 1/d Σ (x − μ)².   ... d -> ... d
 
-    Before scale and shift every token has mean 0 and variance 1 (divided by d, not d − 1); that makes it no normal
-    distribution. Nothing changes when a token is multiplied by a positive number (up to eps), or when a number is added
-    to all its channels.
+    Before scale and shift every token has mean 0 and variance 1 (divided by d, not d − 1); that makes it no
+    normal distribution. Nothing changes when a token is multiplied by a positive number (up to eps), or when
+    a number is added to all its channels.
     """
 
     def __init__(self, dim: int, eps: float = 1e-5) -> None:
@@ -39,8 +40,8 @@ class LayerNorm(nn.Module):
 class RMSNorm(nn.Module):
     """scale ⊙ x / √(1/d Σ x² + eps).   ... d -> ... d
 
-    Before scale every token has mean square 1; the mean is left as it is. Nothing changes when a token is multiplied by
-    a positive number (up to eps).
+    Before scale every token has mean square 1; the mean is left as it is. Nothing changes when a token is
+    multiplied by a positive number (up to eps).
     """
 
     def __init__(self, dim: int, eps: float = 1e-6) -> None:
@@ -60,10 +61,11 @@ class RMSNorm(nn.Module):
 
 
 class Fast(torch.autograd.Function):
-    """RMSNorm on the CPU, where torch builds the gradient of its own from many passes over memory: four times as fast.
+    """RMSNorm on the CPU, where torch builds the gradient of its own from many passes over memory: four times
+    as fast.
 
-    y = scale ⊙ x·r with r = (1/d Σ x² + eps)^(−½). For the gradient, layer norm's kernel is told that the mean is 0; it then
-    subtracts the mean of scale ⊙ ∂y, times r, which is given back.
+    y = scale ⊙ x·r with r = (1/d Σ x² + eps)^(−½). For the gradient, layer norm's kernel is told that the
+    mean is 0; it then subtracts the mean of scale ⊙ ∂y, times r, which is given back.
     """
 
     generate_vmap_rule = True

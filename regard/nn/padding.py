@@ -1,6 +1,7 @@
 """What is not real does not exist: padded tokens are cleared before anything is computed from them.
 
-Multiplying by zero would not do: 0 · NaN is NaN, forwards and backwards. Filling does, and its gradient is zero.
+Multiplying by zero would not do: 0 · NaN is NaN, forwards and backwards. Filling does, and its gradient is
+zero.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from regard.shapes import expect
 
 
 def zero_padding(x: Tensor, real: Tensor | None, fill: float = 0.0) -> Tensor:
-    """x with `fill` in every slot that is not real.   x: b n d, real: bool b n, True = real, or None when all are"""
+    """x with `fill` in every slot that is not real.   x: b n d, real: bool b n, True = real, or None when all
+    are"""
     if real is None:
         return x
     check_real(real, "b n", b=x.shape[0], n=x.shape[1])
@@ -23,7 +25,10 @@ def zero_padding(x: Tensor, real: Tensor | None, fill: float = 0.0) -> Tensor:
 def check_real(real: Tensor, pattern: str, **sizes: int) -> None:
     """A ValueError if real is no bool tensor of these sizes."""
     if not isinstance(real, Tensor) or real.dtype != torch.bool:
-        given = f"{real.dtype} {tuple(real.shape)}" if isinstance(real, Tensor) else type(real).__name__
+        if isinstance(real, Tensor):
+            given = f"{real.dtype} {tuple(real.shape)}"
+        else:
+            given = type(real).__name__
         raise RegardError(
             f"real must be a bool tensor '{pattern}', True = real, got {given}; "
             f"lengths become one by torch.arange(n) < lengths[:, None], numbers by real != 0"

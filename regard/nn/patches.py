@@ -15,8 +15,8 @@ from regard.symmetry.groups import EVERYTHING
 class PatchEmbedding(nn.Module):
     """θᵀx + b for each square of `patch` × `patch` pixels, all its numbers in one row.   b c h w -> b n d
 
-    Patches come row by row. A side that is no multiple of `patch` is filled up with zeros at its end. Each patch by itself, so
-    every order of the patches is kept.
+    Patches come row by row. A side that is no multiple of `patch` is filled up with zeros at its end. Each
+    patch by itself, so every order of the patches is kept.
     """
 
     keeps = EVERYTHING
@@ -55,7 +55,8 @@ def cut(x: Tensor, patch: int) -> Tensor:
 def grid_places(grid: tuple[int, int], like: tuple[int, int], device: torch.device) -> Tensor:
     """Row and column of each patch, in units of a grid `like` the one a model was trained on.   1 n 2
 
-    Whole numbers if the grids are the same. Else the two lie over each other from border to border, and places fall between.
+    Whole numbers if the grids are the same. Else the two lie over each other from border to border, and
+    places fall between.
     """
     axes = []
     for size, known in zip(grid, like, strict=True):

@@ -1,7 +1,7 @@
 """Pools: many tokens become one vector, b n d -> b d, whatever their order.
 
-All take `real` (bool b n, True = real; None: all are). Padded slots may hold anything, NaN included: they reach neither
-the output nor the gradients. A row with nothing real gives zeros, with zero gradients.
+All take `real` (bool b n, True = real; None: all are). Padded slots may hold anything, NaN included: they
+reach neither the output nor the gradients. A row with nothing real gives zeros, with zero gradients.
 
 A pool reads no places, so it keeps permutations and shifts, and its output does not move with them: what was
 equivariant before the pool is **invariant** after it. The memories of `memory.py` can be used as pools, too.
@@ -33,7 +33,8 @@ class SumPool(nn.Module):
 
 
 class MeanPool(nn.Module):
-    """1/t Σ over the t real tokens: does not know how many there are.   b n d -> b d, invariant under permutations"""
+    """1/t Σ over the t real tokens: does not know how many there are.
+    b n d -> b d, invariant under permutations"""
 
     keeps: Group = EVERYTHING
 
@@ -50,7 +51,8 @@ class MeanPool(nn.Module):
 class MaxPool(nn.Module):
     """The largest of each channel over the real tokens.   b n d -> b d, invariant under permutations
 
-    Where several tokens share the largest value, they share its gradient: so the gradient does not know order either.
+    Where several tokens share the largest value, they share its gradient: so the gradient does not know order
+    either.
     """
 
     keeps: Group = EVERYTHING
@@ -60,14 +62,18 @@ class MaxPool(nn.Module):
         if n == 0:
             return x.new_zeros(b, d)
         largest = zero_padding(x, real, fill=-torch.inf).amax(1)
-        return largest if real is None else largest.masked_fill(~real.any(1, keepdim=True), 0)
+        if real is None:
+            return largest
+        return largest.masked_fill(~real.any(1, keepdim=True), 0)
 
 
 class AttentionPool(nn.Module):
-    """mix(attend(seeds, to_k x, to_v x)): learned queries ask all tokens.   b n d -> b d, or b s d with s > 1 seeds
+    """mix(attend(seeds, to_k x, to_v x)): learned queries ask all tokens.
+    b n d -> b d, or b s d with s > 1 seeds
 
-    The keys need no bias: it would add the same to all scores of a query, and cancel. Nor does `mix`: weights sum to 1,
-    so the bias of the values does its work, and a row with nothing real stays zero. Invariant under permutations.
+    The keys need no bias: it would add the same to all scores of a query, and cancel. Nor does `mix`: weights
+    sum to 1, so the bias of the values does its work, and a row with nothing real stays zero. Invariant under
+    permutations.
     """
 
     keeps: Group = EVERYTHING
@@ -91,18 +97,22 @@ class AttentionPool(nn.Module):
         k, v = (rearrange(to(x), "b n (h c) -> b h n c", h=self.heads) for to in (self.to_k, self.to_v))
         mask = None if real is None else Padding(real)
         out = self.mix(rearrange(attend(q, k, v, mask=mask), "b h s c -> b s (h c)"))  # b s d
-        return out[:, 0] if self.seeds.shape[0] == 1 else out
+        if self.seeds.shape[0] == 1:
+            return out[:, 0]
+        return out
 
 
 class ClassToken(nn.Module):
-    """A learned token that is put in front before the blocks, and taken out as the pool after them.   b n d -> b d
+    """A learned token that is put in front before the blocks, and taken out as the pool after them.
+    b n d -> b d
 
         x, where, real = token.add(x, where, real)      # b 1+n d; the token has no place (NaN) and is real
         x = blocks(x, where, real)
         out = token(x, real)                            # b d
 
-    It is told apart by what it holds, not by where it is: without a place, it makes no order among the others. What is
-    taken out is invariant under permutations of the n others if the blocks between are equivariant.
+    It is told apart by what it holds, not by where it is: without a place, it makes no order among the
+    others. What is taken out is invariant under permutations of the n others if the blocks between are
+    equivariant.
     """
 
     keeps: Group = EVERYTHING
@@ -115,7 +125,8 @@ class ClassToken(nn.Module):
     def add(
         self, x: Tensor, where: Tensor | None = None, real: Tensor | None = None
     ) -> tuple[Tensor, Tensor, Tensor | None]:
-        """The token first, with NaN in where and True in real (None stays None: all are real). Padding is cleared.
+        """The token first, with NaN in where and True in real (None stays None: all are real). Padding is
+        cleared.
 
         where: n, b n or b n s; None means consecutive, and becomes NaN 0 1 2 ... Whole places become float32.
         """

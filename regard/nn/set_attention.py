@@ -1,4 +1,5 @@
-"""Layers of sets, each b n d -> b n d' and permutation-equivariant; `real` (bool b n) says which things are no padding."""
+"""Layers of sets, each b n d -> b n d' and permutation-equivariant; `real` (bool b n) says which things are
+no padding."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ from regard.nn.pool import MaxPool, MeanPool, SumPool
 from regard.shapes import expect
 from regard.symmetry.groups import EVERYTHING, Group
 
-# What becomes of many things, b n d -> b d. The memories have weights of their own; all but fading are blind to order.
+# What becomes of many things, b n d -> b d. The memories have weights of their own; all but fading are blind
+# to order.
 POOLS: dict[str, Callable[[int], nn.Module]] = {
     "sum": lambda dim: SumPool(),
     "mean": lambda dim: MeanPool(),
@@ -31,9 +33,11 @@ POOLS: dict[str, Callable[[int], nn.Module]] = {
 
 
 class SetLinear(nn.Module):
-    """y_i = Λx_i + Γ pool(x) + b: with a sum, all there is of linear maps of sets, λI + γ11ᵀ in every pair of channels.
+    """y_i = Λx_i + Γ pool(x) + b: with a sum, all there is of linear maps of sets, λI + γ11ᵀ in every pair of
+    channels.
 
-    The pooled term has weights of its own, so it may be added or subtracted (Zaheer et al. subtract the maximum).
+    The pooled term has weights of its own, so it may be added or subtracted (Zaheer et al. subtract the
+    maximum).
     """
 
     def __init__(self, dim: int, out: int, *, pool: str = "mean") -> None:
@@ -60,7 +64,8 @@ class SetLinear(nn.Module):
 class MAB(nn.Module):
     """h = norm(x + attend(x, y));  out = norm(h + mlp(h)): each x asks all of y.   b n d, b m d -> b n d
 
-    The multihead attention block of the Set Transformer: equivariant in x, invariant in y. With y = x, a set asks itself (SAB).
+    The multihead attention block of the Set Transformer: equivariant in x, invariant in y. With y = x, a set
+    asks itself (SAB).
     """
 
     keeps = EVERYTHING
@@ -80,7 +85,8 @@ class MAB(nn.Module):
 
 
 class ISAB(nn.Module):
-    """towards(x, towards(points, x)): things ask a few learned points that have asked them all.   b n d -> b n d
+    """towards(x, towards(points, x)): things ask a few learned points that have asked them all.
+    b n d -> b n d
 
     ISAB: its cost is linear in n, so sets may be large.
     """

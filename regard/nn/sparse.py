@@ -1,4 +1,5 @@
-"""Features that are mostly zero, such as the words of a page: only the others are kept, dropped out and multiplied."""
+"""Features that are mostly zero, such as the words of a page: only the others are kept, dropped out and
+multiplied."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ from regard.errors import RegardError
 class Sparse:
     """A matrix n d by the rows, columns and values of what is not zero. A pair that is there twice adds up.
 
-    It is a graph of columns and rows, so a product with it is a sum along its edges: linear in what is kept, backward too.
+    It is a graph of columns and rows, so a product with it is a sum along its edges: linear in what is kept,
+    backward too.
     """
 
     def __init__(self, rows: Tensor, columns: Tensor, values: Tensor, shape: tuple[int, int]) -> None:
@@ -29,7 +31,8 @@ class Sparse:
 
     @classmethod
     def of(cls, x: Tensor) -> Sparse:
-        """What a tensor n d holds, dense or in a sparse layout of PyTorch. The same tensor again gives the same object."""
+        """What a tensor n d holds, dense or in a sparse layout of PyTorch. The same tensor again gives the
+        same object."""
         known = seen.get(x)
         if known is None:
             parts = x.to_sparse_coo().coalesce()
@@ -87,7 +90,9 @@ def through(layer: nn.Linear, x: Tensor | Sparse) -> Tensor:
         out: Tensor = layer(x)
         return out
     y = x @ layer.weight.mT
-    return y if layer.bias is None else y + layer.bias
+    if layer.bias is None:
+        return y
+    return y + layer.bias
 
 
 def sparse_dropout(x: Tensor | Sparse, share: float, training: bool) -> Tensor | Sparse:

@@ -1,7 +1,7 @@
 """The protocol of a recipe: one object for each kind of data. Nothing outside its folder names a kind.
 
-To add a kind, write a folder with such an object, `RECIPE`, in its `recipe.py`, and add a line to the registry; or offer it
-from another package by an entry point of the group `regard.recipes`.
+To add a kind, write a folder with such an object, `RECIPE`, in its `recipe.py`, and add a line to the
+registry; or offer it from another package by an entry point of the group `regard.recipes`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ Output = str | os.PathLike[str]
 
 
 class Recipe(ABC):
-    """One kind of data: its settings and defaults, how it is read, what its models answer, what its pages show."""
+    """One kind of data: its settings and defaults, how it is read, what its models answer, what its pages
+    show."""
 
     name: ClassVar[str]
     title: ClassVar[str]  # one line, for --help
@@ -61,7 +62,8 @@ class Recipe(ABC):
         """Good settings for this data (a path, None, or an object) and kind of model."""
 
     def refine_defaults(self, settings: Settings, options: Mapping[str, Any], data: Any = None) -> Settings:
-        """The defaults where options say of the data what it cannot tell itself. data: an object, if it is no path."""
+        """The defaults where options say of the data what it cannot tell itself. data: an object, if it is no
+        path."""
         return settings
 
     @abstractmethod
@@ -87,7 +89,8 @@ class Recipe(ABC):
         return load_model(run)
 
     def take_inputs(self, given: Sequence[Any]) -> AbstractContextManager[Mapping[str, str]] | None:
-        """Inputs in memory as files, for a while: path -> what it is called. None: these are no inputs of this kind."""
+        """Inputs in memory as files, for a while: path -> what it is called. None: these are no inputs of
+        this kind."""
         return None
 
     def expand_inputs(self, given: Sequence[str]) -> list[str]:
@@ -124,10 +127,12 @@ class Recipe(ABC):
     def other_split(
         self, run: Run, data: str, context: DataContext
     ) -> tuple[Task, Split, tuple[str, ...] | None]:
-        """Other data of the same kind, read as the run reads its own: the task, what is measured, and labels of classes."""
+        """Other data of the same kind, read as the run reads its own: the task, what is measured, and labels
+        of classes."""
 
     def generate(self, run: Run, options: Any, note: Callable[[str], None]) -> Iterator[str]:
-        """What the model makes by itself, as text, piece by piece. `note` is told what the user should know."""
+        """What the model makes by itself, as text, piece by piece. `note` is told what the user should
+        know."""
         raise RegardError(
             f"{run.path} was trained on {self.name}, which generates nothing; use regard predict"
         )
@@ -164,7 +169,8 @@ def recipe_of(run: Run) -> Recipe:
         )
     if run.config.recipe not in registry.entries("recipes"):
         raise RegardError(
-            f"{run.path} was made by the recipe '{run.config.recipe}', which is not installed; install the package it came from"
+            f"{run.path} was made by the recipe '{run.config.recipe}', which is not installed; install the "
+            "package it came from"
         )
     return get_recipe(run.config.recipe)
 

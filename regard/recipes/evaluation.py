@@ -42,7 +42,10 @@ class Evaluation:
 
     def format(self) -> str:
         """One line."""
-        of = "" if self.count is None else f"  (of {self.count:,} {self.unit})"
+        if self.count is None:
+            of = ""
+        else:
+            of = f"  (of {self.count:,} {self.unit})"
         measures = "  ".join(format_measure(name, value) for name, value in self.measures.items())
         return f"{self.split}: {measures}{of}"
 
@@ -51,7 +54,9 @@ def format_measure(name: str, value: float) -> str:
     """loss 0.2371, accuracy 87.6%, MAE 1.204"""
     if name == "loss":
         return f"loss {say_loss(value)}"
-    return f"{name} {value:.1%}" if name == "accuracy" else f"{name} {value:.4g}"
+    if name == "accuracy":
+        return f"{name} {value:.1%}"
+    return f"{name} {value:.4g}"
 
 
 @torch.no_grad()

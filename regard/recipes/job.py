@@ -48,7 +48,8 @@ class Job:
     model: Any  # its configuration, to the measure of the data
     task: Task
     source: Source
-    info: Any  # what the data is, for people and for later commands: a dataclass of the kind; `corpus` in config.json
+    # what the data is, for people and for later commands: a dataclass of the kind; `corpus` in config.json
+    info: Any
     unit: str = "tokens"  # what is counted when speed is told
     examples: str = "examples"  # what is counted when it is evaluated
     labels: tuple[str, ...] | None = None  # of a classifier: what its classes are called

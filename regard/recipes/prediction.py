@@ -52,7 +52,8 @@ class Prediction:
 def predict_each(
     inputs: Iterable[str], predict: Callable[[str], Iterable[Prediction]]
 ) -> Iterator[Prediction]:
-    """What is said of each input. One that cannot be read has an error instead, and the others are answered."""
+    """What is said of each input. One that cannot be read has an error instead, and the others are
+    answered."""
     for each in inputs:
         try:
             found = list(predict(each))

@@ -1,6 +1,7 @@
 """What is known of a model that no recipe made: its inputs, and how text or an image becomes them.
 
-Whoever opens such a model says so here (`targets/` for Hugging Face), and a recipe that knows such inputs reads for it.
+Whoever opens such a model says so here (`targets/` for Hugging Face), and a recipe that knows such inputs
+reads for it.
 """
 
 from __future__ import annotations

@@ -16,7 +16,8 @@ GO_ON = "Give it the data of then to go on, or start a new run, with --from {} i
 
 
 def check_same_data(run: Run, info: Any, advice: str = "") -> None:
-    """A RegardError that names what differs. `info`: what the data is now; `advice`: what to do, if it is not to go on."""
+    """A RegardError that names what differs. `info`: what the data is now; `advice`: what to do, if it is not
+    to go on."""
     if run.config.corpus is None:
         return
     then, now = _flat(run.config.corpus), _flat(json.loads(json.dumps(to_dict(info))))
@@ -26,9 +27,13 @@ def check_same_data(run: Run, info: Any, advice: str = "") -> None:
         told = [
             f"{key} was {_shown(then.get(key))} and is now {_shown(now.get(key))}" for key in other[:NAMED]
         ]
-        more = f"; and {len(other) - NAMED} more" if len(other) > NAMED else ""
+        if len(other) > NAMED:
+            more = f"; and {len(other) - NAMED} more"
+        else:
+            more = ""
         raise RegardError(
-            f"{run.path} was started with other data: {'; '.join(told)}{more}. {advice or GO_ON.format(run.path)}"
+            f"{run.path} was started with other data: {'; '.join(told)}{more}. "
+            f"{advice or GO_ON.format(run.path)}"
         )
 
 
@@ -41,5 +46,10 @@ def _flat(values: Mapping[str, Any], above: str = "") -> dict[str, Any]:
 
 
 def _shown(value: Any) -> str:
-    text = f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else repr(value)
-    return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
+    if isinstance(value, int) and not isinstance(value, bool):
+        text = f"{value:,}"
+    else:
+        text = repr(value)
+    if len(text) <= LONGEST:
+        return text
+    return text[: LONGEST - 1] + "…"

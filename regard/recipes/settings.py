@@ -1,4 +1,5 @@
-"""The settings of a recipe: one frozen dataclass with the sections data, model and train, for each kind of model."""
+"""The settings of a recipe: one frozen dataclass with the sections data, model and train, for each kind of
+model."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ from regard.training.config import TrainConfig
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """What all settings have. `settings_class` makes the class of one kind of model, whose sections have their types."""
+    """What all settings have. `settings_class` makes the class of one kind of model, whose sections have
+    their types."""
 
     data: Any
     model: Any
@@ -42,7 +44,8 @@ def read_settings(cls: type[Settings], run: Run) -> Settings:
 
 
 def apply_settings(settings: Settings, options: Mapping[str, Any]) -> Settings:
-    """The settings with dotted options set: {"model.dim": 256}. Unknown names are refused with the nearest known one."""
+    """The settings with dotted options set: {"model.dim": 256}. Unknown names are refused with the nearest
+    known one."""
     if not options:
         return settings
     sections = configs.to_dict(with_optimiser(settings, options.get("train.optimiser")))
@@ -54,13 +57,17 @@ def apply_settings(settings: Settings, options: Mapping[str, Any]) -> Settings:
             )
         place = sections[section]
         for part in names[:-1]:  # of a section in a section: data.augment.flip
-            place = place[part] if isinstance(place.get(part), dict) else {}
+            if isinstance(place.get(part), dict):
+                place = place[part]
+            else:
+                place = {}
         place[names[-1]] = value
     return configs.from_dict(type(settings), sections)
 
 
 def with_optimiser(settings: Settings, optimiser: str | None) -> Settings:
-    """The settings for another optimiser: the rates that were proposed are those of the proposed one, so they fall away."""
+    """The settings for another optimiser: the rates that were proposed are those of the proposed one, so they
+    fall away."""
     if optimiser in (None, settings.train.optimiser):
         return settings
     return replace(settings, train=replace(settings.train, lr=None, adam_lr=None, momentum=None))
@@ -77,7 +84,9 @@ def check_choice(what: str, name: str, known: tuple[str, ...]) -> None:
 def path_of(data: Any, recipe: str) -> str | None:
     """The path that was given as data, for recipes that take nothing else."""
     if data is None or isinstance(data, str | os.PathLike):
-        return None if data is None else os.fspath(data)
+        if data is None:
+            return None
+        return os.fspath(data)
     raise RegardError(
         f"the recipe {recipe} reads a file or a folder, got {type(data).__name__} as data; give a path"
     )

@@ -7,7 +7,8 @@ import sys
 
 
 def _program() -> str:
-    """`regard` where that is found, else as it was called: .venv/bin/regard, or .venv/bin/python -m regard."""
+    """`regard` where that is found, else as it was called: .venv/bin/regard, or .venv/bin/python -m
+    regard."""
     first = sys.argv[0]
     if shutil.which("regard") is None:
         if os.path.basename(first) == "regard" and os.path.isfile(first):

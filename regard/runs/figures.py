@@ -5,4 +5,6 @@ from __future__ import annotations
 
 def say_loss(loss: float) -> str:
     """As it is written everywhere: four decimals, or as many as show three digits of a small one."""
-    return f"{loss:.4f}" if loss == 0 or not abs(loss) < 0.01 else f"{loss:.3g}"
+    if loss == 0 or not abs(loss) < 0.01:
+        return f"{loss:.4f}"
+    return f"{loss:.3g}"

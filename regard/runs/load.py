@@ -13,8 +13,10 @@ def build(run: Run) -> nn.Module:
     """A new model of the run's kind and configuration, with weights as they start."""
     if run.config.kind is None:
         raise RegardError(
-            f"{run.path} holds the weights of a module of your own ({run.config.module or 'unknown'}); make it, then "
-            f"load_weights(Run.open({str(run.path)!r}), module) puts them into it (from regard.runs.load import load_weights)"
+            f"{run.path} holds the weights of a module of your own ({run.config.module or 'unknown'}); "
+            "make it, then "
+            f"load_weights(Run.open({str(run.path)!r}), module) puts them into it (from regard.runs.load "
+            "import load_weights)"
         )
     cls = registry.find("models", run.config.kind)
     model: nn.Module = cls(run.section(cls.Config, "model"))
@@ -32,7 +34,8 @@ def load_weights(run: Run, model: nn.Module) -> None:
     """Put the run's best weights into a module."""
     if not run.model_file.exists():
         raise FileNotFoundError(
-            f"{run.path} has no model.safetensors yet: it is written when the training first looks at its validation split"
+            f"{run.path} has no model.safetensors yet: it is written when the training first looks at its "
+            "validation split"
         )
     tensors = files.read_tensors(run.model_file)
     wanted = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
@@ -40,7 +43,7 @@ def load_weights(run: Run, model: nn.Module) -> None:
     for name in sorted(wanted.keys() | found.keys()):
         if wanted.get(name) != found.get(name):
             raise RegardError(
-                f"{run.model_file} does not fit {type(model).__name__}: '{name}' is {found.get(name, 'missing')} in the file "
-                f"and {wanted.get(name, 'unknown')} in the model"
+                f"{run.model_file} does not fit {type(model).__name__}: '{name}' is "
+                f"{found.get(name, 'missing')} in the file and {wanted.get(name, 'unknown')} in the model"
             )
     model.load_state_dict(tensors)

@@ -9,7 +9,10 @@ from regard.runs.run import Run
 def cache_folder() -> Path:
     """Where what was made of large data is kept: REGARD_CACHE, or the user's cache folder."""
     given = os.environ.get("REGARD_CACHE")
-    base = Path(given) if given else Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "regard"
+    if given:
+        base = Path(given)
+    else:
+        base = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "regard"
     base.mkdir(parents=True, exist_ok=True)
     return base
 
@@ -23,10 +26,14 @@ def new_run_path(name: str) -> Path:
 
 
 def latest_run_path(recipe: str | None) -> Path:
-    """The run under runs/ that this recipe (None: a module of the user's own) worked on last, whatever it is called."""
+    """The run under runs/ that this recipe (None: a module of the user's own) worked on last, whatever it is
+    called."""
     found = [path for path in Path("runs").glob("*") if _made_by(path, recipe)]
     if not found:
-        what = "a module of your own" if recipe is None else f"the recipe {recipe}"
+        if recipe is None:
+            what = "a module of your own"
+        else:
+            what = f"the recipe {recipe}"
         raise FileNotFoundError(
             f"there is no run of {what} under {Path('runs').resolve()}; name one with --out"
         )

@@ -1,7 +1,9 @@
 """The run directory: everything about one training, in open formats.
 
-config.json        what was asked for, in sections, each decoded by the dataclass of its owner; "steps" once it is decided
-model.safetensors  the best weights so far; with config.json (and tokenizer.json) all that using the model needs
+config.json        what was asked for, in sections, each decoded by the dataclass of its owner; "steps" once
+                   it is decided
+model.safetensors  the best weights so far; with config.json (and tokenizer.json) all that using the model
+                   needs
 state/             checkpoints to go on from          metrics.jsonl     one line an event, each with its step
 samples/           what the model wrote as it learned  environment.json  on what, and with which command
 """
@@ -26,7 +28,8 @@ C = TypeVar("C")
 
 
 class Run:
-    """One run directory. `create` makes it, `open` finds it; training and every later command meet only here."""
+    """One run directory. `create` makes it, `open` finds it; training and every later command meet only
+    here."""
 
     def __init__(self, path: files.PathLike, config: RunConfig) -> None:
         self.path, self.config = Path(path), config
@@ -37,11 +40,13 @@ class Run:
         what = ", ".join(name for name in names if name is not None)
         return f"<Run {self.path}{what and f': {what}'}>"
 
-    # ── making and finding ───────────────────────────────────────────────────────────────────────────────────────────
+    # ── making and finding
+    # ───────────────────────────────────────────────────────────────────────────────────────────
 
     @classmethod
     def create(cls, path: files.PathLike, sections: Mapping[str, Any]) -> Run:
-        """A new run in a folder that is not there yet or empty. Sections are plain values, dicts or config dataclasses."""
+        """A new run in a folder that is not there yet or empty. Sections are plain values, dicts or config
+        dataclasses."""
         path = Path(path)
         check_free(path)
         try:
@@ -79,12 +84,14 @@ class Run:
         except (OSError, ValueError, TypeError):
             return False
 
-    # ── configuration ────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── configuration
+    # ────────────────────────────────────────────────────────────────────────────────────────────────
 
     def section(self, cls: type[C], name: Literal["model", "data", "train", "corpus"]) -> C:
         """A part of config.json as the dataclass of its owner.
 
-        A class may name fields that hold paths, in `paths`: those count from where the run was started if they are only there.
+        A class may name fields that hold paths, in `paths`: those count from where the run was started if
+        they are only there.
         """
         found = getattr(self.config, name)
         if found is None:
@@ -124,10 +131,12 @@ class Run:
         if changed:
             said = "; ".join(f"{name}.{key} was {then!r} and is now {now!r}" for key, then, now in changed)
             raise RegardError(
-                f"{self.path} was started with other options: {said}. Resume with the same, or start a new run"
+                f"{self.path} was started with other options: {said}. Resume with the same, or start a new "
+                "run"
             )
 
-    # ── files ────────────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── files
+    # ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     @property
     def model_file(self) -> Path:
@@ -148,7 +157,9 @@ class Run:
     def environment(self) -> dict[str, Any]:
         """What environment.json says; empty if it is not there."""
         path = self.path / "environment.json"
-        return dict(files.read_json(path)) if path.exists() else {}
+        if path.exists():
+            return dict(files.read_json(path))
+        return {}
 
     def write_sample(self, step: int, text: str) -> None:
         (self.path / "samples").mkdir(exist_ok=True)
@@ -157,14 +168,13 @@ class Run:
     def samples(self) -> list[tuple[int, str]]:
         """What it wrote as it learned, each with its step, in order."""
         folder = self.path / "samples"
-        found = (
-            {int(path.stem): path for path in folder.glob("*.txt") if path.stem.isdecimal()}
-            if folder.is_dir()
-            else {}
-        )
+        found: dict[int, Path] = {}
+        if folder.is_dir():
+            found = {int(path.stem): path for path in folder.glob("*.txt") if path.stem.isdecimal()}
         return [(step, found[step].read_text("utf-8", errors="replace")) for step in sorted(found)]
 
-    # ── metrics ──────────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── metrics
+    # ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def append(self, events: Iterable[Mapping[str, Any]], sync: bool = False) -> None:
         """Add lines to metrics.jsonl; `sync`: and wait until the disk has them."""
@@ -190,7 +200,8 @@ class Run:
         return events
 
     def cut(self, step: int) -> int:
-        """Forget what happened after a step, and lines that cannot be read; says how many of those there were."""
+        """Forget what happened after a step, and lines that cannot be read; says how many of those there
+        were."""
         lines = self._lines()
         if self.metrics_file.exists():
             kept = [line + "\n" for line, event in lines if event is not None and not _after(event, step)]
@@ -205,10 +216,12 @@ class Run:
         return [(line, _event(line)) for line in lines]
 
 
-# ── models ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── models
+# ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-# ── words and places ─────────────────────────────────────────────────────────────────────────────────────────────────
+# ── words and places
+# ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def check_free(path: files.PathLike) -> None:
@@ -220,11 +233,9 @@ def check_free(path: files.PathLike) -> None:
         raise FileExistsError(
             f"{path} holds a run already; go on with it with --resume, or choose another folder with --out"
         )
-    there = (
-        sorted(each.name for each in path.iterdir() if not each.name.endswith(".part"))
-        if path.is_dir()
-        else []
-    )
+    there: list[str] = []
+    if path.is_dir():
+        there = sorted(each.name for each in path.iterdir() if not each.name.endswith(".part"))
     if there:
         some = ", ".join(there[:3]) + (", ..." if len(there) > 3 else "")
         raise FileExistsError(
@@ -251,11 +262,15 @@ def _event(line: str) -> dict[str, Any] | None:
         event = json.loads(line)
     except json.JSONDecodeError:
         return None
-    return event if isinstance(event, dict) and isinstance(event.get("step"), int) else None
+    if isinstance(event, dict) and isinstance(event.get("step"), int):
+        return event
+    return None
 
 
 def _plain(value: Any) -> Any:
-    return configs.to_dict(value) if is_dataclass(value) and not isinstance(value, type) else value
+    if is_dataclass(value) and not isinstance(value, type):
+        return configs.to_dict(value)
+    return value
 
 
 def _told(error: OSError, message: str) -> OSError:

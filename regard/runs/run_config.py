@@ -14,7 +14,8 @@ KEYS = {"origin": "from"}  # what a field is called in the file, where that is n
 
 @dataclass(frozen=True, kw_only=True)
 class RunConfig:
-    """What config.json says. Sections are plain values: `Run.section` decodes one by the dataclass of its owner."""
+    """What config.json says. Sections are plain values: `Run.section` decodes one by the dataclass of its
+    owner."""
 
     regard: str  # the version that made it
     format: int = FORMAT
@@ -43,7 +44,8 @@ class RunConfig:
 
 
 def read_run_config(found: Any, where: str) -> RunConfig:
-    """What a config.json says; a ValueError for one of another program or of another format. `where`: the folder of the run."""
+    """What a config.json says; a ValueError for one of another program or of another format. `where`: the
+    folder of the run."""
     if not isinstance(found, dict) or "regard" not in found:
         raise RegardError(f"{where} is no run of regard: its config.json is of another program")
     if found.get("format") != FORMAT:

@@ -1,7 +1,8 @@
-"""How a group acts on a tensor: on an axis, on a grid, on vectors, on coordinates, on edges, on poses, or not at all.
+"""How a group acts on a tensor: on an axis, on a grid, on vectors, on coordinates, on edges, on poses, or not
+at all.
 
-One element acts on several tensors of an input, on each in its own way: a permutation of nodes moves the rows of their
-features and renames the ends of the edges.
+One element acts on several tensors of an input, on each in its own way: a permutation of nodes moves the rows
+of their features and renames the ends of the edges.
 """
 
 from __future__ import annotations
@@ -35,11 +36,13 @@ class Action:
     def along(self) -> tuple[int, ...]:
         """The axes of a tensor along which values move; () where none do."""
         raise RegardError(
-            f"{self}, values do not move along axes, so there is no linear map to speak of; use another action"
+            f"{self}, values do not move along axes, so there is no linear map to speak of; use another "
+            "action"
         )
 
     def shape(self, size: tuple[int, ...]) -> tuple[int, ...]:
-        """How long these axes are, where the group acts on so many things, on such a grid, or on vectors so wide."""
+        """How long these axes are, where the group acts on so many things, on such a grid, or on vectors so
+        wide."""
         return size
 
     def __str__(self) -> str:
@@ -131,7 +134,8 @@ class OnGrid(Action):
 
 @dataclass(frozen=True)
 class OnPatches(Action):
-    """On the squares of `side` pixels that a picture b c h w is cut into, numbered row by row: permutations reorder them."""
+    """On the squares of `side` pixels that a picture b c h w is cut into, numbered row by row: permutations
+    reorder them."""
 
     side: int
 
@@ -153,7 +157,8 @@ class OnPatches(Action):
 
 @dataclass(frozen=True)
 class OnVectors(Action):
-    """On vectors along one axis: turns multiply by their matrix, mirrors negate a coordinate, scalings multiply."""
+    """On vectors along one axis: turns multiply by their matrix, mirrors negate a coordinate, scalings
+    multiply."""
 
     axis: int = -1
 
@@ -206,7 +211,8 @@ class OnWhere(Action):
 
 @dataclass(frozen=True)
 class OnEdges(Action):
-    """On an edge list 2 e: node i of the new order was node order[i], so the ends are renamed by the inverse."""
+    """On an edge list 2 e: node i of the new order was node order[i], so the ends are renamed by the
+    inverse."""
 
     def act(self, element: Element, x: Tensor) -> Tensor:
         if isinstance(element, Permutation):
@@ -243,10 +249,11 @@ class OnBoth(Action):
 
 @dataclass(frozen=True)
 class OnPoses(Action):
-    """On one axis of 4 or 8 entries, one for each quarter turn (p4), or for each turn and mirror image of it (p4m).
+    """On one axis of 4 or 8 entries, one for each quarter turn (p4), or for each turn and mirror image of it
+    (p4m).
 
-    Entry r stands for r quarter turns, entry 4 + r for a mirrored axis 1 and then r quarter turns. An element g brings entry h
-    to gh, as the group's own multiplication says. Shifts leave poses alone.
+    Entry r stands for r quarter turns, entry 4 + r for a mirrored axis 1 and then r quarter turns. An element
+    g brings entry h to gh, as the group's own multiplication says. Shifts leave poses alone.
     """
 
     axis: int = -1
@@ -278,7 +285,8 @@ class OnPoses(Action):
 
 
 def _pose_after(element: Element, mirrored: int, r: int) -> int:
-    """Which pose comes of one: a mirror s turns the other way round, s t = t⁻¹ s, and mirrors of both axes differ by t²."""
+    """Which pose comes of one: a mirror s turns the other way round, s t = t⁻¹ s, and mirrors of both axes
+    differ by t²."""
     if isinstance(element, Turn):
         return 4 * mirrored + (r + (element.quarters or 0)) % 4
     assert isinstance(element, Mirror)
@@ -287,7 +295,8 @@ def _pose_after(element: Element, mirrored: int, r: int) -> int:
 
 @dataclass(frozen=True)
 class Together(Action):
-    """Several actions on different axes of one tensor: three axes that are permuted alike, or poses on a grid."""
+    """Several actions on different axes of one tensor: three axes that are permuted alike, or poses on a
+    grid."""
 
     actions: tuple[Action, ...]
 

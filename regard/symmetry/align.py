@@ -1,7 +1,9 @@
-"""Where a tensor of one run is found again in another: the way from f(x) to f(gx), also for what passes between the modules.
+"""Where a tensor of one run is found again in another: the way from f(x) to f(gx), also for what passes
+between the modules.
 
-An alignment answers for any tensor, seen in both runs, with a pair that must be equal if the law holds, and says whether it is
-sure that this is the pair; or with None, where it does not know how the tensor should have changed.
+An alignment answers for any tensor, seen in both runs, with a pair that must be equal if the law holds, and
+says whether it is sure that this is the pair; or with None, where it does not know how the tensor should have
+changed.
 """
 
 from __future__ import annotations
@@ -14,7 +16,8 @@ from torch import Tensor
 
 
 class Pair(NamedTuple):
-    """What must be equal. Not `sure`: equality proves it, but a difference may only mean that the layout is another one."""
+    """What must be equal. Not `sure`: equality proves it, but a difference may only mean that the layout is
+    another one."""
 
     first: Tensor
     second: Tensor
@@ -37,22 +40,29 @@ class Same(Alignment):
     """Nothing may change: a tensor that did change may still be right, so a difference is never sure."""
 
     def pairs(self, first: Tensor, second: Tensor) -> list[Pair]:
-        return [Pair(first, second, sure=False)] if first.shape == second.shape else []
+        if first.shape == second.shape:
+            return [Pair(first, second, sure=False)]
+        return []
 
     def patched(self, first: Tensor, second: Tensor) -> Tensor | None:
-        return first.clone() if first.shape == second.shape else None
+        if first.shape == second.shape:
+            return first.clone()
+        return None
 
 
 @dataclass(frozen=True, eq=False)
 class Moved(Same):
-    """The inputs themselves change as the law says, and it is known what they were and are; nothing else is known to."""
+    """The inputs themselves change as the law says, and it is known what they were and are; nothing else is
+    known to."""
 
     inputs: tuple[tuple[Tensor, Tensor], ...]
 
     def pairs(self, first: Tensor, second: Tensor) -> list[Pair]:
         for before, after in self.inputs:
             if first.shape == before.shape and torch.equal(first.to(before.dtype), before):
-                return [Pair(after.to(second.dtype), second)] if after.shape == second.shape else []
+                if after.shape == second.shape:
+                    return [Pair(after.to(second.dtype), second)]
+                return []
         return super().pairs(first, second)
 
 
@@ -60,15 +70,20 @@ class Equal(Alignment):
     """Nothing may change anywhere."""
 
     def patched(self, first: Tensor, second: Tensor) -> Tensor | None:
-        return first.clone() if first.shape == second.shape else None
+        if first.shape == second.shape:
+            return first.clone()
+        return None
 
     def pairs(self, first: Tensor, second: Tensor) -> list[Pair]:
-        return [Pair(first, second)] if first.shape == second.shape else []
+        if first.shape == second.shape:
+            return [Pair(first, second)]
+        return []
 
 
 @dataclass(frozen=True, eq=False)
 class Match:
-    """Along one axis, entries `here` of the first run's `size` are entries `there` of the second run's `other`."""
+    """Along one axis, entries `here` of the first run's `size` are entries `there` of the second run's
+    `other`."""
 
     size: int
     here: Tensor
@@ -81,7 +96,9 @@ class Match:
     def folds(self, first: int, second: int) -> int:
         """The number r of an axis of r times the sizes in both runs, or 0."""
         r = first // self.size if self.size else 0
-        return r if r and first == r * self.size and second == r * self.other else 0
+        if r and first == r * self.size and second == r * self.other:
+            return r
+        return 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,7 +122,10 @@ class Indexed(Alignment):
     def numbers(self, first: Tensor, second: Tensor) -> list[Pair]:
         """Whole numbers may name nodes, or count something: either may be meant."""
         assert self.renamed is not None
-        found = [Pair(first, second, sure=False)] if first.shape == second.shape else []
+        if first.shape == second.shape:
+            found = [Pair(first, second, sure=False)]
+        else:
+            found = []
         if (
             first.shape == second.shape
             and first.numel()
@@ -221,4 +241,6 @@ def _folded(m: Match, one: int, two: int) -> list[Match]:
     inside = Match(
         one, (m.here + inner[:, None] * m.size).flatten(), two, (m.there + inner[:, None] * m.other).flatten()
     )
-    return [outside] if r == 1 else [outside, inside]
+    if r == 1:
+        return [outside]
+    return [outside, inside]

@@ -1,13 +1,15 @@
-"""All linear maps that commute with a group: W (g x) = g (W x) for every g, x acted on in one way and W x in another.
+"""All linear maps that commute with a group: W (g x) = g (W x) for every g, x acted on in one way and W x in
+another.
 
     basis(Permutations(), OnAxis(), OnAxis(), 1000)      2 maps, λI + γ11ᵀ
     basis(Shifts(), OnAxis(), OnAxis(), 8)               8 circulant matrices: convolution
     basis(Permutations(), OnBoth(), OnBoth(), 1000)      15 maps from matrices to matrices
     basis(Rotations(), OnGrid(), Fixed(), (3, 3))        3 kernels that look the same from four sides
 
-Where elements only move numbers, W is constant on the orbits of pairs (output, input), and every orbit is one map. Orbits are
-the connected components of a graph, or known in closed form. Where elements do more, as turns of vectors do, W is in the null
-space of linear equations, one for each generator. Nothing here knows of channels; `EquivariantLinear` does.
+Where elements only move numbers, W is constant on the orbits of pairs (output, input), and every orbit is one
+map. Orbits are the connected components of a graph, or known in closed form. Where elements do more, as turns
+of vectors do, W is in the null space of linear equations, one for each generator. Nothing here knows of
+channels; `EquivariantLinear` does.
 """
 
 from __future__ import annotations
@@ -56,7 +58,9 @@ def _axes_permuted(action: Action) -> int | None:
     """How many axes permutations move alike, None for an action that is something else."""
     if isinstance(action, Together):
         counts = [_axes_permuted(each) for each in action.actions]
-        return None if None in counts else sum(count for count in counts if count is not None)
+        if None in counts:
+            return None
+        return sum(count for count in counts if count is not None)
     return {Fixed: 0, OnAxis: 1, OnBoth: 2}.get(type(action))
 
 
@@ -72,7 +76,8 @@ def sizes_for(first: Layout, last: Layout) -> tuple[int, ...]:
 class Orbits(Basis):
     """Map k is 1 on the orbit k of pairs (output, input), and 0 elsewhere.
 
-    into, out   the order in which each generator puts the numbers of the input and of the output: (g x)_i = x_order[i]
+    into, out   the order in which each generator puts the numbers of the input and of the output: (g x)_i =
+                x_order[i]
     """
 
     how = "orbits of index pairs"
@@ -93,7 +98,8 @@ class Orbits(Basis):
                     )
         if n_in * n_out > MOST_PAIRS:
             raise RegardError(
-                f"{n_out} × {n_in} pairs are too many to search for orbits, {MOST_PAIRS} are the most; take a smaller size"
+                f"{n_out} × {n_in} pairs are too many to search for orbits, {MOST_PAIRS} are the most; "
+                "take a smaller size"
             )
         moves = [(to[:, None] * n_in + come[None, :]).flatten() for come, to in zip(into, out, strict=True)]
         self.register_buffer("labels", components(n_in * n_out, moves).view(n_out, n_in), persistent=False)
@@ -116,10 +122,12 @@ class Orbits(Basis):
 
 
 def components(count: int, moves: Sequence[Tensor]) -> Tensor:
-    """Which of `count` nodes hang together, if node j is joined to move[j] by every move: a number from 0 for each node.
+    """Which of `count` nodes hang together, if node j is joined to move[j] by every move: a number from 0 for
+    each node.
 
-    Every node points to the least of its neighbours; the lesser of two that point to each other is a root; whatever leads to
-    one root becomes one node; and again, until no edges are left. Each round at least halves the nodes that have edges.
+    Every node points to the least of its neighbours; the lesser of two that point to each other is a root;
+    whatever leads to one root becomes one node; and again, until no edges are left. Each round at least
+    halves the nodes that have edges.
     """
     names, nodes = torch.arange(count), count
     one, other = names.repeat(len(moves)), torch.cat([*moves, names[:0]])
@@ -144,8 +152,8 @@ def components(count: int, moves: Sequence[Tensor]) -> Tensor:
 
 
 class Convolution(Basis):
-    """(W x)_o = Σ_i kernel_(o−i) x_i around the end, by the fast Fourier transform. One map for each place of the kernel, or,
-    where it may also be turned or mirrored, for each set of places that become each other.
+    """(W x)_o = Σ_i kernel_(o−i) x_i around the end, by the fast Fourier transform. One map for each place of
+    the kernel, or, where it may also be turned or mirrored, for each set of places that become each other.
     """
 
     how = "convolution"
@@ -197,10 +205,12 @@ class Convolution(Basis):
 
 
 class NullSpace(Basis):
-    """All W with B W = W A for every pair of matrices: A is what a generator does to the input, B what it does to the output.
+    """All W with B W = W A for every pair of matrices: A is what a generator does to the input, B what it
+    does to the output.
 
-    The maps are orthogonal, each with squares that add up to n_out. They are the same on every machine, so that weights
-    mean the same, too: the projection onto the space is unique, and they are its columns, one after another.
+    The maps are orthogonal, each with squares that add up to n_out. They are the same on every machine, so
+    that weights mean the same, too: the projection onto the space is unique, and they are its columns, one
+    after another.
     """
 
     how = "matrices"
@@ -227,7 +237,10 @@ class NullSpace(Basis):
             column = int((left.diagonal() > 1e-6).nonzero()[0])
             maps.append(left[:, column] / left[column, column].sqrt())
             left = left - torch.outer(maps[-1], maps[-1])
-        found = torch.stack(maps) if maps else torch.zeros(0, unknowns, dtype=torch.float64)
+        if maps:
+            found = torch.stack(maps)
+        else:
+            found = torch.zeros(0, unknowns, dtype=torch.float64)
         # no buffer: a layer that was in half precision gets them back
         self.maps = n_out**0.5 * found.view(-1, n_out, n_in)
 

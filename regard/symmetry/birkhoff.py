@@ -1,10 +1,11 @@
 """Birkhoff's polytope: the doubly stochastic matrices, whose corners are the permutation matrices.
 
-A matrix is doubly stochastic when nothing in it is negative and every row and every column sums to 1. Every such matrix is a
-mean of permutations (`decompose`), so it is a permutation that has not quite decided. `sinkhorn` makes one of any scores,
-`project` finds the nearest one, `assign` decides.
+A matrix is doubly stochastic when nothing in it is negative and every row and every column sums to 1. Every
+such matrix is a mean of permutations (`decompose`), so it is a permutation that has not quite decided.
+`sinkhorn` makes one of any scores, `project` finds the nearest one, `assign` decides.
 
-Matrices are ... n n, with any axes in front, on any device. (Px)_i = x_order[i], so P_ij = 1 where j = order[i].
+Matrices are ... n n, with any axes in front, on any device. (Px)_i = x_order[i], so P_ij = 1 where j =
+order[i].
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ class Balanced(NamedTuple):
 
 
 class Decomposition(NamedTuple):
-    """Σ_k weights_k P_k. A matrix with fewer permutations than another of its batch has weights of 0 at the end."""
+    """Σ_k weights_k P_k. A matrix with fewer permutations than another of its batch has weights of 0 at the
+    end."""
 
     weights: Tensor  # ... k, the largest first
     orders: Tensor  # ... k n
@@ -43,7 +45,8 @@ class Decomposition(NamedTuple):
         )
 
 
-# ── permutations and checks ──────────────────────────────────────────────────────────────────────────────────────────
+# ── permutations and checks
+# ──────────────────────────────────────────────────────────────────────────────────────────
 
 
 def permutation_matrix(order: Tensor, dtype: torch.dtype | None = None) -> Tensor:
@@ -64,7 +67,8 @@ def order_of(matrix: Tensor) -> Tensor:
 
 
 def error_of(matrix: Tensor) -> Tensor:
-    """The largest distance of a row's or a column's sum from 1, or of a negative entry from 0.   ... n n -> ..."""
+    """The largest distance of a row's or a column's sum from 1, or of a negative entry from 0.
+    ... n n -> ..."""
     sums = torch.cat((_square(matrix).sum(-1), matrix.sum(-2)), -1) - 1
     return torch.maximum(sums.abs().amax(-1), -matrix.amin((-2, -1)))
 
@@ -77,8 +81,9 @@ def check_doubly_stochastic(matrix: Tensor, tolerance: float | None = None) -> N
     if not error <= allowed:
         sums = torch.cat((matrix.sum(-1), matrix.sum(-2)), -1)
         raise RegardError(
-            f"not doubly stochastic: rows and columns sum to {sums.min():.6g} … {sums.max():.6g}, the least entry is "
-            f"{matrix.min():.3g}, off by {error:.1g} where {allowed:.1g} is allowed; use sinkhorn(matrix.log()), or project"
+            f"not doubly stochastic: rows and columns sum to {sums.min():.6g} … {sums.max():.6g}, the "
+            f"least entry is {matrix.min():.3g}, off by {error:.1g} where {allowed:.1g} is allowed; use "
+            "sinkhorn(matrix.log()), or project"
         )
 
 
@@ -101,17 +106,20 @@ def _square_orders(order: Tensor) -> None:
         raise RegardError(f"an order holds each of 0 … {n - 1} once, as int64, got {wrong}")
 
 
-# ── scores to matrices ───────────────────────────────────────────────────────────────────────────────────────────────
+# ── scores to matrices
+# ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def sinkhorn(
     scores: Tensor, *, temperature: float = 1.0, iterations: int = 1000, tolerance: float | None = None
 ) -> Balanced:
-    """The matrix D₁ exp(scores / temperature) D₂ that is doubly stochastic: rows and columns are divided by their sums in turn.
+    """The matrix D₁ exp(scores / temperature) D₂ that is doubly stochastic: rows and columns are divided by
+    their sums in turn.
 
-    In the logarithm, so that nothing overflows, and with gradients through every step. A score of −inf forbids a pair. The
-    lower the temperature, the nearer to the permutation that `assign` finds, and the more iterations it takes: it stops at
-    `tolerance` (None: a few roundings of the largest exponent) or after `iterations`, and says which.   ... n n -> ... n n
+    In the logarithm, so that nothing overflows, and with gradients through every step. A score of −inf
+    forbids a pair. The lower the temperature, the nearer to the permutation that `assign` finds, and the more
+    iterations it takes: it stops at `tolerance` (None: a few roundings of the largest exponent) or after
+    `iterations`, and says which. ... n n -> ... n n
     """
     _square(scores)
     _positive(temperature=temperature, iterations=iterations)
@@ -121,7 +129,8 @@ def sinkhorn(
         or (scores.amax(-1).isinf() | scores.amax(-2).isinf()).any()
     ):
         raise RegardError(
-            "scores must be numbers, or −inf where a pair is forbidden, with one allowed in every row and column"
+            "scores must be numbers, or −inf where a pair is forbidden, with one allowed in every row and "
+            "column"
         )
     x, done = scores / temperature, 0
     largest = max(1.0, x.detach().abs().nan_to_num(posinf=0.0).max().item()) if x.numel() else 1.0
@@ -149,9 +158,11 @@ def gumbel_sinkhorn(
     iterations: int = 1000,
     generator: torch.Generator | None = None,
 ) -> Balanced:
-    """A random matrix near a permutation, likelier the higher its score: sinkhorn of scores + Gumbel noise, at a temperature.
+    """A random matrix near a permutation, likelier the higher its score: sinkhorn of scores + Gumbel noise,
+    at a temperature.
 
-    hard: the permutation itself, with the gradient of the soft matrix (straight through); needs scipy.   ... n n -> ... n n
+    hard: the permutation itself, with the gradient of the soft matrix (straight through); needs scipy.
+    ... n n -> ... n n
     """
     _square(scores)
     uniform = torch.rand(scores.shape, dtype=scores.dtype, device=scores.device, generator=generator)
@@ -164,29 +175,26 @@ def gumbel_sinkhorn(
 
 
 def assign(scores: Tensor) -> Tensor:
-    """The order with the largest Σ_i scores[i, order[i]], exactly, by scipy on the processor.   ... n n -> ... n"""
+    """The order with the largest Σ_i scores[i, order[i]], exactly, by scipy on the processor.
+    ... n n -> ... n"""
     _square(scores)
     if torch.isnan(scores).any() or (scores == math.inf).any():
         raise RegardError("scores must be numbers, or −inf where a pair is forbidden")
     solve = _linear_sum_assignment()
-    each = (
-        scores.detach().double().cpu().flatten(0, -3).unbind()
-        if scores.dim() > 2
-        else [scores.detach().double().cpu()]
-    )
+    exact = scores.detach().double().cpu()
+    each = exact.flatten(0, -3).unbind() if exact.dim() > 2 else (exact,)
     try:
         found = [torch.from_numpy(solve(matrix.numpy(), maximize=True)[1]) for matrix in each]
     except ValueError as error:
         raise RegardError("no permutation is allowed: too many scores are −inf") from error
-    return (
-        torch.stack(found).view(scores.shape[:-1]).to(scores.device)
-        if found
-        else scores.new_zeros(scores.shape[:-1]).long()
-    )
+    if found:
+        return torch.stack(found).view(scores.shape[:-1]).to(scores.device)
+    return scores.new_zeros(scores.shape[:-1]).long()
 
 
 def soft_sort(x: Tensor, *, temperature: float = 1.0, iterations: int = 1000) -> Balanced:
-    """A doubly stochastic P with P x nearly in ascending order: sinkhorn of −|sorted_i − x_j|.   ... n -> ... n n
+    """A doubly stochastic P with P x nearly in ascending order: sinkhorn of −|sorted_i − x_j|.
+    ... n -> ... n n
 
     At low temperature P x is sort(x), at high temperature everywhere the mean. Gradients reach x through P.
     """
@@ -198,14 +206,16 @@ def soft_sort(x: Tensor, *, temperature: float = 1.0, iterations: int = 1000) ->
     )
 
 
-# ── matrices to permutations, and back into the polytope ─────────────────────────────────────────────────────────────
+# ── matrices to permutations, and back into the polytope
+# ─────────────────────────────────────────────────────────────
 
 
 def decompose(matrix: Tensor, tolerance: float | None = None) -> Decomposition:
     """Birkhoff and von Neumann: a doubly stochastic matrix as a mean of at most (n−1)² + 1 permutations.
 
-    While something is left, some permutation has all its entries where something is left; as much of it as fits is taken away,
-    which leaves one entry less at least. Exact up to the rounding of float64; by scipy on the processor, without gradients.
+    While something is left, some permutation has all its entries where something is left; as much of it as
+    fits is taken away, which leaves one entry less at least. Exact up to the rounding of float64; by scipy on
+    the processor, without gradients.
     """
     check_doubly_stochastic(matrix, tolerance)
     n, whole = matrix.shape[-1], matrix.detach().double().cpu().reshape(-1, *matrix.shape[-2:])
@@ -249,8 +259,8 @@ def _taken_apart(matrix: Tensor) -> tuple[Tensor, Tensor]:
 def project(matrix: Tensor, *, iterations: int = 100, tolerance: float | None = None) -> Balanced:
     """The doubly stochastic matrix nearest to this one, in squares.   ... n n -> ... n n
 
-    It is max(matrix + u_i + v_j, 0) for the u and v that make all sums 1, found by Newton's method on the dual problem, which
-    is convex. The gradient is exact.
+    It is max(matrix + u_i + v_j, 0) for the u and v that make all sums 1, found by Newton's method on the
+    dual problem, which is convex. The gradient is exact.
     """
     _square(matrix)
     _positive(iterations=iterations)
@@ -301,14 +311,16 @@ def _slope(x: Tensor, duals: Tensor) -> Tensor:
 
 
 def _newton(x: Tensor, duals: Tensor, gap: Tensor) -> Tensor:
-    """The step that closes the gap if nothing else becomes positive; damped, for where nothing is it has no end.   ... 2n"""
+    """The step that closes the gap if nothing else becomes positive; damped, for where nothing is it has no
+    end.   ... 2n"""
     damp = 0.1 * gap.abs().amax(-1).clamp(max=1.0) + 16 * x.shape[-1] * torch.finfo(x.dtype).eps
     eye = torch.eye(gap.shape[-1], dtype=x.dtype, device=x.device)
     return -torch.linalg.solve(_slope(x, duals) + damp[..., None, None] * eye, gap[..., None])[..., 0]
 
 
 def _descend(x: Tensor, duals: Tensor, gap: Tensor, step: Tensor) -> Tensor:
-    """As much of the step, halved and halved again, as makes the dual smaller: each matrix of the batch for itself."""
+    """As much of the step, halved and halved again, as makes the dual smaller: each matrix of the batch for
+    itself."""
 
     def dual(at: Tensor) -> Tensor:
         return (x + _sums(at)).clamp(min=0).square().sum((-2, -1)) / 2 - at.sum(-1)

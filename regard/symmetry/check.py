@@ -3,8 +3,9 @@
     report = check(model, inputs, laws=["permutation", "causality"])
     assert report.ok
 
-Errors are relative, of seeded trials, and held against a tolerance by dtype. Where float32 comes near its tolerance the same
-trials are run again in float64, all the way (see `widen.py`), which decides: rounding shrinks there, and a break does not.
+Errors are relative, of seeded trials, and held against a tolerance by dtype. Where float32 comes near its
+tolerance the same trials are run again in float64, all the way (see `widen.py`), which decides: rounding
+shrinks there, and a break does not.
 """
 
 from __future__ import annotations
@@ -53,16 +54,19 @@ def check(
     dtype: torch.dtype | None = None,
     name: str = "",
 ) -> Report:
-    """Measure laws of a model on inputs like those given: a tensor, a tuple, or a dict by the names of its forward.
+    """Measure laws of a model on inputs like those given: a tensor, a tuple, or a dict by the names of its
+    forward.
 
-    symmetry   what the model promises: a group (what it lacks is declared broken), or Symmetry objects. None: what the model
+    symmetry   what the model promises: a group (what it lacks is declared broken), or Symmetry objects. None:
+               what the model
                itself declares as `model.symmetry`, if it does.
-    laws       names or Law objects; None: all that apply. A law of hygiene that is named here is taken as promised.
+    laws       names or Law objects; None: all that apply. A law of hygiene that is named here is taken as
+               promised.
     roles      what each input is, where names and shapes do not say it.
     dtype      check a copy of the model in this dtype; None: the model as it is.
 
-    The model is measured in eval mode, `padding` and `neighbours` once more in training with dropout at 0. Weights, modes,
-    buffers and random numbers are left as they were.
+    The model is measured in eval mode, `padding` and `neighbours` once more in training with dropout at 0.
+    Weights, modes, buffers and random numbers are left as they were.
     """
     if trials < 1:
         raise RegardError(f"trials must be at least 1, got {trials}")
@@ -100,13 +104,11 @@ class Checking:
     def __init__(self, subject: Subject, symmetry: Any, seed: int, trials: int) -> None:
         self.subject, self.seed, self.trials = _unpadded(subject), seed, trials
         self.group = symmetry if isinstance(symmetry, Group) else None
-        explicit = (
-            [symmetry]
-            if isinstance(symmetry, Symmetry)
-            else []
-            if self.group or symmetry is None
-            else list(symmetry)
-        )
+        explicit: list[Symmetry] = []
+        if isinstance(symmetry, Symmetry):
+            explicit = [symmetry]
+        elif not self.group and symmetry is not None:
+            explicit = list(symmetry)
         for each in explicit:
             if not isinstance(each, Symmetry):
                 raise RegardError(f"symmetry must be a group or Symmetry objects, got {type(each).__name__}")
@@ -123,12 +125,12 @@ class Checking:
                 ) from error
             asked = self.asked(laws)
             empty, shaky = self.empty(), self.shaky()
-            found = [
-                self.finding(law, declared, empty)
-                if law.name == "determinism" or not shaky
-                else self.untold(law, declared, shaky)
-                for law, declared in asked
-            ]
+            found = []
+            for law, declared in asked:
+                if law.name == "determinism" or not shaky:
+                    found.append(self.finding(law, declared, empty))
+                else:
+                    found.append(self.untold(law, declared, shaky))
         known = {each.law for each in found if each.measured != "unknown"}
         again = [
             (law, declared) for law, declared in asked if law.name in ALSO_IN_TRAINING and law.name in known
@@ -206,7 +208,10 @@ class Checking:
         began = time.perf_counter()
         dtype = self.subject.plain(self.subject.short).dtype
         dtype = dtype if dtype.is_floating_point else torch.float32
-        tolerance = TOLERANCE[dtype] if law.tolerance is None else law.tolerance
+        if law.tolerance is None:
+            tolerance = TOLERANCE[dtype]
+        else:
+            tolerance = law.tolerance
         found = Finding(
             law.name + suffix, declared, "unknown", tolerance=tolerance, dtype=short(dtype), by=self.by(law)
         )
@@ -252,10 +257,14 @@ class Checking:
             found = self.law(law)
         except CannotTell:
             return None
-        return found.by if isinstance(found, Symmetry) else None
+        if isinstance(found, Symmetry):
+            return found.by
+        return None
 
     def law(self, law: Law) -> Law:
-        return law.of(self.subject, self.group) if isinstance(law, Named) else law
+        if isinstance(law, Named):
+            return law.of(self.subject, self.group)
+        return law
 
     def measured(
         self, law: Law, tolerance: float, dtype: torch.dtype, trials: int
@@ -306,7 +315,10 @@ class Checking:
             name = f"{law.name} in training"
             said = self.subject.roles.promises.get(name)
             if said is None:
-                said = "not promised" if mixes and law.name == "neighbours" else declared
+                if mixes and law.name == "neighbours":
+                    said = "not promised"
+                else:
+                    said = declared
             if not torch.equal(once, again):
                 reason = "the model draws random numbers in training, also with dropout at 0"
                 found.append(Finding(name, None, "unknown", reason=reason))
@@ -316,7 +328,8 @@ class Checking:
 
 
 def _unpadded(subject: Subject) -> Subject:
-    """Inputs without the padding they came with: laws put their own. Each row is cut to the shortest row's real tokens."""
+    """Inputs without the padding they came with: laws put their own. Each row is cut to the shortest row's
+    real tokens."""
     inputs = subject.inputs
     for stream in subject.roles.streams:
         mask = inputs.get(stream.mask) if stream.mask else None

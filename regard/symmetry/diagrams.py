@@ -1,9 +1,11 @@
-"""All linear maps between tensors whose axes are permuted alike, in closed form: one for each partition of the axes.
+"""All linear maps between tensors whose axes are permuted alike, in closed form: one for each partition of
+the axes.
 
-Write the axes of the output and of the input side by side. Axes in one part of a partition must have equal indices; axes in
-different parts are free. For one axis out and one in there are two partitions, {out in} and {out}{in}: the identity and the
-sum, λI + γ11ᵀ. For two and two there are 15, in general Bell(axes). Every map is made of sums, diagonals and repetitions, so
-none is ever written down as a matrix, and a thousand nodes are no trouble.
+Write the axes of the output and of the input side by side. Axes in one part of a partition must have equal
+indices; axes in different parts are free. For one axis out and one in there are two partitions, {out in} and
+{out}{in}: the identity and the sum, λI + γ11ᵀ. For two and two there are 15, in general Bell(axes). Every map
+is made of sums, diagonals and repetitions, so none is ever written down as a matrix, and a thousand nodes are
+no trouble.
 """
 
 from __future__ import annotations
@@ -22,9 +24,11 @@ MOST_AXES = 8  # Bell(8) = 4,140 maps
 
 
 class Diagrams(Basis):
-    """The maps from n × … × n (`inputs` axes) to n × … × n (`outputs` axes) that commute with all permutations of n things.
+    """The maps from n × … × n (`inputs` axes) to n × … × n (`outputs` axes) that commute with all
+    permutations of n things.
 
-    A partition with more parts than n gives no new map, and is left out. Its maps suit any other number of things as well.
+    A partition with more parts than n gives no new map, and is left out. Its maps suit any other number of
+    things as well.
     """
 
     how = "sums and diagonals"
@@ -32,7 +36,8 @@ class Diagrams(Basis):
     def __init__(self, n: int, inputs: int, outputs: int) -> None:
         if inputs + outputs > MOST_AXES:
             raise RegardError(
-                f"from {inputs} axes to {outputs} there are too many maps; {MOST_AXES} axes in all are the most"
+                f"from {inputs} axes to {outputs} there are too many maps; {MOST_AXES} axes in all are the "
+                "most"
             )
         super().__init__(n**inputs, n**outputs)
         self.n, self.inputs, self.outputs = n, inputs, outputs
@@ -68,7 +73,10 @@ class Diagrams(Basis):
             if equation not in reduced:
                 reduced[equation] = torch.einsum(equation, x)
             z = reduced[equation] @ each.T
-            sums[out, kept] = sums[out, kept] + z if (out, kept) in sums else z
+            if (out, kept) in sums:
+                sums[out, kept] = sums[out, kept] + z
+            else:
+                sums[out, kept] = z
         y = x.new_zeros((len(x), *[n] * self.outputs, weight.shape[1]))
         for (out, kept), z in sums.items():
             for part in range(len(set(out))):
@@ -92,7 +100,8 @@ def partitions(count: int) -> Iterator[Partition]:
 
 
 def _equation(into: Partition, kept: tuple[int, ...]) -> str:
-    """einsum's words for: diagonals of the axes in one part, then sums over the parts that are not kept. B batch, C channels.
+    """einsum's words for: diagonals of the axes in one part, then sums over the parts that are not kept. B
+    batch, C channels.
 
     Letters are given as parts first come, so that equal work has equal words.
     """
@@ -101,7 +110,8 @@ def _equation(into: Partition, kept: tuple[int, ...]) -> str:
 
 
 def _diagonal(y: Tensor, out: Partition) -> Tensor:
-    """The entries of y whose indices are equal within each part, as a view: one axis for each part, in order."""
+    """The entries of y whose indices are equal within each part, as a view: one axis for each part, in
+    order."""
     axes = list(out)
     for part in range(len(set(out))):
         while axes.count(part) > 1:

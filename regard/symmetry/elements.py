@@ -1,4 +1,5 @@
-"""Elements of groups: one permutation, one shift, one turn. Plain values that print as a reader would say them."""
+"""Elements of groups: one permutation, one shift, one turn. Plain values that print as a reader would say
+them."""
 
 from __future__ import annotations
 
@@ -45,7 +46,8 @@ class Permutation(Element):
 
 @dataclass(frozen=True)
 class Shift(Element):
-    """On axes and grids (Sx)_i = x_(i−by), around the end; to coordinates `by` is added. One number for each axis."""
+    """On axes and grids (Sx)_i = x_(i−by), around the end; to coordinates `by` is added. One number for each
+    axis."""
 
     by: tuple[int, ...]
 

@@ -19,14 +19,19 @@ from regard.symmetry.layout import Layout, Size, as_sizes
 class EquivariantLinear(nn.Module):
     """y = Σ_k map_k x weight_kᵀ + Σ_j vector_j bias_j, layer(g x) = g layer(x) for every g of the group.
 
-    >>> EquivariantLinear(Permutations(), OnAxis(1), OnAxis(1), 8, 16, size=10)        # Deep Sets: b n 8 -> b n 16
-    >>> EquivariantLinear(Permutations(), OnAxis(1), Fixed(), 8, 16, size=10)          # a sum pool: b n 8 -> b 16
-    >>> EquivariantLinear(Shifts(), OnGrid(), OnGrid(), 3, 8, size=(16, 16))           # a convolution: b 3 h w -> b 8 h w
-    >>> EquivariantLinear(Permutations(), OnBoth(), OnAxis(1), 1, 8, size=10)          # a graph: b 1 n n -> b n 8
+    >>> EquivariantLinear(Permutations(), OnAxis(1), OnAxis(1), 8, 16, size=10)
+    # Deep Sets: b n 8 -> b n 16
+    >>> EquivariantLinear(Permutations(), OnAxis(1), Fixed(), 8, 16, size=10)
+    # a sum pool: b n 8 -> b 16
+    >>> EquivariantLinear(Shifts(), OnGrid(), OnGrid(), 3, 8, size=(16, 16))
+    # a convolution: b 3 h w -> b 8 h w
+    >>> EquivariantLinear(Permutations(), OnBoth(), OnAxis(1), 1, 8, size=10)
+    # a graph: b 1 n n -> b n 8
 
-    map_k are all linear maps that commute with the group, vector_j all vectors that it leaves alone; see `bases`. The first
-    axis that is not acted on is the batch, the second the channels. `size` is how many things are permuted or shifted, the
-    sides of a grid, or the width of vectors. A layer for permutations takes any other number of things, too.
+    map_k are all linear maps that commute with the group, vector_j all vectors that it leaves alone; see
+    `bases`. The first axis that is not acted on is the batch, the second the channels. `size` is how many
+    things are permuted or shifted, the sides of a grid, or the width of vectors. A layer for permutations
+    takes any other number of things, too.
     """
 
     def __init__(
@@ -99,7 +104,8 @@ class EquivariantLinear(nn.Module):
         inputs, outputs = shape_in.numel(), self.last.count * self.channels_out
         if inputs * outputs > MOST_ENTRIES:
             raise RegardError(
-                f"a plain Linear from {inputs} to {outputs} numbers has too large a matrix; take a smaller size"
+                f"a plain Linear from {inputs} to {outputs} numbers has too large a matrix; take a smaller "
+                "size"
             )
         here = {"device": self.weight.device, "dtype": self.weight.dtype}
         linear = nn.utils.skip_init(nn.Linear, inputs, outputs, bias=self.bias is not None, **here)

@@ -1,4 +1,5 @@
-"""float64 all the way: many models cast to float32 on their way (norms, rotations, softmax), whatever dtype they have.
+"""float64 all the way: many models cast to float32 on their way (norms, rotations, softmax), whatever dtype
+they have.
 
 In a copy whose rounding is to be a billion times smaller, such a cast would bring float32's back.
 """
@@ -31,11 +32,14 @@ class Widened(TorchFunctionMode):
 
 
 def _wide(value: Any) -> Any:
-    return torch.float64 if value is torch.float32 else value
+    if value is torch.float32:
+        return torch.float64
+    return value
 
 
 class Inside:
-    """A forward that runs inside such a block. Copied along with its module, it belongs to the copy, as a closure would not."""
+    """A forward that runs inside such a block. Copied along with its module, it belongs to the copy, as a
+    closure would not."""
 
     def __init__(self, forward: Callable[..., Any]) -> None:
         functools.update_wrapper(self, forward)  # its signature is read by others

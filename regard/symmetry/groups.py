@@ -1,7 +1,7 @@
 """Groups: what may be done to an input. Values that can be compared, and met with `&`.
 
-A mask, a bias or a position says which group it *keeps*; what keeps both of two groups keeps their meet, so the
-symmetry of a whole is the meet of its parts.
+A mask, a bias or a position says which group it *keeps*; what keeps both of two groups keeps their meet, so
+the symmetry of a whole is the meet of its parts.
 """
 
 from __future__ import annotations
@@ -37,7 +37,9 @@ class Group:
 
     def meet(self, other: Group) -> Group | None:
         """What this group shares with one other of the same kind, or None if that is only the identity."""
-        return self if self == other else None
+        if self == other:
+            return self
+        return None
 
     def __and__(self, other: Group) -> Group:
         """The largest group inside both."""
@@ -53,7 +55,8 @@ class Group:
         raise RegardError(f"{type(self).__name__} draws no elements; draw from its parts")
 
     def generators(self, sizes: tuple[int, ...]) -> list[Element]:
-        """A few elements of which all others are composed, or at least come as near as one likes to all others."""
+        """A few elements of which all others are composed, or at least come as near as one likes to all
+        others."""
         raise RegardError(
             f"{type(self).__name__} names no generators; use one of the other groups, or Generated"
         )
@@ -63,7 +66,8 @@ class Group:
         return None
 
     def elements(self, sizes: tuple[int, ...]) -> Iterator[Element]:
-        """All of them, the identity too. What is in two factors of a product comes more than once, all of it equally often."""
+        """All of them, the identity too. What is in two factors of a product comes more than once, all of it
+        equally often."""
         raise RegardError(f"{self} are infinitely many; draw some of them")
 
     def sample(self, sizes: tuple[int, ...], random: Random) -> Element:
@@ -121,11 +125,14 @@ class Permutations(Group):
         """A swap of two neighbours, and all one place on."""
         if len(sizes) != 1:
             raise RegardError(
-                f"permutations act on one number of things, got {sizes}; choose another action, or another group"
+                f"permutations act on one number of things, got {sizes}; choose another action, or another "
+                "group"
             )
         (n,) = sizes
         swap, cycle = (1, 0, *range(2, n)), (*range(1, n), 0)
-        return [Permutation(order) for order in dict.fromkeys((swap, cycle))] if n > 1 else []
+        if n > 1:
+            return [Permutation(order) for order in dict.fromkeys((swap, cycle))]
+        return []
 
     def order(self, sizes: tuple[int, ...]) -> int:
         return math.factorial(sizes[0])
@@ -150,10 +157,13 @@ class Shifts(Group):
             )
 
     def meet(self, other: Group) -> Group | None:
-        return Shifts(math.lcm(self.step, other.step)) if isinstance(other, Shifts) else None
+        if isinstance(other, Shifts):
+            return Shifts(math.lcm(self.step, other.step))
+        return None
 
     def draw(self, sizes: tuple[int, ...], random: Random, count: int) -> list[Element]:
-        """For each axis a multiple of step that is less than its size, or any where the size is 0 (no end)."""
+        """For each axis a multiple of step that is less than its size, or any where the size is 0 (no
+        end)."""
         choices = [range(-limit * self.step, limit * self.step + 1, self.step) for limit in self.most(sizes)]
         found: list[Element] = []
         for i in range(len(choices)):
@@ -175,29 +185,34 @@ class Shifts(Group):
         ]
 
     def order(self, sizes: tuple[int, ...]) -> int | None:
-        return math.prod(map(len, self._around(sizes))) if all(sizes) else None
+        if all(sizes):
+            return math.prod(map(len, self._around(sizes)))
+        return None
 
     def elements(self, sizes: tuple[int, ...]) -> Iterator[Element]:
-        return map(Shift, itertools.product(*self._around(sizes))) if all(sizes) else super().elements(sizes)
+        if all(sizes):
+            return map(Shift, itertools.product(*self._around(sizes)))
+        return super().elements(sizes)
 
     def sample(self, sizes: tuple[int, ...], random: Random) -> Element:
-        return (
-            Shift(tuple(map(random.choice, self._around(sizes))))
-            if all(sizes)
-            else super().sample(sizes, random)
-        )
+        if all(sizes):
+            return Shift(tuple(map(random.choice, self._around(sizes))))
+        return super().sample(sizes, random)
 
     def _around(self, sizes: tuple[int, ...]) -> list[range]:
         """Every shift along each axis, once around: 4 steps on 6 places come to stand on every second one."""
         return [range(0, size, math.gcd(self.step, size)) for size in sizes]
 
     def __str__(self) -> str:
-        return "shifts" if self.step == 1 else f"shifts by multiples of {self.step}"
+        if self.step == 1:
+            return "shifts"
+        return f"shifts by multiples of {self.step}"
 
 
 @dataclass(frozen=True)
 class Rotations(Group):
-    """Turns: "quarter" those of a square grid, "plane" all of the plane, SO(2), "space" all of space, SO(3)."""
+    """Turns: "quarter" those of a square grid, "plane" all of the plane, SO(2), "space" all of space,
+    SO(3)."""
 
     of: Literal["quarter", "plane", "space"] = "quarter"
 
@@ -220,7 +235,8 @@ class Rotations(Group):
         return list[Element](turns)
 
     def generators(self, sizes: tuple[int, ...]) -> list[Element]:
-        """Whole degrees come back to where they began; a radian never does: its multiples come near to every angle."""
+        """Whole degrees come back to where they began; a radian never does: its multiples come near to every
+        angle."""
         if self.of == "quarter":
             return [quarter(1)]
         if self.of == "plane":
@@ -229,15 +245,21 @@ class Rotations(Group):
         return [Turn(((c, -s, 0), (s, c, 0), (0, 0, 1))), Turn(((1, 0, 0), (0, c, -s), (0, s, c)))]
 
     def order(self, sizes: tuple[int, ...]) -> int | None:
-        return 4 if self.of == "quarter" else None
+        if self.of == "quarter":
+            return 4
+        return None
 
     def elements(self, sizes: tuple[int, ...]) -> Iterator[Element]:
-        return map(quarter, range(4)) if self.of == "quarter" else super().elements(sizes)
+        if self.of == "quarter":
+            return map(quarter, range(4))
+        return super().elements(sizes)
 
     def sample(self, sizes: tuple[int, ...], random: Random) -> Element:
         if self.of == "quarter":
             return quarter(random.randrange(4))
-        return _turn(random.uniform(0, 2 * math.pi)) if self.of == "plane" else self.draw(sizes, random, 1)[0]
+        if self.of == "plane":
+            return _turn(random.uniform(0, 2 * math.pi))
+        return self.draw(sizes, random, 1)[0]
 
     def __str__(self) -> str:
         return {"quarter": "quarter turns", "plane": "rotations of the plane", "space": "rotations of space"}[
@@ -320,13 +342,16 @@ class Product(Group):
 
     def order(self, sizes: tuple[int, ...]) -> int | None:
         orders = [factor.order(sizes) for factor in self._apart(sizes)]
-        return None if None in orders else math.prod(order for order in orders if order is not None)
+        if None in orders:
+            return None
+        return math.prod(order for order in orders if order is not None)
 
     def elements(self, sizes: tuple[int, ...]) -> Iterator[Element]:
         return map(Composed, itertools.product(*(factor.elements(sizes) for factor in self._apart(sizes))))
 
     def _apart(self, sizes: tuple[int, ...]) -> list[Group]:
-        """Factors that share less: both mirrors of the plane are half a turn, so beside turns one mirror is enough."""
+        """Factors that share less: both mirrors of the plane are half a turn, so beside turns one mirror is
+        enough."""
         turns = Rotations("quarter") in self.factors and len(sizes) == 2
         return [OneMirror() if turns and factor == Reflections() else factor for factor in self.factors]
 
@@ -351,7 +376,8 @@ class Generated(Group):
             all(isinstance(g, Permutation) for g in self.of) or all(isinstance(g, Turn) for g in self.of)
         ):
             raise RegardError(
-                f"a group is generated by permutations, or by turns, got {', '.join(map(str, self.of)) or 'none'}"
+                "a group is generated by permutations, or by turns, got "
+                f"{', '.join(map(str, self.of)) or 'none'}"
             )
 
     def draw(self, sizes: tuple[int, ...], random: Random, count: int) -> list[Element]:
@@ -400,11 +426,9 @@ def _composed(first: Element, second: Element) -> Element:
 
 def _key(element: Element) -> object:
     """Turns that differ by rounding are one."""
-    return (
-        tuple(round(x, 6) + 0.0 for row in element.matrix for x in row)
-        if isinstance(element, Turn)
-        else element
-    )
+    if isinstance(element, Turn):
+        return tuple(round(x, 6) + 0.0 for row in element.matrix for x in row)
+    return element
 
 
 def product(*groups: Group) -> Group:
@@ -413,7 +437,9 @@ def product(*groups: Group) -> Group:
     ordered = tuple(sorted(flat, key=str))
     if not ordered:
         return Trivial()
-    return ordered[0] if len(ordered) == 1 else Product(ordered)
+    if len(ordered) == 1:
+        return ordered[0]
+    return Product(ordered)
 
 
 EVERYTHING = product(Permutations(), Shifts())  # bare attention keeps both

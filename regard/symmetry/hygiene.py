@@ -1,4 +1,5 @@
-"""Laws of hygiene: what every good model keeps, whatever its architecture. Padding, batches, time, caches, repetition."""
+"""Laws of hygiene: what every good model keeps, whatever its architecture. Padding, batches, time, caches,
+repetition."""
 
 from __future__ import annotations
 
@@ -72,14 +73,18 @@ class Padding(Law):
                 yield self.trial(subject, stream, n, side, k // len(stream.sides), random)
 
     def trial(self, subject: Subject, stream: Stream, n: int, side: str, kind: int, random: Random) -> Trial:
-        """One row among others: alone and unpadded beside it in a batch, or beside other junk in the same places."""
+        """One row among others: alone and unpadded beside it in a batch, or beside other junk in the same
+        places."""
         draw, row = torch_generator(random), kind % ROWS
         base = subject.more_rows(subject.sized(subject.inputs, n, stream), ROWS, draw)
         lengths = [max(1, n - 2), n, max(1, n // 2)]
         extra = (4, 1, 0, 7)[kind % 4]
         batch = _padded(subject, base, stream, lengths, n + extra, side, draw)
         length, size = lengths[row], n + extra
-        there = torch.arange(length) if side == "right" else torch.arange(size - length, size)
+        if side == "right":
+            there = torch.arange(length)
+        else:
+            there = torch.arange(size - length, size)
         if kind % 2:
             other = _padded(subject, base, stream, lengths, size, side, torch_generator(random))
             align = Indexed(
@@ -129,7 +134,10 @@ def _padded(
         [slots % n if side == "right" else (slots - (size - length)) % n for length in lengths]
     )  # b size
     for name, x in base.items():
-        axis = subject.token_axis(name, x, stream) if isinstance(x, Tensor) else None
+        if isinstance(x, Tensor):
+            axis = subject.token_axis(name, x, stream)
+        else:
+            axis = None
         if axis is None or name in (stream.mask, stream.places):
             continue
         x = x if axis == 1 else x.transpose(0, 1)  # b n ...
@@ -209,7 +217,10 @@ class Causality(Law):
             if n < 2:
                 raise CannotTell("one token has no future; give more of them")
             inputs = subject.sized(subject.inputs, n)
-            last = (n // 2, n - 2, 0)[k] if k < 3 else random.randrange(n - 1)
+            if k < 3:
+                last = (n // 2, n - 2, 0)[k]
+            else:
+                last = random.randrange(n - 1)
             seen = torch.arange(last + 1)
             x = subject.tokens(inputs)
             fresh = subject.other_values(x, torch_generator(random))
@@ -240,8 +251,8 @@ class Cache(Law):
     def trials(self, subject: Subject, random: Random, count: int) -> Iterator[Trial]:
         if subject.roles.step is None:
             raise CannotTell(
-                "it needs a step function, (model, inputs of the new tokens, state or None) -> (output, state), "
-                "given as Roles(step=...); see docs/check.md"
+                "it needs a step function, (model, inputs of the new tokens, state or None) -> (output, "
+                "state), given as Roles(step=...); see docs/check.md"
             )
         n = subject.lengths[-1]
         inputs = subject.sized(subject.inputs, n)
@@ -258,11 +269,10 @@ class Cache(Law):
             part = torch.arange(first, last)
             align = Indexed(tokens=Match(n, part, pieces[-1], torch.arange(pieces[-1])))
             earlier, run = _steps(subject, inputs, pieces)
-            sizes = (
-                f"{len(pieces)} steps of 1"
-                if set(pieces) == {1}
-                else "steps of " + ", ".join(map(str, pieces))
-            )
+            if set(pieces) == {1}:
+                sizes = f"{len(pieces)} steps of 1"
+            else:
+                sizes = "steps of " + ", ".join(map(str, pieces))
             outputs = _along_tokens(subject, part, torch.arange(pieces[-1]))
             yield Trial(f"{sizes}, seen at the last", inputs, run, align, outputs, earlier)
 

@@ -1,8 +1,9 @@
 """Laws: what may be done to an input, and what must then happen to the output.
 
-A law makes trials. A trial is two runs of the model and what of their outputs must be equal; its alignment says the same of
-every tensor inside, which is how a break is located. This file has the parts of a law and the symmetries; the laws of hygiene
-are in `hygiene.py`. To write one of your own, subclass Law and pass an object of it to `check`.
+A law makes trials. A trial is two runs of the model and what of their outputs must be equal; its alignment
+says the same of every tensor inside, which is how a break is located. This file has the parts of a law and
+the symmetries; the laws of hygiene are in `hygiene.py`. To write one of your own, subclass Law and pass an
+object of it to `check`.
 """
 
 from __future__ import annotations
@@ -44,7 +45,8 @@ def as_they_are(first: Tensor, second: Tensor) -> tuple[Tensor, Tensor]:
 
 @dataclass(frozen=True, eq=False)
 class Earlier:
-    """A step that has to come before the second run: what it makes of the state, and how its tensors compare with the first."""
+    """A step that has to come before the second run: what it makes of the state, and how its tensors compare
+    with the first."""
 
     run: Callable[[Any], Any]
     align: Alignment
@@ -101,7 +103,9 @@ def _second_run(subject: Subject, trial: Trial) -> Tensor:
         with torch.no_grad():
             return subject.read(trial.second(trial.state()))
     known = None if trial.second is trial.first else subject.recalled(trial.second)
-    return subject.run(trial.second) if known is None else known
+    if known is None:
+        return subject.run(trial.second)
+    return known
 
 
 def relative(first: Tensor, second: Tensor) -> float:
@@ -114,11 +118,16 @@ def relative(first: Tensor, second: Tensor) -> float:
         return math.nan
     if math.isnan(difference):
         return math.inf
-    return difference / scale if scale else (math.inf if difference else 0.0)
+    if scale:
+        return difference / scale
+    if difference:
+        return math.inf
+    return 0.0
 
 
 def _largest(first: Tensor, second: Tensor | None = None) -> float:
-    """max |first|, or max |second − first|, in pieces that fit a cache: outputs over a vocabulary are long."""
+    """max |first|, or max |second − first|, in pieces that fit a cache: outputs over a vocabulary are
+    long."""
     pieces = first.flatten().split(PIECE)
     if second is not None:
         pieces = (y - x for x, y in zip(pieces, second.flatten().split(PIECE), strict=True))
@@ -126,7 +135,8 @@ def _largest(first: Tensor, second: Tensor | None = None) -> float:
 
 
 class Law:
-    """One promise. `kind` is "symmetry" or "hygiene"; `counts` says that it is promised by every model it applies to."""
+    """One promise. `kind` is "symmetry" or "hygiene"; `counts` says that it is promised by every model it
+    applies to."""
 
     name: str
     kind: ClassVar[str] = "hygiene"
@@ -142,9 +152,14 @@ class Law:
         return self.applies(subject)
 
     def declared(self, subject: Subject, symmetry: Group | None) -> str | None:
-        """What the model promises: invariant, equivariant, holds, broken, not promised, or None for nothing said."""
+        """What the model promises: invariant, equivariant, holds, broken, not promised, or None for nothing
+        said."""
         said = subject.roles.promises.get(self.name)
-        return said if said is not None else "holds" if self.counts else None
+        if said is not None:
+            return said
+        if self.counts:
+            return "holds"
+        return None
 
     def trials(self, subject: Subject, random: Random, count: int) -> Iterator[Trial]:
         """About `count` trials; CannotTell where they cannot be made."""
@@ -183,7 +198,8 @@ def torch_generator(random: Random) -> torch.Generator:
 class Symmetry(Law):
     """f(g·x) = g·f(x) for all g of a group: `into` says how g acts on the inputs, `out` how on the output.
 
-    >>> Symmetry(Permutations(), into=OnAxis(1), out=Fixed())        # invariant; out=OnAxis(1) would say equivariant
+    >>> Symmetry(Permutations(), into=OnAxis(1), out=Fixed())
+    # invariant; out=OnAxis(1) would say equivariant
     """
 
     group: Group
@@ -201,7 +217,9 @@ class Symmetry(Law):
             )
 
     def declared(self, subject: Subject, symmetry: Group | None) -> str | None:
-        return "invariant" if isinstance(self.out, Fixed) else "equivariant"
+        if isinstance(self.out, Fixed):
+            return "invariant"
+        return "equivariant"
 
     @property
     def by(self) -> str | None:
@@ -211,7 +229,9 @@ class Symmetry(Law):
             return f"multiples of {self.group.step}" + " pixels" * any(
                 isinstance(action, OnGrid) for action in actions
             )
-        return "quarter turns" if self.group == Rotations("quarter") else None
+        if self.group == Rotations("quarter"):
+            return "quarter turns"
+        return None
 
     def actions(self, inputs: Inputs) -> dict[str, Action]:
         if isinstance(self.into, Action):
@@ -302,17 +322,18 @@ class Named(Law):
         built = self.build(subject, kept)
         if built is None:
             return None
-        return "broken" if kept is None else built.declared(subject, symmetry)
+        if kept is None:
+            return "broken"
+        return built.declared(subject, symmetry)
 
     def kept(self, symmetry: Group | None) -> Group | None:
-        return (
-            next((part for part in symmetry.parts() if isinstance(part, self.group)), None)
-            if symmetry
-            else None
-        )
+        if symmetry:
+            return next((part for part in symmetry.parts() if isinstance(part, self.group)), None)
+        return None
 
     def of(self, subject: Subject, symmetry: Group | None) -> Symmetry:
-        """The symmetry itself, for these inputs: of the group that is declared, or else of the whole group."""
+        """The symmetry itself, for these inputs: of the group that is declared, or else of the whole
+        group."""
         built = self.build(subject, self.kept(symmetry))
         if built is None:
             raise CannotTell(f"none of the inputs is one that {self.name} acts on")
@@ -357,11 +378,9 @@ def _rotation(subject: Subject, group: Group | None) -> Symmetry | None:
     if roles.points is not None:
         width = subject.inputs[roles.points].shape[-1]
         of = Rotations("plane" if width == 2 else "space")
-        return (
-            Symmetry(group or of, {roles.points: OnVectors()}, Fixed(), "rotation")
-            if width in (2, 3)
-            else None
-        )
+        if width in (2, 3):
+            return Symmetry(group or of, {roles.points: OnVectors()}, Fixed(), "rotation")
+        return None
     if roles.grid is None or subject.inputs[roles.grid].shape[-1] != subject.inputs[roles.grid].shape[-2]:
         return None
     return _on_grid(subject, Rotations("quarter"), "rotation")
@@ -370,7 +389,9 @@ def _rotation(subject: Subject, group: Group | None) -> Symmetry | None:
 def _reflection(subject: Subject, group: Group | None) -> Symmetry | None:
     if subject.roles.points is not None:
         return PointMirror(Reflections(), {subject.roles.points: OnVectors()}, Fixed(), "reflection")
-    return _on_grid(subject, Reflections(), "reflection") if subject.roles.grid is not None else None
+    if subject.roles.grid is not None:
+        return _on_grid(subject, Reflections(), "reflection")
+    return None
 
 
 def _scaling(subject: Subject, group: Group | None) -> Symmetry | None:
@@ -415,7 +436,8 @@ def _on_grid(subject: Subject, group: Group, name: str) -> Symmetry:
 
 @dataclass(frozen=True)
 class PlacesShift(Symmetry):
-    """A constant is added to all places, which are said aloud for that; the output stays. Places before 0 are not tried."""
+    """A constant is added to all places, which are said aloud for that; the output stays. Places before 0 are
+    not tried."""
 
     def trials(self, subject: Subject, random: Random, count: int) -> Iterator[Trial]:
         stream = subject.stream
@@ -423,11 +445,9 @@ class PlacesShift(Symmetry):
         step = self.group.step
         for n in subject.lengths:
             inputs = subject.placed(subject.sized(subject.inputs, n), stream)
-            more = (
-                [11, 3, *(random.randrange(1, 33) for _ in range(max(0, count - 4)))]
-                if n == subject.lengths[-1]
-                else []
-            )
+            more: list[int] = []
+            if n == subject.lengths[-1]:
+                more = [11, 3, *(random.randrange(1, 33) for _ in range(max(0, count - 4)))]
             for by in [step, *(step * steps for steps in more)]:
                 moved = {**inputs, stream.places: inputs[stream.places] + by}
                 align = Moved(((inputs[stream.places], moved[stream.places]),))

@@ -1,4 +1,5 @@
-"""Which axis of a tensor is what, when a group acts on some of them: the rest are the batch, and after it the channels.
+"""Which axis of a tensor is what, when a group acts on some of them: the rest are the batch, and after it the
+channels.
 
 OnAxis(1)       b n c          OnGrid()     b c h w        OnBoth()     b c n n
 OnVectors()     b c v          Fixed()      b c            Together((OnPoses(-3), OnGrid()))     b c p h w
@@ -28,7 +29,8 @@ def as_sizes(size: Size) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class Layout:
-    """Tensors that an action acts on: `axes` are acted on and have these `sizes`, in the order of the tensor."""
+    """Tensors that an action acts on: `axes` are acted on and have these `sizes`, in the order of the
+    tensor."""
 
     action: Action
     axes: tuple[int, ...]
@@ -85,12 +87,14 @@ class Layout:
         after = self.action.act(element, before)
         if after.shape != before.shape:
             raise RegardError(
-                f"{element} makes {tuple(after.shape)} of {tuple(before.shape)}; it acts on a square grid only"
+                f"{element} makes {tuple(after.shape)} of {tuple(before.shape)}; it acts on a square grid "
+                "only"
             )
         return self.flat(after)[..., 0].view(numbers.shape)
 
     def order(self, element: Element) -> Tensor | None:
-        """The order in which an element puts the numbers, (g x)_i = x_order[i], or None if it does more than move them."""
+        """The order in which an element puts the numbers, (g x)_i = x_order[i], or None if it does more than
+        move them."""
         labels = torch.arange(1.0, self.count + 1, dtype=torch.float64)
         found = self.moved(element, labels)
         if not torch.equal(found.sort().values, labels):
@@ -98,7 +102,9 @@ class Layout:
         order = found.long() - 1
         other = torch.rand(self.count, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
         # no accident of the labels
-        return order if torch.equal(self.moved(element, other), other[order]) else None
+        if torch.equal(self.moved(element, other), other[order]):
+            return order
+        return None
 
     def matrix(self, element: Element) -> Tensor:
         """The matrix of an element.   n n"""

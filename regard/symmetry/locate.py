@@ -1,10 +1,11 @@
 """Where a law breaks: the first submodule that gets what it should and gives something else.
 
-Both runs of a trial are watched, in float64 where the model allows it, so that no difference hides in rounding. A module is
-followed inwards while its inputs agree under the transformation and its output does not. The name is then put to the proof:
-with that module's output replaced by what it should have been, the law must hold. If it does not, more modules break it, and
-they are replaced too, until it holds; a module that turns out not to be needed is not named. Where this ends without proof,
-or a tensor's layout is not known, the smallest module around it is named instead, and marked as not exact.
+Both runs of a trial are watched, in float64 where the model allows it, so that no difference hides in
+rounding. A module is followed inwards while its inputs agree under the transformation and its output does
+not. The name is then put to the proof: with that module's output replaced by what it should have been, the
+law must hold. If it does not, more modules break it, and they are replaced too, until it holds; a module that
+turns out not to be needed is not named. Where this ends without proof, or a tensor's layout is not known, the smallest module
+around it is named instead, and marked as not exact.
 """
 
 from __future__ import annotations
@@ -48,7 +49,8 @@ def locate(
     tolerance: float,
     most: int,
 ) -> Place:
-    """The first submodule at which a broken law breaks, with at most `most` modules put right for the proof."""
+    """The first submodule at which a broken law breaks, with at most `most` modules put right for the
+    proof."""
     if law.name == "precision":
         return Place("", False, "rounding adds up along the whole way")
     if measure.trial is None:
@@ -70,7 +72,8 @@ def locate(
 def _on_pictures(
     law: Law, trial: Trial, subject: Subject, wide: Subject | None, seed: int, tolerance: float
 ) -> Place:
-    """The first place of a few trials that all others are composed of, on noise: the border of a picture may be blank."""
+    """The first place of a few trials that all others are composed of, on noise: the border of a picture may
+    be blank."""
     for others in (_noise_like(wide, seed), wide) if wide is not None else ():
         found: list[Found] = []
         for each in law.trials(others, Random(seed), FEW_TRIALS):
@@ -100,7 +103,8 @@ def _noise_like(subject: Subject, seed: int) -> Subject:
 
 
 def _telling_trial(law: Law, subject: Subject, seed: int, trials: int, tolerance: float) -> Trial | None:
-    """A trial that breaks the law, rather one in which the tokens' axis can be told from all others by its size."""
+    """A trial that breaks the law, rather one in which the tokens' axis can be told from all others by its
+    size."""
     others = []
     for trial in law.trials(subject, Random(seed), trials):
         if not _tells(trial, subject):
@@ -145,7 +149,10 @@ class Search:
         with torch.no_grad():
             state = trial.state()
             with record_calls(subject.model, patches) as calls:
-                found = subject.call(trial.second) if not callable(trial.second) else trial.second(state)
+                if not callable(trial.second):
+                    found = subject.call(trial.second)
+                else:
+                    found = trial.second(state)
             return calls, relative(*trial.outputs(self.first_output, subject.read(found)))
 
     def place(self) -> Place:
@@ -162,8 +169,8 @@ class Search:
         return self.proved(suspect)
 
     def tried(self, calls: Calls) -> Place:
-        """Where it is not known what tensors inside should be, a module is named only if its inputs are right and the law
-        holds with the output that it gave before.
+        """Where it is not known what tensors inside should be, a module is named only if its inputs are right
+        and the law holds with the output that it gave before.
         """
         for call in calls.values():
             innermost = call.name and self.turns_wrong(call) and not any(map(self.turns_wrong, call.children))
@@ -203,7 +210,8 @@ class Search:
         return Place(named.key[0], named.exact, named.reason + also_breaks(more))
 
     def of_a_kind(self, suspects: list[Suspect]) -> Place | None:
-        """The first, if all are modules of one class and the law holds once all modules of that class are put right at once.
+        """The first, if all are modules of one class and the law holds once all modules of that class are put
+        right at once.
 
         Batch norms in training are so many that to find them one by one takes long.
         """
@@ -228,7 +236,8 @@ class Search:
         )
 
     def needless(self, suspects: list[Suspect], patches: dict[Key, Patch]) -> bool:
-        """Does the law hold without putting the first right, and without anything wrong reaching the others?"""
+        """Does the law hold without putting the first right, and without anything wrong reaching the
+        others?"""
         first, *others = suspects
         calls, error = self.run({key: patch for key, patch in patches.items() if key != first.key})
         reached = any(s.key in calls and self.compared(calls[s.key], "inputs") != EQUAL for s in others)
@@ -261,7 +270,10 @@ class Search:
         first = self.first.get(key)
 
         def patch(outputs: dict[str, Tensor]) -> dict[str, Tensor]:
-            known = first.outputs if first is not None and first.outputs is not None else {}
+            if first is not None and first.outputs is not None:
+                known = first.outputs
+            else:
+                known = {}
             fresh = {
                 path: _right(self.trial.align, known[path], x) if path in known else None
                 for path, x in outputs.items()
@@ -274,10 +286,13 @@ class Search:
 
     def suspect(self, calls: Calls) -> Suspect | None:
         root = calls.root()
-        return self.inside(root) if root is not None else None
+        if root is not None:
+            return self.inside(root)
+        return None
 
     def inside(self, call: Call) -> Suspect:
-        """`call` gets what it should and gives something else: which of its own calls does, or is it itself?"""
+        """`call` gets what it should and gives something else: which of its own calls does, or is it
+        itself?"""
         blurred = False
         for child in call.children:
             out = self.compared(child, "outputs")
@@ -303,12 +318,17 @@ class Search:
             return Suspect(
                 call.key, exact, f"{self.called(call)} gets what it should and gives something else"
             )
-        where = "itself, between its submodules" if exact else "or in one of its submodules"
+        if exact:
+            where = "itself, between its submodules"
+        else:
+            where = "or in one of its submodules"
         return Suspect(call.key, exact, f"in the forward of {self.called(call)} {where}")
 
     def called(self, call: Call) -> str:
         module = self.subject.model.get_submodule(call.name)
-        return f"{call.name} ({type(module).__name__})" if call.name else type(module).__name__
+        if call.name:
+            return f"{call.name} ({type(module).__name__})"
+        return type(module).__name__
 
     def unmoved(self, call: Call) -> bool:
         """Under a permutation: did it give exactly the same again, and not the same to all places?"""
@@ -327,17 +347,26 @@ class Search:
         return not _differ(first.outputs, call.outputs)
 
     def compared(self, call: Call, side: str, align: Alignment | None = None) -> str:
-        """Are all tensors of a call what they should be? What an earlier step left is nowhere in the first run."""
+        """Are all tensors of a call what they should be? What an earlier step left is nowhere in the first
+        run."""
         first = self.first.get(call.key)
-        one, two = (getattr(first, side), getattr(call, side)) if first is not None else (None, None)
+        if first is not None:
+            one, two = (getattr(first, side), getattr(call, side))
+        else:
+            one, two = (None, None)
         if one is None or two is None or (one.keys() != two.keys() and not self.trial.earlier):
             return UNKNOWN
         answers = set()
         for a, b in ((one[path], two[path]) for path in one.keys() & two.keys()):
             if side == "inputs" and _is_places(a) and a.shape == b.shape and torch.equal(a, b):
-                continue  # places that are handed on stay what they are: it is up to the module what it makes of them
+                # places that are handed on stay what they are: it is up to the module what it makes of them
+                continue
             answers.add(_same(align or self.trial.align, a, b, self.inner))
-        return DIFFERENT if DIFFERENT in answers else UNKNOWN if UNKNOWN in answers else EQUAL
+        if DIFFERENT in answers:
+            return DIFFERENT
+        if UNKNOWN in answers:
+            return UNKNOWN
+        return EQUAL
 
 
 def _is_places(x: Tensor) -> bool:
@@ -349,17 +378,23 @@ def _same(align: Alignment, first: Tensor, second: Tensor, tolerance: float) -> 
     for pair in pairs:
         if close(pair.first, pair.second, tolerance):
             return EQUAL
-    return DIFFERENT if pairs and pairs[0].sure else UNKNOWN
+    if pairs and pairs[0].sure:
+        return DIFFERENT
+    return UNKNOWN
 
 
 def _right(align: Alignment, first: Tensor, second: Tensor) -> Tensor | None:
-    """What the second run's tensor should have been: only where that is known, and only where it is not so already."""
+    """What the second run's tensor should have been: only where that is known, and only where it is not so
+    already."""
     pairs = align.pairs(first, second)
-    return align.patched(first, second) if pairs and (pairs[0].sure or isinstance(align, Same)) else None
+    if pairs and (pairs[0].sure or isinstance(align, Same)):
+        return align.patched(first, second)
+    return None
 
 
 def _vanishing(trial: Trial, subject: Subject) -> Place:
-    """For a token that changes nothing: how far its change gets. Where it was lost, or never taken along, is not proved."""
+    """For a token that changes nothing: how far its change gets. Where it was lost, or never taken along, is
+    not proved."""
     runs: list[Calls] = []
     for inputs in (trial.first, trial.second):
         with record_calls(subject.model) as calls:

@@ -1,9 +1,11 @@
-"""Where a law of pictures breaks: the first submodule that gets what it should, gives something else, and spoils the output.
+"""Where a law of pictures breaks: the first submodule that gets what it should, gives something else, and
+spoils the output.
 
-Both runs of a trial are watched, and every tensor is what it should be, or not (`maps.py`). A break is a module whose inputs
-are right and whose output is not, or a forward whose submodules are right, and which hands something wrong to the next one.
-Padding that is cut off again breaks nothing. So all that is right is held fast, what is suspected is changed at random, and
-the module is named only if the output then changes: if there is a way from it to the output on which nothing is right.
+Both runs of a trial are watched, and every tensor is what it should be, or not (`maps.py`). A break is a
+module whose inputs are right and whose output is not, or a forward whose submodules are right, and which
+hands something wrong to the next one. Padding that is cut off again breaks nothing. So all that is right is
+held fast, what is suspected is changed at random, and the module is named only if the output then changes: if
+there is a way from it to the output on which nothing is right.
 """
 
 from __future__ import annotations
@@ -24,7 +26,8 @@ from regard.symmetry.watch import Call, Calls, Held, Key, Patch, record_calls
 
 @dataclass(frozen=True, eq=False)
 class Break:
-    """A call at which the law seems to break: by what it gives, or, with `into`, by what it hands to one of its own calls."""
+    """A call at which the law seems to break: by what it gives, or, with `into`, by what it hands to one of
+    its own calls."""
 
     call: Call
     into: Call | None
@@ -33,7 +36,9 @@ class Break:
     @property
     def spoilt(self) -> tuple[Call, str]:
         """The call whose tensors are wrong, and which of them."""
-        return (self.call, "outputs") if self.into is None else (self.into, "inputs")
+        if self.into is None:
+            return (self.call, "outputs")
+        return (self.into, "inputs")
 
 
 @dataclass(frozen=True)
@@ -61,7 +66,8 @@ class Paths:
     def run(
         self, inputs: Inputs, outputs: dict[Key, Patch] | None = None, given: dict[Key, Patch] | None = None
     ) -> tuple[Calls, Tensor]:
-        """Watched, on a copy of the inputs, with some outputs of modules, or what they are given, replaced."""
+        """Watched, on a copy of the inputs, with some outputs of modules, or what they are given,
+        replaced."""
         copies = {
             name: x.clone() if isinstance(x, Tensor) else x for name, x in inputs.items()
         }  # a model may write into x
@@ -78,7 +84,10 @@ class Paths:
             return None
         if self.align.compared(self.first_output, self.second_output, self.inner) == EQUAL:
             stays = close(self.first_output, self.second_output, self.inner)
-            does = "stay where they should move along" if stays else "move along where they should stay"
+            if stays:
+                does = "stay where they should move along"
+            else:
+                does = "move along where they should stay"
             return Found(
                 Place("", False, f"the same numbers come out, and {does}: no layer breaks it alone"),
                 len(self.second),
@@ -98,14 +107,13 @@ class Paths:
     def verdicts(self, call: Call, side: str) -> dict[str, str] | None:
         """Of each tensor that a call gets or gives; None where they cannot be compared."""
         one, two = self.both(call, side)
-        return (
-            None
-            if one is None or two is None
-            else {path: self.compared(one[path], two[path]) for path in one}
-        )
+        if one is None or two is None:
+            return None
+        return {path: self.compared(one[path], two[path]) for path in one}
 
     def compared(self, one: Tensor, two: Tensor) -> str:
-        """What one module gives the next one gets: a tensor that is the same object in both is compared once."""
+        """What one module gives the next one gets: a tensor that is the same object in both is compared
+        once."""
         key = (id(one), id(two))
         if key not in self.known:
             self.known[key] = self.align.compared(one, two, self.inner)
@@ -114,10 +122,13 @@ class Paths:
     def both(self, call: Call, side: str) -> tuple[Held, Held]:
         """The tensors of a call in both runs, if they are the same ones."""
         first = self.first.get(call.key)
-        one, two = (getattr(first, side), getattr(call, side)) if first is not None else (None, None)
-        return (
-            (one, two) if one is not None and two is not None and one.keys() == two.keys() else (None, None)
-        )
+        if first is not None:
+            one, two = (getattr(first, side), getattr(call, side))
+        else:
+            one, two = (None, None)
+        if one is not None and two is not None and one.keys() == two.keys():
+            return (one, two)
+        return (None, None)
 
     def verdict(self, call: Call, side: str) -> str:
         found = self.verdicts(call, side)
@@ -184,7 +195,10 @@ class Paths:
                 words = "gives a different value to each place, whatever the picture"
                 return Found(Place(child.name, True, f"{self.called(child)} {words}"), when)
         if into is not None or call.children:
-            before = f"before {into.name}" if into is not None else "at its end"
+            if into is not None:
+                before = f"before {into.name}"
+            else:
+                before = "at its end"
             reason = f"in the forward of {self.called(call)} itself, {before}{self.explained(call)}"
             return Found(Place(call.name, True, reason), when)
         how = self.difference(call) + self.explained(call) + self.more(call)
@@ -194,7 +208,8 @@ class Paths:
         )
 
     def more(self, first: Call) -> str:
-        """Who else breaks it, each by itself: what it was given is moved, and what it gives does not follow."""
+        """Who else breaks it, each by itself: what it was given is moved, and what it gives does not
+        follow."""
         names: list[str] = []
         for call in list(self.first.values())[list(self.first).index(first.key) + 1 :]:
             if call.name not in names and not call.children and self.strays(call):
@@ -220,7 +235,8 @@ class Paths:
         return bool(answers)
 
     def placed(self, parent: Call, into: Call) -> Iterator[Call]:
-        """Calls that know nothing of the picture, and without which, in both runs, what is handed on would be right."""
+        """Calls that know nothing of the picture, and without which, in both runs, what is handed on would be
+        right."""
         for child in parent.children:
             if child is into:
                 return
@@ -258,12 +274,16 @@ class Paths:
 
     def called(self, call: Call) -> str:
         kind = type(self.subject.model.get_submodule(call.name)).__name__
-        return f"{call.name} ({kind})" if call.name else kind
+        if call.name:
+            return f"{call.name} ({kind})"
+        return kind
 
 
 def _last_of(call: Call) -> Call:
     """The call inside it that began last."""
-    return _last_of(call.children[-1]) if call.children else call
+    if call.children:
+        return _last_of(call.children[-1])
+    return call
 
 
 def _shaken(x: Tensor) -> Tensor:

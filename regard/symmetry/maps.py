@@ -1,13 +1,14 @@
-"""What becomes of a picture inside a model when the picture is shifted, turned or mirrored, or its patches change places.
+"""What becomes of a picture inside a model when the picture is shifted, turned or mirrored, or its patches
+change places.
 
-A tensor is what it should be if it holds the same numbers as before, moved in a way that the next layer can follow: maps roll,
-turn and flip like the picture, by fewer steps where they are coarser; tokens change places; channels may change places as well,
-in the same way everywhere, since a group convolution has one for each pose. What was flattened only has to hold the same
-numbers, moved in the same way in every row of the batch; windows that were cut out, the same windows in another order. Numbers
-are compared, so no layout has to be guessed.
+A tensor is what it should be if it holds the same numbers as before, moved in a way that the next layer can
+follow: maps roll, turn and flip like the picture, by fewer steps where they are coarser; tokens change
+places; channels may change places as well, in the same way everywhere, since a group convolution has one for
+each pose. What was flattened only has to hold the same numbers, moved in the same way in every row of the
+batch; windows that were cut out, the same windows in another order. Numbers are compared, so no layout has to be guessed.
 
-Features that mix when a picture turns, as those of steerable networks do, are recognised by their lengths, and of them it is
-said that it is not known.
+Features that mix when a picture turns, as those of steerable networks do, are recognised by their lengths,
+and of them it is said that it is not known.
 """
 
 from __future__ import annotations
@@ -47,31 +48,44 @@ class OnMaps(Alignment):
             return EQUAL
         if first.dim() == 0 or not first.numel():
             return UNKNOWN
-        answers = {self.with_rows(first, second, tolerance)} if len(first) % self.rows == 0 else set()
+        if len(first) % self.rows == 0:
+            answers = {self.with_rows(first, second, tolerance)}
+        else:
+            answers = set()
         if first.dim() > 1 and first.shape[1] == self.rows != len(first):  # tokens first, then the batch
             answers.add(self.with_rows(first.transpose(0, 1), second.transpose(0, 1), tolerance))
         return next((answer for answer in (EQUAL, UNKNOWN, DIFFERENT) if answer in answers), UNKNOWN)
 
     def with_rows(self, first: Tensor, second: Tensor, tolerance: float) -> str:
-        """The same of tensors whose first axis is the batch, alone or with windows or heads folded into it."""
+        """The same of tensors whose first axis is the batch, alone or with windows or heads folded into
+        it."""
         if not first.is_floating_point():  # what counts or names something may change its values
-            return EQUAL if _shuffled(first.flatten(1), second.flatten(1), 1, tolerance) else UNKNOWN
+            if _shuffled(first.flatten(1), second.flatten(1), 1, tolerance):
+                return EQUAL
+            return UNKNOWN
         first, second = torch.nan_to_num(first), torch.nan_to_num(second)
         if len(first) > self.rows:
-            return EQUAL if self.cut_alike(first, second, tolerance) else DIFFERENT
+            if self.cut_alike(first, second, tolerance):
+                return EQUAL
+            return DIFFERENT
         framed = self.framed(first, second, tolerance)
         if framed is not None:
-            return EQUAL if framed else DIFFERENT
+            if framed:
+                return EQUAL
+            return DIFFERENT
         if not self.as_long(first, second, tolerance):
             return DIFFERENT
         if self.moved_along(first, second, tolerance):
             return EQUAL
         # the same numbers, moved as nothing can follow
         strayed = _shuffled(first.flatten(1), second.flatten(1), 1, tolerance)
-        return UNKNOWN if not strayed and self.mixed(first, second, tolerance) else DIFFERENT
+        if not strayed and self.mixed(first, second, tolerance):
+            return UNKNOWN
+        return DIFFERENT
 
     def cut_alike(self, first: Tensor, second: Tensor, tolerance: float) -> bool:
-        """Windows or heads that were folded into the batch: do the same numbers stay together in each of them?"""
+        """Windows or heads that were folded into the batch: do the same numbers stay together in each of
+        them?"""
         one, two = (x.flatten(1).sort(1).values for x in (first, second))
         return any(
             _shuffled(one.reshape(*shape, -1), two.reshape(*shape, -1), axis, tolerance)
@@ -118,13 +132,17 @@ class OnMaps(Alignment):
                 .movedim((-2, -1), axes)
             )
         element = self.scaled(self.element, sides)
-        return None if element is None else OnGrid(axes).act(element, x)
+        if element is None:
+            return None
+        return OnGrid(axes).act(element, x)
 
     def scaled(self, element: Element, sides: tuple[int, int]) -> Element | None:
         """The same on a map that is coarser, or finer, than the picture."""
         if isinstance(element, Composed):
             parts = [self.scaled(part, sides) for part in element.parts]
-            return None if None in parts else Composed(tuple(part for part in parts if part is not None))
+            if None in parts:
+                return None
+            return Composed(tuple(part for part in parts if part is not None))
         if not isinstance(element, Shift):
             return element
         (height, width), (tall, wide) = sides, self.sides
@@ -137,7 +155,8 @@ class OnMaps(Alignment):
         return Shift(tuple(by * height // tall for by in element.by))
 
     def framed(self, first: Tensor, second: Tensor, tolerance: float) -> bool | None:
-        """For a map with a margin around it: does the picture go on there from its other side? None: it is no such map."""
+        """For a map with a margin around it: does the picture go on there from its other side? None: it is no
+        such map."""
         if (
             not isinstance(self.element, Shift)
             or first.dim() != 4
@@ -166,7 +185,8 @@ class OnMaps(Alignment):
         return bool(((one - two).abs() <= 1e3 * tolerance * one).all())
 
     def mixed(self, first: Tensor, second: Tensor, tolerance: float) -> bool:
-        """Are the channels of each place as long as before, and all else in them not? They may have turned into each other."""
+        """Are the channels of each place as long as before, and all else in them not? They may have turned
+        into each other."""
         if first.dim() not in (3, 4):
             return False
         for channels, axes in ((1, (2, 3)), (first.dim() - 1, (1, 2))):
@@ -198,8 +218,14 @@ class OnMaps(Alignment):
         depth = torch.minimum(
             torch.minimum(down, sides[0] - 1 - down)[:, None], torch.minimum(right, sides[1] - 1 - right)
         )
-        reach = int(depth[off].max()) + 1 if off.any() else 0  # rows or columns from the border inwards
-        return f", only within {reach} of the border of its map" if 0 < 4 * reach <= min(sides) else ""
+        # rows or columns from the border inwards
+        if off.any():
+            reach = int(depth[off].max()) + 1
+        else:
+            reach = 0
+        if 0 < 4 * reach <= min(sides):
+            return f", only within {reach} of the border of its map"
+        return ""
 
 
 def _around(x: Tensor, shape: torch.Size, top: int, left: int) -> Tensor:

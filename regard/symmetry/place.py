@@ -24,11 +24,9 @@ def also_breaks(names: Sequence[str]) -> str:
     """Who else breaks it, at the end of a reason."""
     if not names:
         return ""
-    return (
-        f"; {names[0]} breaks it, too"
-        if len(names) == 1
-        else f"; {names[0]} and {len(names) - 1} more break it, too"
-    )
+    if len(names) == 1:
+        return f"; {names[0]} breaks it, too"
+    return f"; {names[0]} and {len(names) - 1} more break it, too"
 
 
 def close(first: Tensor, second: Tensor, tolerance: float) -> bool:

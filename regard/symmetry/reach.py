@@ -29,10 +29,16 @@ class Reach(Law):
         for stream in subject.roles.streams:
             n = subject.lengths_of(stream)[-1]
             inputs = subject.sized(subject.inputs, n, stream)
-            inputs = inputs if subject.rows(inputs) is None else subject.picked(inputs, [0])
+            if subject.rows(inputs) is None:
+                inputs = inputs
+            else:
+                inputs = subject.picked(inputs, [0])
             before = subject.plain(inputs)
             dead, trial = [], None
-            tokens = list(range(n)) if n <= 32 else sorted({0, 1, n - 2, n - 1, *random.sample(range(n), 16)})
+            if n <= 32:
+                tokens = list(range(n))
+            else:
+                tokens = sorted({0, 1, n - 2, n - 1, *random.sample(range(n), 16)})
             for i in tokens:
                 redraws = (
                     _with_other_token(subject, inputs, stream, i, torch_generator(random))
@@ -42,11 +48,10 @@ class Reach(Law):
                     dead.append(i)
                     changed = _with_other_token(subject, inputs, stream, i, torch_generator(random))
                     trial = trial or Trial(f"token {i}", inputs, changed, Equal())
-            what = (
-                f"token{'s' * (len(dead) > 1)} {', '.join(map(str, dead[:6]))} of {n} change nothing"
-                if dead
-                else f"all of {n}"
-            )
+            if dead:
+                what = f"token{'s' * (len(dead) > 1)} {', '.join(map(str, dead[:6]))} of {n} change nothing"
+            else:
+                what = f"all of {n}"
             if len(dead) / len(tokens) > worst.error:
                 worst = Measure(len(dead) / len(tokens), what, trial)
         return worst

@@ -50,11 +50,18 @@ class Finding:
         if self.layer is None:
             return ""
         name = self.layer or "the model itself"
-        return name if self.exact else f"in {name}" if self.layer else "somewhere in the model"
+        if self.exact:
+            return name
+        if self.layer:
+            return f"in {name}"
+        return "somewhere in the model"
 
     def sentence(self) -> str:
         """What is wrong, or right, in words."""
-        said = "nothing was declared" if self.declared is None else f"declared {self.declared}"
+        if self.declared is None:
+            said = "nothing was declared"
+        else:
+            said = f"declared {self.declared}"
         words = f"{self.title}: {said}, measured {self.measured}"
         if self.error is not None and self.tolerance is not None:
             words += f" (error {number(self.error)}, tolerance {number(self.tolerance)}"
@@ -103,7 +110,9 @@ class Report:
         if not any(finding.measured != "unknown" for finding in self.findings):
             return "nothing was measured"
         wrong = len(self.wrong)
-        return f"{wrong} law{'s' * (wrong > 1)} not as declared" if wrong else "as declared"
+        if wrong:
+            return f"{wrong} law{'s' * (wrong > 1)} not as declared"
+        return "as declared"
 
     @property
     def wrong(self) -> tuple[Finding, ...]:
@@ -166,11 +175,10 @@ class Report:
 
     def __repr__(self) -> str:
         """Short, the worst first: it is what a test suite shows of a failed `assert report.ok`."""
-        good = (
-            f"{len(self)} law{'s' * (len(self) != 1)} as declared"
-            if self.verdict == "as declared"
-            else self.verdict
-        )
+        if self.verdict == "as declared":
+            good = f"{len(self)} law{'s' * (len(self) != 1)} as declared"
+        else:
+            good = self.verdict
         return "<" + ("; ".join(finding.sentence() for finding in self.wrong) or good) + ">"
 
     def _repr_html_(self) -> str:
@@ -197,12 +205,20 @@ HEADERS = ["law", "declared", "measured", "error", "tolerance", "worst case", "b
 
 
 def law_title(law: str, by: str | None) -> str:
-    return f"{law} by {by}" if by else law
+    if by:
+        return f"{law} by {by}"
+    return law
 
 
 def number(x: float) -> str:
-    return "0" if x == 0 else f"{x:.1e}" if math.isfinite(x) else str(x)
+    if x == 0:
+        return "0"
+    if math.isfinite(x):
+        return f"{x:.1e}"
+    return str(x)
 
 
 def _clipped(text: str, width: int) -> str:
-    return text if len(text) <= width else text[: width - 1] + "…"
+    if len(text) <= width:
+        return text
+    return text[: width - 1] + "…"

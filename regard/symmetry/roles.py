@@ -1,5 +1,6 @@
-"""What each input of a model is: tokens, their mask and places, a picture, edges. Said by the caller, by the model, or guessed
-from names and shapes; where a guess would be a bet, it is left open, and the laws that need it say so.
+"""What each input of a model is: tokens, their mask and places, a picture, edges. Said by the caller, by the
+model, or guessed from names and shapes; where a guess would be a bet, it is left open, and the laws that need
+it say so.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ class Stream:
 
     tokens: str  # ids b n, or vectors b n d
     mask: str | None = None  # b n: which tokens are real
-    hides: bool = False  # the mask is True where a token is padding (as key_padding_mask of torch.nn), not where it is real
+    # the mask is True where a token is padding (as key_padding_mask of torch.nn), not where it is real
+    hides: bool = False
     places: str | None = None  # coordinates, n or b n or b n s
     along: tuple[str, ...] = ()  # other inputs b n … that belong to the tokens (types, segments)
     sides: tuple[str, ...] = ("right",)  # where padding may be put: right, left
@@ -58,7 +60,9 @@ class Roles:
 
     @property
     def stream(self) -> Stream | None:
-        return self.streams[0] if self.streams else None
+        if self.streams:
+            return self.streams[0]
+        return None
 
     def names(self) -> set[str]:
         """Every input that has a role."""

@@ -1,4 +1,5 @@
-"""A model under test: its inputs by name, how to run it, and how to make other inputs of the same kind from those given."""
+"""A model under test: its inputs by name, how to run it, and how to make other inputs of the same kind from
+those given."""
 
 from __future__ import annotations
 
@@ -70,14 +71,16 @@ class Subject:
         if found is None:
             kind = type(output).__name__
             raise RegardError(
-                f"the model returned {kind}, and none of it is the tensor that counts; say which with Roles(read=...)"
+                f"the model returned {kind}, and none of it is the tensor that counts; say which with "
+                "Roles(read=...)"
             )
         return found
 
     # ---- what is found out by running it
 
     def plain(self, inputs: Inputs) -> Tensor:
-        """What these inputs give, or gave before: most laws begin with the same ones. Not for a model that draws lots."""
+        """What these inputs give, or gave before: most laws begin with the same ones. Not for a model that
+        draws lots."""
         known = self.recalled(inputs)
         if known is not None:
             return known
@@ -109,11 +112,13 @@ class Subject:
 
     @cached_property
     def lengths(self) -> list[int]:
-        """The numbers of tokens that are tried: what was given, and one by which the tokens' axis is recognised."""
+        """The numbers of tokens that are tried: what was given, and one by which the tokens' axis is
+        recognised."""
         return self.lengths_of(self.stream)
 
     def lengths_of(self, stream: Stream) -> list[int]:
-        """The last one divides none of the model's sizes, so that an axis of this size can only be that of the tokens."""
+        """The last one divides none of the model's sizes, so that an axis of this size can only be that of
+        the tokens."""
         given = self.length(self.inputs, stream)
         sizes = {size for p in self.model.parameters() for size in p.shape if size > 1} | {
             self.rows(self.inputs) or 0
@@ -132,7 +137,8 @@ class Subject:
 
     @cached_property
     def follows(self) -> bool:
-        """Does the output have one entry for each token? Its axis follows the number of tokens over two sizes."""
+        """Does the output have one entry for each token? Its axis follows the number of tokens over two
+        sizes."""
         if self.roles.stream is None:
             return False
         axis, given = self.roles.stream.axis, self.length(self.inputs)
@@ -144,11 +150,15 @@ class Subject:
     @property
     def short(self) -> Inputs:
         """The inputs with few tokens, for what can be seen with any number of them."""
-        return self.inputs if self.roles.stream is None else self.sized(self.inputs, self.lengths[-1])
+        if self.roles.stream is None:
+            return self.inputs
+        return self.sized(self.inputs, self.lengths[-1])
 
     @property
     def output_batch_axis(self) -> int:
-        return 1 if self.roles.stream is not None and self.roles.stream.axis == 0 and self.follows else 0
+        if self.roles.stream is not None and self.roles.stream.axis == 0 and self.follows:
+            return 1
+        return 0
 
     # ---- other inputs of the same kind
 
@@ -172,7 +182,9 @@ class Subject:
             for name in self.values(inputs)
             if (axis := self.batch_axis(name, inputs[name])) is not None
         ]
-        return int(counts[0]) if counts else None
+        if counts:
+            return int(counts[0])
+        return None
 
     def batch_axis(self, name: str, x: Any) -> int | None:
         """Which axis of an input counts rows."""
@@ -188,32 +200,38 @@ class Subject:
         return 0
 
     def token_axis(self, name: str, x: Tensor, stream: Stream) -> int | None:
-        """Which axis of an input runs along the tokens of a stream, None for one that does not belong to it."""
+        """Which axis of an input runs along the tokens of a stream, None for one that does not belong to
+        it."""
         if name == stream.tokens:
             return stream.axis
         if name in (stream.mask, *stream.along):
             return 1
         if name == stream.places:
-            return 0 if x.dim() == 1 else 1
+            if x.dim() == 1:
+                return 0
+            return 1
         return None
 
     def picked(self, inputs: Inputs, rows: list[int]) -> Inputs:
         """Some rows of the batch."""
         index = torch.tensor(rows)
-        return {
-            name: x
-            if (axis := self.batch_axis(name, x)) is None
-            else x.index_select(axis, index.to(x.device))
-            for name, x in inputs.items()
-        }
+        found = {}
+        for name, x in inputs.items():
+            axis = self.batch_axis(name, x)
+            found[name] = x if axis is None else x.index_select(axis, index.to(x.device))
+        return found
 
     def taken(
         self, inputs: Inputs, stream: Stream, index: Tensor, *, but: tuple[str | None, ...] = ()
     ) -> Inputs:
-        """Some tokens of a stream, or all in another order, with all that runs along them except the inputs named in `but`."""
+        """Some tokens of a stream, or all in another order, with all that runs along them except the inputs
+        named in `but`."""
         out = dict(inputs)
         for name, x in inputs.items():
-            axis = None if name in but or not isinstance(x, Tensor) else self.token_axis(name, x, stream)
+            if name in but or not isinstance(x, Tensor):
+                axis = None
+            else:
+                axis = self.token_axis(name, x, stream)
             if axis is not None:
                 out[name] = x.index_select(axis, index.to(x.device))
         return out
@@ -246,23 +264,33 @@ class Subject:
         assert stream.mask is not None
         given = inputs.get(stream.mask)
         values = ~real if stream.hides else real
-        integer = given.dtype if isinstance(given, Tensor) else torch.bool
+        if isinstance(given, Tensor):
+            integer = given.dtype
+        else:
+            integer = torch.bool
         if given is None and stream.mask == "attention_mask":  # as libraries with that name have it
             integer = torch.long
         return {**inputs, stream.mask: values.to(integer).to(self.tokens(inputs, stream).device)}
 
     def other_values(self, x: Tensor, draw: torch.Generator) -> Tensor:
-        """Values that differ from x everywhere and could have been there: other ids of those seen, or other numbers."""
+        """Values that differ from x everywhere and could have been there: other ids of those seen, or other
+        numbers."""
         if x.is_floating_point():
             spread = x.std() if x.numel() > 1 else x.new_tensor(1.0)
-            spread = spread if torch.isfinite(spread) and spread > 0 else x.new_tensor(1.0)
+            if torch.isfinite(spread) and spread > 0:
+                spread = spread
+            else:
+                spread = x.new_tensor(1.0)
             noise = torch.randn(x.shape, generator=draw, dtype=torch.float32).to(x.device, x.dtype)
             return x.mean() + 1.5 * spread * noise
         if x.dtype == torch.bool:
             return ~x
         pool = x.unique()
         if len(pool) < 2:
-            pool = torch.cat([pool, pool + 1]) if int(pool[0]) == 0 else torch.cat([pool - 1, pool])
+            if int(pool[0]) == 0:
+                pool = torch.cat([pool, pool + 1])
+            else:
+                pool = torch.cat([pool - 1, pool])
         place = torch.searchsorted(pool, x)
         step = torch.randint(1, len(pool), x.shape, generator=draw).to(x.device)
         return pool[(place + step) % len(pool)]
@@ -323,7 +351,8 @@ class Subject:
         return self.anew(model=widen(model) if dtype == torch.float64 else model, inputs=inputs)
 
     def anew(self, **changes: Any) -> Subject:
-        """The same with other weights, or in another mode: outputs are forgotten, and what is known of their shapes is not."""
+        """The same with other weights, or in another mode: outputs are forgotten, and what is known of their
+        shapes is not."""
         fresh = replace(self, **changes)
         shapes: dict[str, Any] = {
             name: self.__dict__[name] for name in ("lengths", "follows") if name in self.__dict__
@@ -363,15 +392,17 @@ def short(dtype: torch.dtype) -> str:
 
 def first_line(error: BaseException) -> str:
     lines = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {lines[0][:200]}" if lines else type(error).__name__
+    if lines:
+        return f"{type(error).__name__}: {lines[0][:200]}"
+    return type(error).__name__
 
 
 @contextmanager
 def eval_state(model: nn.Module, *, seed: int, training: bool = False) -> Iterator[None]:
     """In eval mode (or in training with all dropout at 0), with parameters that are all equal shaken awake.
 
-    Zero-initialised weights would hide a break. Weights, buffers, modes and random numbers are as before at the end, also
-    after an exception.
+    Zero-initialised weights would hide a break. Weights, buffers, modes and random numbers are as before at
+    the end, also after an exception.
     """
     modes = {module: module.training for module in model.modules()}
     rates = [
@@ -380,7 +411,10 @@ def eval_state(model: nn.Module, *, seed: int, training: bool = False) -> Iterat
         for name, value in vars(m).items()
         if training and _is_rate(name, value)
     ]
-    buffers = {name: buffer.clone() for name, buffer in model.named_buffers()} if training else {}
+    if training:
+        buffers = {name: buffer.clone() for name, buffer in model.named_buffers()}
+    else:
+        buffers = {}
     held: dict[nn.Parameter, Tensor] = {}
     devices = sorted({p.device.index or 0 for p in model.parameters() if p.device.type == "cuda"})
     with torch.random.fork_rng(devices=devices), torch.no_grad():

@@ -1,11 +1,14 @@
-"""Any function made symmetric: by an average over the whole group, by one over some of it, or by putting tokens in order first.
+"""Any function made symmetric: by an average over the whole group, by one over some of it, or by putting
+tokens in order first.
 
-    Averaged(f, Permutations(), OnAxis(1), Fixed())              exact; runs f once for each element of the group
-    Sampled(f, Permutations(), OnAxis(1), Fixed(), samples=64)   64 runs; what is left of the asymmetry shrinks like 1/√samples
-    Sorted(f, OnAxis(1), Fixed())                                exact for permutations; one run, but not continuous
+    Averaged(f, Permutations(), OnAxis(1), Fixed())
+    exact; runs f once for each element of the group Sampled(f, Permutations(), OnAxis(1), Fixed(),
+    samples=64)   64 runs; what is left of the asymmetry shrinks like 1/√samples Sorted(f, OnAxis(1), Fixed())
+    exact for permutations; one run, but not continuous
 
-With out=Fixed() the result is invariant; with an action on the output it is equivariant. `left(x)` says what it cost and what
-it left, `check` measures the same. The state is that of the function: nothing is learned here.
+With out=Fixed() the result is invariant; with an action on the output it is equivariant. `left(x)` says what
+it cost and what it left, `check` measures the same. The state is that of the function: nothing is learned
+here.
 """
 
 from __future__ import annotations
@@ -29,7 +32,8 @@ MOST_RUNS = 5_040  # all orders of seven things
 
 @dataclass(frozen=True)
 class Left:
-    """What symmetrizing cost, and what of the asymmetry is left: the largest |f(gx) − g f(x)| / max |f(x)| that was seen."""
+    """What symmetrizing cost, and what of the asymmetry is left: the largest |f(gx) − g f(x)| / max |f(x)|
+    that was seen."""
 
     before: float
     after: float
@@ -37,7 +41,8 @@ class Left:
 
 
 class Symmetrized(nn.Module):
-    """A function of a tensor, and of whatever else is handed on to it as it is, made symmetric in the tensor."""
+    """A function of a tensor, and of whatever else is handed on to it as it is, made symmetric in the
+    tensor."""
 
     def __init__(self, function: Callable[..., Tensor], group: Group, into: Action, out: Action) -> None:
         super().__init__()
@@ -100,7 +105,8 @@ class Averaged(Symmetrized):
         if order is None or order > MOST_RUNS:
             many = "infinitely many" if order is None else order
             raise RegardError(
-                f"{self.group} on {sizes} are {many}, and an exact average takes {MOST_RUNS} at most; use Sampled"
+                f"{self.group} on {sizes} are {many}, and an exact average takes {MOST_RUNS} at most; use "
+                "Sampled"
             )
         return list(self.group.elements(sizes))
 
@@ -112,7 +118,8 @@ class Averaged(Symmetrized):
 
 
 class Sampled(Symmetrized):
-    """The mean of g⁻¹ f(g x) over `samples` elements drawn by a seed: the same ones every time, so that it is one function."""
+    """The mean of g⁻¹ f(g x) over `samples` elements drawn by a seed: the same ones every time, so that it is
+    one function."""
 
     def __init__(
         self,
@@ -146,17 +153,20 @@ class Sampled(Symmetrized):
 
 
 class Sorted(Symmetrized):
-    """f of the tokens in their own order, and the outputs put back: exact for permutations, at the cost of a sort.
+    """f of the tokens in their own order, and the outputs put back: exact for permutations, at the cost of a
+    sort.
 
-    Tokens are compared by their first channel, where that is equal by the second, and so on. Tokens that are equal in all of
-    them get the mean of their outputs, for nothing tells them apart. It is not continuous: where two tokens change places, f
+    Tokens are compared by their first channel, where that is equal by the second, and so on. Tokens that are
+    equal in all of them get the mean of their outputs, for nothing tells them apart. It is not continuous:
+    where two tokens change places, f
     may jump.   x: b n d, or b n
     """
 
     def __init__(self, function: Callable[..., Tensor], into: OnAxis, out: OnAxis | Fixed) -> None:
         if not isinstance(into, OnAxis) or not isinstance(out, OnAxis | Fixed):
             raise RegardError(
-                f"tokens are sorted along one axis: into is OnAxis, out is OnAxis or Fixed, got {into} and {out}"
+                f"tokens are sorted along one axis: into is OnAxis, out is OnAxis or Fixed, got {into} and "
+                f"{out}"
             )
         super().__init__(function, Permutations(), into, out)
 
@@ -199,12 +209,12 @@ def _lexicographic(x: Tensor) -> Tensor:
 
 
 def _shared(y: Tensor, ranked: Tensor) -> Tensor:
-    """The outputs y of sorted tokens, with their mean for tokens that are equal.   b n ..., b n d or b n -> b n ..."""
-    new = (
-        (ranked[:, 1:] != ranked[:, :-1]).flatten(2).any(-1)
-        if ranked.dim() == 3
-        else ranked[:, 1:] != ranked[:, :-1]
-    )
+    """The outputs y of sorted tokens, with their mean for tokens that are equal.
+    b n ..., b n d or b n -> b n ..."""
+    if ranked.dim() == 3:
+        new = (ranked[:, 1:] != ranked[:, :-1]).flatten(2).any(-1)
+    else:
+        new = ranked[:, 1:] != ranked[:, :-1]
     if new.all():
         return y
     which = torch.cat((new.new_zeros(len(y), 1), new), 1).cumsum(1)  # b n: equal tokens have one number

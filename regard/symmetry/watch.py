@@ -1,4 +1,5 @@
-"""What passes between the modules of a model: every call with its inputs and outputs, and outputs put in their place."""
+"""What passes between the modules of a model: every call with its inputs and outputs, and outputs put in
+their place."""
 
 from __future__ import annotations
 
@@ -44,7 +45,8 @@ class Calls(dict[Key, Call]):
 def record_calls(
     model: nn.Module, patches: Mapping[Key, Patch] | None = None, given: Mapping[Key, Patch] | None = None
 ) -> Iterator[Calls]:
-    """Note every call inside the block; where there is a patch, the module's output is replaced by it, or what it is given."""
+    """Note every call inside the block; where there is a patch, the module's output is replaced by it, or
+    what it is given."""
     calls, copies = Calls(), Copies()
     stack: list[Call] = []
     counts: dict[str, int] = {}
@@ -87,7 +89,8 @@ def record_calls(
 
 
 class Copies:
-    """Copies of tensors, one for each state of each: what one module gives the next one gets, and a cache goes to all."""
+    """Copies of tensors, one for each state of each: what one module gives the next one gets, and a cache
+    goes to all."""
 
     def __init__(self) -> None:
         self.made: dict[int, tuple[weakref.ref[Tensor], int, Tensor]] = {}
@@ -103,9 +106,12 @@ class Copies:
 
 
 def _held(value: Any, copies: Copies) -> Held:
-    """Copies of all tensors in a nest of containers, by where they are; None if something in it cannot be looked into."""
+    """Copies of all tensors in a nest of containers, by where they are; None if something in it cannot be
+    looked into."""
     found: dict[str, Tensor] = {}
-    return found if _hold(value, copies, found, "") else None
+    if _hold(value, copies, found, ""):
+        return found
+    return None
 
 
 PLAIN = (str, bytes, int, float, complex, slice, type, torch.dtype, torch.device)
@@ -142,7 +148,9 @@ def _rebuilt(value: Any, fresh: Iterator[Tensor]) -> Any:
         return next(fresh).to(value.dtype)
     if isinstance(value, Mapping):
         made = {key: _rebuilt(each, fresh) for key, each in value.items()}
-        return type(value)(**made) if not isinstance(value, dict) or type(value) is not dict else made
+        if not isinstance(value, dict) or type(value) is not dict:
+            return type(value)(**made)
+        return made
     if isinstance(value, tuple) and hasattr(value, "_fields"):
         return type(value)(*(_rebuilt(each, fresh) for each in value))
     if isinstance(value, list | tuple):

@@ -1,7 +1,9 @@
-"""Models of Hugging Face: how one is opened from its directory, what inputs it takes, and what each of them is.
+"""Models of Hugging Face: how one is opened from its directory, what inputs it takes, and what each of them
+is.
 
-Nothing here names one model after another. What a model is follows from its configuration, from the signature of its forward
-and from flags that its attention carries; the few exceptions are tables. What it promises is in `promises.py`.
+Nothing here names one model after another. What a model is follows from its configuration, from the signature
+of its forward and from flags that its attention carries; the few exceptions are tables. What it promises is
+in `promises.py`.
 """
 
 from __future__ import annotations
@@ -43,16 +45,22 @@ def open_directory(path: Path, seed: int = 0) -> nn.Module:
     with _silent(transformers):
         config = _configuration(path)
     name = (config.architectures or [None])[0]
-    found = getattr(transformers, name, None) if isinstance(name, str) else None
-    cls: Any = found if inspect.isclass(found) and issubclass(found, nn.Module) else transformers.AutoModel
+    if isinstance(name, str):
+        found = getattr(transformers, name, None)
+    else:
+        found = None
+    if inspect.isclass(found) and issubclass(found, nn.Module):
+        cls: Any = found
+    else:
+        cls = transformers.AutoModel
     safe = has_weights(path)
     pickled = sorted(
         each.name for pattern in ("*.bin", "*.pt", "*.pth", "*.ckpt") for each in path.glob(pattern)
     )
     if pickled and not safe:
         raise RegardError(
-            f"{path} has its weights only in {pickled[0]}, a pickle, which is never opened; save them as safetensors, or give "
-            f"a directory with config.json alone to check random weights"
+            f"{path} has its weights only in {pickled[0]}, a pickle, which is never opened; save them as "
+            f"safetensors, or give a directory with config.json alone to check random weights"
         )
     try:
         with torch.random.fork_rng(devices=[]), _silent(transformers):
@@ -76,7 +84,8 @@ def has_weights(path: Path) -> bool:
 
 @contextmanager
 def _silent(transformers: Any) -> Iterator[None]:
-    """Without the bars and remarks that the library shows while it loads: they would stand between a user and the answer."""
+    """Without the bars and remarks that the library shows while it loads: they would stand between a user and
+    the answer."""
     logging = transformers.utils.logging
     level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
     try:
@@ -112,8 +121,8 @@ def _configuration(path: Path) -> Any:
     if kind not in known:
         if "auto_map" in plain:
             raise RegardError(
-                f"{path} needs code of its own ('auto_map' in its config.json), which is never run; build the model in a "
-                f"function and give package.module:function"
+                f"{path} needs code of its own ('auto_map' in its config.json), which is never run; build "
+                f"the model in a function and give package.module:function"
             )
         version = transformers.__version__
         raise RegardError(
@@ -137,10 +146,12 @@ def near(name: Any, known: Any) -> str:
 
 
 def describe(model: nn.Module, *, seed: int = 0, tokens: int | None = None, rows: int | None = None) -> Found:
-    """Inputs made from the configuration, with their roles: the first of several guesses that the model accepts."""
+    """Inputs made from the configuration, with their roles: the first of several guesses that the model
+    accepts."""
     if getattr(model, "config", None) is None or not hasattr(model, "main_input_name"):
         raise RegardError(
-            f"{type(model).__name__} is no model of Hugging Face; use check(model, inputs) with your own inputs"
+            f"{type(model).__name__} is no model of Hugging Face; use check(model, inputs) with your own "
+            "inputs"
         )
     making = Making(model, seed, tokens or TOKENS, rows or ROWS)
     problem: Exception | None = None
@@ -155,8 +166,8 @@ def describe(model: nn.Module, *, seed: int = 0, tokens: int | None = None, rows
     taken = ", ".join(name for name in making.names if name not in ("kwargs", "labels", "return_dict"))
     why = first_line(problem) if problem else f"it takes {taken[:120]}"
     raise RegardError(
-        f"no inputs could be made for {type(model).__name__} ({why}); build model and inputs in a function and give "
-        f"package.module:function"
+        f"no inputs could be made for {type(model).__name__} ({why}); build model and inputs in a function "
+        f"and give package.module:function"
     )
 
 
@@ -178,10 +189,14 @@ class Making:
                 yield self.translating(inputs, streams)
         elif self.main == "pixel_values" or "input_ids" not in self.names:
             for inputs in self.signals():
-                grid = "pixel_values" if "pixel_values" in inputs else None
-                patch = (
-                    self.field("patch_size", None) if grid is not None and inputs[grid].dim() == 4 else None
-                )
+                if "pixel_values" in inputs:
+                    grid = "pixel_values"
+                else:
+                    grid = None
+                if grid is not None and inputs[grid].dim() == 4:
+                    patch = self.field("patch_size", None)
+                else:
+                    patch = None
                 yield inputs, Roles(grid=grid, patch=patch if isinstance(patch, int) else None)
         if "input_ids" in self.names and "decoder_input_ids" not in self.names:
             text, stream = self.text()
@@ -259,7 +274,8 @@ class Making:
         how = {"use_cache": True} if "use_cache" in self.names else {}
 
         def step(model: nn.Module, inputs: Inputs, state: Any) -> tuple[Any, Any]:
-            """The past is what the model returned; its mask has to cover old and new tokens. An encoder reads all again."""
+            """The past is what the model returned; its mask has to cover old and new tokens. An encoder reads
+            all again."""
             past, seen = state if state is not None else (None, None)
             new = dict(inputs)
             # a recurrence keeps no tokens to be hidden
@@ -276,7 +292,8 @@ class Making:
     # ---- pictures and sound
 
     def signals(self) -> Iterator[Inputs]:
-        """Pictures b c h w and videos b t c h w, waves b n, spectrograms b n m or b m n: whichever has a name."""
+        """Pictures b c h w and videos b t c h w, waves b n, spectrograms b n m or b m n: whichever has a
+        name."""
         if "pixel_values" in self.names:
             for height, width in self.picture_sizes():
                 yield {"pixel_values": self.noise(self.rows, self.channels(), height, width)}
@@ -344,8 +361,8 @@ class Making:
 def _reader(output: Any) -> Callable[[Any], Tensor] | None:
     """How to find what counts in an output that has neither logits nor hidden states; None where it has.
 
-    Of a text and a picture: what each became. Their products compare every row with every other one, on purpose. Of anything
-    else: the largest of its tensors.
+    Of a text and a picture: what each became. Their products compare every row with every other one, on
+    purpose. Of anything else: the largest of its tensors.
     """
     if not isinstance(output, Mapping) or {"logits", "last_hidden_state", "prediction_logits"} & set(output):
         return None
@@ -355,7 +372,9 @@ def _reader(output: Any) -> Callable[[Any], Tensor] | None:
         )
     sizes = {name: x.numel() for name, x in output.items() if isinstance(x, Tensor) and x.is_floating_point()}
     largest = max(sizes, key=lambda name: sizes[name], default=None)
-    return None if largest is None else lambda output: output[largest]
+    if largest is None:
+        return None
+    return lambda output: output[largest]
 
 
 def _is_vocabulary(name: str, value: Any) -> bool:

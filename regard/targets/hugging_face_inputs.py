@@ -1,4 +1,5 @@
-"""How text and images become inputs of models of Hugging Face: by the tokenizer and the preprocessing beside them."""
+"""How text and images become inputs of models of Hugging Face: by the tokenizer and the preprocessing beside
+them."""
 
 from __future__ import annotations
 
@@ -30,14 +31,16 @@ NO_TOKENIZER = "There is no tokenizer beside the model, so tokens are shown as i
 
 
 def text_processor(path: Path, model: nn.Module) -> TextProcessor | None:
-    """How text becomes inputs of the model of this directory; None for a model that does not take text alone."""
+    """How text becomes inputs of the model of this directory; None for a model that does not take text
+    alone."""
     if getattr(model, "main_input_name", "") != "input_ids":
         return None
     return HuggingFaceText(model, _open_beside(path, TEXT_FILES, "AutoTokenizer"))
 
 
 def image_processor(path: Path, model: nn.Module) -> ImageProcessor | None:
-    """How an image becomes the input of the model of this directory; None for a model that does not take images alone."""
+    """How an image becomes the input of the model of this directory; None for a model that does not take
+    images alone."""
     names = inspect.signature(model.forward).parameters
     if getattr(model, "main_input_name", "") != "pixel_values" or "decoder_input_ids" in names:
         return None
@@ -45,13 +48,17 @@ def image_processor(path: Path, model: nn.Module) -> ImageProcessor | None:
 
 
 def _open_beside(path: Path, files: Sequence[str], cls: str) -> Any | None:
-    """The tokenizer or the preprocessing of a directory; None if it has none. Code that comes with it is never run."""
+    """The tokenizer or the preprocessing of a directory; None if it has none. Code that comes with it is
+    never run."""
     if not any((path / name).exists() for name in files):
         return None
     try:
         return getattr(library(), cls).from_pretrained(path, local_files_only=True, trust_remote_code=False)
     except Exception as error:
-        kind = "tokenizer" if cls == "AutoTokenizer" else "preprocessing"
+        if cls == "AutoTokenizer":
+            kind = "tokenizer"
+        else:
+            kind = "preprocessing"
         raise RegardError(f"{path}: its {kind} cannot be opened: {first_line(error)}") from error
 
 
@@ -65,15 +72,24 @@ class HuggingFaceText(TextProcessor):
         self.model, self.tokenizer = model, tokenizer
         self.names = tuple(inspect.signature(model.forward).parameters)
         self.config: Any = model.config
-        self.target = "decoder_input_ids" if "decoder_input_ids" in self.names else None
+        if "decoder_input_ids" in self.names:
+            self.target = "decoder_input_ids"
+        else:
+            self.target = None
         self.longest = self._longest()
         self.notes = () if tokenizer is not None else (NO_TOKENIZER,)
-        self.example = None if tokenizer is not None else self._some_ids()
+        if tokenizer is not None:
+            self.example = None
+        else:
+            self.example = self._some_ids()
         heads: Any = getattr(self.config, "architectures", None) or [type(model).__name__]
         if "SequenceClassification" in str(heads[0]) or "SequenceClassification" in type(model).__name__:
             self.answers = "classes"
         else:
-            self.answers = "next" if is_causal(model) or self.target is not None else "filled"
+            if is_causal(model) or self.target is not None:
+                self.answers = "next"
+            else:
+                self.answers = "filled"
 
     def _longest(self) -> int | None:
         text = self.config.get_text_config()
@@ -102,7 +118,9 @@ class HuggingFaceText(TextProcessor):
         if token is None:
             return f"<{id}>"
         shown: str = token.replace("Ġ", " ").replace("▁", " ").replace("Ċ", "\n")
-        return shown if shown.isascii() else str(self.tokenizer.decode([id]))
+        if shown.isascii():
+            return shown
+        return str(self.tokenizer.decode([id]))
 
     def label(self, number: int) -> str:
         return str((getattr(self.config, "id2label", None) or {}).get(number, number))
@@ -111,7 +129,8 @@ class HuggingFaceText(TextProcessor):
         words = text.replace(",", " ").split()
         if not words or not all(word.isdecimal() for word in words):
             raise RegardError(
-                f"there is no tokenizer beside the model, so the input must be ids such as '12 7 99', got {text[:40]!r}"
+                "there is no tokenizer beside the model, so the input must be ids such as '12 7 99', got "
+                f"{text[:40]!r}"
             )
         vocab = getattr(self.config.get_text_config(), "vocab_size", None)
         large = [word for word in words if vocab is not None and int(word) >= vocab]
@@ -126,7 +145,10 @@ class HuggingFaceText(TextProcessor):
         else:
             ids = self.tokenizer(text_target=text, return_tensors="pt")["input_ids"]
         start = self.config.decoder_start_token_id
-        begin = start if isinstance(start, int) else int(getattr(self.config, "bos_token_id", 0) or 0)
+        if isinstance(start, int):
+            begin = start
+        else:
+            begin = int(getattr(self.config, "bos_token_id", 0) or 0)
         if ids.shape[1] <= 1:
             return torch.tensor([[begin]])
         return torch.cat((torch.full((1, 1), begin), ids[:, :-1]), 1)
@@ -153,8 +175,14 @@ class HuggingFaceImage(ImageProcessor):
         self.config: Any = model.config
         self.classifies = bool(getattr(self.config, "id2label", None)) and hasattr(model, "classifier")
         patch = getattr(self.config, "patch_size", None)
-        sides = tuple(patch) if isinstance(patch, list | tuple) else (patch, patch)
-        self.patch = (sides[0], sides[1]) if isinstance(sides[0], int) else None
+        if isinstance(patch, list | tuple):
+            sides = tuple(patch)
+        else:
+            sides = (patch, patch)
+        if isinstance(sides[0], int):
+            self.patch = (sides[0], sides[1])
+        else:
+            self.patch = None
         self.stages = self._stages(model)
 
     def _stages(self, model: nn.Module) -> tuple[WindowStage, ...]:
@@ -180,7 +208,10 @@ class HuggingFaceImage(ImageProcessor):
                 mean, deviation = (torch.tensor(each).view(-1, 1, 1) for each in known)
             return Pixels(x=pixels, mean=mean, deviation=deviation)
         size = getattr(self.config, "image_size", None) or 224
-        height, width = size if isinstance(size, list | tuple) else (size, size)
+        if isinstance(size, list | tuple):
+            height, width = size
+        else:
+            height, width = (size, size)
         resized = image.resize((width, height))
         values = torch.from_numpy(np.asarray(resized, dtype="float32") / 255).permute(2, 0, 1)
         channels = int(getattr(self.config, "num_channels", 3))

@@ -1,4 +1,5 @@
-"""What a command is pointed at: a run of ours, a Hugging Face directory, or package.module:function -> a model with inputs."""
+"""What a command is pointed at: a run of ours, a Hugging Face directory, or package.module:function -> a
+model with inputs."""
 
 from __future__ import annotations
 
@@ -35,7 +36,8 @@ FUNCTION = re.compile(r"([A-Za-z_][\w.]*):([A-Za-z_]\w*)")
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Target:
-    """A model, inputs that it takes by name, and what is known of them; None: what the model itself says, or a guess."""
+    """A model, inputs that it takes by name, and what is known of them; None: what the model itself says, or
+    a guess."""
 
     model: nn.Module
     inputs: dict[str, Any]
@@ -48,7 +50,8 @@ class Target:
 
     @cached_property
     def reader(self) -> Reader:
-        """What makes inputs of what a person gives; made when it is asked for, because it may read the data of a run."""
+        """What makes inputs of what a person gives; made when it is asked for, because it may read the data
+        of a run."""
         return self.make_reader()
 
 
@@ -59,7 +62,8 @@ def open_target(
 
     text    a run directory, a Hugging Face model directory, or package.module:function
     seed    of random weights, where a directory has none, and of the inputs
-    tokens  how many tokens the inputs have, and `rows` how many rows; None: a few. A function makes its own inputs.
+    tokens  how many tokens the inputs have, and `rows` how many rows; None: a few. A function makes its own
+            inputs.
     """
     for name, value in (("tokens", tokens), ("rows", rows)):
         if value is not None and value < 1:
@@ -89,17 +93,20 @@ def hugging_face(
     name: str = "",
     path: Path | None = None,
 ) -> Target:
-    """A model of Hugging Face with inputs made from its configuration, what each of them is, and what it promises.
+    """A model of Hugging Face with inputs made from its configuration, what each of them is, and what it
+    promises.
 
     path  the directory that has its tokenizer, or its preprocessing of pictures
     """
     inputs, roles = foreign.describe(model, seed=seed, tokens=tokens, rows=rows)
 
     def reader() -> Reader:
-        """Through the tokenizer or the preprocessing of the directory; without them, the inputs that were made."""
-        text, image = (
-            (None, None) if path is None else (text_processor(path, model), image_processor(path, model))
-        )
+        """Through the tokenizer or the preprocessing of the directory; without them, the inputs that were
+        made."""
+        if path is None:
+            text, image = (None, None)
+        else:
+            text, image = (text_processor(path, model), image_processor(path, model))
         if text is None and image is None:
             return FixedReader(inputs)
         known = ForeignModel(model=model, inputs=inputs, roles=roles, text=text, image=image)
@@ -131,7 +138,8 @@ def _target_of_directory(path: Path, seed: int, tokens: int | None, rows: int | 
             notes=() if foreign.has_weights(path) else (RANDOM.format(path.resolve().name, seed),),
         )
     raise RegardError(
-        f"{file} is of no run (no 'regard' in it) and of no Hugging Face model (no 'model_type'); give {KINDS}"
+        f"{file} is of no run (no 'regard' in it) and of no Hugging Face model (no 'model_type'); give "
+        f"{KINDS}"
     )
 
 
@@ -142,11 +150,13 @@ def target_of_run(
     rows: int | None = None,
     model: nn.Module | None = None,
 ) -> Target:
-    """The run's model with its best weights, and random inputs to its measure. model: that model, if it is in memory already"""
+    """The run's model with its best weights, and random inputs to its measure. model: that model, if it is in
+    memory already"""
     run = Run.open(path)
     if run.config.kind is None:
         raise RegardError(
-            f"{path} holds the weights of a module of your own, which only you can make: write a function that makes it, puts "
+            f"{path} holds the weights of a module of your own, which only you can make: write a function "
+            "that makes it, puts "
             f"the weights in (regard.runs.load.load_weights) and returns (model, inputs), and give "
             f"my_module:my_function instead"
         )
@@ -180,12 +190,16 @@ def _target_of_function(package: str, name: str) -> Target:
     whole = f"{package}:{name}"
     made = _called(_found(package, name), whole)
     if not isinstance(made, tuple | list) or not 2 <= len(made) <= 4:
-        got = f"{len(made)} things" if isinstance(made, tuple | list) else type(made).__name__
+        if isinstance(made, tuple | list):
+            got = f"{len(made)} things"
+        else:
+            got = type(made).__name__
         raise RegardError(f"{whole} returned {got}; it should return {RETURNS}")
     model, inputs, symmetry, roles = (*made, None, None)[:4]
     if not isinstance(model, nn.Module):
         raise RegardError(
-            f"{whole} returned {type(model).__name__} as its model; it should be a torch.nn.Module, in {RETURNS}"
+            f"{whole} returned {type(model).__name__} as its model; it should be a torch.nn.Module, in "
+            f"{RETURNS}"
         )
     if not isinstance(inputs, Tensor | Mapping | tuple | list) or not len(inputs):
         kind = type(inputs).__name__
@@ -246,7 +260,8 @@ def _found(package: str, name: str) -> Callable[[], Any]:
     ]
     if needed:
         raise RegardError(
-            f"{package}:{name} needs {', '.join(needed)}; name a function without arguments, returning {RETURNS}"
+            f"{package}:{name} needs {', '.join(needed)}; name a function without arguments, returning "
+            f"{RETURNS}"
         )
     made: Callable[[], Any] = function
     return made

@@ -1,7 +1,8 @@
-"""What an architecture of Hugging Face promises, law by law: "holds", or "not promised" where it cannot, or does not claim to.
+"""What an architecture of Hugging Face promises, law by law: "holds", or "not promised" where it cannot, or
+does not claim to.
 
-Read off the configuration, the forward and the modules. What cannot be known is left out; a law of hygiene that is left out
-counts as promised, because a user relies on it.
+Read off the configuration, the forward and the modules. What cannot be known is left out; a law of hygiene
+that is left out counts as promised, because a user relies on it.
 """
 
 from __future__ import annotations
@@ -52,7 +53,8 @@ CACHES = ("past_key_values", "cache_params", "state")  # what a model calls its 
 
 
 def is_causal(model: nn.Module) -> bool:
-    """Does its attention look back only? Its modules say so, or else its configuration and its place in the library."""
+    """Does its attention look back only? Its modules say so, or else its configuration and its place in the
+    library."""
     said = {
         module.is_causal for module in model.modules() if isinstance(getattr(module, "is_causal", None), bool)
     }
@@ -78,7 +80,8 @@ def _generates(model: nn.Module) -> bool:
 
 
 def sides(model: nn.Module, places: bool) -> tuple[str, ...]:
-    """Where padding may be put. At the left only if places can be given, or count as differences: T5's buckets, ALiBi."""
+    """Where padding may be put. At the left only if places can be given, or count as differences: T5's
+    buckets, ALiBi."""
     config: Any = model.config
     relative = getattr(config, "relative_attention_num_buckets", None) is not None or config.model_type in (
         "bloom",
@@ -88,7 +91,9 @@ def sides(model: nn.Module, places: bool) -> tuple[str, ...]:
     # counted from the left, where padding would move them
     blocks = any("compressed" in str(kind) for kind in kinds)
     alone = blocks or config.model_type in RIGHT_ONLY
-    return ("right", "left") if (places or relative) and not alone else ("right",)
+    if (places or relative) and not alone:
+        return ("right", "left")
+    return ("right",)
 
 
 def promises(model: nn.Module, roles: Roles, follows: bool) -> dict[str, str]:

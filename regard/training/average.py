@@ -1,4 +1,5 @@
-"""An exponential average of the weights: often better than the weights themselves, which still jump about at each step."""
+"""An exponential average of the weights: often better than the weights themselves, which still jump about at
+each step."""
 
 from __future__ import annotations
 
@@ -10,7 +11,8 @@ from torch import Tensor, nn
 
 
 class Average:
-    """a ← a + (1 − β_t)·(w − a) after each step, β_t = min(β, (1 + t)/(10 + t)): so that the start is soon forgotten.
+    """a ← a + (1 − β_t)·(w − a) after each step, β_t = min(β, (1 + t)/(10 + t)): so that the start is soon
+    forgotten.
 
     Buffers are not averaged: the model's own go with the average.
     """

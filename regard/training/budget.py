@@ -1,4 +1,5 @@
-"""Minutes become a number of steps, once: after a few real steps were timed, before anything depends on it."""
+"""Minutes become a number of steps, once: after a few real steps were timed, before anything depends on
+it."""
 
 from __future__ import annotations
 
@@ -25,12 +26,16 @@ def by_steps(steps: int, evaluate_every: int | None) -> Plan:
 def by_time(
     left: float, done: int, *, step: float, look: float, decay: float, evaluate_every: int | None = None
 ) -> Plan:
-    """The plan for the seconds `left` after `done` steps, where a step takes `step` seconds and a look `look`.
+    """The plan for the seconds `left` after `done` steps, where a step takes `step` seconds and a look
+    `look`.
 
-    The steps already done were taken at a learning rate that does not fall yet. So there are at least as many steps as
-    keeps it so, and the plan gives what the same number of steps would have given from the start.
+    The steps already done were taken at a learning rate that does not fall yet. So there are at least as many
+    steps as keeps it so, and the plan gives what the same number of steps would have given from the start.
     """
-    looks = max(1, min(LOOKS, int(SHARE * left / look))) if look > 0 else LOOKS
+    if look > 0:
+        looks = max(1, min(LOOKS, int(SHARE * left / look)))
+    else:
+        looks = LOOKS
     if evaluate_every is None:
         more = (left - looks * look) / step
     else:
@@ -43,7 +48,8 @@ def by_time(
 class Clock:
     """Times real steps until it has seen enough of them: 4 % of the budget and three steps, or 20 % and one.
 
-    `compiled`: the first step may take a minute that tells nothing about the others, so it is left out altogether.
+    `compiled`: the first step may take a minute that tells nothing about the others, so it is left out
+    altogether.
     """
 
     def __init__(self, seconds: float, compiled: bool = False) -> None:

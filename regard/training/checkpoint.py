@@ -1,8 +1,8 @@
 """Checkpoints that survive a kill at any moment.
 
-`state/<step>/` is written whole and synced: tensors as safetensors, and state.json with a few facts and the checksums.
-Then one atomic replace of `state/latest.json`, which says the same, makes it count. Two are kept, so that damage to one
-loses little.
+`state/<step>/` is written whole and synced: tensors as safetensors, and state.json with a few facts and the
+checksums. Then one atomic replace of `state/latest.json`, which says the same, makes it count. Two are kept,
+so that damage to one loses little.
 """
 
 from __future__ import annotations
@@ -97,7 +97,8 @@ class Checkpoints:
         return sums | {"state.json": files.checksum(folder / "state.json")}
 
     def load(self) -> tuple[Checkpoint | None, list[str]]:
-        """The newest checkpoint that is whole, or None before the first; and what there is to tell about damaged ones."""
+        """The newest checkpoint that is whole, or None before the first; and what there is to tell about
+        damaged ones."""
         if not self.latest.exists():
             return None, []
         candidates, notes = self._candidates()
@@ -115,7 +116,8 @@ class Checkpoints:
         )
 
     def _candidates(self) -> tuple[list[Checkpoint], list[str]]:
-        """What latest.json names; if it cannot be read, every folder that was finished, by its own state.json."""
+        """What latest.json names; if it cannot be read, every folder that was finished, by its own
+        state.json."""
         try:
             entry = files.read_json(self.latest)
             return [self._from(each) for each in (entry, entry["previous"]) if each is not None], []
@@ -144,11 +146,10 @@ class Checkpoints:
             if folder not in [each.folder for each in self.kept]:
                 # half of a checkpoint is of no use, and needs space
                 shutil.rmtree(folder, ignore_errors=True)
-            left = (
-                f"the checkpoint of step {self.kept[0].step} is still there"
-                if self.kept
-                else "there is no checkpoint yet"
-            )
+            if self.kept:
+                left = f"the checkpoint of step {self.kept[0].step} is still there"
+            else:
+                left = "there is no checkpoint yet"
             told = type(error)(f"{error}; {left}; then go on with --resume")
             told.errno = error.errno
             raise told from error
@@ -160,7 +161,8 @@ def _entry(checkpoint: Checkpoint) -> dict[str, Any]:
 
 @contextmanager
 def exclusive_lock(folder: Path) -> Iterator[None]:
-    """Only one process may train in a folder. The system lets go of the lock when the process ends, however it ends."""
+    """Only one process may train in a folder. The system lets go of the lock when the process ends, however
+    it ends."""
     try:
         import fcntl
     except ImportError:  # Windows

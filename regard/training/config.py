@@ -11,7 +11,8 @@ from regard.errors import RegardError
 
 @dataclass(frozen=True, kw_only=True)
 class TrainConfig:
-    """How a model is trained. A budget in minutes becomes a number of steps once, after a short timing, and stays that."""
+    """How a model is trained. A budget in minutes becomes a number of steps once, after a short timing, and
+    stays that."""
 
     minutes: float | None = 2.0  # the budget in minutes
     steps: int | None = None  # the budget as a number of steps; minutes then do not count
@@ -55,7 +56,10 @@ class TrainConfig:
         ):
             value = getattr(self, name)
             if not value >= low or (high is not None and value > high):
-                limits = f"at least {low}" if high is None else f"from {low} to {high}"
+                if high is None:
+                    limits = f"at least {low}"
+                else:
+                    limits = f"from {low} to {high}"
                 raise RegardError(f"{name} must be {limits}, got {value}")
         for name in ("momentum", "average"):
             value = getattr(self, name)
@@ -65,8 +69,8 @@ class TrainConfig:
             raise RegardError("a training needs a budget; give minutes or steps")
         if self.steps is None and self.decay > 0.9:
             raise RegardError(
-                f"decay must be at most 0.9 with a budget in minutes, because the first steps are timed before the number of "
-                f"steps is known, got {self.decay}; give steps instead"
+                "decay must be at most 0.9 with a budget in minutes, because the first steps are timed "
+                f"before the number of steps is known, got {self.decay}; give steps instead"
             )
         if self.adam_lr is not None and self.optimiser != "muon":
             raise RegardError(f"adam_lr goes with muon, got optimiser={self.optimiser!r}; give lr")
@@ -75,4 +79,6 @@ class TrainConfig:
 
     @property
     def peak_lr(self) -> float:
-        return {"muon": 0.02, "adamw": 1e-3, "sgd": 0.1}[self.optimiser] if self.lr is None else self.lr
+        if self.lr is None:
+            return {"muon": 0.02, "adamw": 1e-3, "sgd": 0.1}[self.optimiser]
+        return self.lr

@@ -1,7 +1,9 @@
-"""Memory that is freed stays with the process: what is needed again and again is not asked of the system each time.
+"""Memory that is freed stays with the process: what is needed again and again is not asked of the system each
+time.
 
-The C library of Linux gives large blocks back when they are freed, and the system hands them out again page by page, each
-filled with zeros. A training step frees and wants the same blocks each time: a Swin spends a seventh of it so.
+The C library of Linux gives large blocks back when they are freed, and the system hands them out again page
+by page, each filled with zeros. A training step frees and wants the same blocks each time: a Swin spends a
+seventh of it so.
 """
 
 from __future__ import annotations
@@ -27,8 +29,8 @@ _depth = 0  # blocks of retain_freed_memory that are open
 def retain_freed_memory() -> Iterator[None]:
     """Inside, freed memory is kept; at the end, what is not in use goes back to the system. It may be nested.
 
-    This changes a setting of the whole process, so the library never does it by itself: the commands that train, predict and
-    evaluate do, and any program may.
+    This changes a setting of the whole process, so the library never does it by itself: the commands that
+    train, predict and evaluate do, and any program may.
     """
     global _depth
     if _depth == 0:
@@ -60,4 +62,6 @@ def _give_back() -> None:
 
 def glibc() -> ctypes.CDLL | None:
     """The C library, where it is the one that has these settings."""
-    return ctypes.CDLL(None) if platform.libc_ver()[0] == "glibc" else None
+    if platform.libc_ver()[0] == "glibc":
+        return ctypes.CDLL(None)
+    return None

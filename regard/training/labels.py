@@ -16,7 +16,8 @@ from regard.training.tasks import Classify, Task, call
 def check_labels(model: nn.Module, task: Task, source: Source, data: Any) -> None:
     """A ValueError if a classifier is given labels that are no whole numbers, or none of its classes.
 
-    Of a pair of tensors all labels are looked at; of other sources, which may take long, those of the first batch.
+    Of a pair of tensors all labels are looked at; of other sources, which may take long, those of the first
+    batch.
     """
     if type(task) is not Classify:
         return
@@ -26,7 +27,8 @@ def check_labels(model: nn.Module, task: Task, source: Source, data: Any) -> Non
         target, real = data[1], data[2] if len(data) > 2 else None
     if target.is_floating_point() or target.is_complex():
         raise RegardError(
-            f"labels of task='classify' must be whole numbers, got {str(target.dtype).removeprefix('torch.')}; use "
+            "labels of task='classify' must be whole numbers, got "
+            f"{str(target.dtype).removeprefix('torch.')}; use "
             f"labels.long(), or task='regress' for numbers that are measured"
         )
     if real is not None and real.shape == target.shape:
@@ -35,8 +37,8 @@ def check_labels(model: nn.Module, task: Task, source: Source, data: Any) -> Non
     wrong = target[((target < 0) | (target >= classes)) & (target != IGNORE)]
     if wrong.numel():
         raise RegardError(
-            f"labels must be from 0 to {classes - 1}, because the model gives {classes} scores, got {int(wrong[0])}; give it "
-            f"as many outputs as there are classes, or count them from 0"
+            f"labels must be from 0 to {classes - 1}, because the model gives {classes} scores, got "
+            f"{int(wrong[0])}; give it as many outputs as there are classes, or count them from 0"
         )
 
 

@@ -1,7 +1,7 @@
 """The loop: steps, looks at the validation split, checkpoints. Any model, any task, any source of batches.
 
-Everything random is drawn from (seed, step), and batches come by number, so a run that was killed at any moment goes on
-to the same losses, bit for bit on the same processor and threads, as one that never stopped.
+Everything random is drawn from (seed, step), and batches come by number, so a run that was killed at any
+moment goes on to the same losses, bit for bit on the same processor and threads, as one that never stopped.
 """
 
 from __future__ import annotations
@@ -75,12 +75,14 @@ def fit(
     sample: Callable[[nn.Module], str] | None = None,
     notes: Sequence[str] = (),
 ) -> Result:
-    """Train a model in a run directory: to the end of its budget, until it is asked to stop, or until patience runs out.
+    """Train a model in a run directory: to the end of its budget, until it is asked to stop, or until
+    patience runs out.
 
-    task: a Task, its name, or a function (model, batch) -> mean loss. sample: model -> text, shown and kept after each look
-    at the validation split. notes: what the user should know about the data. The best weights are in the run's
-    model.safetensors; the model itself ends with the last ones.
-    To resume, give a model made as the first time (with the same seed), which is what a run without checkpoint starts from.
+    task: a Task, its name, or a function (model, batch) -> mean loss. sample: model -> text, shown and kept
+    after each look at the validation split. notes: what the user should know about the data. The best weights
+    are in the run's model.safetensors; the model itself ends with the last ones.
+    To resume, give a model made as the first time (with the same seed), which is what a run without
+    checkpoint starts from.
     """
     with exclusive_lock(run.state), Stop() as stop, ExitStack() as after:
         training = Training(
@@ -125,9 +127,12 @@ class Training:
 
     @property
     def steps(self) -> int | None:
-        return None if self.plan is None else self.plan.steps
+        if self.plan is None:
+            return None
+        return self.plan.steps
 
-    # ── before ───────────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── before
+    # ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def prepare(self, resume: bool, notes: Sequence[str] = ()) -> None:
         """Everything up to the first step."""
@@ -171,7 +176,10 @@ class Training:
 
     def _settle(self) -> None:
         """The number of steps, if it is known by now: asked for, or decided in an earlier process."""
-        before = self.run.section(TrainConfig, "train") if self.run.config.train is not None else self.config
+        if self.run.config.train is not None:
+            before = self.run.section(TrainConfig, "train")
+        else:
+            before = self.config
         old = self.run.config.steps
         wanted = old if self.config.steps is None else self.config.steps
         if (
@@ -194,16 +202,19 @@ class Training:
             self.run.update(train=self.config, **({} if self.plan is None else asdict(self.plan)))
 
     def _refuse_other_budget(self, old: int, wanted: int) -> None:
-        """Another number of steps is exact, and allowed, as long as the learning rate has not begun to fall."""
+        """Another number of steps is exact, and allowed, as long as the learning rate has not begun to
+        fall."""
         holds = last_before_decay(min(old, wanted), self.config.decay)
         if self.facts.step > holds + 1:
             raise RegardError(
-                f"{self.run.path} has {old} steps and cannot become a run of {wanted}: step {self.facts.step} is done, and the "
-                f"learning rate falls from step {holds + 1} on, so this would not be what {wanted} steps from the start are; "
-                f"start a new run, with --from {self.run.path} if you want its weights"
+                f"{self.run.path} has {old} steps and cannot become a run of {wanted}: step "
+                f"{self.facts.step} is done, and the "
+                f"learning rate falls from step {holds + 1} on, so this would not be what {wanted} steps "
+                f"from the start are; start a new run, with --from {self.run.path} if you want its weights"
             )
 
-    # ── the loop ─────────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── the loop
+    # ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def go(self) -> Result:
         clock = budget.Clock(60 * (self.config.minutes or 0.0), compiled=self.config.compile)
@@ -216,7 +227,9 @@ class Training:
             if done or tired or self.stop.wished or self._save_due():
                 self._save()
             if done or tired or self.stop.wished:
-                return self._end("done" if done else "patience" if tired else "stopped")
+                if done:
+                    return self._end("done")
+                return self._end("patience" if tired else "stopped")
             clock.add(self._step())
             if self.plan is None and clock.enough:
                 self._decide(clock)
@@ -250,21 +263,24 @@ class Training:
 
     def _advice(self) -> str:
         kept = self.checkpoints.kept
-        left = (
-            f"the state of step {kept[0].step} is kept in {kept[0].folder}"
-            if kept
-            else "nothing was saved before"
-        )
+        if kept:
+            left = f"the state of step {kept[0].step} is kept in {kept[0].folder}"
+        else:
+            left = "nothing was saved before"
         return (
             f"{left}; start again with a smaller --train.lr (it was {self.config.peak_lr:g}) "
             f"or a longer --train.warmup (it was {self.config.warmup})"
         )
 
-    # ── now and then ─────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── now and then
+    # ─────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _look_due(self) -> bool:
         """Is it time to look at the validation split, and was it not done at this very step before a stop?"""
-        every = self.config.evaluate_every if self.plan is None else self.plan.evaluate_every
+        if self.plan is None:
+            every = self.config.evaluate_every
+        else:
+            every = self.plan.evaluate_every
         step = self.facts.step
         return (
             step > 0
@@ -273,7 +289,8 @@ class Training:
         )
 
     def _look(self) -> None:
-        """Measure; a new best is saved and published. A wish to stop cuts it short, and the resumed run does it instead."""
+        """Measure; a new best is saved and published. A wish to stop cuts it short, and the resumed run does
+        it instead."""
         self._read()
         try:
             with self.stepper.judging():
@@ -286,7 +303,8 @@ class Training:
             return
         if not math.isfinite(measures["loss"]):
             raise NotANumber(
-                f"the validation loss is not a number ({measures['loss']}) at step {now.step}; {self._advice()}"
+                f"the validation loss is not a number ({measures['loss']}) at step {now.step}; "
+                f"{self._advice()}"
             )
         now.measures, now.worse = measures, now.worse + 1
         if now.best_step is None or measures["loss"] < now.best["loss"]:
@@ -307,7 +325,8 @@ class Training:
             yield batch.to(self.stepper.device)
 
     def _decide(self, clock: budget.Clock) -> None:
-        """Minutes become steps. A checkpoint, a sample and a part of a look at the validation split are timed first."""
+        """Minutes become steps. A checkpoint, a sample and a part of a look at the validation split are timed
+        first."""
         began = time.perf_counter()
         self._save()
         with self.stepper.judging():

@@ -1,4 +1,5 @@
-"""Muon: momentum, then every matrix of the update is made orthogonal, so that all its directions are learned at one speed."""
+"""Muon: momentum, then every matrix of the update is made orthogonal, so that all its directions are learned
+at one speed."""
 
 from __future__ import annotations
 
@@ -12,9 +13,12 @@ from torch import Tensor
 from regard.attention.kernels.precision import CPU_MULTIPLIES
 from regard.training.rules import Rule
 
-# Odd polynomials a·σ + b·σ³ + c·σ⁵, one after another. Each is the one nearest to 1 (in the largest error) on the interval
-# where the one before leaves what was in [0.01, 1]; together they bring it to 1 ± 0.3. (Closer needs more of them, and
-# learns no faster.) Each but the first is stretched by 1 %, because beyond its interval a polynomial runs away, and
+# Odd polynomials a·σ + b·σ³ + c·σ⁵, one after another. Each is the one nearest to 1 (in the largest error) on
+# the interval
+# where the one before leaves what was in [0.01, 1]; together they bring it to 1 ± 0.3. (Closer needs more of
+# them, and
+# learns no faster.) Each but the first is stretched by 1 %, because beyond its interval a polynomial runs
+# away, and
 # rounding may push there.
 POLYNOMIALS = (
     (8.093369, -23.620430, 17.446152),
@@ -25,9 +29,11 @@ MARGIN = 1.01
 
 
 def orthogonalise(x: Tensor) -> Tensor:
-    """U Vᵀ of each x = U S Vᵀ, nearly: singular values that are not small become 1 ± 0.3, small ones rise 75-fold.   k m n
+    """U Vᵀ of each x = U S Vᵀ, nearly: singular values that are not small become 1 ± 0.3, small ones rise
+    75-fold.   k m n
 
-    Polynomials in x xᵀ need matrix products only. The start is scaled by ‖x xᵀ‖^½ ≥ S₁, a closer bound than ‖x‖.
+    Polynomials in x xᵀ need matrix products only. The start is scaled by ‖x xᵀ‖^½ ≥ S₁, a closer bound than
+    ‖x‖.
     """
     if x.shape[-2] > x.shape[-1]:
         return orthogonalise(x.mT).mT
@@ -57,10 +63,12 @@ def _of_gram(gram: Tensor) -> Tensor:
 
 
 class Muon(Rule):
-    """m ← βm + (1 − β)g;  W ← (1 − lr·decay)·W − lr·√max(1, m/n)·orthogonalise(βm + (1 − β)g) for each W, m n.
+    """m ← βm + (1 − β)g;  W ← (1 − lr·decay)·W − lr·√max(1, m/n)·orthogonalise(βm + (1 − β)g) for each W, m
+    n.
 
-    Matrices of one shape are done together. A kernel of a convolution is the matrix out × (in · places); `stacked` are the
-    names of parameters that hold several square matrices one upon another, as the projections of nn.MultiheadAttention.
+    Matrices of one shape are done together. A kernel of a convolution is the matrix out × (in · places);
+    `stacked` are the names of parameters that hold several square matrices one upon another, as the
+    projections of nn.MultiheadAttention.
     """
 
     def __init__(
@@ -83,7 +91,10 @@ class Muon(Rule):
         torch._foreach_mul_(parameters, 1 - lr * self.weight_decay)
         shapes: dict[tuple[Any, ...], list[tuple[Tensor, Tensor]]] = defaultdict(list)
         for parameter, update in zip(parameters, updates, strict=True):
-            parts = parameter.shape[0] // parameter.shape[1] if id(parameter) in self.stacked else 1
+            if id(parameter) in self.stacked:
+                parts = parameter.shape[0] // parameter.shape[1]
+            else:
+                parts = 1
             m, n = parameter.shape[0] // parts, parameter.numel() // parameter.shape[0]
             shapes[m, n, parameter.dtype, parameter.device].append((parameter, update.reshape(parts, m, n)))
         for (m, n, dtype, device), pairs in shapes.items():
@@ -99,11 +110,12 @@ class Muon(Rule):
 
 def _working(dtype: torch.dtype, device: torch.device) -> torch.dtype:
     """Half the digits where that is twice as fast; never on a processor that has no units for it."""
-    half = CPU_MULTIPLIES[torch.bfloat16] if device.type == "cpu" else True
-    return (
-        torch.bfloat16
-        if half and dtype == torch.float32
-        else dtype
-        if dtype == torch.float64
-        else torch.float32
-    )
+    if device.type == "cpu":
+        half = CPU_MULTIPLIES[torch.bfloat16]
+    else:
+        half = True
+    if half and dtype == torch.float32:
+        return torch.bfloat16
+    if dtype == torch.float64:
+        return dtype
+    return torch.float32

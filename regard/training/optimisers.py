@@ -17,7 +17,8 @@ MATRICES = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.MultiheadAttention)
 
 @dataclass(frozen=True)
 class Split:
-    """The parameters of a model by name: matrices of its body, other matrices, and the rest (norms, biases, embeddings)."""
+    """The parameters of a model by name: matrices of its body, other matrices, and the rest (norms, biases,
+    embeddings)."""
 
     body: dict[str, Tensor]
     matrices: dict[str, Tensor]
@@ -25,10 +26,11 @@ class Split:
 
 
 def split(model: nn.Module) -> Split:
-    """Whose weights are a matrix: those of linear maps, convolutions and nn.MultiheadAttention; tables of vectors are not.
+    """Whose weights are a matrix: those of linear maps, convolutions and nn.MultiheadAttention; tables of
+    vectors are not.
 
-    The body is what is repeated (inside an nn.ModuleList), or, where nothing is, all but the first and the last matrix. What a
-    head shares with an embedding is an embedding.
+    The body is what is repeated (inside an nn.ModuleList), or, where nothing is, all but the first and the
+    last matrix. What a head shares with an embedding is an embedding.
     """
     tables = {
         id(p)
@@ -84,7 +86,8 @@ class Optimiser:
 def make(model: nn.Module, config: TrainConfig) -> Optimiser:
     """The optimiser a configuration asks for.
 
-    muon: Muon for the matrices of the body, AdamW at `adam_lr` for everything else. adamw, sgd: one rule for all.
+    muon: Muon for the matrices of the body, AdamW at `adam_lr` for everything else. adamw, sgd: one rule for
+    all.
     """
     parts, lr, decay = split(model), config.peak_lr, config.weight_decay
     spared = decay if config.decay_all else 0.0

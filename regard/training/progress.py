@@ -1,4 +1,5 @@
-"""Those who watch a training: a bar on a terminal, lines elsewhere, the file of metrics, TensorBoard. None changes a number."""
+"""Those who watch a training: a bar on a terminal, lines elsewhere, the file of metrics, TensorBoard. None
+changes a number."""
 
 from __future__ import annotations
 
@@ -34,7 +35,8 @@ def _where_it_goes_on(run: Run, steps: int | None, first_step: int) -> str:
 
 
 class Observer:
-    """Told what happens; each method may be left as it is. Steps are counted as done: the first to be told of is 1."""
+    """Told what happens; each method may be left as it is. Steps are counted as done: the first to be told of
+    is 1."""
 
     def started(self, run: Run, steps: int | None, first_step: int) -> None:
         """Steps is None while a budget in minutes is being timed; `decided` follows."""
@@ -61,7 +63,8 @@ class Observer:
         """It ended with an error instead."""
 
     def tested(self, measures: Mapping[str, float], count: int | None) -> None:
-        """The split that was kept for the end, by the weights that are published; of how many, if that is known."""
+        """The split that was kept for the end, by the weights that are published; of how many, if that is
+        known."""
 
 
 class Ending(Observer):
@@ -76,8 +79,8 @@ class Ending(Observer):
 class Metrics(Observer):
     """metrics.jsonl: a line for each step, each look at the validation split and each note.
 
-    {"step": 12, "event": "step", "loss": 3.25, "tokens": 8192, "seconds": 4.1}: losses as exact floats, seconds since the
-    start of the run. Lines are written now and then, and before every checkpoint.
+    {"step": 12, "event": "step", "loss": 3.25, "tokens": 8192, "seconds": 4.1}: losses as exact floats,
+    seconds since the start of the run. Lines are written now and then, and before every checkpoint.
     """
 
     def __init__(self, run: Run) -> None:
@@ -136,11 +139,10 @@ class Lines(Observer):
 
     def decided(self, steps: int) -> None:
         self.steps = self.speed.steps = steps
-        self._say(
-            f"{steps:,} steps fit into the time"
-            if steps > 1
-            else "one step fits into the time; give it more to learn"
-        )
+        if steps > 1:
+            self._say(f"{steps:,} steps fit into the time")
+        else:
+            self._say("one step fits into the time; give it more to learn")
 
     def stepped(self, step: int, loss: float, tokens: int, seconds: float) -> None:
         self.speed.add(step, loss, tokens, seconds)
@@ -149,7 +151,8 @@ class Lines(Observer):
 
     def evaluated(self, step: int, measures: Mapping[str, float]) -> None:
         self._say(
-            f"step {step:,}{self._of()}  loss {say_loss(self.speed.loss)}  validation {say_measures(measures)}"
+            f"step {step:,}{self._of()}  loss {say_loss(self.speed.loss)}  validation "
+            f"{say_measures(measures)}"
         )
 
     def sampled(self, step: int, text: str) -> None:
@@ -169,7 +172,9 @@ class Lines(Observer):
         self._say(say_test(measures, count))
 
     def _of(self) -> str:
-        return f"/{self.steps:,}" if self.steps else ""
+        if self.steps:
+            return f"/{self.steps:,}"
+        return ""
 
     def _say(self, text: str) -> None:
         self.told = time.perf_counter()
@@ -291,7 +296,9 @@ def tell(observers: Iterable[Any], what: str, *facts: Any) -> None:
 
 def watch() -> Observer:
     """A bar on a terminal, lines elsewhere."""
-    return Bar() if sys.stdout.isatty() else Lines()
+    if sys.stdout.isatty():
+        return Bar()
+    return Lines()
 
 
 class Speed:
@@ -311,7 +318,10 @@ class Speed:
         self.tokens, self.seconds = 0.98 * self.tokens + tokens, 0.98 * self.seconds + seconds
 
     def say(self) -> str:
-        rate = f"{self.tokens / self.seconds:,.0f} {self.unit}/s" if self.seconds else ""
+        if self.seconds:
+            rate = f"{self.tokens / self.seconds:,.0f} {self.unit}/s"
+        else:
+            rate = ""
         if not self.steps or self.step == self.first:
             return rate
         pace = (time.perf_counter() - self.began) / (self.step - self.first)  # looks and checkpoints included

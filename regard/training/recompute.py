@@ -1,4 +1,5 @@
-"""Activations forgotten in the forward pass and computed again in the backward pass, applied to any model from outside."""
+"""Activations forgotten in the forward pass and computed again in the backward pass, applied to any model
+from outside."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ def recomputing(model: nn.Module) -> Iterator[None]:
     found = blocks(model)
     if not found:
         raise RegardError(
-            f"recompute needs blocks to work on: {type(model).__name__} has no nn.ModuleList or nn.Sequential; leave it out"
+            f"recompute needs blocks to work on: {type(model).__name__} has no nn.ModuleList or "
+            "nn.Sequential; leave it out"
         )
     for block in found:
         block.forward = _forgetful(block.forward)

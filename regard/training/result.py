@@ -16,7 +16,8 @@ CLEARLY_WORSE = 0.05  # and the share by which the loss grew
 
 @dataclass(frozen=True)
 class Result:
-    """How a training ended. `measures` are those of the last look at the validation split, `best` of the one published."""
+    """How a training ended. `measures` are those of the last look at the validation split, `best` of the one
+    published."""
 
     step: int  # steps done
     steps: int | None  # of how many; None: it stopped before that was decided
@@ -34,19 +35,24 @@ class Result:
     def say(self) -> str:
         """One line for the user."""
         of = "" if self.steps is None else f" of {self.steps:,}"
-        best = (
-            f"; best validation {say_measures(self.best)} at step {self.best_step:,}"
-            if self.best_step is not None
-            else ""
-        )
+        if self.best_step is not None:
+            best = f"; best validation {say_measures(self.best)} at step {self.best_step:,}"
+        else:
+            best = ""
         if self.reason == "stopped":
             return f"stopped at step {self.step:,}{of} and saved{best}; go on with {self.again}"
-        why = " because the validation loss no longer falls" if self.reason == "patience" else ""
+        if self.reason == "patience":
+            why = " because the validation loss no longer falls"
+        else:
+            why = ""
         return f"{self.step:,} steps in {say_time(self.seconds)}{why}{best}"
 
     def kept(self) -> str:
         """Which weights are in model.safetensors."""
-        weights = "the averaged weights" if self.averaged else "the weights"
+        if self.averaged:
+            weights = "the averaged weights"
+        else:
+            weights = "the weights"
         if self.best_step is None:
             return (
                 f"kept: {weights} of step {self.step:,}, the last one; none was judged on a validation split"
@@ -67,9 +73,10 @@ class Result:
         if now - then < CLEARLY_WORSE * abs(then) or as_often_right:
             return None
         return (
-            f"note: since step {self.best_step:,} of {self.step:,} the validation loss was never as low, and rose from "
-            f"{say_loss(then)} to {say_loss(now)}: what came later was learned by heart. More data, or a smaller model, "
-            f"would help; --train.patience {LOOKS_TOO_MANY} stops in time"
+            f"note: since step {self.best_step:,} of {self.step:,} the validation loss was never as low, "
+            "and rose from "
+            f"{say_loss(then)} to {say_loss(now)}: what came later was learned by heart. More data, or a "
+            f"smaller model, would help; --train.patience {LOOKS_TOO_MANY} stops in time"
         )
 
     def lines(self) -> list[str]:
@@ -92,4 +99,6 @@ def say_test(measures: Mapping[str, float], count: int | None) -> str:
 def say_time(seconds: float) -> str:
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+    if hours:
+        return f"{hours}:{minutes:02}:{rest:02}"
+    return f"{minutes}:{rest:02}"

@@ -1,7 +1,7 @@
 """Rules by which an optimiser moves parameters: AdamW and SGD. Muon has its own file.
 
-They are torch's own functions with state that is plain tensors by name. (The classes of torch.optim would do, but the first
-one made imports the whole compiler, which takes longer than torch itself.)
+They are torch's own functions with state that is plain tensors by name. (The classes of torch.optim would do,
+but the first one made imports the whole compiler, which takes longer than torch itself.)
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ class Rule:
 
 
 class AdamW(Rule):
-    """m ← β₁m + (1 − β₁)g;  v ← β₂v + (1 − β₂)g²;  w ← (1 − lr·decay)·w − lr·m̂/(√v̂ + ε), with m̂, v̂ free of their start at 0."""
+    """m ← β₁m + (1 − β₁)g;  v ← β₂v + (1 − β₂)g²;  w ← (1 − lr·decay)·w − lr·m̂/(√v̂ + ε), with m̂, v̂ free
+    of their start at 0."""
 
     def __init__(
         self,

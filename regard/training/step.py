@@ -24,7 +24,8 @@ from regard.training.tasks import Task
 
 
 class Stepper:
-    """A model on its device, with its optimiser and the average of its weights: everything that a step changes."""
+    """A model on its device, with its optimiser and the average of its weights: everything that a step
+    changes."""
 
     def __init__(self, model: nn.Module, task: Task, source: Source, config: TrainConfig) -> None:
         self.device = pick_device(config.device)
@@ -71,8 +72,8 @@ class Stepper:
 
     @contextmanager
     def judging(self) -> Iterator[None]:
-        """The model as it is judged: in eval mode, without gradients, with averaged weights if they are kept; and not
-        compiled, because each new length of a sample or of a last batch would be compiled anew."""
+        """The model as it is judged: in eval mode, without gradients, with averaged weights if they are kept;
+        and not compiled, because each new length of a sample or of a last batch would be compiled anew."""
         eager = torch.compiler.set_stance("force_eager") if self.config.compile else nullcontext()
         averaged = nullcontext() if self.average is None else self.average.in_place()
         self.model.eval()
@@ -83,9 +84,12 @@ class Stepper:
             self.model.train()
 
     def precision(self) -> AbstractContextManager[Any]:
-        return torch.autocast(self.device.type, torch.bfloat16) if self.half else nullcontext()
+        if self.half:
+            return torch.autocast(self.device.type, torch.bfloat16)
+        return nullcontext()
 
-    # ── keeping and going on ─────────────────────────────────────────────────────────────────────────────────────────
+    # ── keeping and going on
+    # ─────────────────────────────────────────────────────────────────────────────────────────
 
     def finite(self) -> bool:
         """Are all weights numbers?"""
@@ -113,7 +117,8 @@ class Stepper:
 
 
 def seed_all(seed: int, step: int, device: torch.device) -> None:
-    """Dropout, what a task hides, what a Dataset draws: everything random in a step follows from (seed, step)."""
+    """Dropout, what a task hides, what a Dataset draws: everything random in a step follows from (seed,
+    step)."""
     number = int.from_bytes(hashlib.blake2b(f"{seed} {step}".encode(), digest_size=8).digest(), "little")
     # torch.manual_seed would tell absent GPUs, too, and remember it forever
     torch.default_generator.manual_seed(number)
@@ -127,7 +132,9 @@ def pick_device(name: str) -> torch.device:
     """The device of this name; auto: an accelerator if there is one, else the CPU."""
     if name == "auto":
         found = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
-        return torch.device("cpu") if found is None else found
+        if found is None:
+            return torch.device("cpu")
+        return found
     try:
         return torch.empty(0, device=name).device
     except (RuntimeError, AssertionError) as error:
@@ -146,4 +153,6 @@ def pick_half(precision: str, device: torch.device) -> bool:
 
 
 def _above_zero(count: Any) -> Any:
-    return count.clamp(min=1) if isinstance(count, Tensor) else max(count, 1)
+    if isinstance(count, Tensor):
+        return count.clamp(min=1)
+    return max(count, 1)

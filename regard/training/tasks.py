@@ -1,7 +1,7 @@
 """Tasks: what a model is asked, as a loss to train with and as measures over a whole split.
 
-A task has `loss(model, batch) -> (mean loss, how many it is the mean of)` and `measure(model, batches) -> {"loss": ...}`.
-Any function (model, batch) -> mean loss will do, too; `as_task` makes a task of it.
+A task has `loss(model, batch) -> (mean loss, how many it is the mean of)` and `measure(model, batches) ->
+{"loss": ...}`. Any function (model, batch) -> mean loss will do, too; `as_task` makes a task of it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ class Task(Protocol):
 
 
 def call(model: nn.Module, batch: Batch) -> Tensor:
-    """The model's output for a batch. What else a batch has (`real`, `edges`, ...) is passed to models that take it."""
+    """The model's output for a batch. What else a batch has (`real`, `edges`, ...) is passed to models that
+    take it."""
     inner: nn.Module = getattr(model, "_orig_mod", model)  # what torch.compile wraps has the signature
     known = _accepted(type(inner).forward)
     more = {name: getattr(batch, name) for name in known if getattr(batch, name) is not None}
@@ -49,7 +50,8 @@ def _accepted(forward: Callable[..., Any]) -> tuple[str, ...]:
     return tuple(name for name in EXTRAS if name in parameters)
 
 
-# ── tasks ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── tasks
+# ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 class Classify:
@@ -66,7 +68,8 @@ class Classify:
     def measure_with_confusion(
         self, model: nn.Module, batches: Iterable[Batch], classes: int
     ) -> tuple[dict[str, float], Tensor]:
-        """The same, and how often each class was taken for each; a row for each true one.   classes classes"""
+        """The same, and how often each class was taken for each; a row for each true one.
+        classes classes"""
         confusion = torch.zeros(classes, classes, dtype=torch.long)
         return self._measure(model, batches, confusion), confusion
 
@@ -95,8 +98,8 @@ class Classify:
             target = target.masked_fill(~batch.real, IGNORE)
         if logits.shape[:-1] != target.shape:
             raise RegardError(
-                f"the model must give scores for every target: logits {tuple(target.shape)} + (classes,), got "
-                f"{tuple(logits.shape)} for targets {tuple(target.shape)}"
+                f"the model must give scores for every target: logits {tuple(target.shape)} + (classes,), "
+                f"got {tuple(logits.shape)} for targets {tuple(target.shape)}"
             )
         return logits.float(), target
 
@@ -110,11 +113,11 @@ class NextToken(Classify):
 
 
 class MaskedToken(Classify):
-    """Guess hidden tokens from all others, as BERT: a share of them is chosen; of these 80 % become `mask`, 10 % another token,
-    10 % stay, and the loss asks for what was there.   tokens b n
+    """Guess hidden tokens from all others, as BERT: a share of them is chosen; of these 80 % become `mask`,
+    10 % another token, 10 % stay, and the loss asks for what was there.   tokens b n
 
-    Training draws from torch's generator, which the loop seeds by (seed, step). What is hidden in validation is always the
-    same. `never` are ids that are not chosen (padding, marks).
+    Training draws from torch's generator, which the loop seeds by (seed, step). What is hidden in validation
+    is always the same. `never` are ids that are not chosen (padding, marks).
     """
 
     def __init__(
@@ -149,8 +152,8 @@ class MaskedToken(Classify):
 class Regress:
     """(output − target)², the mean over all numbers that are no padding.   output b or b ..., target the same
 
-    Targets may be standardised: `scale` is what they were divided by, so that mean absolute errors (MAE) are told in the units
-    of the data; `names` are those of the numbers, if there are several.
+    Targets may be standardised: `scale` is what they were divided by, so that mean absolute errors (MAE) are
+    told in the units of the data; `names` are those of the numbers, if there are several.
     """
 
     def __init__(self, scale: Sequence[float] = (1.0,), names: Sequence[str] = ()) -> None:
@@ -185,7 +188,9 @@ class Regress:
             raise RegardError(
                 f"output and target must have one shape, got {tuple(out.shape)} and {tuple(target.shape)}"
             )
-        return (out - target)[batch.real] if each else out - target
+        if each:
+            return (out - target)[batch.real]
+        return out - target
 
 
 class Custom:
@@ -196,9 +201,15 @@ class Custom:
 
     def loss(self, model: nn.Module, batch: Batch) -> tuple[Tensor, Count]:
         found = self.function(model, batch)
-        loss, count = found if isinstance(found, tuple) else (found, batch.tokens.shape[0])
+        if isinstance(found, tuple):
+            loss, count = found
+        else:
+            loss, count = (found, batch.tokens.shape[0])
         if not isinstance(loss, Tensor) or loss.dim() != 0:
-            given = f"shape {tuple(loss.shape)}" if isinstance(loss, Tensor) else type(loss).__name__
+            if isinstance(loss, Tensor):
+                given = f"shape {tuple(loss.shape)}"
+            else:
+                given = type(loss).__name__
             raise RegardError(
                 f"a task must give the mean loss as a tensor without axes, got {given}; try loss.mean()"
             )
@@ -231,11 +242,16 @@ def as_task(task: Any) -> Task:
     if callable(task):
         return Custom(task)
     raise RegardError(
-        f"a task is a name ({', '.join(TASKS)}) or a function (model, batch) -> loss, got {type(task).__name__}"
+        f"a task is a name ({', '.join(TASKS)}) or a function (model, batch) -> loss, got "
+        f"{type(task).__name__}"
     )
 
 
-# ── sums ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── sums
+#
+#
+#
+# ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _cross_entropy(logits: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
@@ -256,8 +272,13 @@ class _Sums:
         self.count = self.count + count
         for name, total in totals.items():
             exact = total.detach().to("cpu" if total.device.type == "mps" else total.device, torch.float64)
-            self.totals[name] = self.totals[name] + exact if name in self.totals else exact
+            if name in self.totals:
+                self.totals[name] = self.totals[name] + exact
+            else:
+                self.totals[name] = exact
 
     def means(self) -> dict[str, float]:
         count = int(self.count)
-        return {name: float(total) / count for name, total in self.totals.items()} if count else {}
+        if count:
+            return {name: float(total) / count for name, total in self.totals.items()}
+        return {}

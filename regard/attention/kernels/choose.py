@@ -1,7 +1,7 @@
 """Which kernel: the fastest that is exact for the case, and why.
 
-The thresholds were measured with `benchmarks/attention.py --thresholds`; they move a case between kernels that give the same
-result, so being a little off costs a little time and nothing else.
+The thresholds were measured with `benchmarks/attention.py --thresholds`; they move a case between kernels
+that give the same result, so being a little off costs a little time and nothing else.
 """
 
 from __future__ import annotations
@@ -89,7 +89,9 @@ def choose(q: Tensor, k: Tensor, v: Tensor, terms: Terms) -> Choice:
     if not terms.dropout and needs_no_matrix(terms):
         if terms.mask is not None and suits(q, k, v):
             return SHORT_CAUSAL
-        return SDPA_IN_FLOAT32 if half and widens(q, k, v) else SDPA_ALONE
+        if half and widens(q, k, v):
+            return SDPA_IN_FLOAT32
+        return SDPA_ALONE
     tracing = torch.compiler.is_compiling()
     # writing a length down would make a compiled function one for it alone
     pairs = "n × m" if tracing else f"{n} × {m}"
@@ -99,7 +101,10 @@ def choose(q: Tensor, k: Tensor, v: Tensor, terms: Terms) -> Choice:
             return Choice("edges", edges, f"{count} edges are few beside {pairs} pairs")
     reason = refuses(terms)
     if reason is not None:
-        name, kernel = ("reference", reference) if half else ("plain", plain)
+        if half:
+            name, kernel = ("reference", reference)
+        else:
+            name, kernel = ("plain", plain)
         # as windows have it: scores take no more room than k and v
         if m <= q.shape[-1] + v.shape[-1] and not tracing:
             return Choice(
@@ -111,7 +116,10 @@ def choose(q: Tensor, k: Tensor, v: Tensor, terms: Terms) -> Choice:
     if n * m <= (SMALL if terms.bias is None else SMALL_WITH_BIAS):
         return Choice("fused", fused, f"a matrix of {pairs} costs less than finding out which blocks matter")
     if terms.bias is not None:
-        skips = ", and far blocks may be skipped" if type(terms.bias).upper is not Bias.upper else ""
+        if type(terms.bias).upper is not Bias.upper:
+            skips = ", and far blocks may be skipped"
+        else:
+            skips = ""
         return Choice("tiled", tiled, f"the bias is laid out strip by strip{skips}")
     share = sum(strip.area for strip in plan(terms, 1, BLOCK)) / (constant(n) * constant(m))
     if share < 0.9 or n * m > LARGE:
@@ -123,4 +131,6 @@ def _short_half(terms: Terms) -> int:
     """Up to how many tokens are plain products the fastest in bfloat16?"""
     if torch.is_grad_enabled() or not needs_no_matrix(terms):
         return SHORT
-    return SHORT_ALONE if terms.mask is None else SHORT_AHEAD
+    if terms.mask is None:
+        return SHORT_ALONE
+    return SHORT_AHEAD

@@ -1,4 +1,5 @@
-"""Attention along edges: scores, softmax and sums for linked pairs only. Memory is linear in the edges, backward included."""
+"""Attention along edges: scores, softmax and sums for linked pairs only. Memory is linear in the edges,
+backward included."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Strips computed by PyTorch's flash kernel for the CPU, forward and backward.
 
-The kernel returns the log-sum-exp of its rows and its backward takes it, so nothing is computed twice and only outputs are
-kept: memory is linear in the length.
+The kernel returns the log-sum-exp of its rows and its backward takes it, so nothing is computed twice and
+only outputs are kept: memory is linear in the length.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ backward_op = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backwar
 
 
 class Tiles:
-    """What is added to the scores of each strip. Where it depends on distance alone, it is laid out once and sliced."""
+    """What is added to the scores of each strip. Where it depends on distance alone, it is laid out once and
+    sliced."""
 
     def __init__(self, q: Tensor, strips: tuple[Strip, ...], terms: Terms) -> None:
         self.q, self.terms = q.detach(), terms
@@ -58,12 +59,17 @@ class Tiles:
             tile = self.laid[:, :, : strip.step, start : start + strip.width]
         else:
             tile = additive_mask(self.q, strip.terms(self.terms))
-        return tile[:, strip.heads] if tile.shape[1] > 1 else tile
+        if tile.shape[1] > 1:
+            return tile[:, strip.heads]
+        return tile
 
 
 def _even(x: Tensor) -> Tensor:
-    """The kernel takes any strides but one: the channels of a token must lie side by side, or its numbers are wrong."""
-    return x if x.stride(-1) == 1 else x.contiguous()
+    """The kernel takes any strides but one: the channels of a token must lie side by side, or its numbers are
+    wrong."""
+    if x.stride(-1) == 1:
+        return x
+    return x.contiguous()
 
 
 class FlashStrips(torch.autograd.Function):

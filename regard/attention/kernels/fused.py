@@ -1,4 +1,5 @@
-"""PyTorch's scaled_dot_product_attention, with the mask and the bias laid out as one matrix where it needs one."""
+"""PyTorch's scaled_dot_product_attention, with the mask and the bias laid out as one matrix where it needs
+one."""
 
 from __future__ import annotations
 
@@ -27,13 +28,17 @@ def refuses(terms: Terms) -> str | None:
     if bias.gives_values:
         return f"{type(bias).__name__} adds to the values, which SDPA cannot"
     if torch.is_grad_enabled() and (bias.reads_queries or bias.learned()):
-        what = "reads the queries" if bias.reads_queries else "is learned"
+        if bias.reads_queries:
+            what = "reads the queries"
+        else:
+            what = "is learned"
         return f"{type(bias).__name__} {what}, and SDPA has no fused gradient for what is added to the scores"
     return None
 
 
 def fused(q: Tensor, k: Tensor, v: Tensor, terms: Terms) -> Tensor:
-    """Attention by SDPA, where it keeps to its fast path; otherwise a ValueError with the reason.  -> b h n e"""
+    """Attention by SDPA, where it keeps to its fast path; otherwise a ValueError with the reason.  -> b h n
+    e"""
     reason = refuses(terms)
     if reason is not None:
         raise RegardError(f"the fused kernel cannot do this: {reason}; use the tiled or the reference kernel")
@@ -64,11 +69,14 @@ def fused(q: Tensor, k: Tensor, v: Tensor, terms: Terms) -> Tensor:
             ).masked_fill(empty, 0)
     if width < channels:
         out = out[..., :width]
-    return out if out.dtype == given else out.to(given)
+    if out.dtype == given:
+        return out
+    return out.to(given)
 
 
 def widens(q: Tensor, k: Tensor, v: Tensor) -> bool:
-    """Work in float32? Where the processor does not multiply this dtype; but a short forward pass is not worth the copies."""
+    """Work in float32? Where the processor does not multiply this dtype; but a short forward pass is not
+    worth the copies."""
     if q.dtype not in HALF or native(q):
         return False
     if q.shape[2] * k.shape[2] > SHORT_PASS:
@@ -77,7 +85,8 @@ def widens(q: Tensor, k: Tensor, v: Tensor) -> bool:
 
 
 def needs_no_matrix(terms: Terms) -> bool:
-    """SDPA's own causal flag is aligned at the top left: it means ours only for as many queries as keys, or for one."""
+    """SDPA's own causal flag is aligned at the top left: it means ours only for as many queries as keys, or
+    for one."""
     if terms.bias is not None:
         return False
     if terms.mask is None:
@@ -96,4 +105,7 @@ def additive_mask(q: Tensor, terms: Terms) -> Tensor:
     if terms.mask is not None:
         scores = scores.masked_fill(~terms.mask.tile(terms.here, terms.there), -torch.inf)
     wide_enough = q.dtype in HALF and scores.dtype == torch.float32 and q.device.type == "cpu"
-    return scores if wide_enough else scores.to(q.dtype)  # the CPU takes float32 beside half precision
+    # the CPU takes float32 beside half precision
+    if wide_enough:
+        return scores
+    return scores.to(q.dtype)

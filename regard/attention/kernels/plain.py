@@ -1,8 +1,10 @@
-"""The definition in the dtype given, as two matrix products: for windows, and for short bfloat16 if a processor multiplies it.
+"""The definition in the dtype given, as two matrix products: for windows, and for short bfloat16 if a
+processor multiplies it.
 
-A flash kernel has no gradient for what is added to the scores, and is no faster for short inputs. Here the weights are kept for
-the gradient, and nothing else of their size: what autograd would keep and copy beside them costs as much as the products. Rows
-are taken a few at a time, so that the scores of one step are still in a cache at the next.
+A flash kernel has no gradient for what is added to the scores, and is no faster for short inputs. Here the
+weights are kept for the gradient, and nothing else of their size: what autograd would keep and copy beside
+them costs as much as the products. Rows are taken a few at a time, so that the scores of one step are still
+in a cache at the next.
 """
 
 from __future__ import annotations
@@ -26,7 +28,10 @@ def plain(q: Tensor, k: Tensor, v: Tensor, terms: Terms) -> Tensor:
     followed = torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active()
     if terms.dropout or followed or (bias is not None and bias.gives_values):
         return by_definition(q, k, v, terms)
-    added = None if bias is None else bias.scores(q, terms.here, terms.there)
+    if bias is None:
+        added = None
+    else:
+        added = bias.scores(q, terms.here, terms.there)
     hidden = empty = None
     if mask is not None:
         hidden = ~mask.tile(terms.here, terms.there)
@@ -50,7 +55,8 @@ def plain(q: Tensor, k: Tensor, v: Tensor, terms: Terms) -> Tensor:
 
 
 class Plain(torch.autograd.Function):
-    """softmax(scale·q kᵀ + added) v, without what is hidden, 0 in rows that are empty.   added, hidden, empty: to b h n m
+    """softmax(scale·q kᵀ + added) v, without what is hidden, 0 in rows that are empty.
+    added, hidden, empty: to b h n m
 
     Where `added` has fewer rows than the batch, it comes again after them.
     """
@@ -61,7 +67,10 @@ class Plain(torch.autograd.Function):
     ) -> Tensor:
         (b, h, n, _), (m, e) = q.shape, v.shape[2:]
         wide = torch.promote_types(q.dtype, torch.float32)
-        kept = q.new_empty(b, h, n, m) if any(ctx.needs_input_grad) else None
+        if any(ctx.needs_input_grad):
+            kept = q.new_empty(b, h, n, m)
+        else:
+            kept = None
         out = _heads_inside(b, h, n, e, q)
         given = (q, k, v, added, hidden, empty, kept, out)
         for q_, k_, v_, added_, hidden_, empty_, kept_, out_ in _in_pieces(h * n * m, _period(added), *given):
@@ -74,7 +83,10 @@ class Plain(torch.autograd.Function):
             same = scores.dtype is q.dtype  # PyTorch sums bfloat16 in float32
             weights = torch.softmax(scores, -1, out=kept_ if same and kept_ is not None else scores)
             if not same:
-                weights = weights.to(q.dtype) if kept_ is None else kept_.copy_(weights)
+                if kept_ is None:
+                    weights = weights.to(q.dtype)
+                else:
+                    weights = kept_.copy_(weights)
             if empty_ is not None:
                 weights.masked_fill_(empty_, 0)
             out_.copy_((weights.view(-1, n, m) @ v_.flatten(0, 1)).view(-1, h, n, e))
@@ -92,12 +104,18 @@ class Plain(torch.autograd.Function):
             dweights = grad @ v.mT
             dscores = weights * (dweights - (dweights * weights).sum(-1, keepdim=True))
             dq, dk, dv = ctx.scale * dscores @ k, ctx.scale * dscores.mT @ q, weights.mT @ grad
-            dadded = _by_rows(dscores.to(added.dtype), added).sum_to_size(added.shape) if for_added else None
+            if for_added:
+                dadded = _by_rows(dscores.to(added.dtype), added).sum_to_size(added.shape)
+            else:
+                dadded = None
             return dq, dk, dv, dadded, None, None, None
         (b, h, n, c), (m, e) = q.shape, v.shape[2:]
         dq, dk, dv = _heads_inside(b, h, n, c, q), _heads_inside(b, h, m, c, q), _heads_inside(b, h, m, e, q)
         dadded = torch.zeros_like(added) if for_added else None
-        wide = torch.promote_types(q.dtype, torch.float32) if for_added else q.dtype
+        if for_added:
+            wide = torch.promote_types(q.dtype, torch.float32)
+        else:
+            wide = q.dtype
         everything = (q, k, v, grad, weights, dq, dk, dv, dadded)
         for *given, dq_, dk_, dv_, dadded_ in _in_pieces(h * n * m, _period(added), *everything):
             q_, k_, v_, grad_, weights_ = (x.flatten(0, 1) for x in given)
@@ -112,13 +130,16 @@ class Plain(torch.autograd.Function):
 
 
 def _heads_inside(b: int, h: int, n: int, c: int, like: Tensor) -> Tensor:
-    """Room for b h n c, laid out as b n h c: a linear map comes before it or after it, to which this is b n (h c)."""
+    """Room for b h n c, laid out as b n h c: a linear map comes before it or after it, to which this is b n
+    (h c)."""
     return like.new_empty(b, n, h, c).transpose(1, 2)
 
 
 def _period(x: Tensor | None) -> int:
     """The rows after which it comes again."""
-    return 1 if x is None or x.dim() < 4 else len(x)
+    if x is None or x.dim() < 4:
+        return 1
+    return len(x)
 
 
 def _by_rows(scores: Tensor, added: Tensor) -> Tensor:
@@ -129,7 +150,8 @@ def _by_rows(scores: Tensor, added: Tensor) -> Tensor:
 def _in_pieces(scores: int, again: int, *given: Tensor | None) -> Iterator[tuple[Any, ...]]:
     """Some rows of the batch at a time; what is the same for all rows goes with each.
 
-    scores: of one row   again: the rows of what comes again after them; a piece has them whole, or a part of them
+    scores: of one row   again: the rows of what comes again after them; a piece has them whole, or a part of
+    them
     """
     first = given[0]
     assert first is not None
@@ -151,7 +173,9 @@ def piece(x: Tensor | None, i: int, count: int, b: int, again: int) -> Tensor | 
         return x
     if len(x) == b:
         return x[i : i + count]
-    return x if count >= again else x[i % again : i % again + count]
+    if count >= again:
+        return x
+    return x[i % again : i % again + count]
 
 
 def _times(x: Tensor, y: Tensor, scale: float) -> Tensor:
@@ -162,7 +186,15 @@ def _times(x: Tensor, y: Tensor, scale: float) -> Tensor:
 def _weights_of(q: Tensor, k: Tensor, added: Any, hidden: Any, empty: Any, scale: float) -> Tensor:
     """The weights in operations that have gradients themselves.   b h n m"""
     scores = scale * (q @ k.mT)
-    scores = scores if added is None else (_by_rows(scores, added) + added).flatten(0, 1)
-    scores = scores if hidden is None else scores.masked_fill(hidden, -torch.inf)
+    if added is None:
+        scores = scores
+    else:
+        scores = (_by_rows(scores, added) + added).flatten(0, 1)
+    if hidden is None:
+        scores = scores
+    else:
+        scores = scores.masked_fill(hidden, -torch.inf)
     weights = scores.softmax(-1).to(q.dtype)
-    return weights if empty is None else weights.masked_fill(empty, 0)
+    if empty is None:
+        return weights
+    return weights.masked_fill(empty, 0)

@@ -1,7 +1,7 @@
 """In which dtype a processor should really work.
 
-A processor without units for half precision multiplies it tens of times slower than float32, so kernels then work in
-float32 and round once at the end: faster, and more exact.
+A processor without units for half precision multiplies it tens of times slower than float32, so kernels then
+work in float32 and round once at the end: faster, and more exact.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Blocks that provably cannot matter: their whole weight is below the rounding of the dtype.
 
 A bias that falls with distance (ALiBi) makes far blocks vanish. For row i and any key j of a block,
-score_ij ≤ |q_i|·max|k|·scale + upper(block), and the row's log-sum-exp is at least that of one near block, which is cheap to
-compute. If all m keys at that bound weigh less than half the spacing of numbers near 1, leaving the block out changes nothing
-that rounding would not.
+score_ij ≤ |q_i|·max|k|·scale + upper(block), and the row's log-sum-exp is at least that of one near block,
+which is cheap to compute. If all m keys at that bound weigh less than half the spacing of numbers near 1,
+leaving the block out changes nothing that rounding would not.
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ def prune(blocks: Blocks, q: Tensor, k: Tensor, terms: Terms, block: int) -> Blo
 
 
 def _row_slack(q: Tensor, k: Tensor, nearest: np.ndarray, terms: Terms, block: int) -> np.ndarray:
-    """max over the rows of a block of |q_i|·max|k|·scale − a lower bound of the row's log-sum-exp.  h row-blocks"""
+    """max over the rows of a block of |q_i|·max|k|·scale − a lower bound of the row's log-sum-exp.  h
+    row-blocks"""
     n, m = terms.here.count, terms.there.count
     longest = heads_of(k.norm(dim=-1, keepdim=True).amax(2, keepdim=True), q.shape[1])  # b h 1 1
     most = (q.norm(dim=-1, keepdim=True) * longest * abs(terms.scale)).squeeze(-1)  # b h n

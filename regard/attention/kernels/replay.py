@@ -1,7 +1,8 @@
-"""Strips computed by the reference, and computed once more when their gradient is wanted: for every mask, bias and device.
+"""Strips computed by the reference, and computed once more when their gradient is wanted: for every mask,
+bias and device.
 
-Only inputs are kept, so memory is linear in the length. The bias' parameters get their gradients, and dropout draws the
-same again from its seed.
+Only inputs are kept, so memory is linear in the length. The bias' parameters get their gradients, and dropout
+draws the same again from its seed.
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ from regard.attention.terms import Terms
 
 def bias_parameters(terms: Terms) -> list[Tensor]:
     """The bias' parameters that want a gradient."""
-    return [] if terms.bias is None else list(terms.bias.learned())
+    if terms.bias is None:
+        return []
+    return list(terms.bias.learned())
 
 
 class ReplayedStrips(torch.autograd.Function):
@@ -66,7 +69,9 @@ class ReplayedStrips(torch.autograd.Function):
 
 def _drawing(seed: int | None, i: int, device: torch.device) -> AbstractContextManager[None]:
     """Strip i draws its dropout from a seed of its own, forward and backward alike."""
-    return nullcontext() if seed is None else _drawn_from(seed + i, device)
+    if seed is None:
+        return nullcontext()
+    return _drawn_from(seed + i, device)
 
 
 @contextmanager

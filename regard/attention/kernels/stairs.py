@@ -1,7 +1,9 @@
-"""Causal attention of short sequences, for training on a processor: strips of rows, each with the keys up to its last row.
+"""Causal attention of short sequences, for training on a processor: strips of rows, each with the keys up to
+its last row.
 
-A flash kernel keeps no weights and computes the scores once more for the gradient. Here they are kept, one matrix product in
-five is saved, and all heads are multiplied at once. Memory grows with n², so this is for short sequences.
+A flash kernel keeps no weights and computes the scores once more for the gradient. Here they are kept, one
+matrix product in five is saved, and all heads are multiplied at once. Memory grows with n², so this is for
+short sequences.
 """
 
 from __future__ import annotations
@@ -24,7 +26,8 @@ MOST = 2**22
 
 
 def suits(q: Tensor, k: Tensor, v: Tensor) -> bool:
-    """For a plain causal mask: is this as fast as it gets? Only where a gradient is wanted and nobody traces."""
+    """For a plain causal mask: is this as fast as it gets? Only where a gradient is wanted and nobody
+    traces."""
     if torch.compiler.is_compiling():  # asking for the length would make a compiled function one for it alone
         return False
     b, h, n, _ = q.shape
@@ -44,14 +47,17 @@ def stairs(q: Tensor, k: Tensor, v: Tensor, terms: Terms) -> Tensor:
     plain = terms.mask is not None and needs_no_matrix(terms) and q.shape[2] == k.shape[2]
     if not plain or terms.dropout or q.shape[1] != k.shape[1] or q.dtype in HALF:
         raise RegardError(
-            "the stairs kernel cannot do this: it takes a causal mask over consecutive places, as many queries as keys with "
-            "as many heads, no bias and no dropout, in float32 or float64; use the tiled or the reference kernel"
+            "the stairs kernel cannot do this: it takes a causal mask over consecutive places, as many "
+            "queries as keys with "
+            "as many heads, no bias and no dropout, in float32 or float64; use the tiled or the reference "
+            "kernel"
         )
     return Stairs.apply(q, k, v, terms.scale)[0]
 
 
 class Stairs(torch.autograd.Function):
-    """The output, and the weights of each strip for the gradient.   b h n c -> b h n e, b·h rows columns each"""
+    """The output, and the weights of each strip for the gradient.
+    b h n c -> b h n e, b·h rows columns each"""
 
     @staticmethod
     def forward(q: Tensor, k: Tensor, v: Tensor, scale: float) -> tuple[Tensor, ...]:

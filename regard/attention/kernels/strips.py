@@ -25,8 +25,8 @@ from regard.symmetry.groups import Shifts
 class Strip:
     """Some rows and heads, and the columns they may attend to.
 
-    `repeat` strips stand below each other, each one `step` rows and `step` columns further than the last; they are only
-    joined when all of them have the same mask and bias.
+    `repeat` strips stand below each other, each one `step` rows and `step` columns further than the last;
+    they are only joined when all of them have the same mask and bias.
     """
 
     heads: slice
@@ -41,9 +41,9 @@ class Strip:
 
     @property
     def width(self) -> int:
-        return (
-            self.columns.stop - self.columns.start if isinstance(self.columns, slice) else len(self.columns)
-        )
+        if isinstance(self.columns, slice):
+            return self.columns.stop - self.columns.start
+        return len(self.columns)
 
     @property
     def area(self) -> int:
@@ -59,7 +59,9 @@ class Strip:
 
 
 def _column_slots(columns: slice | tuple[int, ...], device: torch.device) -> slice | Tensor:
-    return columns if isinstance(columns, slice) else torch.tensor(columns, device=device)
+    if isinstance(columns, slice):
+        return columns
+    return torch.tensor(columns, device=device)
 
 
 def alike_everywhere(terms: Terms) -> bool:
@@ -71,7 +73,8 @@ def alike_everywhere(terms: Terms) -> bool:
 
 
 def block_structure(mask: Mask | None, here: Side, there: Side, block: int) -> Blocks:
-    """The mask's answers for all blocks, one grid for all rows of the batch and all heads: 1 1 row-blocks column-blocks."""
+    """The mask's answers for all blocks, one grid for all rows of the batch and all heads: 1 1 row-blocks
+    column-blocks."""
     rows, columns = here.bounds(block), there.bounds(block)
     asked = Full().blocks(rows, columns)
     if mask is not None:
@@ -81,7 +84,8 @@ def block_structure(mask: Mask | None, here: Side, there: Side, block: int) -> B
 
 @lru_cache(maxsize=256)
 def cached_strips(mask: Mask | None, n: int, m: int, heads: int, block: int, join: bool) -> tuple[Strip, ...]:
-    """The strips of a static mask over consecutive places: nothing else enters, so they are worked out once."""
+    """The strips of a static mask over consecutive places: nothing else enters, so they are worked out
+    once."""
     device = torch.device("cpu")
     here = Side(True, n, slice(0, n), m - n, None, device)
     there = Side(False, m, slice(0, m), 0, None, device)
@@ -91,18 +95,22 @@ def cached_strips(mask: Mask | None, n: int, m: int, heads: int, block: int, joi
 def _from_numbers(
     settings: tuple[Any, ...] | None, n: int, m: int, heads: int, block: int, join: bool
 ) -> Any:
-    """`remembered` for a tracer, which can pass numbers through but no objects: plain tuples in, plain tuples out."""
+    """`remembered` for a tracer, which can pass numbers through but no objects: plain tuples in, plain tuples
+    out."""
     mask = None if settings is None else from_settings(settings)
     strips = cached_strips(mask, n, m, heads, block, join)
     return tuple((s.rows.start, s.rows.stop, _plain_columns(s.columns), s.full, s.repeat) for s in strips)
 
 
-# What torch.compiler.assume_constant_result sets; calling it would import the whole compiler, more than a second for everybody.
+# What torch.compiler.assume_constant_result sets; calling it would import the whole compiler, more than a
+# second for everybody.
 _from_numbers._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 
 def _plain_columns(columns: slice | tuple[int, ...]) -> tuple[str, tuple[int, ...]]:
-    return ("run", (columns.start, columns.stop)) if isinstance(columns, slice) else ("slots", columns)
+    if isinstance(columns, slice):
+        return ("run", (columns.start, columns.stop))
+    return ("slots", columns)
 
 
 def plan(terms: Terms, heads: int, block: int) -> tuple[Strip, ...]:
@@ -219,7 +227,8 @@ def _kv_heads(heads: slice, h: int, g: int) -> slice:
 
 
 def rows_of(x: Tensor, strip: Strip) -> Tensor:
-    """The strip's rows of queries or outputs; repeats become rows of the batch.  b h n c -> (b·repeat) h step c"""
+    """The strip's rows of queries or outputs; repeats become rows of the batch.  b h n c -> (b·repeat) h step
+    c"""
     part = x[:, strip.heads, strip.every_row()]
     if strip.repeat == 1:
         return part
@@ -227,11 +236,14 @@ def rows_of(x: Tensor, strip: Strip) -> Tensor:
 
 
 def columns_of(x: Tensor, strip: Strip, h: int) -> Tensor:
-    """The strip's columns of keys or values; repeats overlap and become rows of the batch.  b g m c -> (b·repeat) g width c"""
+    """The strip's columns of keys or values; repeats overlap and become rows of the batch.  b g m c ->
+    (b·repeat) g width c"""
     part = x[:, _kv_heads(strip.heads, h, x.shape[1])]
     if strip.repeat == 1:
         slots = _column_slots(strip.columns, x.device)
-        return part[:, :, slots] if isinstance(slots, slice) else part.index_select(2, slots)
+        if isinstance(slots, slice):
+            return part[:, :, slots]
+        return part.index_select(2, slots)
     assert isinstance(strip.columns, slice)
     run = part[:, :, strip.columns.start : strip.columns.stop + strip.step * (strip.repeat - 1)]
     return run.unfold(2, strip.width, strip.step).permute(0, 2, 1, 4, 3).flatten(0, 1)

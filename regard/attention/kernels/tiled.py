@@ -1,7 +1,8 @@
 """Exact attention whose memory is linear in the length, and whose cost follows what the mask allows.
 
-Rows are cut into strips; each gets the columns it may attend to, a whole softmax, and nothing else (see `strips`). What the
-processor's flash kernel can do is done by it (`flash`), the rest by the reference, replayed for the gradient (`replay`).
+Rows are cut into strips; each gets the columns it may attend to, a whole softmax, and nothing else (see
+`strips`). What the processor's flash kernel can do is done by it (`flash`), the rest by the reference,
+replayed for the gradient (`replay`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""In which module something happens: a stack of the calls that have begun and not ended, and what blocks put out."""
+"""In which module something happens: a stack of the calls that have begun and not ended, and what blocks put
+out."""
 
 from __future__ import annotations
 
@@ -47,15 +48,20 @@ class Calls:
 
     @property
     def current(self) -> Call | None:
-        return self.stack[-1] if self.stack else None
+        if self.stack:
+            return self.stack[-1]
+        return None
 
     @property
     def outer(self) -> Call | None:
         """The call around the current one, or the current one if it is the outermost."""
-        return self.stack[-2] if len(self.stack) > 1 else self.current
+        if len(self.stack) > 1:
+            return self.stack[-2]
+        return self.current
 
     def mark_block(self) -> None:
-        """Attention happens here: of the calls around it, the innermost numbered one (`layers.3`) is its block."""
+        """Attention happens here: of the calls around it, the innermost numbered one (`layers.3`) is its
+        block."""
         numbered = [call for call in self.stack if call.name.rpartition(".")[2].isdecimal()]
         if self.stack:
             (numbered[-1] if numbered else self.stack[-1]).block = True
@@ -82,7 +88,8 @@ class Calls:
 
     @contextmanager
     def followed(self) -> Iterator[Calls]:
-        """Follow the calls inside the block. Scripted modules take no hooks of their own, so all modules get one for them."""
+        """Follow the calls inside the block. Scripted modules take no hooks of their own, so all modules get
+        one for them."""
         handles: list[Any] = []
         scripted = {module for module in self.names if isinstance(module, torch.jit.ScriptModule)}
         try:
@@ -123,7 +130,9 @@ def copy_detached(x: Tensor) -> Tensor:
 def _first_tensor(value: Any) -> Tensor | None:
     """The first floating tensor with tokens in what a module returns."""
     if isinstance(value, Tensor):
-        return value if value.is_floating_point() and value.dim() > 1 else None
+        if value.is_floating_point() and value.dim() > 1:
+            return value
+        return None
     if isinstance(value, dict):
         value = list(value.values())
     if isinstance(value, list | tuple):

@@ -1,7 +1,9 @@
-"""Attention written out: scores, a softmax, a sum of values. From where each element came, the three are put together.
+"""Attention written out: scores, a softmax, a sum of values. From where each element came, the three are put
+together.
 
-A softmax is attention when its weights are summed with values along the axis that it ran over. How they were laid out for that
-(batch and heads in one axis, transposed, groups of heads that share values) is found by locating elements, not by shapes.
+A softmax is attention when its weights are summed with values along the axis that it ran over. How they were
+laid out for that (batch and heads in one axis, transposed, groups of heads that share values) is found by
+locating elements, not by shapes.
 """
 
 from __future__ import annotations
@@ -65,7 +67,8 @@ class Kept(Source):
 
 
 def slim(source: Source) -> Source:
-    """The same, holding its weights instead of keys and values, where a few queries look at many keys (a step with a cache)."""
+    """The same, holding its weights instead of keys and values, where a few queries look at many keys (a step
+    with a cache)."""
     if (
         source.k is None
         or source.n >= source.m
@@ -101,7 +104,8 @@ def of_product(node: Node, weights: Tensor, values: Tensor, out: Tensor, *, righ
 
 
 def from_weighted_sum(root: Weighted, view: Tensor, axis: int, out: Tensor) -> Sum | None:
-    """(weights * values).sum(axis): the last axis along which the weights are all the same is that of the channels."""
+    """(weights * values).sum(axis): the last axis along which the weights are all the same is that of the
+    channels."""
     laid, values = root.view, root.values.expand(root.view.sizes)
     if tuple(view.shape) != laid.sizes:
         return None
@@ -152,9 +156,10 @@ def link(found: Sum) -> Linked | None:
     # which values each row was summed with
     owner = (layout.order // found.out.shape[1]).reshape(len(cells), layout.n)
     if (owner == owner[:, :1]).all():
-        values = (
-            found.values if layout.in_order and len(cells) == len(found.values) else found.values[owner[:, 0]]
-        )
+        if layout.in_order and len(cells) == len(found.values):
+            values = found.values
+        else:
+            values = found.values[owner[:, 0]]
     else:
         values = found.values[owner]
     scores = Scores.of(root, layout, m)
@@ -184,7 +189,8 @@ def _along(first: Index, last: Index, axis: int, m: int, whole: int) -> bool:
 
 @dataclass(eq=False)
 class Layout:
-    """The axes of a softmax: the one it ran over, that of the queries (None: there is one query), and all others."""
+    """The axes of a softmax: the one it ran over, that of the queries (None: there is one query), and all
+    others."""
 
     sizes: tuple[int, ...]
     axis: int
@@ -195,7 +201,9 @@ class Layout:
 
     @property
     def n(self) -> int:
-        return 1 if self.row is None else self.sizes[self.row]
+        if self.row is None:
+            return 1
+        return self.sizes[self.row]
 
     @classmethod
     def of(cls, root: Weights, first: Index) -> Layout | None:
@@ -208,9 +216,15 @@ class Layout:
         if usual is None:
             row = None
         elif first[0].shape[1] > 1:
-            row = usual if usual in moving or not moving or (sizes[usual] == 1 and rank > 4) else moving[-1]
+            if usual in moving or not moving or (sizes[usual] == 1 and rank > 4):
+                row = usual
+            else:
+                row = moving[-1]
         else:
-            row = usual if rank > 3 or (rank == 3 and sizes[usual] == 1) else None
+            if rank > 3 or (rank == 3 and sizes[usual] == 1):
+                row = usual
+            else:
+                row = None
         others = tuple(a for a in rest if a != row)
         cell = np.zeros_like(first[0])
         for a in others:
@@ -287,14 +301,20 @@ class Scores:
         if not keys_right:
             sides.reverse()
             kin = kin[1], kin[0]
-        batch = corner[0] if len(corner) == 3 else np.zeros_like(corner[0])
+        if len(corner) == 3:
+            batch = corner[0]
+        else:
+            batch = np.zeros_like(corner[0])
         shown: list[Tensor | None] = []
         origins: list[Index] = []
         channels: list[int] = []
         for (x, node, start), count in zip(sides, (layout.n, m), strict=True):
             x = x if x.dim() == 3 else x[None]
             fits = x.shape[1] == count and not start.any()
-            shown.append((x if _in_order(batch, len(x)) else x[batch]) if fits else None)
+            if not fits:
+                shown.append(None)
+            else:
+                shown.append(x if _in_order(batch, len(x)) else x[batch])
             if node is not None and isinstance(node.root, Product):
                 offsets = int(x.storage_offset()) + batch * x.stride(0) + start * x.stride(1)
                 origin = node.locate(offsets)
@@ -307,7 +327,9 @@ class Scores:
 def _located(root: Weights, index: Index) -> Index | None:
     """Elements of the softmax, in the product that gave its scores."""
     offsets = root.view.offsets(index)
-    return None if offsets is None or root.given is None else root.given.locate(offsets)
+    if offsets is None or root.given is None:
+        return None
+    return root.given.locate(offsets)
 
 
 def _in_order(index: np.ndarray, count: int) -> bool:

@@ -1,6 +1,7 @@
-"""Attention along edges, as PyTorch Geometric's layers compute it: a softmax over the edges that end in a node, times values,
-summed there. Its softmax is a plain function, so while recording one that also tells takes its place; its hooks tell what is
-summed. Nothing is imported for this: a model that needs it has done so.
+"""Attention along edges, as PyTorch Geometric's layers compute it: a softmax over the edges that end in a
+node, times values, summed there. Its softmax is a plain function, so while recording one that also tells
+takes its place; its hooks tell what is summed. Nothing is imported for this: a model that needs it has done
+so.
 """
 
 from __future__ import annotations
@@ -103,9 +104,9 @@ def _telling(softmax: Callable[..., Tensor], lineage: Lineage) -> Iterator[None]
 def _named(module: Any, function: Any) -> list[str]:
     """The names by which a module knows a function."""
     known = getattr(module, "__dict__", None)
-    return (
-        [name for name, value in list(known.items()) if value is function] if isinstance(known, dict) else []
-    )
+    if isinstance(known, dict):
+        return [name for name, value in list(known.items()) if value is function]
+    return []
 
 
 class Messages:
@@ -129,10 +130,16 @@ class Messages:
             handle.remove()
 
     def begins(self, layer: Any, given: Any) -> None:
-        self.edges = given[0] if isinstance(given[0], Tensor) and given[0].layout == torch.strided else None
+        if isinstance(given[0], Tensor) and given[0].layout == torch.strided:
+            self.edges = given[0]
+        else:
+            self.edges = None
 
     def passes(self, layer: Any, given: Any, messages: Any) -> None:
-        self.node = self.lineage.node(messages) if isinstance(messages, Tensor) else None
+        if isinstance(messages, Tensor):
+            self.node = self.lineage.node(messages)
+        else:
+            self.node = None
 
     def arrives(self, layer: Any, given: Any, out: Any) -> None:
         root = self.node.root if self.node is not None else None
@@ -144,7 +151,8 @@ class Messages:
 
 
 def _source_of(root: Weighted, edges: Tensor, out: Tensor) -> EdgeSource | None:
-    """Weights of edges and the values they were multiplied with, if they lie as they should: one row an edge."""
+    """Weights of edges and the values they were multiplied with, if they lie as they should: one row an
+    edge."""
     portion, sizes = root.node.root, root.view.sizes
     if (
         not isinstance(portion, Portion)
@@ -152,7 +160,10 @@ def _source_of(root: Weighted, edges: Tensor, out: Tensor) -> EdgeSource | None:
         or sizes[0] != len(portion.tensor)
     ):
         return None
-    heads = portion.tensor.flatten(1).shape[1] if portion.tensor.dim() > 1 else 1
+    if portion.tensor.dim() > 1:
+        heads = portion.tensor.flatten(1).shape[1]
+    else:
+        heads = 1
     laid = [axis for axis, stride in enumerate(root.view.strides) if stride or axis == 0]
     counts = [size if axis in laid else 1 for axis, size in enumerate(sizes)]
     offsets = root.view.offsets(list(np.indices(counts).reshape(len(counts), -1)))

@@ -1,4 +1,5 @@
-"""One attention of one call of a model: its weights, the proof that they are those, and what else was heard."""
+"""One attention of one call of a model: its weights, the proof that they are those, and what else was
+heard."""
 
 from __future__ import annotations
 
@@ -21,10 +22,11 @@ from regard.look.recording.summary import Summary, summarize
 class Entry:
     """out_i = Σ_j w_ij (v_j + r_ij).
 
-    Weights are b h n m (for the heads and rows that were asked for), in float32 or float64; along edges they are h e, with
-    the list of `edges`. `q`, `k` and `v` are as the operator was given them; keys and values may have fewer heads than queries.
-    They are None where the operator shows none, and `k` and `v` also where a few queries look at many keys, as in a step with a
-    cache: there the weights are smaller than what they follow from. Nothing here has a gradient.
+    Weights are b h n m (for the heads and rows that were asked for), in float32 or float64; along edges they
+    are h e, with the list of `edges`. `q`, `k` and `v` are as the operator was given them; keys and values
+    may have fewer heads than queries. They are None where the operator shows none, and `k` and `v` also where
+    a few queries look at many keys, as in a step with a cache: there the weights are smaller than what they
+    follow from. Nothing here has a gradient.
     """
 
     name: str  # dotted name of the innermost module in which it happened
@@ -53,7 +55,8 @@ class Entry:
         return self.get_weights()
 
     def get_weights(self, *, unproved: bool = False) -> Tensor:
-        """The weights; `unproved=True` gives them also when they are not known to be those that the model used."""
+        """The weights; `unproved=True` gives them also when they are not known to be those that the model
+        used."""
         if self.source is None:
             raise RegardError(
                 f"of {self.where} only a summary was kept; record with keep='weights' to have its weights"
@@ -62,7 +65,8 @@ class Entry:
         return self.source.weights()
 
     def get_summary(self, *, unproved: bool = False) -> Summary:
-        """Entropy, mean distance, attention received and the largest weights; `unproved` as for the weights."""
+        """Entropy, mean distance, attention received and the largest weights; `unproved` as for the
+        weights."""
         self.trusted(unproved)
         if self.kept is not None:
             return self.kept
@@ -89,38 +93,46 @@ class Entry:
     @property
     def q(self) -> Tensor | None:
         """b h n c"""
-        return (
-            None
-            if not isinstance(self.source, Source) or self.source.q is None
-            else self.rowwise(self.source.q)
-        )
+        if not isinstance(self.source, Source) or self.source.q is None:
+            return None
+        return self.rowwise(self.source.q)
 
     @property
     def out(self) -> Tensor | None:
         """What was computed.   b h n e, or n h e along edges"""
         if self.source is None:
             return None
-        return self.rowwise(self.source.out) if isinstance(self.source, Source) else self.source.out
+        if isinstance(self.source, Source):
+            return self.rowwise(self.source.out)
+        return self.source.out
 
     @property
     def k(self) -> Tensor | None:
         """b g m c"""
-        return self.shared(self.source.k) if isinstance(self.source, Source) else None
+        if isinstance(self.source, Source):
+            return self.shared(self.source.k)
+        return None
 
     @property
     def v(self) -> Tensor | None:
         """b g m e"""
-        return self.shared(self.source.v) if isinstance(self.source, Source) else None
+        if isinstance(self.source, Source):
+            return self.shared(self.source.v)
+        return None
 
     @property
     def edges(self) -> Tensor | None:
         """From where to where each edge goes, loops that the layer added included.   2 e"""
-        return self.source.edges if isinstance(self.source, EdgeSource) else None
+        if isinstance(self.source, EdgeSource):
+            return self.source.edges
+        return None
 
     def rowwise(self, x: Tensor) -> Tensor:
         assert isinstance(self.source, Source)
         x = self.source.picked(x)
-        return x if self.source.rows is None else x[:, :, self.source.rows]
+        if self.source.rows is None:
+            return x
+        return x[:, :, self.source.rows]
 
     def shared(self, x: Tensor | None) -> Tensor | None:
         source = self.source
@@ -131,7 +143,10 @@ class Entry:
 
     def __repr__(self) -> str:
         shape = " ".join(map(str, self.shape))
-        proof = f"proved, error {self.error:.1e}" if self.proved else f"not proved: {self.reason}"
+        if self.proved:
+            proof = f"proved, error {self.error:.1e}"
+        else:
+            proof = f"not proved: {self.reason}"
         return f"<{self.name or 'model'}: {self.kind}-attention {shape}, layer {self.layer}, call {self.call}, {proof}>"
 
 
@@ -151,13 +166,13 @@ class Seen(Sequence[Entry]):
     def __getitem__(self, i: slice) -> list[Entry]: ...
     def __getitem__(self, i: Any) -> Any:
         if isinstance(i, int) and not -len(self) <= i < len(self):
-            advice = (
-                "run the model inside the block, and see that the layers asked for exist"
-                if not len(self)
-                else ""
-            )
+            if not len(self):
+                advice = "run the model inside the block, and see that the layers asked for exist"
+            else:
+                advice = ""
             raise IndexError(
-                f"{len(self)} attentions were heard, so there is no number {i}{'; ' if advice else ''}{advice}"
+                f"{len(self)} attentions were heard, so there is no number "
+                f"{i}{'; ' if advice else ''}{advice}"
             )
         return self.entries[i]
 

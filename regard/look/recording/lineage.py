@@ -1,9 +1,10 @@
-"""Which tensor was made of which, element by element: how a product, a softmax and a second product are known to belong
-together.
+"""Which tensor was made of which, element by element: how a product, a softmax and a second product are known
+to belong together.
 
-Tensors are told apart by their storage, so every view of one is the same. An operation that works element by element makes a
-new storage; a Node remembers how the old one was looked at then, and from any element one can go back to where it came from.
-Nothing here keeps a tensor alive, but for the two factors of a product whose result is still alive.
+Tensors are told apart by their storage, so every view of one is the same. An operation that works element by
+element makes a new storage; a Node remembers how the old one was looked at then, and from any element one can
+go back to where it came from. Nothing here keeps a tensor alive, but for the two factors of a product whose
+result is still alive.
 """
 
 from __future__ import annotations
@@ -66,7 +67,9 @@ class Geometry(NamedTuple):
             found[axis], rest = np.divmod(rest, self.strides[axis])
             if found[axis].size and (found[axis].min() < 0 or found[axis].max() >= self.sizes[axis]):
                 return None
-        return None if rest.any() else found
+        if rest.any():
+            return None
+        return found
 
 
 @dataclass(eq=False)
@@ -157,7 +160,10 @@ class Node:
             )
             if origin is None:
                 return None
-            found = [np.zeros_like(offsets) for _ in origin] if found is None else found
+            if found is None:
+                found = [np.zeros_like(offsets) for _ in origin]
+            else:
+                found = found
             for whole, piece in zip(found, origin, strict=True):
                 whole[inside] = piece
         return found
@@ -166,7 +172,9 @@ class Node:
         if part.node is None or part.node.root is not self.root:
             return None
         offsets = part.view.offsets(index)
-        return None if offsets is None else part.node.locate(offsets)
+        if offsets is None:
+            return None
+        return part.node.locate(offsets)
 
 
 @dataclass(eq=False, slots=True)
@@ -217,14 +225,17 @@ class Lineage:
     def node(self, x: Tensor) -> Node | None:
         key = key_of(x)
         found = self.traces.get(key) if key is not None else None
-        return found.node if found is not None else None
+        if found is not None:
+            return found.node
+        return None
 
     def kin(self, x: Tensor) -> frozenset[int]:
-        """What a tensor descends from, up to two projections back. Queries and keys that share it attend to themselves."""
+        """What a tensor descends from, up to two projections back. Queries and keys that share it attend to
+        themselves."""
         trace = self.trace(x)
-        return (
-            frozenset() if trace is None else frozenset((trace.number, trace.base, *trace.near, *trace.far))
-        )
+        if trace is None:
+            return frozenset()
+        return frozenset((trace.number, trace.base, *trace.near, *trace.far))
 
     def made(self, inputs: list[Tensor], outputs: list[Tensor], projects: bool, writes: bool) -> None:
         """Note an operation: what its outputs descend from."""
@@ -250,11 +261,15 @@ class Lineage:
     def follow(
         self, made_of: Tensor, out: Tensor, *, change: str | None = None, dropped: bool = False
     ) -> None:
-        """`out` was made of a tensor element by element; `change` names an operation that did more than copy."""
+        """`out` was made of a tensor element by element; `change` names an operation that did more than
+        copy."""
         node, trace = self.node(made_of), self.trace(out)
         if node is None or trace is None or node.depth >= DEEPEST:
             return
-        changes = node.changes if change is None else (*node.changes, change)
+        if change is None:
+            changes = node.changes
+        else:
+            changes = (*node.changes, change)
         dropped = dropped or node.dropped
         if key_of(made_of) == key_of(out):  # in place
             trace.node = Node(node.root, node.own, node.parts, node.axis, changes, dropped, node.depth)

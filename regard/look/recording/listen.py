@@ -1,4 +1,5 @@
-"""Listening beneath a model: every operation that PyTorch carries out passes by here, and is carried out as it is."""
+"""Listening beneath a model: every operation that PyTorch carries out passes by here, and is carried out as
+it is."""
 
 from __future__ import annotations
 
@@ -68,13 +69,18 @@ def _kind(operator: Any) -> str:
     if name.startswith("bernoulli"):
         return "noise"
     if name in IN_PLACE or torch.Tag.pointwise in operator.tags:
-        return "multiply" if name == "mul" else "pointwise"
-    return "written" if operator._schema.is_mutable else "other"
+        if name == "mul":
+            return "multiply"
+        return "pointwise"
+    if operator._schema.is_mutable:
+        return "written"
+    return "other"
 
 
 @cache
 def _composite(operator: Any) -> bool:
-    """Is it only a name for other operations? Inference mode hands over such names (matmul, softmax) as they are."""
+    """Is it only a name for other operations? Inference mode hands over such names (matmul, softmax) as they
+    are."""
     has = torch._C._dispatch_has_kernel_for_dispatch_key
     return has(operator.name(), "CompositeImplicitAutograd") and not has(operator.name(), "CPU")
 
@@ -96,7 +102,8 @@ class AttentionDispatchMode(TorchDispatchMode):
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
-        """PyTorch would wrap us so that the compiler leaves us alone, which imports it: seconds, for nothing."""
+        """PyTorch would wrap us so that the compiler leaves us alone, which imports it: seconds, for
+        nothing."""
         return False
 
     def __init__(self, calls: Calls, parameters: set[int], hear: Hear) -> None:
@@ -128,7 +135,10 @@ class AttentionDispatchMode(TorchDispatchMode):
         if outputs and self.calls.current is not None:
             what = _kind(func)
             projects = what in ("product", "convolution")
-            moving = [x for x in inputs if key_of(x) not in self.parameters] if projects else inputs
+            if projects:
+                moving = [x for x in inputs if key_of(x) not in self.parameters]
+            else:
+                moving = inputs
             self.lineage.made(moving, outputs, projects, writes)
             self.note(what, func, args, kwargs, inputs, outputs[0])
         return out
@@ -162,10 +172,12 @@ class AttentionDispatchMode(TorchDispatchMode):
         elif what == "sum":
             self.summed(name, args, out)
 
-    # ── what each operation tells ────────────────────────────────────────────────────────────────────────────────────
+    # ── what each operation tells
+    # ────────────────────────────────────────────────────────────────────────────────────
 
     def follow(self, name: str, inputs: list[Tensor], out: Tensor, *, multiplies: bool) -> None:
-        """Element by element. Of several operands, weights matter most, then scores, then what was projected."""
+        """Element by element. Of several operands, weights matter most, then scores, then what was
+        projected."""
         nodes = [(x, node) for x in inputs if (node := self.lineage.node(x)) is not None]
         noisy = any(isinstance(node.root, Noise) for _, node in nodes)
         for kinds in ((Weights, Portion), (Product,), (Noise,)):
@@ -222,7 +234,10 @@ class AttentionDispatchMode(TorchDispatchMode):
     def summed(self, name: str, args: Any, out: Tensor) -> None:
         """(weights * values).sum(axis)"""
         node = self.lineage.node(args[0])
-        axes = args[1] if len(args) > 1 and isinstance(args[1], list | tuple) else None
+        if len(args) > 1 and isinstance(args[1], list | tuple):
+            axes = args[1]
+        else:
+            axes = None
         if (
             node is None
             or not isinstance(node.root, Weighted)
@@ -277,7 +292,8 @@ class AttentionDispatchMode(TorchDispatchMode):
         finally:
             self.deaf = before
 
-    # ── what is held, and for how long ───────────────────────────────────────────────────────────────────────────────
+    # ── what is held, and for how long
+    # ───────────────────────────────────────────────────────────────────────────────
 
     def save(self, inputs: list[Tensor]) -> None:
         """Something is about to be written in place: weights that still wait for values are copied before."""

@@ -31,7 +31,8 @@ def arguments_by_name(operator: Any, args: Sequence[Any], kwargs: Mapping[str, A
 
 
 class Fused(Source):
-    """softmax(scale·q kᵀ + mask) of one call of a fused operator. Its causal flag is aligned at the top left."""
+    """softmax(scale·q kᵀ + mask) of one call of a fused operator. Its causal flag is aligned at the top
+    left."""
 
     def __init__(self, given: Mapping[str, Any], out: Tensor) -> None:
         self.q, self.k, self.v, self.out = given["query"], given["key"], given["value"], out
@@ -41,7 +42,10 @@ class Fused(Source):
         self.causal = bool(given.get("is_causal"))
         self.dropout = float(given.get("dropout_p") or 0.0)
         mask = given.get("attn_mask", given.get("attn_bias"))
-        self.mask: Tensor | None = None if mask is None else mask.detach()
+        if mask is None:
+            self.mask: Tensor | None = None
+        else:
+            self.mask = mask.detach()
         self.heads: list[int] | None = None  # which of the mask's
         self.same_mask = Unchanged(() if mask is None else [mask])
 
@@ -56,7 +60,8 @@ class Fused(Source):
         self.h, self.numbers, self.heads = len(chosen), tuple(chosen), chosen
 
     def held(self, shelf: list[Tensor]) -> None:
-        """Most layers share a mask, but each is handed a copy; two are remembered, as local and global layers alternate."""
+        """Most layers share a mask, but each is handed a copy; two are remembered, as local and global layers
+        alternate."""
         super().held(shelf)
         if self.mask is None:
             return
@@ -77,7 +82,9 @@ class Fused(Source):
         assert self.mask is not None
         mask = self.mask[(None,) * (4 - self.mask.dim())]
         mask = mask.expand(*mask.shape[:2], self.n, self.m)[:, :, rows]
-        return mask if self.heads is None or mask.shape[1] == 1 else mask[:, self.heads]
+        if self.heads is None or mask.shape[1] == 1:
+            return mask
+        return mask[:, self.heads]
 
     def all_weights(self, rows: Rows) -> Tensor:
         assert self.q is not None and self.k is not None
@@ -85,11 +92,10 @@ class Fused(Source):
         scores = (wide(self.q[:, :, rows]) * self.scale) @ wide(heads_of(self.k, self.h)).mT
         if self.mask is not None:
             mask = self.mask_of(rows)
-            scores = (
-                scores.masked_fill(~mask, -torch.inf)
-                if mask.dtype == torch.bool
-                else scores + mask.to(scores.dtype)
-            )
+            if mask.dtype == torch.bool:
+                scores = scores.masked_fill(~mask, -torch.inf)
+            else:
+                scores = scores + mask.to(scores.dtype)
         if self.causal:
             here = torch.arange(self.n, device=scores.device)[rows]
             scores = scores.masked_fill(

@@ -8,8 +8,10 @@ from torch import Tensor
 from regard.look.recording.source import Source, quiet, wide
 
 MOST = 2**22  # weights in memory at once while a proof is done
-# How far the sum may be from what was computed, relative to the largest number computed. Fused kernels round the weights of
-# half precision before they are multiplied; in float32 a score of 100 is known to about 1e-5, and so are its weights.
+# How far the sum may be from what was computed, relative to the largest number computed. Fused kernels round
+# the weights of
+# half precision before they are multiplied; in float32 a score of 100 is known to about 1e-5, and so are its
+# weights.
 TOLERANCE = {torch.float64: 1e-9, torch.float32: 1e-4, torch.float16: 5e-3, torch.bfloat16: 3e-2}
 
 
@@ -18,7 +20,8 @@ def _tolerance(dtype: torch.dtype) -> float:
 
 
 def distance(mine: Tensor, theirs: Tensor) -> tuple[float, float]:
-    """max |mine − theirs| and max |theirs|. NaN where both are NaN is agreement, NaN in one of them is no agreement at all."""
+    """max |mine − theirs| and max |theirs|. NaN where both are NaN is agreement, NaN in one of them is no
+    agreement at all."""
     theirs = wide(theirs).to(mine.dtype)
     if not mine.numel():
         return 0.0, 0.0
@@ -29,7 +32,8 @@ def distance(mine: Tensor, theirs: Tensor) -> tuple[float, float]:
 
 
 def error_of(source: Source) -> float:
-    """max |Σ_j w_ij (v_j + r_ij) − what was computed| / max |what was computed|, over the heads and rows that are wanted."""
+    """max |Σ_j w_ij (v_j + r_ij) − what was computed| / max |what was computed|, over the heads and rows that
+    are wanted."""
     with quiet(source.out):
         apart = largest = 0.0
         for rows, weights in source.blocks(MOST):
@@ -41,18 +45,22 @@ def error_of(source: Source) -> float:
 
 
 def relative(apart: float, largest: float) -> float:
-    return apart if largest == 0.0 else apart / largest
+    if largest == 0.0:
+        return apart
+    return apart / largest
 
 
 def doubt(error: float, dtype: torch.dtype, *, dropped: bool, changes: tuple[str, ...]) -> str | None:
     """Why the weights are not proved, or None if they are."""
     if dropped:
         return (
-            "attention dropout was on: these are the weights before it, and what was computed is not their sum of the values; "
-            "call model.eval() before recording"
+            "attention dropout was on: these are the weights before it, and what was computed is not their "
+            "sum of the values; call model.eval() before recording"
         )
     if error <= _tolerance(dtype):
         return None
     kind = str(dtype).removeprefix("torch.")
     found = f"their sum of the values is {error:.1e} away from what was computed ({_tolerance(dtype):.0e} is allowed in {kind})"
-    return f"{found}; after the softmax the weights went through {', '.join(changes)}" if changes else found
+    if changes:
+        return f"{found}; after the softmax the weights went through {', '.join(changes)}"
+    return found

@@ -1,7 +1,9 @@
-"""Where weights come from: a few tensors from which any rows of them can be computed, and the sum they must give.
+"""Where weights come from: a few tensors from which any rows of them can be computed, and the sum they must
+give.
 
-`q`, `k`, `v` and `out` are copies, so that a cache written on or a gradient step cannot change what was recorded. What is too
-large to copy (a mask) is watched: if it was changed since, asking for the weights says so.
+`q`, `k`, `v` and `out` are copies, so that a cache written on or a gradient step cannot change what was
+recorded. What is too large to copy (a mask) is watched: if it was changed since, asking for the weights says
+so.
 """
 
 from __future__ import annotations
@@ -29,12 +31,15 @@ class Unchanged:
     def check(self, what: str) -> None:
         if [_version(x) for x in self.tensors] != self.versions:
             raise RegardError(
-                f"{what} was changed in place since the recording; read the weights before that, or keep a copy"
+                f"{what} was changed in place since the recording; read the weights before that, or keep a "
+                "copy"
             )
 
 
 def _version(x: Tensor) -> int | None:
-    return None if x.is_inference() else x._version
+    if x.is_inference():
+        return None
+    return x._version
 
 
 class Source:
@@ -63,7 +68,8 @@ class Source:
         return weights @ heads_of(self.v, self.h).to(weights.dtype)
 
     def held(self, shelf: list[Tensor]) -> None:
-        """Copy what is to be kept for later. The shelf has masks of other attentions, which need not be held twice."""
+        """Copy what is to be kept for later. The shelf has masks of other attentions, which need not be held
+        twice."""
         self.q, self.k, self.v = (None if x is None else copy_detached(x) for x in (self.q, self.k, self.v))
         self.out = copy_detached(self.out)
 
@@ -76,18 +82,26 @@ class Source:
     def weights(self) -> Tensor:
         """Of the heads and rows that are wanted.   b h r m"""
         with quiet(self.out):
-            rows: Rows = slice(0, self.n) if self.rows is None else self.rows.to(self.out.device)
+            if self.rows is None:
+                rows: Rows = slice(0, self.n)
+            else:
+                rows = self.rows.to(self.out.device)
             return self.picked(self.all_weights(rows))
 
     def picked(self, x: Tensor) -> Tensor:
         """The heads that are wanted, of those there are.   b h ... -> b h' ..."""
-        return x if self.among is None else x[:, list(self.among)]
+        if self.among is None:
+            return x
+        return x[:, list(self.among)]
 
     def wanted_rows(self) -> Tensor:
-        return torch.arange(self.n) if self.rows is None else self.rows
+        if self.rows is None:
+            return torch.arange(self.n)
+        return self.rows
 
     def blocks(self, most: int) -> Iterator[tuple[Tensor, Tensor]]:
-        """Wanted rows a few at a time, with their weights for every head, so that few are in memory at once."""
+        """Wanted rows a few at a time, with their weights for every head, so that few are in memory at
+        once."""
         wanted = self.wanted_rows().to(self.out.device)
         step = max(1, most // max(1, self.b * self.h * self.m))
         for start in range(0, len(wanted), step):
@@ -104,7 +118,9 @@ def quiet(x: Tensor) -> Iterator[None]:
 
 def wide(x: Tensor) -> Tensor:
     """In float32 at least."""
-    return x if x.dtype in (torch.float32, torch.float64) else x.float()
+    if x.dtype in (torch.float32, torch.float64):
+        return x
+    return x.float()
 
 
 def softmax(scores: Tensor) -> Tensor:

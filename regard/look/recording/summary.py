@@ -1,4 +1,5 @@
-"""What is kept of weights that are too many to keep: a few numbers for each row, computed a few rows at a time."""
+"""What is kept of weights that are too many to keep: a few numbers for each row, computed a few rows at a
+time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What our own attention tells: queries, keys, values and terms, from which the weights follow; `mix` tells its scores."""
+"""What our own attention tells: queries, keys, values and terms, from which the weights follow; `mix` tells
+its scores."""
 
 from __future__ import annotations
 
@@ -64,7 +65,8 @@ class TappedMix(Source):
 
 
 class TappedEdges(EdgeSource):
-    """Attention of ours along edges. The proof sums values as sparse products do, and needs none for each edge."""
+    """Attention of ours along edges. The proof sums values as sparse products do, and needs none for each
+    edge."""
 
     def __init__(self, weights: Tensor, v: Tensor, links: Links, out: Tensor) -> None:
         self.every, self.v, self.links = weights, v, links  # h e, h m c

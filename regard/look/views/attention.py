@@ -43,7 +43,8 @@ def attention(
 ) -> dict[str, Any] | None:
     """The view, or None if nothing was heard. Only proved weights are shown.
 
-    windows  what those of a layer are called and what is in them, as far as that is known, by the name of the layer
+    windows  what those of a layer are called and what is in them, as far as that is known, by the name of the
+             layer
     """
     every = list(seen)
     entries = [entry for entry in every if _fits(entry)]
@@ -58,16 +59,23 @@ def attention(
 
 def _fits(entry: Entry) -> bool:
     n, m = sizes(entry)
-    return n <= MOST_NODES if entry.kind == "edges" else max(n, m) <= LONGEST and n * m <= LARGEST
+    if entry.kind == "edges":
+        return n <= MOST_NODES
+    return max(n, m) <= LONGEST and n * m <= LARGEST
 
 
 def count_of(entry: Entry) -> int:
     """In how many windows a layer looks: of one input, they are the rows of its batch."""
-    return 1 if entry.kind == "edges" else entry.shape[0]
+    if entry.kind == "edges":
+        return 1
+    return entry.shape[0]
 
 
 def _layer(entry: Entry, streams: Streams, rows: int, windows: Sequence[Window] | None) -> dict[str, Any]:
-    queries, keys = streams.of(entry) if windows is None else (streams.window(windows[0].labels),) * 2
+    if windows is None:
+        queries, keys = streams.of(entry)
+    else:
+        queries, keys = (streams.window(windows[0].labels),) * 2
     n, m = sizes(entry)
     found: dict[str, Any] = {
         "layer": entry.layer,
@@ -116,11 +124,10 @@ def _layer(entry: Entry, streams: Streams, rows: int, windows: Sequence[Window] 
 def _noted(entry: Entry, windows: Sequence[Window] | None) -> str | None:
     """What a reader should know: how it was computed, and what is left out."""
     count = count_of(entry)
-    more = (
-        f"the first {UNNAMED} of {count} rows of its batch are shown"
-        if windows is None and count > UNNAMED
-        else None
-    )
+    if windows is None and count > UNNAMED:
+        more = f"the first {UNNAMED} of {count} rows of its batch are shown"
+    else:
+        more = None
     return "; ".join(each for each in (entry.note, more) if each) or None
 
 
@@ -138,7 +145,8 @@ def _weighed(weights: Tensor, kept: int, exact: bool, *, ordered: bool) -> dict[
 
 
 def matrix(entry: Entry, window: int = 0) -> Tensor:
-    """Weights of one row of the batch, which is a window; those along edges are laid out, target by source.   h n m"""
+    """Weights of one row of the batch, which is a window; those along edges are laid out, target by source.
+    h n m"""
     if entry.kind != "edges":
         return entry.weights[window]
     weights, edges = entry.weights, entry.edges

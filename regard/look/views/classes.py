@@ -30,14 +30,18 @@ class ClassesView(View):
 
 
 def _classes(out: Any, given: ModelInput) -> dict[str, Any] | None:
-    """The view, or None where there is not one answer for the whole: of nodes each has its own, and the graph shows them."""
+    """The view, or None where there is not one answer for the whole: of nodes each has its own, and the graph
+    shows them."""
     if given.called is None or not has_logits(out):
         return None
     logits = tensor_of(out).detach().float()
     if logits.dim() != 2 or len(logits) != 1:
         return None
     count = logits.shape[-1]
-    few = f"Of {count} classes the {LIKELY} likeliest are shown." if count > LIKELY else None
+    if count > LIKELY:
+        few = f"Of {count} classes the {LIKELY} likeliest are shown."
+    else:
+        few = None
     return {"view": "classes", "likely": likeliest(logits[0].softmax(-1), given.called), "note": few}
 
 

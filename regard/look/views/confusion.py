@@ -24,7 +24,9 @@ class ConfusionView(View):
     name, order = "confusion", 60
 
     def build(self, scene: Scene) -> dict[str, Any] | None:
-        return None if scene.run is None else confusion(scene.run)
+        if scene.run is None:
+            return None
+        return confusion(scene.run)
 
 
 def confusion(run: Run) -> dict[str, Any] | None:

@@ -1,4 +1,5 @@
-"""What each input contributes to the answer, beside what is attended to. The two are not the same, and the view says so."""
+"""What each input contributes to the answer, beside what is attended to. The two are not the same, and the
+view says so."""
 
 from __future__ import annotations
 
@@ -94,16 +95,23 @@ def _answer(logits: Tensor, given: ModelInput) -> str:
     """What is explained, in words."""
     last = logits[0, -1] if logits.dim() == 3 else logits[0]
     best = int(last.argmax())
-    called = repr(given.called(best)) if given.called is not None else str(best)
+    if given.called is not None:
+        called = repr(given.called(best))
+    else:
+        called = str(best)
     share = float(last.detach().float().softmax(-1)[best])
-    after = "after the last token" if logits.dim() == 3 else "of the whole"
+    if logits.dim() == 3:
+        after = "after the last token"
+    else:
+        after = "of the whole"
     return f"{called}, the likeliest answer {after} (probability {share:.3g})"
 
 
 def _column(
     name: str, sentence: str, values: Callable[[], Tensor | None], faint: float = 0.0
 ) -> dict[str, Any] | None:
-    """One way of asking, or None where it does not apply to this model.   faint: numbers that stay below it look so"""
+    """One way of asking, or None where it does not apply to this model.
+    faint: numbers that stay below it look so"""
     try:
         found = values()
     except FAILURES:
@@ -123,12 +131,16 @@ def left_out(
 ) -> Tensor | None:
     """Leave one out, if it can be done in the time that a reader waits."""
     wait = seconds(model, x, fill) if wait is None else wait
-    return None if wait is None or wait > PATIENCE else ways.leave_one_out(model, x, read=read, fill=fill)
+    if wait is None or wait > PATIENCE:
+        return None
+    return ways.leave_one_out(model, x, read=read, fill=fill)
 
 
 def why_not(thing: str, wait: float | None) -> str:
     """Why one thing after the other was not left out, if it would take so many seconds."""
-    return CANNOT.format(thing) if wait is None or wait <= PATIENCE else TOO_LONG.format(thing, wait)
+    if wait is None or wait <= PATIENCE:
+        return CANNOT.format(thing)
+    return TOO_LONG.format(thing, wait)
 
 
 def seconds(model: nn.Module, x: Tensor, fill: float | None) -> float | None:
@@ -163,4 +175,6 @@ def _attention_received_by(seen: Sequence[Entry], x: Tensor) -> Tensor | None:
     for entry in seen:
         if entry.kind == "self" and entry.proved and entry.shape[0] == 1 and n <= entry.shape[3] <= n + 16:
             found.append(measure.attention_received(entry)[:, :, -n:].mean(1))
-    return torch.stack(found).mean(0) if found else None
+    if found:
+        return torch.stack(found).mean(0)
+    return None

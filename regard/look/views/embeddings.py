@@ -1,4 +1,5 @@
-"""Tokens as points in a plane: what each block makes of them, and all there are if they are few; and pictures among others."""
+"""Tokens as points in a plane: what each block makes of them, and all there are if they are few; and pictures
+among others."""
 
 from __future__ import annotations
 
@@ -37,12 +38,12 @@ class EmbeddingsView(View):
 def _embeddings(
     model: nn.Module, states: Sequence[State], given: ModelInput, streams: Streams, *, tsne: bool
 ) -> dict[str, Any] | None:
-    """The view, or None where there are too few points. t-SNE, which takes its time, for the table and the last block."""
-    items = (
-        []
-        if given.answers == "classes"
-        else [each for each in [_table(model, given, tsne)] if each is not None]
-    )
+    """The view, or None where there are too few points. t-SNE, which takes its time, for the table and the
+    last block."""
+    if given.answers == "classes":
+        items = []
+    else:
+        items = [each for each in [_table(model, given, tsne)] if each is not None]
     sheets = Sheets()
     crowd = given.embeddings(model, sheets, partial(_item, tsne=tsne))
     blocks = [state for state in states if state.value.dim() == 3 and FEW <= state.value.shape[1] <= MANY]
@@ -57,7 +58,9 @@ def _embeddings(
         )
     if crowd is not None:
         items.insert(0, crowd)
-    return {"view": "embeddings", "items": items, "sheets": sheets.found} if items else None
+    if items:
+        return {"view": "embeddings", "items": items, "sheets": sheets.found}
+    return None
 
 
 def _table(model: nn.Module, given: ModelInput, tsne: bool) -> dict[str, Any] | None:
@@ -94,7 +97,8 @@ def _item(name: str, points: Tensor, labels: list[str], *, tsne: bool) -> dict[s
 
 
 def principal(points: Tensor, axes: int = 2) -> tuple[Tensor, Tensor]:
-    """The directions in which points differ most, and the share of the variance that each explains.   n d -> n axes, axes"""
+    """The directions in which points differ most, and the share of the variance that each explains.
+    n d -> n axes, axes"""
     centred = points - points.mean(0)
     u, s, _ = torch.linalg.svd(centred.nan_to_num(), full_matrices=False)
     flat = torch.zeros(len(points), axes)
@@ -106,7 +110,8 @@ def principal(points: Tensor, axes: int = 2) -> tuple[Tensor, Tensor]:
 
 
 def _neighbourly(points: Tensor) -> list[list[float]] | None:
-    """t-SNE: near points stay near, distances mean little. None without scikit-learn, or for a handful of points."""
+    """t-SNE: near points stay near, distances mean little. None without scikit-learn, or for a handful of
+    points."""
     if len(points) < 12:
         return None
     try:

@@ -27,7 +27,9 @@ class CurvesView(View):
     name, order = "curves", 70
 
     def build(self, scene: Scene) -> dict[str, Any] | None:
-        return None if scene.run is None else curves(scene.run)
+        if scene.run is None:
+            return None
+        return curves(scene.run)
 
 
 class SamplesView(View):
@@ -36,7 +38,9 @@ class SamplesView(View):
     name, order = "samples", 72
 
     def build(self, scene: Scene) -> dict[str, Any] | None:
-        return None if scene.run is None else samples(scene.run)
+        if scene.run is None:
+            return None
+        return samples(scene.run)
 
 
 class AboutView(View):
@@ -95,11 +99,14 @@ def _thinned(points: Sequence[tuple[int, float]]) -> list[list[Any]]:
 def samples(run: Run) -> dict[str, Any] | None:
     """What it wrote as it learned, the newest first."""
     items = [{"step": step, "text": text} for step, text in reversed(run.samples()[-LAST:])]
-    return {"view": "samples", "items": items} if items else None
+    if items:
+        return {"view": "samples", "items": items}
+    return None
 
 
 def best_scores(run: Run) -> dict[str, dict[str, str]]:
-    """How good it is: the measures of the test split if there was one, and the best ones of the validation split."""
+    """How good it is: the measures of the test split if there was one, and the best ones of the validation
+    split."""
     events = run.metrics()
     tests, looks = ([event for event in events if event["event"] == each] for each in ("test", "validation"))
     found = {"test": tests[-1:], "validation": sorted(looks, key=lambda event: event["loss"])[:1]}
@@ -116,8 +123,12 @@ def best_scores(run: Run) -> dict[str, dict[str, str]]:
 
 def said(measure: str, value: float) -> str:
     if measure in ("accuracy", "loss"):
-        return f"{value:.1%}" if measure == "accuracy" else say_loss(value)
-    return f"{value:,}" if isinstance(value, int) else f"{value:.4g}"
+        if measure == "accuracy":
+            return f"{value:.1%}"
+        return say_loss(value)
+    if isinstance(value, int):
+        return f"{value:,}"
+    return f"{value:.4g}"
 
 
 def about(model: nn.Module, name: str, run: Run | None = None) -> dict[str, Any]:
@@ -154,7 +165,11 @@ def _flat(values: Mapping[str, Any], before: str = "") -> list[list[str]]:
 
 def _in_words(value: Any) -> str:
     if isinstance(value, bool):
-        return "yes" if value else "no"
+        if value:
+            return "yes"
+        return "no"
     if isinstance(value, list | tuple):
         return ", ".join(map(_in_words, value)) or "none"
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    return str(value)

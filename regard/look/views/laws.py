@@ -1,4 +1,5 @@
-"""The table of laws, and what a group element really does: the output of the moved input beside the moved output."""
+"""The table of laws, and what a group element really does: the output of the moved input beside the moved
+output."""
 
 from __future__ import annotations
 
@@ -66,12 +67,16 @@ def _verdict(found: Report) -> str:
         return f"{found.verdict}: {', '.join(each.law for each in found.wrong)}".capitalize()
     holds = sum(each.measured == "holds" for each in found)
     breaks = [each.declared == "broken" for each in found if each.measured == "broken"]
-    parts = [f"{holds} law{'s' * (holds != 1)} hold{'s' * (holds == 1)}"] if holds else []
+    if holds:
+        parts = [f"{holds} law{'s' * (holds != 1)} hold{'s' * (holds == 1)}"]
+    else:
+        parts = []
     for count, how in (
         (sum(breaks), "declared broken"),
         (len(breaks) - sum(breaks), "broken, and not promised"),
     ):
-        parts += [f"{count} {'is' if count == 1 else 'are'} {how}"] if count else []
+        if count:
+            parts.append(f"{count} {'is' if count == 1 else 'are'} {how}")
     return ": ".join(each for each in (found.verdict, ", ".join(parts)) if each).capitalize()
 
 
@@ -94,7 +99,10 @@ def _acted(model: nn.Module, given: ModelInput) -> list[dict[str, Any]]:
             for each in kept:
                 each |= {side: _as_bytes(each[side], low, high) for side in ("left", "right")}
                 best = each.pop("best")
-                each["taken"] = None if called is None or len(plain) > 1 else [called(i) for i in best]
+                if called is None or len(plain) > 1:
+                    each["taken"] = None
+                else:
+                    each["taken"] = [called(i) for i in best]
             found.append(
                 {
                     "name": name,
@@ -121,7 +129,11 @@ def _output(model: nn.Module, given: ModelInput) -> Tensor | None:
         out = tensor_of(model(**given.inputs)).detach().float()
     except (ValueError, RuntimeError, IndexError):  # a place beyond the table, say
         return None
-    return out[0] if out.dim() == 3 else out if out.dim() == 2 else None
+    if out.dim() == 3:
+        return out[0]
+    if out.dim() == 2:
+        return out
+    return None
 
 
 def _compared(model: nn.Module, plain: Tensor, element: Moved, drawn: list[int]) -> dict[str, Any] | None:
@@ -152,5 +164,8 @@ def _compared(model: nn.Module, plain: Tensor, element: Moved, drawn: list[int])
 
 
 def _as_bytes(x: Tensor, low: float, high: float) -> str:
-    scaled = (x - low) / (high - low) if high > low else torch.zeros_like(x)
+    if high > low:
+        scaled = (x - low) / (high - low)
+    else:
+        scaled = torch.zeros_like(x)
     return pack_array((scaled.clamp(0, 1) * 255).round().to(torch.uint8).cpu().numpy())

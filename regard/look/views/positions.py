@@ -1,4 +1,5 @@
-"""Where a model keeps its places: the vector of each place, how alike places are, and how that falls with distance."""
+"""Where a model keeps its places: the vector of each place, how alike places are, and how that falls with
+distance."""
 
 from __future__ import annotations
 
@@ -40,7 +41,9 @@ class PositionsView(View):
 def _positions(model: nn.Module) -> dict[str, Any] | None:
     """The view, or None for a model without positions that have a vector."""
     items = [_item(name, sentence, codes) for name, sentence, codes in _codes_of(model)]
-    return {"view": "positions", "items": items} if items else None
+    if items:
+        return {"view": "positions", "items": items}
+    return None
 
 
 def _item(name: str, sentence: str, codes: Tensor) -> dict[str, Any]:
@@ -56,12 +59,16 @@ def _item(name: str, sentence: str, codes: Tensor) -> dict[str, Any]:
 
 @torch.no_grad()
 def _codes_of(model: nn.Module) -> Iterator[tuple[str, str, Tensor]]:
-    """Name, sentence and vectors n d of every position: ours, a table that is called one, or frequencies of a rotary one."""
+    """Name, sentence and vectors n d of every position: ours, a table that is called one, or frequencies of a
+    rotary one."""
     ours = [(name, module) for name, module in model.named_modules() if isinstance(module, Position)]
     for name, module in ours:
         # places on a grid have no one order to show them in
         if isinstance(module, Rotary | Code) and module.axes == 1:
-            length = min(LENGTH, len(module.table)) if isinstance(module, Learned) else LENGTH
+            if isinstance(module, Learned):
+                length = min(LENGTH, len(module.table))
+            else:
+                length = LENGTH
             yield (
                 name,
                 TURNED if isinstance(module, Rotary) else ADDED,
@@ -70,7 +77,10 @@ def _codes_of(model: nn.Module) -> Iterator[tuple[str, str, Tensor]]:
     if ours:
         return
     for name, parameter in model.named_parameters():
-        rows = parameter[0] if parameter.dim() == 3 and parameter.shape[0] == 1 else parameter
+        if parameter.dim() == 3 and parameter.shape[0] == 1:
+            rows = parameter[0]
+        else:
+            rows = parameter
         if (
             TABLE.search(name.removesuffix(".weight"))
             and rows.dim() == 2

@@ -1,4 +1,5 @@
-"""Graphs to learn from: what was read becomes features, edges in both directions, targets and splits; those become batches."""
+"""Graphs to learn from: what was read becomes features, edges in both directions, targets and splits; those
+become batches."""
 
 from __future__ import annotations
 
@@ -90,7 +91,8 @@ def _read(path: str, nodes: str | None, label: str, _: Any) -> Parts:
 
 
 def infer_task(config: GraphsConfig, given: Any = None) -> tuple[str, str]:
-    """Who is asked about (node, edge, graph), and for what (classes, numbers); if it cannot be told, classes of nodes."""
+    """Who is asked about (node, edge, graph), and for what (classes, numbers); if it cannot be told, classes
+    of nodes."""
     try:
         parts = of_object(given) if given is not None else read_parts(config)
         level = _level_of(parts, config)
@@ -103,7 +105,8 @@ def infer_task(config: GraphsConfig, given: Any = None) -> tuple[str, str]:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Graphs:
-    """Graphs side by side, and what is asked of them: nodes, pairs or graphs, `target` for each (IGNORE, NaN: unknown)."""
+    """Graphs side by side, and what is asked of them: nodes, pairs or graphs, `target` for each (IGNORE, NaN:
+    unknown)."""
 
     parts: Parts
     x: Tensor  # n d, dense or sparse
@@ -118,7 +121,9 @@ class Graphs:
 
     @property
     def outputs(self) -> int:
-        return 1 if self.labels is None else len(self.labels)
+        if self.labels is None:
+            return 1
+        return len(self.labels)
 
     def info(self, column: str) -> GraphsInfo:
         """What it is, in figures, for people and for later commands. column: that of the labels"""
@@ -148,8 +153,8 @@ def _build_graphs(parts: Parts, config: GraphsConfig, seed: int) -> Graphs:
     labels = labels_at(parts, level)
     if labels is None:
         raise RegardError(
-            f"{parts.what} has no labels of {level}s to learn from; give a column '{config.label}', or another "
-            "--data.label or --data.level"
+            f"{parts.what} has no labels of {level}s to learn from; give a column '{config.label}', or "
+            "another --data.label or --data.level"
         )
     edges, edge_starts = add_reverse_edges(parts, config)
     classes, numbers, target = targets(list(labels), config.target, parts.what)
@@ -176,25 +181,26 @@ def _build_graphs(parts: Parts, config: GraphsConfig, seed: int) -> Graphs:
 
 
 def add_reverse_edges(parts: Parts, config: GraphsConfig) -> tuple[Array, Array]:
-    return (
-        (parts.edges, parts.edge_starts)
-        if config.directed
-        else symmetric(parts.edges, parts.edge_starts, parts.nodes)
-    )
+    if config.directed:
+        return (parts.edges, parts.edge_starts)
+    return symmetric(parts.edges, parts.edge_starts, parts.nodes)
 
 
 def _level_of(parts: Parts, config: GraphsConfig) -> str:
     if config.level != "auto":
         return config.level
     found = [level for level in ("graph", "node", "edge") if getattr(parts, f"{level}_labels") is not None]
-    return found[0] if found else "node"
+    if found:
+        return found[0]
+    return "node"
 
 
 def labels_at(parts: Parts, level: str) -> Any:
     return {"node": parts.node_labels, "edge": parts.edge_labels, "graph": parts.graph_labels}[level]
 
 
-# ── splits ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── splits
+# ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _split_of(
@@ -213,8 +219,9 @@ def _split_of(
         if (config.validation or config.test) and counts.min() < 2:
             few, place = names[int(counts.argmin())], int(np.flatnonzero(classes == counts.argmin())[0])
             raise RegardError(
-                f"the class '{few}' of {parts.what} has one example, {level} {parts.called(level, place)}, so "
-                "none can be held out; give more of it, leave it out, or use --data.validation 0 --data.test 0"
+                f"the class '{few}' of {parts.what} has one example, {level} {parts.called(level, place)}, "
+                "so none can be held out; give more of it, leave it out, or use --data.validation 0 "
+                "--data.test 0"
             )
     return split_by_class(
         classes, validation=config.validation, test=config.test, seed=seed, train=config.train
@@ -222,7 +229,8 @@ def _split_of(
 
 
 def _checked(split: dict[str, Array], target: Array, what: str) -> dict[str, Array]:
-    """A split that was given or drawn: numbers of what there is, without what is unknown, in one split each."""
+    """A split that was given or drawn: numbers of what there is, without what is unknown, in one split
+    each."""
     known = ~np.isnan(target) if target.dtype.kind == "f" else target != IGNORE
     found = {}
     for name in SPLITS:
@@ -243,13 +251,15 @@ def _checked(split: dict[str, Array], target: Array, what: str) -> dict[str, Arr
     return found
 
 
-# ── features ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── features
+# ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def features(
     parts: Parts, edges: Array, config: GraphsConfig, *, level: str = "node", known: Scaling | None = None
 ) -> tuple[Tensor, Scaling]:
-    """The features of nodes as a tensor, sparse if they are mostly zero, brought to one size; `known` is that of a run."""
+    """The features of nodes as a tensor, sparse if they are mostly zero, brought to one size; `known` is that
+    of a run."""
     of = _whose(parts, config, level) if known is None or known.of is None else known.of
     x = _degrees(edges, parts.nodes) if of == "degree" else parts.x
     if x is None or (isinstance(x, np.ndarray) and not x.shape[1]):
@@ -260,8 +270,8 @@ def features(
                 f"{parts.what} has no features of nodes, and the model learned from some; give them {beside}"
             )
         raise RegardError(
-            f"{parts.what} has no features of nodes; give columns of numbers ({beside}, or with --data.nodes), or "
-            "use --data.features degree"
+            f"{parts.what} has no features of nodes; give columns of numbers ({beside}, or with "
+            "--data.nodes), or use --data.features degree"
         )
     if of == "given" and isinstance(x, np.ndarray) and (known is None or known.mean is None) and _is_thin(x):
         x = _to_rows(x)
@@ -273,7 +283,9 @@ def features(
         )
     how = config.scale if known is None else known.how
     if how == "auto":
-        how = "none" if of == "degree" else "rows" if sparse else "columns"
+        how = "rows" if sparse else "columns"
+        if of == "degree":
+            how = "none"
     if isinstance(x, Rows):
         if of == "both":
             raise RegardError(
@@ -310,12 +322,15 @@ def _is_thin(x: Array) -> bool:
 
 
 def _whose(parts: Parts, config: GraphsConfig, level: str) -> Literal["given", "degree", "both"]:
-    """Which features nodes have. Means over neighbours and over nodes cannot count: of whole graphs degrees tell much."""
+    """Which features nodes have. Means over neighbours and over nodes cannot count: of whole graphs degrees
+    tell much."""
     if config.features != "auto":
         return config.features
     if level != "graph" or isinstance(parts.x, Rows):
         return "given"
-    return "degree" if parts.x is None or not parts.x.shape[1] else "both"
+    if parts.x is None or not parts.x.shape[1]:
+        return "degree"
+    return "both"
 
 
 def _degrees(edges: Array, nodes: int) -> Array:
@@ -342,11 +357,13 @@ def _sparse_tensor(x: Rows, rows_sum_to_one: bool) -> Tensor:
     ).coalesce()
 
 
-# ── batches ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── batches
+# ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 class GraphSource(Source):
-    """One graph is taken whole at every step, and those in the split are asked; of many graphs some, as one that falls apart.
+    """One graph is taken whole at every step, and those in the split are asked; of many graphs some, as one
+    that falls apart.
 
     Which graphs a step takes follows from (seed, step).
     """
@@ -365,7 +382,9 @@ class GraphSource(Source):
             self._whole = {name: self._asking(name) for name in SPLITS}
 
     def batch(self, step: int) -> Batch:
-        return self.some(self._epochs.rows(step)) if self.many else self._whole["train"]
+        if self.many:
+            return self.some(self._epochs.rows(step))
+        return self._whole["train"]
 
     def validation(self) -> Iterator[Batch]:
         return self.of("validation")
@@ -406,7 +425,8 @@ class GraphSource(Source):
 
 
 def _ranges(starts: Array, which: Array) -> tuple[Array, Array]:
-    """starts[w] … starts[w + 1] for each w of `which`, one after another, and which of them each number came from."""
+    """starts[w] … starts[w + 1] for each w of `which`, one after another, and which of them each number came
+    from."""
     counts = np.diff(starts)[which]
     of = np.repeat(np.arange(len(which)), counts)
     ends = np.cumsum(counts)

@@ -1,4 +1,5 @@
-"""A graph that needs no file: handwritten digits of scikit-learn, each linked to those that look most like it."""
+"""A graph that needs no file: handwritten digits of scikit-learn, each linked to those that look most like
+it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Graphs from files: an edge list with a table of nodes, one .npz with everything, a folder of edge lists, the TU format."""
+"""Graphs from files: an edge list with a table of nodes, one .npz with everything, a folder of edge lists,
+the TU format."""
 
 from __future__ import annotations
 
@@ -47,7 +48,8 @@ def read_graphs(path: str, *, nodes: str | None = None, label: str = "label") ->
 
 
 def stamp(path: str, nodes: str | None) -> tuple[tuple[str, int, int], ...]:
-    """Which files a path stands for, their sizes and when they were written: if it is the same, so is what is read."""
+    """Which files a path stands for, their sizes and when they were written: if it is the same, so is what is
+    read."""
     where = Path(path)
     found = (
         sorted(where.rglob("*")) if where.is_dir() else [where, *map(Path, filter(None, [_beside(where)]))]
@@ -61,14 +63,18 @@ def stamp(path: str, nodes: str | None) -> tuple[tuple[str, int, int], ...]:
 def _beside(file: Path) -> str | None:
     """NAME.nodes.csv, where the features of the edge list NAME.csv may lie."""
     table = file.with_name(f"{file.stem}.nodes.csv")
-    return str(table) if table.exists() else None
+    if table.exists():
+        return str(table)
+    return None
 
 
-# ── one graph as text ────────────────────────────────────────────────────────────────────────────────────────────────
+# ── one graph as text
+# ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _of_edge_list(path: str, nodes: str | None, label: str) -> Parts:
-    """Two columns of ends, with names from a table of nodes or counted from 0; a column of labels makes edges the question."""
+    """Two columns of ends, with names from a table of nodes or counted from 0; a column of labels makes edges
+    the question."""
     table = read_columns(path, header=None)
     lowered = tuple(name.lower() for name in table.names or ())
     if table.names is None and table.rows:  # a first line of names over ends that are names themselves
@@ -108,13 +114,14 @@ def _numbered(texts: Sequence[Sequence[str]], table: Columns) -> tuple[Array, li
     for side in texts:
         if "" in side:
             raise RegardError(
-                f"line {table.lines[side.index('')]} of {table.path} has an empty end; an edge needs two nodes"
+                f"line {table.lines[side.index('')]} of {table.path} has an empty end; an edge needs two "
+                "nodes"
             )
     for side in texts:
         if (number := next((i for i, text in enumerate(side) if has_fraction(text)), None)) is not None:
             raise RegardError(
-                f"line {table.lines[number]} of {table.path} has {side[number]}, which is neither the number nor "
-                "the name of a node; if these are points, they make a set: regard train sets"
+                f"line {table.lines[number]} of {table.path} has {side[number]}, which is neither the "
+                "number nor the name of a node; if these are points, they make a set: regard train sets"
             )
     names = sorted(set(every))
     place = {name: i for i, name in enumerate(names)}
@@ -131,8 +138,8 @@ def _named(texts: Sequence[Sequence[str]], names: Sequence[str] | None, count: i
                 (i, s) for s in texts for i, text in enumerate(s) if not text.removeprefix("-").isdigit()
             )
             raise RegardError(
-                f"line {table.lines[number]} of {table.path} has the end '{side[number]}', but nodes without a "
-                f"column id are numbers, 0 … {count - 1}"
+                f"line {table.lines[number]} of {table.path} has the end '{side[number]}', but nodes "
+                f"without a column id are numbers, 0 … {count - 1}"
             ) from None
         check_edges(edges, count, table.path, table.lines)
         return edges
@@ -141,8 +148,8 @@ def _named(texts: Sequence[Sequence[str]], names: Sequence[str] | None, count: i
         for end in (source, target):
             if end not in place:
                 raise RegardError(
-                    f"line {table.lines[number]} of {table.path} has the end '{end}', but no node is called so; "
-                    f"there are {len(names)}, such as '{names[0]}'"
+                    f"line {table.lines[number]} of {table.path} has the end '{end}', but no node is "
+                    f"called so; there are {len(names)}, such as '{names[0]}'"
                 )
     return np.array([[place[text] for text in side] for side in texts], dtype=np.int64).reshape(2, -1)
 
@@ -160,7 +167,8 @@ def _of_node_table(table: Columns, label: str) -> dict[str, Any]:
     if ids is not None and len(set(ids)) < len(ids):
         twice = next(i for i, name in enumerate(ids) if name in ids[:i])
         raise RegardError(
-            f"line {table.lines[twice]} of {table.path} is a second node called '{ids[twice]}'; they must differ"
+            f"line {table.lines[twice]} of {table.path} is a second node called '{ids[twice]}'; they must "
+            "differ"
         )
     split: dict[str, Array] = {}
     if at_split is not None:
@@ -180,11 +188,13 @@ def _of_node_table(table: Columns, label: str) -> dict[str, Any]:
     }
 
 
-# ── arrays ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── arrays
+# ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _of_arrays(arrays: Mapping[str, Array], what: str) -> Parts:
-    """edges (2 e or e 2), x (n d) or sparse rows (feat_indptr, feat_indices, feat_shape[, feat_values]), labels, of, splits.
+    """edges (2 e or e 2), x (n d) or sparse rows (feat_indptr, feat_indices, feat_shape[, feat_values]),
+    labels, of, splits.
 
     With `of` (the graph of each node) labels are those of graphs if there are as many as graphs.
     """
@@ -207,9 +217,7 @@ def _of_arrays(arrays: Mapping[str, Array], what: str) -> Parts:
             raise RegardError(f"x of {what} must be numbers n d, got {x.dtype} {x.shape}")
         check_finite(x, what)
         x = x.astype(np.float32)
-    count = (
-        len(x) if x is not None else len(of) if of is not None else len(labels) if labels is not None else 0
-    )
+    count = next((len(each) for each in (x, of, labels) if each is not None), 0)
     count = count if count or not edges.size else int(edges.max()) + 1
     check_edges(edges, count, what)
     split = {name: places(mask, name, what) for name in SPLITS if (mask := found[name]) is not None}
@@ -279,10 +287,13 @@ def _whole(array: Array, name: str, what: str) -> Array:
 
 def places(mask: Array, name: str, what: str) -> Array:
     """Numbers, or True and False for each."""
-    return np.flatnonzero(mask) if mask.dtype == bool else _whole(mask, name, what)
+    if mask.dtype == bool:
+        return np.flatnonzero(mask)
+    return _whole(mask, name, what)
 
 
-# ── folders ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── folders
+# ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _of_folder(folder: Path, nodes: str | None, label: str) -> Parts:
@@ -303,7 +314,8 @@ def _of_folder(folder: Path, nodes: str | None, label: str) -> Parts:
 
 
 def _of_edge_lists(folder: Path, label: str) -> Parts:
-    """One graph a file, with NAME.nodes.csv beside NAME.csv for its features; labels in labels.csv, or one folder a class."""
+    """One graph a file, with NAME.nodes.csv beside NAME.csv for its features; labels in labels.csv, or one
+    folder a class."""
     found = [
         file
         for file in sorted(folder.rglob("*"))
@@ -322,7 +334,9 @@ def _labels_of(folder: Path, names: Sequence[str], label: str) -> list[str] | No
     """From labels.csv (graph, label), or from the folder that each file lies in."""
     path = folder / "labels.csv"
     if not path.exists():
-        return [name.split("/")[0] for name in names] if all("/" in name for name in names) else None
+        if all("/" in name for name in names):
+            return [name.split("/")[0] for name in names]
+        return None
     table = read_columns(str(path), header=True)
     at = table.place(label, "say which one with --data.label")
     graphs = [
@@ -339,11 +353,14 @@ def _labels_of(folder: Path, names: Sequence[str], label: str) -> list[str] | No
 
 
 def _of_tu(folder: Path, name: str) -> Parts:
-    """NAME_A.txt and NAME_graph_indicator.txt, counted from 1, with labels and attributes of nodes and graphs beside them."""
+    """NAME_A.txt and NAME_graph_indicator.txt, counted from 1, with labels and attributes of nodes and graphs
+    beside them."""
 
     def table(what: str) -> Columns | None:
         path = folder / f"{name}_{what}.txt"
-        return read_columns(str(path), header=False) if path.exists() else None
+        if path.exists():
+            return read_columns(str(path), header=False)
+        return None
 
     ends, of = table("A"), table("graph_indicator")
     if ends is None or of is None:
@@ -351,11 +368,9 @@ def _of_tu(folder: Path, name: str) -> Parts:
             f"{folder} has {name}_graph_indicator.txt but no {name}_A.txt; the TU format needs both"
         )
     graph_of = _whole_column(of, 0) - 1
-    edges = (
-        np.stack([_whole_column(ends, i) - 1 for i in (0, 1)])
-        if ends.rows
-        else np.zeros((2, 0), dtype=np.int64)
-    )
+    edges = np.zeros((2, 0), dtype=np.int64)
+    if ends.rows:
+        edges = np.stack([_whole_column(ends, i) - 1 for i in (0, 1)])
     wrong = np.flatnonzero(((edges < 0) | (edges >= len(graph_of))).any(0))
     if len(wrong):
         given = ", ".join(ends.rows[wrong[0]])
@@ -372,7 +387,8 @@ def _of_tu(folder: Path, name: str) -> Parts:
     for each in features:
         if len(each) != len(graph_of):
             raise RegardError(
-                f"{folder} has {len(graph_of)} nodes but features of {len(each)}; there must be one row for each"
+                f"{folder} has {len(graph_of)} nodes but features of {len(each)}; there must be one row "
+                "for each"
             )
     labels = table("graph_labels") or table("graph_attributes")
     graphs = max(int(graph_of.max(initial=-1)) + 1, 0 if labels is None else len(labels))

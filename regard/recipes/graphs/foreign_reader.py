@@ -13,7 +13,10 @@ from regard.symmetry.roles import Roles, guess
 def foreign_reader(foreign: ForeignModel) -> Reader | None:
     """What reads graphs for a model that no recipe made; None for a model of other inputs."""
     declared = foreign.roles or getattr(foreign.model, "roles", None)
-    known = declared if isinstance(declared, Roles) else guess(foreign.model, dict(foreign.inputs))
+    if isinstance(declared, Roles):
+        known = declared
+    else:
+        known = guess(foreign.model, dict(foreign.inputs))
     if known.nodes is None or known.edges is None or not isinstance(foreign.inputs.get(known.nodes), Tensor):
         return None
     return GraphReader(known, lambda name: GraphExample(foreign.inputs))

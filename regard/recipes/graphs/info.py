@@ -8,7 +8,8 @@ from typing import Literal
 
 @dataclass(frozen=True, kw_only=True)
 class Scaling:
-    """Which features nodes have, and how they were brought to one size, so that later ones are brought to the same."""
+    """Which features nodes have, and how they were brought to one size, so that later ones are brought to the
+    same."""
 
     how: str
     of: Literal["given", "degree", "both"] | None = None  # None: of a large graph, as they are

@@ -42,7 +42,10 @@ def prepare_job(settings: Settings, context: DataContext) -> Job:
         count = info.test
     known = {"features": info.features, "outputs": outputs, "level": info.level, "ordered": config.directed}
     unit = f"{info.level}s"
-    test = Split(name="test", count=count, unit=unit, batches=lambda: source.of("test")) if count else None
+    if count:
+        test = Split(name="test", count=count, unit=unit, batches=lambda: source.of("test"))
+    else:
+        test = None
     return Job(
         kind=model_kind(settings),
         model=replace(settings.model, **known),
@@ -59,7 +62,8 @@ def prepare_job(settings: Settings, context: DataContext) -> Job:
 
 
 def other_split(run: Run, path: str, context: DataContext) -> tuple[Task, Split, tuple[str, ...] | None]:
-    """Other graphs with labels, as the run reads its own: its test split where it names one, else all that have labels."""
+    """Other graphs with labels, as the run reads its own: its test split where it names one, else all that
+    have labels."""
     config, info = run.section(GraphsConfig, "data"), run.section(GraphsInfo, "corpus")
     train, unit = run.section(TrainConfig, "train"), f"{info.level}s"
     source: Any
@@ -84,11 +88,10 @@ def _notes_on(config: GraphsConfig, of: str | None) -> tuple[str, ...]:
     """What nodes were given that they did not have."""
     if config.features != "auto" or of not in ("degree", "both"):
         return ()
-    own = (
-        "nodes have no numbers of their own, so they get"
-        if of == "degree"
-        else "beside the numbers of a node stands"
-    )
+    if of == "degree":
+        own = "nodes have no numbers of their own, so they get"
+    else:
+        own = "beside the numbers of a node stands"
     return (
         f"{own} the number of its neighbours, which tells graphs apart; --data.features given leaves it out",
     )
@@ -112,6 +115,6 @@ def _check_large(config: Any) -> None:
         and (config.attention, config.bias, config.position) != linear
     ):
         raise RegardError(
-            "a large graph needs --model.attention edges --model.bias none --model.position none: all else is "
-            "laid out over all pairs of nodes"
+            "a large graph needs --model.attention edges --model.bias none --model.position none: all else "
+            "is laid out over all pairs of nodes"
         )

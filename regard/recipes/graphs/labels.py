@@ -19,7 +19,8 @@ Target = Literal["auto", "classes", "numbers"]
 def targets(
     labels: list[Any], target: Target, what: str
 ) -> tuple[tuple[str, ...] | None, Array | None, Array]:
-    """Names of classes or None, numbers or None, and the target of each: a class (IGNORE: unknown), or a number (NaN)."""
+    """Names of classes or None, numbers or None, and the target of each: a class (IGNORE: unknown), or a
+    number (NaN)."""
     known = list(map(is_known, labels))
     if not any(known):
         raise RegardError(f"no label of {what} is known; give some to learn from")
@@ -52,15 +53,15 @@ def kind_of(labels: Sequence[Any], target: Target) -> Literal["classes", "number
     """What labels are: numbers if that is said, or if all are and some have a fraction."""
     if target != "auto":
         return target
-    return "numbers" if any(map(has_fraction, labels)) and all(map(_is_number, labels)) else "classes"
+    if any(map(has_fraction, labels)) and all(map(_is_number, labels)):
+        return "numbers"
+    return "classes"
 
 
 def text_of(label: Any) -> str:
-    return (
-        str(int(label))
-        if isinstance(label, float | np.floating) and float(label).is_integer()
-        else str(label).strip()
-    )
+    if isinstance(label, float | np.floating) and float(label).is_integer():
+        return str(int(label))
+    return str(label).strip()
 
 
 def _is_number(label: Any) -> bool:

@@ -1,4 +1,5 @@
-"""Where the nodes of a graph are drawn: neighbours near each other, all others apart. A graph is always drawn the same."""
+"""Where the nodes of a graph are drawn: neighbours near each other, all others apart. A graph is always drawn
+the same."""
 
 from __future__ import annotations
 
@@ -14,9 +15,10 @@ GOLDEN = math.pi * (3 - math.sqrt(5))
 def laid_out(edges: Tensor, count: int) -> Tensor:
     """Places in −1 … 1 for so many nodes.   2 e -> n 2
 
-    Fruchterman and Reingold: nodes push each other away with 1/d, edges pull with d², and steps become smaller. A weak pull
-    to the middle keeps parts together that no edge connects. It starts from a spiral in the order in which a walk meets the
-    nodes, which needs no eigenvectors (their signs differ between machines) and no random numbers.
+    Fruchterman and Reingold: nodes push each other away with 1/d, edges pull with d², and steps become
+    smaller. A weak pull to the middle keeps parts together that no edge connects. It starts from a spiral in
+    the order in which a walk meets the nodes, which needs no eigenvectors (their signs differ between
+    machines) and no random numbers.
     """
     if count < 2:
         return torch.zeros(count, 2)
@@ -65,8 +67,8 @@ def _spiral(order: list[int]) -> Tensor:
 
 
 def around(edges: Tensor, count: int, centre: int, hops: int, most: int) -> Tensor:
-    """The nearest nodes of one, itself first: so many edges away at most, and so many nodes; of equally near ones those with
-    most edges to nodes that are nearer.   2 e -> m"""
+    """The nearest nodes of one, itself first: so many edges away at most, and so many nodes; of equally near
+    ones those with most edges to nodes that are nearer.   2 e -> m"""
     found = torch.full((count,), -1)
     found[centre] = 0
     kept = torch.tensor([centre])

@@ -38,7 +38,8 @@ class GraphInput(ModelInput):
         )
 
     def rename(self, order: list[int]) -> GraphInput:
-        """Node i is now what node order[i] was, in the edges and in whatever else there is one of for each node."""
+        """Node i is now what node order[i] was, in the edges and in whatever else there is one of for each
+        node."""
         n, now = len(order), torch.empty(len(order), dtype=torch.long)
         now[order] = torch.arange(n)
         tensors = {name: x for name, x in self.inputs.items() if isinstance(x, Tensor) and x.dim()}

@@ -1,8 +1,9 @@
-"""Graphs too large to be taken whole: mapped from files, and some neighbours of some nodes drawn for each step.
+"""Graphs too large to be taken whole: mapped from files, and some neighbours of some nodes drawn for each
+step.
 
-A folder holds starts.npy (n + 1) and sources.npy (e): edges lead to node i from sources[starts[i]:starts[i + 1]]. Beside them
-lie features.npy (n d), labels.npy (n whole numbers, −1: unknown), and, where a split is given, train.npy, validation.npy and
-test.npy with numbers of nodes. Only what a step touches is read.
+A folder holds starts.npy (n + 1) and sources.npy (e): edges lead to node i from sources[starts[i]:starts[i +
+1]]. Beside them lie features.npy (n d), labels.npy (n whole numbers, −1: unknown), and, where a split is
+given, train.npy, validation.npy and test.npy with numbers of nodes. Only what a step touches is read.
 """
 
 from __future__ import annotations
@@ -61,8 +62,8 @@ class MappedGraph:
                 )
         if starts[0] != 0 or starts[-1] != len(sources):
             raise RegardError(
-                f"{path}/starts.npy must rise from 0 to the {len(sources)} edges of sources.npy, got {starts[0]} "
-                f"… {starts[-1]}"
+                f"{path}/starts.npy must rise from 0 to the {len(sources)} edges of sources.npy, got "
+                f"{starts[0]} … {starts[-1]}"
             )
         classes = int(labels.max(initial=-1)) + 1
         if classes < 2:
@@ -99,8 +100,8 @@ class MappedGraph:
     def around(self, nodes: Array, hops: int, random: np.random.Generator) -> tuple[Array, Array]:
         """These nodes, and up to `neighbours` drawn ones for each, and for those in turn, `hops` times.
 
-        -> all nodes, these first, then 2 e edges among them by their places. A node is asked for its neighbours once, when it
-        is first found. The nodes that are given must differ.
+        -> all nodes, these first, then 2 e edges among them by their places. A node is asked for its
+        neighbours once, when it is first found. The nodes that are given must differ.
         """
         found, new = nodes, nodes
         edges = [np.zeros((2, 0), dtype=np.int64)]
@@ -115,7 +116,8 @@ class MappedGraph:
         return found, np.concatenate(edges, 1)
 
     def draw(self, nodes: Array, random: np.random.Generator) -> tuple[Array, Array]:
-        """Edges that lead to these nodes: all where there are few, else `neighbours` different ones, each as likely."""
+        """Edges that lead to these nodes: all where there are few, else `neighbours` different ones, each as
+        likely."""
         starts = self.starts[nodes].astype(np.int64)
         degree = self.starts[nodes + 1].astype(np.int64) - starts
         few = np.flatnonzero(degree <= self.neighbours)
@@ -199,7 +201,8 @@ class SampledSource(Source):
 def write_mapped(
     folder: str, edges: Array, x: Array, labels: Array, split: dict[str, Array] | None = None
 ) -> None:
-    """A graph that fits into memory, as files of this kind. Give edges in both directions if they lead both ways."""
+    """A graph that fits into memory, as files of this kind. Give edges in both directions if they lead both
+    ways."""
     where = Path(folder)
     where.mkdir(parents=True, exist_ok=True)
     order = np.argsort(edges[1], kind="stable")

@@ -14,7 +14,8 @@ MASKS = {"train": "train_mask", "validation": "val_mask", "test": "test_mask"}
 
 
 def of_object(given: Any) -> Parts:
-    """An object with edge_index, x and y (and masks), or a sequence of such objects, each of which is a graph with a y."""
+    """An object with edge_index, x and y (and masks), or a sequence of such objects, each of which is a graph
+    with a y."""
     if hasattr(given, "edge_index"):
         return _of_data(given, "the graph")
     if isinstance(given, str | bytes) or not hasattr(given, "__len__") or not hasattr(given, "__getitem__"):
@@ -37,10 +38,14 @@ def of_object(given: Any) -> Parts:
 
 def _of_data(data: Any, what: str) -> Parts:
     edges = _array(data.edge_index).astype(np.int64)
-    x = None if getattr(data, "x", None) is None else _array(data.x).astype(np.float32)
-    count = (
-        len(x) if x is not None else int(getattr(data, "num_nodes", None) or int(edges.max(initial=-1)) + 1)
-    )
+    if getattr(data, "x", None) is None:
+        x = None
+    else:
+        x = _array(data.x).astype(np.float32)
+    if x is not None:
+        count = len(x)
+    else:
+        count = int(getattr(data, "num_nodes", None) or int(edges.max(initial=-1)) + 1)
     if edges.ndim != 2 or edges.shape[0] != 2:
         raise RegardError(f"edge_index of {what} must have the shape 2 e, got {edges.shape}")
     check_edges(edges, count, what)

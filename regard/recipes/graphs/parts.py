@@ -1,4 +1,5 @@
-"""Graphs as they are read, before anything is made of them: edges, features and labels of one or of many, side by side."""
+"""Graphs as they are read, before anything is made of them: edges, features and labels of one or of many,
+side by side."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ SPLITS = ("train", "validation", "test")
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Features that are mostly zero, row by row: those of row i are columns[starts[i]:starts[i + 1]] and their values."""
+    """Features that are mostly zero, row by row: those of row i are columns[starts[i]:starts[i + 1]] and
+    their values."""
 
     starts: Array
     columns: Array
@@ -29,9 +31,11 @@ class Rows:
 
 @dataclass(eq=False, kw_only=True)
 class Parts:
-    """Graph g has the nodes starts[g] … starts[g + 1] and the edges edge_starts[g] … of `edges` (2 e, nodes of all graphs).
+    """Graph g has the nodes starts[g] … starts[g + 1] and the edges edge_starts[g] … of `edges` (2 e, nodes
+    of all graphs).
 
-    Labels are texts or numbers, as they came; None or NaN: not known. `split` holds numbers of the things that are labelled.
+    Labels are texts or numbers, as they came; None or NaN: not known. `split` holds numbers of the things
+    that are labelled.
     """
 
     what: str  # where it came from, for messages
@@ -59,7 +63,9 @@ class Parts:
         if level == "edge":
             return "–".join(self.called("node", int(end)) for end in self.edges[:, number])
         names = self.names if level == "node" else self.graph_names
-        return str(number) if names is None else names[number]
+        if names is None:
+            return str(number)
+        return names[number]
 
 
 def one(what: str, edges: Array, nodes: int, **more: Any) -> Parts:
@@ -70,7 +76,8 @@ def one(what: str, edges: Array, nodes: int, **more: Any) -> Parts:
 
 
 def side_by_side(what: str, graphs: Sequence[Parts], **more: Any) -> Parts:
-    """Many graphs as one that falls apart into them. All of them have features of one width, or none has any."""
+    """Many graphs as one that falls apart into them. All of them have features of one width, or none has
+    any."""
     widths = {
         None if g.x is None else int(g.x.shape[1]) for g in graphs if g.nodes and not isinstance(g.x, Rows)
     }
@@ -81,7 +88,10 @@ def side_by_side(what: str, graphs: Sequence[Parts], **more: Any) -> Parts:
     starts = np.cumsum([0, *(g.nodes for g in graphs)])
     edges = [g.edges + start for g, start in zip(graphs, starts, strict=False)]
     width = widths.pop() if widths else None
-    empty = None if width is None else np.zeros((0, width), dtype=np.float32)
+    if width is None:
+        empty = None
+    else:
+        empty = np.zeros((0, width), dtype=np.float32)
     return Parts(
         what=what,
         edges=np.concatenate([np.zeros((2, 0), dtype=np.int64), *edges], 1),
@@ -97,7 +107,10 @@ def check_edges(edges: Array, nodes: int, what: str, lines: Sequence[int] | None
     wrong = np.argwhere((edges < 0) | (edges >= nodes))
     if len(wrong):
         end, number = wrong[np.argmin(wrong[:, 1])]
-        where = f"edge {number} of {what}" if lines is None else f"line {lines[number]} of {what}"
+        if lines is None:
+            where = f"edge {number} of {what}"
+        else:
+            where = f"line {lines[number]} of {what}"
         there = f"0 … {nodes - 1}" if nodes else "none"
         raise RegardError(
             f"{where} has the {('source', 'target')[end]} {edges[end, number]}, but the nodes are {there}"

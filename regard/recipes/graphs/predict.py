@@ -55,7 +55,8 @@ def _of_parts(model: Any, parts: Parts, config: GraphsConfig, info: GraphsInfo) 
     x, _ = features(parts, edges, config, known=info.scaling)
     if x.shape[1] != model.config.features:
         raise RegardError(
-            f"{parts.what} has {x.shape[1]} numbers a node, but the model learned from {model.config.features}"
+            f"{parts.what} has {x.shape[1]} numbers a node, but the model learned from "
+            f"{model.config.features}"
         )
     of = torch.repeat_interleave(torch.arange(parts.graphs), torch.from_numpy(parts.starts).diff())
     level = info.level
@@ -86,7 +87,8 @@ def _of_large(model: Any, graph: MappedGraph, info: GraphsInfo) -> Prediction:
 
 
 def _say(out: Tensor, info: GraphsInfo, called: Iterable[str]) -> list[Prediction]:
-    """Probabilities of classes, the likeliest first, or numbers in their own units, by the name of their column."""
+    """Probabilities of classes, the likeliest first, or numbers in their own units, by the name of their
+    column."""
     if info.labels is None:
         mean, deviation = info.size or (0.0, 1.0)
         numbers = (out[:, 0].double() * deviation + mean).tolist()

@@ -23,7 +23,8 @@ from regard.symmetry.roles import Roles
 
 @dataclass(frozen=True, eq=False)
 class GraphExample:
-    """A graph as a model takes it: inputs by name. `labels`: what nodes are called, `truth`: their classes, where known."""
+    """A graph as a model takes it: inputs by name. `labels`: what nodes are called, `truth`: their classes,
+    where known."""
 
     inputs: Mapping[str, Any]
     labels: Sequence[str] | None = None
@@ -64,12 +65,18 @@ class GraphReader(Reader):
         )
 
     def read(self, given: str | bytes | None = None, target: str | None = None) -> GraphInput:
-        name = given if isinstance(given, str) and not Path(given).exists() else None
+        if isinstance(given, str) and not Path(given).exists():
+            name = given
+        else:
+            name = None
         if given is None or name is not None:
             found = self.example(name)
         else:
             with at_path(given) as path:
-                found = self.of_file(path) if self.opened is None else self.opened(path)
+                if self.opened is None:
+                    found = self.of_file(path)
+                else:
+                    found = self.opened(path)
         count = len(found.inputs[self.nodes])
         if not count:
             raise RegardError("there is nothing to look at: the graph has no nodes")
@@ -94,27 +101,33 @@ class GraphReader(Reader):
 
     def change(self, given: ModelInput, values: Mapping[str, Any]) -> ModelInput:
         assert isinstance(given, GraphInput)
-        return given if "node" not in values else given.centre_on(values["node"])
+        if "node" not in values:
+            return given
+        return given.centre_on(values["node"])
 
     def offer(self, scene: Scene) -> tuple[Control, ...]:
         """Another node to draw a graph around, where it is not drawn whole."""
         shown = scene.view("graph") or {"numbers": [], "count": 0}
-        return (FILE, NODE) if len(shown["numbers"]) < shown["count"] else (FILE,)
+        if len(shown["numbers"]) < shown["count"]:
+            return (FILE, NODE)
+        return (FILE,)
 
     def of_file(self, path: Path) -> GraphExample:
         """A graph of a file, with the numbers of its nodes as they are."""
         like: Tensor = self.example(None).inputs[self.nodes]
         parts = read_graphs(str(path))
         if parts.x is None or isinstance(parts.x, Rows) or parts.x.shape[1] != like.shape[1]:
-            got = (
-                "none"
-                if parts.x is None
-                else f"{parts.x.width if isinstance(parts.x, Rows) else parts.x.shape[1]}"
-            )
+            if parts.x is None:
+                got = "none"
+            else:
+                got = f"{parts.x.width if isinstance(parts.x, Rows) else parts.x.shape[1]}"
             raise RegardError(f"{path.name}: the model takes nodes of {like.shape[1]} numbers, got {got}")
         inputs = {
             self.nodes: torch.from_numpy(parts.x).to(like.dtype),
             self.edges: torch.from_numpy(parts.edges),
         }
-        truth = None if parts.node_labels is None else [str(label) for label in parts.node_labels]
+        if parts.node_labels is None:
+            truth = None
+        else:
+            truth = [str(label) for label in parts.node_labels]
         return GraphExample(inputs, parts.names, truth)

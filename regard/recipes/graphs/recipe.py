@@ -68,7 +68,10 @@ class GraphsRecipe(Recipe):
         info: GraphsInfo = job.info
         counts = [format_count(getattr(info, name), name) for name in ("graphs", "nodes", "edges")]
         splits = format_splits(info.train, info.validation, info.test)
-        classes = None if info.labels is None else format_count(len(info.labels), "classes")
+        if info.labels is None:
+            classes = None
+        else:
+            classes = format_count(len(info.labels), "classes")
         return describe_data(info.path, *counts, splits, classes)
 
     def next_command(self, run: Run) -> str:

@@ -41,33 +41,47 @@ def run_reader(run: Run, network: Any) -> Reader:
             )
         if x.layout is not torch.strided and x.numel() <= DENSE:
             x = x.to_dense()
-        stop, last = (
-            (int(parts.starts[1]), int(edge_starts[1])) if level == "graph" else (parts.nodes, edges.shape[1])
-        )
-        x = x if stop == len(x) else x.index_select(0, torch.arange(stop))
+        if level == "graph":
+            stop, last = (int(parts.starts[1]), int(edge_starts[1]))
+        else:
+            stop, last = (parts.nodes, edges.shape[1])
+        if stop == len(x):
+            x = x
+        else:
+            x = x.index_select(0, torch.arange(stop))
         found: dict[str, Any] = {"x": x, "edges": torch.from_numpy(np.ascontiguousarray(edges[:, :last]))}
         if level == "edge":
             found["pairs"] = torch.from_numpy(np.ascontiguousarray(parts.edges))
-        more = first_of(parts) if level == "graph" and parts.graphs > 1 else None
-        names = None if parts.names is None else list(parts.names[:stop])
+        if level == "graph" and parts.graphs > 1:
+            more = first_of(parts)
+        else:
+            more = None
+        if parts.names is None:
+            names = None
+        else:
+            names = list(parts.names[:stop])
         return GraphExample(
             found, names, truth_of(parts) if level == "node" else None, (more,) if more else ()
         )
 
     def first_of(parts: Parts) -> str:
-        label = None if parts.graph_labels is None else parts.graph_labels[0]
-        truth = f"; true is {label}" if label is not None and is_known(label) else ""
+        if parts.graph_labels is None:
+            label = None
+        else:
+            label = parts.graph_labels[0]
+        if label is not None and is_known(label):
+            truth = f"; true is {label}"
+        else:
+            truth = ""
         return f"Graph {parts.called('graph', 0)}, the first of {parts.graphs:,}, is shown{truth}."
 
     def truth_of(parts: Parts) -> list[str | None] | None:
         if parts.node_labels is None or labels is None:
             return None
         names, _, target = targets(list(parts.node_labels), config.target, parts.what)
-        return (
-            None
-            if names is None
-            else [None if place == IGNORE else names[place] for place in target.tolist()]
-        )
+        if names is None:
+            return None
+        return [None if place == IGNORE else names[place] for place in target.tolist()]
 
     @cache
     def whole() -> GraphExample:
@@ -76,7 +90,9 @@ def run_reader(run: Run, network: Any) -> Reader:
     def example(name: str | None) -> GraphExample:
         if looks_mapped(config.path):
             return _of_large(str(config.path), config, model.depth, name)
-        return whole() if there else GraphExample(inputs, notes=(GONE,))
+        if there:
+            return whole()
+        return GraphExample(inputs, notes=(GONE,))
 
     def read(path: Path) -> GraphExample:
         return linked(read_parts(replace(config, path=str(path), nodes=None)))
@@ -86,7 +102,8 @@ def run_reader(run: Run, network: Any) -> Reader:
 
 
 def _of_large(path: str, config: GraphsConfig, hops: int, name: str | None) -> GraphExample:
-    """What a model sees of a large graph when it answers for one node: neighbours that are drawn, as in training."""
+    """What a model sees of a large graph when it answers for one node: neighbours that are drawn, as in
+    training."""
     graph = MappedGraph.open(
         path, neighbours=config.neighbours, validation=config.validation, test=config.test, seed=0
     )

@@ -46,7 +46,10 @@ def _drawn_graph(view: dict[str, Any]) -> list[tuple[str, list[tuple[str, Draw]]
 
 def _classes(view: dict[str, Any]) -> dict[str, str]:
     """The colour of each class of nodes."""
-    names = sorted(set(view["colours"][0]["groups"])) if view["colours"] else []
+    if view["colours"]:
+        names = sorted(set(view["colours"][0]["groups"]))
+    else:
+        names = []
     return {name: COLOURS[k % len(COLOURS)] for k, name in enumerate(names)}
 
 
@@ -54,7 +57,10 @@ def _network(view: dict[str, Any], edges: Array, weights: Array) -> Draw:
     """Nodes in the colours of their classes, and edges as strong as the root of their weights."""
     places = np.array(view["places"], dtype=float).reshape(-1, 2)
     known = _classes(view)
-    colours = [known[group] for group in view["colours"][0]["groups"]] if known else [PLAIN] * len(places)
+    if known:
+        colours = [known[group] for group in view["colours"][0]["groups"]]
+    else:
+        colours = [PLAIN] * len(places)
 
     def draw(axis: Any) -> None:
         from matplotlib.patches import FancyArrowPatch

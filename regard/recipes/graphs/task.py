@@ -10,7 +10,8 @@ from regard.training.tasks import Classify, Regress, Task
 
 
 class RegressKnown(Regress):
-    """(output − target)² where the target is known, that is, no NaN: of the nodes of a graph only some are asked."""
+    """(output − target)² where the target is known, that is, no NaN: of the nodes of a graph only some are
+    asked."""
 
     def _apart(self, model: nn.Module, batch: Batch) -> Tensor:
         apart = super()._apart(model, batch)

@@ -1,4 +1,5 @@
-"""A graph as nodes and edges, each edge as strong as the attention along it; of a large graph, what lies around one node."""
+"""A graph as nodes and edges, each edge as strong as the attention along it; of a large graph, what lies
+around one node."""
 
 from __future__ import annotations
 
@@ -54,16 +55,22 @@ def graph(seen: Sequence[Entry], out: Any, given: GraphInput) -> dict[str, Any]:
     """The data of the view."""
     n = len(given.labels)
     edges = given.edges.detach().cpu()
-    centre = _typical(edges, n) if given.centre is None else given.centre
-    shown = torch.arange(n) if n <= WHOLE else around(edges, n, centre, HOPS, NEAR)
+    if given.centre is None:
+        centre = _typical(edges, n)
+    else:
+        centre = given.centre
+    if n <= WHOLE:
+        shown = torch.arange(n)
+    else:
+        shown = around(edges, n, centre, HOPS, NEAR)
     inside = Inside(shown, n)
     drawn = inside.joined(edges)[0]
     lists = [drawn]
     layers = [_layer(entry, inside, lists) for entry in seen if _is_of_nodes(entry, n)]
     place = laid_out(drawn, len(shown))
     part = (
-        f"Of {n:,} nodes the {len(shown):,} nearest to node {given.labels[centre]!r} are drawn, at most {HOPS} edges away; "
-        f"nodes at the rim have neighbours that are not drawn."
+        f"Of {n:,} nodes the {len(shown):,} nearest to node {given.labels[centre]!r} are drawn, at most "
+        f"{HOPS} edges away; nodes at the rim have neighbours that are not drawn."
     )
     notes = [part if len(shown) < n else None, NO_ATTENTION if not layers else None]
     return {
@@ -83,7 +90,8 @@ def graph(seen: Sequence[Entry], out: Any, given: GraphInput) -> dict[str, Any]:
 
 
 def _typical(edges: Tensor, n: int) -> int:
-    """The node with most neighbours, but for those with more than can be read: a picture of a hub says little."""
+    """The node with most neighbours, but for those with more than can be read: a picture of a hub says
+    little."""
     both = torch.cat((edges, edges.flip(0)), 1)
     pairs = (both[0] * n + both[1])[both[0] != both[1]].unique()
     neighbours = torch.bincount(pairs // n, minlength=n)
@@ -100,11 +108,15 @@ class Inside:
         self.number[shown] = torch.arange(self.count)
 
     def joined(self, edges: Tensor, weights: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """The edges among them, each once, with the weights of those that are there several times added.   2 e, h e"""
+        """The edges among them, each once, with the weights of those that are there several times added.
+        2 e, h e"""
         source, target = self.number[edges]
         kept = (source >= 0) & (target >= 0)
         codes, which = (target[kept] * self.count + source[kept]).unique(return_inverse=True)
-        each = torch.zeros(0, int(kept.sum())) if weights is None else weights[:, kept].float()
+        if weights is None:
+            each = torch.zeros(0, int(kept.sum()))
+        else:
+            each = weights[:, kept].float()
         total = torch.zeros(len(each), len(codes)).index_add_(1, which, each)
         return torch.stack((codes % max(1, self.count), codes // max(1, self.count))), total
 
@@ -146,7 +158,8 @@ def _along(entry: Entry) -> tuple[Tensor, Tensor]:
 
 
 def _strongest(entry: Entry) -> tuple[Tensor, Tensor]:
-    """The largest weights of each row of full attention, those of one head beside those of another.   2 e, h e"""
+    """The largest weights of each row of full attention, those of one head beside those of another.
+    2 e, h e"""
     weights = entry.weights[0].cpu()  # h n n
     n = weights.shape[-1]
     best = weights.topk(min(LARGEST, n), dim=-1).indices
@@ -177,4 +190,6 @@ def _known(network: GraphInput, shown: Tensor) -> dict[str, Any] | None:
     if network.classes is None:
         return None
     groups = [network.classes[i] or "not known" for i in shown.tolist()]
-    return {"name": "true class", "groups": groups} if len(set(groups)) <= CLASSES else None
+    if len(set(groups)) <= CLASSES:
+        return {"name": "true class", "groups": groups}
+    return None

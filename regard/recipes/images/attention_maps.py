@@ -1,4 +1,5 @@
-"""Where a model of pictures looks: attention as maps over the picture, layer by layer, and followed through all layers."""
+"""Where a model of pictures looks: attention as maps over the picture, layer by layer, and followed through
+all layers."""
 
 from __future__ import annotations
 
@@ -42,7 +43,8 @@ class AttentionMaps:
 
 
 def attention_maps(model: nn.Module, seen: Sequence[Entry], given: ImageInput) -> AttentionMaps | None:
-    """The maps, or None where no patch looks at another one, or where it is not known which patch is where."""
+    """The maps, or None where no patch looks at another one, or where it is not known which patch is
+    where."""
     if cuts := _cuts_of(model, given):
         return _of_windows(windows.blocks(cuts, seen))
     count = given.grid[0] * given.grid[1]
@@ -73,7 +75,10 @@ def _of_windows(blocks: Sequence[windows.Block]) -> AttentionMaps | None:
     ]
     if not layers:
         return None
-    followed = windows.rollout(blocks) if len(layers) == len(blocks) else None
+    if len(layers) == len(blocks):
+        followed = windows.rollout(blocks)
+    else:
+        followed = None
     return AttentionMaps(QUERIES["mean"], layers, followed, "within windows")
 
 
@@ -101,7 +106,8 @@ def _of_class(entry: Entry, count: int) -> bool:
 
 
 def _through(layers: Sequence[Entry]) -> Tensor | None:
-    """Attention followed through all layers, of which the last may be that of the class token alone.   -> 1 n m"""
+    """Attention followed through all layers, of which the last may be that of the class token alone.
+    -> 1 n m"""
     if len({entry.shape[3] for entry in layers}) > 1 or any(entry.shape[2] == 1 for entry in layers[:-1]):
         return None
     if len(layers) == 1 and layers[0].shape[2] == 1:
@@ -113,5 +119,8 @@ def _over(weights: Tensor, grid: tuple[int, int], reads: Reads) -> Tensor:
     """What the class token looks at, or what all patches look at on average.   1 h n m -> h rows columns"""
     before = weights.shape[-1] - grid[0] * grid[1]
     # registers are not in the mean
-    from_them = weights[0, :, 0] if reads == "class" else weights[0, :, before:].mean(1)
+    if reads == "class":
+        from_them = weights[0, :, 0]
+    else:
+        from_them = weights[0, :, before:].mean(1)
     return from_them[:, before:].unflatten(-1, grid)

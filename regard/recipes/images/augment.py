@@ -1,7 +1,7 @@
 """Pictures a little changed, a whole batch at once, on the device that learns: what a label survives.
 
-All is drawn from torch's generator, which the trainer seeds by (seed, step). Pixels are numbers from 0, black, to 1, white, and
-so is what is made of them.   b c h w
+All is drawn from torch's generator, which the trainer seeds by (seed, step). Pixels are numbers from 0,
+black, to 1, white, and so is what is made of them.   b c h w
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ class AugmentConfig:
     colour: float = 0.0  # brightness, contrast and saturation changed by up to this share (0.3 is usual)
     # share of pictures that lose a rectangle of a tenth to a third of them (0.25 is usual)
     erase: float = 0.0
-    mixup: float = 0.0  # a of Beta(a, a): two pictures, and their labels, blended by a share drawn from it (0.2 is usual)
+    # a of Beta(a, a): two pictures, and their labels, blended by a share drawn from it (0.2 is usual)
+    mixup: float = 0.0
     # a of Beta(a, a): a rectangle of another picture, with its share of the label (1.0 is usual)
     cutmix: float = 0.0
 
@@ -51,7 +52,9 @@ def augment(x: Tensor, config: AugmentConfig) -> Tensor:
         x = _moved(x, config)
     if config.colour:
         x = _recoloured(x, config.colour)
-    return _erased(x, config.erase) if config.erase else x
+    if config.erase:
+        return _erased(x, config.erase)
+    return x
 
 
 def mixup(x: Tensor, shares: Tensor, config: AugmentConfig) -> tuple[Tensor, Tensor]:
@@ -73,7 +76,8 @@ def mixup(x: Tensor, shares: Tensor, config: AugmentConfig) -> tuple[Tensor, Ten
 
 
 def _moved(x: Tensor, config: AugmentConfig) -> Tensor:
-    """Turned, moved and made larger or smaller, in one reading of the pixels. What comes in from beyond the edge mirrors it."""
+    """Turned, moved and made larger or smaller, in one reading of the pixels. What comes in from beyond the
+    edge mirrors it."""
     b = len(x)
     angle = (2 * torch.rand(b) - 1) * torch.pi * config.turn / 180
     scale = torch.exp((2 * torch.rand(b) - 1) * torch.log1p(torch.tensor(config.zoom)))
@@ -86,7 +90,8 @@ def _moved(x: Tensor, config: AugmentConfig) -> Tensor:
 
 
 def _recoloured(x: Tensor, strength: float) -> Tensor:
-    """Brighter or darker (times a number), nearer to or further from its mean grey, nearer to or further from grey."""
+    """Brighter or darker (times a number), nearer to or further from its mean grey, nearer to or further from
+    grey."""
     light, contrast, colour = (1 + (2 * _drawn(x, 1) - 1) * strength for _ in range(3))
     x = x * light
     middle = _grey(x).mean((2, 3), keepdim=True)
@@ -96,11 +101,9 @@ def _recoloured(x: Tensor, strength: float) -> Tensor:
 
 def _grey(x: Tensor) -> Tensor:
     """As the eye weighs red, green and blue.   b c h w -> b 1 h w"""
-    return (
-        x
-        if x.shape[1] == 1
-        else (x * x.new_tensor([0.299, 0.587, 0.114]).view(1, 3, 1, 1)).sum(1, keepdim=True)
-    )
+    if x.shape[1] == 1:
+        return x
+    return (x * x.new_tensor([0.299, 0.587, 0.114]).view(1, 3, 1, 1)).sum(1, keepdim=True)
 
 
 def _erased(x: Tensor, share: float) -> Tensor:

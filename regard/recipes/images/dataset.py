@@ -1,4 +1,5 @@
-"""Pictures with labels as batches: decoded once, in parallel, kept as bytes of one size, and read from there in every epoch.
+"""Pictures with labels as batches: decoded once, in parallel, kept as bytes of one size, and read from there
+in every epoch.
 
 Batches hold bytes, b c s s; the task makes numbers of them, turns and mixes them on the device that learns.
 """
@@ -127,14 +128,16 @@ class ImagesInfo:
 def read_other_images(
     config: ImagesConfig, info: ImagesInfo, *, cache: Path, note: Note | None = None
 ) -> tuple[Images, Array]:
-    """Other images as a run reads its own, and which of them are measured: those for testing, or all where nothing says so."""
+    """Other images as a run reads its own, and which of them are measured: those for testing, or all where
+    nothing says so."""
     tell: Note = note or (lambda what, share: None)
     found = find_images(config.path, config.picture, config.label, to_learn=False)
     for label in found.labels:
         if label not in info.labels:
             known = ", ".join(info.labels[:5]) + ", ..." * (len(info.labels) > 5)
             raise RegardError(
-                f"{config.path} has the class '{label}', and the model knows {known}; take it out, or mend its name"
+                f"{config.path} has the class '{label}', and the model knows {known}; take it out, or mend "
+                "its name"
             )
     place = np.array([info.labels.index(label) for label in found.labels], dtype=np.int64)
     found = replace(found, labels=info.labels, classes=place[found.classes])
@@ -228,7 +231,8 @@ class ImageSource(Source):
         return self._images.batches(self._images.rows(number), self._epochs.batch)
 
 
-# ── where pixels are ─────────────────────────────────────────────────────────────────────────────────────────────────
+# ── where pixels are
+# ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 class Held:
@@ -298,11 +302,9 @@ def _decoded(
         classes=found.classes[good],
         splits=found.splits[good],
     )
-    store: Store = (
-        Held(mapped.reshape(-1, channels, size, size))
-        if keep
-        else Files(left.files, size, channels, config.fit)
-    )
+    store: Store = Files(left.files, size, channels, config.fit)
+    if keep:
+        store = Held(mapped.reshape(-1, channels, size, size))
     return left, store, tuple(bad.values())
 
 
@@ -332,7 +334,8 @@ def _noted(why: str, config: ImagesConfig) -> str:
 
 
 def _stamps(files: Sequence[str]) -> list[tuple[str, int, int]]:
-    """Where each file is, and what changes when it does: its size and its date; zeros of one that is not there."""
+    """Where each file is, and what changes when it does: its size and its date; zeros of one that is not
+    there."""
     found = []
     for path in map(os.path.abspath, files):
         try:
@@ -343,7 +346,8 @@ def _stamps(files: Sequence[str]) -> list[tuple[str, int, int]]:
     return found
 
 
-# ── size, colour, light ──────────────────────────────────────────────────────────────────────────────────────────────
+# ── size, colour, light
+# ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def choose_size(found: LabelledImages, config: ImagesConfig) -> tuple[int, int]:
@@ -393,7 +397,8 @@ def resize_all(pixels: Pixels, size: int, channels: int, fit: Fit) -> Pixels:
 def _mean_and_deviation(
     store: Store, rows: Array, cache: Path
 ) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Mean and deviation of each channel over training pictures; where they would have to be decoded, as found before."""
+    """Mean and deviation of each channel over training pictures; where they would have to be decoded, as
+    found before."""
     if isinstance(store, Held):
         return moments(store, rows)
     name = caches.key(files=_stamps(store.files), how=store.how, rows=rows.tolist(), measured=MEASURED)

@@ -51,18 +51,26 @@ def defaults(
     picture: str = "file",
     label: str = "label",
 ) -> Settings:
-    """A ViT, unless another kind is asked for, sized for the images that are there, or for the size they are brought to."""
+    """A ViT, unless another kind is asked for, sized for the images that are there, or for the size they are
+    brought to."""
     path, kind = path_of(data, "images"), kind or "vit"
     check_choice("kind of model for images", kind, tuple(KINDS))
     # (a small move is right for every picture; what mirrors and turns do to a label only its owner knows)
-    changes = AugmentConfig(crop=0.125, turn=15, zoom=0.15) if path is None else AugmentConfig(crop=0.1)
-    side = size if type(size) is int and size > 0 else _side_of(path, picture, label)
+    if path is None:
+        changes = AugmentConfig(crop=0.125, turn=15, zoom=0.15)
+    else:
+        changes = AugmentConfig(crop=0.1)
+    if type(size) is int and size > 0:
+        side = size
+    else:
+        side = _side_of(path, picture, label)
     pictures = ImagesConfig(path=path, augment=changes, smoothing=0.05)
     return KINDS[kind](data=pictures, model=MODELS[kind](side), train=_train_of(path))
 
 
 def _side_of(path: str | None, picture: str, label: str) -> int:
-    """Of the pictures, where nobody says it. What is wrong with them is said later, when they are read as was asked for."""
+    """Of the pictures, where nobody says it. What is wrong with them is said later, when they are read as was
+    asked for."""
     if path is None:
         return DIGITS
     try:
@@ -72,15 +80,20 @@ def _side_of(path: str | None, picture: str, label: str) -> int:
 
 
 def vit(side: int) -> ViTConfig:
-    """Patches so large that there are seven or more in a row, if they can be; a network that two cores teach in minutes."""
-    size: dict[str, Any] = {"dim": 128, "depth": 6} if side > SMALL else {"dim": 64, "depth": 4}
+    """Patches so large that there are seven or more in a row, if they can be; a network that two cores teach
+    in minutes."""
+    if side > SMALL:
+        size: dict[str, Any] = {"dim": 128, "depth": 6}
+    else:
+        size = {"dim": 64, "depth": 4}
     return ViTConfig(
         classes=UNKNOWN, size=side, patch=patch_of(side), heads=4, position="rotary", pool="mean", **size
     )
 
 
 def swin(side: int) -> SwinConfig:
-    """Seven or more patches in a row, fourteen or more of a large picture, in windows that are smaller than all of them."""
+    """Seven or more patches in a row, fourteen or more of a large picture, in windows that are smaller than
+    all of them."""
     patch = _patch_near(side, 14 if side > SMALL else MANY)
     across = -(-side // patch)
     stages = 3 if across >= 28 else 2
@@ -92,7 +105,8 @@ def swin(side: int) -> SwinConfig:
 
 
 def _groupcnn(side: int) -> GroupCNNConfig:
-    """The network of the paper for digits of 28 × 28; smaller pictures have fewer layers, and keep their border."""
+    """The network of the paper for digits of 28 × 28; smaller pictures have fewer layers, and keep their
+    border."""
     if side >= 28:
         return GroupCNNConfig(classes=UNKNOWN, size=side)
     return GroupCNNConfig(
@@ -101,17 +115,20 @@ def _groupcnn(side: int) -> GroupCNNConfig:
 
 
 def patch_of(side: int) -> int:
-    """Of a ViT: one that divides the side, with seven or more in a row, or if only tiny ones do, with four or more."""
+    """Of a ViT: one that divides the side, with seven or more in a row, or if only tiny ones do, with four or
+    more."""
     found = [_patch_near(side, many) for many in (MANY, FEW)]
     return next((each for each in found if each > 1 and side % each == 0), found[0])
 
 
 def _patch_near(side: int, many: int) -> int:
-    """The largest patch with so many in a row that divides the side. Where that is far smaller than patches could be, as for a
-    side that is a prime number, one that does not: the last ones are then filled up."""
+    """The largest patch with so many in a row that divides the side. Where that is far smaller than patches
+    could be, as for a side that is a prime number, one that does not: the last ones are then filled up."""
     largest = max(1, min(side // many, LARGEST_PATCH))
     whole = next(each for each in range(largest, 0, -1) if side % each == 0)
-    return whole if 2 * whole > largest else largest
+    if 2 * whole > largest:
+        return whole
+    return largest
 
 
 MODELS: dict[str, Callable[[int], Any]] = {

@@ -1,4 +1,5 @@
-"""Pictures beside answers: where a model of pictures looked, one file for each input or all of them on one sheet."""
+"""Pictures beside answers: where a model of pictures looked, one file for each input or all of them on one
+sheet."""
 
 from __future__ import annotations
 
@@ -52,14 +53,18 @@ def check_output(given: Sequence[str], out: str | os.PathLike[str]) -> None:
 def draw(
     run: Run, given: Sequence[str], predictions: Iterable[Prediction], out: str | os.PathLike[str]
 ) -> Iterator[Prediction]:
-    """Write where the model looked, and say in each answer in which file that is. What was not answered is not drawn.
+    """Write where the model looked, and say in each answer in which file that is. What was not answered is
+    not drawn.
 
     A file of its own is there when its answer comes, a sheet after the last one.
     """
     model = load_model(run)
     reader = RunImageReader(run, model)
     labels, views = run.section(ImagesInfo, "corpus").labels, run.section(ImagesConfig, "data").views
-    several = "" if views == "one" else f"; the answer is of several views ({views}), the maps are of one"
+    if views == "one":
+        several = ""
+    else:
+        several = f"; the answer is of several views ({views}), the maps are of one"
 
     called = told_apart(given)
     files = _files_of(called, out)
@@ -94,7 +99,8 @@ def _files_of(called: dict[str, str], out: str | os.PathLike[str]) -> dict[str, 
 
 
 def told_apart(given: Sequence[str]) -> dict[str, str]:
-    """What each path is called: its name, with as many of its folders as tell it from the others, such as cat/1.png."""
+    """What each path is called: its name, with as many of its folders as tell it from the others, such as
+    cat/1.png."""
     waiting = {each: Path(each).parts for each in given}
     paths, many = set(waiting.values()), 0
     called: dict[str, str] = {}
@@ -107,7 +113,8 @@ def told_apart(given: Sequence[str]) -> dict[str, str]:
 
 
 def names(called: Sequence[str]) -> list[str]:
-    """A file for each input, called after it, in one folder; where names are equal the ending tells, or a number."""
+    """A file for each input, called after it, in one folder; where names are equal the ending tells, or a
+    number."""
     found: dict[str, None] = {}
     for each in called:
         path = Path(each.strip("/"))

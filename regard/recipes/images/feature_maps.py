@@ -1,4 +1,5 @@
-"""Feature maps: what convolutions put out over a picture, and what each block makes of its patches, channel by channel."""
+"""Feature maps: what convolutions put out over a picture, and what each block makes of its patches, channel
+by channel."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Images for models that no recipe made: processed as the model wants them, or the tensor that came with it."""
+"""Images for models that no recipe made: processed as the model wants them, or the tensor that came with
+it."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ RANDOM = (
 
 
 def foreign_reader(foreign: ForeignModel) -> Reader | None:
-    """What reads images for such a model; None for one whose inputs are no images, or not known to be some."""
+    """What reads images for such a model; None for one whose inputs are no images, or not known to be
+    some."""
     if foreign.image is not None:
         return ForeignImageReader(foreign.image)
     known = foreign.roles or getattr(foreign.model, "roles", None)
@@ -64,8 +66,9 @@ class ForeignImageReader(ImageReader):
 
 
 def _window_layouts(processor: ImageProcessor, height: int, width: int) -> tuple[WindowLayout, ...]:
-    """How layers that attend within windows cut this image: every second layer of a stage is shifted by half a window, and
-    sides are halved between stages. Of images that are no whole number of patches nothing is known."""
+    """How layers that attend within windows cut this image: every second layer of a stage is shifted by half
+    a window, and sides are halved between stages. Of images that are no whole number of patches nothing is
+    known."""
     sides = processor.patch
     if not processor.stages or sides is None or height % sides[0] or width % sides[1]:
         return ()

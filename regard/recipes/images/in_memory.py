@@ -1,4 +1,5 @@
-"""Pictures handed over in memory: they become files for as long as they are looked at, and so are read as all others are."""
+"""Pictures handed over in memory: they become files for as long as they are looked at, and so are read as all
+others are."""
 
 from __future__ import annotations
 
@@ -18,18 +19,23 @@ CLEAR = ("PA", "La", "RGBa")  # others that are transparent
 
 
 def is_array_or_pil(given: Any) -> bool:
-    """Is it a picture itself, of pillow's or an array, and not the path of one? (A tensor is what a model takes.)"""
+    """Is it a picture itself, of pillow's or an array, and not the path of one? (A tensor is what a model
+    takes.)"""
     return isinstance(given, np.ndarray | pillow().Image)
 
 
 @contextmanager
 def temporary_files(given: Sequence[Any]) -> Iterator[dict[str, str]]:
-    """Files of the pictures, in a folder that goes away at the end, and what each is called: picture 1, picture 2."""
+    """Files of the pictures, in a folder that goes away at the end, and what each is called: picture 1,
+    picture 2."""
     with TemporaryDirectory(prefix="regard-") as folder:
         found = {}
         for number, each in enumerate(given, 1):
             path = Path(folder) / f"picture {number}.png"
-            picture = _of_array(each, path.stem) if isinstance(each, np.ndarray) else each
+            if isinstance(each, np.ndarray):
+                picture = _of_array(each, path.stem)
+            else:
+                picture = each
             with readable(path.stem):
                 _save(picture, path)
             found[str(path)] = path.stem
@@ -41,8 +47,10 @@ def _of_array(array: Any, name: str) -> Any:
     kind, shape = str(array.dtype), tuple(array.shape)
     if kind != "uint8" or not (len(shape) == 2 or (len(shape) == 3 and shape[2] in (1, 3, 4))) or 0 in shape:
         raise RegardError(
-            f"{name} must be bytes 'h w' or 'h w c' with 1, 3 or 4 channels, got {kind} of shape {shape}; several "
-            "pictures are given as a list, list(x), and (x * 255).astype('uint8') makes bytes of numbers up to 1"
+            f"{name} must be bytes 'h w' or 'h w c' with 1, 3 or 4 channels, got {kind} of shape {shape}; "
+            "several "
+            "pictures are given as a list, list(x), and (x * 255).astype('uint8') makes bytes of numbers "
+            "up to 1"
         )
     return pillow().fromarray(array[:, :, 0] if shape[2:] == (1,) else array)
 

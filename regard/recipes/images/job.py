@@ -27,11 +27,9 @@ def prepare_job(settings: Settings, context: DataContext) -> Job:
     info = images.info
     config = replace(settings.model, classes=len(info.labels), colours=images.channels, size=images.size)
     source = images.source(batch, seed)
-    test = (
-        Split(name="test", count=info.test, unit="images", batches=lambda: source.split(TEST))
-        if info.test
-        else None
-    )
+    test = None
+    if info.test:
+        test = Split(name="test", count=info.test, unit="images", batches=lambda: source.split(TEST))
     return Job(
         kind=model_kind(settings),
         model=config,
@@ -73,6 +71,7 @@ def _filled_up(config: Any) -> tuple[str, ...]:
     less, more = (config.size // patch * patch, -(-config.size // patch) * patch)
     sizes = f"{less} or {more}" if less else str(more)
     return (
-        f"patches of {patch} pixels do not divide pictures of {config.size}: the last ones are filled up with "
+        f"patches of {patch} pixels do not divide pictures of {config.size}: the last ones are filled up "
+        "with "
         f"{-config.size % patch} pixels of zeros. With --data.size {sizes} --model.patch {patch} they fit",
     )

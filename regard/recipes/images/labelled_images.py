@@ -1,7 +1,8 @@
-"""Which pictures there are and what each shows: folders, a table of paths, idx files (MNIST and its family), .npz, or digits.
+"""Which pictures there are and what each shows: folders, a table of paths, idx files (MNIST and its family),
+.npz, or digits.
 
-An album has files or pixels, never both. Splits are what the data itself says: folders or files called train, validation and
-test, or a column of that name; where nothing says so, all is for training.
+An album has files or pixels, never both. Splits are what the data itself says: folders or files called train,
+validation and test, or a column of that name; where nothing says so, all is for training.
 """
 
 from __future__ import annotations
@@ -44,7 +45,8 @@ class LabelledImages:
     def __post_init__(self) -> None:
         if self.pixels is not None and 0 in self.pixels.shape[1:]:
             raise RegardError(
-                f"{self.name} has pictures of {self.pixels.shape[1]} × {self.pixels.shape[2]} pixels: none at all"
+                f"{self.name} has pictures of {self.pixels.shape[1]} × {self.pixels.shape[2]} pixels: none "
+                "at all"
             )
 
     def __len__(self) -> int:
@@ -53,7 +55,10 @@ class LabelledImages:
     def check_learnable(self) -> None:
         """A ValueError if there is nothing to tell apart, or nothing of a class to learn from."""
         if len(self.labels) < 2:
-            only = f"only the class '{self.labels[0]}'" if self.labels else "no classes"
+            if self.labels:
+                only = f"only the class '{self.labels[0]}'"
+            else:
+                only = "no classes"
             raise RegardError(f"{self.name} has {only}; there must be two to tell apart")
         counts = np.bincount(self.classes[self.splits == TRAIN], minlength=len(self.labels))
         if (counts == 0).any():
@@ -66,7 +71,8 @@ class LabelledImages:
 def find_images(
     path: str | None, picture: str = "file", label: str = "label", *, to_learn: bool = True
 ) -> LabelledImages:
-    """What a path holds; None: the digits that come with scikit-learn. `picture` and `label` are columns of a table.
+    """What a path holds; None: the digits that come with scikit-learn. `picture` and `label` are columns of a
+    table.
 
     to_learn: raise unless there are two classes at least, and images of each to train on
     """
@@ -84,18 +90,19 @@ def _find_album(path: str | None, picture: str, label: str) -> LabelledImages:
         raise FileNotFoundError(f"there is no {path}; give {KINDS}")
     if place.is_dir():
         idx = sorted(each for each in place.iterdir() if is_idx_of_pictures(each))
-        return _of_rows(path, read_idx_files(idx, path)) if idx else _of_folder(place)
+        if idx:
+            return _of_rows(path, read_idx_files(idx, path))
+        return _of_folder(place)
     if is_idx_of_pictures(place):
         return _of_rows(path, read_idx_files([place], path))
     if place.suffix.lower() == ".npz":
         return _of_rows(path, read_npz(place))
     if looks_like_table(path):
         return _of_table(place, picture, label)
-    what = (
-        "one picture; give the folder that has a folder for each class"
-        if is_picture(place.name)
-        else "none of these"
-    )
+    if is_picture(place.name):
+        what = "one picture; give the folder that has a folder for each class"
+    else:
+        what = "none of these"
     raise RegardError(f"{path} is {what}: data is {KINDS}")
 
 
@@ -112,7 +119,8 @@ def _numbered(
     pixels: Pixels | None = None,
     notes: Sequence[str] = (),
 ) -> LabelledImages:
-    """An album whose classes are the labels, in their order. The same letters are the same label, however they are written."""
+    """An album whose classes are the labels, in their order. The same letters are the same label, however
+    they are written."""
     labels = [unicodedata.normalize("NFC", displayable(label)) for label in labels]
     classes = sort_labels(labels)
     number = {label: i for i, label in enumerate(classes)}
@@ -125,26 +133,32 @@ def displayable(name: str) -> str:
     return os.fsencode(name).decode("utf-8", "replace")
 
 
-# ── folders ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── folders
+# ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _of_folder(place: Path) -> LabelledImages:
     """One folder for each class, or such folders in folders called train, validation and test.
 
-    Pictures in folders of a class are of that class. Hidden files and folders are passed over, and so are links to folders
-    within a class, which may lead in circles.
+    Pictures in folders of a class are of that class. Hidden files and folders are passed over, and so are
+    links to folders within a class, which may lead in circles.
     """
     parts = _folders(place)
     if not parts:
-        what = "pictures, but no folders" if any(_loose(place)) else "no pictures"
+        if any(_loose(place)):
+            what = "pictures, but no folders"
+        else:
+            what = "no pictures"
         raise RegardError(
-            f"{place} holds {what}; put the pictures of each class into a folder of its own, named as the class"
+            f"{place} holds {what}; put the pictures of each class into a folder of its own, named as the "
+            "class"
         )
     splits = [part for part in parts if part.name.lower() in SPLITS]
     deeper = [part for part in splits if _folders(part)]
     if len(splits) == len(parts) and not deeper:
         raise RegardError(
-            f"{place} has {_listed(parts)}, which are no classes; put a folder for each class into each of them"
+            f"{place} has {_listed(parts)}, which are no classes; put a folder for each class into each of "
+            "them"
         )
     if any(SPLITS[part.name.lower()] == TRAIN for part in deeper) and len(splits) < len(parts):
         rest = [part for part in parts if part not in splits]
@@ -153,11 +167,10 @@ def _of_folder(place: Path) -> LabelledImages:
             f"move those that are no splits elsewhere, or give --data {deeper[0]}"
         )
     split = bool(deeper) and len(splits) == len(parts)
-    classes = (
-        [(each, SPLITS[part.name.lower()]) for part in parts for each in _folders(part)]
-        if split
-        else [(part, TRAIN) for part in parts]
-    )
+    if split:
+        classes = [(each, SPLITS[part.name.lower()]) for part in parts for each in _folders(part)]
+    else:
+        classes = [(part, TRAIN) for part in parts]
     files = [(path, folder.name, number) for folder, number in classes for path in _files_in(folder)]
     rows = [row for row in files if is_picture(row[0])]
     above = [str(each) for top in (place, *(parts if split else ())) for each in top.iterdir()]
@@ -170,8 +183,8 @@ def _of_folder(place: Path) -> LabelledImages:
     found = {label for _, label, _ in rows}
     if len(found) == 1 and len(inner := _folders(classes[0][0])) > 1:
         raise RegardError(
-            f"{place} has only the class '{displayable(rows[0][1])}'; there must be two to tell apart. If the classes "
-            f"are {_listed(inner)}, give --data {classes[0][0]}"
+            f"{place} has only the class '{displayable(rows[0][1])}'; there must be two to tell apart. If "
+            f"the classes are {_listed(inner)}, give --data {classes[0][0]}"
         )
     notes = [
         f"{folder} holds no pictures, so it is no class" for folder, _ in classes if folder.name not in found
@@ -199,7 +212,8 @@ def pictures_in(folder: Path) -> Iterator[str]:
 
 
 def _files_in(folder: Path) -> Iterator[str]:
-    """Every file below a folder that is not hidden. A link that leads nowhere is one, too: it will be named."""
+    """Every file below a folder that is not hidden. A link that leads nowhere is one, too: it will be
+    named."""
     for here, below, names in os.walk(folder):
         below[:] = sorted(name for name in below if not name.startswith("."))
         yield from (os.path.join(here, name) for name in sorted(names) if not name.startswith("."))
@@ -221,20 +235,27 @@ def _passed_over(paths: Iterable[str]) -> str | None:
     said = [f"{count:,} {displayable(ending) or 'without an ending'}" for ending, count in named]
     if rest := endings.total() - sum(count for _, count in named):
         said.append(f"{rest:,} others")
-    raw = "; RAW pictures are not read, convert them to JPEG or PNG" if endings.keys() & set(RAW) else ""
+    if endings.keys() & set(RAW):
+        raw = "; RAW pictures are not read, convert them to JPEG or PNG"
+    else:
+        raw = ""
     return f"passed over, since their names are not those of pictures: {', '.join(said)}{raw}"
 
 
 def _listed(parts: Sequence[Path]) -> str:
     names = [displayable(part.name) for part in parts[:NAMED]] + (["..."] if len(parts) > NAMED else [])
-    return ", ".join(names[:-1]) + " and " + names[-1] if len(names) > 1 else names[0]
+    if len(names) > 1:
+        return ", ".join(names[:-1]) + " and " + names[-1]
+    return names[0]
 
 
-# ── tables ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── tables
+# ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _of_table(place: Path, picture: str, label: str) -> LabelledImages:
-    """A path and a label in each row; paths count from where the table is. A column 'split' may say train, validation, test."""
+    """A path and a label in each row; paths count from where the table is. A column 'split' may say train,
+    validation, test."""
     table = read_table(str(place))
     paths = [
         os.path.normpath(place.parent / each)

@@ -1,4 +1,5 @@
-"""An image as a model takes it: pixels, and the grid of patches that a model cuts it into, or that it is asked about."""
+"""An image as a model takes it: pixels, and the grid of patches that a model cuts it into, or that it is
+asked about."""
 
 from __future__ import annotations
 
@@ -84,7 +85,10 @@ class ImageInput(ModelInput):
         step = self.patch or pixels.shape[-1] // self.grid[1]
         moves = [k * step for k in range(1, min(4, self.grid[1]))]
         rolled = {f"{move} pixel{'s' * (move > 1)} to the right": pixels.roll(move, -1) for move in moves}
-        far = f"{step} pixel{'s' * (step > 1)}" if self.patch is None else f"whole patches of {step} pixels"
+        if self.patch is None:
+            far = f"{step} pixel{'s' * (step > 1)}"
+        else:
+            far = f"whole patches of {step} pixels"
         yield Action("roll the picture", ROLLED.format(far), self._with_each(rolled))
         if pixels.shape[-1] == pixels.shape[-2]:
             turned = {f"{90 * k}°": pixels.rot90(k, (-2, -1)) for k in (1, 2, 3)}
@@ -113,7 +117,8 @@ class ImageInput(ModelInput):
     def embeddings(
         self, model: nn.Module, sheets: Sheets, item: Callable[..., dict[str, Any]]
     ) -> dict[str, Any] | None:
-        """The image among others, as the last layer reads them, in the colours of their classes, with thumbnails."""
+        """The image among others, as the last layer reads them, in the colours of their classes, with
+        thumbnails."""
         crowd = None if self.crowd is None else self.crowd()
         if crowd is None or self.called is None:
             return None

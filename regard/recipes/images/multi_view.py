@@ -34,4 +34,6 @@ VIEWS: dict[str, Callable[[Tensor], Sequence[Tensor]]] = {
 def average_views(model: Callable[[Tensor], Tensor], x: Tensor, views: Views) -> Tensor:
     """Log-probabilities of the classes: the mean of the probabilities of all views.   b c h w -> b classes"""
     seen = [model(view).float().log_softmax(-1) for view in VIEWS[views](x)]
-    return torch.stack(seen).logsumexp(0).log_softmax(-1) if len(seen) > 1 else seen[0]
+    if len(seen) > 1:
+        return torch.stack(seen).logsumexp(0).log_softmax(-1)
+    return seen[0]

@@ -12,7 +12,8 @@ if TYPE_CHECKING:
 
 
 class OfPatches(nn.Module):
-    """How much of each patch is there, b n from 0 to 1 -> what the model returns for a picture whose rest is grey.
+    """How much of each patch is there, b n from 0 to 1 -> what the model returns for a picture whose rest is
+    grey.
 
     Grey is 0: the mean of what the model learned from, where its inputs are scaled to it.
     """

@@ -28,7 +28,8 @@ def open_image(given: str | bytes) -> Any:
 
 
 def patch_grid(height: int, width: int, patch: int | None = None) -> tuple[int, int]:
-    """Rows and columns of the parts that are asked about: a model's patches, or parts of our choice where it has none."""
+    """Rows and columns of the parts that are asked about: a model's patches, or parts of our choice where it
+    has none."""
     rows, columns = (-(-side // (patch or -(-side // CELLS))) for side in (height, width))
     return rows, columns
 

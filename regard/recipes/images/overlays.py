@@ -1,4 +1,5 @@
-"""Stills of a picture: where a model looked, by name of the map, and what mattered to its answer, laid over what it saw."""
+"""Stills of a picture: where a model looked, by name of the map, and what mattered to its answer, laid over
+what it saw."""
 
 from __future__ import annotations
 
@@ -42,7 +43,8 @@ class Line:
 
 
 def of_answer(model: nn.Module, given: ImageInput, answer: int) -> list[Overlay]:
-    """Where the model looked, if it attends, and what its answer, the number of a class, loses with each piece."""
+    """Where the model looked, if it attends, and what its answer, the number of a class, loses with each
+    piece."""
     with torch.no_grad(), record(model) as seen:
         model(**given.inputs)
     closed = OfPatches(model, given)
@@ -64,12 +66,18 @@ def _of_attention(found: AttentionMaps | None) -> list[Overlay]:
     last = found.layers[-1]
     if found.query == "the class token" or found.rollout is None:
         heads = len(last.entry.heads)
-        mean = f"mean of {heads} heads" if heads > 1 else "its only head"
+        if heads > 1:
+            mean = f"mean of {heads} heads"
+        else:
+            mean = "its only head"
         shown.append(
             Overlay(f"attention of {found.query},\nlayer {last.entry.layer + 1}, {mean}", last.maps.mean(0))
         )
     if found.rollout is not None:
-        layers = f"{len(found.layers)} layers" if len(found.layers) > 1 else "one layer"
+        if len(found.layers) > 1:
+            layers = f"{len(found.layers)} layers"
+        else:
+            layers = "one layer"
         through = f"rollout of attention, {layers} {found.within}".rstrip()
         shown.append(Overlay(f"{through},\nto {found.query}", found.rollout))
     return shown
@@ -96,7 +104,8 @@ def draw_lines(lines: Sequence[Line]) -> Any:
 
 
 def by_heads(picture: Tensor, found: AttentionMaps, *, words: str) -> Any:
-    """All layers and heads over one picture: first as the model sees it, and rollout; then a row for each layer."""
+    """All layers and heads over one picture: first as the model sees it, and rollout; then a row for each
+    layer."""
     across = max(2, *(len(layer.entry.heads) for layer in found.layers))
     pyplot = plot.plotter()
     rows = 1 + len(found.layers)
@@ -122,7 +131,8 @@ def by_heads(picture: Tensor, found: AttentionMaps, *, words: str) -> Any:
 
 
 def _lay(figure: Any, axis: Any, shown: Any, overlay: Overlay) -> None:
-    """A map over a picture whose own colours are subdued, with a bar that says what its colours mean: as on the page."""
+    """A map over a picture whose own colours are subdued, with a bar that says what its colours mean: as on
+    the page."""
     from matplotlib.colors import LinearSegmentedColormap
 
     values = overlay.map.detach().float().cpu()

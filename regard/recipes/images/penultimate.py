@@ -15,7 +15,8 @@ ROWS = 64  # pictures at once
 
 @torch.no_grad()
 def penultimate(model: nn.Module, name: str, x: Tensor) -> tuple[Tensor, Tensor]:
-    """What the last layer with weights reads of each picture, and which class it then says.   n c h w -> n d, n
+    """What the last layer with weights reads of each picture, and which class it then says.
+    n c h w -> n d, n
 
     Where it reads maps, their mean over all places; of maps with poses, the largest pose of each channel.
     """
@@ -42,5 +43,9 @@ def _summed_up(module: nn.Module, x: Tensor) -> Tensor:
     """b d, b n d or b c h w -> b d"""
     if x.dim() == 4:
         x = x.mean((-2, -1))
-        return x.unflatten(1, (-1, module.before)).amax(2) if isinstance(module, GroupConvolution) else x
-    return x.mean(1) if x.dim() == 3 else x
+        if isinstance(module, GroupConvolution):
+            return x.unflatten(1, (-1, module.before)).amax(2)
+        return x
+    if x.dim() == 3:
+        return x.mean(1)
+    return x

@@ -29,12 +29,14 @@ LOOKED = "looked.png"  # how the name of a drawing ends; such a file in a folder
 
 
 def expand_inputs(given: Sequence[str]) -> list[str]:
-    """Files as they are given; of a folder all pictures in it and in its folders, of a pattern all that match it."""
+    """Files as they are given; of a folder all pictures in it and in its folders, of a pattern all that match
+    it."""
     return [path for each in given for path in (_pictures_of(each) or [each])]
 
 
 def _pictures_of(given: str) -> list[str]:
-    """Of a folder, or of a pattern such as photos/*.jpg, in the order of their paths; of anything else none."""
+    """Of a folder, or of a pattern such as photos/*.jpg, in the order of their paths; of anything else
+    none."""
     if os.path.isdir(given):
         found, what = (
             [each for each in pictures_in(Path(given)) if not each.endswith(f"-{LOOKED}")],
@@ -52,7 +54,8 @@ def _pictures_of(given: str) -> list[str]:
 
 @torch.no_grad()
 def predict(run: Run, inputs: Sequence[str]) -> Iterator[Prediction]:
-    """For each image, the classes with their probabilities, the likeliest first; what cannot be read has an error instead."""
+    """For each image, the classes with their probabilities, the likeliest first; what cannot be read has an
+    error instead."""
     info, data, model = run.section(ImagesInfo, "corpus"), run.section(ImagesConfig, "data"), load_model(run)
     task = task_of(data, info)
     with ThreadPoolExecutor(cores()) as pool, prepacked(model):

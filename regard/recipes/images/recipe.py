@@ -84,7 +84,9 @@ class ImagesRecipe(Recipe):
 
     def take_inputs(self, given: Sequence[Any]) -> AbstractContextManager[Mapping[str, str]] | None:
         """Pillow's pictures, and arrays of bytes."""
-        return temporary_files(given) if given and all(map(is_array_or_pil, given)) else None
+        if given and all(map(is_array_or_pil, given)):
+            return temporary_files(given)
+        return None
 
     def expand_inputs(self, given: Sequence[str]) -> list[str]:
         return expand_inputs(given)

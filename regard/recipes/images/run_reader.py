@@ -37,8 +37,8 @@ DRAWN = "The data is not where it was, so this picture was drawn for the purpose
 
 
 SEVERAL = (
-    "The answer is that of {} of the picture together, as regard predict gives it; where the model looks, what matters to "
-    "the answer and what else is shown of its inside is of the picture as it stands."
+    "The answer is that of {} of the picture together, as regard predict gives it; where the model looks, "
+    "what matters to the answer and what else is shown of its inside is of the picture as it stands."
 )
 
 
@@ -64,7 +64,10 @@ class RunImageReader(ImageReader):
         self.patch: int | None = getattr(config, "patch", None)
         self.grid = patch_grid(self.size, self.size, self.patch)
         self.reads: Any = getattr(config, "pool", None)
-        self.judged = None if self.data.views == "one" else self.of_views(self.data.views)
+        if self.data.views == "one":
+            self.judged = None
+        else:
+            self.judged = self.of_views(self.data.views)
         self.album = lru_cache(maxsize=1)(
             partial(find_images, self.data.path, self.data.picture, self.data.label)
         )
@@ -113,7 +116,8 @@ class RunImageReader(ImageReader):
         return (torch.from_numpy(pixels).float() / 255 - self.mean) / self.deviation
 
     def example(self) -> Shown:
-        """A picture of the data, of those that are not for training if there are any, if they are still there."""
+        """A picture of the data, of those that are not for training if there are any, if they are still
+        there."""
         with suppress(ValueError, OSError):
             found = self.album()
             rows = np.argsort(found.splits != TRAIN, kind="stable")[::-1]
@@ -146,7 +150,9 @@ class RunImageReader(ImageReader):
 
 
 def _told_of(found: LabelledImages, row: int) -> str:
-    return OF_THE_DATA if found.splits[row] == TRAIN else HELD_OUT
+    if found.splits[row] == TRAIN:
+        return OF_THE_DATA
+    return HELD_OUT
 
 
 def _truth_of(found: LabelledImages, row: int) -> str:

@@ -1,4 +1,5 @@
-"""Classes of pictures: bytes become numbers on the device, changed a little in training, seen in several ways when judged."""
+"""Classes of pictures: bytes become numbers on the device, changed a little in training, seen in several ways
+when judged."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ from regard.training.tasks import Classify, Count, call
 
 
 class ClassifyImages(Classify):
-    """−Σ_c w_c t_c log softmax(logits)_c, where t is the label, smoothed, or that of two pictures that were mixed.
+    """−Σ_c w_c t_c log softmax(logits)_c, where t is the label, smoothed, or that of two pictures that were
+    mixed.
 
     mean, deviation  of each channel, where 1 is white: what bytes are scaled by
     weights          of the classes, 1 on average over the training pictures; None: all 1
@@ -38,7 +40,10 @@ class ClassifyImages(Classify):
         self.classes = classes
         self.mean, self.deviation = (torch.tensor(each).view(1, -1, 1, 1) for each in (mean, deviation))
         self.augment, self.smoothing, self.views = augment or AugmentConfig(), smoothing, views
-        self.weights = None if weights is None else torch.tensor(weights)
+        if weights is None:
+            self.weights = None
+        else:
+            self.weights = torch.tensor(weights)
 
     def scaled(self, x: Tensor) -> Tensor:
         """Numbers from 0, black, to 1, white, as numbers around 0.   b c h w"""
@@ -52,7 +57,10 @@ class ClassifyImages(Classify):
         return self.against(call(model, replace(batch, tokens=x)), shares), len(x)
 
     def against(self, logits: Tensor, target: Tensor) -> Tensor:
-        weights = None if self.weights is None else self.weights.to(logits.device)
+        if self.weights is None:
+            weights = None
+        else:
+            weights = self.weights.to(logits.device)
         total = F.cross_entropy(
             logits.float(), target, weights, label_smoothing=self.smoothing, reduction="sum"
         )
@@ -64,8 +72,8 @@ class ClassifyImages(Classify):
         return super()._measure(_Seen(model, self), batches, confusion)
 
     def _judged(self, logits: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
-        """Against smoothed labels, as they are learned. (Against sharp ones, weights from halfway, too sure by chance, would be
-        taken for better than the last, which are as unsure as they were taught to be.)"""
+        """Against smoothed labels, as they are learned. (Against sharp ones, weights from halfway, too sure
+        by chance, would be taken for better than the last, which are as unsure as they were taught to be.)"""
         total = F.cross_entropy(logits, target, label_smoothing=self.smoothing, reduction="sum")
         return total, torch.full_like(total, len(target))
 

@@ -25,7 +25,8 @@ MOST = 240  # pictures
 
 
 def validation_images(run: Run, scaled: Callable[[Pixels], Tensor]) -> ReferenceImages | None:
-    """Up to 240 of them, evenly taken; None if the data is gone, or if it is not the data that the run was trained on."""
+    """Up to 240 of them, evenly taken; None if the data is gone, or if it is not the data that the run was
+    trained on."""
     data, info = run.section(ImagesConfig, "data"), run.section(ImagesInfo, "corpus")
     seed = run.section(TrainConfig, "train").seed
     try:
@@ -50,7 +51,8 @@ def validation_images(run: Run, scaled: Callable[[Pixels], Tensor]) -> Reference
 
 
 def _readable(found: LabelledImages, skipped: Sequence[str]) -> LabelledImages:
-    """The album without the files that the run left out: what was wrong with each begins or ends with its name."""
+    """The album without the files that the run left out: what was wrong with each begins or ends with its
+    name."""
     if not skipped or not found.files:
         return found
     bad = {
@@ -84,6 +86,6 @@ def _taken(found: LabelledImages, rows: Any, how: tuple[Any, ...]) -> tuple[list
             for row, each in zip(rows.tolist(), pool.map(pixels_of, rows), strict=True)
             if each is not None
         ]
-    return [row for row, _ in made], np.stack([each for _, each in made]) if made else np.empty(
-        (0, 0, 0, 0), np.uint8
-    )
+    if not made:
+        return [], np.empty((0, 0, 0, 0), np.uint8)
+    return [row for row, _ in made], np.stack([each for _, each in made])

@@ -1,4 +1,5 @@
-"""How the tokens of an image lie: on a grid, perhaps after some that lie nowhere, and in windows of that grid."""
+"""How the tokens of an image lie: on a grid, perhaps after some that lie nowhere, and in windows of that
+grid."""
 
 from __future__ import annotations
 
@@ -18,12 +19,15 @@ class WindowLayout:
 
 
 def grid_of(tokens: int, grid: tuple[int, int]) -> tuple[int, int] | None:
-    """On which grid so many tokens lie: that of the patches, with a few tokens before them, or with merged patches."""
+    """On which grid so many tokens lie: that of the patches, with a few tokens before them, or with merged
+    patches."""
     rows, columns = grid
     if 0 <= tokens - rows * columns <= MOST_BEFORE:
         return grid
     while min(rows, columns) > 1:
         rows, columns = -(-rows // 2), -(-columns // 2)
         if tokens == rows * columns:
-            return (rows, columns) if tokens > 1 else None
+            if tokens > 1:
+                return (rows, columns)
+            return None
     return None

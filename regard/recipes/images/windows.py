@@ -1,4 +1,5 @@
-"""Attention within windows, put back over the picture: which window a token was in is known from how the model cuts them."""
+"""Attention within windows, put back over the picture: which window a token was in is known from how the
+model cuts them."""
 
 from __future__ import annotations
 
@@ -45,7 +46,8 @@ def cuts(model: Swin, height: int, width: int) -> tuple[WindowLayout, ...]:
 
 
 def blocks(found: Sequence[WindowLayout], seen: Sequence[Entry]) -> list[Block]:
-    """What was heard in each layer that cuts windows, in their order. Nothing at all if it is not what such a cut leads to."""
+    """What was heard in each layer that cuts windows, in their order. Nothing at all if it is not what such a
+    cut leads to."""
     heard = []
     for each in found:
         cut = windows(*each.grid, each.window, each.shift, torch.device("cpu"))
@@ -96,10 +98,11 @@ def attention_received(block: Block) -> Tensor:
 
 
 def rollout(found: Sequence[Block]) -> Tensor:
-    """How much of each patch can reach the mean of all tokens of the last stage.   -> rows columns of the first
+    """How much of each patch can reach the mean of all tokens of the last stage.
+    -> rows columns of the first
 
-    As for whole attention, each layer is half what a token was and half the mean of its heads. A merge takes its four tokens
-    alike; what lies beyond the border is lost.
+    As for whole attention, each layer is half what a token was and half the mean of its heads. A merge takes
+    its four tokens alike; what lies beyond the border is lost.
     """
     *_, last = found
     rows, columns = last.grid

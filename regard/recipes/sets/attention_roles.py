@@ -58,7 +58,9 @@ def role_of(model: nn.Module, entry: Entry, n: int) -> Role | None:
     seeds = any(isinstance(module, PMA | AttentionPool) for module in around)
     induced = next((module for module in around if isinstance(module, ISAB)), None)
     telling = induced is not None and any(module is induced.tell for module in around)
-    few = "seed" if seeds else "inducing point" if induced is not None else None
+    few = None if induced is None else "inducing point"
+    if seeds:
+        few = "seed"
     if queries == n and keys == n and entry.kind == "self":
         return Role("among", "point", 1)
     if keys == n and not telling:

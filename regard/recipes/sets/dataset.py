@@ -1,4 +1,5 @@
-"""Sets: clouds of points, tables in long form or sets that the program makes become batches, whatever their sizes."""
+"""Sets: clouds of points, tables in long form or sets that the program makes become batches, whatever their
+sizes."""
 
 from __future__ import annotations
 
@@ -112,8 +113,8 @@ class SetsInfo:
 class SetsCorpus:
     """Sets with what is asked of them. Set i is points[starts[i]:starts[i + 1]], as a model takes them.
 
-    Classes are places in form.answers, numbers are standardised. Of a made task without an end there are only the sets that it
-    is judged by; those to learn from are made when they are asked for.
+    Classes are places in form.answers, numbers are standardised. Of a made task without an end there are only
+    the sets that it is judged by; those to learn from are made when they are asked for.
     """
 
     config: SetsConfig
@@ -159,7 +160,8 @@ class SetsCorpus:
             yield self.take(held[start : start + batch], generator(seed, 5, start))
 
     def take(self, rows: Array, random: np.random.Generator) -> Batch:
-        """Some sets as a batch. Of large ones some things are drawn, and clouds of files are turned if that is asked for."""
+        """Some sets as a batch. Of large ones some things are drawn, and clouds of files are turned if that
+        is asked for."""
         picked = []
         for row in rows:
             places = np.arange(self.starts[row], self.starts[row + 1])
@@ -176,7 +178,8 @@ class SetsCorpus:
 
 
 class SetsSource(Source):
-    """Sets in shuffled batches, those of like size together.   tokens b n features, real b n, target b ... or b n
+    """Sets in shuffled batches, those of like size together.
+    tokens b n features, real b n, target b ... or b n
 
     The sets of a step, the points drawn of them and how they are turned follow from (seed, step) alone.
     """
@@ -186,7 +189,10 @@ class SetsSource(Source):
             raise RegardError(f"batch must be at least 1, got {batch}")
         self._corpus, self._batch, self._seed = corpus, batch, seed
         sizes = np.minimum(np.diff(corpus.starts), corpus.form.size)
-        self._epochs = None if corpus.endless else Epochs(np.flatnonzero(~corpus.held), batch, seed, sizes)
+        if corpus.endless:
+            self._epochs = None
+        else:
+            self._epochs = Epochs(np.flatnonzero(~corpus.held), batch, seed, sizes)
 
     def batch(self, step: int) -> Batch:
         corpus = self._corpus
@@ -201,7 +207,8 @@ class SetsSource(Source):
 
 
 def padded_sets(things: list[Array], target: Array | list[Array]) -> Batch:
-    """Sets of several sizes in one batch. Slots beyond a set hold zeros and are not real; a class there is IGNORE."""
+    """Sets of several sizes in one batch. Slots beyond a set hold zeros and are not real; a class there is
+    IGNORE."""
     sizes = np.array([len(each) for each in things])
     real = np.arange(max(1, sizes.max(initial=0))) < sizes[:, None]
     tokens = np.zeros((*real.shape, things[0].shape[1]), dtype=np.float32)
@@ -215,7 +222,11 @@ def padded_sets(things: list[Array], target: Array | list[Array]) -> Batch:
     )
 
 
-# ── made ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── made
+#
+#
+#
+# ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def draw(config: SetsConfig, count: int, random: np.random.Generator) -> Drawn:
@@ -223,7 +234,11 @@ def draw(config: SetsConfig, count: int, random: np.random.Generator) -> Drawn:
     return MADE[config.task].draw(Wish(count, config.points, config.turn or "any"), random)
 
 
-# ── read ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── read
+#
+#
+#
+# ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def standardise_target(target: Array, form: SetsForm) -> Array:

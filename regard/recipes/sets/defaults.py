@@ -36,7 +36,8 @@ KINDS: dict[str, type[Settings]] = {
     ),
     "mlp": _settings(MLPConfig, "A plain network, which has to learn every order by itself."),
 }
-# What each kind of set is learned with. Sums know how many things there are, means need not; the largest outlines a cloud.
+# What each kind of set is learned with. Sums know how many things there are, means need not; the largest
+# outlines a cloud.
 COUNTS = DeepSetsConfig(pool="sum", depth=3, **SIZES)
 SHARES = DeepSetsConfig(layers="together", pool="mean", depth=3, **SIZES)
 OUTLINES = DeepSetsConfig(layers="together", pool="max", depth=3, **SIZES)
@@ -50,19 +51,21 @@ DEFAULTS: dict[str, str] = {
 
 
 def defaults(data: Any = None, kind: str | None = None) -> Settings:
-    """A PointNet for clouds, DeepSets for tables and numbers, a Set Transformer for clusters; or the kind that is asked for."""
+    """A PointNet for clouds, DeepSets for tables and numbers, a Set Transformer for clusters; or the kind
+    that is asked for."""
     path = path_of(data, "sets")
     made = path is None or (path in MADE and not os.path.exists(path))
     sets = SetsConfig(task=path or "solids") if made else SetsConfig(path=path)  # type: ignore[arg-type]
-    what = sets.task if made else "clouds" if os.path.isdir(os.path.expanduser(str(path))) else "table"
+    what = "clouds" if os.path.isdir(os.path.expanduser(str(path))) else "table"
+    if made:
+        what = sets.task
     kind = kind or DEFAULTS.get(what, "deepsets")
     check_choice("kind of model for sets", kind, tuple(KINDS))
+    large = what in ("clouds", "solids", "clusters")
     models = {
         "deepsets": POOLED.get(what, COUNTS),
         "pointnet": PointNetConfig(**SIZES),
-        "settransformer": INDUCED
-        if what in ("clouds", "solids", "clusters")
-        else replace(INDUCED, points=None),
+        "settransformer": INDUCED if large else replace(INDUCED, points=None),
         "mlp": MLPConfig(size=UNKNOWN, hidden=256, **SIZES),
     }
     train = TrainConfig(minutes=1.0, batch=32 if what in ("clouds", "solids", "clusters") else 64)

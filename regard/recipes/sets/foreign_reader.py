@@ -13,11 +13,14 @@ from regard.symmetry.roles import Roles, guess
 def foreign_reader(foreign: ForeignModel) -> Reader | None:
     """What reads sets for a model that no recipe made; None for a model of other inputs.
 
-    It is one of sets if it says that its tokens are vectors without places, or if nothing is said and they have two or three
-    numbers each.
+    It is one of sets if it says that its tokens are vectors without places, or if nothing is said and they
+    have two or three numbers each.
     """
     declared = foreign.roles or getattr(foreign.model, "roles", None)
-    known = declared if isinstance(declared, Roles) else guess(foreign.model, dict(foreign.inputs))
+    if isinstance(declared, Roles):
+        known = declared
+    else:
+        known = guess(foreign.model, dict(foreign.inputs))
     stream = known.stream
     x = None if stream is None else foreign.inputs.get(stream.tokens)
     if (

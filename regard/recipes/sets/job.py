@@ -67,7 +67,10 @@ def _notes_on(corpus: SetsCorpus) -> tuple[str, ...]:
         for name, column in zip(corpus.form.features, learned.T, strict=True)
         if (column == column[:1]).all()
     ]:
-        each, it = ("each have the same value", "them") if len(still) > 1 else ("has the same value", "it")
+        if len(still) > 1:
+            each, it = ("each have the same value", "them")
+        else:
+            each, it = ("has the same value", "it")
         found.append(f"{', '.join(still)} {each} in all sets to learn from, so nothing is learned from {it}")
     return tuple(found)
 

@@ -1,4 +1,5 @@
-"""Tables in long form: a line for each thing, with the set it belongs to, its numbers, and what is asked of the set.
+"""Tables in long form: a line for each thing, with the set it belongs to, its numbers, and what is asked of
+the set.
 
 set,price,amount,target
 17,3.50,2,returned
@@ -22,7 +23,8 @@ OPTIONS = "say which one with --data.id, --data.target and --data.columns"
 
 
 class LongTable(NamedTuple):
-    """The sets of a table, in the order in which they come first. Set i is rows starts[i] to starts[i + 1]."""
+    """The sets of a table, in the order in which they come first. Set i is rows starts[i] to starts[i +
+    1]."""
 
     names: tuple[str, ...]  # of the columns
     sets: tuple[str, ...]  # what each set is called
@@ -44,26 +46,25 @@ def read_long(
     if not rows:
         raise RegardError(f"{path} has no rows; give one for each thing of each set")
     wanted = [identity, *([target] if target is not None else []), *(columns or ())]
-    advice = (
-        OPTIONS if target is not None else f"the model learned from {', '.join(wanted)}, so call them that"
-    )
+    if target is not None:
+        advice = OPTIONS
+    else:
+        advice = f"the model learned from {', '.join(wanted)}, so call them that"
     for name in wanted:
         table.place(name, advice)
-    used = (
-        tuple(columns)
-        if columns is not None
-        else tuple(name for name in names if name not in (identity, target))
-    )
+    if columns is not None:
+        used = tuple(columns)
+    else:
+        used = tuple(name for name in names if name not in (identity, target))
     if not used:
         raise RegardError(
             f"{path} has no column with numbers besides '{identity}' and '{target}'; give one at least"
         )
     places = [names.index(name) for name in used]
-    repair = (
-        "fill it in, or take the line out"
-        if columns
-        else "name the columns that hold numbers with --data.columns"
-    )
+    if columns:
+        repair = "fill it in, or take the line out"
+    else:
+        repair = "name the columns that hold numbers with --data.columns"
     points = _numbers(rows, lines, places, names, path, repair)
     own = table.texts(identity, advice)
     number: dict[str, int] = {}
@@ -93,7 +94,10 @@ def _numbers(
             try:
                 good = math.isfinite(float(value))
             except (ValueError, TypeError):
-                said = "nothing" if value is None or not str(value).strip() else repr(value)
+                if value is None or not str(value).strip():
+                    said = "nothing"
+                else:
+                    said = repr(value)
                 raise RegardError(
                     f"line {line} of {path} has {said} in column '{names[place]}', where a number should be; "
                     f"{advice}"

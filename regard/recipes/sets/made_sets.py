@@ -80,9 +80,11 @@ def _draw_statistics(wish: Wish, random: np.random.Generator) -> Drawn:
 
 
 def _draw_clusters(wish: Wish, random: np.random.Generator) -> Drawn:
-    """Points of four Gaussians in the plane. The target holds what made them: share, middle (2), deviation (2) of each.
+    """Points of four Gaussians in the plane. The target holds what made them: share, middle (2), deviation
+    (2) of each.
 
-    As Lee et al. draw them: 100 to 500 points, as many in all sets of a batch; middles within 4, deviation 0.3, shares uniform.
+    As Lee et al. draw them: 100 to 500 points, as many in all sets of a batch; middles within 4, deviation
+    0.3, shares uniform.
     """
     n = wish.points or int(random.integers(CLUSTER_POINTS[0], CLUSTER_POINTS[1] + 1))
     share = random.dirichlet(np.ones(CLUSTERS), wish.sets)
@@ -126,7 +128,9 @@ def _whole(wish: Wish, random: np.random.Generator, low: int, high: int) -> tupl
 
 
 def _sizes(wish: Wish, random: np.random.Generator, low: int, high: int) -> Array:
-    return np.full(wish.sets, wish.points) if wish.points else random.integers(low, high + 1, wish.sets)
+    if wish.points:
+        return np.full(wish.sets, wish.points)
+    return random.integers(low, high + 1, wish.sets)
 
 
 def _starts(sizes: Array) -> Array:

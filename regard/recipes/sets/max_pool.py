@@ -57,7 +57,8 @@ def maxima(model: nn.Module) -> Iterator[list[Maximum]]:
 
 
 def enough(found: list[Maximum]) -> Tensor:
-    """Tokens that give all these maxima by themselves: those that decide one, and one of those that share another.   m"""
+    """Tokens that give all these maxima by themselves: those that decide one, and one of those that share
+    another.   m"""
     has = torch.cat([each.has for each in found], 1)
     kept = torch.stack([each.alone > 0 for each in found]).any(0)
     while len(left := (has.any(0) & ~has[kept].any(0)).nonzero()):

@@ -44,7 +44,10 @@ class SetInput(ModelInput):
 
     def with_points(self, x: Tensor) -> dict[str, Any]:
         """The inputs with other things of the set, perhaps more or fewer.   b n d"""
-        mask = {} if self.mask is None else {self.mask: fit_columns(self.inputs[self.mask], *x.shape[:2])}
+        if self.mask is None:
+            mask = {}
+        else:
+            mask = {self.mask: fit_columns(self.inputs[self.mask], *x.shape[:2])}
         return self.for_rows(len(x)) | mask | {self.points: x}
 
 

@@ -24,7 +24,8 @@ def read_other_sets(config: SetsConfig, form: SetsForm, path: str, note: Note | 
         return _of_table(replace(config, path=path), form)
     if not form.fitted:
         raise RegardError(
-            f"sets of the task {config.task} are made by the program, and no file holds what is true of them; leave --data out"
+            f"sets of the task {config.task} are made by the program, and no file holds what is true of "
+            "them; leave --data out"
         )
     return _of_clouds(replace(config, path=path, turn=None), form, note or (lambda what, share: None))
 
@@ -61,8 +62,8 @@ def _of_table(config: SetsConfig, form: SetsForm) -> SetsCorpus:
         for a, b in pairwise(table.starts):
             if len(set(words[a:b])) > 1:
                 raise RegardError(
-                    f"line {table.lines[a]} of {path} begins a set with several values in column '{config.target}', and the "
-                    f"model learned one for each set"
+                    f"line {table.lines[a]} of {path} begins a set with several values in column "
+                    f"'{config.target}', and the model learned one for each set"
                 )
         words = [words[a] for a in table.starts[:-1]]
     if form.asks == "classes":

@@ -1,4 +1,5 @@
-"""Sets from files or made by the program: point clouds, tables in long form, and synthetic tasks, with their splits."""
+"""Sets from files or made by the program: point clouds, tables in long form, and synthetic tasks, with their
+splits."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ import os
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -62,7 +63,8 @@ def prepare_sets(config: SetsConfig, *, seed: int, note: Note | None = None) -> 
 
 
 def _made(config: SetsConfig, seed: int) -> SetsCorpus:
-    """Sets to judge by, and to learn from if their number is given; each by its own number, so more are the same and more."""
+    """Sets to judge by, and to learn from if their number is given; each by its own number, so more are the
+    same and more."""
     task = MADE[config.task]
     parts = [draw(config, TOGETHER, generator(seed, 2, i)) for i in range(JUDGED // TOGETHER)]
     judged = len(parts) * TOGETHER
@@ -80,12 +82,15 @@ def _made(config: SetsConfig, seed: int) -> SetsCorpus:
     if numbers:  # by the task, not by the seed: a model of one seed can be judged by the sets of another
         usual = draw(config, USUAL, generator(0, 7))
         (centre, scale), (middle, wide) = _standard(usual.points), _standard(usual.target)
+    asks: Literal["classes", "numbers", "clusters"] = "numbers" if numbers else "clusters"
+    if task.classes:
+        asks = "classes"
     form = SetsForm(
         features=task.features,
         centre=centre,
         scale=scale,
         fitted=config.task == "solids",
-        asks="classes" if task.classes else "numbers" if numbers else "clusters",
+        asks=asks,
         answers=task.classes or task.numbers or (),
         target_centre=middle,
         target_scale=wide,
@@ -110,7 +115,8 @@ def _of_clouds(config: SetsConfig, seed: int, note: Note) -> SetsCorpus:
         note("reading", (number + 1) / len(files))
     if config.turn not in (None, "none") and clouds[0].points.shape[1] != 3:
         raise RegardError(
-            f"only points x y z can be turned, those of {config.path} have {clouds[0].points.shape[1]} numbers"
+            f"only points x y z can be turned, those of {config.path} have {clouds[0].points.shape[1]} "
+            "numbers"
         )
     starts = np.concatenate(([0], np.cumsum([len(cloud.points) for cloud in clouds])))
     labels = [cloud.labels for cloud in clouds]
@@ -160,9 +166,13 @@ def files_of(path: str, config: SetsConfig, form: SetsForm) -> list[str]:
 
 
 def sets_in(path: str, config: SetsConfig, form: SetsForm) -> Iterator[tuple[str, Array]]:
-    """The sets of a file and what they are called: those of a table if the model learned from one, else the cloud in it."""
+    """The sets of a file and what they are called: those of a table if the model learned from one, else the
+    cloud in it."""
     if not os.path.isfile(path):
-        what = f"{path} is a folder" if os.path.isdir(path) else f"there is no file {path}"
+        if os.path.isdir(path):
+            what = f"{path} is a folder"
+        else:
+            what = f"there is no file {path}"
         raise FileNotFoundError(f"{what}; give files of sets such as the model learned from")
     if learned_from_tables(config, form):
         table = read_long(path, config.id, None, form.features)
@@ -175,8 +185,8 @@ def sets_in(path: str, config: SetsConfig, form: SetsForm) -> Iterator[tuple[str
 def class_of(file: CloudFile, folder: str) -> str:
     if file.label is None:
         raise RegardError(
-            f"{file.path} is in no folder of a class; put the clouds of each class in a folder of {folder} that "
-            "is named after it (or give labels for each point: an .npz with arrays points and labels)"
+            f"{file.path} is in no folder of a class; put the clouds of each class in a folder of {folder} "
+            "that is named after it (or give labels for each point: an .npz with arrays points and labels)"
         )
     return file.label
 
@@ -185,7 +195,10 @@ def _of_table(config: SetsConfig, seed: int) -> SetsCorpus:
     path = str(config.path)
     if config.turn is not None:
         raise RegardError(f"only clouds of points can be turned, and {path} is a table; leave turn out")
-    columns = None if config.columns is None else [name.strip() for name in config.columns.split(",")]
+    if config.columns is None:
+        columns = None
+    else:
+        columns = [name.strip() for name in config.columns.split(",")]
     table = read_long(path, config.id, config.target, columns)
     words = table.target or ()
     starts = table.starts
@@ -240,8 +253,8 @@ def _split(
     if config.validation and counts.min() < 2:
         alone = answers[int(counts.argmin())]
         raise RegardError(
-            f"{config.path} has one set of class '{alone}', too few to learn from one and be judged by another; "
-            "give more of it, leave it out, or use --data.validation 0"
+            f"{config.path} has one set of class '{alone}', too few to learn from one and be judged by "
+            "another; give more of it, leave it out, or use --data.validation 0"
         )
     return stratified_mask(target, config.validation, seed)
 
@@ -262,7 +275,9 @@ def _as_numbers(words: list[str]) -> Array | None:
         found = np.array(words).astype(np.float64)
     except ValueError:
         return None
-    return found if np.isfinite(found).all() else None
+    if np.isfinite(found).all():
+        return found
+    return None
 
 
 def _standard(values: Array) -> tuple[tuple[float, ...], tuple[float, ...]]:

@@ -33,7 +33,8 @@ FILE = Control(
 
 
 class SetExample(NamedTuple):
-    """A set of the data, what it is called, what is true of it, if that is known of the whole, and a sentence on it."""
+    """A set of the data, what it is called, what is true of it, if that is known of the whole, and a sentence
+    on it."""
 
     rows: Array
     name: str
@@ -96,14 +97,22 @@ class SetReader(Reader):
         if not x.shape[1]:
             raise RegardError("there is nothing to look at: the set is empty")
         n, d = x.shape[1:]
-        mask = self.stream.mask if self.stream.mask in self.inputs else None
-        beside = (
-            {}
-            if mask is None
-            else {mask: torch.full((1, n), not self.stream.hides).to(self.inputs[mask].dtype)}
-        )
+        if self.stream.mask in self.inputs:
+            mask = self.stream.mask
+        else:
+            mask = None
+        if mask is None:
+            beside = {}
+        else:
+            beside = {mask: torch.full((1, n), not self.stream.hides).to(self.inputs[mask].dtype)}
         if len(columns) != d:
-            columns = tuple("xyz"[:d]) if d <= 3 else tuple(f"number {i}" for i in range(d))
+            if d <= 3:
+                columns = tuple("xyz"[:d])
+            else:
+                columns = tuple(f"number {i}" for i in range(d))
+        notes = self.notes if given is None else ()
+        if shown is not None:
+            notes = (shown.said,)
         return SetInput(
             inputs=self.inputs | beside | {self.stream.tokens: x},
             streams=(Tokens("points", tuple(str(i + 1) for i in range(n)), "items"),) if n <= NAMED else (),
@@ -116,7 +125,7 @@ class SetReader(Reader):
             truth=None if shown is None or self.classes is None else shown.truth,
             answers=None if self.classes is None else "classes",
             called=None if self.classes is None else self.classes.__getitem__,
-            notes=(shown.said,) if shown is not None else self.notes if given is None else (),
+            notes=notes,
         )
 
     def of_rows(self, rows: Array, name: str) -> Tensor:
@@ -133,8 +142,13 @@ class SetReader(Reader):
     def first_row(self) -> Tensor:
         """The things that came with the model, without padding, which is no thing of a set.   1 n d"""
         x: Tensor = self.inputs[self.stream.tokens]
-        mask = None if self.stream.mask is None else self.inputs.get(self.stream.mask)
-        return x if mask is None else x[:, mask[0].bool() != self.stream.hides]
+        if self.stream.mask is None:
+            mask = None
+        else:
+            mask = self.inputs.get(self.stream.mask)
+        if mask is None:
+            return x
+        return x[:, mask[0].bool() != self.stream.hides]
 
 
 def _rows_in(path: Path) -> Array:
@@ -151,4 +165,6 @@ def _header_of(path: Path) -> tuple[str, ...]:
         return ()
     with open(path, encoding="utf-8-sig", newline="") as file:
         words = [word.strip() for word in next(csv.reader(file), [])]
-    return () if any(word.lstrip("+-").replace(".", "", 1).isdecimal() for word in words) else tuple(words)
+    if any(word.lstrip("+-").replace(".", "", 1).isdecimal() for word in words):
+        return ()
+    return tuple(words)

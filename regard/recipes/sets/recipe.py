@@ -61,7 +61,10 @@ class SetsRecipe(Recipe):
 
     def describe(self, job: Job) -> str:
         info: SetsInfo = job.info
-        classes = None if job.labels is None else format_count(len(job.labels), "classes")
+        if job.labels is None:
+            classes = None
+        else:
+            classes = format_count(len(job.labels), "classes")
         return describe_data(info.path or info.task, format_splits(info.train, info.validation), classes)
 
     def next_command(self, run: Run) -> str:

@@ -87,7 +87,8 @@ def run_reader(run: Run, model: Any) -> Reader:
 
 
 def _of_table(table: LongTable, file: str, form: SetsForm, name: str | None = None) -> SetExample:
-    """The set of this name; without one, a set of usual size, if that can be read: a thing alone tells nothing of sets."""
+    """The set of this name; without one, a set of usual size, if that can be read: a thing alone tells
+    nothing of sets."""
     sizes = np.diff(table.starts)
     number = int(np.abs(sizes - min(float(np.median(sizes)), READABLE)).argmin())
     if name is not None:
@@ -99,7 +100,10 @@ def _of_table(table: LongTable, file: str, form: SetsForm, name: str | None = No
     truth = None
     if table.target is not None and not form.each:
         word = table.target[start]
-        truth = word if form.asks == "classes" else _numbers_in_words([float(word)], form)
+        if form.asks == "classes":
+            truth = word
+        else:
+            truth = _numbers_in_words([float(word)], form)
     return SetExample(table.points[start:stop], f"Set {table.sets[number]} of {file}", truth)
 
 

@@ -1,6 +1,8 @@
-"""Twelve solids. Each is a line that is turned about an axis: round ones in many steps, edged ones in three or four.
+"""Twelve solids. Each is a line that is turned about an axis: round ones in many steps, edged ones in three
+or four.
 
-A cylinder in four steps is a box, a cone in three a tetrahedron, so one description is enough for all of them.
+A cylinder in four steps is a box, a cone in three a tetrahedron, so one description is enough for all of
+them.
 """
 
 from __future__ import annotations
@@ -75,7 +77,8 @@ def _surface(name: str) -> Surface:
 
 
 def draw_solids(kinds: Array, points: int, random: np.random.Generator, turn: str = "any") -> Array:
-    """Clouds of points on solids, each stretched a little, turned, and fitted into a ball.   kinds: b -> b points 3"""
+    """Clouds of points on solids, each stretched a little, turned, and fitted into a ball.
+    kinds: b -> b points 3"""
     names = list(SOLIDS)
     clouds = np.stack([_surface(names[kind]).sample(points, random) for kind in kinds])
     clouds *= 1 + STRETCH * random.uniform(-1, 1, (len(kinds), 1, 3))

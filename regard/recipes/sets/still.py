@@ -64,14 +64,20 @@ def _drawn_points(view: dict[str, Any]) -> list[tuple[str, list[tuple[str, Draw]
         if layer["proved"]:
             shape = len(layer["heads"]), layer["count"], count
             weights = unpack_array(layer["weights"], "f2", *shape).astype(float) * layer["scale"]
-            even = 1 / layer["count"] if layer["kind"] == "asks" else 1 / view["count"]
+            if layer["kind"] == "asks":
+                even = 1 / layer["count"]
+            else:
+                even = 1 / view["count"]
             paint = _by_amount if layer["kind"] == "among" else _by_few
             heads = zip(layer["heads"], weights, strict=True)
             row = [(f"head {head + 1}", scattered(*paint(one, even))) for head, one in heads]
             found.append((f"layer {layer['layer'] + 1}: {layer['title']}", row))
     for measure in view["measures"]:
         values = unpack_array(measure["values"], "f4", 1, count).astype(float)
-        name = f"{measure['name']}: red above zero, blue below" if measure["signed"] else measure["name"]
+        if measure["signed"]:
+            name = f"{measure['name']}: red above zero, blue below"
+        else:
+            name = measure["name"]
         found.append((name, [("", scattered(*(_by_sign if measure["signed"] else _by_amount)(values, 0.0)))]))
     return found
 
@@ -88,7 +94,8 @@ def _projected(places: Array) -> tuple[Array, Array]:
 
 
 def _by_few(weights: Array, even: float) -> tuple[Array, Array]:
-    """Each point in the colour of the one with most weight on it, the more than an even share the stronger.   k n -> n 3, n"""
+    """Each point in the colour of the one with most weight on it, the more than an even share the stronger.
+    k n -> n 3, n"""
     full = max(3 * even, float(weights.max())) - even
     strength = np.clip((weights - even) / full, 0, 1)
     most, which = strength.max(0), strength.argmax(0)

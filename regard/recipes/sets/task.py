@@ -34,7 +34,8 @@ class Gaussians(NamedTuple):
 
 
 def read_mixture(out: Tensor, k: int, d: int) -> Gaussians:
-    """What a model puts out as k Gaussians: a score for the share, a middle and a deviation of each.   b k·(1+2d)"""
+    """What a model puts out as k Gaussians: a score for the share, a middle and a deviation of each.
+    b k·(1+2d)"""
     if out.dim() != 2 or out.shape[1] != k * (1 + 2 * d):
         wanted = f"a mixture of {k} Gaussians in {d} dimensions takes {k * (1 + 2 * d)} outputs for each set"
         raise RegardError(f"{wanted}, got {tuple(out.shape)}")
@@ -43,7 +44,8 @@ def read_mixture(out: Tensor, k: int, d: int) -> Gaussians:
 
 
 class Mixture:
-    """−log likelihood of the points under the mixture that the model makes of them, the mean over points.   out: b k·(1+2d)"""
+    """−log likelihood of the points under the mixture that the model makes of them, the mean over points.
+    out: b k·(1+2d)"""
 
     def __init__(self, clusters: int) -> None:
         self.clusters = clusters
@@ -57,7 +59,9 @@ class Mixture:
         for batch in batches:
             some, points = self._total(model, batch)
             total, count = total + some.detach().double().item(), count + points
-        return {"loss": -total / count, "log-likelihood": total / count} if count else {}
+        if count:
+            return {"loss": -total / count, "log-likelihood": total / count}
+        return {}
 
     def _total(self, model: nn.Module, batch: Batch) -> tuple[Tensor, int]:
         points = batch.tokens.float()
@@ -69,10 +73,14 @@ class Mixture:
 
 def labels_of(form: SetsForm) -> tuple[str, ...] | None:
     """The classes, where classes are asked for."""
-    return form.answers if form.asks == "classes" else None
+    if form.asks == "classes":
+        return form.answers
+    return None
 
 
 def task_of(form: SetsForm) -> Task:
     if form.asks == "clusters":
         return Mixture(CLUSTERS)
-    return Classify() if form.asks == "classes" else Regress(form.target_scale, form.answers)
+    if form.asks == "classes":
+        return Classify()
+    return Regress(form.target_scale, form.answers)

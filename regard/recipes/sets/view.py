@@ -1,4 +1,5 @@
-"""The things of a set as points in space, and how much each is attended to, by learned queries or by each other."""
+"""The things of a set as points in space, and how much each is attended to, by learned queries or by each
+other."""
 
 from __future__ import annotations
 
@@ -65,11 +66,9 @@ def points(model: nn.Module, seen: Sequence[Entry], out: Any, given: SetInput) -
     count = min(n, MOST_POINTS, max(1, MOST_NUMBERS // max(1, each)))
     shown = torch.linspace(0, n - 1, count).round().long()
     places, axes, drawn = place_points(x, given.columns)
-    few = (
-        f"{count:,} of {n:,} points are drawn, evenly taken; weights are those among all of them."
-        if count < n
-        else None
-    )
+    few = None
+    if count < n:
+        few = f"{count:,} of {n:,} points are drawn, evenly taken; weights are those among all of them."
     return {
         "view": "points",
         "count": n,
@@ -138,7 +137,9 @@ def _weights_of(entry: Entry, role: Role) -> Tensor:
     if role.kind == "among":
         return entry.summary.received[0][:, None]
     weights = entry.weights[0]
-    return weights if role.kind == "asked" else weights.mT
+    if role.kind == "asked":
+        return weights
+    return weights.mT
 
 
 # ---- models without attention

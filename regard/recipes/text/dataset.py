@@ -24,8 +24,10 @@ from regard.errors import RegardError
 
 Kind = Literal["auto", "characters", "bytes", "words", "bpe"]
 
-# Up to here, "auto" means characters: 8,192 pieces of words, of about four bytes each, would on average come less than
-# 500 times in such a text, too seldom to learn a vector for each; and a small model spells well within minutes.
+# Up to here, "auto" means characters: 8,192 pieces of words, of about four bytes each, would on average come
+# less than
+# 500 times in such a text, too seldom to learn a vector for each; and a small model spells well within
+# minutes.
 CHARACTERS_UP_TO = 16_000_000  # bytes
 PIECE = 2 << 20  # bytes encoded at once: some 30 MB of memory in each worker
 LEARNED_PIECE = 1 << 18  # bytes drawn at once for learning: 400 places of the text make 100 MB
@@ -85,10 +87,12 @@ def encode_corpus(
     tokenizer: Tokenizer | None = None,
     workers: int | None = None,
 ) -> Corpus:
-    """The text as ids: read, tokenised once, and mapped from `cache` from then on, until the text or the tokens change.
+    """The text as ids: read, tokenised once, and mapped from `cache` from then on, until the text or the
+    tokens change.
 
-    `note(what, share)` is called now and then with the share done, or None. `tokenizer` (of an earlier run) is used
-    instead of the config's. `workers` processes encode large texts; None: one for each processor, eight at most.
+    `note(what, share)` is called now and then with the share done, or None. `tokenizer` (of an earlier run)
+    is used instead of the config's. `workers` processes encode large texts; None: one for each processor,
+    eight at most.
     """
     tell = _now_and_then(note)
     found = find(config.path)
@@ -192,8 +196,9 @@ class Corpus:
 class TextSource(Source):
     """Windows of a long row of ids; the target is the window one token later.   tokens, target: b n
 
-    Training windows lie anywhere before `split`, drawn by (seed, step). Validation windows follow each other without
-    gap or overlap from `split` on, each token a target exactly once; the first is predicted from the last one before.
+    Training windows lie anywhere before `split`, drawn by (seed, step). Validation windows follow each other
+    without gap or overlap from `split` on, each token a target exactly once; the first is predicted from the
+    last one before.
     """
 
     def __init__(self, ids: Array, split: int, batch: int, context: int, seed: int) -> None:
@@ -208,11 +213,10 @@ class TextSource(Source):
         return self._windows(starts)
 
     def validation(self) -> Iterator[Batch]:
-        starts = (
-            np.arange(self.split - 1, len(self._ids) - 1, self.context)
-            if self.split < len(self._ids)
-            else np.arange(0)
-        )
+        if self.split < len(self._ids):
+            starts = np.arange(self.split - 1, len(self._ids) - 1, self.context)
+        else:
+            starts = np.arange(0)
         for first in range(0, len(starts), self.rows):
             yield self._windows(starts[first : first + self.rows])
 
@@ -227,7 +231,8 @@ class TextSource(Source):
         return Batch(ids[:, :-1].where(real, 0), ids[:, 1:].where(real, IGNORE), real)
 
 
-# ── the tokenizer of a text ──────────────────────────────────────────────────────────────────────────────────────────
+# ── the tokenizer of a text
+# ──────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _tokenizer(
@@ -241,7 +246,10 @@ def _tokenizer(
         kind = "characters" if total <= CHARACTERS_UP_TO else "bpe"
     if kind == "bytes":
         return Bytes()
-    size = min(LEARNED_PIECE, max(1024, total // 64)) if kind != "characters" else PIECE
+    if kind != "characters":
+        size = min(LEARNED_PIECE, max(1024, total // 64))
+    else:
+        size = PIECE
     parts = pieces(found, size)
     recipe: dict[str, Any] = {"format": FORMAT, "text": text, "kind": kind}
     if kind != "characters":

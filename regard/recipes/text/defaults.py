@@ -28,7 +28,8 @@ DecoderSettings = settings_class(
 )
 EncoderSettings = settings_class(
     "EncoderSettings",
-    "A masked language model: hidden tokens are predicted from all others. A start for classifiers with few labels.",
+    "A masked language model: hidden tokens are predicted from all others. A start for classifiers with "
+    "few labels.",
     data=TextConfig,
     model=EncoderConfig,
 )
@@ -56,12 +57,17 @@ def defaults(data: Any = None, kind: str | None = None) -> Settings:
     share = min(0.1, round(JUDGED / total, 4))
     texts = TextConfig(path=path, context=64 if small else 256, validation=share)
     # (two blocks that see runs of letters learn more in minutes than four that have to find them)
-    size: dict[str, Any] = (
-        {"dim": 128, "depth": 2, "heads": 4} if small else {"dim": 256, "depth": 6, "heads": 8}
-    )
-    # (16 rows a step; half of them at a time, because the logits of thousands of pieces of words are most of the memory)
+    if small:
+        size: dict[str, Any] = {"dim": 128, "depth": 2, "heads": 4}
+    else:
+        size = {"dim": 256, "depth": 6, "heads": 8}
+    # (16 rows a step; half of them at a time, because the logits of thousands of pieces of words are most of
+    # the memory)
     large = TrainConfig(minutes=10.0, batch=8, accumulate=2)
-    train = TrainConfig(minutes=2.0, batch=32, adam_lr=0.012, warmup=10) if small else large
+    if small:
+        train = TrainConfig(minutes=2.0, batch=32, adam_lr=0.012, warmup=10)
+    else:
+        train = large
     if kind == "encoder":
         return EncoderSettings(data=texts, model=EncoderConfig(zero_start=True, **size, **SIZES), train=train)
     decoder = DecoderConfig(ngrams=5 if small else 2, zero_start=True, **size, **SIZES)
@@ -72,7 +78,9 @@ def settings_class_of(config: RunConfig) -> type[Settings]:
     """The settings that a run with this config.json was made with."""
     if is_decoder(config):
         return DecoderSettings
-    return ClassifierSettings if is_classifier(config) else EncoderSettings
+    if is_classifier(config):
+        return ClassifierSettings
+    return EncoderSettings
 
 
 def is_decoder(config: RunConfig) -> bool:

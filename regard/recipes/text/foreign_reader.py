@@ -21,16 +21,20 @@ class ForeignTextReader(TextReader):
 
     def read(self, given: str | bytes | None = None, target: str | None = None) -> TextInput:
         processor = self.processor
-        text = (processor.example or FIRST_WORDS) if given is None else as_text(given)
+        if given is None:
+            text = processor.example or FIRST_WORDS
+        else:
+            text = as_text(given)
         inputs = processor.encode(text)
         ids: Tensor = inputs[processor.ids]
         self.check_length(ids.shape[1], "the text")
         streams = [self._stream("source" if self.takes_target else "tokens", ids)]
         main, along = processor.ids, processor.along
         if processor.target is not None:
-            written = (
-                processor.write_target(inputs) if target is None else processor.encode_target(as_text(target))
-            )
+            if target is None:
+                written = processor.write_target(inputs)
+            else:
+                written = processor.encode_target(as_text(target))
             self.check_length(written.shape[1], "the target")
             inputs = inputs | {processor.target: written}
             streams.insert(0, self._stream("target", written))

@@ -21,10 +21,14 @@ class GenerateOptions(Sampling):
 
 
 def write(model: nn.Module, options: GenerateOptions, note: Callable[[str], None]) -> Iterator[str]:
-    """The prompt and what follows it, piece by piece; several texts one after the other, each with its number."""
+    """The prompt and what follows it, piece by piece; several texts one after the other, each with its
+    number."""
     check_generates(model)
     tokenizer: Any = getattr(model, "tokenizer", None)
-    unknown = unknown_words(tokenizer, options.prompt) if isinstance(tokenizer, Tokenizer) else None
+    if isinstance(tokenizer, Tokenizer):
+        unknown = unknown_words(tokenizer, options.prompt)
+    else:
+        unknown = None
     if unknown is not None:
         note(unknown)
     sampling = Sampling(**{field.name: getattr(options, field.name) for field in fields(Sampling)})

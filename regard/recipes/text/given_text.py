@@ -14,7 +14,8 @@ LIKE_A_PATH = re.compile(r"\A[^\n]*\.(txt|csv|tsv|jsonl?)\Z|\A\S*/\S*\Z")
 
 
 def read_given_text(given: str) -> tuple[str, Literal["text", "file"]]:
-    """A text, or that of a file. What looks like a path and is none is no text either: a typing error is not taken for one."""
+    """A text, or that of a file. What looks like a path and is none is no text either: a typing error is not
+    taken for one."""
     path = Path(given)
     try:
         folder, file = path.is_dir(), path.is_file()

@@ -111,7 +111,9 @@ def other_split(run: Run, path: str, context: DataContext) -> tuple[Task, Split,
 
 def _tokenizer_of(run: Run | None) -> tokenizers.Tokenizer | None:
     """The tokenizer of a run; None after a kill at its very start."""
-    return tokenizers.load(run.tokenizer_file) if run is not None and run.tokenizer_file.exists() else None
+    if run is not None and run.tokenizer_file.exists():
+        return tokenizers.load(run.tokenizer_file)
+    return None
 
 
 def _keep_tokenizer(tokenizer: tokenizers.Tokenizer) -> Callable[[Run], None]:

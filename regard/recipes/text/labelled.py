@@ -1,4 +1,5 @@
-"""Text with labels: a CSV or JSONL file with a text and a label in each row becomes batches for a classifier."""
+"""Text with labels: a CSV or JSONL file with a text and a label in each row becomes batches for a
+classifier."""
 
 from __future__ import annotations
 
@@ -28,7 +29,8 @@ from regard.recipes.text.dataset import LEARNED_PIECE, Kind, check_tokens
 
 SUFFIXES = (".csv", ".tsv", ".jsonl", ".ndjson")
 
-# "auto" means words, unless what is between two spaces is longer than this on average: then the language is written
+# "auto" means words, unless what is between two spaces is longer than this on average: then the language is
+# written
 # without spaces, hardly a word comes twice, and characters are meant.
 LONGEST_MEAN_WORD = 12.0
 
@@ -66,7 +68,8 @@ def looks_labelled(path: str | None) -> bool:
 def prepare_labelled(
     config: LabelledConfig, *, seed: int, note: Note | None = None, tokenizer: Tokenizer | None = None
 ) -> LabelledCorpus:
-    """All rows as ids, with a split drawn by the seed. `tokenizer` (of an earlier run) is used instead of the config's."""
+    """All rows as ids, with a split drawn by the seed. `tokenizer` (of an earlier run) is used instead of the
+    config's."""
     tell: Note = note or (lambda what, share: None)
     tell("reading", None)
     rows = read_rows(config.path, config.text, config.label)
@@ -144,7 +147,8 @@ class LabelledInfo:
 
 @dataclass(frozen=True, eq=False)
 class LabelledCorpus:
-    """Texts as ids with their classes; row i is ids[starts[i]:starts[i + 1]]. A class is a place in `labels`."""
+    """Texts as ids with their classes; row i is ids[starts[i]:starts[i + 1]]. A class is a place in
+    `labels`."""
 
     path: str
     tokenizer: Tokenizer
@@ -208,7 +212,8 @@ class LabelledSource(Source):
         return self._corpus.held_batches(self._epochs.batch, self.context)
 
 
-# ── reading rows ─────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── reading rows
+# ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 class Row(NamedTuple):
@@ -229,11 +234,10 @@ def read_rows(path: str, text: str = "text", label: str = "label") -> list[Row]:
             "rename it, or leave the labels out for plain text"
         )
     lines = read_lines(file.path)
-    table = (
-        _json_rows(lines, file.path, text, label)
-        if suffix in SUFFIXES[2:]
-        else _csv_rows(lines, file.path, text, label)
-    )
+    if suffix in SUFFIXES[2:]:
+        table = _json_rows(lines, file.path, text, label)
+    else:
+        table = _csv_rows(lines, file.path, text, label)
     rows, bad = [], []
     for line, values in table:
         if any(value is None or not str(value).strip() for value in values):
@@ -326,7 +330,8 @@ def _label(value: Any, path: str, line: int, column: str) -> str:
         value = json.dumps(value)
         if value not in ("true", "false"):
             raise RegardError(
-                f"line {line} of {path} has {value} in '{column}'; a label is text, a whole number, true or false"
+                f"line {line} of {path} has {value} in '{column}'; a label is text, a whole number, true "
+                "or false"
             )
     return str(value).strip()
 
@@ -341,18 +346,23 @@ def _any_length() -> Iterator[None]:
         csv.field_size_limit(before)
 
 
-# ── split and tokens ─────────────────────────────────────────────────────────────────────────────────────────────────
+# ── split and tokens
+# ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _tokenizer(config: LabelledConfig, rows: list[Row], held: Array, seed: int, note: Note) -> Tokenizer:
-    """The tokenizer the config asks for, learned from the training rows (characters: from all, lest some be unknown)."""
+    """The tokenizer the config asks for, learned from the training rows (characters: from all, lest some be
+    unknown)."""
     if config.tokenizer is not None:
         return load(config.tokenizer)
     kind: str = config.tokens
     texts = [row.text for row, out in zip(rows, held, strict=True) if not out]
     if kind == "auto":
         words = [len(word) for text in texts for word in text.split()]
-        kind = "words" if np.mean(words) <= LONGEST_MEAN_WORD else "characters"
+        if np.mean(words) <= LONGEST_MEAN_WORD:
+            kind = "words"
+        else:
+            kind = "characters"
     if kind != "bpe":
         return learn(kind, (row.text for row in rows) if kind == "characters" else texts, config.vocabulary)
     with tempfile.TemporaryDirectory(prefix="regard-") as folder:

@@ -71,7 +71,8 @@ class TextInput(ModelInput):
         return replace(self, inputs=inputs, streams=(replace(first, labels=labels), *others))
 
     def with_ids(self, ids: Tensor) -> dict[str, Any]:
-        """The inputs with other ids of the first stream, perhaps more or fewer; what goes along with them fits itself."""
+        """The inputs with other ids of the first stream, perhaps more or fewer; what goes along with them
+        fits itself."""
         b, n = ids.shape
         beside = {name: fit_columns(self.inputs[name], b, n) for name in self.along}
         return self.for_rows(b) | beside | {self.ids: ids}

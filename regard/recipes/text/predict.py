@@ -20,7 +20,8 @@ from regard.runs.run import Run
 
 @torch.no_grad()
 def predict(run: Run, inputs: Sequence[str]) -> Iterator[Prediction]:
-    """For each text, or the text of each file, the labels of a classifier with their probabilities, the likeliest first."""
+    """For each text, or the text of each file, the labels of a classifier with their probabilities, the
+    likeliest first."""
     if not is_classifier(run.config):
         raise RegardError(f"{run.path} is no classifier; {_instead(run)}")
     labels, context = run.section(LabelledInfo, "corpus").labels, run.section(LabelledConfig, "data").context
@@ -47,4 +48,6 @@ def _instead(run: Run) -> str:
 
 
 def _cut(tokens: int, context: int) -> str | None:
-    return f"only the first {context:,} of {tokens:,} tokens are read" if tokens > context else None
+    if tokens > context:
+        return f"only the first {context:,} of {tokens:,} tokens are read"
+    return None

@@ -26,7 +26,9 @@ class TextReader(Reader):
 
     def change(self, given: ModelInput, values: Mapping[str, Any]) -> ModelInput:
         assert isinstance(given, TextInput)
-        return given if "order" not in values else given.move(values["order"])
+        if "order" not in values:
+            return given
+        return given.move(values["order"])
 
 
 def as_text(given: str | bytes) -> str:

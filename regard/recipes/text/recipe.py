@@ -38,7 +38,8 @@ class TextRecipe(Recipe):
     title = "Text: a decoder (or encoder) for plain text, a classifier for labelled text."
     help: ClassVar[Mapping[str, str]] = {
         "--data PATH": "a text file, a folder, a glob, or rows with labels (.csv, .tsv, .jsonl); without it: Python's own\n"
-        "                source (of a table --data.text and --data.label name the columns; --data rows.csv --help)",
+        "                source (of a table --data.text and --data.label name the columns; --data rows.csv "
+        "--help)",
         "--model KIND": "decoder (causal LM) or encoder (masked LM); rows with labels train an encoder",
     }
     examples = (
@@ -73,7 +74,10 @@ class TextRecipe(Recipe):
         else:
             figures = [format_count(info.rows, "rows")]
         splits = format_splits(info.train, info.validation)
-        labels = None if job.labels is None else format_count(len(job.labels), "classes")
+        if job.labels is None:
+            labels = None
+        else:
+            labels = format_count(len(job.labels), "classes")
         return describe_data(info.path, *figures, splits, labels, f"tokens: {info.vocabulary:,} {info.kind}")
 
     def next_command(self, run: Run) -> str:
@@ -96,7 +100,9 @@ class TextRecipe(Recipe):
         """Of a language model with its perplexity, e^loss."""
         found = super().evaluate(run, data, context)
         if not is_decoder(run.config):
-            return found if is_classifier(run.config) else replace(found, unit="tokens, some of them hidden")
+            if is_classifier(run.config):
+                return found
+            return replace(found, unit="tokens, some of them hidden")
         return replace(found, measures=found.measures | {"perplexity": math.exp(found.measures["loss"])})
 
     def other_split(
@@ -111,7 +117,9 @@ class TextRecipe(Recipe):
         return RunTextReader(run, model)
 
     def foreign_reader(self, foreign: ForeignModel) -> Reader | None:
-        return None if foreign.text is None else ForeignTextReader(foreign.text)
+        if foreign.text is None:
+            return None
+        return ForeignTextReader(foreign.text)
 
 
 RECIPE = TextRecipe()

@@ -46,7 +46,9 @@ class RunTextReader(TextReader):
 
     def called(self, id: int) -> str:
         """What a token is called."""
-        return self.tokenizer.called(id) if id < self.tokenizer.size else MASK
+        if id < self.tokenizer.size:
+            return self.tokenizer.called(id)
+        return MASK
 
     def encode(self, text: str) -> list[int]:
         """Its ids; [mask] hides a token where the model knows how."""

@@ -1,4 +1,5 @@
-"""Feature maps of a picture: channels that vary most, each as a map, and all channels of a layer in three colours."""
+"""Feature maps of a picture: channels that vary most, each as a map, and all channels of a layer in three
+colours."""
 
 from __future__ import annotations
 
@@ -58,9 +59,10 @@ def _features(
     chosen = [found[k] for k in evenly]
     side = next((side for side in SIDES if sum(_size(each, side) for each in chosen) <= BYTES), SIDES[-1])
     left_out = len(found) - len(chosen)
-    note = (
-        f"Feature maps are shown of {len(chosen)} of {len(found)} layers, evenly taken." if left_out else None
-    )
+    if left_out:
+        note = f"Feature maps are shown of {len(chosen)} of {len(found)} layers, evenly taken."
+    else:
+        note = None
     return {"view": "features", "layers": [_layer(each, side) for each in chosen], "note": note}
 
 
@@ -72,11 +74,10 @@ def _size(each: FeatureMap, side: int) -> int:
 def _layer(each: FeatureMap, side: int) -> dict[str, Any]:
     value = each.value.float().cpu()
     _, rows, columns = value.shape
-    small = (
-        F.adaptive_avg_pool2d(value, (min(rows, side), min(columns, side)))
-        if max(rows, columns) > side
-        else value
-    )
+    if max(rows, columns) > side:
+        small = F.adaptive_avg_pool2d(value, (min(rows, side), min(columns, side)))
+    else:
+        small = value
     channels = small.unflatten(0, (-1, each.poses))  # c p rows columns
     some = _lively(channels, max(1, CHANNELS // each.poses))
     colours, explained = in_colours(small)
@@ -101,7 +102,8 @@ def _lively(channels: Tensor, most: int) -> list[int]:
 
 
 def in_colours(value: Tensor) -> tuple[Tensor, float]:
-    """The three directions in which places differ most as red, green and blue, and their share.   c h w -> h w 3"""
+    """The three directions in which places differ most as red, green and blue, and their share.
+    c h w -> h w 3"""
     flat, share = principal(value.flatten(1).T, axes=3)
     low, high = flat.amin(0), flat.amax(0)
     differs = high - low > ALIKE * value.abs().amax()  # below that it is rounding

@@ -1,4 +1,5 @@
-"""Attention of each head laid over the picture, attention followed through all layers, and beside both what matters."""
+"""Attention of each head laid over the picture, attention followed through all layers, and beside both what
+matters."""
 
 from __future__ import annotations
 
@@ -96,6 +97,7 @@ def _image(
 
 
 def _over_patches(matters: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Contributions of patches, what was really tried first. What each receives is shown by the heads themselves."""
+    """Contributions of patches, what was really tried first. What each receives is shown by the heads
+    themselves."""
     shown = [column for column in reversed(matters["columns"]) if column["name"] != "attention received"]
     return [{name: column[name] for name in ("name", "sentence", "values", "faint")} for column in shown]
