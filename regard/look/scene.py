@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from typing import Any, TypeVar
 
 import torch
@@ -25,6 +25,7 @@ from regard.look.views.filters import FiltersView
 from regard.look.views.history import AboutView, CurvesView, SamplesView, best_scores
 from regard.look.views.laws import LawsView
 from regard.look.views.positions import PositionsView
+from regard.nn.eval_mode import eval_mode
 from regard.runs.run import Run
 
 FORMAT = 1
@@ -126,7 +127,7 @@ def gather(
     """
     scene = Scene(model, given, name=name, run=run, report=report, tsne=tsne)
     scene.views = tuple(view for view in _in_order(views) if view.applies(given))
-    with _eval_mode(model), silenced(model, silence):
+    with eval_mode(model), silenced(model, silence):
         with torch.no_grad(), ExitStack() as listening:
             seen = scene.seen = listening.enter_context(record(model, states=True))
             scene.recorded = {view.name: listening.enter_context(view.record(model)) for view in scene.views}
@@ -187,15 +188,3 @@ def doubts(seen: Seen) -> list[str]:
         return []
     count = f"{len(unproved)} of {len(seen)} attentions"
     return [f"{count} are not shown, because their weights are not proved: {unproved[0].reason}."]
-
-
-@contextmanager
-def _eval_mode(model: nn.Module) -> Iterator[None]:
-    """In eval mode, and then as it was."""
-    modes = {module: module.training for module in model.modules()}
-    try:
-        model.eval()
-        yield
-    finally:
-        for module, mode in modes.items():
-            module.training = mode
