@@ -695,3 +695,21 @@ def test_a_prompt_with_unknown_characters_is_one_line(capsys):
         "regard: unknown character 'ß' (U+00DF) at place 4 of the text: it is none of the "
     )
     assert error.endswith("; leave it out, or train with --data.tokens bytes, which knows all\n")
+
+
+def test_a_start_brings_its_tokenizer_and_another_one_is_refused():
+    trained("old", 2)
+    for option, value in (("data.tokens", "bytes"), ("data.tokenizer", "mine.json")):
+        with pytest.raises(
+            ValueError, match=f"the tokenizer comes from old, so --{option} {value} has no effect"
+        ):
+            train.train(
+                "text",
+                data="text.txt",
+                start="old",
+                out="new",
+                steps=2,
+                options=TINY | {option: value},
+                observers=[],
+            )
+    assert not Path("new").exists()

@@ -33,7 +33,11 @@ OPENING, SAMPLE = 24, 160  # tokens of the validation text that a sample goes on
 def prepare_job(settings: Settings, context: DataContext) -> Job:
     """Read the text, then make task, source and the model's configuration to its measure."""
     train, length = settings.train, settings.data.context
-    how: dict[str, Any] = {"seed": train.seed, "note": context.note, "tokenizer": _tokenizer_of(context.old)}
+    how: dict[str, Any] = {
+        "seed": train.seed,
+        "note": context.note,
+        "tokenizer": _tokenizer_of(context.old, settings.data),
+    }
     if isinstance(settings.data, LabelledConfig):
         return _classify(prepare_labelled(settings.data, **how), settings.model, length, train)
     corpus = prepare(settings.data, cache=context.cache, **how)
@@ -109,11 +113,19 @@ def other_split(run: Run, path: str, context: DataContext) -> tuple[Task, Split,
     return task, split, None
 
 
-def _tokenizer_of(run: Run | None) -> tokenizers.Tokenizer | None:
-    """The tokenizer of a run; None after a kill at its very start."""
-    if run is not None and run.tokenizer_file.exists():
-        return tokenizers.load(run.tokenizer_file)
-    return None
+def _tokenizer_of(run: Run | None, data: TextConfig | LabelledConfig) -> tokenizers.Tokenizer | None:
+    """The tokenizer of the run that goes on or is started from; None after a kill at its very start."""
+    if run is None or not run.tokenizer_file.exists():
+        return None
+    own = run.config.data or {}
+    for name, default in (("tokens", "auto"), ("tokenizer", None)):
+        asked = getattr(data, name)
+        if asked not in (default, own.get(name)):
+            raise RegardError(
+                f"the tokenizer comes from {run.path}, so --data.{name} {asked} has no effect; leave it out, or "
+                f"train without --from"
+            )
+    return tokenizers.load(run.tokenizer_file)
 
 
 def _keep_tokenizer(tokenizer: tokenizers.Tokenizer) -> Callable[[Run], None]:

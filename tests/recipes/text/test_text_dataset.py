@@ -460,7 +460,7 @@ def test_a_given_tokenizer_that_does_not_know_a_character(story, cache, tmp_path
         with pytest.raises(ValueError, match=words):
             prepared(story, cache, tokenizer=learn("characters", [STORY.replace("ï", "i")]))
     with pytest.raises(
-        ValueError, match="does not know; leave it out of the text, or use --data.tokens bytes"
+        ValueError, match="does not know; leave it out of the text, or train with --data.tokens bytes"
     ):
         prepare(TextConfig(path=str(story), tokenizer=str(tmp_path / "tokenizer.json")), cache=cache, seed=0)
 
