@@ -341,7 +341,7 @@ _KINDS: dict[str, Kind] = {
                 ),
                 "images": (
                     "images.recipe:RECIPE",
-                    "a classifier of your pictures: ViT, Swin, or convolutions that know about turns",
+                    "a classifier of your images: ViT, Swin, or convolutions that know about turns",
                 ),
                 "graphs": (
                     "graphs.recipe:RECIPE",
@@ -361,15 +361,15 @@ _KINDS: dict[str, Kind] = {
                 ),
                 "shift": (
                     "laws:SHIFT",
-                    "places grow by a constant, or a picture rolls: the output stays, or rolls along",
+                    "places grow by a constant, or an image rolls: the output stays, or rolls along",
                 ),
                 "rotation": (
                     "laws:ROTATION",
-                    "a picture or a cloud of points turns: the output turns along, or stays",
+                    "an image or a cloud of points turns: the output turns along, or stays",
                 ),
                 "reflection": (
                     "laws:REFLECTION",
-                    "a picture or a cloud of points is mirrored: the output is too, or stays",
+                    "an image or a cloud of points is mirrored: the output is too, or stays",
                 ),
                 "scaling": (
                     "laws:SCALING",

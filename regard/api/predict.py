@@ -23,10 +23,10 @@ def predict(
     """What a run says of each input, one or several: texts for a classifier of texts, files for other kinds
     of data.
 
-    What cannot be read has an `error` in place of a prediction. Of pictures a folder or a pattern stands for
+    What cannot be read has an `error` in place of a prediction. Of images a folder or a pattern stands for
     all in it, and those in memory are taken, too: of pillow's, or arrays of bytes, h w or h w c.
 
-    out  of pictures: draw where the model looked, all on one sheet (.png, .svg, .pdf), or a file for each in
+    out  of images: draw where the model looked, all on one sheet (.png, .svg, .pdf), or a file for each in
          a folder
     """
     return list(iter_predictions(path, inputs, out=out))

@@ -45,7 +45,7 @@ class Mask:
     `keeps` is the symmetry that survives it. `static` says that it is a frozen dataclass of numbers: equal
     ones are the same mask, so what is found out about its blocks can be kept. `leaves` says that every query
     surely sees some key, so that no kernel has to look for those that see none. `period`: after so many rows
-    of a batch it comes again, as the windows of one picture do for the next; None if nothing is known.
+    of a batch it comes again, as the windows of one image do for the next; None if nothing is known.
     """
 
     keeps: Group = Trivial()

@@ -180,7 +180,7 @@ class LearnedGrid(Code):
     """A vector for each place of a grid, learned: added to the token. `where` is row and column, b n 2.
 
     Whole numbers (an integer tensor) look vectors up. Places between, given as floats, get what a cubic curve
-    through the learned vectors has there: a picture of another resolution gives its places in units of the
+    through the learned vectors has there: an image of another resolution gives its places in units of the
     grid that was learned.
     """
 

@@ -31,7 +31,7 @@ SAMPLES, FRAMES, PIXELS = (
     4000,
     96,
     (64, 224),
-)  # sound as it is heard, as a spectrogram; pictures of models of any size
+)  # sound as it is heard, as a spectrogram; images of models of any size
 SPECIAL = re.compile(r".*_token_(id|ids|index)|(pad|bos|eos|unk|mask|sep|cls)_(index|id)")
 Found = tuple[Inputs, Roles]
 
@@ -229,7 +229,7 @@ class Making:
         return inputs, stream
 
     def ids(self, size: tuple[int, int]) -> Tensor:
-        """Ordinary words: none of those that mean padding, an end or a picture."""
+        """Ordinary words: none of those that mean padding, an end or an image."""
         plain = self.config.to_dict()
         words = min(
             [*self.embedding(), *(value for name, value in _walk(plain) if _is_vocabulary(name, value))],
@@ -258,7 +258,7 @@ class Making:
         return inputs | text, Roles(streams=(stream, *streams), step=self.step(stream))
 
     def sources(self) -> Iterator[tuple[Inputs, tuple[Stream, ...]]]:
-        """What an encoder may read: text, or a picture or sound."""
+        """What an encoder may read: text, or an image or sound."""
         if "input_ids" in self.names and self.main == "input_ids":
             inputs, stream = self.text(more=3)  # not as many as the decoder's, so that they can be told apart
             yield inputs, (stream,)
@@ -289,19 +289,19 @@ class Making:
 
         return step
 
-    # ---- pictures and sound
+    # ---- images and sound
 
     def signals(self) -> Iterator[Inputs]:
         """Pictures b c h w and videos b t c h w, waves b n, spectrograms b n m or b m n: whichever has a
         name."""
         if "pixel_values" in self.names:
-            for height, width in self.picture_sizes():
+            for height, width in self.image_sizes():
                 yield {"pixel_values": self.noise(self.rows, self.channels(), height, width)}
             frames = self.field("num_frames", 4)
-            for height, width in self.picture_sizes():
+            for height, width in self.image_sizes():
                 yield {"pixel_values": self.noise(self.rows, frames, self.channels(), height, width)}
         if "pixel_values_videos" in self.names and "pixel_values" not in self.names:
-            for height, width in self.picture_sizes():
+            for height, width in self.image_sizes():
                 frames = self.field("num_frames", 4)
                 yield {"pixel_values_videos": self.noise(self.rows, frames, self.channels(), height, width)}
         if "input_values" in self.names:
@@ -322,7 +322,7 @@ class Making:
                 }
                 yield {"input_features": self.noise(self.rows, bins, FRAMES)}
 
-    def picture_sizes(self) -> list[tuple[int, int]]:
+    def image_sizes(self) -> list[tuple[int, int]]:
         given = self.field("image_size", None)
         if isinstance(given, Mapping):
             given = list(given.values())
@@ -361,7 +361,7 @@ class Making:
 def _reader(output: Any) -> Callable[[Any], Tensor] | None:
     """How to find what counts in an output that has neither logits nor hidden states; None where it has.
 
-    Of a text and a picture: what each became. Their products compare every row with every other one, on
+    Of a text and an image: what each became. Their products compare every row with every other one, on
     purpose. Of anything else: the largest of its tensors.
     """
     if not isinstance(output, Mapping) or {"logits", "last_hidden_state", "prediction_logits"} & set(output):

@@ -96,7 +96,7 @@ def hugging_face(
     """A model of Hugging Face with inputs made from its configuration, what each of them is, and what it
     promises.
 
-    path  the directory that has its tokenizer, or its preprocessing of pictures
+    path  the directory that has its tokenizer, or its preprocessing of images
     """
     inputs, roles = foreign.describe(model, seed=seed, tokens=tokens, rows=rows)
 

@@ -12,18 +12,18 @@ NEAREST = 5  # digits that each one is linked to
 
 
 def digits() -> Parts:
-    """1,797 pictures of 8 × 8 pixels, the digit as label."""
+    """1,797 images of 8 × 8 pixels, the digit as label."""
     try:
         from sklearn.datasets import load_digits  # type: ignore[import-untyped]
     except ImportError as error:
         raise RegardError(
             'the graph of digits needs scikit-learn: pip install "regard[look]"; or give --data PATH'
         ) from error
-    pictures = load_digits()
-    x = (pictures.data / 16.0).astype(np.float32)
+    images = load_digits()
+    x = (images.data / 16.0).astype(np.float32)
     square = (x**2).sum(1)
     apart = square[:, None] + square - 2 * x @ x.T
     np.fill_diagonal(apart, np.inf)
     near = np.argsort(apart, axis=1, kind="stable")[:, :NEAREST]
     edges = np.stack([near.ravel(), np.repeat(np.arange(len(x)), NEAREST)])
-    return one("digits, linked by likeness", edges, len(x), x=x, node_labels=pictures.target)
+    return one("digits, linked by likeness", edges, len(x), x=x, node_labels=images.target)
