@@ -49,25 +49,25 @@ def expect(x: Any, pattern: str, /, *, name: str = "tensor", **sizes: int) -> tu
     return found
 
 
-def expect_pictures(x: Any, weights: Any = None, **sizes: int) -> tuple[int, ...]:
-    """The sizes of pictures, b c h w; an error for what is no picture, or not yet in numbers that these
+def expect_images(x: Any, weights: Any = None, **sizes: int) -> tuple[int, ...]:
+    """The sizes of images, b c h w; an error for what is no image, or not yet in numbers that these
     weights can weigh."""
     found = expect(x, "b c h w", name="x", **sizes)
     if not hasattr(x, "is_floating_point"):
         raise TypeError(f"x must be a tensor, got {type(x).__name__}; torch.as_tensor(x) makes one")
     if not x.is_floating_point():
         raise RegardError(
-            f"pictures must be floats, got {x.dtype}; x.float() / 255 makes bytes numbers from 0 to 1"
+            f"images must be floats, got {x.dtype}; x.float() / 255 makes bytes numbers from 0 to 1"
         )
     # (of others their layer knows)
     fits = weights is None or weights.dtype == x.dtype or not weights.is_floating_point()
     if not fits and not _cast_by_itself(x.device.type):
         have, want = (str(each.dtype).removeprefix("torch.") for each in (x, weights))
         raise RegardError(
-            f"pictures are {have}, and the model's weights are {want}; x.to({weights.dtype}) makes them fit"
+            f"images are {have}, and the model's weights are {want}; x.to({weights.dtype}) makes them fit"
         )
     if not found[2] or not found[3]:
-        raise RegardError(f"a picture must have pixels, got {found[2]} × {found[3]}")
+        raise RegardError(f"an image must have pixels, got {found[2]} × {found[3]}")
     return found
 
 

@@ -43,7 +43,7 @@ class EvaluateOptions:
     of it"""
     json: bool = False
     """{"split", "count", "unit", "measures"}, and of a classifier "labels" and "confusion", in which
-    confusion[i][j] is how often class i was taken for class j
+    confusion[i][j] is how often class i was predicted as class j
     """
 
 

@@ -1,4 +1,4 @@
-"""Pictures that come as numbers: idx files (MNIST and its family), .npz, the digits of scikit-learn.
+"""Images that come as numbers: idx files (MNIST and its family), .npz, the digits of scikit-learn.
 
 Each gives pixels, labels and splits of as many rows. Nothing pickled is opened, and no more is unpacked than
 a header says.
@@ -24,7 +24,7 @@ from regard.files import read_arrays
 
 
 class Rows(NamedTuple):
-    """Pictures of one size with their labels."""
+    """Images of one size with their labels."""
 
     pixels: Pixels  # n h w, or n h w c
     labels: list[str]
@@ -55,7 +55,7 @@ MOST_PACKED = 1032  # bytes that gzip can make of one
 # ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def is_idx_of_pictures(path: Path) -> bool:
+def is_idx_of_images(path: Path) -> bool:
     return "idx3-ubyte" in path.name.lower() and path.is_file()
 
 
@@ -85,13 +85,13 @@ def read_idx_files(paths: Sequence[Path], name: str) -> Rows:
         classes.append(_read_idx(found, 1))
         if len(pixels[-1]) != len(classes[-1]):
             raise RegardError(
-                f"{path} has {len(pixels[-1]):,} pictures and {found} has {len(classes[-1]):,} labels; "
+                f"{path} has {len(pixels[-1]):,} images and {found} has {len(classes[-1]):,} labels; "
                 "there must be as many"
             )
         last = any(word in path.name.lower() for word in ("t10k", "test"))
         splits.append(np.full(len(classes[-1]), TEST if last else TRAIN, dtype=np.uint8))
     if len({each.shape[1:] for each in pixels}) > 1:
-        raise RegardError(f"the idx files of {name} have pictures of different sizes")
+        raise RegardError(f"the idx files of {name} have images of different sizes")
     return Rows(
         np.concatenate(pixels),
         [str(each) for each in np.concatenate(classes).tolist()],
@@ -163,7 +163,7 @@ def read_npz(path: Path) -> Rows:
         if y not in arrays:
             raise RegardError(f"{path} has '{x}' and no '{y}'; it has: {', '.join(arrays)}")
         if arrays[x].ndim not in (3, 4):
-            raise RegardError(f"{path} has pictures of shape {arrays[x].shape} in '{x}'; {SHAPES}")
+            raise RegardError(f"{path} has images of shape {arrays[x].shape} in '{x}'; {SHAPES}")
         _check_labels(arrays[y], len(arrays[x]), y, path)
     pixels = _as_bytes([arrays[x] for x, _, _ in parts], path)
     labels = [_label(each) for _, y, _ in parts for each in arrays[y].reshape(-1).tolist()]
@@ -171,16 +171,14 @@ def read_npz(path: Path) -> Rows:
     return Rows(pixels, labels, splits)
 
 
-def _check_labels(labels: Any, pictures: int, name: str, path: Path) -> None:
-    if labels.ndim > 1 and labels.size == pictures * labels.shape[-1] > pictures:
+def _check_labels(labels: Any, images: int, name: str, path: Path) -> None:
+    if labels.ndim > 1 and labels.size == images * labels.shape[-1] > images:
         raise RegardError(
-            f"{path} has labels of shape {labels.shape} in '{name}'; there should be one for each picture "
+            f"{path} has labels of shape {labels.shape} in '{name}'; there should be one for each image "
             "(if they are one-hot, save labels.argmax(-1))"
         )
-    if labels.size != pictures:
-        raise RegardError(
-            f"{path} has {pictures:,} pictures and {labels.size:,} labels; there must be as many"
-        )
+    if labels.size != images:
+        raise RegardError(f"{path} has {images:,} images and {labels.size:,} labels; there must be as many")
     if labels.dtype.kind == "f" and not (labels == labels.round()).all():
         raise RegardError(f"{path} has labels with fractions in '{name}'; classes are whole numbers or text")
 
@@ -200,15 +198,13 @@ def _as_bytes(arrays: Sequence[Any], path: Path) -> Pixels:
     arrays = [x.transpose(0, 2, 3, 1) if turn else x for x, turn in zip(arrays, first, strict=True)]
     for x in arrays:
         if x.ndim == 4 and x.shape[3] not in (1, 3):
-            raise RegardError(f"{path} has pictures of shape {x.shape}; {SHAPES}")
+            raise RegardError(f"{path} has images of shape {x.shape}; {SHAPES}")
         if x.dtype.kind not in "buif" or not np.isfinite(x).all() or x.min(initial=0) < 0:
             raise RegardError(
-                f"{path} has pictures of {x.dtype} that are no pixels; they should be 0 to 255, or 0.0 to 1.0"
+                f"{path} has images of {x.dtype} that are no pixels; they should be 0 to 255, or 0.0 to 1.0"
             )
     if len({x.shape[1:] for x in arrays}) > 1:
-        raise RegardError(
-            f"{path} has pictures of different shapes: {', '.join(str(x.shape) for x in arrays)}"
-        )
+        raise RegardError(f"{path} has images of different shapes: {', '.join(str(x.shape) for x in arrays)}")
     high = max(float(x.max(initial=0)) for x in arrays)
     top = next((each for each in (1.0, 255.0, 65535.0) if high <= each), high)
     if top == 255 and all(x.dtype == np.uint8 for x in arrays):

@@ -1,7 +1,7 @@
-"""One picture of any size and mode as pixels of one size: uint8 c s s.
+"""One image of any size and mode as pixels of one size: uint8 c s s.
 
-What cameras and programs do to pictures is undone: turned by EXIF, transparent (laid on white), palettes, 16
-bits a channel. Of several pictures in a file (an animation, pages) the first is taken.
+What cameras and programs do to images is undone: turned by EXIF, transparent (laid on white), palettes, 16
+bits a channel. Of several images in a file (an animation, pages) the first is taken.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from regard.errors import RegardError
 Fit = Literal["crop", "pad", "stretch"]
 Pixels = np.ndarray[Any, np.dtype[np.uint8]]
 
-MOST_PIXELS = 64_000_000  # that are decoded: a small file can hold a picture too large for memory
-# pixels of a picture that is decoded while no other so large is: memory is bounded on many cores, too
+MOST_PIXELS = 64_000_000  # that are decoded: a small file can hold an image too large for memory
+# pixels of an image that is decoded while no other so large is: memory is bounded on many cores, too
 ALONE_FROM = 8_000_000
 SUFFIXES = (
     ".png",
@@ -100,7 +100,7 @@ LARGE = threading.Lock()
 
 
 class Damaged(RegardError):
-    """A file that cannot be read as a picture."""
+    """A file that cannot be read as an image."""
 
 
 @cache
@@ -108,7 +108,7 @@ def pillow() -> Any:
     try:
         from PIL import Image
     except ImportError as error:
-        raise RegardError("pictures need pillow; install it with: pip install 'regard[look]'") from error
+        raise RegardError("images need pillow; install it with: pip install 'regard[look]'") from error
     # of odd metadata and of sizes, which are looked at here
     warnings.filterwarnings("ignore", module=r"PIL\.")
     logging.getLogger("PIL").addHandler(logging.NullHandler())
@@ -118,32 +118,32 @@ def pillow() -> Any:
 @cache
 def formats() -> tuple[str, ...]:
     """Those of FORMATS that this pillow knows."""
-    image = pillow()
-    image.init()
-    return tuple(each for each in FORMATS if each in image.OPEN)
+    pil = pillow()
+    pil.init()
+    return tuple(each for each in FORMATS if each in pil.OPEN)
 
 
 def header(path: str | os.PathLike[str]) -> tuple[int, int, bool]:
     """Width and height as they are shown, and whether it is grey, without reading the pixels."""
-    with readable(name := os.fspath(path)), open_image_file(path, name, _most_pixels()) as picture:
-        width, height = picture.size
-        turned = picture.getexif().get(0x0112, 1) in (5, 6, 7, 8)
+    with readable(name := os.fspath(path)), open_image_file(path, name, _most_pixels()) as image:
+        width, height = image.size
+        turned = image.getexif().get(0x0112, 1) in (5, 6, 7, 8)
         if turned:
-            return (height, width, _is_grey(picture))
-        return (width, height, _is_grey(picture))
+            return (height, width, _is_grey(image))
+        return (width, height, _is_grey(image))
 
 
 def read(path: str | os.PathLike[str] | bytes, size: int, channels: int, fit: Fit) -> Pixels:
     """The pixels of a file.   c s s"""
-    name = "the picture" if isinstance(path, bytes) else os.fspath(path)
-    with readable(name), open_image_file(path, name, _most_pixels()) as picture:
+    name = "the image" if isinstance(path, bytes) else os.fspath(path)
+    with readable(name), open_image_file(path, name, _most_pixels()) as image:
         # (which is held whole while it is read)
-        if picture.format in ("JPEG", "MPO") and not picture.info.get("progressive"):
+        if image.format in ("JPEG", "MPO") and not image.info.get("progressive"):
             # it can be read small at once
-            picture.draft("RGB" if channels == 3 else "L", (2 * size, 2 * size))
-        small_enough(picture, name)
-        with LARGE if picture.width * picture.height >= ALONE_FROM else nullcontext():
-            return fit_square(to_channels(picture, channels, name), size, fit)
+            image.draft("RGB" if channels == 3 else "L", (2 * size, 2 * size))
+        small_enough(image, name)
+        with LARGE if image.width * image.height >= ALONE_FROM else nullcontext():
+            return fit_square(to_channels(image, channels, name), size, fit)
 
 
 @contextmanager
@@ -160,31 +160,31 @@ def readable(name: str) -> Iterator[None]:
 
 
 def _most_pixels() -> str:
-    """How many pixels a picture may have that will be made small. A JPEG is read small at once; pillow opens
+    """How many pixels an image may have that will be made small. A JPEG is read small at once; pillow opens
     none beyond."""
     bound = pillow().MAX_IMAGE_PIXELS
     jpeg = f"{2 * bound:,}" if bound else "any number"
     return f"{MOST_PIXELS:,} at most, of a JPEG that is not progressive {jpeg}"
 
 
-def small_enough(picture: Any, name: str) -> None:
-    if picture.width * picture.height > MOST_PIXELS:
-        size = f"{picture.width:,} × {picture.height:,}"
+def small_enough(image: Any, name: str) -> None:
+    if image.width * image.height > MOST_PIXELS:
+        size = f"{image.width:,} × {image.height:,}"
         raise Damaged(f"{name} has {size} pixels; make it smaller ({MOST_PIXELS:,} at most)")
 
 
 def open_image_file(
     path: str | os.PathLike[str] | bytes, name: str, most: str = f"{MOST_PIXELS:,} at most"
 ) -> Any:
-    image = pillow()
+    pil = pillow()
     if not isinstance(path, bytes) and not os.path.isfile(path):
         what = "is no file" if os.path.exists(path) else None
         if os.path.isdir(path):
-            what = "is a folder, not a picture"
-        raise Damaged(f"{name} {what}" if what else f"there is no picture {name}")
+            what = "is a folder, not an image"
+        raise Damaged(f"{name} {what}" if what else f"there is no image {name}")
     try:
-        return image.open(io.BytesIO(path) if isinstance(path, bytes) else path, formats=formats())
-    except image.DecompressionBombError as error:
+        return pil.open(io.BytesIO(path) if isinstance(path, bytes) else path, formats=formats())
+    except pil.DecompressionBombError as error:
         raise Damaged(f"{name} has too many pixels; make it smaller ({most})") from error
     except PermissionError as error:
         raise Damaged(f"{name} cannot be read: permission denied") from error
@@ -204,11 +204,11 @@ def _what_it_is(path: str | os.PathLike[str] | bytes) -> str:
         return "is empty"
     kind = "a HEIC" if start[4:8] == b"ftyp" and start[8:] in HEIC else OTHERS.get(suffix)
     if kind is not None:
-        return f"is {kind} picture, which is not read; convert it to JPEG or PNG"
+        return f"is {kind} image, which is not read; convert it to JPEG or PNG"
     begun = next((name for name, first in BEGIN.items() if start.startswith(first)), None)
     if begun is not None:
         return f"is damaged: it begins as {begun}, and what follows cannot be read"
-    return f"is no picture that can be read: it is none of {_readable_formats()}"
+    return f"is not a readable image: it is none of {_readable_formats()}"
 
 
 def _readable_formats() -> str:
@@ -216,17 +216,17 @@ def _readable_formats() -> str:
     return f"{', '.join(names)} and {last}"
 
 
-def _is_grey(picture: Any) -> bool:
-    return picture.mode in ("1", "L", "LA", "I", "F") or picture.mode.startswith("I;16")
+def _is_grey(image: Any) -> bool:
+    return image.mode in ("1", "L", "LA", "I", "F") or image.mode.startswith("I;16")
 
 
-def to_channels(picture: Any, channels: int, name: str) -> Any:
+def to_channels(image: Any, channels: int, name: str) -> Any:
     """Upright, opaque, eight bits a channel; grey or RGB."""
     from PIL import Image, ImageOps
 
-    picture = ImageOps.exif_transpose(picture)
-    if picture.mode == "I" or picture.mode.startswith("I;16"):
-        values = np.asarray(picture).astype(np.int32)
+    image = ImageOps.exif_transpose(image)
+    if image.mode == "I" or image.mode.startswith("I;16"):
+        values = np.asarray(image).astype(np.int32)
         low, high = int(values.min(initial=0)), int(values.max(initial=0))
         if low < 0 or high > 65535:
             raise Damaged(
@@ -234,25 +234,25 @@ def to_channels(picture: Any, channels: int, name: str) -> Any:
                 "and white; save it with 8 or 16 bits"
             )
         # 257 · 255 = 65,535
-        picture = Image.fromarray((values // 257 if high > 255 else values).astype(np.uint8))
-    elif picture.mode == "F":
+        image = Image.fromarray((values // 257 if high > 255 else values).astype(np.uint8))
+    elif image.mode == "F":
         raise Damaged(f"{name} {REAL}")
-    if "A" in picture.mode or "transparency" in picture.info:
-        picture = picture.convert("RGBA")
-        picture = Image.alpha_composite(Image.new("RGBA", picture.size, "white"), picture)
-    return picture.convert("L" if channels == 1 else "RGB")
+    if "A" in image.mode or "transparency" in image.info:
+        image = image.convert("RGBA")
+        image = Image.alpha_composite(Image.new("RGBA", image.size, "white"), image)
+    return image.convert("L" if channels == 1 else "RGB")
 
 
-def fit_square(picture: Any, size: int, fit: Fit) -> Pixels:
+def fit_square(image: Any, size: int, fit: Fit) -> Pixels:
     """To s × s: the middle of it (crop), all of it with black beside (pad), or all of it out of shape
     (stretch).   c s s"""
     from PIL import Image, ImageOps
 
-    if picture.size != (size, size):
+    if image.size != (size, size):
         how = Image.Resampling.BILINEAR
         if fit == "stretch":
-            picture = picture.resize((size, size), how, reducing_gap=2.0)
+            image = image.resize((size, size), how, reducing_gap=2.0)
         else:
-            picture = (ImageOps.fit if fit == "crop" else ImageOps.pad)(picture, (size, size), how)
-    pixels = np.array(picture)  # a copy: what pillow holds may not be written to, and torch warns
+            image = (ImageOps.fit if fit == "crop" else ImageOps.pad)(image, (size, size), how)
+    pixels = np.array(image)  # a copy: what pillow holds may not be written to, and torch warns
     return np.ascontiguousarray(pixels[None] if pixels.ndim == 2 else pixels.transpose(2, 0, 1))

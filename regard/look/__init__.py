@@ -1,1 +1,1 @@
-"""What a run or a model looks like: pictures and pages."""
+"""What a run or a model looks like: figures and pages."""

@@ -12,7 +12,11 @@ from torch import Tensor
 
 Colour = tuple[float, float, float]  # red, green and blue from 0 to 1
 
-SPEAKS_FOR: Colour = (255 / 255, 176 / 255, 32 / 255)  # the answer, or reached by attention, over a picture
+SPEAKS_FOR: Colour = (
+    255 / 255,
+    176 / 255,
+    32 / 255,
+)  # the prediction, or reached by attention, over an image
 SPEAKS_AGAINST: Colour = (96 / 255, 156 / 255, 255 / 255)
 GROUND: Colour = (16 / 255, 18 / 255, 22 / 255)  # of bars, where nothing is coloured
 HEADS = (
@@ -21,7 +25,7 @@ HEADS = (
 )  # fmt: skip
 FEW = 8  # numbers of which each counts
 EVEN = 3  # times the mean: a map that nowhere has more stays faint
-FAINT = 0.1  # of a logit: odds change by a tenth. What changes an answer by less everywhere stays faint
+FAINT = 0.1  # of a logit: odds change by a tenth. What changes a prediction by less everywhere stays faint
 
 
 def of_head(number: int) -> Colour:

@@ -1,8 +1,8 @@
-"""What each token contributes to an answer, which is not what is attended to: a token may be looked at and
+"""What each token contributes to a prediction, which is not what is attended to: a token may be looked at and
 not matter.
 
-Two ways: leave it out and see what changes (leave one out), and how steeply the answer rises along it
-(gradient × input). Both give one number a token and add up to nothing in particular; for an answer that is
+Two ways: leave it out and see what changes (leave one out), and how steeply the prediction rises along it
+(gradient × input). Both give one number a token and add up to nothing in particular; for a prediction that is
 linear in its tokens they agree.
 """
 
@@ -21,7 +21,7 @@ TOGETHER = 16  # rows that are asked at once
 
 
 class Largest:
-    """The answer that is asked about when nothing is said: the largest logit of the last token, the same one
+    """The prediction that is asked about when nothing is said: the largest logit of the last token, the same one
     ever after."""
 
     def __init__(self) -> None:
@@ -63,7 +63,7 @@ def leave_one_out(
     read: Read | None = None,
     fill: float | None = None,
 ) -> Tensor:
-    """c_i = y(x) − y(x without token i): what the answer loses when a token goes.
+    """c_i = y(x) − y(x without token i): what the prediction loses when a token goes.
     x: b n (ids) or b n d -> b n
 
     The token is taken out, so that n − 1 are left; with `fill` it is replaced by that id or number instead (a
@@ -96,7 +96,7 @@ def _without(x: Tensor, i: int, fill: float | None) -> Tensor:
 
 
 def gradient_times_input(model: nn.Module, x: Tensor, *, read: Read | None = None) -> Tensor:
-    """c_i = ∂y/∂e_i · e_i: what the answer would lose if token i faded, were it linear.
+    """c_i = ∂y/∂e_i · e_i: what the prediction would lose if token i faded, were it linear.
     x: b n (ids) or b n d -> b n
 
     e is x itself, or for ids what the model makes of them first (its embedding, before positions are added).

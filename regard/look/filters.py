@@ -1,4 +1,4 @@
-"""Filters of the first layer that reads a picture, as they are learned: what a model looks for first."""
+"""Filters of the first layer that reads an image, as they are learned: what a model looks for first."""
 
 from __future__ import annotations
 

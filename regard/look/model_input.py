@@ -55,7 +55,7 @@ class Parts:
     model: nn.Module  # as a function of the parts alone
     x: Tensor  # 1 n ids, 1 n d vectors, or 1 n of how much of each is there
     name: str  # one of them: a token, a patch
-    gone: str  # what happens to one that is left out: taken out, made grey
+    gone: str  # what happens to one that is left out: taken out, greyed out
     fill: float | None = None  # what stands in its place; None: the others close up
 
 

@@ -57,7 +57,7 @@ def floats(x: Tensor) -> dict[str, Any]:
 
 
 def thumbnails(weights: Tensor, side: int = 48) -> dict[str, Any]:
-    """A small picture of each map: the largest weight of each block, as √w in 8 bits.
+    """A small image of each map: the largest weight of each block, as √w in 8 bits.
     h n m -> heads × height × width
 
     The root makes weights visible that are spread over many keys; the largest keeps a thin diagonal from

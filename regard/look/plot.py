@@ -38,7 +38,7 @@ def curves(run: Run) -> None:
 
 
 def drawn_curves(events: Sequence[Mapping[str, Any]], title: str) -> bytes:
-    """The picture as PNG bytes."""
+    """The figure as PNG bytes."""
     pyplot = plotter()
     from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
@@ -81,7 +81,7 @@ def drawn_curves(events: Sequence[Mapping[str, Any]], title: str) -> bytes:
 
 
 def confusion(counts: Tensor, labels: Sequence[str], *, title: str = "") -> Any:
-    """What is taken for what: a row for each true class, in shares of it, with the counts written in.
+    """The confusion matrix: a row for each true class, in shares of it, with the counts written in.
     classes classes"""
     pyplot = plotter()
     n, total = len(labels), counts.sum(1, keepdim=True)
@@ -98,7 +98,7 @@ def confusion(counts: Tensor, labels: Sequence[str], *, title: str = "") -> Any:
             colour = "white" if shares[i, j] > 0.5 else "black"
             axis.text(j, i, f"{int(counts[i, j]):,}", ha="center", va="center", fontsize=7, color=colour)
     right = float(counts.diagonal().sum() / counts.sum().clamp_min(1))
-    axis.set(xlabel="taken for", ylabel="is")
+    axis.set(xlabel="predicted class", ylabel="true class")
     words = "\n".join(wrap(title, int(LETTERS * side)))
     # over the whole width
     figure.suptitle(f"{words}\n{right:.1%} right".lstrip(), x=0.01, ha="left", fontsize=10)
@@ -200,17 +200,17 @@ def matrix(
     return figure
 
 
-def overlay(picture: Tensor, maps: Tensor, *, titles: Sequence[str] | None = None) -> Any:
-    """A picture and, beside it, the same under each map of attention.   3 h w in 0 … 1, k rows columns"""
-    if picture.dim() != 3 or picture.shape[0] not in (1, 3):
-        raise RegardError(f"a picture to draw over is 3 h w, or 1 h w, got {tuple(picture.shape)}")
+def overlay(image: Tensor, maps: Tensor, *, titles: Sequence[str] | None = None) -> Any:
+    """An image and, beside it, the same under each map of attention.   3 h w in 0 … 1, k rows columns"""
+    if image.dim() != 3 or image.shape[0] not in (1, 3):
+        raise RegardError(f"an image to draw over is 3 h w, or 1 h w, got {tuple(image.shape)}")
     if titles is not None and len(titles) != len(maps):
         raise RegardError(f"there must be a title for each of {len(maps)} maps, got {len(titles)}")
     pyplot = plotter()
     figure, axes = pyplot.subplots(
         1, len(maps) + 1, figsize=(2.1 * (len(maps) + 1), 2.3), layout="constrained", squeeze=False
     )
-    shown = picture.detach().expand(3, -1, -1).permute(1, 2, 0).clamp(0, 1).cpu().numpy()
+    shown = image.detach().expand(3, -1, -1).permute(1, 2, 0).clamp(0, 1).cpu().numpy()
     height, width = shown.shape[:2]
     for number, axis in enumerate(axes[0]):
         axis.imshow(shown)
@@ -278,7 +278,7 @@ def plotter() -> Any:
     try:
         import matplotlib
     except ImportError as error:
-        raise RegardError("pictures need matplotlib; install it with: pip install 'regard[look]'") from error
+        raise RegardError("figures need matplotlib; install it with: pip install 'regard[look]'") from error
     matplotlib.use("Agg")
     from matplotlib import pyplot
 

@@ -12,7 +12,7 @@ from regard.errors import RegardError
 from regard.look import page
 from regard.look.session import Session
 
-LARGEST = 30 * 2**20  # bytes of a request: a picture in base64
+LARGEST = 30 * 2**20  # bytes of a request: an image in base64
 HOSTS = ("127.0.0.1", "localhost")
 HEADERS = {
     "Cache-Control": "no-store",

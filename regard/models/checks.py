@@ -44,11 +44,11 @@ def check_dropout(config: Any) -> None:
 
 
 def check_patch(config: Any) -> None:
-    """A patch is not larger than the pictures it is cut from."""
+    """A patch is not larger than the images it is cut from."""
     if config.patch > config.size:
         raise RegardError(
-            f"patches of {config.patch} pixels are larger than pictures of {config.size}: one would be the "
-            "whole picture, "
+            f"patches of {config.patch} pixels are larger than images of {config.size}: one would be the "
+            "whole image, "
             f"and nothing could look at anything; take size={config.patch} or more, or a smaller patch"
         )
 

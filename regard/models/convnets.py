@@ -1,8 +1,8 @@
-"""Convolutional networks for small pictures: LeNet, ResNet and DenseNet.
+"""Convolutional networks for small images: LeNet, ResNet and DenseNet.
 
-ResNet and DenseNet have batch norms: in training a picture is normed together with its batch, in eval each
+ResNet and DenseNet have batch norms: in training an image is normed together with its batch, in eval each
 stands alone. What they keep of shifts follows from padding and stride: around the end ("circular") they keep
-shifts by whole steps of the coarsest layer, and the mean over all places at the end makes of that an answer
+shifts by whole steps of the coarsest layer, and the mean over all places at the end makes of that a prediction
 that stays. With zeros beyond the border they keep nothing exactly.
 """
 
@@ -20,7 +20,7 @@ from regard.errors import RegardError
 from regard.models.checks import build_seeded, check_dropout, check_names, check_whole
 from regard.models.sample_inputs import sample_images
 from regard.nn.convolve import Convolution
-from regard.shapes import expect_pictures
+from regard.shapes import expect_images
 from regard.symmetry.groups import Group, Shifts, Trivial
 from regard.symmetry.roles import Roles
 
@@ -30,8 +30,8 @@ class ConvNetConfig:
     """What all of them have in common."""
 
     classes: int
-    colours: int = 1  # channels of a picture
-    size: int = 28  # the sides of pictures in training
+    colours: int = 1  # channels of an image
+    size: int = 28  # the sides of images in training
 
 
 class ConvNet(nn.Module):
@@ -48,7 +48,7 @@ class ConvNet(nn.Module):
 
     @property
     def symmetry(self) -> Group:
-        """What may be done to a picture of the config's size so that the answer stays."""
+        """What may be done to an image of the config's size so that the prediction stays."""
         return Trivial()
 
     @property
@@ -65,7 +65,7 @@ class ConvNet(nn.Module):
 
 
 def _around(config: ResNetConfig | DenseNetConfig) -> Group:
-    """Shifts by whole steps of the coarsest layer, for pictures that go on around their end and have whole
+    """Shifts by whole steps of the coarsest layer, for images that go on around their end and have whole
     steps."""
     step = 2 ** (len(config.blocks) - 1)
     if config.padding == "circular" and config.size % step == 0:
@@ -94,7 +94,7 @@ class LeNetConfig(ConvNetConfig):
 class LeNet(ConvNet):
     """Twice a convolution, relu and the largest of each 2 × 2, then two linear layers.   b c h w -> b classes
 
-    The convolutions know shifts; the linear layers have a weight for each place, and forget them. Pictures of
+    The convolutions know shifts; the linear layers have a weight for each place, and forget them. Images of
     one size only.
     """
 
@@ -113,7 +113,7 @@ class LeNet(ConvNet):
 
     def features(self, x: Tensor) -> Tensor:
         """What the head reads.   b c h w -> b d"""
-        expect_pictures(x, self.first.weight, c=self.config.colours, h=self.config.size, w=self.config.size)
+        expect_images(x, self.first.weight, c=self.config.colours, h=self.config.size, w=self.config.size)
         x = F.max_pool2d(F.relu(self.first(x)), 2)
         x = F.max_pool2d(F.relu(self.second(x)), 2)
         return self.dropout(F.relu(self.between(self.dropout(x.flatten(1)))))
@@ -123,7 +123,7 @@ class LeNet(ConvNet):
         """A small one, and inputs for it: model(**inputs)."""
         return build_seeded(
             cls, LeNetConfig(classes=5, colours=2, size=12, widths=(4, 8), hidden=16)
-        ), _tiny_picture()
+        ), _tiny_image()
 
 
 # ---- ResNet
@@ -131,7 +131,7 @@ class LeNet(ConvNet):
 
 @dataclass(frozen=True, kw_only=True)
 class ResNetConfig(ConvNetConfig):
-    """A residual network for small pictures."""
+    """A residual network for small images."""
 
     width: int = 32  # channels of the first blocks; twice as many each time the sides are halved
     blocks: tuple[int, ...] = (2, 2, 2)  # residual blocks; sides are halved between the groups
@@ -197,7 +197,7 @@ class ResNet(ConvNet):
 
     def features(self, x: Tensor) -> Tensor:
         """What the head reads.   b c h w -> b d"""
-        expect_pictures(x, self.stem.weight, c=self.config.colours)
+        expect_images(x, self.stem.weight, c=self.config.colours)
         x = self.stem(x)
         for block in self.blocks:
             x = block(x)
@@ -207,7 +207,7 @@ class ResNet(ConvNet):
     def tiny(cls) -> tuple[Self, dict[str, Tensor]]:
         """A small one, and inputs for it: model(**inputs)."""
         config = ResNetConfig(classes=5, colours=2, size=12, width=4, blocks=(1, 1), padding="circular")
-        return build_seeded(cls, config), _tiny_picture()
+        return build_seeded(cls, config), _tiny_image()
 
 
 # ---- DenseNet
@@ -215,7 +215,7 @@ class ResNet(ConvNet):
 
 @dataclass(frozen=True, kw_only=True)
 class DenseNetConfig(ConvNetConfig):
-    """A densely connected network for small pictures."""
+    """A densely connected network for small images."""
 
     growth: int = 12  # channels that each layer adds
     blocks: tuple[int, ...] = (6, 6, 6)  # layers; channels and sides are halved between the groups
@@ -281,11 +281,11 @@ class DenseNet(ConvNet):
 
     def features(self, x: Tensor) -> Tensor:
         """What the head reads.   b c h w -> b d"""
-        _, _, height, width = expect_pictures(x, self.stem.weight, c=self.config.colours)
+        _, _, height, width = expect_images(x, self.stem.weight, c=self.config.colours)
         least = 2 ** (len(self.config.blocks) - 1)
         if min(height, width) < least:
             raise RegardError(
-                f"pictures must have sides of at least {least}, got {height} × {width}: they are halved so "
+                f"images must have sides of at least {least}, got {height} × {width}: they are halved so "
                 "often"
             )
         x = self.stem(x)
@@ -297,8 +297,8 @@ class DenseNet(ConvNet):
     def tiny(cls) -> tuple[Self, dict[str, Tensor]]:
         """A small one, and inputs for it: model(**inputs)."""
         config = DenseNetConfig(classes=5, colours=2, size=12, growth=4, blocks=(2, 2), padding="circular")
-        return build_seeded(cls, config), _tiny_picture()
+        return build_seeded(cls, config), _tiny_image()
 
 
-def _tiny_picture() -> dict[str, Tensor]:
+def _tiny_image() -> dict[str, Tensor]:
     return {"x": torch.randn(2, 2, 12, 12, generator=torch.Generator().manual_seed(0))}

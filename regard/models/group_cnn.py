@@ -1,4 +1,4 @@
-"""GroupCNN: a convolutional network whose filters come in all poses, so that turned pictures give the same answer."""
+"""GroupCNN: a convolutional network whose filters come in all poses, so that turned images give the same prediction."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from regard.errors import RegardError
 from regard.models.checks import build_seeded, check_dropout, check_names, check_whole
 from regard.models.sample_inputs import sample_images
 from regard.nn.group_conv import POSES, TURNS, GroupConvolution, PoseNorm, halve, pooled_poses
-from regard.shapes import expect_pictures
+from regard.shapes import expect_images
 from regard.symmetry.groups import Group, Shifts, Trivial, product
 from regard.symmetry.roles import Roles
 
@@ -23,8 +23,8 @@ class GroupCNNConfig:
     """A network of group convolutions."""  # the defaults are the P4CNN of Cohen and Welling for 28 × 28; a recipe has its own
 
     classes: int
-    colours: int = 1  # channels of a picture
-    size: int = 28  # the sides of pictures in training; others are taken, too
+    colours: int = 1  # channels of an image
+    size: int = 28  # the sides of images in training; others are taken, too
     hidden: int = 10  # channels of each layer, each in all poses
     depth: int = 7  # layers; the last one gives the classes
     kernel: int = 3  # sides of a filter
@@ -63,8 +63,8 @@ class GroupCNNConfig:
 class GroupCNN(nn.Module):
     """Convolutions with filters in all poses, then the mean over places and the largest pose.   b c h w -> b classes
 
-    Invariant under quarter turns (p4) and mirrors (p4m) of square pictures; with circular padding also under shifts, by
-    multiples of 2 for each halving. Batch norm: in training a picture is normed together with its batch, in eval it is alone.
+    Invariant under quarter turns (p4) and mirrors (p4m) of square images; with circular padding also under shifts, by
+    multiples of 2 for each halving. Batch norm: in training an image is normed together with its batch, in eval it is alone.
     """
 
     Config = GroupCNNConfig
@@ -97,7 +97,7 @@ class GroupCNN(nn.Module):
 
     @property
     def symmetry(self) -> Group:
-        """What may be done to a picture of the config's size so that the answer stays."""
+        """What may be done to an image of the config's size so that the prediction stays."""
         step = 2 ** len(self.config.halve)
         around = self.config.padding == "circular" and self.config.size % step == 0
         return product(Shifts(step) if around else Trivial(), TURNS[self.config.group])
@@ -108,10 +108,10 @@ class GroupCNN(nn.Module):
         return Roles(grid="x")
 
     def forward(self, x: Tensor) -> Tensor:
-        _, _, h, w = expect_pictures(x, self.layers[0].weight, c=self.config.colours)
+        _, _, h, w = expect_images(x, self.layers[0].weight, c=self.config.colours)
         least, advice = self.config.least()
         if min(h, w) < least:
-            raise RegardError(f"pictures must have sides of at least {least}, got {h} × {w}; {advice}")
+            raise RegardError(f"images must have sides of at least {least}, got {h} × {w}; {advice}")
         for i, (layer, norm) in enumerate(zip(self.layers, self.norms, strict=False), 1):
             x = F.relu(norm(layer(x)))
             x = halve(x) if i in self.config.halve else x

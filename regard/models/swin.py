@@ -1,8 +1,8 @@
 """Swin: attention within windows, which are shifted from block to block so that neighbours meet. Cost is
-linear in the picture.
+linear in the image.
 
 A window is some tokens in a certain order, so cutting is one gather and putting together another; a shift is
-only another order. Tokens that a shifted window brings together over the border of the picture may not see
+only another order. Tokens that a shifted window brings together over the border of the image may not see
 each other. Which they are follows from where they really are: what is farther apart than a window is wide
 came around the border.
 """
@@ -30,7 +30,7 @@ from regard.nn.linear import Linear
 from regard.nn.mlp import make_mlp
 from regard.nn.norm import LayerNorm
 from regard.nn.patches import PatchEmbedding, grid_places
-from regard.shapes import expect_pictures
+from regard.shapes import expect_images
 from regard.symmetry.groups import Group, Trivial
 from regard.symmetry.roles import Roles
 
@@ -40,8 +40,8 @@ class SwinConfig:
     """A Swin Transformer."""  # as the paper has it: the defaults are Swin-Tiny; recipes have their own
 
     classes: int
-    colours: int = 3  # channels of a picture
-    size: int = 224  # the sides of pictures in training; others are taken, too
+    colours: int = 3  # channels of an image
+    size: int = 224  # the sides of images in training; others are taken, too
     patch: int = 4  # the sides of a patch, in pixels
     dim: int = 96  # width of the first stage; twice as many in each that follows
     depths: tuple[int, ...] = (2, 2, 6, 2)  # blocks of each stage; sides are halved between them
@@ -50,7 +50,7 @@ class SwinConfig:
     ratio: int = 4  # channels inside an MLP, times its width
     mlp: Literal["relu", "gelu", "relu2", "swiglu"] = "gelu"
     dropout: float = 0.0  # share of weights, hidden channels and branches dropped in training
-    # share of pictures that skip the last block in training, fewer those before: stochastic depth
+    # share of images that skip the last block in training, fewer those before: stochastic depth
     drop_path: float = 0.0
 
     def __post_init__(self) -> None:
@@ -153,13 +153,13 @@ class Reordered(torch.autograd.Function):
 
 
 class Near(Dense):
-    """Tokens of a window that were neighbours before the shift, the same for each picture. Each sees at least
+    """Tokens of a window that were neighbours before the shift, the same for each image. Each sees at least
     itself."""
 
     leaves = True
 
-    def __init__(self, allowed: Tensor, pictures: int) -> None:
-        super().__init__(allowed.repeat(pictures, 1, 1))
+    def __init__(self, allowed: Tensor, images: int) -> None:
+        super().__init__(allowed.repeat(images, 1, 1))
         self.period = len(allowed)
 
     def unseen(self, m: int, device: torch.device) -> Tensor | None:
@@ -238,7 +238,7 @@ class Swin(nn.Module):
     """Patches, stages of windowed blocks with a merge between, the mean of all tokens.   b c h w -> b classes
 
     No symmetry is kept exactly. Attention within windows and biases of differences would keep shifts by whole
-    windows, if the picture went on around its border; but there the mask says that it does not.
+    windows, if the image went on around its border; but there the mask says that it does not.
     """
 
     Config = SwinConfig
@@ -276,7 +276,7 @@ class Swin(nn.Module):
 
     @property
     def symmetry(self) -> Group:
-        """What may be done to a picture so that the answer stays."""
+        """What may be done to an image so that the prediction stays."""
         return Trivial()
 
     @property
@@ -293,7 +293,7 @@ class Swin(nn.Module):
 
     def maps(self, x: Tensor) -> list[Tensor]:
         """What each stage gives, before the merge that follows it.   b c h w -> b tokens d each"""
-        _, _, height, width = expect_pictures(x, c=self.config.colours)
+        _, _, height, width = expect_images(x, c=self.config.colours)
         grid, found = self.embed.grid(height, width), []
         h = self.dropout(self.embed_norm(self.embed(x)))
         for stage, blocks in enumerate(self.stages):

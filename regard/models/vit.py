@@ -1,4 +1,4 @@
-"""The Vision Transformer: a picture cut into patches, which attend to each other."""
+"""The Vision Transformer: an image cut into patches, which attend to each other."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from regard.nn.block import Stack
 from regard.nn.drop_path import with_branch
 from regard.nn.patches import PatchEmbedding, grid_places
 from regard.nn.pool import ClassToken, MeanPool
-from regard.shapes import expect_pictures
+from regard.shapes import expect_images
 from regard.symmetry.groups import Group, Permutations, Shifts, Trivial, product
 from regard.symmetry.roles import Roles
 
@@ -36,8 +36,8 @@ class ViTConfig:
     """A Vision Transformer."""  # as the paper has it: the defaults are ViT-Tiny at 224 × 224; recipes have their own
 
     classes: int
-    colours: int = 3  # channels of a picture
-    size: int = 224  # the sides of pictures in training; others are taken, too, with their places in between
+    colours: int = 3  # channels of an image
+    size: int = 224  # the sides of images in training; others are taken, too, with their places in between
     patch: int = 16  # the sides of a patch, in pixels
     dim: int = 192  # width of the stream
     depth: int = 12  # blocks
@@ -50,7 +50,7 @@ class ViTConfig:
     registers: int = 0  # learned tokens without a place, for what belongs to no patch
     mlp: Literal["relu", "gelu", "relu2", "swiglu"] = "gelu"
     dropout: float = 0.0  # share of weights, hidden channels and branches dropped in training
-    # share of pictures that skip the last block in training, fewer those before: stochastic depth
+    # share of images that skip the last block in training, fewer those before: stochastic depth
     drop_path: float = 0.0
 
     def __post_init__(self) -> None:
@@ -81,9 +81,9 @@ POSITIONS: dict[str, Callable[[ViTConfig], Position]] = {
 class ViT(nn.Module):
     """Patches attend to each other; a class token, or the mean of them, says what they are.   b c h w -> b classes
 
-    Without positions it knows a bag of patches: any order of them gives the same answer. Positions break that, and with it
+    Without positions it knows a bag of patches: any order of them gives the same prediction. Positions break that, and with it
     everything that moves patches: no shift, turn or mirror is kept, neither by rotary ones, which know differences only, since
-    what rolls over the border of a picture comes to be far from its neighbours.
+    what rolls over the border of an image comes to be far from its neighbours.
     """
 
     Config = ViTConfig
@@ -115,7 +115,7 @@ class ViT(nn.Module):
 
     @property
     def symmetry(self) -> Group:
-        """What may be done to a picture of the config's size so that the answer stays."""
+        """What may be done to an image of the config's size so that the prediction stays."""
         # else the last patches have zeros where others have pixels
         whole = self.config.size % self.config.patch == 0
         bag = isinstance(self.position, Nothing) and whole
@@ -134,7 +134,7 @@ class ViT(nn.Module):
 
     def features(self, x: Tensor) -> Tensor:
         """What the head reads.   b c h w -> b d"""
-        _, _, height, width = expect_pictures(x, c=self.config.colours)
+        _, _, height, width = expect_images(x, c=self.config.colours)
         where: Tensor | None = grid_places(self.embed.grid(height, width), self.config.grid, x.device)
         tokens = self.embed(x)
         if not self.position.turns:

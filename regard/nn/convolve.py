@@ -116,7 +116,7 @@ def shift_matrix(sizes: Sequence[int], by: Sequence[int]) -> Tensor:
 class Convolution(nn.Conv2d):
     """out_o = Σ_t w_t x_(o+t) + bias, with the same w at every place.   b c h w -> b e h' w'
 
-    It commutes with every shift where the picture goes on around its end ("circular"). "zeros" breaks that at
+    It commutes with every shift where the image goes on around its end ("circular"). "zeros" breaks that at
     the border, where the filter sees the zeros, and "valid" gives fewer places than came in. A stride looks
     only at every so many places, and keeps the shifts by multiples of it, on sides that are multiples of it.
     """
@@ -146,7 +146,7 @@ class Convolution(nn.Conv2d):
 
 
 def kept(padding: Padding, stride: int, kernel: int) -> Group:
-    """The shifts of a picture that a convolution commutes with; its output is coarser by the stride."""
+    """The shifts of an image that a convolution commutes with; its output is coarser by the stride."""
     if padding == "circular" or kernel == 1:
         return Shifts(stride)
     return Trivial()

@@ -1,7 +1,7 @@
 """Group convolution: every filter is used in all its poses, turned by quarters (p4) and also mirrored (p4m).
 
 A map has its poses beside its channels, b (c p) h w: entry r of p for r quarter turns, entry 4 + r for a
-mirror image turned r times, as in `OnPoses`. When a picture is turned, its maps are turned, and their poses
+mirror image turned r times, as in `OnPoses`. When an image is turned, its maps are turned, and their poses
 move on by one.
 
 A turned filter holds the same numbers at other places, so all poses of a filter are one dense filter that is
@@ -47,7 +47,7 @@ def elements(group: PlaneGroup) -> list[Element]:
 def by_turning(group: PlaneGroup, kernel: int, lifted: bool) -> Tensor:
     """Which number of a filter is where in each of its poses: turn the numbers themselves.   p n
 
-    A filter has kernel² numbers if it reads a picture, and so many for each pose if it reads maps that have
+    A filter has kernel² numbers if it reads an image, and so many for each pose if it reads maps that have
     poses (`lifted`).
     """
     count = POSES[group]
@@ -83,8 +83,8 @@ def _table(group: PlaneGroup, kernel: int, lifted: bool) -> Tensor:
 class GroupConvolution(nn.Module):
     """Σ over places, channels and poses of the filter in each of its poses.   b (c p) h w -> b (e p) h' w'
 
-    With `lifted=False` it reads a picture b c h w, which has no poses yet, and gives it some: the first
-    layer. It commutes with turns (p4) and mirrors (p4m) of square pictures for every padding, and with shifts
+    With `lifted=False` it reads an image b c h w, which has no poses yet, and gives it some: the first
+    layer. It commutes with turns (p4) and mirrors (p4m) of square images for every padding, and with shifts
     as `Convolution` does. `p1` has one pose: a plain convolution. One bias for all poses of a channel.
     """
 
@@ -178,6 +178,6 @@ def halve(x: Tensor) -> Tensor:
 
 
 def pooled_poses(x: Tensor, poses: int) -> Tensor:
-    """The largest of all poses: what is left no longer knows how the picture was turned.
+    """The largest of all poses: what is left no longer knows how the image was turned.
     b (c p) … -> b c …"""
     return x.unflatten(1, (-1, poses)).amax(2)

@@ -1,4 +1,4 @@
-"""Patches: a picture as a set of tokens, each a square of it, with row and column as its place."""
+"""Patches: an image as a set of tokens, each a square of it, with row and column as its place."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from regard.errors import RegardError
 from regard.nn.linear import Linear
-from regard.shapes import expect_pictures
+from regard.shapes import expect_images
 from regard.symmetry.groups import EVERYTHING
 
 
@@ -35,11 +35,11 @@ class PatchEmbedding(nn.Module):
         return f"takes squares of {side} × {side} pixels, side by side, and weighs each pixel by its place in its square"
 
     def forward(self, x: Tensor) -> Tensor:
-        expect_pictures(x, self.linear.weight, c=self.colours)
+        expect_images(x, self.linear.weight, c=self.colours)
         return self.linear(cut(x, self.patch))
 
     def grid(self, height: int, width: int) -> tuple[int, int]:
-        """How many patches there are in a picture: rows and columns."""
+        """How many patches there are in an image: rows and columns."""
         return -(-height // self.patch), -(-width // self.patch)
 
 

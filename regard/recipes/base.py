@@ -48,7 +48,7 @@ class Recipe(ABC):
     early_options: ClassVar[
         tuple[str, ...]
     ] = ()  # such as "data.size": read first, because defaults depend on them
-    # inputs that need be in no file, in words: "pillow's pictures or arrays of bytes"
+    # inputs that need be in no file, in words: "pillow's images or arrays of bytes"
     in_memory: ClassVar[str] = ""
     # options of `regard generate`; None: it generates nothing
     generate_options: ClassVar[type[Any] | None] = None

@@ -96,7 +96,7 @@ class OnAxis(Action):
 class OnGrid(Action):
     """On the axes of a grid: shifts roll around, quarter turns are torch.rot90's, mirrors flip.
 
-    A feature map that is `stride` times coarser than the picture moves by a stride-th of the shift.
+    A feature map that is `stride` times coarser than the image moves by a stride-th of the shift.
     """
 
     axes: tuple[int, int] = (-2, -1)
@@ -134,7 +134,7 @@ class OnGrid(Action):
 
 @dataclass(frozen=True)
 class OnPatches(Action):
-    """On the squares of `side` pixels that a picture b c h w is cut into, numbered row by row: permutations
+    """On the squares of `side` pixels that an image b c h w is cut into, numbered row by row: permutations
     reorder them."""
 
     side: int

@@ -357,7 +357,7 @@ def _permutation(subject: Subject, group: Group | None) -> Symmetry | None:
 
 
 def _of_patches(subject: Subject) -> Symmetry | None:
-    """A model of patches takes them for tokens: they change places, and what it says of the picture stays."""
+    """A model of patches takes them for tokens: they change places, and what it says of the image stays."""
     grid, patch = subject.roles.grid, subject.roles.patch
     if grid is None or patch is None or any(side % patch for side in subject.inputs[grid].shape[-2:]):
         return None

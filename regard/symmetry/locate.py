@@ -26,7 +26,7 @@ from regard.symmetry.place import DIFFERENT, EQUAL, UNKNOWN, Place, also_breaks,
 from regard.symmetry.subject import Subject
 from regard.symmetry.watch import Call, Calls, Held, Key, Patch, record_calls
 
-FEW_TRIALS = 3  # on pictures: a step along each axis, a quarter turn, both mirrors, a few orders of patches
+FEW_TRIALS = 3  # on images: a step along each axis, a quarter turn, both mirrors, a few orders of patches
 MOST_PATCHES = 64  # modules that are put right before the search is given up
 
 
@@ -59,7 +59,7 @@ def locate(
         if law.name == "reach":
             return _vanishing(measure.trial, subject)
         if isinstance(measure.trial.align, OnMaps):
-            return _on_pictures(law, measure.trial, subject, wide, seed, tolerance)
+            return _on_images(law, measure.trial, subject, wide, seed, tolerance)
         if wide is not None and law.tolerance is None:
             trial = _telling_trial(law, wide, seed, trials, 1e-9)
             if trial is not None:
@@ -69,10 +69,10 @@ def locate(
         return Place("", False, f"it could not be watched more closely ({type(error).__name__})")
 
 
-def _on_pictures(
+def _on_images(
     law: Law, trial: Trial, subject: Subject, wide: Subject | None, seed: int, tolerance: float
 ) -> Place:
-    """The first place of a few trials that all others are composed of, on noise: the border of a picture may
+    """The first place of a few trials that all others are composed of, on noise: the border of an image may
     be blank."""
     for others in (_noise_like(wide, seed), wide) if wide is not None else ():
         found: list[Found] = []
@@ -95,7 +95,7 @@ def _on_pictures(
 
 
 def _noise_like(subject: Subject, seed: int) -> Subject:
-    """The same model with two pictures of noise."""
+    """The same model with two images of noise."""
     draw = torch.Generator().manual_seed(seed)
     inputs = subject.more_rows(subject.inputs, 2, draw)
     noise = {name: subject.other_values(inputs[name], draw) for name in sorted(subject.values(inputs))}

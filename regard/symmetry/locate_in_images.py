@@ -1,4 +1,4 @@
-"""Where a law of pictures breaks: the first submodule that gets what it should, gives something else, and
+"""Where a law of images breaks: the first submodule that gets what it should, gives something else, and
 spoils the output.
 
 Both runs of a trial are watched, and every tensor is what it should be, or not (`maps.py`). A break is a
@@ -137,7 +137,7 @@ class Paths:
         return next((each for each in (DIFFERENT, UNKNOWN) if each in found.values()), EQUAL)
 
     def still(self, call: Call, side: str) -> bool:
-        """The same numbers in both runs, whatever was done to the picture."""
+        """The same numbers in both runs, whatever was done to the image."""
         one, two = self.both(call, side)
         return one is not None and two is not None and all(torch.equal(one[path], two[path]) for path in one)
 
@@ -192,7 +192,7 @@ class Paths:
             )
         if into is not None:
             for child in self.placed(call, into):
-                words = "gives a different value to each place, whatever the picture"
+                words = "gives a different value to each place, whatever the image"
                 return Found(Place(child.name, True, f"{self.called(child)} {words}"), when)
         if into is not None or call.children:
             if into is not None:
@@ -235,7 +235,7 @@ class Paths:
         return bool(answers)
 
     def placed(self, parent: Call, into: Call) -> Iterator[Call]:
-        """Calls that know nothing of the picture, and without which, in both runs, what is handed on would be
+        """Calls that know nothing of the image, and without which, in both runs, what is handed on would be
         right."""
         for child in parent.children:
             if child is into:
@@ -264,7 +264,7 @@ class Paths:
         return next(words, "")
 
     def explained(self, call: Call) -> str:
-        """What the module does to a picture, or one that it is a part of, in its own words (`does`)."""
+        """What the module does to an image, or one that it is a part of, in its own words (`does`)."""
         names = call.name.split(".") if call.name else []
         for many in range(len(names), 0, -1):
             name = ".".join(names[:many])

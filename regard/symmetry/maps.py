@@ -1,13 +1,13 @@
-"""What becomes of a picture inside a model when the picture is shifted, turned or mirrored, or its patches
+"""What becomes of an image inside a model when the image is shifted, turned or mirrored, or its patches
 change places.
 
 A tensor is what it should be if it holds the same numbers as before, moved in a way that the next layer can
-follow: maps roll, turn and flip like the picture, by fewer steps where they are coarser; tokens change
+follow: maps roll, turn and flip like the image, by fewer steps where they are coarser; tokens change
 places; channels may change places as well, in the same way everywhere, since a group convolution has one for
 each pose. What was flattened only has to hold the same numbers, moved in the same way in every row of the
 batch; windows that were cut out, the same windows in another order. Numbers are compared, so no layout has to be guessed.
 
-Features that mix when a picture turns, as those of steerable networks do, are recognised by their lengths,
+Features that mix when an image turns, as those of steerable networks do, are recognised by their lengths,
 and of them it is said that it is not known.
 """
 
@@ -30,10 +30,10 @@ WIDEST_MARGIN = 8  # rows or columns that padding adds to a map
 
 @dataclass(frozen=True)
 class OnMaps(Alignment):
-    """A picture b c h w is moved, and what is made of it follows."""
+    """An image b c h w is moved, and what is made of it follows."""
 
     rows: int  # of the batch
-    sides: tuple[int, int]  # of the picture
+    sides: tuple[int, int]  # of the image
     element: Element
     patch: int = 1  # the sides of what a permutation moves
 
@@ -107,7 +107,7 @@ class OnMaps(Alignment):
         return _shuffled(first.flatten(1), second.flatten(1), 1, tolerance)
 
     def readings(self, x: Tensor) -> Iterator[Tensor]:
-        """A map moved along with the picture, for each pair of axes that may be its rows and columns."""
+        """A map moved along with the image, for each pair of axes that may be its rows and columns."""
         if x.dim() == 4 and len(x) == self.rows:
             for axes in ((2, 3), (3, 2), (1, 2), (2, 1)):
                 moved = self.moved(x, axes)
@@ -137,7 +137,7 @@ class OnMaps(Alignment):
         return OnGrid(axes).act(element, x)
 
     def scaled(self, element: Element, sides: tuple[int, int]) -> Element | None:
-        """The same on a map that is coarser, or finer, than the picture."""
+        """The same on a map that is coarser, or finer, than the image."""
         if isinstance(element, Composed):
             parts = [self.scaled(part, sides) for part in element.parts]
             if None in parts:
@@ -155,7 +155,7 @@ class OnMaps(Alignment):
         return Shift(tuple(by * height // tall for by in element.by))
 
     def framed(self, first: Tensor, second: Tensor, tolerance: float) -> bool | None:
-        """For a map with a margin around it: does the picture go on there from its other side? None: it is no
+        """For a map with a margin around it: does the image go on there from its other side? None: it is no
         such map."""
         if (
             not isinstance(self.element, Shift)
@@ -208,8 +208,8 @@ class OnMaps(Alignment):
         if moved is None and isinstance(self.element, Shift):
             stride = self.sides[0] // sides[0]
             if all(side * stride == full for side, full in zip(sides, self.sides, strict=True)):
-                return f", a map {stride} times coarser than the picture, on which a {self.element} is no whole step"
-            whole = f"the picture of {self.sides[0]} × {self.sides[1]}"
+                return f", a map {stride} times coarser than the image, on which a {self.element} is no whole step"
+            whole = f"the image of {self.sides[0]} × {self.sides[1]}"
             return f", a map of {sides[0]} × {sides[1]}, which does not go on around its end as {whole} does"
         if moved is None or moved.shape != second.shape:
             return ""

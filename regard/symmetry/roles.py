@@ -1,4 +1,4 @@
-"""What each input of a model is: tokens, their mask and places, a picture, edges. Said by the caller, by the
+"""What each input of a model is: tokens, their mask and places, an image, edges. Said by the caller, by the
 model, or guessed from names and shapes; where a guess would be a bet, it is left open, and the laws that need
 it say so.
 """
@@ -46,7 +46,7 @@ class Roles:
     """
 
     streams: tuple[Stream, ...] = ()  # the first one is that which the output follows
-    grid: str | None = None  # a picture b c h w
+    grid: str | None = None  # an image b c h w
     patch: int | None = None  # the sides of the squares that a model cuts it into, and takes for tokens
     points: str | None = None  # vectors of coordinates along the last axis
     nodes: str | None = None  # features of the nodes of one graph: n d, no batch

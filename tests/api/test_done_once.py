@@ -46,7 +46,7 @@ def test_a_training_of_images_from_beginning_to_report(tmp_path, counted):
         place.mkdir(parents=True, exist_ok=True)
         pixels = draw.integers(0, 120, (12, 12)) + 130 * (i % 2)
         Image.fromarray(pixels.astype(np.uint8)).save(place / f"{i}.png")
-    scans, read = counted(labelled_images, "_find_album"), counted(files, "read_tensors")
+    scans, read = counted(labelled_images, "_find_images"), counted(files, "read_tensors")
     resolved, prepared = counted(ImagesRecipe, "defaults"), counted(ImagesRecipe, "prepare")
     words = ["train", "images", "--data", "data", "--model", "lenet", "--out", "run", "--train.steps", "2"]
     assert main.main([*words, "--data.validation", "0.3", "--model.hidden", "8"]) == 0

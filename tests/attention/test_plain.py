@@ -73,7 +73,7 @@ def test_what_is_added_may_come_again_after_some_rows(rows, piece, monkeypatch):
 
 @pytest.mark.parametrize("piece", [plain.PIECE, 400, 1])
 def test_a_mask_that_comes_again_is_hidden_once(piece, monkeypatch):
-    """Two pictures of three windows: the same as if nothing were known of the mask, and no row was masked by itself."""
+    """Two images of three windows: the same as if nothing were known of the mask, and no row was masked by itself."""
     monkeypatch.setattr(plain, "PIECE", piece)
     inputs, bias, seen = random_inputs(6, 6, heads=4, groups=4, batch=6), Offsets(4, reach=2).double(), []
     allowed = (torch.rand(3, 6, 6, generator=torch.Generator().manual_seed(0)) < 0.6) | torch.eye(

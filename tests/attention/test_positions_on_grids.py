@@ -84,9 +84,9 @@ def test_a_learned_grid_looks_up_whole_places_and_interpolates_others():
     where = grid_places((3, 4), (3, 4), CPU)
     assert torch.equal(learned.code(where)[0], learned.table)
     torch.testing.assert_close(learned.code(where.double())[0], learned.table)
-    picture = learned.table.T.reshape(1, 5, 3, 4)
+    image = learned.table.T.reshape(1, 5, 3, 4)
     for grid in ((6, 8), (5, 3), (1, 9)):
-        true = F.interpolate(picture, grid, mode="bicubic", align_corners=False)
+        true = F.interpolate(image, grid, mode="bicubic", align_corners=False)
         found = learned.code(grid_places(grid, (3, 4), CPU).double())
         torch.testing.assert_close(found[0], true[0].flatten(1).T, atol=1e-6, rtol=1e-6)
     with pytest.raises(ValueError, match="a place is outside the grid of 3 × 4 that was learned"):
@@ -119,7 +119,7 @@ def test_patches_are_squares_row_by_row():
     conv = F.conv2d(x, embed.linear.weight.view(5, 3, 2, 2), embed.linear.bias, stride=2)
     torch.testing.assert_close(embed(x), conv.flatten(2).mT)
     assert embed.grid(4, 5) == (2, 3)
-    with pytest.raises(ValueError, match="a picture must have pixels, got 0 × 4"):
+    with pytest.raises(ValueError, match="an image must have pixels, got 0 × 4"):
         embed(torch.zeros(1, 3, 0, 4))
 
 

@@ -1,4 +1,4 @@
-"""One picture of any size and mode: what cameras and programs do to it is undone, what is no picture is said."""
+"""One image of any size and mode: what cameras and programs do to it is undone, what is no image is said."""
 
 import os
 import re
@@ -19,8 +19,8 @@ from regard.data.image_files import Damaged, header, read
 RAMP = np.linspace(0, 255, 16 * 12).reshape(12, 16).astype(np.uint8)  # 12 high, 16 wide
 
 
-def saved(tmp_path, picture, name="p.png", **how):
-    picture.save(tmp_path / name, **how)
+def saved(tmp_path, image, name="p.png", **how):
+    image.save(tmp_path / name, **how)
     return tmp_path / name
 
 
@@ -65,7 +65,7 @@ def test_sixteen_bits_in_other_forms(tmp_path):
         ("RGB", "x.jp2", {}),
     ],
 )
-def test_modes_and_formats_show_the_same_picture(tmp_path, mode, name, how):
+def test_modes_and_formats_show_the_same_image(tmp_path, mode, name, how):
     grey = np.add.outer(4 * np.arange(32), 3 * np.arange(32)).astype(np.uint8)  # which all modes can show
     found = read(saved(tmp_path, Image.fromarray(grey).convert(mode), name, **how), 32, 3, "crop")
     assert np.abs(found.astype(int) - grey).max() <= 8
@@ -79,20 +79,20 @@ def test_one_bit_is_black_and_white(tmp_path):
         assert (found[:, :6] == 0).all() and (found[:, 6:] == 255).all()
 
 
-def test_of_an_animation_the_first_picture_is_taken(tmp_path):
+def test_of_an_animation_the_first_image_is_taken(tmp_path):
     first, then = Image.new("RGB", (8, 8), "red"), Image.new("RGB", (8, 8), "blue")
     path = saved(tmp_path, first, "x.gif", save_all=True, append_images=[then, then])
     assert read(path, 8, 3, "crop")[:, 4, 4].tolist() == [255, 0, 0]
 
 
 def test_what_is_transparent_is_white(tmp_path):
-    picture = Image.fromarray(np.dstack([np.zeros((8, 8, 3), np.uint8), np.full((8, 8), 0, np.uint8)]))
-    assert (read(saved(tmp_path, picture), 8, 3, "crop") == 255).all()
+    image = Image.fromarray(np.dstack([np.zeros((8, 8, 3), np.uint8), np.full((8, 8), 0, np.uint8)]))
+    assert (read(saved(tmp_path, image), 8, 3, "crop") == 255).all()
     palette = Image.new("P", (8, 8), 0)
     assert (read(saved(tmp_path, palette, transparency=0), 8, 1, "crop") == 255).all()
 
 
-def test_a_picture_turned_by_exif_is_upright(tmp_path):
+def test_an_image_turned_by_exif_is_upright(tmp_path):
     lying = Image.fromarray(np.zeros((4, 8, 3), np.uint8))
     lying.putpixel((0, 0), (255, 255, 255))
     exif = Image.Exif()
@@ -123,7 +123,7 @@ def test_grey_and_colour_become_each_other(tmp_path):
 def broken(tmp_path, kind):
     path = tmp_path / "x.png"
     if kind == "text":
-        path.write_text("no picture at all")
+        path.write_text("no image at all")
     elif kind == "cut off":
         noise = np.random.default_rng(0).integers(0, 255, (64, 64, 3)).astype(np.uint8)
         saved(tmp_path, Image.fromarray(noise), "x.png")
@@ -155,20 +155,20 @@ def broken(tmp_path, kind):
 @pytest.mark.parametrize(
     "kind, words",
     [
-        ("text", "is no picture that can be read"),
+        ("text", "is not a readable image"),
         ("cut off", "is damaged: "),
-        ("missing", "there is no picture"),
+        ("missing", "there is no image"),
         ("real numbers", "holds real numbers"),
         ("huge", "pixels; make it smaller (64,000,000 at most"),
         ("empty", "is empty"),
-        ("folder", "is a folder, not a picture"),
+        ("folder", "is a folder, not an image"),
         ("pipe", "is no file"),
-        ("circle", "there is no picture"),
+        ("circle", "there is no image"),
         ("whole numbers", "holds whole numbers from 0 to 70,000, and nothing says which are black and white"),
-        ("program", "is no picture that can be read"),
+        ("program", "is not a readable image"),
     ],
 )
-def test_what_is_no_picture_is_said(tmp_path, kind, words):
+def test_what_is_no_image_is_said(tmp_path, kind, words):
     path = broken(tmp_path, kind)
     with pytest.raises(Damaged) as said:
         read(path, 16, 3, "crop")
@@ -190,7 +190,7 @@ def test_what_is_no_picture_is_said(tmp_path, kind, words):
         ("x.jp2", "RGB"),
     ],
 )
-def test_whatever_bytes_it_holds_it_is_a_picture_or_damaged(tmp_path, name, mode):
+def test_whatever_bytes_it_holds_it_is_an_image_or_damaged(tmp_path, name, mode):
     draw = np.random.default_rng(0)
     exif = Image.Exif()
     exif[0x0112] = 6
@@ -215,7 +215,7 @@ def test_whatever_bytes_it_holds_it_is_a_picture_or_damaged(tmp_path, name, mode
     assert refused > 10
 
 
-def test_large_pictures_are_decoded_one_at_a_time(tmp_path, monkeypatch):
+def test_large_images_are_decoded_one_at_a_time(tmp_path, monkeypatch):
     path, inside, most = saved(tmp_path, Image.new("L", (64, 64))), [], []
     monkeypatch.setattr(module, "ALONE_FROM", 64 * 64)
 
@@ -248,10 +248,10 @@ def test_a_large_jpeg_is_read_small_at_once(tmp_path):
 
 def test_a_jpeg_that_comes_in_passes_is_held_whole_and_must_be_smaller(tmp_path, monkeypatch):
     monkeypatch.setattr(module, "MOST_PIXELS", 10_000)
-    picture = Image.new("L", (200, 200), 70)
-    assert abs(int(read(saved(tmp_path, picture, "x.jpg"), 8, 1, "crop").mean()) - 70) < 3
+    image = Image.new("L", (200, 200), 70)
+    assert abs(int(read(saved(tmp_path, image, "x.jpg"), 8, 1, "crop").mean()) - 70) < 3
     with pytest.raises(Damaged, match="x.jpg has 200 × 200 pixels; make it smaller"):
-        read(saved(tmp_path, picture, "x.jpg", progressive=True), 8, 1, "crop")
+        read(saved(tmp_path, image, "x.jpg", progressive=True), 8, 1, "crop")
 
 
 def huge(path, side):
@@ -283,7 +283,7 @@ def test_the_limits_that_are_said_are_those_that_count(tmp_path):
     )
 
 
-CONVERT = "picture, which is not read; convert it to JPEG or PNG"
+CONVERT = "image, which is not read; convert it to JPEG or PNG"
 
 
 @pytest.mark.parametrize("name, content, said", [
@@ -292,7 +292,7 @@ CONVERT = "picture, which is not read; convert it to JPEG or PNG"
     ("photo.NEF", b"some bytes", f"is a RAW {CONVERT}"),
     ("drawing.svg", b"<svg xmlns='http://www.w3.org/2000/svg'/>", f"is an SVG {CONVERT}"),
     ("x.png", b"bytes",
-     "is no picture that can be read: it is none of PNG, JPEG, WebP, BMP, GIF, TIFF, PPM, JPEG 2000 and AVIF"),
+     "is not a readable image: it is none of PNG, JPEG, WebP, BMP, GIF, TIFF, PPM, JPEG 2000 and AVIF"),
     ("photo.png", b"", "is empty"),
     ("cut.jpg", b"\xff\xd8\xff\xe0\x00\x10JFIF", "is damaged: it begins as a JPEG, and what follows cannot be read"),
 ])  # fmt: skip

@@ -125,11 +125,11 @@ ARCHITECTURES: dict[str, tuple[str, str, dict[str, Any], str]] = {
     ),
     "BART": ("BartForConditionalGeneration", "Bart", BART, "two texts"),
     "Marian": ("MarianMTModel", "Marian", BART, "two texts"),
-    "ViT": ("ViTModel", "ViT", VIT, "picture"),
-    "DeiT": ("DeiTModel", "DeiT", VIT, "picture"),
-    "BEiT": ("BeitModel", "Beit", VIT | {"use_relative_position_bias": True}, "picture"),
-    "DINOv2": ("Dinov2Model", "Dinov2", VIT, "picture"),
-    "Swin": ("SwinModel", "Swin", SWIN, "picture"),
+    "ViT": ("ViTModel", "ViT", VIT, "image"),
+    "DeiT": ("DeiTModel", "DeiT", VIT, "image"),
+    "BEiT": ("BeitModel", "Beit", VIT | {"use_relative_position_bias": True}, "image"),
+    "DINOv2": ("Dinov2Model", "Dinov2", VIT, "image"),
+    "Swin": ("SwinModel", "Swin", SWIN, "image"),
 }
 
 
@@ -140,7 +140,7 @@ def built(name: str, **more: Any) -> tuple[nn.Module, dict[str, Tensor]]:
     transformers.logging.set_verbosity_error()
     kind, config, options, given = ARCHITECTURES[name]
     torch.manual_seed(0)
-    special = {} if given == "picture" else SPECIAL
+    special = {} if given == "image" else SPECIAL
     model = getattr(transformers, kind)(
         getattr(transformers, f"{config}Config")(**special | options | more)
     ).eval()
@@ -148,7 +148,7 @@ def built(name: str, **more: Any) -> tuple[nn.Module, dict[str, Tensor]]:
         parameter
     ) in model.parameters():  # as they come, most weights are so small that attention is almost uniform
         parameter.data *= 3 if parameter.dim() > 1 and name != "T5" else 1
-    if given == "picture":
+    if given == "image":
         size = options["image_size"]
         return model, {"pixel_values": torch.randn(2, 3, size, size)}
     ids, real = torch.randint(3, VOCAB, (2, 9)), torch.ones(2, 9, dtype=torch.long)

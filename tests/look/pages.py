@@ -120,8 +120,8 @@ def contribution(labels: list[str] = SENTENCE) -> View:
     gradient = [round(math.cos(2.3 * k) * 3, 4) for k in range(n)]
     received = [round(1 / (1 + k % 5), 4) for k in range(n)]
     columns = [
-        ("leave one out", "How much less likely the answer is without the token.", left_out, True),
-        ("gradient × input", "How the answer changes with the size of the embedding.", gradient, True),
+        ("leave one out", "How much less likely the prediction is without the token.", left_out, True),
+        ("gradient × input", "How the prediction changes with the size of the embedding.", gradient, True),
         (
             "attention received",
             "From the last token, the mean of all heads of the last layer.",
@@ -133,7 +133,7 @@ def contribution(labels: list[str] = SENTENCE) -> View:
     return {"view": "contribution", "stream": 0, "thing": "token", "answer": "tired", "columns": listed}
 
 
-def picture(side: int = 224) -> str:
+def image_url(side: int = 224) -> str:
     """A bright disc and a box before a sky, as a data URL."""
     y, x = np.mgrid[0:side, 0:side] / side
     sky = np.stack([120 + 80 * y, 150 + 60 * y, 205 - 20 * y], -1)
@@ -181,7 +181,7 @@ def image(heads: int = 6, side: int = 14) -> View:
     matters = [
         {"name": "leave one out", "sentence": "what is lost", "values": pack.round_digits((x - y).flatten())}
     ]
-    return {"view": "image", "picture": picture(), "grid": {"rows": side, "columns": side}, "query": "the class token",
+    return {"view": "image", "picture": image_url(), "grid": {"rows": side, "columns": side}, "query": "the class token",
             "piece": "patch", "layers": layers, "rollout": pack.floats(maps.mean(0)), "matters": matters}  # fmt: skip
 
 
@@ -258,10 +258,10 @@ def embeddings(labels: list[str] = SENTENCE) -> View:
          "tsne": (walk[:, ::-1] * 7).round(3).tolist()},
         {"name": "pooled", "labels": digits, "groups": kinds, "pca": cloud.round(3).tolist(), "explained": [0.7, 0.2],
          "tsne": None},
-        {"name": "pictures", "labels": ["this picture", "a.png", "b.png"], "groups": ["this picture", "cat", "dog"],
+        {"name": "images", "labels": ["this image", "a.png", "b.png"], "groups": ["this image", "cat", "dog"],
          "said": ["cat", "cat", "cat"], "thumbs": {"sheet": 0, "cells": [0, 3, None]}, "pca": [[0, 0], [1, 1], [-1, -1]],
          "explained": [0.5, 0.5], "tsne": None},
-    ], "sheets": [{"picture": picture(64), "rows": 2, "columns": 2}]}  # fmt: skip
+    ], "sheets": [{"picture": image_url(64), "rows": 2, "columns": 2}]}  # fmt: skip
 
 
 def curves(steps: int = 600) -> View:
@@ -328,7 +328,7 @@ def laws(n: int = 9, c: int = 16) -> View:
     ]}  # fmt: skip
 
 
-CONFUSED = [[19, 1, 0], [4, 15, 1], [0, 0, 10]]  # what is, by what it is taken for
+CONFUSED = [[19, 1, 0], [4, 15, 1], [0, 0, 10]]  # true class × predicted class
 
 
 def confusion() -> View:

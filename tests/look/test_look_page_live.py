@@ -208,13 +208,13 @@ def test_compare_with_before(browser, stub):
         assert "before" not in readout(shown)
 
 
-def test_a_picture_is_sent_as_it_is(browser, stub, tmp_path):
+def test_an_image_is_sent_as_it_is(browser, stub, tmp_path):
     where = tmp_path / "small.png"
-    where.write_bytes(base64.b64decode(pages.picture(8).partition(",")[2]))
+    where.write_bytes(base64.b64decode(pages.image_url(8).partition(",")[2]))
     with served(browser, stub) as shown:
         with shown.expect_response("**/api/look"):
-            shown.get_by_label("picture").set_input_files(where)
-        assert stub.asked[-1]["image"] == pages.picture(8)
+            shown.get_by_label("image").set_input_files(where)
+        assert stub.asked[-1]["image"] == pages.image_url(8)
         shown.locator(
             ".answer", has_text="small.png"
         ).wait_for()  # the server does not know how it was called

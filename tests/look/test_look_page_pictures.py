@@ -1,4 +1,4 @@
-"""What a page shows of pictures, in a real browser: what it says is compared with the data."""
+"""What a page shows of images, in a real browser: what it says is compared with the data."""
 
 import re
 
@@ -12,11 +12,11 @@ from tests.look.pages import level, number
 from tests.look.scenes import write_page
 
 
-def test_a_picture_without_maps_is_shown_as_it_is(browser, tmp_path):
+def test_an_image_without_maps_is_shown_as_it_is(browser, tmp_path):
     nothing = {"grid": {"rows": 0, "columns": 0}, "query": None, "layers": [], "rollout": None}
-    view = {"view": "image", "picture": pages.picture(), **nothing}
+    view = {"view": "image", "picture": pages.image_url(), **nothing}
     with opened(browser, write_page(pages.page_of([view]), tmp_path / "alone.html")) as shown:
-        assert shown.locator("h2").first.inner_text() == "The picture"
+        assert shown.locator("h2").first.inner_text() == "The image"
         assert (
             shown.locator(".picture img").bounding_box()["width"] > 200
             and shown.locator(".readout").count() == 0
@@ -41,7 +41,7 @@ def test_contribution_of_patches_is_a_map(browser, tmp_path):
         assert three(view["columns"][2]["values"][7]) in readout(shown)
 
 
-def test_heads_over_the_picture(browser, example):
+def test_heads_over_the_image(browser, example):
     view = pages.image()
     maps = view["layers"][2]["maps"]
     with opened(browser, example, "image") as shown:
@@ -76,7 +76,7 @@ def test_heads_over_the_picture(browser, example):
         assert readout(shown).startswith("row 1, column 1 head ")
 
 
-def test_what_matters_over_the_picture(browser, example, tmp_path):
+def test_what_matters_over_the_image(browser, example, tmp_path):
     matters = pages.image()["matters"][0]["values"]
     pick = "(node, [x, y]) => [...node.getContext('2d').getImageData(x, y, 1, 1).data]"
     with opened(browser, example, "image", expected="willReadFrequently") as shown:
@@ -84,20 +84,20 @@ def test_what_matters_over_the_picture(browser, example, tmp_path):
         shown.locator("label", has_text="leave one out").click()
         hover(shown, ".picture", 9.5 / 14, 2.5 / 14)
         assert readout(shown) == f"row 3, column 10 +{three(matters[2 * 14 + 9])}"
-        assert "What is lost. Orange speaks for the answer" in shown.locator(".sentence").first.inner_text()
+        assert "What is lost. Orange supports the prediction" in shown.locator(".sentence").first.inner_text()
         speaks_for, against = (shown.locator(".over").evaluate(pick, place) for place in ([13, 0], [0, 13]))
         assert (
             speaks_for[0] > speaks_for[2] and against[2] > against[0] and speaks_for[3] == against[3] == 255
         )
         assert shown.locator(".head-map:visible").count() == 0
-        assert shown.locator("h2").first.inner_text() == "What matters to the answer"
+        assert shown.locator("h2").first.inner_text() == "What matters to the prediction"
         marks = shown.locator(".view-image .colour-bar .mark").all_inner_texts()
         assert marks == ["−1.00", "0", "+1.00"]
         shown.locator("label", has_text="rollout").click()
         assert shown.locator("h2").first.inner_text() == "Where the class token looks"
     alone = pages.image() | {"layers": [], "rollout": None, "query": None}  # as of a convolutional network
     with opened(browser, write_page(pages.page_of([alone]), tmp_path / "matters.html")) as shown:
-        assert shown.locator("h2").first.inner_text() == "What matters to the answer"
+        assert shown.locator("h2").first.inner_text() == "What matters to the prediction"
         assert shown.locator(".choice span").all_inner_texts() == ["leave one out"]
 
 
@@ -144,10 +144,10 @@ def test_feature_maps(browser, example):
 def test_thumbnails_on_hover(browser, example):
     with opened(browser, example, "embeddings") as shown:
         shown.locator(".picker select").select_option("2")
-        assert "Each point is a picture" in readout(shown) and shown.locator(".thumb:visible").count() == 0
+        assert "Each point is an image" in readout(shown) and shown.locator(".thumb:visible").count() == 0
         shown.locator(".scatter").focus()
         shown.keyboard.press("ArrowRight")
-        assert readout(shown) == "this picture, looks like cat (0, 0)"
+        assert readout(shown) == "this image, predicted as cat (0, 0)"
         shown.keyboard.press("ArrowRight")
         assert readout(shown) == "a.png cat (1.00, 1.00)" and shown.locator(".thumb").inner_text() == "a.png"
         cell, image = (shown.locator(f".thumb {part}").bounding_box() for part in (".cell", "img"))
@@ -156,7 +156,7 @@ def test_thumbnails_on_hover(browser, example):
         assert where == pytest.approx((cell["x"], cell["y"]), abs=1)  # the last of four
         shown.keyboard.press("ArrowRight")
         assert (
-            readout(shown).startswith("b.png dog, taken for cat")
+            readout(shown).startswith("b.png dog, misclassified as cat")
             and shown.locator(".thumb:visible").count() == 0
         )
 
@@ -186,21 +186,21 @@ def test_the_answer_stands_above_all_tabs(browser, tmp_path):
     asked |= {"views": "5 views (shifts)"}
     views = [pages.image(), pages.classes()]
     with opened(browser, write_page(pages.page_of(views, input=asked), tmp_path / "answer.html")) as shown:
-        said = "<i>dog</i>.png: taken for golden retriever, 81.3 %, of 5 views (shifts) together labelled labrador"
+        said = "<i>dog</i>.png: predicted as golden retriever, 81.3 %, of 5 views (shifts) together labelled labrador"
         assert plain(shown.locator(".answer").inner_text()) == said
         assert shown.locator(".answer .badge.bad").count() == 1  # it is not what the label says
-        assert "the picture as it stands" in shown.locator(".view-image").inner_text()
+        assert "the image as it stands" in shown.locator(".view-image").inner_text()
         assert shown.locator(".as-seen img").evaluate("node => getComputedStyle(node).filter") == "none"
         assert shown.locator(".view-image > .controls .name").inner_text() == "blocks.2"
         assert shown.locator(".layer-picker option").all_inner_texts() == ["1", "2", "3"]
         shown.locator("#tab-classes").click()
-        assert "The mean of 5 views (shifts) of the picture" in shown.locator(".panel").inner_text()
+        assert "The mean of 5 views (shifts) of the image" in shown.locator(".panel").inner_text()
     views = [pages.image(), {"view": "classes", "likely": [["labrador", 1.0]]}]
     known = asked | {"views": None}
     with opened(browser, write_page(pages.page_of(views, input=known), tmp_path / "right.html")) as shown:
         assert (
             plain(shown.locator(".answer").inner_text())
-            == "<i>dog</i>.png: taken for labrador, 100 % labelled labrador"
+            == "<i>dog</i>.png: predicted as labrador, 100 % labelled labrador"
         )
         assert (
             shown.locator(".answer .badge.bad").count() == 0
@@ -234,11 +234,11 @@ def test_stills_have_the_colours_of_the_page(browser, tmp_path):
         assert marks == [three(each) for each in colours.scale_of(rollout)]
 
 
-def test_the_picture_itself_is_no_class_in_the_legend(browser, example):
+def test_the_image_itself_is_no_class_in_the_legend(browser, example):
     with opened(browser, example, "embeddings") as shown:
         shown.locator(".picker select").select_option("2")
         assert shown.locator(".legend button.key").all_inner_texts() == ["cat", "dog"]
-        assert shown.locator(".legend .key.itself").inner_text() == "this picture"
+        assert shown.locator(".legend .key.itself").inner_text() == "this image"
 
 
 def test_another_window_is_chosen_and_tokens_are_called_by_their_places(browser, tmp_path):

@@ -257,7 +257,7 @@ def test_about(browser, example):
         assert rows == pages.about()["rows"]
 
 
-def test_what_is_taken_for_what(browser, example, tmp_path):
+def test_the_confusion_matrix(browser, example, tmp_path):
     with opened(browser, example, "confusion") as shown:
         shown.locator(".confusion").wait_for()
         rows = shown.locator(".confusion tbody tr")
@@ -266,24 +266,24 @@ def test_what_is_taken_for_what(browser, example, tmp_path):
         said = plain(shown.locator(".sentence").inner_text())
         assert (
             said
-            == "44 of 50 right (88.0 %), on the test split. A row is what it is, a column what it is taken for."
+            == "44 of 50 right (88.0 %), on the test split. Rows are true classes, columns predicted ones."
         )
         assert (
             readout(shown)
-            == "Most often taken: <b>dog</b> for cat (4), cat for <b>dog</b> (1), <b>dog</b> for teapot (1)."
+            == "Most often misclassified: <b>dog</b> as cat (4), cat as <b>dog</b> (1), <b>dog</b> as teapot (1)."
         )
         rows.nth(1).locator("td").nth(0).hover()
-        assert readout(shown) == "<b>dog</b> is taken for cat: 4 of 20"
+        assert readout(shown) == "<b>dog</b> is misclassified as cat: 4 of 20"
         grounds = [cell.evaluate("node => node.style.background") for cell in rows.nth(1).locator("td").all()]
         assert len(set(grounds)) == 3
     counts = torch.eye(40, dtype=torch.int32).numpy().astype("uint32") * 3
     labels = [f"class {k}" for k in range(40)]
     many = {"view": "confusion", "split": "validation", "labels": labels, "counts": pack.pack_array(counts)}
     with opened(browser, write_page(pages.page_of([many]), tmp_path / "many.html")) as shown:
-        assert point(shown, 40, 40, 6, 6) == "class 6 is known: 3 of 3"
-        assert point(shown, 40, 40, 6, 7) == "class 6 is taken for class 7: 0 of 3"
+        assert point(shown, 40, 40, 6, 6) == "class 6 is predicted correctly: 3 of 3"
+        assert point(shown, 40, 40, 6, 7) == "class 6 is misclassified as class 7: 0 of 3"
         shown.mouse.move(5, 5)
-        assert readout(shown) == "Nothing is taken for anything else."
+        assert readout(shown) == "Nothing is misclassified."
 
 
 def test_on_a_phone_words_stay_whole_and_what_scrolls_says_so(browser, example):

@@ -1,4 +1,4 @@
-"""The picture of a run: what it is drawn from, and that it can be drawn at any moment."""
+"""The figure of a run: what it is drawn from, and that it can be drawn at any moment."""
 
 import html
 import io
@@ -82,10 +82,10 @@ def test_a_matrix_names_its_tokens(seen):
         plot.matrix(seen[0].weights[0, 1], None, ["a", "b"])
 
 
-def test_maps_lie_over_the_picture():
+def test_maps_lie_over_the_image():
     figure = plot.overlay(torch.rand(3, 8, 8), torch.rand(2, 4, 4), titles=["one", "two"])
     assert [len(axis.images) for axis in figure.axes] == [1, 2, 2] and figure.axes[2].get_title() == "two"
-    with pytest.raises(ValueError, match=r"a picture to draw over is 3 h w, or 1 h w, got \(8, 8, 3\)"):
+    with pytest.raises(ValueError, match=r"an image to draw over is 3 h w, or 1 h w, got \(8, 8, 3\)"):
         plot.overlay(torch.rand(8, 8, 3), torch.rand(2, 4, 4))
     with pytest.raises(ValueError, match="there must be a title for each of 2 maps, got 1"):
         plot.overlay(torch.rand(3, 8, 8), torch.rand(2, 4, 4), titles=["one"])

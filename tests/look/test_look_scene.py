@@ -186,16 +186,16 @@ def vit():
     return transformers.ViTForImageClassification(config).eval()
 
 
-def picture():
+def image_input():
     pixels = torch.rand(1, 3, 32, 32, generator=torch.Generator().manual_seed(0))
-    how = {"picture": pixels[0], "grid": (4, 4), "answers": "classes", "called": str}
+    how = {"image": pixels[0], "grid": (4, 4), "answers": "classes", "called": str}
     return ImageInput(inputs={"pixel_values": pixels * 2 - 1}, **how)
 
 
-def test_the_class_token_of_a_picture(vit):
-    found = gather(vit, picture(), name="vit", tsne=False)
+def test_the_class_token_of_an_image(vit):
+    found = gather(vit, image_input(), name="vit", tsne=False)
     with torch.no_grad():
-        theirs = vit(**picture().inputs, output_attentions=True)
+        theirs = vit(**image_input().inputs, output_attentions=True)
     shown = view(found, "image")
     assert shown["query"] == "the class token" and shown["grid"] == {"rows": 4, "columns": 4}
     for layer, weights in zip(shown["layers"], theirs.attentions, strict=True):
@@ -211,9 +211,9 @@ def test_the_class_token_of_a_picture(vit):
 
 
 def test_rollout_is_that_of_its_definition(vit):
-    shown = view(gather(vit, picture(), name="vit", tsne=False), "image")["rollout"]
+    shown = view(gather(vit, image_input(), name="vit", tsne=False), "image")["rollout"]
     with torch.no_grad():
-        weights = vit(**picture().inputs, output_attentions=True).attentions
+        weights = vit(**image_input().inputs, output_attentions=True).attentions
     first, second = (0.5 * each[0].mean(0) + 0.5 * torch.eye(17) for each in weights)
     np.testing.assert_allclose(
         pack.unpack_array(shown["data"], "f4", 4, 4), (second @ first)[0, 1:].view(4, 4), atol=1e-6
@@ -223,7 +223,7 @@ def test_rollout_is_that_of_its_definition(vit):
 @pytest.mark.parametrize("patch, side", [(None, (4, 3)), (4, (4, 4))])
 def test_patches_are_left_out_where_they_are(patch, side):
     pixels = torch.rand(1, 3, 8, 9) + 1
-    given = ImageInput(inputs={"pixel_values": pixels}, picture=pixels[0] - 1, grid=(2, 3), patch=patch)
+    given = ImageInput(inputs={"pixel_values": pixels}, image=pixels[0] - 1, grid=(2, 3), patch=patch)
     there = torch.tensor([[1.0, 1, 1, 1, 1, 0], [0, 1, 1, 1, 1, 1]])
     left = OfPatches(Called(), given)(there)
     assert torch.equal((left == 0).nonzero()[:, 2:].amin(0), torch.tensor([0, 0]))
@@ -237,10 +237,10 @@ class Called(nn.Module):
         return pixel_values
 
 
-def test_a_picture_for_a_model_of_ours():
+def test_an_image_for_a_model_of_ours():
     model, inputs = ViT.tiny()
     how = {
-        "picture": torch.rand(3, 12, 12),
+        "image": torch.rand(3, 12, 12),
         "grid": (3, 3),
         "answers": "classes",
         "called": str,
@@ -249,8 +249,8 @@ def test_a_picture_for_a_model_of_ours():
     scene = gather(model.eval(), given, name="a ViT", tsne=False)
     assert len(view(scene, "contribution")["columns"][1]["values"]) == 9
     assert [action["name"] for action in view(scene, "laws")["actions"]] == [
-        "roll the picture",
-        "turn the picture",
+        "roll the image",
+        "turn the image",
     ]
     shown, (first, last) = view(scene, "image"), (0.5 * entry.weights[0].mean(0) for entry in scene.seen)
     assert len(shown["layers"]) == 2 and last.shape == (
@@ -263,11 +263,11 @@ def test_a_picture_for_a_model_of_ours():
     )
 
 
-def test_what_a_moved_picture_is_taken_for():
+def test_what_a_moved_image_is_taken_for():
     torch.manual_seed(0)
     model, inputs = ViT(replace(ViT.tiny()[0].config, classes=20)).eval(), ViT.tiny()[1]
     how = {
-        "picture": torch.rand(3, 12, 12),
+        "image": torch.rand(3, 12, 12),
         "grid": (3, 3),
         "answers": "classes",
         "called": "c{}".format,
@@ -288,11 +288,11 @@ def test_what_a_moved_picture_is_taken_for():
     assert nameless[1]["components"] is None and nameless[1]["elements"][0]["taken"] is None
 
 
-def test_a_still_says_what_the_picture_was_taken_for():
+def test_a_still_says_what_the_image_was_taken_for():
     torch.manual_seed(0)
     model, inputs = ViT.tiny()
     how = {
-        "picture": torch.rand(3, 12, 12),
+        "image": torch.rand(3, 12, 12),
         "grid": (3, 3),
         "answers": "classes",
         "called": "c{}".format,
@@ -309,7 +309,7 @@ def test_a_still_says_what_the_picture_was_taken_for():
     assert figure.get_suptitle() == f"a ViT: where the class token looks\n{said}"
     titles = [axis.get_title() for axis in figure.axes if axis.get_title()]
     assert titles[:2] == ["what the model saw", "rollout of all layers"] and len(titles) == 2 + 2 * 4
-    np.testing.assert_array_equal(figure.axes[0].images[0].get_array(), given.picture.permute(1, 2, 0))
+    np.testing.assert_array_equal(figure.axes[0].images[0].get_array(), given.image.permute(1, 2, 0))
     nameless = still(
         gather(model, replace(given, name=None, answers=None), name="a ViT", tsne=False), title="a ViT"
     )
@@ -320,7 +320,7 @@ def test_all_tabs_say_the_same_number_of_a_patch():
     """What a patch contributes is in two tabs; both have it from one place, and not in 8 bits."""
     model, inputs = ViT.tiny()
     how = {
-        "picture": torch.rand(3, 12, 12),
+        "image": torch.rand(3, 12, 12),
         "grid": (3, 3),
         "answers": "classes",
         "called": str,
@@ -365,7 +365,7 @@ def test_the_verdict_and_the_place_are_those_of_the_command_line(findings, said,
 
 
 def test_how_far_patches_look_is_not_counted_along_their_list(vit):
-    layers = view(gather(vit, picture(), name="vit", tsne=False), "attention")["layers"]
+    layers = view(gather(vit, image_input(), name="vit", tsne=False), "attention")["layers"]
     assert layers and all(layer["entropy"] and layer["distance"] is None for layer in layers)
 
 
@@ -375,7 +375,7 @@ def test_a_law_that_breaks_nobody_knows_where(decoder):
 
 def test_the_format_names_every_view(scene, vit):
     text = (Path(__file__).parents[2] / "regard/look/web/README.md").read_text()
-    for each in (*scene.data["views"], *gather(vit, picture(), name="vit", tsne=False).data["views"]):
+    for each in (*scene.data["views"], *gather(vit, image_input(), name="vit", tsne=False).data["views"]):
         assert f"`{each['view']}`" in text
         for key in each:
             assert f'"{key}"' in text, f"{each['view']} has {key}, which web/README.md does not name"

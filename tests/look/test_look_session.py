@@ -164,7 +164,7 @@ def test_a_control_reads_only_what_it_is_for(control, value, words):
         control.parse(value)
 
 
-def test_a_picture_reaches_the_reader_as_bytes():
+def test_an_image_reaches_the_reader_as_bytes():
     got = []
 
     class Keeps(ImageReader):

@@ -1,4 +1,4 @@
-"""Where models of pictures look: against brute force, against the models themselves, for all six kinds."""
+"""Where models of images look: against brute force, against the models themselves, for all six kinds."""
 
 from dataclasses import replace
 
@@ -42,7 +42,7 @@ def given_for(model, x, **how):
         "grid": grid,
         "patch": patch,
     }
-    return ImageInput(inputs={"x": x[:1]}, picture=torch.rand(3, side, side), **known | how)
+    return ImageInput(inputs={"x": x[:1]}, image=torch.rand(3, side, side), **known | how)
 
 
 def tiny(kind):
@@ -205,7 +205,7 @@ def test_registers_are_no_class_token():
     torch.testing.assert_close(found.rollout.flatten(), (second @ first)[3:, 3:].mean(0))
 
 
-def test_a_picture_whose_last_patches_are_cut_off():
+def test_an_image_whose_last_patches_are_cut_off():
     config = ViTConfig(classes=3, colours=1, size=9, patch=4, dim=16, depth=1, heads=2)
     model, x = ViT(config).eval(), torch.randn(1, 1, 9, 9)
     shown = views(model, given_for(model, x, reads="class"))
@@ -260,16 +260,14 @@ def test_the_page_has_all_windows_of_each_layer():
             assert len(labels) == layer["n"] and window["rows"] == window["columns"]
             assert {label[:3] for label in labels} <= {"row", "bey"}
     patches = [stream for stream in scene.data["streams"] if stream["grid"] is not None]
-    assert [len(stream["labels"]) for stream in patches] == [
-        100
-    ]  # a window is not taken for the whole picture
+    assert [len(stream["labels"]) for stream in patches] == [100]  # a window is not taken for the whole image
 
 
 # ---- all kinds
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_kind_has_maps_features_filters_and_a_picture_of_its_answer(kind):
+def test_every_kind_has_maps_features_filters_and_a_figure_of_its_prediction(kind):
     model, x = tiny(kind)
     given = given_for(model, x, reads="class" if kind == "vit" else None)
     shown = views(model, given)
@@ -281,8 +279,8 @@ def test_every_kind_has_maps_features_filters_and_a_picture_of_its_answer(kind):
             layer["maps"]["shape"][0] == len(layer["channels"]) * layer["poses"]
             and 0 < layer["explained"] <= 1.001
         )
-    above = [overlay.title for overlay in overlays.of_answer(model, given, 2)]
-    assert above[-1].startswith("leave one patch out") and len(above) == {"vit": 3, "swin": 2}.get(kind, 1)
+    above = [overlay.title for overlay in overlays.of_prediction(model, given, 2)]
+    assert above[-1].startswith("occlusion map") and len(above) == {"vit": 3, "swin": 2}.get(kind, 1)
 
 
 def test_what_is_no_patch_is_called_a_part():
@@ -290,8 +288,8 @@ def test_what_is_no_patch_is_called_a_part():
     given = given_for(model, x, piece="part")
     shown = views(model, given)
     assert shown["contribution"]["thing"] == "part" == shown["image"]["piece"]
-    assert "when this part is made grey" in shown["contribution"]["columns"][1]["sentence"]
-    assert overlays.of_answer(model, given, 2)[0].title.startswith("leave one part out")
+    assert "when this part is greyed out" in shown["contribution"]["columns"][1]["sentence"]
+    assert overlays.of_prediction(model, given, 2)[0].title.startswith("occlusion map")
 
 
 def test_what_hardly_matters_is_faint():
@@ -311,7 +309,7 @@ def test_what_hardly_matters_is_faint():
 def test_a_contribution_is_that_of_the_class_that_was_asked_for():
     model, x = tiny("resnet")
     given = given_for(model, x)
-    (overlay,) = overlays.of_answer(model, given, 3)
+    (overlay,) = overlays.of_prediction(model, given, 3)
     grey = given.inputs["x"].clone()
     grey[..., 2:4, 4:6] = 0
     with torch.no_grad():
@@ -332,7 +330,7 @@ def test_features_are_what_convolutions_put_out():
     np.testing.assert_allclose(unpacked(layer["maps"]), wanted, atol=(high - low) / 255)
 
 
-def test_maps_of_a_turned_picture_are_turned_and_their_poses_move_on():
+def test_maps_of_a_turned_image_are_turned_and_their_poses_move_on():
     torch.manual_seed(0)
     model = GroupCNN(
         GroupCNNConfig(classes=2, size=8, hidden=3, depth=2, last=1, halve=(), padding="zeros")
@@ -365,7 +363,7 @@ def test_large_maps_are_made_smaller_and_the_page_says_so():
     given = ImageInput(
         inputs={"input": torch.randn(1, 3, 128, 128)},
         pixels="input",
-        picture=torch.rand(3, 128, 128),
+        image=torch.rand(3, 128, 128),
         grid=(8, 8),
     )
     shown = views(model, given)["features"]
@@ -395,7 +393,7 @@ def test_on_which_grid_tokens_lie(tokens, grid):
     assert grid_of(tokens, (4, 4)) == grid
 
 
-# ---- pictures among others
+# ---- images among others
 
 
 def crowd_for(x, count=5):
@@ -404,7 +402,7 @@ def crowd_for(x, count=5):
     return ReferenceImages(
         what="others",
         x=more,
-        pictures=torch.rand(count, 3, 12, 12),
+        images=torch.rand(count, 3, 12, 12),
         labels=tuple("ababa"[:count]),
         names=registry,
     )
@@ -429,13 +427,13 @@ def test_embeddings_are_what_the_last_layer_reads(kind):
     torch.testing.assert_close(points, wanted)
 
 
-def test_a_picture_among_others_has_a_thumbnail_for_each():
+def test_an_image_among_others_has_a_thumbnail_for_each():
     model, x = tiny("lenet")
     given = given_for(model, x, crowd=lambda: crowd_for(x))
     shown = views(model, given)["embeddings"]
     first = shown["items"][0]
-    assert first["labels"] == ["this picture", "0.png", "1.png", "2.png", "3.png", "4.png"]
-    assert first["groups"] == ["this picture", *"ababa"] and first["thumbs"] == {
+    assert first["labels"] == ["this image", "0.png", "1.png", "2.png", "3.png", "4.png"]
+    assert first["groups"] == ["this image", *"ababa"] and first["thumbs"] == {
         "sheet": 0,
         "cells": [0, 1, 2, 3, 4, 5],
     }
@@ -463,11 +461,11 @@ def test_thumbnails_are_small_and_in_their_cells():
     assert large.shape == (2 * SIDE, 16 * SIDE, 3) and len(sheets.found[1]["picture"]) < 40_000
     middle = large[SIDE // 2, 3 * SIDE + SIDE // 2] / 255
     np.testing.assert_allclose(middle, flat[3, :, 0, 0].clamp(0, 1), atol=0.04)
-    picture = torch.rand(3, 12, 12)
-    assert sheets.cut(picture, (3, 3)) == sheets.cut(picture, (3, 3)) == 2 != sheets.cut(picture, (6, 6))
+    image = torch.rand(3, 12, 12)
+    assert sheets.cut(image, (3, 3)) == sheets.cut(image, (3, 3)) == 2 != sheets.cut(image, (6, 6))
 
 
-def test_patches_have_parts_of_the_picture_as_thumbnails():
+def test_patches_have_parts_of_the_image_as_thumbnails():
     model, x = tiny("vit")
     item = views(model, given_for(model, x))["embeddings"]["items"][0]
     assert item["name"] == "after stack.blocks.0" and item["thumbs"]["cells"] == [None, None, *range(9)]

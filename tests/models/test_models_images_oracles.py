@@ -12,7 +12,7 @@ transformers = pytest.importorskip("transformers")
 EPS = 1e-5  # of our norms
 
 
-def pictures(*shape):
+def images(*shape):
     return torch.randn(*shape, generator=torch.Generator().manual_seed(0))
 
 
@@ -42,7 +42,7 @@ def gap(found, true):
 
 def test_vit():
     ours, theirs = vits()
-    x = pictures(3, 3, 32, 32)
+    x = images(3, 3, 32, 32)
     with torch.no_grad():
         assert gap(ours(x), theirs(x).logits) < 1e-5
 
@@ -50,14 +50,14 @@ def test_vit():
 @pytest.mark.parametrize("sides", [(48, 48), (24, 40), (8, 8)])
 def test_vit_at_another_resolution(sides):
     ours, theirs = vits()
-    x = pictures(2, 3, *sides)
+    x = images(2, 3, *sides)
     with torch.no_grad():
         assert gap(ours(x), theirs(x, interpolate_pos_encoding=True).logits) < 1e-5
 
 
 def test_vit_learns_the_same():
     ours, theirs = vits()
-    x, labels = pictures(3, 3, 32, 32), torch.tensor([0, 3, 1])
+    x, labels = images(3, 3, 32, 32), torch.tensor([0, 3, 1])
     losses = [torch.nn.functional.cross_entropy(y, labels) for y in (ours(x), theirs(x).logits)]
     grads = [
         torch.autograd.grad(loss, parameter)[0]
@@ -118,7 +118,7 @@ def stages_of(theirs, x):
 ])  # fmt: skip
 def test_swin_in_every_stage(window, patch, sides):
     ours, theirs = swins(window, patch)
-    x = pictures(2, 3, *sides)
+    x = images(2, 3, *sides)
     seen, logits = stages_of(theirs, x)
     with torch.no_grad():
         found = ours.maps(x)
@@ -130,7 +130,7 @@ def test_swin_in_every_stage(window, patch, sides):
 
 def test_swin_learns_the_same():
     ours, theirs = swins()
-    x, labels = pictures(3, 3, 24, 24), torch.tensor([0, 3, 1])
+    x, labels = images(3, 3, 24, 24), torch.tensor([0, 3, 1])
     losses = [torch.nn.functional.cross_entropy(y, labels) for y in (ours(x), theirs(x).logits)]
     true = dict(theirs.named_parameters())
     attention = "swin.encoder.layers.0.blocks.1.attention"

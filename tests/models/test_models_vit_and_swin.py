@@ -1,4 +1,4 @@
-"""Models of pictures: what each choice keeps and breaks is as declared, and located; options do something; errors speak."""
+"""Models of images: what each choice keeps and breaks is as declared, and located; options do something; errors speak."""
 
 from dataclasses import fields, replace
 
@@ -24,14 +24,14 @@ SMALL = {
 }
 
 
-def pictures(config, rows=2, seed=0):
+def images(config, rows=2, seed=0):
     sides = (config.size, config.size)
     return torch.randn(rows, config.colours, *sides, generator=torch.Generator().manual_seed(seed))
 
 
 def made(kind, **changes):
     config = replace(SMALL[kind], **changes)
-    return build_seeded(kind, config), pictures(config)
+    return build_seeded(kind, config), images(config)
 
 
 @pytest.mark.parametrize("kind, changes, keeps", [
@@ -244,7 +244,7 @@ def test_every_option_does_something(kind, option):
             torch.manual_seed(0)
             model = kind(config).train()
             torch.manual_seed(1)
-            out = model(pictures(config, rows=3))
+            out = model(images(config, rows=3))
         return [tuple(p.shape) for p in model.parameters()], out
 
     (shapes, out), (shapes_now, out_now) = fingerprint(config), fingerprint(other)
@@ -268,8 +268,8 @@ def test_the_state_is_the_parameters_and_norms_and_every_parameter_learns(kind):
     (ViT, {"position": "rotary", "heads": 8}, "position 'rotary' does not go with dim=16 and heads=8: channels must be even"),
     (ViT, {"position": "rotor"}, "position must be one of none, learned, sinusoidal, rotary, got 'rotor'; did you mean"),
     (ViT, {"registers": -1}, "registers must be a whole number, 0 or more, got -1"),
-    (ViT, {"patch": 100}, "patches of 100 pixels are larger than pictures of 12: one would be the whole picture"),
-    (Swin, {"patch": 100}, "patches of 100 pixels are larger than pictures of"),
+    (ViT, {"patch": 100}, "patches of 100 pixels are larger than images of 12: one would be the whole image"),
+    (Swin, {"patch": 100}, "patches of 100 pixels are larger than images of"),
     (Swin, {"depths": 2}, r"depths and heads are tuples, as \(2, 2\), got depths=2 and heads="),
     (Swin, {"heads": (2,)}, "each stage has a depth and a number of heads"),
     (Swin, {"heads": (2, 3)}, "stage 1 is 16 wide, which 3 heads must divide"),
@@ -286,32 +286,32 @@ def test_bad_configs_are_refused_in_one_line(kind, changes, words):
     assert "\n" not in str(caught.value)
 
 
-def test_bad_pictures_are_refused():
+def test_bad_images_are_refused():
     with pytest.raises(ValueError, match="x must be 'b c h w' with c=1, h=8, w=8, got shape"):
         made(LeNet)[0](torch.zeros(1, 1, 9, 9))
-    with pytest.raises(ValueError, match="pictures must have sides of at least 8, got 7 × 12"):
+    with pytest.raises(ValueError, match="images must have sides of at least 8, got 7 × 12"):
         made(GroupCNN)[0](torch.zeros(1, 1, 7, 12))
-    with pytest.raises(ValueError, match="pictures must have sides of at least 2, got 1 × 9"):
+    with pytest.raises(ValueError, match="images must have sides of at least 2, got 1 × 9"):
         made(DenseNet)[0](torch.zeros(1, 1, 1, 9))
 
 
 @pytest.mark.parametrize("kind", list(SMALL))
-def test_what_is_no_picture_yet_is_refused(kind):
+def test_what_is_no_image_yet_is_refused(kind):
     model, x = made(kind)
     with pytest.raises(
-        ValueError, match=r"pictures must be floats, got torch.uint8; x.float\(\) / 255 makes bytes"
+        ValueError, match=r"images must be floats, got torch.uint8; x.float\(\) / 255 makes bytes"
     ):
         model((255 * x.abs().clamp(max=1)).to(torch.uint8))
     with pytest.raises(TypeError, match=r"x must be a tensor, got ndarray; torch.as_tensor\(x\) makes one"):
         model(x.numpy())
     with pytest.raises(
-        ValueError, match=r"pictures are float64, and the model's weights are float32; x.to\(torch"
+        ValueError, match=r"images are float64, and the model's weights are float32; x.to\(torch"
     ):
         model(x.double())
     with torch.autocast("cpu", torch.bfloat16):  # sees to it by itself
         assert model(x.bfloat16()).isfinite().all()
-    if kind is not LeNet:  # whose pictures have one size
-        with pytest.raises(ValueError, match="a picture must have pixels, got 0 × 8"):
+    if kind is not LeNet:  # whose images have one size
+        with pytest.raises(ValueError, match="an image must have pixels, got 0 × 8"):
             model(x[:, :, :0, :1].expand(-1, -1, -1, 8))
 
 

@@ -1,4 +1,4 @@
-"""Group convolution: turned pictures give turned maps whose poses have moved on, exactly; two ways to the filters agree."""
+"""Group convolution: turned images give turned maps whose poses have moved on, exactly; two ways to the filters agree."""
 
 import pytest
 import torch
@@ -23,7 +23,7 @@ from regard.symmetry.laws import Symmetry
 GROUPS = ["p4", "p4m"]
 
 
-def picture(channels, side=8, seed=0):
+def image(channels, side=8, seed=0):
     return torch.randn(2, channels, side, side, generator=torch.Generator().manual_seed(seed))
 
 
@@ -52,7 +52,7 @@ def test_equivariant_to_1e5_in_float32(group, lifted, padding, kernel):
     poses = POSES[group]
     layer = GroupConvolution(3, 4, kernel, group=group, lifted=lifted, padding=padding)
     torch.nn.init.normal_(layer.bias)
-    x = picture(3 * poses).unflatten(1, (3, poses)) if lifted else picture(3)
+    x = image(3 * poses).unflatten(1, (3, poses)) if lifted else image(3)
     act = Together((OnPoses(2, poses), OnGrid()))
     laws = [Symmetry(Rotations(), act if lifted else OnGrid(), act, "rotation")]
     if group == "p4m":
@@ -67,21 +67,21 @@ def test_p4_is_not_mirrored_and_p1_is_not_turned():
     act = Together((OnPoses(2, 4), OnGrid()))
     layer = GroupConvolution(1, 2, group="p4", lifted=False)
     turned = check(
-        with_poses(layer, 4, False), picture(1), laws=[Symmetry(Rotations(), OnGrid(), act, "rotation")]
+        with_poses(layer, 4, False), image(1), laws=[Symmetry(Rotations(), OnGrid(), act, "rotation")]
     )
     assert turned.ok
     plain = GroupConvolution(1, 2, group="p1", lifted=False)
-    assert not check(plain, picture(1), laws=[Symmetry(Rotations(), OnGrid(), OnGrid(), "rotation")]).ok
+    assert not check(plain, image(1), laws=[Symmetry(Rotations(), OnGrid(), OnGrid(), "rotation")]).ok
     torch.testing.assert_close(
-        plain(picture(1)),
-        F.conv2d(F.pad(picture(1), (1, 1, 1, 1), mode="circular"), plain.weight.view(2, 1, 3, 3), plain.bias),
+        plain(image(1)),
+        F.conv2d(F.pad(image(1), (1, 1, 1, 1), mode="circular"), plain.weight.view(2, 1, 3, 3), plain.bias),
     )
 
 
 @pytest.mark.parametrize("group", GROUPS)
 def test_each_pose_is_the_filter_turned(group):
     """Torch's convolution with every filter turned by hand is the same."""
-    layer, x = GroupConvolution(2, 3, group=group, lifted=False, padding="zeros"), picture(2)
+    layer, x = GroupConvolution(2, 3, group=group, lifted=False, padding="zeros"), image(2)
     filters = layer.weight.view(3, 2, 3, 3)
     true = torch.stack(
         [F.conv2d(x, OnGrid().act(element, filters), padding=1) for element in elements(group)], 2
@@ -94,7 +94,7 @@ def test_each_pose_is_the_filter_turned(group):
 @pytest.mark.parametrize("group", GROUPS)
 def test_norm_halving_and_pooling_keep_turns(side, group):
     poses = POSES[group]
-    norm, x = PoseNorm(2, poses), picture(2 * poses, side).unflatten(1, (2, poses))
+    norm, x = PoseNorm(2, poses), image(2 * poses, side).unflatten(1, (2, poses))
     norm.norm.running_mean.normal_()
     act = Together((OnPoses(2, poses), OnGrid()))
     out = Symmetry(Rotations(), act, act, "rotation")

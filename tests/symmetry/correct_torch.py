@@ -165,7 +165,7 @@ def causal_convolutions() -> Made:
     return CausalConvolutions(), vectors(d=8), {"roles": Roles(streams=(Stream("x"),), promises=CAUSAL)}
 
 
-def pictures(channels: int = 3, size: int = 12) -> Tensor:
+def images(channels: int = 3, size: int = 12) -> Tensor:
     return torch.randn(3, channels, size, size)
 
 
@@ -177,7 +177,7 @@ def around(inside: int, out: int, size: int = 3, **options: Any) -> nn.Conv2d:
 def circular_convolutions() -> Made:
     return (
         nn.Sequential(around(3, 8), nn.ReLU(), around(8, 8), nn.GELU(), around(8, 4)),
-        pictures(),
+        images(),
         {"symmetry": Shifts()},
     )
 
@@ -185,7 +185,7 @@ def circular_convolutions() -> Made:
 @add(f"{ROW} shift", name="circular convolutions, stride 4")
 def strided() -> Made:
     model = nn.Sequential(around(3, 8), nn.ReLU(), nn.MaxPool2d(2), around(8, 4), nn.AvgPool2d(2))
-    return model, pictures(), {"symmetry": Shifts(4)}
+    return model, images(), {"symmetry": Shifts(4)}
 
 
 @add(f"{ROW} shift", name="circular convolutions and a pool", mixes=True)
@@ -193,7 +193,7 @@ def pooled() -> Made:
     model = nn.Sequential(
         around(3, 8), nn.BatchNorm2d(8), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(8, 5)
     )
-    return model, pictures(), {"symmetry": Shifts(), "roles": Roles(grid="input", promises=BATCH_NORM)}
+    return model, images(), {"symmetry": Shifts(), "roles": Roles(grid="input", promises=BATCH_NORM)}
 
 
 class TurnsAndMirrors(nn.Module):
@@ -211,13 +211,13 @@ class TurnsAndMirrors(nn.Module):
 
 @add(f"{ROW} rotation reflection")
 def mean_over_turns_and_mirrors() -> Made:
-    return TurnsAndMirrors(), pictures(), {"symmetry": product(Rotations("quarter"), Reflections())}
+    return TurnsAndMirrors(), images(), {"symmetry": product(Rotations("quarter"), Reflections())}
 
 
 @add(ROW, name="convolutions with zeros around")
 def zero_padded() -> Made:
     maps = (nn.Conv2d(3, 8, 3, padding=1), nn.ReLU(), nn.Conv2d(8, 8, 3, padding=1))
-    return nn.Sequential(*maps, nn.Flatten(), nn.Linear(1152, 4)), pictures(), {}
+    return nn.Sequential(*maps, nn.Flatten(), nn.Linear(1152, 4)), images(), {}
 
 
 # In training a row depends on the others by design: that is no promise of batch norm.
@@ -238,7 +238,7 @@ def batch_norm_net() -> Made:
     model = nn.Sequential(around(3, 8), nn.BatchNorm2d(8), nn.ReLU(), around(8, 4), nn.BatchNorm2d(4))
     return (
         batch_norm(model),
-        pictures(),
+        images(),
         {"symmetry": Shifts(), "roles": Roles(grid="input", promises=BATCH_NORM)},
     )
 
@@ -253,7 +253,7 @@ def layer_norm_MLP() -> Made:
 def group_norm_net() -> Made:
     return (
         nn.Sequential(around(3, 8), nn.GroupNorm(2, 8), nn.SiLU(), around(8, 4)),
-        pictures(),
+        images(),
         {"symmetry": Shifts()},
     )
 

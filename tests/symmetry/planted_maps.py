@@ -1,4 +1,4 @@
-"""Planted bugs deep inside networks for pictures: one layer among many that does not follow a shift, a turn or a new order."""
+"""Planted bugs deep inside networks for images: one layer among many that does not follow a shift, a turn or a new order."""
 
 from __future__ import annotations
 
@@ -237,7 +237,7 @@ def a_filter_after_an_average_over_turns(bug: bool) -> Case:
 
 
 class Waves(nn.Module):
-    """A filter as long as the picture, by Fourier: what is inside moves in no way that is known, what comes out does."""
+    """A filter as long as the image, by Fourier: what is inside moves in no way that is known, what comes out does."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -366,11 +366,11 @@ def zeros_between_layers_with_channels_last(bug: bool) -> Case:
     )
 
 
-# ---- vectors that turn with the picture
+# ---- vectors that turn with the image
 
 
 class Slope(nn.Module):
-    """How steep a picture is, down and to the right: vectors, which turn with it.   b 3 h w -> b 6 h w"""
+    """How steep an image is, down and to the right: vectors, which turn with it.   b 3 h w -> b 6 h w"""
 
     def forward(self, x: Tensor) -> Tensor:
         return torch.cat([x.roll(-1, axis) - x.roll(1, axis) for axis in (2, 3)], 1)

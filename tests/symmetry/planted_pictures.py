@@ -1,4 +1,4 @@
-"""Planted bugs of pictures and points: a shift, a turn or a mirror that should change nothing, or only move the answer."""
+"""Planted bugs of images and points: a shift, a turn or a mirror that should change nothing, or only move the answer."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class Around(nn.Conv2d):
         )
 
 
-class Pictures(nn.Module):
-    """Three convolutions, a pool over the whole picture, a head.  b 3 h w -> b 10, or maps b 8 h w without a head"""
+class Images(nn.Module):
+    """Three convolutions, a pool over the whole image, a head.  b 3 h w -> b 10, or maps b 8 h w without a head"""
 
     def __init__(self, *convs: nn.Module, pool: nn.Module | None = None, head: bool = True):
         super().__init__()
@@ -34,37 +34,37 @@ class Pictures(nn.Module):
         self.pool = pool or nn.AdaptiveAvgPool2d(1)
         self.head = nn.Linear(CHANNELS, KINDS) if head else None
 
-    def forward(self, picture: Tensor) -> Tensor:
-        x = picture
+    def forward(self, image: Tensor) -> Tensor:
+        x = image
         for conv in self.convs:
             x = functional.gelu(conv(x))
         return x if self.head is None else self.head(self.pool(x).flatten(1))
 
 
-def pictures() -> dict[str, Tensor]:
-    return {"picture": torch.randn(2, 3, SIDE, SIDE)}
+def images() -> dict[str, Tensor]:
+    return {"image": torch.randn(2, 3, SIDE, SIDE)}
 
 
 def told(group: object) -> dict[str, object]:
-    return {"roles": Roles(grid="picture"), "symmetry": group}
+    return {"roles": Roles(grid="image"), "symmetry": group}
 
 
 @planted("shift", at="convs.1")
 def zeros_at_the_edge(bug: bool) -> Case:
     convs = Around(3, CHANNELS), Around(CHANNELS, CHANNELS, zeros=bug), Around(CHANNELS, CHANNELS)
-    return Pictures(*convs, head=False), pictures(), told(Shifts())
+    return Images(*convs, head=False), images(), told(Shifts())
 
 
 @planted("shift", at="convs.0")
 def zeros_at_the_edge_of_a_classifier(bug: bool) -> Case:
     convs = Around(3, CHANNELS, zeros=bug), Around(CHANNELS, CHANNELS), Around(CHANNELS, CHANNELS)
-    return Pictures(*convs), pictures(), told(Shifts())
+    return Images(*convs), images(), told(Shifts())
 
 
 @planted("shift", at="convs.1")
 def stride_in_a_classifier(bug: bool) -> Case:
     convs = Around(3, CHANNELS), Around(CHANNELS, CHANNELS, stride=1 + bug), Around(CHANNELS, CHANNELS)
-    return Pictures(*convs), pictures(), told(Shifts())
+    return Images(*convs), images(), told(Shifts())
 
 
 class Coordinates(nn.Module):
@@ -83,7 +83,7 @@ class Coordinates(nn.Module):
 @planted("shift", at="convs.1")
 def coordinates_as_a_channel(bug: bool) -> Case:
     convs = Around(3, CHANNELS), Coordinates(bug), Around(CHANNELS, CHANNELS)
-    return Pictures(*convs, head=False), pictures(), told(Shifts())
+    return Images(*convs, head=False), images(), told(Shifts())
 
 
 class Weighed(nn.Module):
@@ -100,7 +100,7 @@ class Weighed(nn.Module):
 @planted("shift", at="pool")
 def pool_that_weighs_pixels(bug: bool) -> Case:
     convs = Around(3, CHANNELS), Around(CHANNELS, CHANNELS)
-    return Pictures(*convs, pool=Weighed(bug)), pictures(), told(Shifts())
+    return Images(*convs, pool=Weighed(bug)), images(), told(Shifts())
 
 
 class Turned(nn.Module):
@@ -126,9 +126,9 @@ def one_filter_that_knows_up_from_down(bug: bool) -> Case:
     symmetry = product(Rotations("quarter"), Shifts())
     promises = {"reflection": "not promised"}
     return (
-        Pictures(*convs, head=False),
-        pictures(),
-        {"roles": Roles(grid="picture", promises=promises), "symmetry": symmetry},
+        Images(*convs, head=False),
+        images(),
+        {"roles": Roles(grid="image", promises=promises), "symmetry": symmetry},
     )
 
 
@@ -136,7 +136,7 @@ def one_filter_that_knows_up_from_down(bug: bool) -> Case:
 def one_filter_that_knows_left_from_right(bug: bool) -> Case:
     convs = [Turned(3, CHANNELS, bug, mirrored=True), Turned(CHANNELS, CHANNELS, mirrored=True)]
     symmetry = product(Rotations("quarter"), Reflections(), Shifts())
-    return Pictures(*convs), pictures(), told(symmetry)
+    return Images(*convs), images(), told(symmetry)
 
 
 # ---- points

@@ -81,16 +81,16 @@ ON_A_SQUARE = [
 
 @pytest.mark.parametrize("group, order", ON_A_SQUARE, ids=lambda each: str(each))
 def test_every_element_is_there_once_and_as_likely_as_any(group, order):
-    picture, random = torch.rand(4, 4, generator=torch.Generator().manual_seed(0)), Random(0)
-    does = [OnGrid().act(g, picture).numpy().tobytes() for g in group.elements((4, 4))]
+    image, random = torch.rand(4, 4, generator=torch.Generator().manual_seed(0)), Random(0)
+    does = [OnGrid().act(g, image).numpy().tobytes() for g in group.elements((4, 4))]
     assert group.order((4, 4)) == len(does) == len(set(does)) == order
     drawn = Counter(
-        OnGrid().act(group.sample((4, 4), random), picture).numpy().tobytes() for _ in range(60 * order)
+        OnGrid().act(group.sample((4, 4), random), image).numpy().tobytes() for _ in range(60 * order)
     )
     assert set(drawn) == set(does)
     assert all(25 < count < 110 for count in drawn.values())  # 60 each, give or take five times its deviation
-    reached = {picture.numpy().tobytes(): picture}
-    new = [picture]
+    reached = {image.numpy().tobytes(): image}
+    new = [image]
     while new:  # the generators make all of them, and no others
         longer = [OnGrid().act(g, each) for each in new for g in group.generators((4, 4))]
         new = [each for each in longer if reached.setdefault(each.numpy().tobytes(), each) is each]

@@ -21,15 +21,15 @@ from regard.symmetry.groups import Permutations, Reflections, Rotations, Scaling
 
 DRAW = torch.Generator().manual_seed(0)
 SEQUENCE = torch.randn(2, 7, 3, generator=DRAW, dtype=torch.float64)
-PICTURE = torch.randn(2, 3, 6, 6, generator=DRAW, dtype=torch.float64)
+IMAGE = torch.randn(2, 3, 6, 6, generator=DRAW, dtype=torch.float64)
 SQUARE = torch.randn(2, 7, 7, generator=DRAW, dtype=torch.float64)
 CASES = [
     (Permutations(), OnAxis(1), SEQUENCE),
     (Shifts(), OnAxis(1), SEQUENCE),
     (Permutations(), OnBoth(), SQUARE),
-    (Shifts(2), OnGrid(), PICTURE),
-    (Rotations("quarter"), OnGrid(), PICTURE),
-    (Reflections(), OnGrid(), PICTURE),
+    (Shifts(2), OnGrid(), IMAGE),
+    (Rotations("quarter"), OnGrid(), IMAGE),
+    (Reflections(), OnGrid(), IMAGE),
     (Rotations("space"), OnVectors(), SEQUENCE),
     (Rotations("plane"), OnVectors(), SEQUENCE[..., :2]),
     (Reflections(), OnVectors(), SEQUENCE),
@@ -68,10 +68,10 @@ def test_what_the_words_say():
         1,
     ]  # (Px)_i = x_order[i]
     assert OnAxis(1).act(Shift((1,)), x).flatten().tolist() == [3, 0, 1, 2]  # (Sx)_i = x_(i−1)
-    picture = torch.arange(4).view(1, 1, 2, 2)
-    assert torch.equal(OnGrid().act(quarter(1), picture), torch.rot90(picture, 1, (-2, -1)))
-    assert OnGrid().act(Mirror(1), picture).flatten().tolist() == [1, 0, 3, 2]
-    assert torch.equal(OnGrid(stride=2).act(Shift((4, 0)), PICTURE), PICTURE.roll(2, -2))
+    image = torch.arange(4).view(1, 1, 2, 2)
+    assert torch.equal(OnGrid().act(quarter(1), image), torch.rot90(image, 1, (-2, -1)))
+    assert OnGrid().act(Mirror(1), image).flatten().tolist() == [1, 0, 3, 2]
+    assert torch.equal(OnGrid(stride=2).act(Shift((4, 0)), IMAGE), IMAGE.roll(2, -2))
     turned = OnVectors().act(quarter(1), torch.tensor([[[1.0, 0.0]]]))
     torch.testing.assert_close(turned, torch.tensor([[[0.0, 1.0]]]))
     assert OnWhere().act(Shift((3,)), torch.tensor([0, 5])).tolist() == [3, 8]
@@ -79,10 +79,10 @@ def test_what_the_words_say():
 
 def test_composed_elements_act_one_after_another_and_are_undone_the_other_way_round():
     both = Composed((quarter(1), Mirror(1), Shift((1, 2))))
-    moved = OnGrid().act(both, PICTURE)
-    assert torch.equal(moved, PICTURE.rot90(1, (-2, -1)).flip(-1).roll((1, 2), (-2, -1)))
-    assert torch.equal(OnGrid().act(both.inverse(), moved), PICTURE)
-    assert OnGrid().act(IDENTITY, PICTURE) is PICTURE and IDENTITY.inverse() == IDENTITY
+    moved = OnGrid().act(both, IMAGE)
+    assert torch.equal(moved, IMAGE.rot90(1, (-2, -1)).flip(-1).roll((1, 2), (-2, -1)))
+    assert torch.equal(OnGrid().act(both.inverse(), moved), IMAGE)
+    assert OnGrid().act(IDENTITY, IMAGE) is IMAGE and IDENTITY.inverse() == IDENTITY
     assert (str(both), str(IDENTITY)) == (
         "turn by 90°, then mirror axis 1, then shift by +1, +2",
         "nothing at all",
@@ -93,7 +93,7 @@ def test_composed_elements_act_one_after_another_and_are_undone_the_other_way_ro
 
 
 def test_poses_move_as_the_group_multiplies():
-    """A kernel in all its poses, and the picture of it turned: the poses of the turned kernel are the poses, moved."""
+    """A kernel in all its poses, and the image of it turned: the poses of the turned kernel are the poses, moved."""
     kernel = torch.rand(3, 3, generator=DRAW)
     group = product(Rotations(), Reflections())
     # 8 3 3: pose h is h·kernel
@@ -144,7 +144,7 @@ def test_words_of_elements():
         (lambda: OnAxis(1).act(Permutation((1, 0)), SEQUENCE), "a permutation of 2 acts on no axis of 7"),
         (lambda: OnAxis(1).act(Scale(2.0), SEQUENCE), "times 2 has no meaning on axis 1"),
         (
-            lambda: OnGrid(stride=2).act(Shift((1, 0)), PICTURE),
+            lambda: OnGrid(stride=2).act(Shift((1, 0)), IMAGE),
             "no whole number of steps on a grid 2 times coarser",
         ),
         (lambda: OnVectors().act(quarter(1), SEQUENCE), "a turn of 2 dimensions acts on no vectors of 3"),

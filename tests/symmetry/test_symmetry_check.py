@@ -160,7 +160,7 @@ def test_declared_symmetries_are_measured_as_declared():
     )
 
 
-def test_pictures_roll_turn_and_flip():
+def test_images_roll_turn_and_flip():
     torch.manual_seed(0)
     x = torch.randn(2, 3, 8, 8)
     round_about = nn.Conv2d(3, 4, 3, padding=1, padding_mode="circular")

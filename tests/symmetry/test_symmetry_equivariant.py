@@ -74,7 +74,7 @@ def test_deep_sets():
 
 
 def test_convolution_is_torchs():
-    """Shifts of a picture: the same as nn.Conv2d around the end, whose kernel torch writes the other way round."""
+    """Shifts of an image: the same as nn.Conv2d around the end, whose kernel torch writes the other way round."""
     layer = made(Shifts(), OnGrid(), OnGrid(), (5, 5))
     x = inputs(layer)
     kernel = layer.weight.view(5, 5, 2, 3).permute(2, 3, 0, 1)  # entry d: what comes from d places before
@@ -87,17 +87,17 @@ def test_convolution_is_torchs():
 
 @pytest.mark.parametrize("group", [Rotations(), product(Rotations(), Reflections())])
 def test_kernels_of_turns_make_convolutions_that_turn(group):
-    """W (g x) = g (W x) at one place is all it takes: the kernel, moved over a picture, keeps the turns."""
+    """W (g x) = g (W x) at one place is all it takes: the kernel, moved over an image, keeps the turns."""
     kernels = basis(group, OnGrid(), Fixed(), (3, 3)).matrices().double()
     conv = nn.Conv2d(2, 4, 3, padding=1, padding_mode="circular").double()
-    picture = torch.randn(2, 2, 6, 6, dtype=torch.float64)
-    assert not check(conv, picture, symmetry=group).ok
+    image = torch.randn(2, 2, 6, 6, dtype=torch.float64)
+    assert not check(conv, image, symmetry=group).ok
     with torch.no_grad():
         conv.weight.copy_(
             torch.einsum("koi,kec->eci", kernels, torch.randn(len(kernels), 4, 2).double()).view(4, 2, 3, 3)
         )
     for law in ("rotation", "reflection"):
-        assert check(conv, picture)[law].measured == "holds"  # those of 3 × 3 that turn can also be mirrored
+        assert check(conv, image)[law].measured == "holds"  # those of 3 × 3 that turn can also be mirrored
 
 
 @pytest.mark.parametrize("case", [0, 4, 7, 12, 23, 31, 36], ids=lambda k: NAMES[k])

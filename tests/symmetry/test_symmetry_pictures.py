@@ -1,4 +1,4 @@
-"""Where pictures' laws break: in every kind of model of ours, in Hugging Face's, and what is said of it."""
+"""Where images' laws break: in every kind of model of ours, in Hugging Face's, and what is said of it."""
 
 import pytest
 import torch
@@ -44,7 +44,7 @@ def test_every_kind_of_model_names_its_layer(kind):
     }
 
 
-def test_a_layer_says_what_it_does_to_a_picture():
+def test_a_layer_says_what_it_does_to_an_image():
     model, x = OURS["vit"][0](), torch.randn(2, 2, 16, 16)
     does = (
         "embed takes squares of 4 × 4 pixels, side by side, and weighs each pixel by its place in its square"
@@ -99,18 +99,18 @@ def test_padding_and_strides_are_told_apart():
     assert shift_of(nn.Conv2d(3, 4, 3, padding=1)).reason.endswith(
         "else, only within 2 of the border of its map"
     )
-    coarse = "a map 2 times coarser than the picture, on which a shift by +1, +0 is no whole step"
+    coarse = "a map 2 times coarser than the image, on which a shift by +1, +0 is no whole step"
     assert shift_of(nn.Conv2d(3, 4, 3, stride=2, **AROUND)).reason.endswith(coarse)
     assert "a map of 14 × 14, which does not go on around its end" in shift_of(nn.Conv2d(3, 4, 3)).reason
 
 
 def test_a_blank_border_hides_nothing():
-    """On a picture that is blank at its border, zeros beyond it change nothing in the first layer; they do on others."""
+    """On an image that is blank at its border, zeros beyond it change nothing in the first layer; they do on others."""
     torch.manual_seed(0)
-    picture = torch.zeros(2, 3, 16, 16)
-    picture[:, :, 6:10, 6:10] = torch.randn(2, 3, 4, 4)
+    image = torch.zeros(2, 3, 16, 16)
+    image[:, :, 6:10, 6:10] = torch.randn(2, 3, 4, 4)
     model = nn.Sequential(nn.Conv2d(3, 4, 3, padding=1), nn.GELU(), nn.Conv2d(4, 4, 3, padding=1), nn.GELU())
-    found = check(model, picture, laws=["shift"])["shift"]
+    found = check(model, image, laws=["shift"])["shift"]
     assert (found.measured, found.layer, found.exact) == ("broken", "0", True)
 
 

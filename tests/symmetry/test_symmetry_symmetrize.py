@@ -22,7 +22,7 @@ from regard.symmetry.symmetrize import Averaged, Sampled, Sorted
 
 DRAW = torch.Generator().manual_seed(0)
 SETS = torch.randn(3, 4, 2, dtype=torch.float64, generator=DRAW)
-PICTURES = torch.randn(2, 3, 6, 6, dtype=torch.float64, generator=DRAW)
+IMAGES = torch.randn(2, 3, 6, 6, dtype=torch.float64, generator=DRAW)
 
 
 class Flat(nn.Module):
@@ -56,9 +56,9 @@ EXACT = [
     (lambda: Averaged(Flat(), Shifts(2), OnAxis(1), OnAxis(1)), SETS, 2),
     (lambda: Averaged(Flat(), Generated((Permutation((1, 0, 3, 2)),)), OnAxis(1), OnAxis(1)), SETS, 2),
     (lambda: Averaged(Flat(), Trivial(), OnAxis(1), OnAxis(1)), SETS, 1),
-    (lambda: Averaged(conv(), Rotations(), OnGrid(), OnGrid()), PICTURES, 4),
-    (lambda: Averaged(conv(), product(Rotations(), Reflections()), OnGrid(), OnGrid()), PICTURES, 8),
-    (lambda: Averaged(pooled(), product(Rotations(), Shifts()), OnGrid(), Fixed()), PICTURES, 144),
+    (lambda: Averaged(conv(), Rotations(), OnGrid(), OnGrid()), IMAGES, 4),
+    (lambda: Averaged(conv(), product(Rotations(), Reflections()), OnGrid(), OnGrid()), IMAGES, 8),
+    (lambda: Averaged(pooled(), product(Rotations(), Shifts()), OnGrid(), Fixed()), IMAGES, 144),
     (lambda: Sorted(Flat(outputs=3), OnAxis(1), Fixed()), SETS, 1),
     (lambda: Sorted(Flat(), OnAxis(1), OnAxis(1)), SETS, 1),
     (
@@ -117,10 +117,10 @@ def test_samples_leave_less_the_more_there_are():
     [
         (Permutations(), OnAxis(1), SETS),
         (Shifts(), OnAxis(1), SETS),
-        (Rotations(), OnGrid(), PICTURES),
-        (product(Rotations(), Reflections()), OnGrid(), PICTURES),
+        (Rotations(), OnGrid(), IMAGES),
+        (product(Rotations(), Reflections()), OnGrid(), IMAGES),
         (Rotations("plane"), OnVectors(), SETS),
-        (Rotations("space"), OnVectors(), PICTURES[..., :3]),
+        (Rotations("space"), OnVectors(), IMAGES[..., :3]),
         (Generated((Permutation((1, 2, 3, 0)),)), OnAxis(1), SETS),
     ],
 )
@@ -191,7 +191,7 @@ def test_other_inputs_and_gradients_pass_through():
         ),
         (lambda: Sorted(Flat(), OnBoth(), Fixed()), "tokens are sorted along one axis"),
         (
-            lambda: Sorted(Flat(), OnAxis(1), Fixed())(PICTURES),
+            lambda: Sorted(Flat(), OnAxis(1), Fixed())(IMAGES),
             r"tokens to be sorted are b n d or b n, got shape \(2, 3, 6, 6\)",
         ),
         (

@@ -1,4 +1,4 @@
-"""Text and pictures become inputs of the right model, and what cannot be read is told in one line."""
+"""Text and images become inputs of the right model, and what cannot be read is told in one line."""
 
 import json
 
@@ -122,7 +122,7 @@ def test_source_and_target(t5):
     torch.testing.assert_close(own.inputs["decoder_input_ids"], theirs)
 
 
-def test_a_picture_to_the_size_of_the_model(vit, tmp_path):
+def test_an_image_to_the_size_of_the_model(vit, tmp_path):
     placeholder_image().save(tmp_path / "shapes.png")
     reader = open_target(vit).reader
     given = reader.read(str(tmp_path / "shapes.png"))
@@ -131,9 +131,9 @@ def test_a_picture_to_the_size_of_the_model(vit, tmp_path):
         and given.grid == (4, 4)
         and given.answers == "classes"
     )
-    torch.testing.assert_close(given.picture * 2 - 1, given.inputs["pixel_values"][0])
+    torch.testing.assert_close(given.image * 2 - 1, given.inputs["pixel_values"][0])
     assert given.called(1) == "LABEL_1"
-    torch.testing.assert_close(reader.read((tmp_path / "shapes.png").read_bytes()).picture, given.picture)
+    torch.testing.assert_close(reader.read((tmp_path / "shapes.png").read_bytes()).image, given.image)
 
 
 def test_its_own_preprocessing_is_used(vit, tmp_path):
@@ -155,31 +155,31 @@ def test_its_own_preprocessing_is_used(vit, tmp_path):
     given = ForeignImageReader(image_processor(tmp_path, model)).read(str(tmp_path / "plain.png"))
     expected = torch.tensor([(1 - 0.1) / 0.5, -0.2 / 0.6, (0.2 - 0.3) / 0.7])
     torch.testing.assert_close(given.inputs["pixel_values"][0, :, 3, 4], expected)
-    torch.testing.assert_close(given.picture[:, 3, 4], torch.tensor([1.0, 0.0, 0.2]))
+    torch.testing.assert_close(given.image[:, 3, 4], torch.tensor([1.0, 0.0, 0.2]))
 
 
 @pytest.mark.parametrize(
     "content, words",
     [
-        (b"no picture", "is no picture that can be read: it is none of PNG, .*"),
+        (b"no image", "is not a readable image: it is none of PNG, .*"),
         (b"\x89PNG\r\n\x1a\n", "is damaged: it begins as a PNG, and what follows"),
     ],
 )
-def test_what_is_no_picture(tmp_path, content, words):
+def test_what_is_no_image(tmp_path, content, words):
     (tmp_path / "x.png").write_bytes(content)
     with pytest.raises(ValueError, match=words):
         open_image(str(tmp_path / "x.png"))
 
 
-def test_pictures_that_are_not_there_or_too_large(tmp_path, monkeypatch):
-    with pytest.raises(ValueError, match="there is no picture 'cat.png'; give the path of an image file"):
+def test_images_that_are_not_there_or_too_large(tmp_path, monkeypatch):
+    with pytest.raises(ValueError, match="there is no image 'cat.png'; give the path of an image file"):
         open_image("cat.png")
     placeholder_image().save(tmp_path / "x.png")
     monkeypatch.setattr("regard.data.image_files.MOST_PIXELS", 1000)
     with pytest.raises(ValueError, match="has 256 × 256 pixels; make it smaller"):
         open_image(str(tmp_path / "x.png"))
     monkeypatch.setattr("regard.recipes.images.open_image.LARGEST_FILE", 10)
-    with pytest.raises(ValueError, match="a picture may have 10"):
+    with pytest.raises(ValueError, match="an image may have 10"):
         open_image(str(tmp_path / "x.png"))
 
 
@@ -198,20 +198,20 @@ def test_what_goes_along_with_ids_fits_itself():
     assert fit_columns(torch.tensor([[7, 8]]), 1, 1).tolist() == [[7]]
 
 
-# ---- pictures that come with a model
+# ---- images that come with a model
 
 
 @pytest.mark.parametrize(
     "kind, grid, piece", [(ViT, (3, 3), "patch"), (Swin, (12, 12), "patch"), (ResNet, (6, 6), "part")]
 )
-def test_the_picture_that_came_with_a_model_is_shown(kind, grid, piece):
+def test_the_image_that_came_with_a_model_is_shown(kind, grid, piece):
     model, inputs = kind.tiny()
     given = foreign_reader(ForeignModel(model=model, inputs=inputs)).read()
     assert given.kind == "image" and (given.grid, given.piece) == (grid, piece) and given.pixels == "x"
     assert torch.equal(given.inputs["x"], inputs["x"][:1])
     light = inputs["x"][0].mean(0)
     expected = (light - light.min()) / (light.max() - light.min())
-    torch.testing.assert_close(given.picture, expected.expand(3, -1, -1))
+    torch.testing.assert_close(given.image, expected.expand(3, -1, -1))
     scene = gather(model.eval(), given, name="mine", tsne=False)
     with torch.no_grad():
         best = int(model(inputs["x"][:1]).argmax())
@@ -220,7 +220,7 @@ def test_the_picture_that_came_with_a_model_is_shown(kind, grid, piece):
     assert bool(views["image"]["layers"]) == (kind is not ResNet)
 
 
-def test_whose_picture_is_not_known_has_none():
+def test_whose_image_is_not_known_has_none():
     linear = torch.nn.Linear(3, 2)
     assert foreign_reader(ForeignModel(model=linear, inputs={"x": torch.zeros(1, 3, 8, 8)})) is None
     assert (

@@ -399,7 +399,7 @@ def test_which_look_back_only(name, config, options, causal):
     assert broken is not causal
 
 
-def test_a_text_with_a_picture_is_read_as_what_each_became():
+def test_a_text_with_an_image_is_read_as_what_each_became():
     """Their products would compare each row with every other one."""
     parts = {
         "text_config": TEXT | {"max_position_embeddings": 40},

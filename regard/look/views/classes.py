@@ -18,7 +18,7 @@ LIKELY = 8
 
 
 class ClassesView(View):
-    """What a classifier answers."""
+    """What a classifier predicts."""
 
     name, order = "classes", 30
 
@@ -30,7 +30,7 @@ class ClassesView(View):
 
 
 def _classes(out: Any, given: ModelInput) -> dict[str, Any] | None:
-    """The view, or None where there is not one answer for the whole: of nodes each has its own, and the graph
+    """The view, or None where there is not one prediction for the whole: of nodes each has its own, and the graph
     shows them."""
     if given.called is None or not has_logits(out):
         return None

@@ -1,4 +1,4 @@
-"""What a classifier takes for what, on the pictures, sets or graphs that it did not learn from."""
+"""How a classifier confuses the classes, on the images, sets or graphs that it did not learn from."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from regard.look.scene import Scene
 
 
-FILE = "confusion.json"  # written by api/finish.py: {"split", "labels", "counts": true × taken for}
+FILE = "confusion.json"  # written by api/finish.py: {"split", "labels", "counts": true × predicted}
 
 
 class ConfusionView(View):

@@ -1,4 +1,4 @@
-"""What each input contributes to the answer, beside what is attended to. The two are not the same, and the
+"""What each input contributes to the prediction, beside what is attended to. The two are not the same, and the
 view says so."""
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 PATIENCE = 8.0  # seconds that leaving out one token after the other may take
 FAILURES = (ValueError, RuntimeError, TypeError, IndexError)  # of models that cannot be asked so
 
-LEFT_OUT = "what the answer's logit loses when this {} is {}"
-STEEP = "how steeply the answer's logit rises along this {}, times the {} itself"
+LEFT_OUT = "how much the predicted logit drops when this {} is {}"
+STEEP = "how steeply the predicted logit rises along this {}, times the {} itself"
 TOO_LONG = "Leaving out one {} after the other would take about {:.0f} seconds here, so it was not done."
 CANNOT = "Leaving out one {} after the other cannot be done here."
 
 
 class ContributionView(View):
-    """What matters to the answer, of inputs that can be taken apart."""
+    """What matters to the prediction, of inputs that can be taken apart."""
 
     name, order = "contribution", 40
 
@@ -44,9 +44,9 @@ class ContributionView(View):
 def contribution(
     model: nn.Module, out: Any, given: ModelInput, seen: Sequence[Entry], streams: Streams
 ) -> dict[str, Any] | None:
-    """The view, or None for a model without an answer to explain.
+    """The view, or None for a model without a prediction to explain.
 
-    out  the answer: what the model returns, or what it says after several looks
+    out  the prediction: what the model returns, or what it says after several looks
     """
     logits = getattr(out, "logits", out)
     explained = given.answers in ("next", "classes") and isinstance(logits, Tensor) and logits.dim() in (2, 3)
@@ -104,7 +104,7 @@ def _answer(logits: Tensor, given: ModelInput) -> str:
         after = "after the last token"
     else:
         after = "of the whole"
-    return f"{called}, the likeliest answer {after} (probability {share:.3g})"
+    return f"{called}, the most likely prediction {after} (probability {share:.3g})"
 
 
 def _column(

@@ -1,4 +1,4 @@
-"""Tokens as points in a plane: what each block makes of them, and all there are if they are few; and pictures
+"""Tokens as points in a plane: what each block makes of them, and all there are if they are few; and images
 among others."""
 
 from __future__ import annotations

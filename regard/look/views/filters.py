@@ -1,4 +1,4 @@
-"""Filters of the first layer: what a model of pictures looks for first."""
+"""Filters of the first layer: what a model of images looks for first."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class FiltersView(View):
 
 
 def _filters(model: nn.Module) -> dict[str, Any] | None:
-    """The view, or None for a model whose first convolution is not one of pictures."""
+    """The view, or None for a model whose first convolution is not one of images."""
     try:
         name, weight = filters_of(model)  # o i k k
     except ValueError:

@@ -1,4 +1,4 @@
-"""Where a model of pictures looks: attention as maps over the picture, layer by layer, and followed through
+"""Where a model of images looks: attention as maps over the image, layer by layer, and followed through
 all layers."""
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class LayerMaps:
 
 @dataclass(frozen=True, eq=False)
 class AttentionMaps:
-    """Attention over a picture: whose, in each layer, and what of each patch can reach the end."""
+    """Attention over an image: whose, in each layer, and what of each patch can reach the end."""
 
     query: str
     layers: list[LayerMaps]
@@ -61,7 +61,7 @@ def attention_maps(model: nn.Module, seen: Sequence[Entry], given: ImageInput) -
 
 
 def _cuts_of(model: nn.Module, given: ImageInput) -> tuple[WindowLayout, ...]:
-    """How a model cuts this picture into windows, as it says itself, or as was said with the picture."""
+    """How a model cuts this image into windows, as it says itself, or as was said with the image."""
     if not isinstance(model, Swin):
         return given.cuts
     height, width = given.inputs[given.pixels].shape[-2:]

@@ -1,4 +1,4 @@
-"""Pictures a little changed, a whole batch at once, on the device that learns: what a label survives.
+"""Images a little changed, a whole batch at once, on the device that learns: what a label survives.
 
 All is drawn from torch's generator, which the trainer seeds by (seed, step). Pixels are numbers from 0,
 black, to 1, white, and so is what is made of them.   b c h w
@@ -17,7 +17,7 @@ from regard.errors import RegardError
 
 @dataclass(frozen=True, kw_only=True)
 class AugmentConfig:
-    """How pictures are changed in training; 0 is not at all."""
+    """How images are changed in training; 0 is not at all."""
 
     # moved by up to this share of the side; the border mirrors what is beyond (0.1 is usual)
     crop: float = 0.0
@@ -26,11 +26,11 @@ class AugmentConfig:
     # turned by up to so many degrees, either way (10 is usual; 180 for what has no up and down)
     turn: float = 0.0
     colour: float = 0.0  # brightness, contrast and saturation changed by up to this share (0.3 is usual)
-    # share of pictures that lose a rectangle of a tenth to a third of them (0.25 is usual)
+    # share of images that lose a rectangle of a tenth to a third of them (0.25 is usual)
     erase: float = 0.0
-    # a of Beta(a, a): two pictures, and their labels, blended by a share drawn from it (0.2 is usual)
+    # a of Beta(a, a): two images, and their labels, blended by a share drawn from it (0.2 is usual)
     mixup: float = 0.0
-    # a of Beta(a, a): a rectangle of another picture, with its share of the label (1.0 is usual)
+    # a of Beta(a, a): a rectangle of another image, with its share of the label (1.0 is usual)
     cutmix: float = 0.0
 
     def __post_init__(self) -> None:
@@ -45,7 +45,7 @@ class AugmentConfig:
 
 
 def augment(x: Tensor, config: AugmentConfig) -> Tensor:
-    """Each picture in its own way."""
+    """Each image in its own way."""
     if config.flip:
         x = torch.where(_drawn(x, 1) < 0.5, x.flip(-1), x)
     if config.crop or config.turn or config.zoom:
@@ -58,7 +58,7 @@ def augment(x: Tensor, config: AugmentConfig) -> Tensor:
 
 
 def mixup(x: Tensor, shares: Tensor, config: AugmentConfig) -> tuple[Tensor, Tensor]:
-    """Pictures with another of their batch in them, and labels with its share.   b c h w, b classes"""
+    """Images with another of their batch in them, and labels with its share.   b c h w, b classes"""
     kinds = [kind for kind in ("mixup", "cutmix") if getattr(config, kind)]
     if not kinds:
         return x, shares
@@ -107,16 +107,16 @@ def _grey(x: Tensor) -> Tensor:
 
 
 def _erased(x: Tensor, share: float) -> Tensor:
-    """Some lose a rectangle of a tenth to a third of them: it becomes the mean of the picture."""
+    """Some lose a rectangle of a tenth to a third of them: it becomes the mean of the image."""
     inside = rectangles(x, 0.1 + 0.23 * torch.rand(len(x))) & (_drawn(x, 1) < share)
     return torch.where(inside, x.mean((2, 3), keepdim=True), x)
 
 
 def rectangles(x: Tensor, areas: Tensor) -> Tensor:
-    """Where a rectangle of this share of the picture is, somewhere in it.   bool b 1 h w"""
+    """Where a rectangle of this share of the image is, somewhere in it.   bool b 1 h w"""
     b, (h, w) = len(areas), x.shape[-2:]
     side = areas.sqrt()
-    # so that neither side is longer than the picture
+    # so that neither side is longer than the image
     stretch = torch.exp(torch.rand(b) - 0.5).clamp(side, 1 / side)
     sides = torch.stack((side * stretch, side / stretch), 1) * torch.tensor([h, w])
     start = torch.rand(b, 2) * (torch.tensor([h, w]) - sides)
@@ -132,5 +132,5 @@ def rectangles(x: Tensor, areas: Tensor) -> Tensor:
 
 
 def _drawn(x: Tensor, channels: int) -> Tensor:
-    """One number for each picture, from 0 to 1.   b c 1 1"""
+    """One number for each image, from 0 to 1.   b c 1 1"""
     return torch.rand(len(x), channels, 1, 1).to(x.device)

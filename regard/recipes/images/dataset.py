@@ -1,4 +1,4 @@
-"""Pictures with labels as batches: decoded once, in parallel, kept as bytes of one size, and read from there
+"""Images with labels as batches: decoded once, in parallel, kept as bytes of one size, and read from there
 in every epoch.
 
 Batches hold bytes, b c s s; the task makes numbers of them, turns and mixes them on the device that learns.
@@ -33,36 +33,34 @@ LARGEST_SIDE = 64  # that is chosen when nobody says: what two cores learn from 
 MULTIPLE = 8  # of which a chosen side is, so that patches fit
 LOOKED_AT = 200  # files whose headers decide the size and whether all are grey
 AHEAD = 2  # batches that are read before they are asked for
-WRITTEN = 256  # pictures decoded between two words about how far it is
-MEASURED = 2000  # pictures, about, whose mean and deviation stand for all
-LEAST_DEVIATION = 0.05  # so that pictures of one colour are not divided by nothing
-SHARE_OF_DISK = 0.25  # of what is free that decoded pictures may take
-ONE_OF_EACH = (
-    "every class has one picture to train on, so none is held out, and nothing tells how good the model is"
-)
+WRITTEN = 256  # images decoded between two words about how far it is
+MEASURED = 2000  # images, about, whose mean and deviation stand for all
+LEAST_DEVIATION = 0.05  # so that images of one colour are not divided by nothing
+SHARE_OF_DISK = 0.25  # of what is free that decoded images may take
+ONE_OF_EACH = "every class has one training image, so there is no validation split, and nothing tells how good the model is"
 
 
 @dataclass(frozen=True, kw_only=True)
 class ImagesConfig:
-    """Which pictures, and how they become pixels of one size."""
+    """Which images, and how they become pixels of one size."""
 
     paths: ClassVar[tuple[str, ...]] = ("path",)
 
     # a folder with one folder a class, idx files, .npz, a .csv of paths and labels; None: digits
     path: str | None = None
-    picture: str = "file"  # the column of a .csv that holds the path
+    image: str = "file"  # the column of a .csv that holds the path
     label: str = "label"  # the column that holds the label
-    # side to which pictures are brought; None: their own, 64 at most; if they differ, the median's
+    # side that images are resized to; None: their own, 64 at most; if they differ, the median's
     size: int | None = None
     channels: Literal["auto", "grey", "colour"] = "auto"  # auto: grey if all of them are
     fit: Fit = "crop"  # to a square: the middle of it, all of it with black beside, or out of shape
     damaged: Literal["skip", "stop"] = "skip"  # what to do with files that cannot be read; they are named
-    # share of the training pictures of each class that is held out, where no split is given
+    # share of the training images of each class for the validation split, where the data has none
     validation: float = 0.1
-    decoded: Literal["auto", "never"] = "auto"  # auto: decoded pictures are kept on the disk when they fit
+    decoded: Literal["auto", "never"] = "auto"  # auto: decoded images are kept on the disk when they fit
     balanced: bool = False  # rare classes count as much as frequent ones
     smoothing: float = 0.0  # share of each label that is given to all classes alike
-    # in how many ways a picture is seen when it is judged
+    # views of an image whose predictions are averaged in evaluation and prediction
     views: Literal["one", "flip", "shifts", "turns"] = "one"
     augment: AugmentConfig = field(default_factory=AugmentConfig)
 
@@ -70,19 +68,19 @@ class ImagesConfig:
         check_positive(self, *(["size"] if self.size is not None else []))
         if not 0 <= self.validation < 1:
             raise RegardError(
-                f"validation is a share of the pictures, from 0 to below 1, got {self.validation}"
+                f"validation is a share of the images, from 0 to below 1, got {self.validation}"
             )
         if not 0 <= self.smoothing < 1:
             raise RegardError(f"smoothing is a share of each label, from 0 to below 1, got {self.smoothing}")
-        if self.picture == self.label:
-            raise RegardError(f"picture and label must be two columns, got '{self.picture}' for both")
+        if self.image == self.label:
+            raise RegardError(f"image and label must be two columns, got '{self.image}' for both")
 
 
 def prepare(config: ImagesConfig, *, seed: int, cache: Path, note: Note | None = None) -> Images:
-    """All pictures as bytes, with a split."""
+    """All images as bytes, with a split."""
     tell: Note = note or (lambda what, share: None)
-    tell("looking for pictures", None)
-    found = find_images(config.path, config.picture, config.label)
+    tell("looking for images", None)
+    found = find_images(config.path, config.image, config.label)
     side, channels = choose_size(found, config)
     if found.pixels is not None:
         store: Store = Held(resize_all(found.pixels, side, channels, config.fit))
@@ -97,7 +95,7 @@ def prepare(config: ImagesConfig, *, seed: int, cache: Path, note: Note | None =
 
 
 def with_validation(found: LabelledImages, share: float, seed: int) -> Array:
-    """The splits of an album; where none is for validation, a share of each class is taken from training."""
+    """The split of each image; without a validation split, a share of each class is taken from training."""
     splits = found.splits
     if not (splits == VALIDATION).any() and share:
         rows = np.flatnonzero(splits == TRAIN)
@@ -131,7 +129,7 @@ def read_other_images(
     """Other images as a run reads its own, and which of them are measured: those for testing, or all where
     nothing says so."""
     tell: Note = note or (lambda what, share: None)
-    found = find_images(config.path, config.picture, config.label, to_learn=False)
+    found = find_images(config.path, config.image, config.label, to_learn=False)
     for label in found.labels:
         if label not in info.labels:
             known = ", ".join(info.labels[:5]) + ", ..." * (len(info.labels) > 5)
@@ -153,9 +151,9 @@ def read_other_images(
 
 @dataclass(frozen=True, eq=False)
 class Images:
-    """Pictures of one size, with their classes and splits."""
+    """Images of one size, with their classes and splits."""
 
-    album: LabelledImages
+    labelled: LabelledImages
     store: Store
     size: int
     channels: int
@@ -167,13 +165,13 @@ class Images:
     def info(self) -> ImagesInfo:
         """What they are, in figures, for people and for later commands."""
         return ImagesInfo(
-            path=self.album.name,
-            pictures=len(self.album),
+            path=self.labelled.name,
+            pictures=len(self.labelled),
             train=len(self.rows(TRAIN)),
             validation=len(self.rows(VALIDATION)),
             test=len(self.rows(TEST)),
-            labels=self.album.labels,
-            counts=tuple(np.bincount(self.album.classes, minlength=len(self.album.labels)).tolist()),
+            labels=self.labelled.labels,
+            counts=tuple(np.bincount(self.labelled.classes, minlength=len(self.labelled.labels)).tolist()),
             size=self.size,
             channels=self.channels,
             mean=self.mean,
@@ -191,21 +189,21 @@ class Images:
 
     def take(self, rows: Array) -> Batch:
         """Some of them at once.   tokens uint8 b c s s, target b"""
-        return Batch(torch.from_numpy(self.store.take(rows)), torch.from_numpy(self.album.classes[rows]))
+        return Batch(torch.from_numpy(self.store.take(rows)), torch.from_numpy(self.labelled.classes[rows]))
 
     def rows(self, split: int) -> Array:
-        return np.flatnonzero(self.album.splits == split)
+        return np.flatnonzero(self.labelled.splits == split)
 
     def weights(self) -> list[float]:
-        """Of the classes, so that each counts the same in training; 1 on average over the pictures."""
-        counts = np.bincount(self.album.classes[self.rows(TRAIN)], minlength=len(self.album.labels))
+        """Of the classes, so that each counts the same in training; 1 on average over the images."""
+        counts = np.bincount(self.labelled.classes[self.rows(TRAIN)], minlength=len(self.labelled.labels))
         return (counts.sum() / (len(counts) * np.maximum(counts, 1))).tolist()
 
 
 class ImageSource(Source):
-    """Pictures in shuffled batches.   tokens uint8 b c s s, target b
+    """Images in shuffled batches.   tokens uint8 b c s s, target b
 
-    The pictures of a step depend on (seed, step) alone. The next ones are read while a step is computed.
+    The images of a step depend on (seed, step) alone. The next ones are read while a step is computed.
     """
 
     def __init__(self, images: Images, batch: int, seed: int) -> None:
@@ -262,7 +260,7 @@ Store = Held | Files
 def _decoded(
     found: LabelledImages, size: int, channels: int, config: ImagesConfig, cache: Path, tell: Note
 ) -> tuple[LabelledImages, Store, tuple[str, ...]]:
-    """The album without what cannot be read, its pixels, and what was wrong with the rest."""
+    """The images that can be read, their pixels, and what was wrong with the rest."""
     needed, free = len(found) * channels * size * size, shutil.disk_usage(cache).free
     name = caches.key(files=_stamps(found.files), size=size, channels=channels, fit=config.fit)
     keep = config.decoded == "auto" and needed < SHARE_OF_DISK * free
@@ -278,11 +276,11 @@ def _decoded(
                         bad[row] = _noted(displayable(made), config)
                     elif out is not None:
                         out.write(made.tobytes())
-                tell("decoding pictures", rows.stop / len(found))
+                tell("decoding images", rows.stop / len(found))
         good = len(found) - len(bad)
         if not good:
             raise RegardError(
-                f"none of the {len(found):,} pictures of {found.name} can be read; the first: {bad[0]}"
+                f"none of the {len(found):,} images of {found.name} can be read; the first: {bad[0]}"
             )
         return {"tokens": good * channels * size * size, "bad": [[row, why] for row, why in bad.items()]}
 
@@ -314,7 +312,7 @@ def _check_classes(found: LabelledImages, good: Array, bad: Mapping[int, str]) -
     for row, why in bad.items():
         if found.classes[row] not in left and found.splits[row] == TRAIN:
             raise RegardError(
-                f"{found.name} has no picture of '{found.labels[found.classes[row]]}' that can be read; {why}"
+                f"{found.name} has no image of '{found.labels[found.classes[row]]}' that can be read; {why}"
             )
 
 
@@ -351,7 +349,7 @@ def _stamps(files: Sequence[str]) -> list[tuple[str, int, int]]:
 
 
 def choose_size(found: LabelledImages, config: ImagesConfig) -> tuple[int, int]:
-    """The side and the channels: as asked for, or as the pictures suggest."""
+    """The side and the channels: as asked for, or as the images suggest."""
     if found.pixels is not None:
         sides, grey = [found.pixels.shape[1:3]], found.pixels.ndim == 3 or found.pixels.shape[3] == 1
     else:
@@ -380,10 +378,10 @@ def _headers(files: Sequence[str]) -> list[tuple[int, int, bool]]:
 def resize_all(pixels: Pixels, size: int, channels: int, fit: Fit) -> Pixels:
     """n h w or n h w c as n c s s."""
     if pixels.shape[1:3] != (size, size):
-        image = pillow()
+        pil = pillow()
         with ThreadPoolExecutor(cores()) as pool:
             flat = pixels[..., 0] if pixels.ndim == 4 and pixels.shape[3] == 1 else pixels
-            made = np.stack(list(pool.map(lambda each: fit_square(image.fromarray(each), size, fit), flat)))
+            made = np.stack(list(pool.map(lambda each: fit_square(pil.fromarray(each), size, fit), flat)))
     else:
         made = pixels[:, None] if pixels.ndim == 3 else np.ascontiguousarray(pixels.transpose(0, 3, 1, 2))
     if made.shape[1] == channels:
@@ -397,7 +395,7 @@ def resize_all(pixels: Pixels, size: int, channels: int, fit: Fit) -> Pixels:
 def _mean_and_deviation(
     store: Store, rows: Array, cache: Path
 ) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Mean and deviation of each channel over training pictures; where they would have to be decoded, as
+    """Mean and deviation of each channel over training images; where they would have to be decoded, as
     found before."""
     if isinstance(store, Held):
         return moments(store, rows)
@@ -409,11 +407,11 @@ def _mean_and_deviation(
 
 
 def moments(store: Store, rows: Array) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Mean and deviation of each channel over some of the pictures, where 1 is white."""
+    """Mean and deviation of each channel over some of the images, where 1 is white."""
     some, sums = rows[:: max(1, len(rows) // MEASURED)], []
     for start in range(0, len(some), WRITTEN):
-        for picture in store.take(some[start : start + WRITTEN]):
-            x = picture / 255
+        for image in store.take(some[start : start + WRITTEN]):
+            x = image / 255
             sums.append((x.mean((1, 2)), (x * x).mean((1, 2))))
     mean, square = np.mean(sums, axis=0)
     return tuple(mean.tolist()), tuple(np.sqrt(np.maximum(square - mean**2, LEAST_DEVIATION**2)).tolist())

@@ -16,9 +16,9 @@ from regard.recipes.settings import Settings, check_choice, path_of, settings_cl
 from regard.training.config import TrainConfig
 
 DIGITS = 8  # the side of the digits that come with scikit-learn
-SMALL = 32  # up to this side, a picture is
+SMALL = 32  # up to this side, an image is
 LARGEST_PATCH = 16  # in pixels
-MANY, FEW = 7, 4  # patches in a row: enough to tell pictures apart, and enough for small ones
+MANY, FEW = 7, 4  # patches in a row: enough to tell images apart, and enough for small ones
 UNKNOWN = 2  # stands for a number that follows from the data
 
 
@@ -38,7 +38,7 @@ KINDS: dict[str, type[Settings]] = {
     "densenet": _settings(DenseNetConfig, "A DenseNet: every layer sees all layers before it."),
     "groupcnn": _settings(
         GroupCNNConfig,
-        "A group convolutional network: what it says does not change when the picture makes a quarter turn.",
+        "A group convolutional network: its prediction does not change when the image makes a quarter turn.",
     ),
 }
 
@@ -48,14 +48,14 @@ def defaults(
     kind: str | None = None,
     *,
     size: Any = None,
-    picture: str = "file",
+    image: str = "file",
     label: str = "label",
 ) -> Settings:
     """A ViT, unless another kind is asked for, sized for the images that are there, or for the size they are
     brought to."""
     path, kind = path_of(data, "images"), kind or "vit"
     check_choice("kind of model for images", kind, tuple(KINDS))
-    # (a small move is right for every picture; what mirrors and turns do to a label only its owner knows)
+    # (a small move is right for every image; what mirrors and turns do to a label only its owner knows)
     if path is None:
         changes = AugmentConfig(crop=0.125, turn=15, zoom=0.15)
     else:
@@ -63,18 +63,18 @@ def defaults(
     if type(size) is int and size > 0:
         side = size
     else:
-        side = _side_of(path, picture, label)
-    pictures = ImagesConfig(path=path, augment=changes, smoothing=0.05)
-    return KINDS[kind](data=pictures, model=MODELS[kind](side), train=_train_of(path))
+        side = _side_of(path, image, label)
+    config = ImagesConfig(path=path, augment=changes, smoothing=0.05)
+    return KINDS[kind](data=config, model=MODELS[kind](side), train=_train_of(path))
 
 
-def _side_of(path: str | None, picture: str, label: str) -> int:
-    """Of the pictures, where nobody says it. What is wrong with them is said later, when they are read as was
+def _side_of(path: str | None, image: str, label: str) -> int:
+    """Of the images, where nobody says it. What is wrong with them is said later, when they are read as was
     asked for."""
     if path is None:
         return DIGITS
     try:
-        return choose_size(find_images(path, picture, label), ImagesConfig())[0]
+        return choose_size(find_images(path, image, label), ImagesConfig())[0]
     except ValueError:
         return LARGEST_SIDE
 
@@ -92,7 +92,7 @@ def vit(side: int) -> ViTConfig:
 
 
 def swin(side: int) -> SwinConfig:
-    """Seven or more patches in a row, fourteen or more of a large picture, in windows that are smaller than
+    """Seven or more patches in a row, fourteen or more of a large image, in windows that are smaller than
     all of them."""
     patch = _patch_near(side, 14 if side > SMALL else MANY)
     across = -(-side // patch)
@@ -105,7 +105,7 @@ def swin(side: int) -> SwinConfig:
 
 
 def _groupcnn(side: int) -> GroupCNNConfig:
-    """The network of the paper for digits of 28 × 28; smaller pictures have fewer layers, and keep their
+    """The network of the paper for digits of 28 × 28; smaller images have fewer layers, and keep their
     border."""
     if side >= 28:
         return GroupCNNConfig(classes=UNKNOWN, size=side)

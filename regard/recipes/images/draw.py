@@ -1,4 +1,4 @@
-"""Pictures beside answers: where a model of pictures looked, one file for each input or all of them on one
+"""Figures beside predictions: where a model of images looked, one file for each input or all of them on one
 sheet."""
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from regard.recipes.prediction import Prediction
 from regard.runs.load import load_model
 from regard.runs.run import Run
 
-MOST = 40  # pictures on one sheet
+MOST = 40  # images on one sheet
 
 
 def _is_folder(out: str | os.PathLike[str]) -> bool:
@@ -46,17 +46,17 @@ def check_output(given: Sequence[str], out: str | os.PathLike[str]) -> None:
         )
     if len(given) > MOST:
         raise RegardError(
-            f"one sheet shows {MOST} pictures at most, got {len(given)}; give a folder instead: --out looked/"
+            f"one sheet shows {MOST} images at most, got {len(given)}; give a folder instead: --out looked/"
         )
 
 
 def draw(
     run: Run, given: Sequence[str], predictions: Iterable[Prediction], out: str | os.PathLike[str]
 ) -> Iterator[Prediction]:
-    """Write where the model looked, and say in each answer in which file that is. What was not answered is
-    not drawn.
+    """Write where the model looked, and say in each prediction in which file that is. Without a prediction
+    nothing is drawn.
 
-    A file of its own is there when its answer comes, a sheet after the last one.
+    A file of its own is there when its prediction comes, a sheet after the last one.
     """
     model = load_model(run)
     reader = RunImageReader(run, model)
@@ -64,28 +64,28 @@ def draw(
     if views == "one":
         several = ""
     else:
-        several = f"; the answer is of several views ({views}), the maps are of one"
+        several = f"; the prediction averages several views ({views}), the maps show one"
 
     called = told_apart(given)
     files = _files_of(called, out)
     sheet: list[overlays.Line] = []
-    drawn: set[str] = set()  # (a picture that is given twice is drawn once in a folder)
+    drawn: set[str] = set()  # (an image that is given twice is drawn once in a folder)
 
-    def line(answer: Prediction) -> overlays.Line:
-        read = reader.read(answer.input)
-        shown = overlays.of_answer(model, read, labels.index(next(iter(answer.labels))))
-        words = overlays.prediction_title(list(answer.labels.items()), called[answer.input])
-        return overlays.Line(words + several, read.picture, shown)
+    def line(prediction: Prediction) -> overlays.Line:
+        read = reader.read(prediction.input)
+        shown = overlays.of_prediction(model, read, labels.index(next(iter(prediction.labels))))
+        words = overlays.prediction_title(list(prediction.labels.items()), called[prediction.input])
+        return overlays.Line(words + several, read.image, shown)
 
-    for answer in predictions:
-        if answer.error is None:
+    for prediction in predictions:
+        if prediction.error is None:
             if not _is_folder(out):
-                sheet.append(line(answer))
-            elif answer.input not in drawn:
-                plot.save(overlays.draw_lines([line(answer)]), files[answer.input])
-                drawn.add(answer.input)
-            answer = replace(answer, picture=str(files[answer.input]))
-        yield answer
+                sheet.append(line(prediction))
+            elif prediction.input not in drawn:
+                plot.save(overlays.draw_lines([line(prediction)]), files[prediction.input])
+                drawn.add(prediction.input)
+            prediction = replace(prediction, picture=str(files[prediction.input]))
+        yield prediction
     if sheet:
         plot.save(overlays.draw_lines(sheet), out)
 

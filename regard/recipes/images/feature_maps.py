@@ -1,4 +1,4 @@
-"""Feature maps: what convolutions put out over a picture, and what each block makes of its patches, channel
+"""Feature maps: what convolutions put out over an image, and what each block makes of its patches, channel
 by channel."""
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from regard.recipes.images.window_layout import grid_of
 
 @dataclass(frozen=True, eq=False)
 class FeatureMap:
-    """What one layer put out for one picture.   (channels poses) rows columns"""
+    """What one layer put out for one image.   (channels poses) rows columns"""
 
     name: str
     value: Tensor
@@ -26,7 +26,7 @@ class FeatureMap:
 
 @contextmanager
 def record_feature_maps(model: nn.Module) -> Iterator[list[FeatureMap]]:
-    """Inside the block, what each convolution puts out for the first picture of a batch."""
+    """Inside the block, what each convolution puts out for the first image of a batch."""
     found: list[FeatureMap] = []
     handles = []
 

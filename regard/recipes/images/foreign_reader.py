@@ -17,11 +17,11 @@ from regard.recipes.images.window_layout import WindowLayout
 from regard.recipes.processors import ForeignModel, ImageProcessor
 from regard.symmetry.roles import Roles
 
-DRAWN = "This picture was drawn for the purpose; --input shows one of yours."
-SHOWN = "The picture is the tensor that came with the model, black at its smallest number and white at its largest."
-RANDOM = (
-    "The picture is made of random numbers: the run of a module keeps none of those that it learned from."
+DRAWN = "This image was drawn for the purpose; --input shows one of yours."
+SHOWN = (
+    "The image is the tensor that came with the model, black at its smallest number and white at its largest."
 )
+RANDOM = "The image is made of random numbers: the run of a module keeps none of those that it learned from."
 
 
 def foreign_reader(foreign: ForeignModel) -> Reader | None:
@@ -54,7 +54,7 @@ class ForeignImageReader(ImageReader):
         return ImageInput(
             inputs={processor.pixels: found.x},
             pixels=processor.pixels,
-            picture=(found.x[0] * found.deviation + found.mean).clamp(0, 1),
+            image=(found.x[0] * found.deviation + found.mean).clamp(0, 1),
             grid=patch_grid(height, width) if sides is None else (height // sides[0], width // sides[1]),
             piece="part" if sides is None else "patch",
             cuts=_window_layouts(processor, height, width),
@@ -101,7 +101,7 @@ class TensorReader(ImageReader):
         return ImageInput(
             inputs=inputs,
             pixels=self.pixels,
-            picture=_visible(x[0]),
+            image=_visible(x[0]),
             grid=patch_grid(height, width, self.patch),
             patch=self.patch,
             piece="part" if self.patch is None else "patch",

@@ -1,4 +1,4 @@
-"""Pictures handed over in memory: they become files for as long as they are looked at, and so are read as all
+"""Images handed over in memory: they become files for as long as they are looked at, and so are read as all
 others are."""
 
 from __future__ import annotations
@@ -19,48 +19,48 @@ CLEAR = ("PA", "La", "RGBa")  # others that are transparent
 
 
 def is_array_or_pil(given: Any) -> bool:
-    """Is it a picture itself, of pillow's or an array, and not the path of one? (A tensor is what a model
+    """Is it an image itself, of pillow's or an array, and not the path of one? (A tensor is what a model
     takes.)"""
     return isinstance(given, np.ndarray | pillow().Image)
 
 
 @contextmanager
 def temporary_files(given: Sequence[Any]) -> Iterator[dict[str, str]]:
-    """Files of the pictures, in a folder that goes away at the end, and what each is called: picture 1,
-    picture 2."""
+    """Files of the images, in a folder that goes away at the end, and what each is called: image 1,
+    image 2."""
     with TemporaryDirectory(prefix="regard-") as folder:
         found = {}
         for number, each in enumerate(given, 1):
-            path = Path(folder) / f"picture {number}.png"
+            path = Path(folder) / f"image {number}.png"
             if isinstance(each, np.ndarray):
-                picture = _of_array(each, path.stem)
+                image = _of_array(each, path.stem)
             else:
-                picture = each
+                image = each
             with readable(path.stem):
-                _save(picture, path)
+                _save(image, path)
             found[str(path)] = path.stem
         yield found
 
 
 def _of_array(array: Any, name: str) -> Any:
-    """Pixels as a picture of pillow's.   h w, or h w c"""
+    """Pixels as an image of pillow's.   h w, or h w c"""
     kind, shape = str(array.dtype), tuple(array.shape)
     if kind != "uint8" or not (len(shape) == 2 or (len(shape) == 3 and shape[2] in (1, 3, 4))) or 0 in shape:
         raise RegardError(
             f"{name} must be bytes 'h w' or 'h w c' with 1, 3 or 4 channels, got {kind} of shape {shape}; "
             "several "
-            "pictures are given as a list, list(x), and (x * 255).astype('uint8') makes bytes of numbers "
+            "images are given as a list, list(x), and (x * 255).astype('uint8') makes bytes of numbers "
             "up to 1"
         )
     return pillow().fromarray(array[:, :, 0] if shape[2:] == (1,) else array)
 
 
-def _save(picture: Any, path: Path) -> None:
+def _save(image: Any, path: Path) -> None:
     from PIL import ImageOps
 
-    if picture.mode == "F":
+    if image.mode == "F":
         raise Damaged(f"{path.stem} {REAL}")
-    upright = ImageOps.exif_transpose(picture)
+    upright = ImageOps.exif_transpose(image)
     if upright.mode not in SAVED:
         upright = upright.convert("RGBA" if upright.mode in CLEAR else "RGB")
     upright.save(path, compress_level=1)

@@ -36,10 +36,10 @@ def prepare_job(settings: Settings, context: DataContext) -> Job:
         task=task_of(data, info, images.weights() if data.balanced else None),
         source=source,
         info=info,
-        unit="pictures",
+        unit="images",
         examples="images",
         labels=info.labels,
-        notes=(*images.album.notes, *_damaged(images.skipped, data.path), *_filled_up(config)),
+        notes=(*images.labelled.notes, *_damaged(images.skipped, data.path), *_filled_up(config)),
         validation=info.validation,
         test=test,
     )
@@ -57,9 +57,7 @@ def other_split(run: Run, path: str, context: DataContext) -> tuple[Task, Split,
 def _damaged(skipped: Sequence[str], path: str | None) -> tuple[str, ...]:
     """What was wrong with files that were left out."""
     more = len(skipped) - NAMED
-    rest = (
-        (f"{more:,} more pictures of {path} cannot be read; config.json names them all",) if more > 0 else ()
-    )
+    rest = (f"{more:,} more images of {path} cannot be read; config.json names them all",) if more > 0 else ()
     return (*(f"left out: {why}" for why in skipped[:NAMED]), *rest)
 
 
@@ -71,7 +69,7 @@ def _filled_up(config: Any) -> tuple[str, ...]:
     less, more = (config.size // patch * patch, -(-config.size // patch) * patch)
     sizes = f"{less} or {more}" if less else str(more)
     return (
-        f"patches of {patch} pixels do not divide pictures of {config.size}: the last ones are filled up "
+        f"patches of {patch} pixels do not divide images of {config.size}: the last ones are filled up "
         "with "
         f"{-config.size % patch} pixels of zeros. With --data.size {sizes} --model.patch {patch} they fit",
     )

@@ -1,7 +1,7 @@
-"""Which pictures there are and what each shows: folders, a table of paths, idx files (MNIST and its family),
+"""Which images there are and what each shows: folders, a table of paths, idx files (MNIST and its family),
 .npz, or digits.
 
-An album has files or pixels, never both. Splits are what the data itself says: folders or files called train,
+Labelled images have files or pixels, never both. Splits are what the data itself says: folders or files called train,
 validation and test, or a column of that name; where nothing says so, all is for training.
 """
 
@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from regard.data.array import Array
-from regard.data.image_arrays import Rows, digits, is_idx_of_pictures, read_idx_files, read_npz
+from regard.data.image_arrays import Rows, digits, is_idx_of_images, read_idx_files, read_npz
 from regard.data.image_files import RAW, SUFFIXES, Pixels
 from regard.data.labels import sort_labels
 from regard.data.scan import once
@@ -32,7 +32,7 @@ KINDS = "a folder with one folder a class, idx files, an .npz file or a table of
 
 @dataclass(frozen=True, eq=False)
 class LabelledImages:
-    """Pictures with their classes; a class is a place in `labels`."""
+    """Images with their classes; a class is a place in `labels`."""
 
     name: str
     labels: tuple[str, ...]
@@ -45,7 +45,7 @@ class LabelledImages:
     def __post_init__(self) -> None:
         if self.pixels is not None and 0 in self.pixels.shape[1:]:
             raise RegardError(
-                f"{self.name} has pictures of {self.pixels.shape[1]} × {self.pixels.shape[2]} pixels: none "
+                f"{self.name} has images of {self.pixels.shape[1]} × {self.pixels.shape[2]} pixels: none "
                 "at all"
             )
 
@@ -63,44 +63,44 @@ class LabelledImages:
         counts = np.bincount(self.classes[self.splits == TRAIN], minlength=len(self.labels))
         if (counts == 0).any():
             raise RegardError(
-                f"{self.name} has no picture of '{self.labels[int(counts.argmin())]}' to train on"
+                f"{self.name} has no image of '{self.labels[int(counts.argmin())]}' to train on"
             )
 
 
 @once
 def find_images(
-    path: str | None, picture: str = "file", label: str = "label", *, to_learn: bool = True
+    path: str | None, image: str = "file", label: str = "label", *, to_learn: bool = True
 ) -> LabelledImages:
-    """What a path holds; None: the digits that come with scikit-learn. `picture` and `label` are columns of a
+    """What a path holds; None: the digits that come with scikit-learn. `image` and `label` are columns of a
     table.
 
     to_learn: raise unless there are two classes at least, and images of each to train on
     """
-    found = _find_album(path, picture, label)
+    found = _find_images(path, image, label)
     if to_learn:
         found.check_learnable()
     return found
 
 
-def _find_album(path: str | None, picture: str, label: str) -> LabelledImages:
+def _find_images(path: str | None, image: str, label: str) -> LabelledImages:
     if path is None:
         return _of_rows("digits of scikit-learn", digits())
     place = Path(path)
     if not place.exists():
         raise FileNotFoundError(f"there is no {path}; give {KINDS}")
     if place.is_dir():
-        idx = sorted(each for each in place.iterdir() if is_idx_of_pictures(each))
+        idx = sorted(each for each in place.iterdir() if is_idx_of_images(each))
         if idx:
             return _of_rows(path, read_idx_files(idx, path))
         return _of_folder(place)
-    if is_idx_of_pictures(place):
+    if is_idx_of_images(place):
         return _of_rows(path, read_idx_files([place], path))
     if place.suffix.lower() == ".npz":
         return _of_rows(path, read_npz(place))
     if looks_like_table(path):
-        return _of_table(place, picture, label)
-    if is_picture(place.name):
-        what = "one picture; give the folder that has a folder for each class"
+        return _of_table(place, image, label)
+    if is_image(place.name):
+        what = "one image; give the folder that has a folder for each class"
     else:
         what = "none of these"
     raise RegardError(f"{path} is {what}: data is {KINDS}")
@@ -119,7 +119,7 @@ def _numbered(
     pixels: Pixels | None = None,
     notes: Sequence[str] = (),
 ) -> LabelledImages:
-    """An album whose classes are the labels, in their order. The same letters are the same label, however
+    """Images whose classes are the labels, in their order. The same letters are the same label, however
     they are written."""
     labels = [unicodedata.normalize("NFC", displayable(label)) for label in labels]
     classes = sort_labels(labels)
@@ -140,18 +140,17 @@ def displayable(name: str) -> str:
 def _of_folder(place: Path) -> LabelledImages:
     """One folder for each class, or such folders in folders called train, validation and test.
 
-    Pictures in folders of a class are of that class. Hidden files and folders are passed over, and so are
+    Images in folders of a class are of that class. Hidden files and folders are passed over, and so are
     links to folders within a class, which may lead in circles.
     """
     parts = _folders(place)
     if not parts:
         if any(_loose(place)):
-            what = "pictures, but no folders"
+            what = "images, but no folders"
         else:
-            what = "no pictures"
+            what = "no images"
         raise RegardError(
-            f"{place} holds {what}; put the pictures of each class into a folder of its own, named as the "
-            "class"
+            f"{place} holds {what}; put the images of each class into a folder of its own, named as the class"
         )
     splits = [part for part in parts if part.name.lower() in SPLITS]
     deeper = [part for part in splits if _folders(part)]
@@ -172,12 +171,12 @@ def _of_folder(place: Path) -> LabelledImages:
     else:
         classes = [(part, TRAIN) for part in parts]
     files = [(path, folder.name, number) for folder, number in classes for path in _files_in(folder)]
-    rows = [row for row in files if is_picture(row[0])]
+    rows = [row for row in files if is_image(row[0])]
     above = [str(each) for top in (place, *(parts if split else ())) for each in top.iterdir()]
     passed = _passed_over([*above, *(path for path, _, _ in files)])
     if not rows:
         raise RegardError(
-            f"{place} holds no pictures ({', '.join(SUFFIXES[:4])}, ...) in its {len(parts)} folders"
+            f"{place} holds no images ({', '.join(SUFFIXES[:4])}, ...) in its {len(parts)} folders"
             f"{f'; {passed}' if passed else ''}"
         )
     found = {label for _, label, _ in rows}
@@ -187,11 +186,11 @@ def _of_folder(place: Path) -> LabelledImages:
             f"the classes are {_listed(inner)}, give --data {classes[0][0]}"
         )
     notes = [
-        f"{folder} holds no pictures, so it is no class" for folder, _ in classes if folder.name not in found
+        f"{folder} holds no images, so it is no class" for folder, _ in classes if folder.name not in found
     ]
     for each in (place, *(parts if split else ())):
         if count := sum(_loose(each)):
-            notes.append(f"left out: {count:,} picture{'s' * (count > 1)} of {each} in no folder of a class")
+            notes.append(f"left out: {count:,} image{'s' * (count > 1)} of {each} in no folder of a class")
     notes += [passed] if passed else []
     paths, labels, numbers = zip(*rows, strict=True)
     return _numbered(str(place), labels, np.array(numbers, dtype=np.uint8), files=paths, notes=notes)
@@ -202,13 +201,13 @@ def _folders(place: Path) -> list[Path]:
 
 
 def _loose(place: Path) -> Iterator[bool]:
-    """For each file in a folder: is it a picture?"""
-    return (is_picture(each.name) and each.is_file() for each in place.iterdir())
+    """For each file in a folder: is it an image?"""
+    return (is_image(each.name) and each.is_file() for each in place.iterdir())
 
 
-def pictures_in(folder: Path) -> Iterator[str]:
-    """Every picture below a folder, in the order of their paths."""
-    return (path for path in _files_in(folder) if is_picture(path))
+def images_in(folder: Path) -> Iterator[str]:
+    """Every image below a folder, in the order of their paths."""
+    return (path for path in _files_in(folder) if is_image(path))
 
 
 def _files_in(folder: Path) -> Iterator[str]:
@@ -219,15 +218,15 @@ def _files_in(folder: Path) -> Iterator[str]:
         yield from (os.path.join(here, name) for name in sorted(names) if not name.startswith("."))
 
 
-def is_picture(path: str) -> bool:
+def is_image(path: str) -> bool:
     """By its name."""
     name = os.path.basename(path)
     return os.path.splitext(name)[1].lower() in SUFFIXES and not name.startswith(".")
 
 
 def _passed_over(paths: Iterable[str]) -> str | None:
-    """How many files are no pictures by their names, of each ending."""
-    names = [os.path.basename(path) for path in paths if not is_picture(path) and os.path.isfile(path)]
+    """How many files are not images by their names, of each ending."""
+    names = [os.path.basename(path) for path in paths if not is_image(path) and os.path.isfile(path)]
     endings = Counter(os.path.splitext(name)[1].lower() for name in names if not name.startswith("."))
     if not endings:
         return None
@@ -236,10 +235,10 @@ def _passed_over(paths: Iterable[str]) -> str | None:
     if rest := endings.total() - sum(count for _, count in named):
         said.append(f"{rest:,} others")
     if endings.keys() & set(RAW):
-        raw = "; RAW pictures are not read, convert them to JPEG or PNG"
+        raw = "; RAW images are not read, convert them to JPEG or PNG"
     else:
         raw = ""
-    return f"passed over, since their names are not those of pictures: {', '.join(said)}{raw}"
+    return f"skipped files whose names are not those of images: {', '.join(said)}{raw}"
 
 
 def _listed(parts: Sequence[Path]) -> str:
@@ -253,13 +252,13 @@ def _listed(parts: Sequence[Path]) -> str:
 # ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _of_table(place: Path, picture: str, label: str) -> LabelledImages:
+def _of_table(place: Path, image: str, label: str) -> LabelledImages:
     """A path and a label in each row; paths count from where the table is. A column 'split' may say train,
     validation, test."""
     table = read_table(str(place))
     paths = [
         os.path.normpath(place.parent / each)
-        for each in table.texts(picture, "say which one with --data.picture")
+        for each in table.texts(image, "say which one with --data.image")
     ]
     labels = table.texts(label, "say which one with --data.label")
     if not paths:
@@ -274,7 +273,7 @@ def _of_table(place: Path, picture: str, label: str) -> LabelledImages:
             splits[row] = SPLITS[said.lower()]
     if not any(map(os.path.exists, paths)):
         raise RegardError(
-            f"none of the {len(paths)} pictures of {place} is there, such as {paths[0]}; "
+            f"none of the {len(paths)} images of {place} is there, such as {paths[0]}; "
             "paths count from the table's folder"
         )
     return _numbered(str(place), labels, splits, files=paths)

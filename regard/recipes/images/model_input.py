@@ -19,8 +19,8 @@ from regard.recipes.images.occlusion import OfPatches
 from regard.recipes.images.penultimate import penultimate
 from regard.recipes.images.window_layout import MOST_BEFORE, WindowLayout, grid_of
 
-ROLLED = "the picture moves by {} and comes in again at the other side"
-TURNED = "the picture turns by quarter turns"
+ROLLED = "the image moves by {} and comes in again at the other side"
+TURNED = "the image turns by quarter turns"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,17 +29,17 @@ class ReferenceImages:
 
     what: str  # they are, in the plural
     x: Tensor  # n c h w: what the model takes
-    pictures: Tensor  # n 3 h w in 0 … 1
+    images: Tensor  # n 3 h w in 0 … 1
     labels: tuple[str, ...]  # the class of each
     names: tuple[str, ...]  # what each is called
 
 
 @dataclass(frozen=True, kw_only=True)
 class MultiView:
-    """An answer that takes more than one look at an image."""
+    """A prediction that takes more than one look at an image."""
 
     views: str  # how many there are, and which: "5 views (shifts)"
-    answer: Callable[
+    predict: Callable[
         [Callable[[Tensor], Any], Tensor], Tensor
     ]  # a model and its pixels -> log-probabilities, b classes
 
@@ -51,7 +51,7 @@ class ImageInput(ModelInput):
     kind: ClassVar[str] = "image"
 
     pixels: str = "pixel_values"  # the input that holds it
-    picture: Tensor  # what the model sees, as 3 h w in 0 … 1
+    image: Tensor  # what the model sees, as 3 h w in 0 … 1
     grid: tuple[int, int]  # rows and columns of patches: the model's own, or those that are asked about
     # sides of a patch, the last ones of which may be cut off; None: the grid cuts it evenly
     patch: int | None = None
@@ -60,24 +60,26 @@ class ImageInput(ModelInput):
     cuts: tuple[
         WindowLayout, ...
     ] = ()  # of a model that attends within windows, where it does not say so itself
-    # what the answer is made from; None: a class token, if one is there
+    # what the prediction is made from; None: a class token, if one is there
     reads: Literal["class", "mean"] | None = None
     crowd: Callable[[], ReferenceImages | None] | None = None  # other images to compare with
-    judged: MultiView | None = None  # None: what the model returns is its answer
+    judged: MultiView | None = None  # None: what the model returns is its prediction
 
     def describe(self) -> dict[str, Any]:
         return super().describe() | {"views": None if self.judged is None else self.judged.views}
 
     @torch.no_grad()
     def answer(self, model: nn.Module, out: Any) -> Any:
-        """What is answered after several looks, as `regard predict` does it.   1 classes"""
+        """What is predicted after several looks, as `regard predict` does it.   1 classes"""
         if self.judged is None:
             return out
-        return self.judged.answer(lambda x: tensor_of(model(**self.with_pixels(x))), self.inputs[self.pixels])
+        return self.judged.predict(
+            lambda x: tensor_of(model(**self.with_pixels(x))), self.inputs[self.pixels]
+        )
 
     def parts(self, model: nn.Module) -> Parts:
         occluded = OfPatches(model, self)
-        return Parts(model=occluded, x=occluded.all_there(), name=self.piece, gone="made grey", fill=0.0)
+        return Parts(model=occluded, x=occluded.all_there(), name=self.piece, gone="greyed out", fill=0.0)
 
     def actions(self, model: nn.Module) -> Iterator[Action]:
         """Shifts by whole patches, and quarter turns."""
@@ -89,10 +91,10 @@ class ImageInput(ModelInput):
             far = f"{step} pixel{'s' * (step > 1)}"
         else:
             far = f"whole patches of {step} pixels"
-        yield Action("roll the picture", ROLLED.format(far), self._with_each(rolled))
+        yield Action("roll the image", ROLLED.format(far), self._with_each(rolled))
         if pixels.shape[-1] == pixels.shape[-2]:
             turned = {f"{90 * k}°": pixels.rot90(k, (-2, -1)) for k in (1, 2, 3)}
-            yield Action("turn the picture", TURNED, self._with_each(turned))
+            yield Action("turn the image", TURNED, self._with_each(turned))
 
     def _with_each(self, moved: Mapping[str, Tensor]) -> list[Moved]:
         return [
@@ -123,10 +125,10 @@ class ImageInput(ModelInput):
         if crowd is None or self.called is None:
             return None
         points, classes = penultimate(model, self.pixels, torch.cat((self.inputs[self.pixels], crowd.x)))
-        labels = ["this picture", *crowd.names]
-        number = sheets.laid_out(torch.cat((self.picture.expand(3, -1, -1)[None], crowd.pictures)))
+        labels = ["this image", *crowd.names]
+        number = sheets.laid_out(torch.cat((self.image.expand(3, -1, -1)[None], crowd.images)))
         return item(crowd.what, points, labels) | {
-            "groups": ["this picture", *crowd.labels],
+            "groups": ["this image", *crowd.labels],
             "said": [self.called(int(i)) for i in classes],
             "thumbs": {"sheet": number, "cells": list(range(len(labels)))},
         }
@@ -134,11 +136,11 @@ class ImageInput(ModelInput):
     def thumbnails(self, tokens: int, sheets: Sheets) -> dict[str, Any] | None:
         """Patches as parts of the image itself, where it can be cut evenly."""
         grid = grid_of(tokens, self.grid)
-        if grid is None or self.picture.shape[-2] % grid[0] or self.picture.shape[-1] % grid[1]:
+        if grid is None or self.image.shape[-2] % grid[0] or self.image.shape[-1] % grid[1]:
             return None
         count = grid[0] * grid[1]
         return {
-            "sheet": sheets.cut(self.picture, grid),
+            "sheet": sheets.cut(self.image, grid),
             "cells": [None] * (tokens - count) + list(range(count)),
         }
 

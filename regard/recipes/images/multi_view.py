@@ -1,4 +1,4 @@
-"""In how many ways a picture is seen when it is judged, and the one answer of all of them."""
+"""In how many ways an image is seen when it is judged, and the one prediction of all of them."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class OfPatches(nn.Module):
-    """How much of each patch is there, b n from 0 to 1 -> what the model returns for a picture whose rest is
+    """How much of each patch is there, b n from 0 to 1 -> what the model returns for an image whose rest is
     grey.
 
     Grey is 0: the mean of what the model learned from, where its inputs are scaled to it.
@@ -31,7 +31,7 @@ class OfPatches(nn.Module):
         self.patch = (down[:, None] * given.grid[1] + across).to(self.pixels.device)
 
     def all_there(self) -> Tensor:
-        """The picture as it is.   1 n"""
+        """The image as it is.   1 n"""
         return self.pixels.new_ones(1, self.given.grid[0] * self.given.grid[1])
 
     def forward(self, there: Tensor) -> Any:

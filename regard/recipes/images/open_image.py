@@ -1,4 +1,4 @@
-"""Pictures that a person gives: opened with care, because a file can be anything."""
+"""Images that a person gives: opened with care, because a file can be anything."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ LARGEST_FILE = 20 * 2**20  # bytes
 
 
 def open_image(given: str | bytes) -> Any:
-    """A picture from a file, or from its bytes: upright, opaque, RGB."""
-    name = given if isinstance(given, str) else "the picture"
+    """An image from a file, or from its bytes: upright, opaque, RGB."""
+    name = given if isinstance(given, str) else "the image"
     if isinstance(given, str):
         if not os.path.isfile(given):
-            raise RegardError(f"there is no picture {given!r}; give the path of an image file")
+            raise RegardError(f"there is no image {given!r}; give the path of an image file")
         given = Path(given).read_bytes()
     if len(given) > LARGEST_FILE:
-        raise RegardError(f"{name} has {len(given):,} bytes; a picture may have {LARGEST_FILE:,}")
-    with files.readable(name), files.open_image_file(given, name) as picture:
-        files.small_enough(picture, name)
-        return files.to_channels(picture, 3, name)
+        raise RegardError(f"{name} has {len(given):,} bytes; an image may have {LARGEST_FILE:,}")
+    with files.readable(name), files.open_image_file(given, name) as image:
+        files.small_enough(image, name)
+        return files.to_channels(image, 3, name)
 
 
 def patch_grid(height: int, width: int, patch: int | None = None) -> tuple[int, int]:
@@ -35,11 +35,11 @@ def patch_grid(height: int, width: int, patch: int | None = None) -> tuple[int, 
 
 
 def placeholder_image() -> Any:
-    """A picture to look at when none is given: a red disc and a blue square on sand."""
+    """An image to look at when none is given: a red disc and a blue square on sand."""
     from PIL import Image, ImageDraw
 
-    picture = Image.new("RGB", (256, 256), (235, 225, 200))
-    pen = ImageDraw.Draw(picture)
+    image = Image.new("RGB", (256, 256), (235, 225, 200))
+    pen = ImageDraw.Draw(image)
     pen.ellipse((30, 40, 130, 140), fill=(200, 50, 40))
     pen.rectangle((140, 130, 230, 220), fill=(40, 70, 170))
-    return picture
+    return image

@@ -1,4 +1,4 @@
-"""Stills of a picture: where a model looked, by name of the map, and what mattered to its answer, laid over
+"""Stills of an image: where a model looked, by name of the map, and what mattered to its prediction, laid over
 what it saw."""
 
 from __future__ import annotations
@@ -17,43 +17,43 @@ from regard.recipes.images.attention_maps import AttentionMaps, attention_maps
 from regard.recipes.images.model_input import ImageInput
 from regard.recipes.images.occlusion import OfPatches
 
-SATURATION, BRIGHTNESS = 0.45, 0.85  # of a picture under a map
+SATURATION, BRIGHTNESS = 0.45, 0.85  # of an image under a map
 STRENGTH = 0.85  # of a map over it
-LIKELY = 3  # classes that are said above a picture
-WIDE, HIGH = 2.5, 3.0  # inches of one picture with what is said above and below it
+LIKELY = 3  # classes that are said above an image
+WIDE, HIGH = 2.5, 3.0  # inches of one image with what is said above and below it
 
 
 @dataclass(frozen=True, eq=False)
 class Overlay:
-    """A map over a picture, and which it is.   rows columns"""
+    """A map over an image, and which it is.   rows columns"""
 
     title: str
     map: Tensor
-    signed: bool = False  # around zero, in logits: for the answer, or against it
+    signed: bool = False  # around zero, in logits: for the prediction, or against it
     colour: Colour = SPEAKS_FOR  # of what is not signed
 
 
 @dataclass(frozen=True, eq=False)
 class Line:
-    """One picture and all maps of it, with a sentence above."""
+    """One image and all maps of it, with a sentence above."""
 
     words: str
-    picture: Tensor  # 3 h w in 0 … 1
+    image: Tensor  # 3 h w in 0 … 1
     overlays: Sequence[Overlay]
 
 
-def of_answer(model: nn.Module, given: ImageInput, answer: int) -> list[Overlay]:
-    """Where the model looked, if it attends, and what its answer, the number of a class, loses with each
-    piece."""
+def of_prediction(model: nn.Module, given: ImageInput, predicted: int) -> list[Overlay]:
+    """Where the model looked, if it attends, and an occlusion map: how much the logit of the predicted class
+    drops when a piece is greyed out."""
     with torch.no_grad(), record(model) as seen:
         model(**given.inputs)
     closed = OfPatches(model, given)
 
     def read(out: Any) -> Tensor:
-        return contribution.tensor_of(out)[:, answer]
+        return contribution.tensor_of(out)[:, predicted]
 
     lost = contribution.leave_one_out(closed, closed.all_there(), read=read, fill=0.0)
-    title = f"leave one {given.piece} out: what the answer's\nlogit loses (orange: it speaks for it)"
+    title = f"occlusion map: how much the logit drops\nwhen a {given.piece} is greyed out (orange: it drops)"
     matters = Overlay(title, lost[0].unflatten(0, given.grid), signed=True)
     return [*_of_attention(attention_maps(model, seen, given)), matters]
 
@@ -84,7 +84,7 @@ def _of_attention(found: AttentionMaps | None) -> list[Overlay]:
 
 
 def draw_lines(lines: Sequence[Line]) -> Any:
-    """The figure: a row for each picture, first as the model sees it, then under each map."""
+    """The figure: a row for each image, first as the model sees it, then under each map."""
     across = 1 + max(len(line.overlays) for line in lines)
     pyplot = plot.plotter()
     size = (max(5.0, WIDE * across), HIGH * len(lines))
@@ -95,7 +95,7 @@ def draw_lines(lines: Sequence[Line]) -> Any:
         axes = part.subplots(1, across, squeeze=False)[0]
         for axis in axes:
             axis.axis("off")
-        shown = line.picture.detach().expand(3, -1, -1).permute(1, 2, 0).clamp(0, 1).cpu().numpy()
+        shown = line.image.detach().expand(3, -1, -1).permute(1, 2, 0).clamp(0, 1).cpu().numpy()
         axes[0].imshow(shown, interpolation="nearest")
         axes[0].set_title("what the model saw", fontsize=7)
         for axis, overlay in zip(axes[1:], line.overlays, strict=False):
@@ -103,8 +103,8 @@ def draw_lines(lines: Sequence[Line]) -> Any:
     return figure
 
 
-def by_heads(picture: Tensor, found: AttentionMaps, *, words: str) -> Any:
-    """All layers and heads over one picture: first as the model sees it, and rollout; then a row for each
+def by_heads(image: Tensor, found: AttentionMaps, *, words: str) -> Any:
+    """All layers and heads over one image: first as the model sees it, and rollout; then a row for each
     layer."""
     across = max(2, *(len(layer.entry.heads) for layer in found.layers))
     pyplot = plot.plotter()
@@ -113,7 +113,7 @@ def by_heads(picture: Tensor, found: AttentionMaps, *, words: str) -> Any:
     figure, axes = pyplot.subplots(rows, across, figsize=size, squeeze=False, layout="constrained")
     for axis in axes.flat:
         axis.axis("off")
-    shown = picture.detach().expand(3, -1, -1).permute(1, 2, 0).clamp(0, 1).cpu().numpy()
+    shown = image.detach().expand(3, -1, -1).permute(1, 2, 0).clamp(0, 1).cpu().numpy()
     axes[0, 0].imshow(shown, interpolation="nearest")
     axes[0, 0].set_title("what the model saw", fontsize=7)
     if found.rollout is not None:
@@ -131,7 +131,7 @@ def by_heads(picture: Tensor, found: AttentionMaps, *, words: str) -> Any:
 
 
 def _lay(figure: Any, axis: Any, shown: Any, overlay: Overlay) -> None:
-    """A map over a picture whose own colours are subdued, with a bar that says what its colours mean: as on
+    """A map over an image whose own colours are subdued, with a bar that says what its colours mean: as on
     the page."""
     from matplotlib.colors import LinearSegmentedColormap
 
@@ -166,7 +166,7 @@ def _lay(figure: Any, axis: Any, shown: Any, overlay: Overlay) -> None:
 
 
 def prediction_title(likely: Sequence[tuple[str, float]], called: str) -> str:
-    """The likeliest classes of a picture, the first one first, and which picture it is."""
+    """The likeliest classes of an image, the first one first, and which image it is."""
     first, *others = [f"{label} {share:.1%}" for label, share in likely[:LIKELY]]
     return f"{first}" + (f" (then {', '.join(others)})" if others else "") + f"   {called}"
 

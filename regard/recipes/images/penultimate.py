@@ -1,4 +1,4 @@
-"""The embedding of a picture: what the last layer of a model reads."""
+"""The embedding of an image: what the last layer of a model reads."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from torch import Tensor, nn
 from regard.look.contribution import tensor_of
 from regard.nn.group_conv import GroupConvolution
 
-ROWS = 64  # pictures at once
+ROWS = 64  # images at once
 
 
 @torch.no_grad()
 def penultimate(model: nn.Module, name: str, x: Tensor) -> tuple[Tensor, Tensor]:
-    """What the last layer with weights reads of each picture, and which class it then says.
+    """What the last layer with weights reads of each image, and which class it then says.
     n c h w -> n d, n
 
     Where it reads maps, their mean over all places; of maps with poses, the largest pose of each channel.

@@ -16,35 +16,35 @@ from regard.data.image_files import SUFFIXES
 from regard.errors import RegardError
 from regard.nn.linear import prepacked
 from regard.recipes.images.dataset import ImagesConfig, ImagesInfo, try_read
-from regard.recipes.images.labelled_images import is_picture, pictures_in
+from regard.recipes.images.labelled_images import images_in, is_image
 from regard.recipes.images.task import task_of
 from regard.recipes.prediction import Prediction
 from regard.runs.load import load_model
 from regard.runs.run import Run
 
-AT_ONCE = 64  # pictures that are answered together
+AT_ONCE = 64  # images that are predicted together
 
 
 LOOKED = "looked.png"  # how the name of a drawing ends; such a file in a folder is no input
 
 
 def expand_inputs(given: Sequence[str]) -> list[str]:
-    """Files as they are given; of a folder all pictures in it and in its folders, of a pattern all that match
+    """Files as they are given; of a folder all images in it and in its folders, of a pattern all that match
     it."""
-    return [path for each in given for path in (_pictures_of(each) or [each])]
+    return [path for each in given for path in (_images_of(each) or [each])]
 
 
-def _pictures_of(given: str) -> list[str]:
+def _images_of(given: str) -> list[str]:
     """Of a folder, or of a pattern such as photos/*.jpg, in the order of their paths; of anything else
     none."""
     if os.path.isdir(given):
         found, what = (
-            [each for each in pictures_in(Path(given)) if not each.endswith(f"-{LOOKED}")],
-            "holds no pictures",
+            [each for each in images_in(Path(given)) if not each.endswith(f"-{LOOKED}")],
+            "holds no images",
         )
     elif glob.has_magic(given) and not os.path.exists(given):
         match = sorted(glob.glob(given, recursive=True))
-        found, what = [each for each in match if is_picture(os.path.basename(each))], "matches no pictures"
+        found, what = [each for each in match if is_image(os.path.basename(each))], "matches no images"
     else:
         return []
     if not found:
@@ -63,7 +63,9 @@ def predict(run: Run, inputs: Sequence[str]) -> Iterator[Prediction]:
             some = inputs[start : start + AT_ONCE]
             pixels = list(pool.map(lambda path: try_read(path, info.size, info.channels, data.fit), some))
             good = [each for each in pixels if not isinstance(each, str)]
-            shares = iter(task.answers(model, torch.from_numpy(np.stack(good))).exp() if good else ())
+            shares = iter(
+                task.log_probabilities(model, torch.from_numpy(np.stack(good))).exp() if good else ()
+            )
             for path, found in zip(some, pixels, strict=True):
                 if isinstance(found, str):
                     yield Prediction(input=path, error=found)

@@ -7,7 +7,7 @@ from regard.recipes.images.views.features import FeaturesView
 from regard.recipes.images.views.image import ImageView
 
 IMAGE = Control(
-    name="image", type="file", label="Picture", accept="image/*", media="image/", example="image/png"
+    name="image", type="file", label="Image", accept="image/*", media="image/", example="image/png"
 )
 
 

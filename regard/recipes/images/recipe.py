@@ -32,21 +32,19 @@ class ImagesRecipe(Recipe):
     """Images: a classifier."""
 
     name = "images"
-    title = (
-        "Images: a folder of pictures, idx files, arrays or a table of paths, and six kinds of classifiers."
-    )
+    title = "Images: a folder of images, idx files, arrays or a table of paths, and six kinds of classifiers."
     help: ClassVar[Mapping[str, str]] = {
-        "--data PATH": "one folder of pictures a class, idx files, .npz, a table of paths; without it: scikit-learn's digits",
+        "--data PATH": "one folder of images a class, idx files, .npz, a table of paths; without it: scikit-learn's digits",
         "--model KIND": "vit, swin, lenet, resnet, densenet or groupcnn (which knows what a quarter turn does)",
     }
     examples = (
         "regard train images",
         "regard train images --data photos --data.size 96 --data.augment.flip --train.minutes 20",
         "regard train images --data mnist --model lenet",
-        "regard train images --data photos.csv --data.picture path --data.label kind --data.balanced",
+        "regard train images --data photos.csv --data.image path --data.label kind --data.balanced",
     )
     models = tuple(KINDS)
-    in_memory = "pillow's pictures or arrays of bytes"
+    in_memory = "pillow's images or arrays of bytes"
     data_derived: ClassVar[Mapping[str, str]] = {
         "model.classes": "",
         "model.colours": "give --data.channels",
@@ -55,7 +53,7 @@ class ImagesRecipe(Recipe):
     not_inherited = frozenset({"classes", "colours", "size", "dropout", "drop_path"})
     early_options = (
         "data.size",
-        "data.picture",
+        "data.image",
         "data.label",
     )  # the model is sized for the images as they will be
 
@@ -77,13 +75,13 @@ class ImagesRecipe(Recipe):
         side = f"{info.size} × {info.size} pixels" + ("" if patch is None else f" in patches of {patch}")
         splits = format_splits(info.train, info.validation, info.test)
         classes = format_count(len(info.labels), "classes")
-        return describe_data(info.path, format_count(info.pictures, "pictures"), side, splits, classes)
+        return describe_data(info.path, format_count(info.pictures, "images"), side, splits, classes)
 
     def next_command(self, run: Run) -> str:
-        return f"regard predict {run.path} picture.png"
+        return f"regard predict {run.path} image.png"
 
     def take_inputs(self, given: Sequence[Any]) -> AbstractContextManager[Mapping[str, str]] | None:
-        """Pillow's pictures, and arrays of bytes."""
+        """Pillow's images, and arrays of bytes."""
         if given and all(map(is_array_or_pil, given)):
             return temporary_files(given)
         return None

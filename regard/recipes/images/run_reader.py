@@ -22,28 +22,28 @@ from regard.recipes.images.reader import ImageReader
 from regard.recipes.images.validation_images import validation_images
 from regard.runs.run import Run
 
-HELD_OUT = "This picture is one of the data that was held out from training; --input shows one of yours."
+HELD_OUT = "This image is from the data and was held out from training; --input shows one of yours."
 
 
 OF_THE_DATA = (
-    "This picture is one of the data, and may be one that the model learned from; --input shows one of yours."
+    "This image is from the data, and the model may have learned from it; --input shows one of yours."
 )
 
 
 TRIED = 20  # files, until one can be read
 
 
-DRAWN = "The data is not where it was, so this picture was drawn for the purpose; --input shows one of yours."
+DRAWN = "The data is not where it was, so this image was drawn for the purpose; --input shows one of yours."
 
 
 SEVERAL = (
-    "The answer is that of {} of the picture together, as regard predict gives it; where the model looks, "
-    "what matters to the answer and what else is shown of its inside is of the picture as it stands."
+    "The prediction averages {} of the image, as regard predict does; where the model looks, what matters "
+    "to the prediction and what else the page shows of its inside is of the image as it stands."
 )
 
 
 class Shown(NamedTuple):
-    """The pixels of a picture, what it is called, and what it is labelled with, as far as that is known."""
+    """The pixels of an image, what it is called, and what it is labelled with, as far as that is known."""
 
     pixels: Pixels  # c s s
     name: str | None = None
@@ -68,8 +68,8 @@ class RunImageReader(ImageReader):
             self.judged = None
         else:
             self.judged = self.of_views(self.data.views)
-        self.album = lru_cache(maxsize=1)(
-            partial(find_images, self.data.path, self.data.picture, self.data.label)
+        self.labelled = lru_cache(maxsize=1)(
+            partial(find_images, self.data.path, self.data.image, self.data.label)
         )
         self.crowd = lru_cache(maxsize=1)(partial(validation_images, run, self.scaled))
 
@@ -79,7 +79,7 @@ class RunImageReader(ImageReader):
         return ImageInput(
             inputs={"x": self.scaled(pixels[None])},
             pixels="x",
-            picture=(torch.from_numpy(pixels).float() / 255).expand(3, -1, -1),
+            image=(torch.from_numpy(pixels).float() / 255).expand(3, -1, -1),
             grid=self.grid,
             patch=self.patch,
             piece="part" if self.patch is None else "patch",
@@ -94,13 +94,13 @@ class RunImageReader(ImageReader):
         )
 
     def of_file(self, given: str | bytes) -> Shown:
-        """A picture that somebody gave; what it shows is known if it is one of the data."""
+        """An image that somebody gave; what it shows is known if it is one of the data."""
         pixels = read(given, self.size, self.channels, self.data.fit)
         if isinstance(given, bytes):
             return Shown(pixels)
         name, truth = os.path.basename(given), None
         with suppress(ValueError, OSError):
-            found = self.album()
+            found = self.labelled()
             alike = [row for row, file in enumerate(found.files) if os.path.basename(file) == name]
             truth = next(
                 (_truth_of(found, row) for row in alike if os.path.samefile(found.files[row], given)), None
@@ -109,17 +109,17 @@ class RunImageReader(ImageReader):
 
     def of_views(self, views: Views) -> MultiView:
         count = len(VIEWS[views](torch.zeros(1, 1, self.size, self.size)))
-        return MultiView(views=f"{count} views ({views})", answer=partial(average_views, views=views))
+        return MultiView(views=f"{count} views ({views})", predict=partial(average_views, views=views))
 
     def scaled(self, pixels: Pixels) -> Tensor:
         """What the model takes.   uint8 b c s s"""
         return (torch.from_numpy(pixels).float() / 255 - self.mean) / self.deviation
 
     def example(self) -> Shown:
-        """A picture of the data, of those that are not for training if there are any, if they are still
+        """An image of the data, of those that are not for training if there are any, if they are still
         there."""
         with suppress(ValueError, OSError):
-            found = self.album()
+            found = self.labelled()
             rows = np.argsort(found.splits != TRAIN, kind="stable")[::-1]
             if found.pixels is not None:
                 row, pixels = (
@@ -128,7 +128,7 @@ class RunImageReader(ImageReader):
                 )
                 return Shown(
                     pixels,
-                    f"picture {row + 1:,} of {found.name}",
+                    f"image {row + 1:,} of {found.name}",
                     _truth_of(found, row),
                     (_told_of(found, row),),
                 )
@@ -143,7 +143,7 @@ class RunImageReader(ImageReader):
                     )
         return Shown(
             fit_square(
-                to_channels(placeholder_image(), self.channels, "the picture"), self.size, self.data.fit
+                to_channels(placeholder_image(), self.channels, "the image"), self.size, self.data.fit
             ),
             notes=(DRAWN,),
         )

@@ -1,4 +1,4 @@
-"""Classes of pictures: bytes become numbers on the device, changed a little in training, seen in several ways
+"""Classes of images: bytes become numbers on the device, changed a little in training, seen in several ways
 when judged."""
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from regard.training.tasks import Classify, Count, call
 
 
 class ClassifyImages(Classify):
-    """−Σ_c w_c t_c log softmax(logits)_c, where t is the label, smoothed, or that of two pictures that were
+    """−Σ_c w_c t_c log softmax(logits)_c, where t is the label, smoothed, or that of two images that were
     mixed.
 
     mean, deviation  of each channel, where 1 is white: what bytes are scaled by
-    weights          of the classes, 1 on average over the training pictures; None: all 1
+    weights          of the classes, 1 on average over the training images; None: all 1
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class ClassifyImages(Classify):
         total = F.cross_entropy(logits, target, label_smoothing=self.smoothing, reduction="sum")
         return total, torch.full_like(total, len(target))
 
-    def answers(self, model: nn.Module, pixels: Tensor) -> Tensor:
+    def log_probabilities(self, model: nn.Module, pixels: Tensor) -> Tensor:
         """Log-probabilities of the classes, of all views together.   uint8 b c h w -> b classes"""
         return average_views(model, self.scaled(pixels.float() / 255), self.views)
 
@@ -90,7 +90,7 @@ class _Seen(nn.Module):
         self.model, self.task = model, task
 
     def forward(self, pixels: Tensor) -> Tensor:
-        return self.task.answers(self.model, pixels)
+        return self.task.log_probabilities(self.model, pixels)
 
 
 def task_of(data: ImagesConfig, info: ImagesInfo, weights: Sequence[float] | None = None) -> ClassifyImages:

@@ -1,4 +1,4 @@
-"""Pictures that a run did not learn from: some of its validation split, read again from its data."""
+"""Images of a run's validation split, read again from its data."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from regard.recipes.images.model_input import ReferenceImages
 from regard.runs.run import Run
 from regard.training.config import TrainConfig
 
-MOST = 240  # pictures
+MOST = 240  # images
 
 
 def validation_images(run: Run, scaled: Callable[[Pixels], Tensor]) -> ReferenceImages | None:
@@ -30,7 +30,7 @@ def validation_images(run: Run, scaled: Callable[[Pixels], Tensor]) -> Reference
     data, info = run.section(ImagesConfig, "data"), run.section(ImagesInfo, "corpus")
     seed = run.section(TrainConfig, "train").seed
     try:
-        found = _readable(find_images(data.path, data.picture, data.label), info.skipped)
+        found = _readable(find_images(data.path, data.image, data.label), info.skipped)
     except (ValueError, OSError):
         return None
     rows = np.flatnonzero(with_validation(found, data.validation, seed) == VALIDATION)
@@ -42,16 +42,16 @@ def validation_images(run: Run, scaled: Callable[[Pixels], Tensor]) -> Reference
         return None
     names = [found.files[row] if found.files else f"number {row + 1}" for row in kept]
     return ReferenceImages(
-        what="validation pictures",
+        what="validation images",
         x=scaled(pixels),
-        pictures=(torch.from_numpy(pixels).float() / 255).expand(-1, 3, -1, -1),
+        images=(torch.from_numpy(pixels).float() / 255).expand(-1, 3, -1, -1),
         labels=tuple(found.labels[found.classes[row]] for row in kept),
         names=tuple(name.replace("\\", "/").rpartition("/")[2] for name in names),
     )
 
 
 def _readable(found: LabelledImages, skipped: Sequence[str]) -> LabelledImages:
-    """The album without the files that the run left out: what was wrong with each begins or ends with its
+    """The images without the files that the run left out: what was wrong with each begins or ends with its
     name."""
     if not skipped or not found.files:
         return found

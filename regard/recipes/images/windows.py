@@ -1,4 +1,4 @@
-"""Attention within windows, put back over the picture: which window a token was in is known from how the
+"""Attention within windows, put back over the image: which window a token was in is known from how the
 model cuts them."""
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Block:
 
 
 def cuts(model: Swin, height: int, width: int) -> tuple[WindowLayout, ...]:
-    """How ours cuts a picture, layer by layer."""
+    """How ours cuts an image, layer by layer."""
     grid, found = model.embed.grid(height, width), []
     for stage, parts in enumerate(model.stages):
         if stage:

@@ -1,4 +1,4 @@
-"""Pictures a little changed: each operation does what it says, to each picture in its own way, by torch's generator."""
+"""Images a little changed: each operation does what it says, to each image in its own way, by torch's generator."""
 
 import numpy as np
 import pytest
@@ -58,9 +58,9 @@ def test_erasing_leaves_the_rest():
 
 
 @pytest.mark.parametrize("kind", ["mixup", "cutmix"])
-def test_labels_are_mixed_by_the_share_of_the_picture(kind):
+def test_labels_are_mixed_by_the_share_of_the_image(kind):
     torch.manual_seed(1)
-    flat = torch.arange(64.0).view(64, 1, 1, 1).expand(64, 1, 12, 12)  # a picture is its own number
+    flat = torch.arange(64.0).view(64, 1, 1, 1).expand(64, 1, 12, 12)  # an image is its own number
     x, shares = mixup(flat, torch.eye(64), AugmentConfig(**{kind: 1.0}))
     expected = shares @ torch.arange(64.0)
     assert torch.allclose(x.mean((1, 2, 3)), expected, atol=1e-4)
@@ -75,12 +75,12 @@ def test_colour_is_brightness_contrast_and_saturation_as_pillow_has_them():
     factors = 1 + (2 * torch.stack([torch.rand(8, 1, 1, 1).flatten() for _ in range(3)], 1) - 1) * 0.3
     assert factors.min() < 0.9 and factors.max() > 1.1
     for one, made, each in zip(pixels, x, factors.tolist(), strict=True):
-        picture = Image.fromarray(one.permute(1, 2, 0).numpy())
+        image = Image.fromarray(one.permute(1, 2, 0).numpy())
         for enhance, factor in zip(
             (ImageEnhance.Brightness, ImageEnhance.Contrast, ImageEnhance.Color), each, strict=True
         ):
-            picture = enhance(picture).enhance(factor)
-        expected = torch.from_numpy(np.array(picture)).permute(2, 0, 1)
+            image = enhance(image).enhance(factor)
+        expected = torch.from_numpy(np.array(image)).permute(2, 0, 1)
         # pillow cuts to whole numbers: 1.3² + 1.3 + 1
         torch.testing.assert_close(255 * made, expected.float(), atol=4, rtol=0)
 

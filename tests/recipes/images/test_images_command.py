@@ -49,7 +49,7 @@ def in_a_folder_of_its_own(tmp_path, monkeypatch, request):
 
 
 @pytest.fixture
-def pictures(tmp_path):
+def images(tmp_path):
     """Bright and dark ones of 12 × 12, one of them damaged."""
     draw = np.random.default_rng(0)
     for i in range(24):
@@ -57,7 +57,7 @@ def pictures(tmp_path):
         place.mkdir(parents=True, exist_ok=True)
         light = draw.integers(120, 255, (12, 12)) if i % 2 else draw.integers(0, 120, (12, 12))
         Image.fromarray(light.astype(np.uint8)).save(place / f"{i:02}.png")
-    (tmp_path / "pictures" / "dark" / "bad.png").write_text("no picture")
+    (tmp_path / "pictures" / "dark" / "bad.png").write_text("no image")
     return "pictures"
 
 
@@ -81,10 +81,10 @@ def trained(data, model="vit", out="run", steps=3, **options):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_each_kind_trains_on_a_folder_and_predicts_what_it_computes(pictures, kind):
-    run, heard = trained(pictures, kind)
+def test_each_kind_trains_on_a_folder_and_predicts_what_it_computes(images, kind):
+    run, heard = trained(images, kind)
     assert run.config.kind == kind and run.config.model["classes"] == 2 and run.config.model["size"] == 12
-    assert [note for note in heard.notes if "bad.png is no picture that can be read" in note]
+    assert [note for note in heard.notes if "bad.png is not a readable image" in note]
     answer = predict("run", ["pictures/bright/01.png"])[0]
     pixels = (
         torch.from_numpy(np.asarray(Image.open("pictures/bright/01.png")).copy())[None, None].float() / 255
@@ -97,13 +97,13 @@ def test_each_kind_trains_on_a_folder_and_predicts_what_it_computes(pictures, ki
     )
 
 
-def test_it_learns_and_the_command_line_says_so(pictures, capsys, everything):
+def test_it_learns_and_the_command_line_says_so(images, capsys, everything):
     words = [word for name, value in SMALL["vit"].items() for word in (f"--{name}", str(value))]
     words += ["--train.steps", "40", "--train.batch", "8"]
-    code = main.main(["train", "images", "--data", pictures, "--out", "mine", *words])
+    code = main.main(["train", "images", "--data", images, "--out", "mine", *words])
     out = capsys.readouterr().out
     assert code == 0 and "note: left out: " in out and f"12 × 12 pixels in patches of {patch_of(12)}, " in out
-    assert out.splitlines()[-1] == "next: regard predict mine picture.png"
+    assert out.splitlines()[-1] == "next: regard predict mine image.png"
     made = "model.safetensors, report.html, curves.png, confusion.png, laws.json, config.json, metrics.jsonl"
     assert out.splitlines()[-3] == f"mine: {made}"
     assert re.search(
@@ -144,10 +144,10 @@ def test_digits_have_a_test_split_that_is_looked_at_once(monkeypatch):
     )
 
 
-def test_stopped_and_resumed_equals_never_stopped(pictures):
+def test_stopped_and_resumed_equals_never_stopped(images):
     how = {"data.augment.flip": True, "data.augment.mixup": 0.5, "data.augment.turn": 20.0}
-    trained(pictures, out="whole", steps=6, **{"train.decay": 0.0, **how})
-    trained(pictures, out="cut", steps=3, **{"train.decay": 0.0, **how})
+    trained(images, out="whole", steps=6, **{"train.decay": 0.0, **how})
+    trained(images, out="cut", steps=3, **{"train.decay": 0.0, **how})
     train.train("images", out="cut", resume=True, steps=6, observers=[])
     losses = [
         [event["loss"] for event in Run.open(out).metrics() if event["event"] == "step"]
@@ -157,20 +157,20 @@ def test_stopped_and_resumed_equals_never_stopped(pictures):
 
 
 @pytest.mark.parametrize("size", [None, 28, 40])
-def test_the_model_is_made_for_the_size_that_is_asked_for(pictures, size):
+def test_the_model_is_made_for_the_size_that_is_asked_for(images, size):
     how = {} if size is None else {"data.size": size}
-    run, _ = trained(pictures, steps=1, **how)
+    run, _ = trained(images, steps=1, **how)
     side = size or 12
     assert (run.config.model["size"], run.config.model["patch"]) == (side, patch_of(side))
     assert len({patch_of(each) for each in (12, 28, 40)}) == 3
 
 
-def test_what_is_asked_for_stays_and_the_command_line_says_the_same(pictures):
+def test_what_is_asked_for_stays_and_the_command_line_says_the_same(images):
     Path("t.csv").write_text("where,kind\npictures/dark/00.png,d\npictures/bright/01.png,b\n")
     asked = {
-        "a": ["--data", pictures, "--data.size", "24", "--model.patch", "6"],
-        "b": ["--data", pictures, "--data.size=32"],
-        "c": ["--data", "t.csv", "--data.picture", "where", "--data.label", "kind"],
+        "a": ["--data", images, "--data.size", "24", "--model.patch", "6"],
+        "b": ["--data", images, "--data.size=32"],
+        "c": ["--data", "t.csv", "--data.image", "where", "--data.label", "kind"],
     }
     for out, words in asked.items():
         small = ["--model.dim", "16", "--model.depth", "1", "--model.heads", "2", "--train.steps", "1"]
@@ -204,9 +204,9 @@ def test_help_speaks_of_the_defaults_of_the_recipe(capsys, kind):
     assert "The defaults are" not in text and "Tiny" not in text
 
 
-def test_the_commands_of_the_page_run(pictures, monkeypatch):
+def test_the_commands_of_the_page_run(images, monkeypatch):
     """Those of docs/images.md that train and predict, on small data of each kind, with small models."""
-    Path(pictures).rename("photos")
+    Path(images).rename("photos")
     Path("photos/bright").rename("photos/cat")
     shutil.copy("photos/cat/01.png", "photos/cat/1.jpg")
     Path("photos.csv").write_text("path,kind\nphotos/cat/01.png,cat\nphotos/dark/00.png,dark\n")
@@ -240,14 +240,14 @@ def test_the_commands_of_the_page_run(pictures, monkeypatch):
     assert ran >= 6
 
 
-def test_the_page_says_the_defaults(pictures):
-    """Of the table of changes in docs/images.md: for pictures of your own, and for the digits."""
+def test_the_page_says_the_defaults(images):
+    """Of the table of changes in docs/images.md: for images of your own, and for the digits."""
     page = (Path(__file__).parents[3] / "docs" / "images.md").read_text("utf-8")
     rows = re.findall(
         r"^\| `--data\.(augment\.)?(\w+)` \|.*\| (\S+) \| (\S+) \| [^|]*\|$", page, re.MULTILINE
     )
     for place, data in (
-        (2, get_recipe("images").defaults(pictures).data),
+        (2, get_recipe("images").defaults(images).data),
         (3, get_recipe("images").defaults().data),
     ):
         for row in rows:
@@ -258,28 +258,28 @@ def test_the_page_says_the_defaults(pictures):
     assert {row[1] for row in rows} == {*(field.name for field in fields(AugmentConfig)), "smoothing"}
 
 
-def test_rare_classes_may_count_more(pictures):
+def test_rare_classes_may_count_more(images):
     recipe = get_recipe("images")
     options = {**SMALL["vit"], "data.balanced": True, "train.steps": 1}
-    settings = apply_settings(recipe.defaults(pictures), options)
+    settings = apply_settings(recipe.defaults(images), options)
     found = recipe.prepare(settings, DataContext(cache=cache_folder()))
     task = found.task
     assert task.weights is not None and task.weights.tolist() == pytest.approx([1.0, 1.0])
     assert job.task_of(settings.data, found.info).weights is None
 
 
-def test_a_run_brings_a_picture_of_its_data_to_be_looked_at(pictures):
-    trained(pictures)
+def test_a_run_brings_an_image_of_its_data_to_be_looked_at(images):
+    trained(images)
     given = open_target("run").reader.read()
-    assert given.inputs["x"].shape == (1, 1, 12, 12) and given.picture.shape == (3, 12, 12)
-    assert "one of the data" in given.notes[0]
+    assert given.inputs["x"].shape == (1, 1, 12, 12) and given.image.shape == (3, 12, 12)
+    assert "is from the data" in given.notes[0]
     assert given.called(0) == "bright" and given.grid == (12 // load_model(Run.open("run")).config.patch,) * 2
     shutil.rmtree("pictures")
     assert "was drawn for the purpose" in open_target("run").reader.read().notes[0]
 
 
 @pytest.mark.parametrize("side, patch", [(8, 2), (28, 4), (32, 4), (64, 8), (224, 16), (25, 5), (13, 1)])
-def test_patches_divide_the_picture(side, patch):
+def test_patches_divide_the_image(side, patch):
     assert patch_of(side) == patch and side % patch == 0
 
 
@@ -293,14 +293,14 @@ def test_patches_are_never_so_small_that_there_are_far_too_many():
 
 
 @pytest.mark.parametrize("kind", ["vit", "swin"])
-def test_patches_that_do_not_divide_the_picture_are_noted(pictures, kind):
+def test_patches_that_do_not_divide_the_image_are_noted(images, kind):
     said = (
-        "patches of 7 pixels do not divide pictures of 12: the last ones are filled up with 2 pixels of zeros. "
+        "patches of 7 pixels do not divide images of 12: the last ones are filled up with 2 pixels of zeros. "
         "With --data.size 7 or 14 --model.patch 7 they fit"
     )
-    _, heard = trained(pictures, kind, steps=1, **{"model.patch": 7})
+    _, heard = trained(images, kind, steps=1, **{"model.patch": 7})
     assert said in heard.notes
-    _, heard = trained(pictures, kind, steps=1, out="other", **{"model.patch": 3})
+    _, heard = trained(images, kind, steps=1, out="other", **{"model.patch": 3})
     assert not any("patches of" in note for note in heard.notes)
 
 
@@ -310,20 +310,20 @@ def test_patches_that_do_not_divide_the_picture_are_noted(pictures, kind):
         (["--data", "nowhere"], "there is no nowhere; give a folder with one folder a class"),
         (["--data", "pictures", "--model", "resnext"], "called 'resnext'; did you mean 'resnet'?"),
         (["--data", "pictures", "--model.colours", "1"], "--model.colours follows from the data"),
-        (["--data", "pictures", "--data.damaged", "stop"], "bad.png is no picture that can be read"),
+        (["--data", "pictures", "--data.damaged", "stop"], "bad.png is not a readable image"),
         (
             ["--data", "pictures", "--data.augment.crop", "3"],
             "--data.augment.crop must be a share from 0 to 1, got 3.0",
         ),
     ],
 )
-def test_what_is_wrong_is_one_line(pictures, capsys, words, said):
+def test_what_is_wrong_is_one_line(images, capsys, words, said):
     assert main.main(["train", "images", "--out", "new", "--train.steps", "1", *words]) == 2
     error = capsys.readouterr().err
     assert said in error and error.count("\n") == 1
 
 
-def test_a_picture_that_cannot_be_read_is_named(pictures, capsys):
-    trained(pictures)
+def test_an_image_that_cannot_be_read_is_named(images, capsys):
+    trained(images)
     assert main.main(["predict", "run", "pictures/dark/bad.png"]) == 2
-    assert "pictures/dark/bad.png is no picture that can be read" in capsys.readouterr().err
+    assert "pictures/dark/bad.png is not a readable image" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""What `predict` says of pictures in memory: as of the same in files."""
+"""What `predict` says of images in memory: as of the same in files."""
 
 import os
 import re
@@ -13,7 +13,7 @@ from regard.api.predict import predict
 
 @pytest.fixture
 def run(tmp_path, monkeypatch, no_report):
-    """Of bright and dark pictures of 12 × 12, which are in a folder, too."""
+    """Of bright and dark images of 12 × 12, which are in a folder, too."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("REGARD_CACHE", str(tmp_path / "cache"))
     light = np.random.default_rng(0).integers(0, 120, (24, 12, 12)) + 130 * (np.arange(24) % 2)[:, None, None]
@@ -26,7 +26,7 @@ def run(tmp_path, monkeypatch, no_report):
     return "run"
 
 
-def test_pictures_in_memory_are_answered_as_files_are(run):
+def test_images_in_memory_are_answered_as_files_are(run):
     paths = ["pictures/bright/01.png", "pictures/dark/02.png"]
     opened = [Image.open(path) for path in paths]
     true = predict(run, paths)
@@ -37,7 +37,7 @@ def test_pictures_in_memory_are_answered_as_files_are(run):
     ):
         found = predict(run, given)
         assert [each.labels for each in found] == [pytest.approx(each.labels) for each in true]
-        assert [each.input for each in found] == ["picture 1", "picture 2"]
+        assert [each.input for each in found] == ["image 1", "image 2"]
     (alone,) = predict(run, opened[1])
     assert alone.labels == pytest.approx(true[1].labels)
     coloured = np.random.default_rng(0).integers(0, 255, (20, 30, 3), dtype=np.uint8)
@@ -48,7 +48,7 @@ def test_pictures_in_memory_are_answered_as_files_are(run):
         assert each.labels == pytest.approx(predict(run, "wide.png")[0].labels)
 
 
-def test_a_picture_in_memory_is_turned_as_its_camera_says_and_drawn(run):
+def test_an_image_in_memory_is_turned_as_its_camera_says_and_drawn(run):
     side = Image.fromarray(np.linspace(0, 255, 20 * 30).reshape(20, 30).astype(np.uint8))
     turned = Image.Exif()
     turned[0x0112] = 6
@@ -56,19 +56,19 @@ def test_a_picture_in_memory_is_turned_as_its_camera_says_and_drawn(run):
     assert predict(run, Image.open("side.jpg"))[0].labels == predict(run, "side.jpg")[0].labels
     assert predict(run, "side.jpg")[0].labels != predict(run, side)[0].labels
     (answer,) = predict(run, side, out="looked.png")
-    assert (answer.input, answer.picture) == ("picture 1", "looked.png") and os.path.getsize(
+    assert (answer.input, answer.picture) == ("image 1", "looked.png") and os.path.getsize(
         "looked.png"
     ) > 1000
 
 
 @pytest.mark.parametrize("given, words", [
-    (np.zeros((12, 12)), "picture 1 must be bytes 'h w' or 'h w c' with 1, 3 or 4 channels, got float64 of shape (12, 12)"),
-    (np.zeros((5, 12, 12), np.uint8), "got uint8 of shape (5, 12, 12); several pictures are given as a list, list(x)"),
+    (np.zeros((12, 12)), "image 1 must be bytes 'h w' or 'h w c' with 1, 3 or 4 channels, got float64 of shape (12, 12)"),
+    (np.zeros((5, 12, 12), np.uint8), "got uint8 of shape (5, 12, 12); several images are given as a list, list(x)"),
     (np.zeros((0, 12), np.uint8), "got uint8 of shape (0, 12)"),
-    ([Image.new("L", (9, 9)), Image.new("F", (9, 9))], "picture 2 holds real numbers, and nothing says which are black"),
-    ([Image.new("L", (9, 9)), "a.png"], "or paths of files, pillow's pictures or arrays of bytes, got Image"),
-    (b"bytes", "pillow's pictures or arrays of bytes, got bytes; for inputs of your own call"),
+    ([Image.new("L", (9, 9)), Image.new("F", (9, 9))], "image 2 holds real numbers, and nothing says which are black"),
+    ([Image.new("L", (9, 9)), "a.png"], "or paths of files, pillow's images or arrays of bytes, got Image"),
+    (b"bytes", "pillow's images or arrays of bytes, got bytes; for inputs of your own call"),
 ])  # fmt: skip
-def test_what_is_no_picture_in_memory_is_refused(run, given, words):
+def test_what_is_no_image_in_memory_is_refused(run, given, words):
     with pytest.raises(ValueError, match=re.escape(words)):
         predict(run, given)

@@ -1,4 +1,4 @@
-"""Which pictures there are: every form gives the same album, and what is wrong with one is said in one line."""
+"""Which images there are: every form gives the same labelled images, and what is wrong with one is said in one line."""
 
 import gzip
 import os
@@ -127,9 +127,9 @@ def test_what_lies_about_in_a_folder_is_passed_over_or_noted(tmp_path):
     assert names == {"0.png", "2.png", "4.png", "UPPER.PNG", "deeper/still/ü 図.png", "gone.png"}
     assert found.labels == ("10", "2", "linked") and len(found) == 12
     assert found.notes == (
-        f"{place / 'empty'} holds no pictures, so it is no class",
-        f"left out: 1 picture of {place} in no folder of a class",
-        "passed over, since their names are not those of pictures: 1 .txt",
+        f"{place / 'empty'} holds no images, so it is no class",
+        f"left out: 1 image of {place} in no folder of a class",
+        "skipped files whose names are not those of images: 1 .txt",
     )
 
 
@@ -146,15 +146,13 @@ def test_what_is_passed_over_is_counted_by_its_ending(tmp_path):
     ):
         (place / name).parent.mkdir(exist_ok=True)
         (place / name).touch()
-    said = "passed over, since their names are not those of pictures: 3 .cr2, 1 without an ending, 1 .csv, 1 .txt"
-    assert find_images(str(place)).notes == (
-        f"{said}; RAW pictures are not read, convert them to JPEG or PNG",
-    )
+    said = "skipped files whose names are not those of images: 3 .cr2, 1 without an ending, 1 .csv, 1 .txt"
+    assert find_images(str(place)).notes == (f"{said}; RAW images are not read, convert them to JPEG or PNG",)
     for path in place.rglob("*.png"):
         path.rename(path.with_suffix(".cr2"))
     with pytest.raises(
         ValueError,
-        match=r"holds no pictures \(.png, .* in its 2 folders; passed over, .*: 9 .cr2, 1 without ",
+        match=r"holds no images \(.png, .* in its 2 folders; skipped files .*: 9 .cr2, 1 without ",
     ):
         find_images(str(place))
     for number in range(9):
@@ -294,7 +292,7 @@ def wrong(tmp_path, kind):
     elif kind == "nothing there":
         (tmp_path / "t.csv").write_text("file,label\na.png,1\nb.png,2\n")
         return tmp_path / "t.csv"
-    elif kind == "one picture":
+    elif kind == "one image":
         Image.fromarray(PIXELS[0]).save(tmp_path / "a.png")
         return tmp_path / "a.png"
     return place if kind != "missing" else tmp_path / "nowhere"
@@ -304,12 +302,12 @@ def wrong(tmp_path, kind):
     "kind, words",
     [
         ("missing", "there is no "),
-        ("empty", "holds no pictures; put the pictures of each class into a folder of its own"),
-        ("no folders", "holds pictures, but no folders; put"),
-        ("empty folders", "holds no pictures (.png, .jpg, .jpeg, .webp, ...) in its 2 folders"),
+        ("empty", "holds no images; put the images of each class into a folder of its own"),
+        ("no folders", "holds images, but no folders; put"),
+        ("empty folders", "holds no images (.png, .jpg, .jpeg, .webp, ...) in its 2 folders"),
         ("one class", "has only the class 'cats'; there must be two to tell apart"),
         ("no labels", "they should be in train-labels-idx1-ubyte"),
-        ("other labels", "has 6 pictures and "),
+        ("other labels", "has 6 images and "),
         ("cut off", "should hold 6 × 5 × 5 bytes and holds 143; it is cut off or damaged"),
         ("no idx", "it begins with 47 49 46 38"),
         ("objects", "holds Python objects as a pickle; pickles are never opened"),
@@ -321,15 +319,15 @@ def wrong(tmp_path, kind):
         ("cut gz", "is damaged: Compressed file ended before"),
         ("bomb", "should hold 6 × 5 × 5 bytes and holds more"),
         ("huge", "should hold 4294967295 × 4294967295 × 4294967295 bytes and holds 50"),
-        ("no pixels", "has pictures of 5 × 0 pixels: none at all"),
+        ("no pixels", "has images of 5 × 0 pixels: none at all"),
         ("damaged npz", "or is damaged"),
         ("text as npz", "is not a .npz file, whatever its name"),
         (
             "one-hot",
-            "has labels of shape (6, 2) in 'y'; there should be one for each picture (if they are one-hot",
+            "has labels of shape (6, 2) in 'y'; there should be one for each image (if they are one-hot",
         ),
-        ("flat", "has pictures of shape (6, 25) in 'x'; they should be n h w"),
-        ("alpha", "has pictures of shape (6, 5, 5, 4); they should be n h w"),
+        ("flat", "has images of shape (6, 25) in 'x'; they should be n h w"),
+        ("alpha", "has images of shape (6, 5, 5, 4); they should be n h w"),
         ("fractions", "has labels with fractions in 'y'; classes are whole numbers or text"),
         (
             "one deeper",
@@ -341,10 +339,10 @@ def wrong(tmp_path, kind):
         ("no label", "has nothing in column 'label'; fill it in, or take the line out"),
         ("other arrays", "it has: pixels, labels"),
         ("negative", "that are no pixels"),
-        ("no column", "has no column 'file', it has: path, label; say which one with --data.picture"),
+        ("no column", "has no column 'file', it has: path, label; say which one with --data.image"),
         ("no such split", "line 3 of "),
-        ("nothing there", "none of the 2 pictures of "),
-        ("one picture", "is one picture; give the folder that has a folder for each class"),
+        ("nothing there", "none of the 2 images of "),
+        ("one image", "is one image; give the folder that has a folder for each class"),
     ],
 )
 def test_what_is_wrong_is_said(tmp_path, kind, words):

@@ -1,4 +1,4 @@
-"""What a user sees of a run on pictures: a picture beside each answer, and a page with validation pictures in it."""
+"""What a user sees of a run on images: a figure beside each prediction, and a page with validation images in it."""
 
 import json
 import os
@@ -31,7 +31,7 @@ PNG = b"\x89PNG"
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory):
-    """A folder of colour pictures in two classes, one of them damaged, and a small run on them."""
+    """A folder of colour images in two classes, one of them damaged, and a small run on them."""
     place = tmp_path_factory.mktemp("looked")
     draw = np.random.default_rng(0)
     for i in range(40):
@@ -40,7 +40,7 @@ def home(tmp_path_factory):
         pixels = draw.integers(0, 80, (16, 16, 3))
         pixels[4:12, 4:12, 0 if i % 2 else 2] = 230
         Image.fromarray(pixels.astype(np.uint8)).save(folder / f"{i // 2:02}.png")
-    (place / "pictures" / "blue" / "bad.png").write_text("no picture")
+    (place / "pictures" / "blue" / "bad.png").write_text("no image")
     return place
 
 
@@ -68,7 +68,7 @@ def predict_command(capsys, *words):
 @pytest.mark.parametrize(
     "given", ["pictures/red/03.png", Path("pictures/red/03.png"), [Path("pictures/red/03.png")]]
 )
-def test_from_python_one_picture_may_be_given_as_it_is(given):
+def test_from_python_one_image_may_be_given_as_it_is(given):
     (answer,) = predict(run_of(), given)
     assert answer.input == "pictures/red/03.png" and answer.error is None
 
@@ -76,7 +76,7 @@ def test_from_python_one_picture_may_be_given_as_it_is(given):
 @pytest.mark.parametrize("given", [torch.zeros(1, 3, 16, 16), [torch.zeros(3, 16, 16)], 3])
 def test_what_is_no_path_is_refused_and_the_model_offered(given):
     with pytest.raises(
-        ValueError, match=r"pictures or arrays of bytes, got (Tensor|int); .* regard\.load\('.*lenet'\)"
+        ValueError, match=r"images or arrays of bytes, got (Tensor|int); .* regard\.load\('.*lenet'\)"
     ):
         predict(run_of(), given)
 
@@ -102,7 +102,7 @@ def test_a_folder_gets_a_file_for_each_and_a_sheet_shows_all(capsys, tmp_path):
     code, out, _ = predict_command(capsys, run_of(), *given, "--out", f"{tmp_path}/all.svg")
     assert code == 0 and out.count("all.svg") == 1
     words = (tmp_path / "all.svg").read_text()
-    assert words.count("what the model saw") == 3 and words.count("leave one part out") == 3
+    assert words.count("what the model saw") == 3 and words.count("when a part is greyed out") == 3
 
 
 def test_answers_come_as_soon_as_they_are_known(capsys, tmp_path, monkeypatch):
@@ -134,7 +134,7 @@ def test_a_long_list_of_drawings_is_counted(capsys, tmp_path, monkeypatch):
 
 def test_from_python_an_answer_says_why_there_is_none():
     (answer,) = predict(run_of(), "nowhere.png")
-    assert answer.format() == answer.error == "there is no picture nowhere.png" and not answer.labels
+    assert answer.format() == answer.error == "there is no image nowhere.png" and not answer.labels
 
 
 def test_one_that_cannot_be_read_does_not_keep_the_others_from_being_answered(capsys, tmp_path):
@@ -147,7 +147,7 @@ def test_one_that_cannot_be_read_does_not_keep_the_others_from_being_answered(ca
         assert rest == ["where it looked:", f"  {tmp_path}/all.svg"]
         first, second = err.splitlines()
         assert first.startswith("regard: pictures/red/short.png is damaged: ")
-        assert second == "regard: there is no picture nowhere.png"
+        assert second == "regard: there is no image nowhere.png"
         sheet = (tmp_path / "all.svg").read_text()
         assert (
             sheet.count("what the model saw") == 2
@@ -160,7 +160,7 @@ def test_one_that_cannot_be_read_does_not_keep_the_others_from_being_answered(ca
         assert (code, err) == (1, "") and [each["input"] for each in found] == given
         assert [each.keys() - {"input"} for each in found] == [{"labels"}, {"error"}, {"error"}, {"labels"}]
         alone = predict(run_of(), given[-1:])[0]
-        # each answer is of its own picture
+        # each prediction is of its own image
         assert found[-1]["labels"] == pytest.approx(alone.labels, abs=1e-6)
         code, out, err = predict_command(capsys, run_of(), *given[1:3], "--out", str(tmp_path / "none.png"))
         assert (code, out, err.count("\n")) == (2, "", 2) and not (tmp_path / "none.png").exists()
@@ -168,7 +168,7 @@ def test_one_that_cannot_be_read_does_not_keep_the_others_from_being_answered(ca
         Path("pictures/red/short.png").unlink()
 
 
-def test_a_folder_and_a_pattern_stand_for_all_pictures_in_them(capsys, tmp_path):
+def test_a_folder_and_a_pattern_stand_for_all_images_in_them(capsys, tmp_path):
     deeper = tmp_path / "photos" / "deeper"
     deeper.mkdir(parents=True)
     for name in (
@@ -179,7 +179,7 @@ def test_a_folder_and_a_pattern_stand_for_all_pictures_in_them(capsys, tmp_path)
         "photos/[1].png",
     ):
         shutil.copy("pictures/red/03.png", tmp_path / name)
-    (tmp_path / "photos" / "notes.txt").write_text("no picture, and nobody asked for it")
+    (tmp_path / "photos" / "notes.txt").write_text("no image, and nobody asked for it")
     assert (
         predict_command(capsys, run_of(), f"{tmp_path}/photos/b.png", "--out", f"{tmp_path}/photos/")[0] == 0
     )
@@ -199,8 +199,8 @@ def test_a_folder_and_a_pattern_stand_for_all_pictures_in_them(capsys, tmp_path)
     ]
     assert answered(f"{tmp_path}/photos/[1].png") == ["[1].png"]  # a file of that name is no pattern
     for given, said in (
-        (f"{tmp_path}/photos/*.jpg", "matches no pictures"),
-        (f"{tmp_path}/empty", "holds no pictures"),
+        (f"{tmp_path}/photos/*.jpg", "matches no images"),
+        (f"{tmp_path}/empty", "holds no images"),
     ):
         (tmp_path / "empty").mkdir(exist_ok=True)
         code, _, err = predict_command(capsys, run_of(), given)
@@ -247,10 +247,13 @@ def test_what_is_drawn_says_what_it_is(monkeypatch):
     (answer,) = predict(run_of("vit", **{"data.views": "flip"}), ["pictures/red/03.png"], out="vit-flip.png")
     (label, share), *_ = answer.labels.items()
     assert lines[0].words.startswith(f"{label} {share:.1%} (then ")
-    assert "03.png; the answer is of several views (flip)" in lines[0].words
+    assert "03.png; the prediction averages several views (flip)" in lines[0].words
     first, second = (overlay.title for overlay in lines[0].overlays)
     assert first == "rollout of attention, one layer,\nto the mean of all patches"
-    assert second.startswith("leave one patch out: what the answer's") and "orange" in second
+    assert (
+        second.startswith("occlusion map: how much the logit drops\nwhen a patch is greyed out")
+        and "orange" in second
+    )
     model = generate.load("vit-flip")
     x = open_target("vit-flip").reader.read("pictures/red/03.png").inputs["x"]
     grey, side = x.clone(), model.config.patch
@@ -261,7 +264,7 @@ def test_what_is_drawn_says_what_it_is(monkeypatch):
     assert float(lines[0].overlays[1].map[0, 1]) == pytest.approx(float(lost), abs=1e-5)
 
 
-def test_pictures_of_another_size_grey_and_turned(capsys, tmp_path):
+def test_images_of_another_size_grey_and_turned(capsys, tmp_path):
     y, x = np.mgrid[0:30, 0:50]
     image = Image.fromarray(np.stack([5 * x, 8 * y, 250 - 5 * x], -1).astype(np.uint8))
     image.convert("L").save(tmp_path / "grey.png")
@@ -271,7 +274,7 @@ def test_pictures_of_another_size_grey_and_turned(capsys, tmp_path):
     image.convert("RGBA").save(tmp_path / "clear.webp")
     given = [str(tmp_path / name) for name in ("grey.png", "turned.jpg", "clear.webp")]
     assert predict_command(capsys, run_of(), *given, "--out", str(tmp_path / "three.pdf"))[0] == 0
-    upright = open_target(run_of()).reader.read(given[1]).picture
+    upright = open_target(run_of()).reader.read(given[1]).image
     wanted = (
         np.asarray(
             image.rotate(-90, expand=True).crop((0, 10, 30, 40)).resize((16, 16), Image.Resampling.BILINEAR)
@@ -296,12 +299,11 @@ def test_a_sheet_is_not_endless(capsys):
     code, _, err = predict_command(capsys, run_of(), *["pictures/red/03.png"] * 41, "--out", "all.png")
     assert (
         code == 2
-        and err
-        == "regard: one sheet shows 40 pictures at most, got 41; give a folder instead: --out looked/\n"
+        and err == "regard: one sheet shows 40 images at most, got 41; give a folder instead: --out looked/\n"
     )
 
 
-def test_only_pictures_are_drawn(capsys):
+def test_only_images_are_drawn(capsys):
     path = shutil.copytree(run_of(), "other-run")
     file = Path("other-run/config.json")
     file.write_text(json.dumps(json.loads(file.read_text()) | {"recipe": "text"}))
@@ -334,11 +336,11 @@ def test_the_crowd_is_what_the_run_was_validated_on(monkeypatch):
     name = run_of("resnet", **{"train.seed": 3})
     batch = next(iter(kept[0].source.validation()))
     crowd = open_target(name).reader.read("pictures/red/03.png").crowd()
-    assert torch.equal((crowd.pictures * 255).round().byte(), batch.tokens)
+    assert torch.equal((crowd.images * 255).round().byte(), batch.tokens)
     labels = Run.open(name).config.corpus["labels"]
     assert [
         labels.index(label) for label in crowd.labels
-    ] == batch.target.tolist() and crowd.what == "validation pictures"
+    ] == batch.target.tolist() and crowd.what == "validation images"
     torch.testing.assert_close(crowd.x, kept[0].task.scaled(batch.tokens.float() / 255))
 
 
@@ -375,7 +377,7 @@ def test_the_page_gives_the_answer_of_predict(views, said):
     )
     (label, share), *_ = answer.labels.items()
     assert shown["contribution"]["answer"].startswith(
-        f"{label!r}, the likeliest answer of the whole (probability {share:.3g})"
+        f"{label!r}, the most likely prediction of the whole (probability {share:.3g})"
     )
     x, model = open_target(name).reader.read("pictures/red/03.png").inputs["x"], generate.load(name)
     with torch.no_grad():
@@ -393,11 +395,11 @@ def test_what_matters_is_that_of_the_answer_of_all_views():
 
     x = torch.zeros(1, 1, 4, 4)
     x[..., :2] = 1.0
-    judge = MultiView(views="2 views (flip)", answer=partial(average_views, views="flip"))
+    judge = MultiView(views="2 views (flip)", predict=partial(average_views, views="flip"))
     how = {
         "pixels": "x",
         "grid": (1, 2),
-        "picture": torch.rand(3, 4, 4),
+        "image": torch.rand(3, 4, 4),
         "answers": "classes",
         "called": str,
     }
@@ -405,10 +407,10 @@ def test_what_matters_is_that_of_the_answer_of_all_views():
     shown = {view["view"]: view for view in scene.data["views"]}
     assert shown["classes"]["likely"][0][0] == "1"  # as it stands it would be 0
     values = {column["name"]: column["values"] for column in shown["contribution"]["columns"]}
-    assert values["leave one out"] == [0.0, 0.0]  # nothing speaks for 1 in the picture as it stands
+    assert values["leave one out"] == [0.0, 0.0]  # nothing speaks for 1 in the image as it stands
 
 
-def test_the_page_says_which_picture_it_is_and_what_it_is_labelled_with(tmp_path):
+def test_the_page_says_which_image_it_is_and_what_it_is_labelled_with(tmp_path):
     name = run_of()
     shutil.copy("pictures/red/03.png", tmp_path / "mine.png")
     shutil.copy("pictures/red/03.png", tmp_path / "04.png")
@@ -443,7 +445,7 @@ def test_a_page_of_a_run_is_small_and_has_all_views(kind):
     assert {"image", "contribution", "features", "embeddings", "classes"} <= views.keys() and len(
         text
     ) < 1_000_000
-    assert views["embeddings"]["items"][0]["name"] == "validation pictures" and views["embeddings"]["sheets"]
+    assert views["embeddings"]["items"][0]["name"] == "validation images" and views["embeddings"]["sheets"]
     assert ("attention" in views) == (kind == "swin") == bool(views["image"]["layers"])
     assert "filters" in views  # of Swin those that make a token of a patch
 

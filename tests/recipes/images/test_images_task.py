@@ -1,4 +1,4 @@
-"""Classes of pictures: bytes are scaled, views are averaged, labels smoothed, mixed and weighted as the formulas say."""
+"""Classes of images: bytes are scaled, views are averaged, labels smoothed, mixed and weighted as the formulas say."""
 
 import pytest
 import torch
@@ -63,7 +63,7 @@ def test_mixed_labels_are_asked_for_in_shares():
 @pytest.mark.parametrize("views", VIEWS)
 def test_views_are_averaged_as_probabilities(views):
     model = Linear()
-    answers = task(views=views).answers(model, PIXELS)
+    answers = task(views=views).log_probabilities(model, PIXELS)
     expected = torch.stack([model(view).softmax(-1) for view in VIEWS[views](scaled())]).mean(0)
     torch.testing.assert_close(answers.exp(), expected)
     measures = task(views=views).measure(
@@ -105,8 +105,10 @@ def test_weights_are_judged_by_the_loss_that_is_learned():
 def test_quarter_turns_make_any_model_invariant_to_them():
     model, asked = Linear(), task(views="turns")
     turned = torch.rot90(PIXELS, 1, (-2, -1))
-    torch.testing.assert_close(asked.answers(model, PIXELS), asked.answers(model, turned))
-    assert not torch.allclose(task().answers(model, PIXELS), task().answers(model, turned), atol=0.01)
+    torch.testing.assert_close(asked.log_probabilities(model, PIXELS), asked.log_probabilities(model, turned))
+    assert not torch.allclose(
+        task().log_probabilities(model, PIXELS), task().log_probabilities(model, turned), atol=0.01
+    )
 
 
 def test_changes_are_for_training_only():

@@ -83,6 +83,6 @@ function slider(words, { low, high, step, now }, changed) {
 }
 
 // only what lies in the page itself is shown
-function safePicture(address) {
+function safeImage(address) {
   return /^data:image\/(png|jpeg|gif|webp);base64,/.test(address) ? address : "data:,";
 }

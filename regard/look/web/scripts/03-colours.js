@@ -13,7 +13,7 @@ const HEADS = [
   [0.44, 0.13, 310],
 ];
 
-// over a picture: for the answer, or reached by attention; and against the answer
+// over an image: for the prediction, or reached by attention; and against the prediction
 const SPEAKS_FOR = [255, 176, 32];
 const SPEAKS_AGAINST = [96, 156, 255];
 

@@ -94,11 +94,11 @@ class Page {
   }
 }
 
-// What was given and what the model takes it for, above all tabs.
+// What was given and what the model predicts, above all tabs.
 function answerWords({ input, views: parts }) {
   const [label, p] = parts.find((part) => part.view === "classes")?.likely[0] ?? [null, null];
   const named = (text, tag = "bdi") => make(tag, {}, clipped(shown(text), 60));
-  const said = label === null ? null : ["taken for ", make("strong", {}, named(label)), `, ${percent(p)}`,
+  const said = label === null ? null : ["predicted as ", make("strong", {}, named(label)), `, ${percent(p)}`,
     input?.views ? `, of ${input.views} together` : null];
   const truth = !input?.truth ? null : make("span", { class: label === null || input.truth === label ? "badge plain" : "badge bad" },
     "labelled ", named(input.truth));

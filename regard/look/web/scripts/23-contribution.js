@@ -1,4 +1,4 @@
-// What each input contributes to the answer, beside what is attended to. Columns have no common unit, so each has its own scale.
+// What each input contributes to the prediction, beside what is attended to. Columns have no common unit, so each has its own scale.
 
 const contributionShown = { as: null };
 
@@ -39,7 +39,7 @@ function valueWords(column, k) {
 }
 
 // The value whose colour is full. What is spread evenly is to look so: it is at least three times the mean. And what
-// hardly changes an answer is to look so, too: it is at least `faint`.
+// hardly changes a prediction is to look so, too: it is at least `faint`.
 function fullOf({ values, signed: hasSign, faint = 0 }) {
   const known = values.map((value) => value ?? 0);
   const mean = known.reduce((sum, value) => sum + value, 0) / Math.max(1, known.length);

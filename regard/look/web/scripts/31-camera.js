@@ -149,7 +149,7 @@ function nearestSeen(seen, x, y, reach) {
   return found;
 }
 
-// How large a picture of a space is on a page of this width.
+// How large the figure of a space is on a page of this width.
 function spaceSize(width) {
   return { width, height: Math.round(Math.max(260, Math.min(0.8 * width, 600, 0.64 * innerHeight))) };
 }

@@ -87,7 +87,7 @@ function scatter(here, item, way, sheets) {
     }
   }
 
-  // the picture that was given, among the others
+  // the image that was given, among the others
   function drawMarked(context, ink) {
     const [x, y] = seen(0);
     context.fillStyle = context.strokeStyle = ink;
@@ -178,15 +178,15 @@ function scatter(here, item, way, sheets) {
   return element;
 }
 
-// What the model says of a picture, if that is not what it is.
+// What an image is predicted as, if that is not its class.
 function saidWords({ groups, said }, k) {
   if (k && groups[k] === said[k]) return "";
-  return [k ? ", taken for " : ", looks like ", make("strong", {}, shown(said[k]))];
+  return [k ? ", misclassified as " : ", predicted as ", make("strong", {}, shown(said[k]))];
 }
 
-// A small picture beside the point that is pointed at: a cell of a sheet of them.
-function thumbnail(frame, { picture, rows, columns }) {
-  const image = make("img", { src: safePicture(picture), alt: "" });
+// A small image beside the point that is pointed at: a cell of a sheet of them.
+function thumbnail(frame, { picture: address, rows, columns }) {
+  const image = make("img", { src: safeImage(address), alt: "" });
   const name = make("span");
   const box = make("div", { class: "thumb", hidden: true, "aria-hidden": "true" }, make("span", { class: "cell" }, image), name);
   frame.append(box);
@@ -207,7 +207,7 @@ function thumbnail(frame, { picture, rows, columns }) {
 }
 
 function planeWords({ explained, said }, way) {
-  const what = said ? "Each point is a picture, as the last layer reads it. " : "";
+  const what = said ? "Each point is an image, as the last layer reads it. " : "";
   if (way === "tsne") return `${what}Near points are similar; far distances mean little.`;
   if (!explained) return what;
   const [across, up] = explained;

@@ -1,4 +1,4 @@
-// What is taken for what: a row for each true class, as shares of it, with the counts.
+// The confusion matrix: a row for each true class, as shares of it, with the counts.
 
 const WRITTEN = 25;  // classes up to which counts are written into a table; more are a map that can be pointed at
 
@@ -19,8 +19,8 @@ view("confusion", "Confusion", (part, place, here) => {
     };
     const bar = colourBar(underText, [[0, "0 %"], [0.5, "50 %"], [1, "100 %"]], "of the row");
     const figure = n <= WRITTEN ? confusionTable(here, labels, counts, share, told) : confusionMap(here, labels, share, told);
-    const caption = `${whole(right)} of ${whole(total)} right (${percent(right / Math.max(1, total))}), on the ${part.split} split. A row is what it is, a column what it is taken for.`;
-    refill(place, make("h2", {}, "What is taken for what"), make("p", { class: "sentence" }, caption), readout, figure,
+    const caption = `${whole(right)} of ${whole(total)} right (${percent(right / Math.max(1, total))}), on the ${part.split} split. Rows are true classes, columns predicted ones.`;
+    refill(place, make("h2", {}, "Confusion matrix"), make("p", { class: "sentence" }, caption), readout, figure,
       make("div", { class: "legend" }, bar.element));
     here.paint(bar.paint);
     told(null);
@@ -28,23 +28,23 @@ view("confusion", "Confusion", (part, place, here) => {
 });
 
 function confusionWords(labels, i, j) {
-  return [make("bdi", {}, labels[i]), i === j ? " is known: " : [" is taken for ", make("bdi", {}, labels[j]), ": "]];
+  return [make("bdi", {}, labels[i]), i === j ? " is predicted correctly: " : [" is misclassified as ", make("bdi", {}, labels[j]), ": "]];
 }
 
 // The most frequent of them, in words.
 function mistakes(labels, counts) {
   const n = labels.length;
   const wrong = [...counts.keys()].filter((k) => counts[k] && Math.floor(k / n) !== k % n).sort((a, b) => counts[b] - counts[a]);
-  if (!wrong.length) return "Nothing is taken for anything else.";
-  const most = wrong.slice(0, 3).map((k) => `${clipped(labels[Math.floor(k / n)], 24)} for ${clipped(labels[k % n], 24)} (${whole(counts[k])})`);
-  return `Most often taken: ${most.join(", ")}.`;
+  if (!wrong.length) return "Nothing is misclassified.";
+  const most = wrong.slice(0, 3).map((k) => `${clipped(labels[Math.floor(k / n)], 24)} as ${clipped(labels[k % n], 24)} (${whole(counts[k])})`);
+  return `Most often misclassified: ${most.join(", ")}.`;
 }
 
 function confusionTable(here, labels, counts, share, told) {
   const n = labels.length;
   const name = (label) => make("bdi", { title: label }, clipped(label, 16));
   const cells = [];
-  const head = make("tr", {}, make("td", { class: "quiet" }, "is ↓"), labels.map((label) => make("th", { scope: "col" }, name(label))));
+  const head = make("tr", {}, make("td", { class: "quiet" }, "true ↓"), labels.map((label) => make("th", { scope: "col" }, name(label))));
   const rows = labels.map((label, i) => make("tr", {}, make("th", { scope: "row" }, name(label)), labels.map((_, j) => {
     const cell = make("td", { onpointerenter: () => told(i, j) }, counts[i * n + j] ? whole(counts[i * n + j]) : "");
     cells.push([cell, share(i, j)]);
@@ -56,14 +56,14 @@ function confusionTable(here, labels, counts, share, told) {
       Object.assign(cell.style, { background: colour ? css(colour) : "none", color: colour ? legible(colour) : "inherit" });
     }
   });
-  const above = make("tr", {}, make("td"), make("td", { class: "quiet", colspan: n }, "taken for →"));
+  const above = make("tr", {}, make("td"), make("td", { class: "quiet", colspan: n }, "predicted →"));
   const table = make("table", { class: "confusion", onpointerleave: () => told(null) }, make("thead", {}, above, head), make("tbody", {}, rows));
   return scrolled(table);
 }
 
 function confusionMap(here, labels, share, told) {
   const n = labels.length;
-  const map = heatmap(here, { n, m: n, name: "what is taken for what", rows: labels, columns: labels, rowName: "is ↓", columnName: "taken for →", told });
+  const map = heatmap(here, { n, m: n, name: "confusion matrix", rows: labels, columns: labels, rowName: "true ↓", columnName: "predicted →", told });
   const levels = Uint8Array.from({ length: n * n }, (_, k) => Math.round(255 * 0.62 * share(Math.floor(k / n), k % n)));
   here.paint(() => map.show(levels, sequentialPalette()));
   return map.element;

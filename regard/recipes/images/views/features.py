@@ -1,4 +1,4 @@
-"""Feature maps of a picture: channels that vary most, each as a map, and all channels of a layer in three
+"""Feature maps of an image: channels that vary most, each as a map, and all channels of a layer in three
 colours."""
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class FeaturesView(View):
 def _features(
     maps: Sequence[FeatureMap], states: Sequence[State], grid: tuple[int, int]
 ) -> dict[str, Any] | None:
-    """The view, or None for a model that makes no maps of a picture."""
+    """The view, or None for a model that makes no maps of an image."""
     found = [*maps, *of_tokens(states, grid)]
     if not found:
         return None
@@ -95,7 +95,7 @@ def _layer(each: FeatureMap, side: int) -> dict[str, Any]:
 
 
 def _lively(channels: Tensor, most: int) -> list[int]:
-    """The channels that vary most over the picture, in their own order.   c p rows columns -> numbers"""
+    """The channels that vary most over the image, in their own order.   c p rows columns -> numbers"""
     spread = channels.flatten(1).nan_to_num().var(1, unbiased=False)
     kept: list[int] = spread.topk(min(most, len(channels))).indices.sort().values.tolist()
     return kept

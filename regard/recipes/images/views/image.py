@@ -1,4 +1,4 @@
-"""Attention of each head laid over the picture, attention followed through all layers, and beside both what
+"""Attention of each head laid over the image, attention followed through all layers, and beside both what
 matters."""
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class ImageView(View):
-    """The image, and over it where the model looks and what matters to its answer."""
+    """The image, and over it where the model looks and what matters to its prediction."""
 
     name, order, stands_alone = "image", 10, False
     files = web_files(Path(__file__).parents[1], "30-image.js", "image.css")
@@ -35,20 +35,20 @@ class ImageView(View):
         return _image(scene.given, _attention_over(scene), scene.view("contribution"))
 
     def still(self, scene: Scene, title: str) -> Any | None:
-        """All heads over the image; where nothing attends, what matters to the answer."""
+        """All heads over the image; where nothing attends, what matters to the prediction."""
         assert isinstance(scene.given, ImageInput)
         found, matters = _attention_over(scene), scene.view("contribution")
         if found is not None:
             words = f"{title}: where {found.query} looks{_outcome(scene)}"
-            return overlays.by_heads(scene.given.picture, found, words=words)
+            return overlays.by_heads(scene.given.image, found, words=words)
         if matters is None or not _over_patches(matters):
             return None
         maps = []
         for each in _over_patches(matters):
             values = torch.tensor(each["values"]).unflatten(0, scene.given.grid)
             maps.append(overlays.Overlay(each["name"], values, signed=True))
-        words = f"{title}: what speaks for {matters['answer']}{_outcome(scene)}"
-        return overlays.draw_lines([overlays.Line(words, scene.given.picture, maps)])
+        words = f"{title}: what supports {matters['answer']}{_outcome(scene)}"
+        return overlays.draw_lines([overlays.Line(words, scene.given.image, maps)])
 
 
 def _attention_over(scene: Scene) -> AttentionMaps | None:
@@ -59,7 +59,7 @@ def _attention_over(scene: Scene) -> AttentionMaps | None:
 
 
 def _outcome(scene: Scene) -> str:
-    """What an image was taken for, and which image it is, on a line of its own."""
+    """What an image was predicted as, and which image it is, on a line of its own."""
     name, classes = scene.given.name or "", scene.view("classes")
     if classes is None:
         return f"   {name}".rstrip()
@@ -78,7 +78,7 @@ def _image(
     layers = [] if found is None else found.layers
     return {
         "view": "image",
-        "picture": as_png(given.picture),
+        "picture": as_png(given.image),
         "grid": {"rows": rows, "columns": columns},
         "piece": given.piece,
         "query": None if found is None else found.query,

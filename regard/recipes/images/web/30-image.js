@@ -1,20 +1,20 @@
-// The attention of each head over the picture, in a colour of its own, rollout, and what each patch contributes.
+// The attention of each head over the image, in a colour of its own, rollout, and what each patch contributes.
 
 const imageShown = { layer: null, way: null, alone: 0, off: new Set(), strength: 0.85 };
 const GROUND = [16, 18, 22];  // of small maps and of bars, where nothing is coloured
 
 const NO_MAPS = "No layer lets every patch look at every patch (they look within windows, or not at all), so no map is laid over it.";
-const SIGNS = "Orange speaks for the answer, blue against it.";
+const SIGNS = "Orange supports the prediction, blue opposes it.";
 
 view("image", "Image", (part, place, here) => {
   const matters = part.matters ?? [];
   const views = here.page.data.input?.views;
   if (!part.layers.length && !matters.length) {
-    refill(place, make("h2", {}, "The picture"), make("p", { class: "sentence" }, NO_MAPS),
-      make("div", { class: "image-figure" }, make("div", { class: "picture alone" }, shownPicture(part.picture))));
+    refill(place, make("h2", {}, "The image"), make("p", { class: "sentence" }, NO_MAPS),
+      make("div", { class: "image-figure" }, make("div", { class: "picture alone" }, shownImage(part.picture))));
     return;
   }
-  const figure = new PictureFigure(part, here);
+  const figure = new ImageFigure(part, here);
   const heads = part.layers.length > 0;
   const ways = [
     ...(heads ? [["together", "heads together"], ["alone", "one head"]] : []), ...(part.rollout ? [["rollout", "rollout"]] : []),
@@ -36,26 +36,26 @@ view("image", "Image", (part, place, here) => {
     imageShown.strength = value;
     figure.paint();
   });
-  const plain = make("figure", { class: "plain as-seen" }, make("div", { class: "picture alone" }, shownPicture(part.picture)),
-    make("figcaption", {}, "the picture, as the model is given it"));
+  const plain = make("figure", { class: "plain as-seen" }, make("div", { class: "picture alone" }, shownImage(part.picture)),
+    make("figcaption", {}, "the image, as the model is given it"));
   refill(place, figure.heading, figure.sentence, views ? make("p", { class: "sentence" }, ofOneView(views)) : null,
     make("div", { class: "controls" }, wayChoice, figure.layerPicker, strength),
-    make("div", { class: "image-figure" }, make("div", {}, figure.picture, figure.legend, figure.readout),
+    make("div", { class: "image-figure" }, make("div", {}, figure.image, figure.legend, figure.readout),
       make("div", { class: "image-side" }, plain, figure.thumbs)));
   figure.load();
 });
 
 function ofOneView(views) {
-  return `This is of the picture as it stands; the answer is that of ${views} of it together.`;
+  return `This shows the image as it stands; the prediction averages ${views} of it.`;
 }
 
-class PictureFigure {
+class ImageFigure {
   constructor(part, here) {
     Object.assign(this, { part, here, maps: null, rollout: null, matters: [], at: null });
     this.canvas = make("canvas", { class: "over" });
     this.box = make("div", { class: "patch" });
-    this.picture = make("div", { class: "picture", tabindex: "0", role: "application", "aria-roledescription": "picture" },
-      shownPicture(part.picture), this.canvas, this.box);
+    this.image = make("div", { class: "picture", tabindex: "0", role: "application", "aria-roledescription": "image" },
+      shownImage(part.picture), this.canvas, this.box);
     this.readout = make("output", { class: "readout", "aria-live": "polite" });
     this.thumbs = make("div", { class: "head-maps" });
     this.sentence = make("p", { class: "sentence" });
@@ -63,11 +63,11 @@ class PictureFigure {
     this.legend = make("div", { class: "legend" });
     this.layerName = make("bdi", { class: "name" });
     this.layerPicker = make("div", { class: "layer-picker" });
-    const under = (event) => cellUnder(event, this.picture, ...this.grid);
-    this.picture.addEventListener("pointermove", (event) => event.pointerType === "mouse" && this.point(under(event)));
-    this.picture.addEventListener("pointerleave", (event) => event.pointerType === "mouse" && this.point(null));
-    this.picture.addEventListener("click", (event) => this.point(under(event)));
-    this.picture.addEventListener("keydown", (event) => {
+    const under = (event) => cellUnder(event, this.image, ...this.grid);
+    this.image.addEventListener("pointermove", (event) => event.pointerType === "mouse" && this.point(under(event)));
+    this.image.addEventListener("pointerleave", (event) => event.pointerType === "mouse" && this.point(null));
+    this.image.addEventListener("click", (event) => this.point(under(event)));
+    this.image.addEventListener("keydown", (event) => {
       if (!steps(event)) return;
       event.preventDefault();
       this.point(stepped(event, this.at, ...this.grid));
@@ -158,11 +158,11 @@ class PictureFigure {
     const [rows, columns] = this.grid;
     paintPatches(this.canvas, rows, columns, (patch) => this.painted(patch));
     this.canvas.style.opacity = imageShown.strength;
-    this.picture.setAttribute("aria-label", `${rows} by ${columns} ${this.part.piece === "patch" ? "patches" : "parts"}`);
+    this.image.setAttribute("aria-label", `${rows} by ${columns} ${this.part.piece === "patch" ? "patches" : "parts"}`);
     for (const [k, thumb] of [...this.thumbs.children].entries()) thumb.setAttribute("aria-pressed", String(this.lit(k)));
     this.thumbs.hidden = this.layerPicker.hidden = !this.areHeads;
     this.layerName.textContent = this.layer?.name ?? "";
-    this.heading.textContent = this.mattering ? "What matters to the answer" : `Where ${this.part.query} looks`;
+    this.heading.textContent = this.mattering ? "What matters to the prediction" : `Where ${this.part.query} looks`;
     this.paintLegend();
     this.sentence.textContent = this.mattering ? `${capital(this.mattering.sentence)}. ${SIGNS}` : {
       together: "Each patch has the colour of the head that looks at it most: none at the mean of that head, all of it at its largest, or at three times the mean.",
@@ -251,9 +251,9 @@ function paintPatches(canvas, rows, columns, painted) {
   canvas.getContext("2d").putImageData(new ImageData(pixels, columns, rows), 0, 0);
 }
 
-// What the model was shown. Of a small picture every pixel is to be seen.
-function shownPicture(address) {
-  const image = make("img", { src: safePicture(address), alt: "what the model was shown" });
+// What the model was shown. Of a small image every pixel is to be seen.
+function shownImage(address) {
+  const image = make("img", { src: safeImage(address), alt: "what the model was shown" });
   image.addEventListener("load", () => image.classList.toggle("small", image.naturalWidth <= 64));
   return image;
 }

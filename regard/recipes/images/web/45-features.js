@@ -1,4 +1,4 @@
-// Feature maps: what each channel of a layer makes of the picture, one of them enlarged, and all of them in three colours.
+// Feature maps: what each channel of a layer makes of the image, one of them enlarged, and all of them in three colours.
 
 const featuresShown = { layer: 0, map: 0 };
 
