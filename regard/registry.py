@@ -225,7 +225,7 @@ _KINDS: dict[str, Kind] = {
             {
                 "tokens": ("embed:TokenEmbedding", "one learned vector for each token id"),
                 "steps": ("embed:StepEmbedding", "a linear map of each real-valued step"),
-                "patches": ("patches:PatchEmbedding", "a linear map of each square of a picture"),
+                "patches": ("patches:PatchEmbedding", "a linear map of each square of an image"),
             },
         ),
     ),
@@ -310,7 +310,7 @@ _KINDS: dict[str, Kind] = {
                 ),
                 "swin": (
                     "swin:Swin",
-                    "attention in windows that shift; cost linear in the picture",
+                    "attention in windows that shift; cost linear in the image",
                     "nothing",
                 ),
                 "decoder": (

@@ -292,7 +292,7 @@ class Making:
     # ---- images and sound
 
     def signals(self) -> Iterator[Inputs]:
-        """Pictures b c h w and videos b t c h w, waves b n, spectrograms b n m or b m n: whichever has a
+        """Images b c h w and videos b t c h w, waves b n, spectrograms b n m or b m n: whichever has a
         name."""
         if "pixel_values" in self.names:
             for height, width in self.image_sizes():
