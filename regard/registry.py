@@ -249,33 +249,33 @@ _KINDS: dict[str, Kind] = {
         ),
     ),
     "models": Kind(
-        "whole networks; kept is what the small one of each, its tiny(), declares",
+        "whole networks; symmetry as declared by each model's tiny() instance",
         _at(
             "regard.models",
             {
                 "mlp": (
                     "mlp:MLP",
-                    "all numbers of a set in one row: the one that knows no symmetry",
+                    "all numbers of a set in one row: baseline without permutation symmetry",
                     "nothing",
                 ),
                 "deepsets": (
                     "deep_sets:DeepSets",
-                    "ρ(Σφ(x)), or layers that see each thing and the pool of all",
+                    "ρ(Σφ(x)), or layers that see each element and the pool of all",
                     "permutations",
                 ),
                 "pointnet": (
                     "point_net:PointNet",
-                    "points turned as the cloud decides, then seen one by one",
+                    "learned alignment of a point cloud, one MLP for all points, max pool",
                     "permutations",
                 ),
                 "settransformer": (
                     "set_transformer:SetTransformer",
-                    "things attend to each other; then seeds ask them all",
+                    "elements attend to each other; learned seed vectors pool them",
                     "permutations",
                 ),
                 "graphnet": (
                     "graph_net:GraphNet",
-                    "nodes hear from neighbours: graph convolution, GCN, GAT, GATv2",
+                    "message passing between neighbours: graph convolution, GCN, GAT, GATv2",
                     "permutations",
                 ),
                 "graphtransformer": (
@@ -315,12 +315,12 @@ _KINDS: dict[str, Kind] = {
                 ),
                 "decoder": (
                     "decoder:Decoder",
-                    "predicts the next token: GPT and Llama by parts; causal",
+                    "causal LM: predicts the next token, with the parts of GPT and Llama",
                     "shifts",
                 ),
                 "encoder": (
                     "encoder:Encoder",
-                    "reads both ways: fills in masked tokens, or classifies (BERT)",
+                    "masked LM (BERT): predicts masked tokens, or classifies texts",
                     "shifts",
                 ),
             },
@@ -337,7 +337,7 @@ _KINDS: dict[str, Kind] = {
                 ),
                 "sets": (
                     "sets.recipe:RECIPE",
-                    "a model of point clouds, of tables in long form, or of sets that are made",
+                    "a model of point clouds, of tables in long form, or of synthetic sets",
                 ),
                 "images": (
                     "images.recipe:RECIPE",
@@ -345,7 +345,7 @@ _KINDS: dict[str, Kind] = {
                 ),
                 "graphs": (
                     "graphs.recipe:RECIPE",
-                    "answers for nodes, edges or whole graphs, from edge lists and other files",
+                    "predictions for nodes, edges or whole graphs, from edge lists and other files",
                 ),
             },
         ),

@@ -1,4 +1,4 @@
-"""Does a model keep its promises? Of a module with inputs, or of a target by its name."""
+"""Does a model keep the laws that it declares? For a module with inputs, or a target by its name."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from regard.targets.open import Target, open_target
 
 
 def check(model: Any, inputs: Any = None, **how: Any) -> Report:
-    """Does a model keep the laws that it promises? Of a module with inputs, or of a target by its name.
+    """Does a model keep the laws that it declares? For a module with inputs, or a target by its name.
 
         assert check(model, x, laws=["permutation", "causality"]).ok
         check("runs/mine")                                # or a Hugging Face directory, or

@@ -17,7 +17,7 @@ from regard.runs.run import Run
 def evaluate(
     path: str | os.PathLike[str], data: str | os.PathLike[str] | None = None, *, note: Note | None = None
 ) -> Evaluation:
-    """The measures of a run, with how many examples they are of.
+    """The measures of a run, with the number of examples.
 
         evaluate("runs/mine").measures["accuracy"]
         evaluate("runs/mine", "other.csv")
@@ -31,8 +31,8 @@ def evaluate(
     context = DataContext(cache=cache_folder(), note=note, old=run)
     if run.config.given is not None and data is None:
         raise RegardError(
-            f"{run.path} was trained on a {run.config.given} in memory, which is in no file; give a file "
-            "of the same kind"
+            f"{run.path} was trained on a {run.config.given} in memory, so there is no file to read again; give a "
+            "file of the same kind"
         )
     with scanning_once():
         return recipe_of(run).evaluate(run, None if data is None else os.fspath(data), context)

@@ -1,4 +1,4 @@
-"""What a run ends with: the test split, the confusion matrix, the curves, the laws, the report. The model is
+"""The end of a run: the test split, the confusion matrix, the curves, the laws, the report. The model is
 loaded once."""
 
 from __future__ import annotations
@@ -24,8 +24,7 @@ from regard.training.result import Result
 def finish_run(
     run: Run, recipe: Recipe, job: Job, ended: Result, observers: Sequence[Observer], *, report: bool = True
 ) -> None:
-    """Measure the weights that were published, and write what is to be seen of them. A stopped run is not
-    tested yet."""
+    """Evaluate the published weights and write the reports. A stopped run is not evaluated yet."""
     tests = job.test is not None and ended.reason != "stopped"
     shows = report and job.labels is not None and job.best_split.count != 0
     if report:
@@ -48,14 +47,14 @@ def finish_run(
 
 
 def _write_test(run: Run, found: Evaluation, step: int, observers: Sequence[Observer]) -> None:
-    """Keep the measures of the split that was kept for the end."""
+    """Store the measures on the test split."""
     run.update(test=found.measures)
     run.append([{"step": step, "event": "test", **found.measures, "count": found.count}])
     tell(observers, "tested", found.measures, found.count)
 
 
 def _write_confusion(run: Run, found: Evaluation) -> None:
-    """confusion.json and confusion.png of a classifier: what it takes for what."""
+    """confusion.json and confusion.png of a classifier: its confusion matrix."""
     if found.confusion is None or found.labels is None or not found.confusion.sum():
         return
     facts = {"split": found.split, "labels": list(found.labels), "counts": found.confusion.tolist()}
@@ -64,7 +63,7 @@ def _write_confusion(run: Run, found: Evaluation) -> None:
     plot.save(plot.confusion(found.confusion, list(found.labels), title=title), run.path / "confusion.png")
 
 
-# What a user may want of a run, in this order.
+# Files of a run that a user may want, in this order.
 FILES = (
     "model.safetensors",
     "report.html",

@@ -1,4 +1,4 @@
-"""What a trained model generates: of a run by its path, or of a model that was loaded."""
+"""Text from a trained model: a run by its path, or a loaded model."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from regard.generation import generate as generation
 
 
 def generate(model: nn.Module | str | os.PathLike[str], prompt: str = "", **how: Any) -> Iterator[str]:
-    """Pieces of text as they are written: generate("runs/mine", "Once upon", max_new=50, seed=0).
+    """Pieces of text as they are generated: generate("runs/mine", "Once upon", max_new=50, seed=0).
 
     model  what `load` gave, or the path of a run; several texts at once: regard.api.generate.samples
     """
     model = _load_generator(model)
     if how.get("samples", 1) != 1:
         raise RegardError(
-            f"generate gives one text, got samples={how['samples']}; use regard.api.generate.samples"
+            f"generate returns one text, got samples={how['samples']}; use regard.api.generate.samples"
         )
     return generation.generate(model, prompt, **how)
 
@@ -32,7 +32,7 @@ def samples(model: nn.Module | str | os.PathLike[str], prompt: str = "", **how: 
 
 
 def _load_generator(model: nn.Module | str | os.PathLike[str]) -> nn.Module:
-    """The model of a run, if it is given by its path, and in any case one that writes."""
+    """A model that generates: that of a run if a path is given. Raise for other models."""
     if isinstance(model, str | os.PathLike):
         model = load(model)
     generation.check_generates(model)

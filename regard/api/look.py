@@ -1,4 +1,4 @@
-"""What a model attends to: pages, stills, and sessions that can be asked again."""
+"""What a model attends to: pages, stills, and sessions for several inputs."""
 
 from __future__ import annotations
 
@@ -56,13 +56,13 @@ def open_session(
     tsne: bool = True,
     tell: Callable[[str], None] | None = None,
 ) -> Session:
-    """A target that can be looked at again and again; what is not asked for otherwise is this input."""
+    """A target with a default input, for looking at several inputs."""
     if isinstance(target, Target):
         opened = target
     else:
         opened = open_target(target)
     if answer is not None and not opened.reader.takes_target:
-        raise RegardError(f"{opened.name} is no encoder-decoder, so it takes no --target")
+        raise RegardError(f"{opened.name} is not an encoder-decoder, so it takes no --target; leave it out")
     if tell is not None:
         for note in opened.notes:
             tell(note)

@@ -1,4 +1,4 @@
-"""What a run says of inputs."""
+"""Predictions of a run."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def predict(
     *,
     out: str | os.PathLike[str] | None = None,
 ) -> list[Prediction]:
-    """What a run says of each input, one or several: texts for a classifier of texts, files for other kinds
+    """Predictions for one or several inputs: texts for a classifier of texts, files for other kinds
     of data.
 
     What cannot be read has an `error` in place of a prediction. Of images a folder or a pattern stands for
@@ -35,7 +35,7 @@ def predict(
 def iter_predictions(
     path: str | os.PathLike[str], inputs: Any, *, out: str | os.PathLike[str] | None = None
 ) -> Iterator[Prediction]:
-    """The same, each as soon as it is known. A sheet is drawn after the last."""
+    """The same, each as soon as it is ready. A sheet is drawn after the last."""
     run = Run.open(path)
     recipe = recipe_of(run)
     one = isinstance(inputs, str | bytes | os.PathLike) or not isinstance(inputs, Sequence)
@@ -70,7 +70,7 @@ def _restore_name(prediction: Prediction, names: Mapping[str, str]) -> Predictio
 
 
 def _to_paths(several: Sequence[Any], run: Run, recipe: Recipe) -> list[str]:
-    """Inputs as a command line would have them."""
+    """Inputs as strings, as on a command line."""
     for each in several:
         if not isinstance(each, str | os.PathLike):
             also = f", {recipe.in_memory}" if recipe.in_memory else ""

@@ -49,15 +49,15 @@ def resolve_defaults(
 def _with_body(recipe: Recipe, settings: Settings, start: Run) -> Settings:
     """The settings with the body of an earlier run's model, and a head of its own."""
     if start.config.model is None:
-        raise RegardError(f"{start.path} holds no model of ours to start from")
+        raise RegardError(f"{start.path} holds no model of a recipe to start from; give a run of a recipe")
     wanted = next(
         kind for kind in recipe.models if registry.find("models", kind).Config is type(settings.model)
     )
     if start.config.kind != wanted:
         raise RegardError(
-            f"{start.path} cannot be a start for this model: it holds a model of the kind "
-            f"{start.config.kind}, and what is "
-            f"trained here is of the kind {wanted}; start from one of that kind: regard train "
+            f"cannot start from {start.path}: it holds a model of the kind "
+            f"{start.config.kind}, "
+            f"but this run trains a model of the kind {wanted}; start from a run of that kind: regard train "
             f"{recipe.name} --model {wanted}"
         )
     body = {name: start.config.model[name] for name in _shared(recipe, settings, start)}
@@ -66,18 +66,18 @@ def _with_body(recipe: Recipe, settings: Settings, start: Run) -> Settings:
 
 
 def check_body(recipe: Recipe, settings: Settings, start: Run) -> None:
-    """A ValueError if settings ask for another body than that of the run that is started from."""
-    body, asked = start.config.model or {}, configs.to_dict(settings.model)
+    """Raise a ValueError if settings of the body differ from those of the earlier run."""
+    body, wanted = start.config.model or {}, configs.to_dict(settings.model)
     for name in _shared(recipe, settings, start):
-        if asked[name] != body[name]:
+        if wanted[name] != body[name]:
             raise RegardError(
-                f"{start.path} cannot be a start for this model: model.{name} is {body[name]!r} there, and "
-                f"{asked[name]!r} was asked for. Leave it out, or train without --from"
+                f"cannot start from {start.path}: model.{name} is {body[name]!r} there, but "
+                f"{wanted[name]!r} here. Leave it out, or train without --from"
             )
 
 
 def _shared(recipe: Recipe, settings: Settings, start: Run) -> list[str]:
-    """Settings of the model that a run takes over from the one it is started from."""
+    """Names of model settings that a run takes over from the earlier run."""
     known = {field.name for field in fields(type(settings.model))}
     return sorted(known & set(start.config.model or {}) - recipe.not_inherited)
 
@@ -95,7 +95,7 @@ def copy_weights(model: nn.Module, start: Run) -> None:
         there = tuple(theirs[first].shape) if first in theirs else "missing"
         also = f", and {more} more" if more else ""
         raise RegardError(
-            f"{start.path} cannot be a start for this model: {first} is {there} there and "
+            f"cannot start from {start.path}: {first} is {there} there and "
             f"{tuple(mine[first].shape)} here{also}"
         )
     model.load_state_dict(fitting, strict=False)
@@ -124,7 +124,7 @@ def new_run(path: files.PathLike, sections: Mapping[str, Any]) -> Iterator[Run]:
 
 
 def _was_trained(run: Run) -> bool:
-    """Is a step done, or anything kept of one? If that cannot be told, it is."""
+    """Is a step done, or anything saved? If that is unclear, yes."""
     try:
         stepped = any(event["event"] == "step" for event in run.metrics())
     except (OSError, ValueError, KeyError):
@@ -133,8 +133,7 @@ def _was_trained(run: Run) -> bool:
 
 
 def _discard(run: Run, made: list[Path]) -> None:
-    """Take away what a start writes, and the folders that were made for it, unless there is something else in
-    them."""
+    """Remove the files of a failed start, and the folders made for it, unless they hold something else."""
     with suppress(OSError):
         for name in ("config.json", "environment.json", "metrics.jsonl", run.tokenizer_file.name):
             (run.path / name).unlink(missing_ok=True)

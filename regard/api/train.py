@@ -1,4 +1,4 @@
-"""Train: a recipe on your data, any module of your own, or a run that goes on."""
+"""Train a recipe on your data, or any module of your own; or resume a run."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def train(
     observers: Sequence[Observer] | None = None,
     report: bool = True,
 ) -> Run:
-    """Train a recipe on your data, or any module of your own; what comes back is the run directory.
+    """Train a recipe on your data, or any module of your own. Returns the run directory.
 
         train("text", data="my.txt", out="runs/mine", minutes=2)
         train("text", data="my.txt", options={"model.dim": 256, "train.lr": 0.01})
@@ -86,7 +86,7 @@ def train(
         path = os.fspath(data)
     else:
         path = None
-    # an object: only some recipes take one, and say so
+    # an object: only some recipes take one; others raise
     if path is None:
         given = data
     else:
@@ -121,7 +121,7 @@ def train_recipe(
     note: Note | None = None,
     report: bool = True,
 ) -> Run:
-    """Train a recipe with these settings, from the beginning. given: data that is no path"""
+    """Train a recipe with these settings, from the beginning. given: data that is not a path"""
     check_free(out)
     if start is not None:
         check_body(recipe, settings, start)
@@ -160,11 +160,11 @@ def resume_run(
 
 
 def check_resumable(run: Run, recipe: Recipe, *, model: str | None, start: Place | None, given: Any) -> None:
-    """A ValueError if what is to go on was started otherwise."""
+    """Raise a ValueError if the run was started in another way."""
     if run.config.recipe != recipe.name:
         raise RegardError(
             f"{run.path} was made by {run.config.recipe or 'a module of your own'}, not by the recipe "
-            f"{recipe.name}, so it cannot be resumed as one"
+            f"{recipe.name}, so this recipe cannot resume it"
         )
     before = {"model": run.config.kind, "from": run.config.origin}
     for name, now in (("model", model), ("from", start)):
@@ -180,14 +180,14 @@ def check_resumable(run: Run, recipe: Recipe, *, model: str | None, start: Place
 
 
 def prepare_job(recipe: Recipe, settings: Settings, context: DataContext) -> Job:
-    """Read the data. What is random in it follows from the seed."""
+    """Read the data. Its random numbers depend on the seed alone."""
     pick_device(settings.train.device)  # an error before long work, not after
     torch.manual_seed(settings.train.seed)
     return recipe.prepare(settings, context)
 
 
 def build_model(job: Job, settings: Settings) -> nn.Module:
-    """A new model: its weights follow from the seed, and not from how the data was read."""
+    """A new model: its weights depend on the seed, not on how the data was read."""
     torch.manual_seed(settings.train.seed)
     return job.build()
 
@@ -202,7 +202,7 @@ def _fit(
     report: bool,
     resume: bool,
 ) -> Run:
-    """The training itself, and what a run ends with."""
+    """The training, and the files at its end."""
     size = sum(parameter.numel() for parameter in model.parameters())
     with beginning as run:
         job.keep(run)
@@ -238,7 +238,7 @@ def _train_module(
     config = configs.from_dict(TrainConfig, settings)
     if task is None or data is None:
         raise RegardError(
-            "a module needs a task ('classify', 'regress', 'next token' or a function) and data to learn from"
+            "a module needs a task ('classify', 'regress', 'next token' or a function) and data to train on"
         )
     if isinstance(data, Source):
         source = data

@@ -22,22 +22,22 @@ IGNORE = -100  # a target that is not to be predicted
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """What a model is given, and what the task wants of it."""
+    """The inputs of a model, and the target."""
 
     tokens: Tensor  # b n ids, b n d real values, or n d nodes of graphs
-    target: Tensor  # b n ids (IGNORE where nothing is asked), b classes, b values
+    target: Tensor  # b n ids (IGNORE where there is no target), b classes, b values
     real: Tensor | None = None  # bool b n, True = real; None: all are
     where: Tensor | None = None  # n, b n or b n s places; None: consecutive
     edges: Any = None  # 2 e from source to target, or a graph made of them; None: no graph
     of: Tensor | None = None  # n, the graph of each node; None: all are of one
-    pairs: Tensor | None = None  # 2 p, pairs of nodes that are asked about
+    pairs: Tensor | None = None  # 2 p, pairs of nodes to predict
     graphs: int | None = None  # how many graphs there are; the last ones may have no nodes
 
     def __post_init__(self) -> None:
         # (targets of a graph may be those of its nodes, of whole graphs or of pairs)
         if self.tokens.dim() < 1 or (self.edges is None and self.target.shape[:1] != self.tokens.shape[:1]):
             raise RegardError(
-                f"tokens and target must have as many rows, got shapes {tuple(self.tokens.shape)} and "
+                f"tokens and target must have the same number of rows, got shapes {tuple(self.tokens.shape)} and "
                 f"{tuple(self.target.shape)}"
             )
         if self.real is not None:
@@ -121,7 +121,7 @@ class Epochs:
         self.all, self.seed, self.lengths = rows, seed, lengths
         self.batch = min(batch, len(rows))
         self.steps = len(rows) // self.batch
-        self._kept: tuple[int, Array] = (-1, rows)  # the epoch last asked for; drawn again if another one is
+        self._kept: tuple[int, Array] = (-1, rows)  # the last epoch, to draw each order once
 
     def rows(self, step: int) -> Array:
         """The rows of this step."""
@@ -147,11 +147,14 @@ def generator(seed: int, *numbers: int) -> np.random.Generator:
 
 
 def held_out(count: int, share: float) -> int:
-    """How many of `count` rows are for validation: at least one if any are, and one stays for training."""
+    """The number of rows in the validation split: at least one if share > 0, and at least one stays for
+    training."""
     if not 0 <= share < 1:
-        raise RegardError(f"validation is the share held out, from 0 to below 1, got {share}")
+        raise RegardError(f"validation is a share of the rows: at least 0 and below 1, got {share}")
     if share and count < 2:
-        raise RegardError(f"there is {count} row, too few to hold some out; give more, or validation=0")
+        raise RegardError(
+            f"there is {count} row, too few for a validation split; give more rows, or validation=0"
+        )
     if share:
         return min(count - 1, max(1, round(count * share)))
     return 0
@@ -185,7 +188,9 @@ def _rows(data: Any) -> Any:
         )
     counts = [len(each) if each.dim() else 0 for each in data]
     if len(set(counts)) > 1:
-        raise RegardError(f"the tensors must have as many rows, got {' and '.join(map(str, counts))}")
+        raise RegardError(
+            f"the tensors must have the same number of rows, got {' and '.join(map(str, counts))}"
+        )
     return tuple(data)
 
 
@@ -194,7 +199,7 @@ def _length(data: Any) -> int:
         count = len(data[0]) if isinstance(data, tuple) else len(data)
     except TypeError as error:
         raise RegardError(
-            f"{type(data).__name__} does not say how many rows it has; give a Dataset with __len__"
+            f"{type(data).__name__} has no __len__, so its number of rows is unknown; give a Dataset with __len__"
         ) from error
     if count == 0:
         raise RegardError("the data has no rows; give at least one")

@@ -28,11 +28,11 @@ class Columns:
         return len(self.rows)
 
     def place(self, name: str, advice: str) -> int:
-        """Which column has this name."""
+        """The index of the column with this name."""
         names = self.names or ()
         if name not in names:
             near = nearest(name, names)
-            hint = f" (is it '{near}'?)" if near else ""
+            hint = f" (did you mean '{near}'?)" if near else ""
             raise RegardError(
                 f"{self.path} has no column '{name}', it has: {', '.join(names) or 'no names'}; "
                 f"{advice}{hint}"
@@ -43,7 +43,7 @@ class Columns:
         return [row[column].strip() for row in self.rows]
 
     def numbers(self, columns: Sequence[int]) -> Array:
-        """Some columns as numbers; what is none, or is not finite, is an error with its line.
+        """Some columns as numbers; a cell that is not a finite number is an error with its line.
         rows columns, float32"""
         cells = [[row[column] for column in columns] for row in self.rows]
         try:
@@ -57,7 +57,7 @@ class Columns:
             row, column = wrong[0]
             raise RegardError(
                 f"line {self.lines[row]} of {self.path} has '{cells[row][column].strip()}' in "
-                f"{self._called(columns[column])}; fill it in, or take the row out"
+                f"{self._called(columns[column])}; give a finite number, or remove the row"
             )
         return found.astype(np.float32)
 
@@ -67,7 +67,7 @@ class Columns:
         except ValueError:
             raise RegardError(
                 f"line {self.lines[row]} of {self.path} has '{self.rows[row][column].strip()}' in "
-                f"{self._called(column)}, which must be a number"
+                f"{self._called(column)}, expected a number"
             ) from None
 
     def _called(self, column: int) -> str:
@@ -77,7 +77,8 @@ class Columns:
 
 
 def read_columns(path: str, *, header: bool | None = None) -> Columns:
-    """A table of one row a line. Values are separated by the mark that the first line has: , ; tab or spaces.
+    """A table with one row per line. Values are separated by the mark that the first line has: , ; tab or
+    spaces.
 
     header: does the first line hold names? None: it does if nothing in it is a number and some line after it
     has one.
@@ -98,7 +99,7 @@ def read_columns(path: str, *, header: bool | None = None) -> Columns:
         if rows and len(row) != len(rows[0]):
             raise RegardError(
                 f"line {line} of {path} has {len(row)} values, but line {lines[0]} has {len(rows[0])}; "
-                "every row needs as many"
+                "every row needs the same number"
             )
         rows.append(row)
         lines.append(line)

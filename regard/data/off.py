@@ -20,7 +20,7 @@ def read_off(path: str) -> tuple[Array, Array]:
         if (words := line.partition("#")[0].split())
     ]
     if not lines or not lines[0][1][0].upper().startswith("OFF"):
-        raise RegardError(f"{path} is no OFF file: its first line must be OFF")
+        raise RegardError(f"{path} is not an OFF file: its first line must be OFF")
     number, words = lines[0]
     # some write the counts on the first line, and even without a space between: OFF8 12 0
     rest = [word for word in (words[0][3:], *words[1:]) if word]
@@ -45,7 +45,7 @@ def _place(line: Line, path: str) -> list[float]:
         place = [float(word) for word in words[:3]]  # what follows are colours
     except ValueError:
         raise RegardError(
-            f"line {number} of {path} is not made of numbers: {' '.join(words)[:60]!r}"
+            f"line {number} of {path} must hold numbers, got {' '.join(words)[:60]!r}"
         ) from None
     if len(place) < 3:
         raise RegardError(f"line {number} of {path} has {len(place)} numbers, but a vertex has three")
@@ -56,7 +56,7 @@ def _triangles(line: Line, path: str, vertices: int) -> Array:
     count, *corners = _whole(line, path, 1)
     if count < 3 or len(corners) < count:
         raise RegardError(
-            f"line {line[0]} of {path} must be a number of corners, three at least, and as many vertices"
+            f"line {line[0]} of {path} must be a number of corners, at least three, and then as many vertices"
         )
     polygon = np.array(corners[:count])
     if polygon.min() < 0 or polygon.max() >= vertices:
@@ -68,8 +68,8 @@ def _triangles(line: Line, path: str, vertices: int) -> Array:
 
 
 def _whole(line: Line, path: str, least: int) -> list[int]:
-    """The whole numbers at the beginning of a line; colours may follow a face, so they end at the first that
-    is none."""
+    """The whole numbers at the beginning of a line, up to the first word that is not one: colours may follow
+    a face."""
     found: list[int] = []
     for word in line[1]:
         if not word.removeprefix("-").isdecimal():

@@ -50,7 +50,7 @@ class Element:
 
 
 class Ply(NamedTuple):
-    """What is in a file: vertices v d with the names of their columns, and triangles f 3 (none: points
+    """The content of a file: vertices v d with the names of their columns, and triangles f 3 (none: points
     only)."""
 
     names: tuple[str, ...]
@@ -59,12 +59,12 @@ class Ply(NamedTuple):
 
 
 def read_ply(path: str) -> Ply:
-    """Vertices and faces; whatever else there is, is passed over."""
+    """Vertices and faces; all other elements are skipped."""
     with open(path, "rb") as file:
         data = file.read()
     elements, order, start, line = _header(data, path)
     if not any(element.name == "vertex" for element in elements):
-        raise RegardError(f"{path} has no element vertex, so there are no points in it")
+        raise RegardError(f"{path} has no points: its header has no element vertex")
     reader = _Text(data[start:], path, line) if order == "" else _Bytes(data[start:], path, order)
     names: tuple[str, ...] = ()
     vertices, faces = np.zeros((0, 3)), np.zeros((0, 3), dtype=np.int64)
@@ -94,7 +94,7 @@ def _header(data: bytes, path: str) -> tuple[list[Element], str, int, int]:
     """The elements, the order of bytes ("" for text), and where the header ends: byte and line."""
     end = data.find(b"end_header")
     if not data.startswith(b"ply") or end < 0:
-        raise RegardError(f"{path} is no PLY file: it must begin with 'ply' and have a line 'end_header'")
+        raise RegardError(f"{path} is not a PLY file: it must begin with 'ply' and have a line 'end_header'")
     lines = data[:end].decode("ascii", "replace").splitlines()
     elements, order = [], None
     for number, line in enumerate(lines, 1):
@@ -109,9 +109,11 @@ def _header(data: bytes, path: str) -> tuple[list[Element], str, int, int]:
             elif words[:1] == ["property"]:
                 elements[-1].columns.append(Column(words[2], TYPES[words[1]]))
         except (KeyError, IndexError, ValueError):
-            raise RegardError(f"line {number} of {path} is no line of a PLY header: {line!r}") from None
+            raise RegardError(f"line {number} of {path} is not valid in a PLY header: {line!r}") from None
     if order is None:
-        raise RegardError(f"{path} does not say its format: ascii, binary_little_endian or binary_big_endian")
+        raise RegardError(
+            f"the header of {path} has no format: ascii, binary_little_endian or binary_big_endian"
+        )
     after = data.find(b"\n", end)
     return elements, order, len(data) if after < 0 else after + 1, len(lines) + 1
 
@@ -119,7 +121,7 @@ def _header(data: bytes, path: str) -> tuple[list[Element], str, int, int]:
 def _triangles(polygons: list[Array], path: str) -> Array:
     for polygon in polygons:
         if len(polygon) < 3:
-            raise RegardError(f"{path} has a face with {len(polygon)} corners; a face has three at least")
+            raise RegardError(f"{path} has a face with {len(polygon)} corners; a face needs at least three")
     if polygons:
         return np.concatenate([fan(polygon) for polygon in polygons])
     return np.zeros((0, 3), dtype=np.int64)
@@ -178,7 +180,7 @@ class _Text:
             return [float(word) for word in words]
         except ValueError:
             said = b" ".join(words)[:60].decode("utf-8", "replace")
-            raise RegardError(f"line {number} of {self.path} is not made of numbers: {said!r}") from None
+            raise RegardError(f"line {number} of {self.path} must hold numbers, got {said!r}") from None
 
 
 class _Bytes:

@@ -1,5 +1,4 @@
-"""Clouds of points in files: NumPy arrays, tables of numbers, and meshes, which get points on their
-surface."""
+"""Point clouds in files: NumPy arrays, tables of numbers, and meshes, whose surface is sampled."""
 
 from __future__ import annotations
 
@@ -22,28 +21,27 @@ from regard.errors import RegardError
 
 
 class Cloud(NamedTuple):
-    """The points of a file, n d, and a label for each if it has them."""
+    """A point cloud: points n d, and a label for each point if there are labels."""
 
     points: Array
     labels: Array | None = None
 
 
 class CloudFile(NamedTuple):
-    """A file and its class, which is the name of its folder; None: it is in no folder of a class."""
+    """A file and its class, the name of its folder; None: the file is in no class folder."""
 
     path: str
     label: str | None
 
 
 def find_clouds(folder: str) -> list[CloudFile]:
-    """All files of points in a folder: in one folder for each class, or without classes. Hidden files do not
-    count."""
+    """All point clouds in a folder: one folder per class, or without classes. Hidden files do not count."""
     root = Path(folder).expanduser()
     found = sorted(path for path in root.rglob("*") if path.is_file() and not _hidden(path, root))
     clouds = [path for path in found if path.suffix.lower() in READERS]
     if not clouds:
-        others = f"; it has {len(found)} others, the first is {found[0].name}" if found else ""
-        raise RegardError(f"the folder {folder} holds no files of points ({', '.join(READERS)}){others}")
+        others = f"; it has {len(found)} other files, the first is {found[0].name}" if found else ""
+        raise RegardError(f"the folder {folder} holds no point clouds ({', '.join(READERS)}){others}")
     return [
         CloudFile(str(path), path.relative_to(root).parts[0] if path.parent != root else None)
         for path in clouds
@@ -51,20 +49,18 @@ def find_clouds(folder: str) -> list[CloudFile]:
 
 
 def read_cloud(path: str, count: int | None, random: np.random.Generator) -> Cloud:
-    """The points of one file, at most `count` of them, drawn by `random`; a mesh has as many as asked for
-    (None: 1,024)."""
+    """The points of one file, at most `count`, drawn by `random`; from a mesh exactly `count` (None:
+    1,024)."""
     suffix = Path(path).suffix.lower()
     if suffix not in READERS:
-        raise RegardError(f"{path} is no file of points; known are {', '.join(READERS)}")
+        raise RegardError(f"{path} is not a point cloud; give one of {', '.join(READERS)}")
     try:
         cloud = READERS[suffix](path, count, random)
     except OSError as error:
         raise RegardError(f"{path} cannot be read: {error.strerror or error}") from error
     if not np.isfinite(cloud.points).all():
         row = int(np.flatnonzero(~np.isfinite(cloud.points).all(1))[0])
-        raise RegardError(
-            f"{path} has a number that is none (NaN or infinite) in point {row + 1}; take it out"
-        )
+        raise RegardError(f"{path} has NaN or infinity in point {row + 1}; remove the point")
     if count is None or len(cloud.points) <= count:
         return cloud
     kept = np.sort(random.permutation(len(cloud.points))[:count])
@@ -118,8 +114,10 @@ def _numpy(path: str) -> Any:
 
 def _no_numpy(path: str, error: Exception) -> str:
     if "pickle" in str(error) or "Object arrays" in str(error):
-        return f"{path} holds pickled objects, which could run a program when opened; save it as an array of numbers"
-    return f"{path} is no NumPy file, or it is cut off: {' '.join(str(error).split())}"
+        return (
+            f"{path} holds pickled objects, which could run code when opened; save it as an array of numbers"
+        )
+    return f"{path} is not a NumPy file, or it is cut off: {' '.join(str(error).split())}"
 
 
 def _points(array: Array, path: str) -> Array:
@@ -131,7 +129,7 @@ def _points(array: Array, path: str) -> Array:
 
 
 def _csv(path: str, count: int | None, random: np.random.Generator) -> Cloud:
-    """A point in each line; names of columns may stand above."""
+    """One point per line; a header with column names is optional."""
     rows: list[list[float]] = []
     delimiter = None
     for number, line in enumerate(read_lines(path), 1):
@@ -146,15 +144,13 @@ def _csv(path: str, count: int | None, random: np.random.Generator) -> Cloud:
             if number == 1 and not any(map(is_number, words)):
                 continue  # names of columns
             wrong = next(word for word in words if not is_number(word))
-            raise RegardError(f"line {number} of {path} has {wrong!r} where a number should be") from None
+            raise RegardError(f"line {number} of {path} has {wrong!r}, expected a number") from None
         if rows and len(row) != len(rows[0]):
             raise RegardError(
-                f"line {number} of {path} has {len(row)} numbers, but those before have {len(rows[0])}"
+                f"line {number} of {path} has {len(row)} numbers, but the lines before have {len(rows[0])}"
             )
         if not np.isfinite(row).all():
-            raise RegardError(
-                f"line {number} of {path} has a number that is none (NaN or infinite); take it out"
-            )
+            raise RegardError(f"line {number} of {path} has NaN or infinity; remove the line")
         rows.append(row)
     if not rows:
         raise RegardError(f"{path} has no points; give one in each line")
@@ -162,7 +158,8 @@ def _csv(path: str, count: int | None, random: np.random.Generator) -> Cloud:
 
 
 def _ply(path: str, count: int | None, random: np.random.Generator) -> Cloud:
-    """Points x y z, on the surface if there are faces. A property `label` of points alone is their label."""
+    """Points x y z, sampled on the surface if there are faces. Without faces, a property `label` is their
+    label."""
     names, vertices, faces = read_ply(path)
     if not {"x", "y", "z"} <= set(names):
         raise RegardError(f"{path} must have vertices with x, y and z, they have: {', '.join(names)}")
@@ -179,7 +176,7 @@ def _off(path: str, count: int | None, random: np.random.Generator) -> Cloud:
 
 def _surface(points: Array, faces: Array, count: int | None, random: np.random.Generator, path: str) -> Array:
     if not np.isfinite(points).all():
-        raise RegardError(f"{path} has a vertex that is no number (NaN or infinite)")
+        raise RegardError(f"{path} has a vertex with NaN or infinity; repair the mesh")
     try:
         return Surface(points, faces).sample(1024 if count is None else count, random)
     except ValueError as error:
@@ -196,5 +193,5 @@ READERS: dict[str, Callable[[str, int | None, np.random.Generator], Cloud]] = {
 
 
 def _is_cloud(path: str | os.PathLike[str]) -> bool:
-    """Whether a path names a file of points, by how it ends."""
+    """Is this the path of a point cloud, by its suffix?"""
     return Path(path).suffix.lower() in READERS

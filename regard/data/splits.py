@@ -1,5 +1,4 @@
-"""Who is learned from, who is looked at now and then, and who only at the end: shares of each class, drawn by
-the seed."""
+"""Train, validation and test splits: shares of each class, drawn by the seed."""
 
 from __future__ import annotations
 
@@ -18,16 +17,16 @@ SPLITS = {
     "test": TEST,
     "testing": TEST,
     "t10k": TEST,
-}  # what folders, files and columns call them
+}  # names of the splits in folders, files and columns
 
 
 def split_by_class(
     classes: Array, *, validation: float, test: float, seed: int, train: int | None = None
 ) -> dict[str, Array]:
-    """Numbers of the rows of each split. `classes` holds the class of each row, −1: not to be used.
+    """The row numbers of each split. `classes` holds the class of each row; −1: in no split.
 
-    Every class keeps one row at least for training. `train` is how many of each class are learned from (None:
-    all that are not held out). Rows that are left over by it go to nobody.
+    Every class keeps at least one row in the train split. `train` is the number of rows of each class in it
+    (None: all that are in no other split). Rows beyond that number are in no split.
     """
     found: dict[str, list[Array]] = {"train": [], "validation": [], "test": []}
     for each in np.unique(classes[classes >= 0]):
@@ -44,7 +43,7 @@ def split_by_class(
 
 
 def stratified_mask(classes: Array, share: float, seed: int) -> Array:
-    """Which rows are held out: of each class its share, rounded so that all together are right too.
+    """The rows of the validation split: a share of each class, rounded so that the total is right too.
     bool rows
 
     Every class keeps at least one row for training.
@@ -56,7 +55,7 @@ def stratified_mask(classes: Array, share: float, seed: int) -> Array:
         total = min(max(1, round(len(classes) * share)), int((counts - 1).sum()))
     else:
         total = 0
-    for each in np.argsort(take - wanted, kind="stable"):  # those first that lost most by rounding down
+    for each in np.argsort(take - wanted, kind="stable"):  # first those that lost most by rounding down
         take[each] += take.sum() < total and take[each] < counts[each] - 1
     held = np.zeros(len(classes), dtype=bool)
     for each, count in enumerate(take):

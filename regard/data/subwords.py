@@ -1,4 +1,4 @@
-"""Pieces of words: byte-pair encoding learned here, or any tokenizer.json of Hugging Face. Needs
+"""Subwords: byte-pair encoding learned here, or any tokenizer.json of Hugging Face. Needs
 `tokenizers`.
 
 What is learned here works on bytes, so nothing is unknown and every text comes back as it was. Others may

@@ -1,4 +1,4 @@
-"""Points on the surface of a mesh, the same number for the same area."""
+"""Points sampled on the surface of a mesh, uniform over its area."""
 
 from __future__ import annotations
 
@@ -9,23 +9,22 @@ from regard.errors import RegardError
 
 
 class Surface:
-    """Triangles that points can be put on.   vertices: v 3, faces: f 3"""
+    """Triangles on which points can be sampled.   vertices: v 3, faces: f 3"""
 
     def __init__(self, vertices: Array, faces: Array) -> None:
         corners = vertices[faces]  # f 3 3
         sizes = areas(corners)
         if not sizes.sum() > 0:
             raise RegardError(
-                f"a mesh needs a triangle that is larger than nothing to put points on, got {len(faces)} "
-                "faces"
+                f"a mesh needs at least one triangle with an area above 0, got {len(faces)} faces without area"
             )
         self.corners, self.upto = corners[sizes > 0], np.cumsum(sizes[sizes > 0])
 
     def sample(self, count: int, random: np.random.Generator) -> Array:
-        """As many points, uniform over the whole.   count 3"""
+        """`count` points, uniform over the surface.   count 3"""
         which = np.searchsorted(self.upto, random.random(count) * self.upto[-1], side="right")
         a, b, c = np.moveaxis(self.corners[which], 1, 0)
-        # the root makes up for a triangle being narrow at its tip: without it points would crowd there
+        # the root makes points uniform: without it they would crowd at the narrow tip of the triangle
         along, across = np.sqrt(random.random((count, 1))), random.random((count, 1))
         points: Array = (1 - along) * a + along * ((1 - across) * b + across * c)
         return points

@@ -1,5 +1,4 @@
-"""A table whose columns have names: CSV or TSV text, or Parquet. Each row comes with the line it stands
-in."""
+"""A table with column names: CSV, TSV or Parquet. Each row has the number of its line."""
 
 from __future__ import annotations
 
@@ -14,7 +13,7 @@ SUFFIXES = (".csv", ".tsv", ".parquet")
 
 
 class Table(NamedTuple):
-    """Names of the columns, and the rows as they were written (Parquet: as they were kept)."""
+    """The column names, and the rows as text (Parquet: as stored)."""
 
     path: str
     names: list[str]
@@ -22,17 +21,17 @@ class Table(NamedTuple):
     lines: list[int]  # of each row
 
     def place(self, name: str, advice: str) -> int:
-        """Which column has this name. `advice`: what to do if there is none."""
+        """The index of the column with this name. advice: what to do if there is none"""
         if name not in self.names:
             near = nearest(name, self.names)
-            hint = f" (is it '{near}'?)" if near else ""
+            hint = f" (did you mean '{near}'?)" if near else ""
             raise RegardError(
                 f"{self.path} has no column '{name}', it has: {', '.join(self.names)}; {advice}{hint}"
             )
         return self.names.index(name)
 
     def texts(self, name: str, advice: str) -> list[str]:
-        """One column, in which every row must hold something."""
+        """One column, in which no cell may be empty."""
         place = self.place(name, advice)
         return [self._text(row[place], line, name) for row, line in zip(self.rows, self.lines, strict=True)]
 
@@ -40,14 +39,14 @@ class Table(NamedTuple):
         said = "" if value is None else str(value).strip()
         if not said or said.lower() == "nan":
             raise RegardError(
-                f"line {line} of {self.path} has nothing in column '{column}'; fill it in, or take the "
-                "line out"
+                f"line {line} of {self.path} has an empty cell in column '{column}'; fill it in, or "
+                "remove the line"
             )
         return said
 
 
 def looks_like_table(path: str) -> bool:
-    """Whether a path names a table, by how it ends."""
+    """Is this the path of a table, by its suffix?"""
     return path.lower().endswith(SUFFIXES)
 
 
@@ -62,7 +61,7 @@ def _csv(path: str) -> Table:
     stream = read_lines(path)
     first = next(stream, "")
     if not first.strip():
-        raise RegardError(f"{path} has no line with the names of its columns")
+        raise RegardError(f"{path} has no header; write the column names in its first line")
     mark = max(",;\t", key=first.count)
     names = [name.strip() for name in next(csv.reader([first], delimiter=mark))]
     rows: list[list[Any]] = []
@@ -89,7 +88,7 @@ def _parquet(path: str) -> Table:
         from pyarrow import ArrowException, parquet  # type: ignore[import-untyped]
     except ImportError as error:
         raise RegardError(
-            f"{path} is a Parquet file, which pyarrow reads, and it is not installed; "
+            f"{path} is a Parquet file, and pyarrow, which reads it, is not installed; "
             "use pip install 'regard[tables]', or save it as CSV"
         ) from error
     if not Path(path).exists():
@@ -98,7 +97,7 @@ def _parquet(path: str) -> Table:
         columns: dict[str, list[Any]] = parquet.read_table(path).to_pydict()
     except (ArrowException, OSError) as error:
         raise RegardError(
-            f"{path} is no Parquet file, or it is cut off: {' '.join(str(error).split())}"
+            f"{path} is not a Parquet file, or it is cut off: {' '.join(str(error).split())}"
         ) from error
     rows = [list(row) for row in zip(*columns.values(), strict=True)]
     return Table(path, list(columns), rows, list(range(1, len(rows) + 1)))

@@ -69,7 +69,7 @@ def find(path: str | None) -> list[TextFile]:
             root = os.path.commonpath([os.path.dirname(each) or "." for each in paths])
         else:
             root = ""
-        missing = f"no file matches {path}; try it with ls, and quote it so that the shell leaves it alone"
+        missing = f"no file matches {path}; try it with ls, and quote it so that the shell does not expand it"
     else:
         raise FileNotFoundError(
             f"there is no {path}{_nearby(expanded)}; "
@@ -121,7 +121,7 @@ def fingerprint(files: Sequence[TextFile], note: Note) -> str:
 
 
 def check_unchanged(files: Sequence[TextFile]) -> None:
-    """A ValueError if a file is not as it was when it was found."""
+    """Raise a ValueError if a file changed since it was found."""
     for file in files:
         try:
             now = os.stat(file.path)
@@ -231,7 +231,7 @@ def decode_text(data: bytes, name: str, start: int = 0, head: bytes | None = Non
 
 
 def _decode_part(data: bytes, path: str, start: int) -> str:
-    """A part of a file. What is wrong with it is told by how the file begins."""
+    """A part of a file. Errors give advice by the first bytes of the file."""
     try:
         return decode_text(data, path, start)
     except RegardError:
@@ -286,7 +286,7 @@ _HEADS = (  # what a file begins with, and what then to do
 
 
 def _advice(head: bytes) -> str:
-    """What to do about a file that is no text, by how it begins."""
+    """What to do with a file that is not text, by its first bytes."""
     for start, words in _HEADS:
         if head.startswith(start):
             return words

@@ -1,4 +1,4 @@
-"""Text becomes ids and comes back. Characters, bytes and words are here, pieces of words in `subwords.py`.
+"""Text becomes ids and comes back. Characters, bytes and words are here, subwords in `subwords.py`.
 
 `decode(encode(text)) == text` for every text that holds nothing unknown. Ids are the same in every process:
 whatever is learned is sorted. A tokenizer is one JSON file; nothing in it is ever run.
@@ -41,9 +41,9 @@ class UnknownCharacter(RegardError):
     def __init__(self, character: str, place: int, known: int) -> None:
         super().__init__(
             f"unknown character {character!r} (U+{ord(character):04X}) at place {place} of the text: it is "
-            "none of the "
-            f"{known} characters this tokenizer was made for; leave it out, or train with --data.tokens "
-            "bytes, which knows all"
+            "not among the "
+            f"{known} characters of this tokenizer; leave it out, or train with --data.tokens bytes, which knows "
+            "all characters"
         )
         self.character, self.place = character, place
 
@@ -99,13 +99,13 @@ class Tokenizer(ABC):
             place = int(((array < 0) | (array >= self.size)).argmax())
             raise RegardError(
                 f"ids must be from 0 to {self.size - 1}, got {array[place]} at place {place}; "
-                "decode with the tokenizer that made them"
+                "decode with the tokenizer that encoded them"
             )
         return array
 
 
 class Characters(Tokenizer):
-    """One id for each character of the text it was made for, in the order of their code points."""
+    """One id for each character of the training text, in the order of their code points."""
 
     kind = "characters"
 

@@ -1,4 +1,4 @@
-"""Beam search: the likeliest continuations of a prompt."""
+"""Beam search: the most probable continuations of a prompt."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from regard.generation.sampling import Sampling, penalise_repeats, seen_tokens
 def beam_search(
     reader: IncrementalDecoder, sampling: Sampling, ended: Callable[[list[int]], bool]
 ) -> list[tuple[float, list[int]]]:
-    """(mean log-probability, new ids) of what was found, the best first.
+    """(mean log-probability, new ids) of each continuation, the best first.
 
     Each step goes on with the `beams` likeliest of all continuations. Those that ended are set aside; the
     search is over when none that goes on can still become better: sums only fall, so sum / max_new is the

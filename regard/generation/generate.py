@@ -1,4 +1,4 @@
-"""Writing with a model: sampling and beam search, one token after the other, over a cache.
+"""Generating text with a model: sampling and beam search, token by token, over a cache.
 
     for piece in generate(model, "Once upon", max_new=50, seed=0):
         print(piece, end="")
@@ -68,7 +68,7 @@ def generate(
     sampling = resolve_sampling(sampling, options)
     if sampling.samples != 1:
         raise RegardError(
-            f"generate gives one text, got samples={sampling.samples}; use "
+            f"generate returns one text, got samples={sampling.samples}; use "
             "regard.generation.generate.generate_samples"
         )
     return (piece for _, piece in generate_samples(model, prompt, tokenizer=tokenizer, sampling=sampling))
@@ -122,20 +122,20 @@ def generate_texts(model: Any, prompt: str = "", **how: Any) -> list[str]:
 
 
 def check_generates(model: Any) -> None:
-    """A ValueError for a model that has no next token."""
+    """Raise a ValueError for a model that predicts no next token."""
     if isinstance(model, Encoder):
         if model.pool is None:
-            does = "fills in hidden tokens"
+            does = "predicts masked tokens"
         else:
             does = "classifies (use regard predict)"
         raise RegardError(
-            f"this model is an encoder, which {does} and cannot write on; train a decoder on text to generate"
+            f"this model is an encoder, which {does} and cannot generate; train a decoder on text"
         )
 
 
 def _prompt_ids(tokenizer: Tokenizer, prompt: str) -> list[int]:
-    """The ids to go on from. There is always one: an empty prompt is the beginning of a line, or else the
-    first id."""
+    """The ids of the prompt, at least one: an empty prompt is the beginning of a line, or else the first
+    id."""
     ids = [int(i) for i in tokenizer.encode(prompt)]
     if not ids and not prompt:
         try:

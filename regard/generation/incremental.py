@@ -1,4 +1,4 @@
-"""A model read token by token, over a cache where it has one."""
+"""A model that reads token by token, over a cache where it has one."""
 
 from __future__ import annotations
 
@@ -86,6 +86,6 @@ class IncrementalDecoder:
                 self.model.train()
         if logits.isnan().any():
             raise RegardError(
-                "the model's logits are not numbers (NaN); it was damaged or trained to nothing"
+                "the logits of the model are NaN: its weights are damaged, or its training diverged; train it again"
             )
         return logits

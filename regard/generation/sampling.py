@@ -1,4 +1,4 @@
-"""Which token comes next: the options of sampling, and the draw."""
+"""Sampling of the next token: its options, and the draw."""
 
 from __future__ import annotations
 
@@ -15,19 +15,20 @@ from regard.errors import RegardError, nearest
 
 @dataclass(frozen=True, kw_only=True)
 class Sampling:
-    """How the next token is chosen from its probabilities."""
+    """How to choose the next token from its probabilities."""
 
-    max_new: int = 200  # tokens to write at most
-    temperature: float = 0.8  # logits are divided by it; 0: always the likeliest token
-    top_k: int | None = None  # only the k likeliest tokens
-    top_p: float | None = None  # only the fewest tokens that have this probability together
-    # only tokens at least this probable, as a share of the likeliest one's probability
+    max_new: int = 200  # largest number of new tokens
+    temperature: float = 0.8  # divides the logits; 0: always the most probable token
+    top_k: int | None = None  # sample from the k most probable tokens; None: from all
+    # sample from the smallest set of tokens with this total probability; None: from all
+    top_p: float | None = None
+    # sample from tokens with at least this share of the highest probability; None: from all
     min_p: float | None = None
-    repetition: float = 1.0  # above 1: tokens that were there already become less likely
-    seed: int | None = None  # the same seed, the same text; None: another one each time
-    samples: int = 1  # texts to write at once; with beams: how many of the best
-    beams: int = 1  # above 1: search for the likeliest text (by its mean log-probability) instead of drawing
-    stop: tuple[str, ...] = ()  # texts that end it; they are not written
+    repetition: float = 1.0  # above 1: makes tokens that occurred before less probable
+    seed: int | None = None  # the same seed gives the same text; None: another text each time
+    samples: int = 1  # number of texts; with beams: of the best texts
+    beams: int = 1  # above 1: beam search by mean log-probability instead of sampling
+    stop: tuple[str, ...] = ()  # texts that end the generation; they are not part of the output
 
     def __post_init__(self) -> None:
         for name in ("max_new", "samples", "beams", "top_k"):
@@ -37,7 +38,7 @@ class Sampling:
         if not _is_number(self.temperature) or not self.temperature >= 0:
             given = self.temperature
             raise RegardError(
-                f"temperature must be a number, 0 or more, got {given!r}; 0 always takes the likeliest token"
+                f"temperature must be a number, 0 or more, got {given!r}; 0 always takes the most probable token"
             )
         if self.seed is not None and type(self.seed) is not int:
             raise RegardError(f"seed must be a whole number, got {self.seed!r}")
@@ -64,8 +65,8 @@ class Sampling:
             for name in ("temperature", "top_k", "top_p", "min_p", "seed"):
                 if getattr(self, name) != getattr(type(self), name):
                     raise RegardError(
-                        f"{name} is for drawing, and beams={self.beams} draws nothing: it searches for the "
-                        f"likeliest text; leave out one of them"
+                        f"{name} is for sampling, but beams={self.beams} is a beam search, which does not sample; "
+                        "leave out one of them"
                     )
 
 

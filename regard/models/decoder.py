@@ -1,4 +1,5 @@
-"""The decoder: predicts the next token at every place. GPT and Llama are choices of its parts."""
+"""The decoder, a causal LM: predicts the next token at every place. GPT and Llama are choices of its
+parts."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ from regard.symmetry.roles import Roles
 
 @dataclass(frozen=True, kw_only=True)
 class DecoderConfig(SequenceConfig):
-    """A decoder. The defaults are those of small models today; GPT-2 and Llama are choices among them."""
+    """A decoder (causal LM). The defaults suit small models; other settings give GPT-2 and Llama."""
 
     causal: ClassVar[bool] = True
 

@@ -1,4 +1,4 @@
-"""DeepSets: invariant ρ(pool φ(x_i)), or layers that see each thing and the pool of all."""
+"""DeepSets: invariant ρ(pool φ(x_i)), or layers that see each element and the pool of all."""
 
 from __future__ import annotations
 
@@ -16,9 +16,6 @@ from regard.nn.mlp import ACTIVATIONS
 from regard.nn.set_attention import POOLS, SetLinear
 from regard.symmetry.groups import Group, Permutations
 
-# ---- models that know
-
-
 Pool = Literal["sum", "mean", "max", "composite", "gated", "softmax", "fading"]
 
 
@@ -26,14 +23,15 @@ Pool = Literal["sum", "mean", "max", "composite", "gated", "softmax", "fading"]
 class DeepSetsConfig(SetConfig):
     """DeepSets: invariant ρ(pool φ(x_i)), or a stack of equivariant layers σ(xΛ + 11ᵀxΓ) before the pool."""
 
-    # each thing by itself (φ), or each with what it hears of all; None: alone, but together where every thing
-    # is asked
+    # alone: each element by itself (φ); together: each with the pool of all; None: together if every element
+    # has a target, else alone
     layers: Literal["alone", "together"] | None = None
-    pool: Pool = "sum"  # over the things, at the end; fading is for things in order, and knows it
-    # of all, in layers that work together; None: as the pool, but the mean for a sum
+    # over the elements, at the end; fading is for ordered elements: it breaks permutation symmetry
+    pool: Pool = "sum"
+    # the pool inside together layers; None: same as pool, but mean instead of sum
     hears: Pool | None = None
     activation: Literal["relu", "leaky", "gelu", "relu2"] = "gelu"  # after each layer
-    # things of a usual set: a sum at the end is divided by it, so that what follows gets numbers of one size
+    # mean number of elements per set: divides a sum at the end, so that its scale does not depend on the data
     usual: int = 1
 
     def __post_init__(self) -> None:
@@ -42,15 +40,15 @@ class DeepSetsConfig(SetConfig):
 
     @property
     def together(self) -> bool:
-        """Do things hear of each other before the pool? Without a pool they must, or none would know of any
-        other."""
+        """Do layers mix elements before the pool? Without a pool they must, or no element would depend on
+        another."""
         if self.layers is None:
             return self.each
         return self.layers == "together"
 
     @property
     def heard(self) -> Pool:
-        """What layers that work together pool by. A sum grows with the set, and once more in every layer."""
+        """The pool inside together layers. A sum would grow with the set, and again in every layer."""
         return self.hears or ("mean" if self.pool == "sum" else self.pool)
 
 
@@ -75,12 +73,12 @@ class DeepSets(SetModel):
 
     @property
     def symmetry(self) -> Group:
-        """Any order of the things, unless a pool knows it: what all parts keep."""
+        """Any order of the elements, unless a pool depends on order: what all parts keep."""
         parts = [*self.layers, *([] if self.pool is None else [self.pool])]
         return reduce(and_, (part.keeps for part in parts if hasattr(part, "keeps")), Permutations())
 
     def forward(self, x: Tensor, *, real: Tensor | None = None) -> Tensor:
-        h = self.things(x, real)
+        h = self.checked_elements(x, real)
         activation = ACTIVATIONS[self.config.activation]
         for layer in self.layers:
             h = activation(layer(h, real) if isinstance(layer, SetLinear) else layer(h))

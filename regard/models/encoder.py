@@ -1,4 +1,4 @@
-"""The encoder: reads both ways, and fills in masked tokens (BERT) or classifies."""
+"""The encoder: attends in both directions, and predicts masked tokens (masked LM, BERT) or classifies."""
 
 from __future__ import annotations
 
@@ -24,11 +24,10 @@ from regard.symmetry.groups import Group, Trivial
 
 @dataclass(frozen=True, kw_only=True)
 class EncoderConfig(SequenceConfig):
-    """An encoder: without `classes` it predicts every token (masked language model), with `classes` it
-    classifies."""
+    """An encoder: without `classes` a masked LM, with `classes` a classifier."""
 
-    classes: int | None = None  # None: predict tokens
-    pool: Literal["mean", "max", "attention", "class"] = "mean"  # how a classifier sums up its tokens
+    classes: int | None = None  # number of classes; None: predict tokens
+    pool: Literal["mean", "max", "attention", "class"] = "mean"  # how a classifier pools its tokens
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -45,7 +44,7 @@ POOLS: dict[str, Callable[[SequenceConfig], nn.Module]] = {
 
 
 class Encoder(SequenceModel):
-    """Logits at every place from all tokens (masked language model), or of `classes` for the whole
+    """Logits at every place from all tokens (masked LM), or of `classes` for the whole
     (classifier).
 
     ids b n -> b n vocab, or b classes

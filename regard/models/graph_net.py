@@ -1,4 +1,4 @@
-"""Models of graphs: layers that pass messages, and an answer for each node, each pair of nodes or each graph.
+"""Graph networks: message passing layers, and a prediction for each node, each pair of nodes or each graph.
 
 Nodes are n features, edges 2 e from source to target; several graphs are one, side by side, with `of` saying
 which graph a node belongs to. An undirected edge is there in both directions. Features that are mostly zero
@@ -31,26 +31,26 @@ from regard.symmetry.roles import Roles
 
 @dataclass(frozen=True, kw_only=True)
 class GraphNetConfig:
-    """A graph network. The defaults are those that small citation graphs are learned with."""
+    """A graph network. The defaults suit small citation graphs."""
 
-    features: int  # numbers of each node
-    outputs: int  # numbers that come out
-    hidden: int = 64  # channels inside
+    features: int  # features of each node
+    outputs: int  # numbers in the output
+    hidden: int = 64  # width of the hidden layers
     depth: int = 2  # layers
-    # θ₁x + Σθ₂x, GCN, attention along edges, or θx alone
+    # conv: θ₁x + Σθ₂x; gcn: GCN; gat, gatv2: attention along edges; alone: θx without neighbours
     layer: Literal["conv", "gcn", "gat", "gatv2", "alone"] = "gcn"
-    gather: Literal["sum", "mean", "max"] = "mean"  # over the neighbours, of conv
-    heads: int = 8  # of attention, in all layers but the last, where there is one
+    gather: Literal["sum", "mean", "max"] = "mean"  # how conv combines neighbours
+    heads: int = 8  # attention heads in all layers but the last, which has one
     activation: Literal["relu", "leaky", "gelu", "elu"] = "relu"  # between layers
-    norm: Literal["none", "layernorm", "rmsnorm"] = "none"  # before it
-    residual: bool = False  # each layer adds to what was there; not the first and the last
+    norm: Literal["none", "layernorm", "rmsnorm"] = "none"  # before each activation
+    residual: bool = False  # residual connections around all layers but the first and the last
     dropout: float = 0.0  # share of channels, and of attention, dropped in training
     spread: int = 0  # steps of personalised PageRank after the layers (APPNP); 0: none
-    stay: float = 0.1  # share of a node's own answer in each of them
-    # an answer for each node, each pair of nodes, or each graph
+    stay: float = 0.1  # weight of a node's own prediction in each of these steps
+    # a prediction for each node, each pair of nodes, or each graph
     level: Literal["node", "edge", "graph"] = "node"
-    pool: Literal["sum", "mean", "max", "attention"] = "mean"  # of the nodes of a graph
-    ordered: bool = False  # of pairs: (i, j) may be answered otherwise than (j, i)
+    pool: Literal["sum", "mean", "max", "attention"] = "mean"  # over the nodes of a graph
+    ordered: bool = False  # pairs: the prediction for (i, j) may differ from (j, i)
 
     def __post_init__(self) -> None:
         check_names(self)
@@ -58,7 +58,7 @@ class GraphNetConfig:
         if type(self.spread) is not int or self.spread < 0:
             raise RegardError(f"spread must be a whole number, 0 or more, got {self.spread!r}")
         if not 0.0 <= self.dropout < 1.0 or not 0.0 <= self.stay <= 1.0:
-            raise RegardError(f"dropout and stay are shares, 0 to 1, got {self.dropout} and {self.stay}")
+            raise RegardError(f"dropout and stay are shares from 0 to 1, got {self.dropout} and {self.stay}")
         asks = self.level == "graph" and self.pool == "attention"
         if (
             asks or (self.layer in ("gat", "gatv2") and (self.depth > 1 or self.level != "node"))
@@ -82,17 +82,17 @@ BETWEEN: dict[str, Callable[[Tensor], Tensor]] = {**ACTIVATIONS, "elu": nn.funct
 
 
 class GraphModel(nn.Module):
-    """What models of graphs have in common: they do not know what nodes are called."""
+    """The base of graph models: their outputs do not depend on how nodes are numbered."""
 
     def sample_inputs(
         self, seed: int = 0, tokens: int | None = None, rows: int | None = None
     ) -> dict[str, Any]:
-        """Random inputs to its measure."""
+        """Random inputs that fit the model."""
         return sample_graph(self.config, seed)
 
     @property
     def symmetry(self) -> Group:
-        """Any other names of the nodes."""
+        """Any renumbering of the nodes."""
         return Permutations()
 
     @property
@@ -102,10 +102,10 @@ class GraphModel(nn.Module):
 
 
 class GraphNet(GraphModel):
-    """Nodes hear from their neighbours, layer by layer.   n features, 2 e -> n outputs, p outputs or graphs
+    """Message passing between neighbours, layer by layer.   n features, 2 e -> n outputs, p outputs or graphs
     outputs
 
-    Relabelling nodes, in the edges too, moves the answers of nodes along, and changes no answer of a pair or
+    Relabelling nodes, in the edges too, moves the outputs of nodes along, and changes no output of a pair or
     of a graph.
     """
 
@@ -141,7 +141,7 @@ class GraphNet(GraphModel):
         pairs: Tensor | None = None,
     ) -> Tensor:
         """edges: 2 e, or a Graph   of: the graph of each node, from 0 (None: one graph)
-        graphs: how many there are (None: as many as nodes name)   pairs: 2 p, whom an answer is for at the
+        graphs: how many there are (None: as many as nodes name)   pairs: 2 p, the pairs to predict at the
         level of edges (None: for each edge)
         """
         n, _ = expect(x, "n d", name="x", d=self.config.features)
@@ -166,7 +166,7 @@ class GraphNet(GraphModel):
 
 
 def spread(h: Tensor, graph: Graph, steps: int, stay: float) -> Tensor:
-    """z ← (1 − stay)·D^(−½)(A + I)D^(−½) z + stay·h, some steps: a node's answer is that of those near it.
+    """z ← (1 − stay)·D^(−½)(A + I)D^(−½) z + stay·h, some steps: predictions spread to near nodes.
     n d -> n d"""
     if not steps:
         return h
@@ -186,7 +186,7 @@ def read_out(
     graphs: int | None,
     pairs: Tensor | None,
 ) -> Tensor:
-    """What a model says once nodes have heard all they hear.
+    """The output of a model, after its layers.
     n d -> n outputs, p outputs or graphs outputs"""
     if head is None:
         return h

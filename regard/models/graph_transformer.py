@@ -30,26 +30,26 @@ from regard.shapes import expect
 class GraphTransformerConfig:
     """A transformer whose tokens are the nodes of graphs."""
 
-    features: int  # numbers of each node
-    outputs: int  # numbers that come out
-    dim: int = 64  # width of the stream
+    features: int  # features of each node
+    outputs: int  # numbers in the output
+    dim: int = 64  # width of the residual stream
     depth: int = 3  # blocks
-    heads: int = 4  # of attention, in each block
-    # nodes see their neighbours and themselves, or all nodes of their graph
+    heads: int = 4  # attention heads of each block
+    # edges: nodes attend to neighbours and themselves; full: to all nodes of their graph
     attention: Literal["edges", "full"] = "full"
-    # a learned number for each number of steps apart; for full attention
+    # distance: a learned number for each shortest-path distance; for full attention
     bias: Literal["none", "distance"] = "distance"
-    farthest: int = 5  # steps that are told apart; beyond, all is equally far
-    # where a node is: spectral kernels, or walks that return
+    farthest: int = 5  # largest distance with its own number; all farther nodes share one
+    # position of a node: spectral kernels, or return probabilities of random walks
     position: Literal["none", "laplacian", "walk"] = "laplacian"
     places: int = 8  # eigenvectors, or lengths of walks
-    norm: Literal["layernorm", "rmsnorm"] = "layernorm"  # which norm, before each part of a block
-    mlp: Literal["relu", "leaky", "gelu", "relu2", "swiglu"] = "gelu"  # which activation, inside the MLP
+    norm: Literal["layernorm", "rmsnorm"] = "layernorm"  # before each part of a block
+    mlp: Literal["relu", "leaky", "gelu", "relu2", "swiglu"] = "gelu"  # activation inside the MLP
     dropout: float = 0.0  # share of weights, hidden channels and branches dropped in training
-    # an answer for each node, each pair of nodes, or each graph
+    # a prediction for each node, each pair of nodes, or each graph
     level: Literal["node", "edge", "graph"] = "node"
-    pool: Literal["sum", "mean", "max", "attention"] = "mean"  # of the nodes of a graph
-    ordered: bool = False  # of pairs: (i, j) may be answered otherwise than (j, i)
+    pool: Literal["sum", "mean", "max", "attention"] = "mean"  # over the nodes of a graph
+    ordered: bool = False  # pairs: the prediction for (i, j) may differ from (j, i)
 
     def __post_init__(self) -> None:
         check_names(self)

@@ -1,4 +1,4 @@
-"""The MLP: a network on all numbers of a set in one row, which keeps no symmetry. The baseline."""
+"""The MLP: all numbers of a set in one row. The baseline without permutation symmetry."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from regard.symmetry.roles import Roles, Stream
 
 @dataclass(frozen=True, kw_only=True)
 class MLPConfig:
-    """A plain network from all numbers of a set to some outputs."""
+    """An MLP from all numbers of a set to some outputs: the baseline without permutation symmetry."""
 
-    features: int  # numbers of each thing
-    size: int  # the most things a set may have
-    outputs: int  # numbers that come out
-    hidden: int = 128  # channels of each layer inside
-    depth: int = 2  # layers inside
-    activation: Literal["relu", "leaky", "gelu", "relu2"] = "gelu"  # after each of them
+    features: int  # numbers of each element
+    size: int  # elements of the largest set
+    outputs: int  # numbers in the output
+    hidden: int = 128  # width of the hidden layers
+    depth: int = 2  # hidden layers
+    activation: Literal["relu", "leaky", "gelu", "relu2"] = "gelu"  # after each hidden layer
 
     def __post_init__(self) -> None:
         check_names(self)
@@ -39,8 +39,8 @@ class MLPConfig:
 class MLP(nn.Module):
     """All numbers in one row, then linear maps with a nonlinearity between.   b n features -> b outputs
 
-    It keeps nothing: every place has weights of its own, so another order of the same things is another
-    input. Sets of fewer than `size` things are filled up with zeros.
+    It has no symmetry: every place has its own weights, so another order of the same elements is another
+    input. Sets of fewer than `size` elements are padded with zeros.
     """
 
     Config = MLPConfig
@@ -55,12 +55,12 @@ class MLP(nn.Module):
     def sample_inputs(
         self, seed: int = 0, tokens: int | None = None, rows: int | None = None
     ) -> dict[str, Any]:
-        """Random inputs to its measure."""
+        """Random inputs that fit the model."""
         return sample_sets(self.config, seed)
 
     @property
     def symmetry(self) -> Group:
-        """What may be done to the things so that the output stays."""
+        """The permutations of elements that keep the output: none."""
         return Trivial()
 
     @property
@@ -77,9 +77,11 @@ class MLP(nn.Module):
         over = x[:, self.config.size :]
         if over.shape[1] and (real is None or real[:, self.config.size :].any()):
             raise RegardError(
-                f"this MLP takes at most {self.config.size} things, got {n}; make one with a larger size"
+                f"this MLP takes at most {self.config.size} elements, got {n}; make one with a larger size"
             )
-        h = F.pad(x, (0, 0, 0, self.config.size - n)).flatten(1)  # cuts what is padding beyond its size
+        h = F.pad(x, (0, 0, 0, self.config.size - n)).flatten(
+            1
+        )  # a negative pad cuts off padding beyond its size
         for layer in self.layers:
             h = ACTIVATIONS[self.config.activation](layer(h))
         return self.head(h)

@@ -1,4 +1,4 @@
-"""PointNet: points turned as the cloud decides, then seen one by one, and the largest counts."""
+"""PointNet: a learned transform aligns the point cloud, one network sees each point, then a max pool."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from regard.nn.set_attention import POOLS
 
 @dataclass(frozen=True, kw_only=True)
 class PointNetConfig(SetConfig):
-    """PointNet: points are turned by a matrix that the whole cloud decides, seen by one network, and the
-    largest counts."""
+    """PointNet: a matrix that depends on the whole point cloud transforms its points, one network sees each
+    point, then a max pool."""
 
-    turned: int = 64  # channels of the features that are turned a second time
+    turned: int = 64  # width of the features that a second matrix transforms
 
 
 class Turn(nn.Module):
-    """A matrix for each cloud, near the identity, decided by all of its points: x A.   b n d -> b n d
+    """x A with a matrix A near the identity that depends on all points of a point cloud.   b n d -> b n d
 
-    Where the first PointNet has batch norms this has layer norms: a cloud must not depend on its neighbours
-    in a batch.
+    It has layer norms instead of the batch norms of the original PointNet: a point cloud must not depend on
+    others in its batch.
     """
 
     def __init__(self, dim: int, hidden: int) -> None:
@@ -46,10 +46,10 @@ class Turn(nn.Module):
 
 
 class PointNet(SetModel):
-    """max_i of a network that sees one point at a time, after the cloud was turned twice.
+    """max_i of a network that sees one point at a time, after two learned transforms.
     b n features -> b outputs
 
-    With each=True a point is judged by its own features beside those of the whole cloud.
+    With each=True the output of a point depends on its own features and those of the whole point cloud.
     """
 
     Config = PointNetConfig
@@ -67,7 +67,7 @@ class PointNet(SetModel):
         self.head = perceptron(hidden + turned if config.each else hidden, hidden, config.outputs)
 
     def forward(self, x: Tensor, *, real: Tensor | None = None) -> Tensor:
-        x = self.turn_points(self.things(x, real), real)
+        x = self.turn_points(self.checked_elements(x, real), real)
         near = self.turn_features(self.first(x), real)
         whole = self.pool(self.second(near), real)
         if self.config.each:

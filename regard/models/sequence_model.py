@@ -37,36 +37,38 @@ from regard.symmetry.roles import Roles, Stream
 
 @dataclass(frozen=True, kw_only=True)
 class SequenceConfig:
-    """What decoders and encoders have in common."""
+    """Settings of decoders and encoders."""
 
-    vocab: int  # how many token ids there are
-    context: int = 256  # tokens of one sequence in training; the length of a learned position's table
-    dim: int = 256  # width of the stream
+    vocab: int  # number of token ids
+    context: int = 256  # tokens per sequence in training; also the size of a learned position table
+    dim: int = 256  # width of the residual stream
     depth: int = 4  # blocks
-    heads: int = 4  # of attention, in each block
-    # heads of keys and values, shared by groups of query heads (None: as many as heads)
+    heads: int = 4  # attention heads of each block
+    # key and value heads, shared by groups of query heads; None: same as heads
     kv_heads: int | None = None
-    # how order is known
+    # position encoding
     position: Literal["none", "sinusoidal", "learned", "concatenated", "rotary"] = "rotary"
-    bias: Literal["none", "relative", "alibi", "buckets"] = "none"  # what is added to the scores
+    bias: Literal["none", "relative", "alibi", "buckets"] = "none"  # added to the attention scores
     base: float = 10_000.0  # of the angles of rotary, sinusoidal and concatenated positions
-    norm: Literal["layernorm", "rmsnorm"] = "rmsnorm"  # which norm
-    placement: Literal["pre", "post", "deepnorm"] = "pre"  # where the norms are
-    mlp: Literal["relu", "leaky", "gelu", "relu2", "swiglu"] = "relu2"  # which activation, inside the MLP
-    # channels inside the MLP (None: 4 dim; swiglu 8/3 dim, which is as many parameters)
+    norm: Literal["layernorm", "rmsnorm"] = "rmsnorm"  # type of the norms
+    placement: Literal["pre", "post", "deepnorm"] = "pre"  # where the norms are in a block
+    mlp: Literal["relu", "leaky", "gelu", "relu2", "swiglu"] = "relu2"  # activation inside the MLP
+    # width inside the MLP; None: 4 dim, or 8/3 dim for swiglu, which has as many parameters
     hidden: int | None = None
-    qk_norm: bool = True  # queries and keys of one length, so that scores cannot grow without bound
-    offset: bool = False  # linear maps of the blocks add a learned vector (swiglu never does)
-    tied: bool = False  # the head uses the embedding's matrix
-    window: int | None = None  # a token sees this many tokens, itself included (encoder: to either side)
+    qk_norm: bool = True  # normalise queries and keys, so that scores stay bounded
+    offset: bool = False  # linear maps of the blocks have a bias (never in swiglu)
+    tied: bool = False  # the head shares the matrix of the embedding
+    # a token attends to this many tokens, itself included (encoder: on each side); None: to all
+    window: int | None = None
     dropout: float = 0.0  # share of weights, hidden channels and branches dropped in training
-    embedding_norm: bool = False  # a norm after embedding and position, as BERT has
-    # embeddings times √dim, so that a position added to them does not drown them
+    embedding_norm: bool = False  # a norm after embedding and position, as in BERT
+    # multiply embeddings by √dim, so that an added position does not dominate them
     embedding_scale: bool = False
-    # adds a learned vector for each run of up to so many neighbouring tokens: learns sooner (1: none)
+    # add learned vectors for n-grams of up to this many tokens: faster training; 1: none
     ngrams: int = 1
-    zero_start: bool = False  # blocks begin as the identity (what they add starts at zero): learns sooner
-    softcap: float | None = None  # logits l become cap·tanh(l/cap): no prediction is ever too sure
+    zero_start: bool = False  # blocks start as the identity: faster training
+    # logits l become cap·tanh(l/cap): limits overconfident predictions; None: no cap
+    softcap: float | None = None
 
     causal: ClassVar[bool] = False
 
@@ -161,7 +163,7 @@ class SequenceModel(nn.Module):
     def sample_inputs(
         self, seed: int = 0, tokens: int | None = None, rows: int | None = None
     ) -> dict[str, Any]:
-        """Random inputs to its measure."""
+        """Random inputs that fit the model."""
         return sample_sequences(self.config, seed, tokens, rows)
 
     @property

@@ -1,8 +1,8 @@
-"""What models of sets have in common: things b n features and `real`, bool b n, False for padding, which may
-hold anything.
+"""The base of set models: elements b n features and `real`, bool b n, False for padding, which may hold
+anything.
 
-They give b outputs for the whole set, or with `each=True` b n outputs, one row for each thing. A set may be
-empty.
+They return b outputs for the whole set, or with `each=True` b n outputs, one row for each element. A set may
+be empty.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from regard.symmetry.roles import Roles, Stream
 
 @dataclass(frozen=True, kw_only=True)
 class SetConfig:
-    """What all models of sets have in common."""
+    """Settings of all set models."""
 
-    features: int  # numbers of each thing
-    outputs: int  # numbers that come out
-    hidden: int = 128  # channels inside
+    features: int  # numbers of each element
+    outputs: int  # numbers in the output
+    hidden: int = 128  # width of the hidden layers
     depth: int = 2  # layers before the pool
-    each: bool = False  # one row of outputs for each thing, not one for the set
+    each: bool = False  # one row of outputs for each element, not one for the set
 
     def __post_init__(self) -> None:
         check_names(self)
@@ -37,19 +37,19 @@ class SetConfig:
 
 
 class SetModel(nn.Module):
-    """What models of sets have in common."""
+    """The base of set models."""
 
     config: SetConfig
 
     def sample_inputs(
         self, seed: int = 0, tokens: int | None = None, rows: int | None = None
     ) -> dict[str, Any]:
-        """Random inputs to its measure."""
+        """Random inputs that fit the model."""
         return sample_sets(self.config, seed)
 
     @property
     def symmetry(self) -> Group:
-        """Any order of the things: the output stays, or with `each` moves along."""
+        """Any order of the elements: the output stays the same, or with `each` moves along."""
         return Permutations()
 
     @property
@@ -57,7 +57,7 @@ class SetModel(nn.Module):
         """What each input is, for `check`."""
         return Roles(streams=(Stream("x", mask="real"),))
 
-    def things(self, x: Tensor, real: Tensor | None) -> Tensor:
+    def checked_elements(self, x: Tensor, real: Tensor | None) -> Tensor:
         b, n, _ = expect(x, "b n d", name="x", d=self.config.features)
         if real is not None:
             expect(real, "b n", name="real", b=b, n=n)
@@ -65,7 +65,7 @@ class SetModel(nn.Module):
 
 
 def perceptron(dim: int, hidden: int, out: int) -> nn.Sequential:
-    """Two layers that see one thing at a time."""
+    """Two layers that see one element at a time."""
     return nn.Sequential(nn.Linear(dim, hidden), nn.GELU(), nn.Linear(hidden, out))
 
 

@@ -1,4 +1,4 @@
-"""The Set Transformer: things attend to each other, then learned seed vectors pool them by attention."""
+"""The Set Transformer: elements attend to each other, then learned seed vectors pool them by attention."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ from regard.nn.set_attention import ISAB, MAB, PMA
 
 @dataclass(frozen=True, kw_only=True)
 class SetTransformerConfig(SetConfig):
-    """The Set Transformer: things attend to each other, or through a few points; then seeds ask them all."""
+    """The Set Transformer: elements attend to each other, directly or through inducing points; then learned
+    seed vectors pool them by attention."""
 
-    heads: int = 4  # of attention
-    # inducing points (ISAB): cost linear in the set; None: every thing asks every thing (SAB)
+    heads: int = 4  # attention heads
+    # inducing points (ISAB): cost linear in the set; None: every element attends to every element (SAB)
     points: int | None = None
-    seeds: int = 1  # vectors of the pool
-    after: int = 0  # layers among the seeds, after the pool
+    seeds: int = 1  # seed vectors of the pool
+    after: int = 0  # attention layers among the seeds, after the pool
     norm: Literal["layernorm", "rmsnorm"] = "layernorm"
     mlp: Literal["relu", "leaky", "gelu", "relu2", "swiglu"] = "relu"
 
@@ -37,11 +38,11 @@ class SetTransformerConfig(SetConfig):
 
 
 class SetTransformer(SetModel):
-    """Things attend to things, then seeds ask them all (Lee et al.).
+    """Elements attend to each other, then learned seed vectors pool them by attention (Lee et al.).
     b n features -> b outputs, or b (seeds·outputs)
 
-    With each=True there are no seeds: b n outputs, equivariant. A set of nothing has a defined answer: that
-    of the seeds alone.
+    With each=True there are no seeds: b n outputs, equivariant. The output of an empty set
+    is defined: it depends on the seeds alone.
     """
 
     Config = SetTransformerConfig
@@ -66,7 +67,7 @@ class SetTransformer(SetModel):
         self.head = nn.Linear(config.hidden, config.outputs)
 
     def forward(self, x: Tensor, *, real: Tensor | None = None) -> Tensor:
-        h = self.embed(self.things(x, real))
+        h = self.embed(self.checked_elements(x, real))
         for layer in self.layers:
             if isinstance(layer, MAB):
                 h = layer(h, h, real)

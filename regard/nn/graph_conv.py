@@ -71,7 +71,7 @@ class GraphConv(nn.Module):
 
 
 class Alone(nn.Module):
-    """y_j = θᵀx_j + b: a node by itself, for models whose answers spread along edges afterwards."""
+    """y_j = θᵀx_j + b: a node by itself, for models whose predictions spread along edges afterwards."""
 
     keeps = EVERYTHING
 

@@ -1,4 +1,4 @@
-"""From nodes to what is asked of a graph: one vector for each graph, or one answer for each pair of nodes."""
+"""From nodes to graphs or pairs: one vector for each graph, or one prediction for each pair of nodes."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def membership(h: Tensor, of: Tensor | None, graphs: int | None) -> tuple[Tensor
 
 
 class AskingPool(nn.Module):
-    """mix(attend(seed, to_k h, to_v h)) over the nodes of each graph: a learned query asks them.
+    """mix(attend(seed, to_k h, to_v h)) over the nodes of each graph: a learned query attends to them.
     n d -> graphs d
 
     A graph without nodes has zeros. The names of nodes do not matter.
@@ -80,7 +80,7 @@ class AskingPool(nn.Module):
 
 
 class GraphPool(nn.Module):
-    """The sum, the mean, the largest or what is asked of the nodes of each graph.   n d -> graphs d"""
+    """The sum, the mean, the maximum or an attention pool of the nodes of each graph.   n d -> graphs d"""
 
     keeps = EVERYTHING
 
@@ -95,10 +95,10 @@ class GraphPool(nn.Module):
 
 
 class Pairs(nn.Module):
-    """An answer for each pair of nodes (i, j), from h_i + h_j and h_i ⊙ h_j; if `ordered`, from h_i − h_j,
+    """A prediction for each pair of nodes (i, j), from h_i + h_j and h_i ⊙ h_j; if `ordered`, from h_i − h_j,
     too.
 
-    n d, 2 p -> p outputs. Names do not matter; without `ordered` (i, j) and (j, i) have the same answer.
+    n d, 2 p -> p outputs. Names do not matter; without `ordered` (i, j) and (j, i) have the same prediction.
     """
 
     keeps = EVERYTHING

@@ -23,7 +23,7 @@ from regard.symmetry.groups import EVERYTHING, Group
 
 
 class SumPool(nn.Module):
-    """Σ over the real tokens: knows how many there are.   b n d -> b d, invariant under permutations"""
+    """Σ over the real tokens: it depends on their number.   b n d -> b d, invariant under permutations"""
 
     keeps: Group = EVERYTHING
 
@@ -33,7 +33,7 @@ class SumPool(nn.Module):
 
 
 class MeanPool(nn.Module):
-    """1/t Σ over the t real tokens: does not know how many there are.
+    """1/t Σ over the t real tokens: it does not depend on their number.
     b n d -> b d, invariant under permutations"""
 
     keeps: Group = EVERYTHING
@@ -68,7 +68,7 @@ class MaxPool(nn.Module):
 
 
 class AttentionPool(nn.Module):
-    """mix(attend(seeds, to_k x, to_v x)): learned queries ask all tokens.
+    """mix(attend(seeds, to_k x, to_v x)): learned queries attend to all tokens.
     b n d -> b d, or b s d with s > 1 seeds
 
     The keys need no bias: it would add the same to all scores of a query, and cancel. Nor does `mix`: weights

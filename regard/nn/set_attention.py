@@ -1,5 +1,4 @@
-"""Layers of sets, each b n d -> b n d' and permutation-equivariant; `real` (bool b n) says which things are
-no padding."""
+"""Set layers, each b n d -> b n d' and permutation-equivariant; `real` (bool b n) is False for padding."""
 
 from __future__ import annotations
 
@@ -19,8 +18,8 @@ from regard.nn.pool import MaxPool, MeanPool, SumPool
 from regard.shapes import expect
 from regard.symmetry.groups import EVERYTHING, Group
 
-# What becomes of many things, b n d -> b d. The memories have weights of their own; all but fading are blind
-# to order.
+# Pools of many elements, b n d -> b d. The memories have weights of their own; all but fading are independent
+# of order.
 POOLS: dict[str, Callable[[int], nn.Module]] = {
     "sum": lambda dim: SumPool(),
     "mean": lambda dim: MeanPool(),
@@ -33,8 +32,8 @@ POOLS: dict[str, Callable[[int], nn.Module]] = {
 
 
 class SetLinear(nn.Module):
-    """y_i = Λx_i + Γ pool(x) + b: with a sum, all there is of linear maps of sets, λI + γ11ᵀ in every pair of
-    channels.
+    """y_i = Λx_i + Γ pool(x) + b: with a sum, every equivariant linear map of sets, λI + γ11ᵀ in every pair
+    of channels.
 
     The pooled term has weights of its own, so it may be added or subtracted (Zaheer et al. subtract the
     maximum).
@@ -62,10 +61,11 @@ class SetLinear(nn.Module):
 
 
 class MAB(nn.Module):
-    """h = norm(x + attend(x, y));  out = norm(h + mlp(h)): each x asks all of y.   b n d, b m d -> b n d
+    """h = norm(x + attend(x, y));  out = norm(h + mlp(h)): each x attends to all of y.   b n d, b m d -> b n
+    d
 
     The multihead attention block of the Set Transformer: equivariant in x, invariant in y. With y = x, a set
-    asks itself (SAB).
+    attends to itself (SAB).
     """
 
     keeps = EVERYTHING
@@ -79,16 +79,16 @@ class MAB(nn.Module):
         self.norm_attention, self.norm_mlp = NORMS[norm](dim), NORMS[norm](dim)
 
     def forward(self, x: Tensor, y: Tensor, real: Tensor | None = None) -> Tensor:
-        """real: which of y are no padding, bool b m"""
+        """real: bool b m, False for padding of y"""
         h = self.norm_attention(x + self.attention(x, y, real=real))
         return self.norm_mlp(h + self.mlp(h))
 
 
 class ISAB(nn.Module):
-    """towards(x, towards(points, x)): things ask a few learned points that have asked them all.
+    """MAB(x, MAB(points, x)): elements attend to a few learned inducing points that attended to all elements.
     b n d -> b n d
 
-    ISAB: its cost is linear in n, so sets may be large.
+    The induced set attention block: its cost is linear in n, so sets may be large.
     """
 
     keeps = EVERYTHING
@@ -106,9 +106,10 @@ class ISAB(nn.Module):
 
 
 class PMA(nn.Module):
-    """towards(seeds, mlp(x)): a few learned seeds ask the whole set.   b n d -> b s d, invariant
+    """MAB(seeds, mlp(x)): a few learned seed vectors attend to the whole set.   b n d -> b s d, invariant
 
-    PMA, the pool of the Set Transformer. A set of nothing gives what the seeds are by themselves.
+    Pooling by multihead attention, of the Set Transformer. The output of an empty set depends on the seeds
+    alone.
     """
 
     keeps = EVERYTHING

@@ -32,8 +32,7 @@ Output = str | os.PathLike[str]
 
 
 class Recipe(ABC):
-    """One kind of data: its settings and defaults, how it is read, what its models answer, what its pages
-    show."""
+    """One kind of data: its settings and defaults, how to read it, its predictions, and its pages."""
 
     name: ClassVar[str]
     title: ClassVar[str]  # one line, for --help
@@ -42,13 +41,13 @@ class Recipe(ABC):
     models: ClassVar[tuple[str, ...]]  # kinds of model, by their names in the registry
     data_derived: ClassVar[
         Mapping[str, str]
-    ] = {}  # options that only the data can decide -> what to give instead, or ""
-    # of a model's config: what a run started from another takes anew
+    ] = {}  # options that only the data decides -> the option to give instead, or ""
+    # fields of a model config that a run with --from does not take over
     not_inherited: ClassVar[frozenset[str]] = frozenset()
     early_options: ClassVar[
         tuple[str, ...]
     ] = ()  # such as "data.size": read first, because defaults depend on them
-    # inputs that need be in no file, in words: "pillow's images or arrays of bytes"
+    # inputs in memory, in words: "pillow's images or arrays of bytes"
     in_memory: ClassVar[str] = ""
     # options of `regard generate`; None: it generates nothing
     generate_options: ClassVar[type[Any] | None] = None
@@ -62,25 +61,24 @@ class Recipe(ABC):
         """Good settings for this data (a path, None, or an object) and kind of model."""
 
     def refine_defaults(self, settings: Settings, options: Mapping[str, Any], data: Any = None) -> Settings:
-        """The defaults where options say of the data what it cannot tell itself. data: an object, if it is no
-        path."""
+        """The defaults, changed where options describe the data. data: the data, if it is an object"""
         return settings
 
     @abstractmethod
     def settings_class(self, config: RunConfig) -> type[Settings]:
-        """The settings that a run with this config.json was made with."""
+        """The class of the settings of a run with this config.json."""
 
     @abstractmethod
     def prepare(self, settings: Settings, context: DataContext) -> Job:
-        """Read the data, then make task, source and the model's configuration to its measure."""
+        """Read the data, then make the task, the source and a model config that fits it."""
 
     @abstractmethod
     def describe(self, job: Job) -> str:
-        """The data in a line: how much of what there is."""
+        """The data in one line: its name and its numbers."""
 
     @abstractmethod
     def next_command(self, run: Run) -> str:
-        """What to type after a training."""
+        """The command to type after training."""
 
     # ── using a run
 
@@ -89,28 +87,27 @@ class Recipe(ABC):
         return load_model(run)
 
     def take_inputs(self, given: Sequence[Any]) -> AbstractContextManager[Mapping[str, str]] | None:
-        """Inputs in memory as files, for a while: path -> what it is called. None: these are no inputs of
-        this kind."""
+        """Inputs in memory as temporary files: path -> name. None: the inputs are of another kind."""
         return None
 
     def expand_inputs(self, given: Sequence[str]) -> list[str]:
-        """What is to be predicted, one by one: a folder or a pattern may stand for many."""
+        """All inputs, one by one: a folder or a pattern may stand for many."""
         return list(given)
 
     @abstractmethod
     def predict(self, run: Run, inputs: Sequence[str]) -> Iterator[Prediction]:
-        """What the model of a run says of each input, as soon as it is known."""
+        """The prediction for each input, as soon as it is ready."""
 
     def check_output(self, run: Run, inputs: Sequence[str], out: Output) -> None:
-        """A ValueError for what `draw` cannot draw, or not there; before any work."""
+        """Raise a ValueError if `draw` cannot draw these inputs, or not to `out`; before any work."""
         raise RegardError(
-            f"{run.path} was trained on {self.name}, of which --out draws nothing; leave it out"
+            f"{run.path} was trained on {self.name}, for which --out draws nothing; call it without --out"
         )
 
     def draw(
         self, run: Run, inputs: Sequence[str], predictions: Iterator[Prediction], out: Output
     ) -> Iterator[Prediction]:
-        """Draw beside each prediction what it was made from."""
+        """Draw each input with its prediction."""
         return predictions
 
     def evaluate(self, run: Run, data: str | None, context: DataContext) -> Evaluation:
@@ -120,19 +117,18 @@ class Recipe(ABC):
             task, split, labels = self.other_split(run, data, context)
             return evaluate_split(model, task, split, labels)
         job = self.prepare(read_settings(self.settings_class(run.config), run), context)
-        check_same_data(run, job.info, "Give the data to measure by with --data")
+        check_same_data(run, job.info, "Give the data to evaluate on with --data")
         return evaluate_split(model, job.task, job.best_split, job.labels)
 
     @abstractmethod
     def other_split(
         self, run: Run, data: str, context: DataContext
     ) -> tuple[Task, Split, tuple[str, ...] | None]:
-        """Other data of the same kind, read as the run reads its own: the task, what is measured, and labels
-        of classes."""
+        """Other data of the same kind, read as the run reads its own data: the task, the split, and the class
+        labels."""
 
     def generate(self, run: Run, options: Any, note: Callable[[str], None]) -> Iterator[str]:
-        """What the model makes by itself, as text, piece by piece. `note` is told what the user should
-        know."""
+        """Generated text, piece by piece. `note` gets what the user should know."""
         raise RegardError(
             f"{run.path} was trained on {self.name}, which generates nothing; use regard predict"
         )
@@ -141,16 +137,16 @@ class Recipe(ABC):
 
     @abstractmethod
     def reader(self, run: Run, model: nn.Module) -> Reader:
-        """What reads inputs for a run, and which views show them."""
+        """The reader of a run: it reads inputs, and names the views that show them."""
 
     def foreign_reader(self, foreign: ForeignModel) -> Reader | None:
-        """The same for a model that no recipe made; None: its inputs are of another kind."""
+        """The same for a model that no recipe trained; None: its inputs are of another kind."""
         return None
 
     def sample_inputs(
         self, model: Any, *, seed: int = 0, tokens: int | None = None, rows: int | None = None
     ) -> dict[str, Any]:
-        """Random inputs for `check`, to the measure of the model."""
+        """Random inputs for `check` that fit the model."""
         found: dict[str, Any] = model.sample_inputs(seed, tokens, rows)
         return found
 
@@ -162,10 +158,10 @@ def get_recipe(name: str) -> Recipe:
 
 
 def recipe_of(run: Run) -> Recipe:
-    """The recipe that a run was made with: config.json names it, and that name alone decides who reads it."""
+    """The recipe of a run, as named in its config.json."""
     if run.config.recipe is None:
         raise RegardError(
-            f"{run.path} was not made by a recipe, so regard does not know how its inputs are read"
+            f"{run.path} was not made by a recipe, so regard does not know how to read its inputs"
         )
     if run.config.recipe not in registry.entries("recipes"):
         raise RegardError(
@@ -176,11 +172,11 @@ def recipe_of(run: Run) -> Recipe:
 
 
 def settings_of(run: Run) -> Settings:
-    """The settings that a run was made with."""
+    """The settings of a run."""
     return read_settings(recipe_of(run).settings_class(run.config), run)
 
 
 def foreign_reader(foreign: ForeignModel) -> Reader | None:
-    """What reads for a model that no recipe made: of the first recipe that knows such inputs."""
+    """The reader of the first recipe that knows the inputs of a model that no recipe trained."""
     readers = (get_recipe(name).foreign_reader(foreign) for name in registry.entries("recipes"))
     return next((reader for reader in readers if reader is not None), None)

@@ -1,4 +1,4 @@
-"""The data in one line before the first step, as every recipe says it: its name, its figures, its splits."""
+"""The data in one line before the first step, the same for every recipe: name, numbers, splits."""
 
 from __future__ import annotations
 

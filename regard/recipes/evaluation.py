@@ -1,4 +1,4 @@
-"""How good a trained model is: its measures on a split, with how many examples that is of."""
+"""Evaluation of a trained model: its measures on a split, with the number of examples."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class Evaluation:
     count: int | None
     unit: str  # what is counted: rows, images, nodes
     measures: dict[str, float]
-    labels: tuple[str, ...] | None = None  # of a classifier
-    confusion: Tensor | None = None  # how often each class was taken for each; a row for each true one
+    labels: tuple[str, ...] | None = None  # classes of a classifier
+    confusion: Tensor | None = None  # the confusion matrix: one row for each true class
     notes: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
@@ -63,7 +63,7 @@ def format_measure(name: str, value: float) -> str:
 def evaluate_split(
     model: nn.Module, task: Task, split: Split, labels: Sequence[str] | None = None
 ) -> Evaluation:
-    """Measure a model on a split, in one reading of it; of a classifier with the confusion matrix."""
+    """Evaluate a model on a split, in one pass; for a classifier with the confusion matrix."""
     counted = _Counted(split.batches())
     confusion: Tensor | None = None
     if isinstance(task, Classify) and labels is not None:
@@ -71,7 +71,7 @@ def evaluate_split(
     else:
         measures = task.measure(model, counted)
     if not measures:
-        raise RegardError(f"there is nothing to measure by: the {split.name} split is empty")
+        raise RegardError(f"cannot evaluate: the {split.name} split is empty; give data with --data")
     count = counted.rows if split.count is None else split.count
     known = None if labels is None else tuple(labels)
     return Evaluation(

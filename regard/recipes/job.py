@@ -1,4 +1,4 @@
-"""A job: settings with their data read. All that the trainer needs."""
+"""A job: settings and data, all that training needs."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from regard.training.tasks import Task
 
 @dataclass(frozen=True, kw_only=True)
 class DataContext:
-    """What the data is read with."""
+    """What a recipe needs to read data, besides its settings."""
 
-    cache: Path  # where what was made of large data is kept
-    note: Note | None = None  # told what is being prepared, and the share that is done
-    old: Run | None = None  # whose tokenizer is taken: the run that goes on, is evaluated, or is started from
-    given: Any = None  # data that is no path, as it came
+    cache: Path  # folder of prepared data
+    note: Note | None = None  # called with the current work, and the share that is done
+    old: Run | None = None  # the run whose tokenizer is used: it is resumed, evaluated, or started from
+    given: Any = None  # data that is not a path
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Split:
-    """Examples to measure a model by."""
+    """Examples to evaluate a model on."""
 
     name: str  # test, validation, or the path of other data
-    count: int | None  # of how many it is; None: it is not known before they are counted
-    unit: str  # of what: rows, images, nodes
+    count: int | None  # number of examples; None: unknown until they are counted
+    unit: str  # what is counted: rows, images, nodes
     batches: Callable[[], Iterable[Batch]]
 
 
@@ -42,23 +42,23 @@ def _keep_nothing(run: Run) -> None:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Job:
-    """Settings with their data read."""
+    """Settings and data, ready for training."""
 
     kind: str  # the model's name in the registry
-    model: Any  # its configuration, to the measure of the data
+    model: Any  # its config, which fits the data
     task: Task
     source: Source
-    # what the data is, for people and for later commands: a dataclass of the kind; `corpus` in config.json
+    # a summary of the data, a dataclass of the recipe; `corpus` in config.json
     info: Any
-    unit: str = "tokens"  # what is counted when speed is told
-    examples: str = "examples"  # what is counted when it is evaluated
-    labels: tuple[str, ...] | None = None  # of a classifier: what its classes are called
-    # writes what later commands need beside the weights
+    unit: str = "tokens"  # the unit of the speed that training prints
+    examples: str = "examples"  # the unit of the examples in an evaluation
+    labels: tuple[str, ...] | None = None  # class names of a classifier
+    # writes the files that later commands need beside the weights
     keep: Callable[[Run], None] = field(default=_keep_nothing)
-    sample: Callable[[nn.Module], str] | None = None  # what the model does by now, in words
+    sample: Callable[[nn.Module], str] | None = None  # a text sample of the model
     notes: tuple[str, ...] = ()  # what the user should know about the data
-    validation: int | None = None  # of how many the validation split is
-    test: Split | None = None  # a split that is looked at once, by the best weights, at the end
+    validation: int | None = None  # number of examples in the validation split
+    test: Split | None = None  # evaluated once, with the best weights, at the end
 
     def build(self) -> nn.Module:
         """A new model."""
@@ -67,7 +67,8 @@ class Job:
 
     @property
     def best_split(self) -> Split:
-        """What a finished model is measured by: the test split, or the validation split without one."""
+        """The split for the evaluation of a finished model: the test split, or the validation split without
+        one."""
         return self.test or Split(
             name="validation", count=self.validation, unit=self.examples, batches=self.source.validation
         )

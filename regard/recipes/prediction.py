@@ -1,4 +1,4 @@
-"""What a model says of one input, for people and for machines."""
+"""The prediction of a model for one input, as text and as JSON."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ SHOWN = 5  # labels that are printed
 
 @dataclass(frozen=True, kw_only=True)
 class Prediction:
-    """What a model says of one input, or why it says nothing."""
+    """The prediction for one input, or the reason why there is none."""
 
     input: str  # a text, or the name of a file or of a part of it
-    # of a classifier: probabilities, the likeliest first
+    # classification: probabilities, the highest first
     labels: dict[str, float] = field(default_factory=dict)
-    values: dict[str, float] = field(default_factory=dict)  # of a regression, in the units of the data
-    each: tuple[Prediction, ...] = ()  # of its parts: points, nodes, edges
+    values: dict[str, float] = field(default_factory=dict)  # regression: numbers in the units of the data
+    each: tuple[Prediction, ...] = ()  # predictions for its parts: points, nodes, edges
     kind: Literal["text", "file"] | None = None  # what `input` is, where it could be either
     notes: tuple[str, ...] = ()  # what the user should know about the input
     picture: str | None = None  # a file that shows where the model looked
-    error: str | None = None  # why there is no prediction: what is wrong with this input; others are answered
+    error: str | None = None  # why there is no prediction for this input; other inputs still get theirs
 
     @classmethod
     def of_classes(cls, input: str, shares: Tensor, labels: Sequence[str]) -> Prediction:
@@ -33,7 +33,7 @@ class Prediction:
         return cls(input=input, labels=found)
 
     def to_json(self) -> dict[str, Any]:
-        """For machines; what is empty is left out."""
+        """As JSON, without empty values."""
         found: dict[str, Any] = {"labels": self.labels, "values": self.values}
         found |= {"each": [part.to_json() for part in self.each], "kind": self.kind}
         found |= {"notes": list(self.notes), "picture": self.picture, "error": self.error}
@@ -52,8 +52,8 @@ class Prediction:
 def predict_each(
     inputs: Iterable[str], predict: Callable[[str], Iterable[Prediction]]
 ) -> Iterator[Prediction]:
-    """What is said of each input. One that cannot be read has an error instead, and the others are
-    answered."""
+    """Predictions for each input. An input that cannot be read gets an error, and the others their
+    predictions."""
     for each in inputs:
         try:
             found = list(predict(each))

@@ -1,7 +1,7 @@
-"""What is known of a model that no recipe made: its inputs, and how text or an image becomes them.
+"""A model that no recipe trained: its inputs, and how text or an image becomes them.
 
-Whoever opens such a model says so here (`targets/` for Hugging Face), and a recipe that knows such inputs
-reads for it.
+Code that opens such a model fills this in (`targets/` for Hugging Face), and a recipe that knows such inputs
+reads them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class TextProcessor(ABC):
     target: str | None = None  # the input of a decoder; None: there is none
     along: tuple[str, ...] = ()  # inputs 1 n beside the ids: masks, types
     answers: Literal["next", "filled", "classes"]
-    longest: int | None = None  # tokens that the model takes at most
+    longest: int | None = None  # largest number of tokens
     notes: tuple[str, ...] = ()
     example: str | None = None  # a text to show when none is given; None: a sentence
 
@@ -45,7 +45,7 @@ class TextProcessor(ABC):
 
     @abstractmethod
     def label(self, number: int) -> str:
-        """What a class is called."""
+        """The name of a class."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -81,16 +81,16 @@ class ImageProcessor(ABC):
 
     @abstractmethod
     def label(self, number: int) -> str:
-        """What a class is called."""
+        """The name of a class."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ForeignModel:
-    """A model that no recipe made, with inputs that it takes."""
+    """A model that no recipe trained, with inputs for it."""
 
     model: nn.Module
     inputs: Mapping[str, Any]
     roles: Roles | None = None  # what each input is; None: what the model itself says, or a guess
     text: TextProcessor | None = None
     image: ImageProcessor | None = None
-    random: bool = False  # are the inputs random numbers, and nothing that the model has to do with?
+    random: bool = False  # are the inputs random numbers?

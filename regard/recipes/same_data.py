@@ -1,4 +1,4 @@
-"""Is the data still what a run was started with, as far as its figures tell?"""
+"""Is the data still the same as at the start of a run? Only its summary is compared."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from regard.runs.run import Run
 
 NAMED = 3  # differences that are named
 LONGEST = 40  # characters of a value that are shown
-GO_ON = "Give it the data of then to go on, or start a new run, with --from {} if you want its weights"
+GO_ON = "Give the original data to go on, or start a new run, with --from {} if you want its weights"
 
 
 def check_same_data(run: Run, info: Any, advice: str = "") -> None:
-    """A RegardError that names what differs. `info`: what the data is now; `advice`: what to do, if it is not
-    to go on."""
+    """Raise a RegardError that names the differences. info: the summary of the data now; advice: what to do,
+    if the run is not resumed"""
     if run.config.corpus is None:
         return
     then, now = _flat(run.config.corpus), _flat(json.loads(json.dumps(to_dict(info))))
-    # (where it lies may be said otherwise from another folder)
+    # (the path may differ when it is given from another folder)
     other = [key for key in dict.fromkeys((*then, *now)) if key != "path" and then.get(key) != now.get(key)]
     if other:
         told = [

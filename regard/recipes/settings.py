@@ -16,8 +16,8 @@ from regard.training.config import TrainConfig
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """What all settings have. `settings_class` makes the class of one kind of model, whose sections have
-    their types."""
+    """The sections of all settings. `settings_class` makes the class for one kind of model, with typed
+    sections."""
 
     data: Any
     model: Any
@@ -25,7 +25,7 @@ class Settings:
 
 
 def settings_class(name: str, sentence: str, *, data: type[Any], model: type[Any]) -> type[Settings]:
-    """The settings of one kind of model: `sentence` is what --help says of it."""
+    """The settings of one kind of model: `sentence` is its help text."""
     sections = [("data", data), ("model", model), ("train", TrainConfig)]
     made = make_dataclass(name, sections, bases=(Settings,), frozen=True, kw_only=True)
     made.__doc__ = sentence
@@ -34,7 +34,7 @@ def settings_class(name: str, sentence: str, *, data: type[Any], model: type[Any
 
 
 def read_settings(cls: type[Settings], run: Run) -> Settings:
-    """The settings that a run was made with."""
+    """The settings of a run."""
     hints = get_type_hints(cls)
     return cls(
         data=run.section(hints["data"], "data"),
@@ -44,8 +44,8 @@ def read_settings(cls: type[Settings], run: Run) -> Settings:
 
 
 def apply_settings(settings: Settings, options: Mapping[str, Any]) -> Settings:
-    """The settings with dotted options set: {"model.dim": 256}. Unknown names are refused with the nearest
-    known one."""
+    """The settings with dotted options set: {"model.dim": 256}. An unknown name is an error that suggests the
+    nearest known one."""
     if not options:
         return settings
     sections = configs.to_dict(with_optimiser(settings, options.get("train.optimiser")))
@@ -66,8 +66,8 @@ def apply_settings(settings: Settings, options: Mapping[str, Any]) -> Settings:
 
 
 def with_optimiser(settings: Settings, optimiser: str | None) -> Settings:
-    """The settings for another optimiser: the rates that were proposed are those of the proposed one, so they
-    fall away."""
+    """The settings for another optimiser, without the default learning rates, which are for the default
+    optimiser."""
     if optimiser in (None, settings.train.optimiser):
         return settings
     return replace(settings, train=replace(settings.train, lr=None, adam_lr=None, momentum=None))
@@ -82,7 +82,7 @@ def check_choice(what: str, name: str, known: tuple[str, ...]) -> None:
 
 
 def path_of(data: Any, recipe: str) -> str | None:
-    """The path that was given as data, for recipes that take nothing else."""
+    """The path in `data`, for recipes that take only paths."""
     if data is None or isinstance(data, str | os.PathLike):
         if data is None:
             return None

@@ -1,4 +1,4 @@
-"""The model of a run: made from its configuration, with its best weights."""
+"""The model of a run: built from its config, with its best weights."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from regard.runs.run import Run
 
 
 def build(run: Run) -> nn.Module:
-    """A new model of the run's kind and configuration, with weights as they start."""
+    """A new model of the run's kind and config, with initial weights."""
     if run.config.kind is None:
         raise RegardError(
             f"{run.path} holds the weights of a module of your own ({run.config.module or 'unknown'}); "
-            "make it, then "
+            "build it, then "
             f"load_weights(Run.open({str(run.path)!r}), module) puts them into it (from regard.runs.load "
             "import load_weights)"
         )
@@ -34,7 +34,7 @@ def load_weights(run: Run, model: nn.Module) -> None:
     """Put the run's best weights into a module."""
     if not run.model_file.exists():
         raise FileNotFoundError(
-            f"{run.path} has no model.safetensors yet: it is written when the training first looks at its "
+            f"{run.path} has no model.safetensors yet: training writes it at the first evaluation on the "
             "validation split"
         )
     tensors = files.read_tensors(run.model_file)

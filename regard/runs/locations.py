@@ -1,4 +1,4 @@
-"""Where runs and caches go when nobody says."""
+"""Default folders of runs and caches."""
 
 import os
 from pathlib import Path
@@ -7,7 +7,7 @@ from regard.runs.run import Run
 
 
 def cache_folder() -> Path:
-    """Where what was made of large data is kept: REGARD_CACHE, or the user's cache folder."""
+    """The cache of prepared data: REGARD_CACHE, or the user's cache folder."""
     given = os.environ.get("REGARD_CACHE")
     if given:
         base = Path(given)
@@ -26,8 +26,7 @@ def new_run_path(name: str) -> Path:
 
 
 def latest_run_path(recipe: str | None) -> Path:
-    """The run under runs/ that this recipe (None: a module of the user's own) worked on last, whatever it is
-    called."""
+    """The most recent run in runs/ of this recipe (None: of the user's own modules)."""
     found = [path for path in Path("runs").glob("*") if _made_by(path, recipe)]
     if not found:
         if recipe is None:

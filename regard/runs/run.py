@@ -45,7 +45,7 @@ class Run:
 
     @classmethod
     def create(cls, path: files.PathLike, sections: Mapping[str, Any]) -> Run:
-        """A new run in a folder that is not there yet or empty. Sections are plain values, dicts or config
+        """A new run in a folder that is new or empty. Sections are plain values, dicts or config
         dataclasses."""
         path = Path(path)
         check_free(path)
@@ -72,13 +72,13 @@ class Run:
             raise FileNotFoundError(f"{path} {what}; give the folder of a run, as made by regard train")
         if not (path / "config.json").exists():
             raise FileNotFoundError(
-                f"{path} is no run of regard: there is no config.json in it; give one made by regard train"
+                f"{path} is not a run of regard: it has no config.json; give the folder of a run, as made by regard train"
             )
         return cls(path, read_run_config(files.read_json(path / "config.json"), str(path)))
 
     @staticmethod
     def exists(path: files.PathLike) -> bool:
-        """Is there a run, of whatever format?"""
+        """Is there a run, of any format?"""
         try:
             return "regard" in files.read_json(Path(path) / "config.json")
         except (OSError, ValueError, TypeError):
@@ -125,7 +125,7 @@ class Run:
     def agree(
         self, name: Literal["model", "data", "train", "corpus"], config: Any, but: Iterable[str] = ()
     ) -> None:
-        """Raise if a section was another one when the run was started; `but` names keys that may differ."""
+        """Raise if a section differs from that at the start of the run. but: keys that may differ"""
         changed = configs.differences(self.section(type(config), name), config)
         changed = [each for each in changed if each[0] not in set(but)]
         if changed:
@@ -155,7 +155,7 @@ class Run:
         return self.path / "metrics.jsonl"
 
     def environment(self) -> dict[str, Any]:
-        """What environment.json says; empty if it is not there."""
+        """The content of environment.json; empty if there is none."""
         path = self.path / "environment.json"
         if path.exists():
             return dict(files.read_json(path))
@@ -166,7 +166,7 @@ class Run:
         files.write_text(self.path / "samples" / f"{step}.txt", text)
 
     def samples(self) -> list[tuple[int, str]]:
-        """What it wrote as it learned, each with its step, in order."""
+        """The samples of the training, each with its step, in order."""
         folder = self.path / "samples"
         found: dict[int, Path] = {}
         if folder.is_dir():
@@ -195,7 +195,7 @@ class Run:
         events = []
         for number, (line, event) in enumerate(self._lines(), 1):
             if event is None:
-                raise RegardError(f"{self.metrics_file}: line {number} is no event: {line[:60]!r}")
+                raise RegardError(f"{self.metrics_file}: line {number} is not an event: {line[:60]!r}")
             events.append(event)
         return events
 
@@ -225,7 +225,7 @@ class Run:
 
 
 def check_free(path: files.PathLike) -> None:
-    """Raise unless a run may be made here. Nothing is made yet: it can be asked before long work on data."""
+    """Raise unless a new run can be made here. This makes nothing, so call it before long work on data."""
     path = Path(path)
     if path.exists() and not path.is_dir():
         raise FileExistsError(f"{path} is a file; choose a folder that is not there yet with --out")
@@ -239,7 +239,7 @@ def check_free(path: files.PathLike) -> None:
     if there:
         some = ", ".join(there[:3]) + (", ..." if len(there) > 3 else "")
         raise FileExistsError(
-            f"{path} is no run and is not empty (it holds {some}); choose another folder with --out"
+            f"{path} is not a run and is not empty (it holds {some}); choose another folder with --out"
         )
     above = next(each for each in (path, *path.parents) if each.exists())
     if not above.is_dir():

@@ -1,4 +1,4 @@
-"""config.json of a run: which recipe and model it is of, and the sections that their owners decode."""
+"""config.json of a run: its recipe, its model, and the sections that their owners decode."""
 
 from __future__ import annotations
 
@@ -8,30 +8,30 @@ from typing import Any
 
 from regard.errors import RegardError, nearest
 
-FORMAT = 1  # of config.json; raised when a file of before can no longer be read
-KEYS = {"origin": "from"}  # what a field is called in the file, where that is no name in Python
+FORMAT = 1  # of config.json; raised when older files can no longer be read
+KEYS = {"origin": "from"}  # the name of a field in the file, where that is not a valid name in Python
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunConfig:
-    """What config.json says. Sections are plain values: `Run.section` decodes one by the dataclass of its
-    owner."""
+    """The content of config.json. Sections are plain values: `Run.section` decodes one by the dataclass of
+    its owner."""
 
     regard: str  # the version that made it
     format: int = FORMAT
-    recipe: str | None = None  # who reads it; None: a module of the user's own
+    recipe: str | None = None  # its recipe; None: a module of the user's own
     kind: str | None = None  # the model's name in the registry; None: a class that only its owner can make
     module: str | None = None  # the class of a module of the user's own
     model: dict[str, Any] | None = None  # sections
     data: dict[str, Any] | None = None
     train: dict[str, Any] | None = None
-    corpus: dict[str, Any] | None = None  # what the data is, for people and for later commands
-    unit: str = "tokens"  # what is counted when speed is told
-    origin: str | None = None  # the run that it was started from
-    given: str | None = None  # the type of data that came as an object; None: from a path
-    steps: int | None = None  # the plan, once it is made
+    corpus: dict[str, Any] | None = None  # a summary of the data, for people and for later commands
+    unit: str = "tokens"  # the unit of the speed that training prints
+    origin: str | None = None  # the run that it started from
+    given: str | None = None  # the type of the data, if it was an object; None: a path
+    steps: int | None = None  # the number of steps, once it is known
     evaluate_every: int | None = None
-    test: dict[str, float] | None = None  # measures of the split that was kept for the end
+    test: dict[str, float] | None = None  # measures on the test split
 
     def to_json(self) -> dict[str, Any]:
         """As it is written; what is not there is left out."""
@@ -47,7 +47,7 @@ def read_run_config(found: Any, where: str) -> RunConfig:
     """What a config.json says; a ValueError for one of another program or of another format. `where`: the
     folder of the run."""
     if not isinstance(found, dict) or "regard" not in found:
-        raise RegardError(f"{where} is no run of regard: its config.json is of another program")
+        raise RegardError(f"{where} is not a run of regard: its config.json is from another program")
     if found.get("format") != FORMAT:
         made = f"regard {found['regard']}, format {found.get('format', 'of before formats were counted')}"
         raise RegardError(

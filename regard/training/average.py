@@ -1,5 +1,4 @@
-"""An exponential average of the weights: often better than the weights themselves, which still jump about at
-each step."""
+"""An exponential moving average of the weights: often better than the weights, which change at each step."""
 
 from __future__ import annotations
 

@@ -1,19 +1,18 @@
-"""Minutes become a number of steps, once: after a few real steps were timed, before anything depends on
-it."""
+"""A budget in minutes becomes a number of steps, once, after a few real steps were timed."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
 
-LOOKS = 10  # at the validation split in a run, if time allows
-APART = 10  # steps between two of them, at least, where steps are given: a short run is for its steps
-SHARE = 0.15  # of the time, at most, for them
+LOOKS = 10  # evaluations in a run, if time allows
+APART = 10  # fewest steps between two evaluations, if the budget is in steps
+SHARE = 0.15  # largest share of the time for evaluations
 
 
 @dataclass(frozen=True)
 class Plan:
-    """How many steps in all, and how many between two looks at the validation split."""
+    """The number of steps, and the steps between two evaluations."""
 
     steps: int
     evaluate_every: int

@@ -11,34 +11,35 @@ from regard.errors import RegardError
 
 @dataclass(frozen=True, kw_only=True)
 class TrainConfig:
-    """How a model is trained. A budget in minutes becomes a number of steps once, after a short timing, and
-    stays that."""
+    """How a model is trained. A budget in minutes becomes a fixed number of steps after the first steps are
+    timed."""
 
     minutes: float | None = 2.0  # the budget in minutes
-    steps: int | None = None  # the budget as a number of steps; minutes then do not count
+    steps: int | None = None  # the budget in steps; it replaces minutes
     batch: int = 32  # rows in a batch
-    accumulate: int = 1  # batches in a step: the same as one batch so many times larger, in the memory of one
-    # muon: for the matrices of the body, with AdamW for the rest
+    accumulate: int = 1  # batches per step: same as one batch this many times larger, with the memory of one
+    # muon: Muon for the matrices of the body, AdamW for the rest
     optimiser: Literal["muon", "adamw", "sgd"] = "muon"
-    # the learning rate at its highest; None: 0.02 for muon, 0.001 for adamw, 0.1 for sgd
+    # the peak learning rate; None: 0.02 for muon, 0.001 for adamw, 0.1 for sgd
     lr: float | None = None
-    adam_lr: float | None = None  # of the AdamW that goes with muon; None: 0.3 of lr
+    adam_lr: float | None = None  # peak learning rate of the AdamW beside muon; None: 0.3 of lr
     momentum: float | None = None  # None: 0.95 for muon, 0.9 for sgd (AdamW has 0.9 and 0.95)
-    weight_decay: float = 0.1  # of matrices; norms, biases and embeddings have none
-    decay_all: bool = False  # weight decay for norms, biases and embeddings, too
+    weight_decay: float = 0.1  # of matrices; not of norms, biases and embeddings
+    decay_all: bool = False  # weight decay also for norms, biases and embeddings
     warmup: int = 20  # steps in which the learning rate rises
-    decay: float = 0.6  # share of the steps, at the end, in which the learning rate falls to zero
-    clip: float | None = 1.0  # the largest norm of the gradient; None: as it comes
+    decay: float = 0.6  # share of the steps, at the end, in which the learning rate falls to 0
+    clip: float | None = 1.0  # largest norm of the gradient; None: no clipping
     # auto: bfloat16 where the hardware multiplies it at full speed
     precision: Literal["auto", "float32", "bfloat16"] = "auto"
     compile: bool = False  # torch.compile: slow to start, faster after
     recompute: bool = False  # recompute activations in the backward pass: less memory, a third more time
-    # keep an exponential average of the weights (0.999, say), and judge and publish that
+    # decay (0.999, say) of a moving average of the weights, which is evaluated and saved; None: no average
     average: float | None = None
-    # steps between looks at the validation split; None: ten in a run, fewer in a short one
+    # steps between evaluations on the validation split; None: ten in a run, fewer in a short one
     evaluate_every: int | None = None
-    patience: int | None = None  # stop after so many looks without a better validation loss; None: never
-    save_minutes: float = 5.0  # minutes between checkpoints, besides those of a new best
+    # stop after this many evaluations without a lower validation loss; None: never
+    patience: int | None = None
+    save_minutes: float = 5.0  # minutes between checkpoints; a lower validation loss saves one too
     save_every: int | None = None  # steps between checkpoints instead
     seed: int = 0  # the same seed, steps and threads give the same losses, bit for bit on a CPU
     device: str = "auto"  # auto: an accelerator if there is one
@@ -66,7 +67,9 @@ class TrainConfig:
             if value is not None and not 0 <= value < 1:
                 raise RegardError(f"{name} must be at least 0 and below 1, got {value}")
         if self.steps is None and self.minutes is None:
-            raise RegardError("a training needs a budget; give minutes or steps")
+            raise RegardError(
+                "training needs a budget, got minutes=None and steps=None; give minutes or steps"
+            )
         if self.steps is None and self.decay > 0.9:
             raise RegardError(
                 "decay must be at most 0.9 with a budget in minutes, because the first steps are timed "

@@ -1,4 +1,4 @@
-"""Labels that cannot be what is asked, found before the first step and not in the middle of it."""
+"""A check of labels before the first step."""
 
 from __future__ import annotations
 
@@ -14,10 +14,9 @@ from regard.training.tasks import Classify, Task, call
 
 
 def check_labels(model: nn.Module, task: Task, source: Source, data: Any) -> None:
-    """A ValueError if a classifier is given labels that are no whole numbers, or none of its classes.
+    """Raise a ValueError if labels of a classifier are not whole numbers, or not among its classes.
 
-    Of a pair of tensors all labels are looked at; of other sources, which may take long, those of the first
-    batch.
+    It checks all labels of a pair of tensors, but only the first batch of other sources, which may be slow.
     """
     if type(task) is not Classify:
         return
@@ -29,7 +28,7 @@ def check_labels(model: nn.Module, task: Task, source: Source, data: Any) -> Non
         raise RegardError(
             "labels of task='classify' must be whole numbers, got "
             f"{str(target.dtype).removeprefix('torch.')}; use "
-            f"labels.long(), or task='regress' for numbers that are measured"
+            f"labels.long(), or task='regress' for measured numbers"
         )
     if real is not None and real.shape == target.shape:
         target = target[real]
@@ -38,12 +37,12 @@ def check_labels(model: nn.Module, task: Task, source: Source, data: Any) -> Non
     if wrong.numel():
         raise RegardError(
             f"labels must be from 0 to {classes - 1}, because the model gives {classes} scores, got "
-            f"{int(wrong[0])}; give it as many outputs as there are classes, or count them from 0"
+            f"{int(wrong[0])}; give the model one output for each class, and count classes from 0"
         )
 
 
 def _scores(model: nn.Module, batch: Batch) -> int:
-    """How many classes a model tells apart. It is as before afterwards, and so is what is random."""
+    """The number of scores that a model returns. The model and the random state stay as they were."""
     device = next((parameter.device for parameter in model.parameters()), torch.device("cpu"))
     with torch.no_grad(), torch.random.fork_rng(devices=[]), eval_mode(model):
         return call(model, batch.to(device)).shape[-1]

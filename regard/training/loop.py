@@ -1,4 +1,4 @@
-"""The loop: steps, looks at the validation split, checkpoints. Any model, any task, any source of batches.
+"""The loop: steps, evaluations, checkpoints. Any model, any task, any source of batches.
 
 Everything random is drawn from (seed, step), and batches come by number, so a run that was killed at any
 moment goes on to the same losses, bit for bit on the same processor and threads, as one that never stopped.
@@ -43,11 +43,11 @@ READ_EVERY = 16  # steps between two readings of losses from a device that would
 
 
 class NotANumber(RegardError):
-    """The loss, or a weight, is no number any more."""
+    """The loss, or a weight, is NaN or infinite."""
 
 
 class Stopped(Exception):
-    """A look at the validation split was cut short."""
+    """An evaluation was stopped before its end."""
 
 
 @dataclass
@@ -56,11 +56,11 @@ class Facts:
 
     step: int = 0
     seconds: float = 0.0  # spent on the run, by all processes
-    evaluated: int = 0  # the step of the last look at the validation split
+    evaluated: int = 0  # the step of the last evaluation
     measures: dict[str, float] = field(default_factory=dict)
     best: dict[str, float] = field(default_factory=dict)
     best_step: int | None = None
-    worse: int = 0  # looks since the best
+    worse: int = 0  # evaluations since the best
 
 
 def fit(
@@ -152,7 +152,7 @@ class Training:
             self._publish(found)  # it may have been killed just before that
 
     def _find(self, resume: bool) -> Checkpoint | None:
-        """The checkpoint to go on from, if there is one and that is what was asked for."""
+        """The checkpoint to resume from, if there is one and `resume` is set."""
         if not resume:
             if self.checkpoints.latest.exists() or self.run.metrics_file.exists():
                 raise FileExistsError(
@@ -175,7 +175,7 @@ class Training:
         return found
 
     def _settle(self) -> None:
-        """The number of steps, if it is known by now: asked for, or decided in an earlier process."""
+        """The number of steps, if it is known: from the config, or decided in an earlier process."""
         if self.run.config.train is not None:
             before = self.run.section(TrainConfig, "train")
         else:
@@ -202,15 +202,15 @@ class Training:
             self.run.update(train=self.config, **({} if self.plan is None else asdict(self.plan)))
 
     def _refuse_other_budget(self, old: int, wanted: int) -> None:
-        """Another number of steps is exact, and allowed, as long as the learning rate has not begun to
-        fall."""
+        """Allow another number of steps as long as the learning rate has not begun to fall: the result is
+        then exact."""
         holds = last_before_decay(min(old, wanted), self.config.decay)
         if self.facts.step > holds + 1:
             raise RegardError(
                 f"{self.run.path} has {old} steps and cannot become a run of {wanted}: step "
                 f"{self.facts.step} is done, and the "
-                f"learning rate falls from step {holds + 1} on, so this would not be what {wanted} steps "
-                f"from the start are; start a new run, with --from {self.run.path} if you want its weights"
+                f"learning rate falls from step {holds + 1} on, so the result would differ from a run of {wanted} "
+                f"steps; start a new run, with --from {self.run.path} if you want its weights"
             )
 
     # ── the loop
@@ -235,7 +235,7 @@ class Training:
                 self._decide(clock)
 
     def _step(self) -> float:
-        """One step; says how many seconds it took."""
+        """One step; returns its seconds."""
         began, step = time.perf_counter(), self.facts.step
         loss, size = self.stepper.gradients(step)
         near = self.stepper.device.type == "cpu"
@@ -276,7 +276,7 @@ class Training:
     # ─────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _look_due(self) -> bool:
-        """Is it time to look at the validation split, and was it not done at this very step before a stop?"""
+        """Is it time for an evaluation, and was there none at this step before a stop?"""
         if self.plan is None:
             every = self.config.evaluate_every
         else:
@@ -289,8 +289,8 @@ class Training:
         )
 
     def _look(self) -> None:
-        """Measure; a new best is saved and published. A wish to stop cuts it short, and the resumed run does
-        it instead."""
+        """Evaluate; save and publish a new best. A signal to stop ends it early, and the resumed run
+        evaluates instead."""
         self._read()
         try:
             with self.stepper.judging():
@@ -299,7 +299,7 @@ class Training:
             return
         now = self.facts
         now.evaluated = now.step
-        if not measures:  # there is no validation split: the last weights are the best there are
+        if not measures:  # no validation split: the last weights are the best
             return
         if not math.isfinite(measures["loss"]):
             raise NotANumber(
@@ -325,8 +325,7 @@ class Training:
             yield batch.to(self.stepper.device)
 
     def _decide(self, clock: budget.Clock) -> None:
-        """Minutes become steps. A checkpoint, a sample and a part of a look at the validation split are timed
-        first."""
+        """Turn minutes into steps, after timing a checkpoint, a sample and a part of an evaluation."""
         began = time.perf_counter()
         self._save()
         with self.stepper.judging():
@@ -363,14 +362,15 @@ class Training:
         return time.perf_counter() - self.saved >= 60 * self.config.save_minutes
 
     def _is_saved(self) -> bool:
-        """Does the last checkpoint hold all there is to hold?"""
+        """Is the last checkpoint up to date?"""
         kept = self.checkpoints.kept
         return self.facts.step == 0 or bool(
             kept and Facts(**kept[0].facts | {"seconds": self.facts.seconds}) == self.facts
         )
 
     def _save(self) -> None:
-        """A checkpoint of this step; the model is published if it is the best, or if none was judged yet."""
+        """Save a checkpoint of this step; publish the model if it is the best, or if none was evaluated
+        yet."""
         self._read()
         if self._is_saved():
             return

@@ -1,4 +1,4 @@
-"""Optimisers: which parameter is moved by which rule, and how fast at which step."""
+"""Optimisers: which rule updates which parameter, and at which learning rate."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Optimiser:
             p.grad = None
 
     def tensors(self) -> dict[str, Tensor]:
-        """Everything that is remembered."""
+        """The whole state."""
         return {
             f"{key}/{name}": tensor
             for rule in self.rules
@@ -75,7 +75,7 @@ class Optimiser:
         }
 
     def load(self, tensors: Mapping[str, Tensor]) -> None:
-        """Go on from what `tensors` gave."""
+        """Restore what `tensors` returned."""
         wanted = self.tensors()
         for name in sorted(wanted.keys() | tensors.keys()):
             if name not in wanted or name not in tensors or wanted[name].shape != tensors[name].shape:
@@ -84,7 +84,7 @@ class Optimiser:
 
 
 def make(model: nn.Module, config: TrainConfig) -> Optimiser:
-    """The optimiser a configuration asks for.
+    """The optimiser of a config.
 
     muon: Muon for the matrices of the body, AdamW at `adam_lr` for everything else. adamw, sgd: one rule for
     all.
@@ -93,7 +93,7 @@ def make(model: nn.Module, config: TrainConfig) -> Optimiser:
     spared = decay if config.decay_all else 0.0
     if not (parts.body or parts.matrices or parts.rest):
         raise RegardError(
-            f"{type(model).__name__} has no parameters to train; does any of them require a gradient?"
+            f"{type(model).__name__} has no parameters to train; set requires_grad on at least one"
         )
     if config.optimiser == "sgd":
         momentum = 0.9 if config.momentum is None else config.momentum

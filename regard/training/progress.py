@@ -1,5 +1,5 @@
-"""Those who watch a training: a bar on a terminal, lines elsewhere, the file of metrics, TensorBoard. None
-changes a number."""
+"""Observers of a training: a bar on a terminal, lines elsewhere, metrics.jsonl, TensorBoard. None of them
+changes the training."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from regard.training.result import Result, say_measures, say_test, say_time
 
 
 def how_to_go_on(run: Run) -> str:
-    """What to type, or to write in Python, to go on with a run."""
+    """The command, or the Python call, that resumes a run."""
     recipe = run.config.recipe
     if recipe is None or run.config.given is not None:
         return f"the same call and out={str(run.path)!r}, resume=True"
@@ -30,12 +30,12 @@ def how_to_go_on(run: Run) -> str:
 
 def _where_it_goes_on(run: Run, steps: int | None, first_step: int) -> str:
     if first_step == steps:
-        return f"all {steps:,} steps of {run.path} were done before; to train on, start a run with --from {run.path}"
+        return f"all {steps:,} steps of {run.path} are done; to train more, start a new run with --from {run.path}"
     return f"going on from step {first_step} in {run.path}"
 
 
 class Observer:
-    """Told what happens; each method may be left as it is. Steps are counted as done: the first to be told of
+    """Gets the events of a training. Every method is optional. Steps are numbers of finished steps: the first
     is 1."""
 
     def started(self, run: Run, steps: int | None, first_step: int) -> None:
@@ -55,16 +55,15 @@ class Observer:
         """Something the user should know."""
 
     def described(self, text: str) -> None:
-        """What is trained on what, in a line; before it starts."""
+        """The model and the data in one line, before training starts."""
 
     def ended(self, result: Result) -> None: ...
 
     def failed(self, error: BaseException) -> None:
-        """It ended with an error instead."""
+        """Training ended with an error."""
 
     def tested(self, measures: Mapping[str, float], count: int | None) -> None:
-        """The split that was kept for the end, by the weights that are published; of how many, if that is
-        known."""
+        """Measures of the saved weights on the test split, and the number of its examples, if known."""
 
 
 class Ending(Observer):
@@ -77,7 +76,7 @@ class Ending(Observer):
 
 
 class Metrics(Observer):
-    """metrics.jsonl: a line for each step, each look at the validation split and each note.
+    """metrics.jsonl: a line for each step, each evaluation and each note.
 
     {"step": 12, "event": "step", "loss": 3.25, "tokens": 8192, "seconds": 4.1}: losses as exact floats,
     seconds since the start of the run. Lines are written now and then, and before every checkpoint.
@@ -140,9 +139,9 @@ class Lines(Observer):
     def decided(self, steps: int) -> None:
         self.steps = self.speed.steps = steps
         if steps > 1:
-            self._say(f"{steps:,} steps fit into the time")
+            self._say(f"{steps:,} steps fit into the budget")
         else:
-            self._say("one step fits into the time; give it more to learn")
+            self._say("only one step fits into the budget; give more minutes")
 
     def stepped(self, step: int, loss: float, tokens: int, seconds: float) -> None:
         self.speed.add(step, loss, tokens, seconds)
@@ -156,7 +155,7 @@ class Lines(Observer):
         )
 
     def sampled(self, step: int, text: str) -> None:
-        self._say(f"── what it writes after step {step:,} ──\n{text}\n──")
+        self._say(f"── sample after step {step:,} ──\n{text}\n──")
 
     def noted(self, text: str) -> None:
         self._say(f"note: {text}")
@@ -184,7 +183,7 @@ class Lines(Observer):
 
 
 class Bar(Observer):
-    """One line that lives: how far, loss, validation, tokens a second, time left."""
+    """A progress bar: step, loss, validation, tokens per second, time left."""
 
     def __init__(self, console: Console | None = None) -> None:
         self.progress = Progress(
@@ -222,7 +221,7 @@ class Bar(Observer):
         self._show()
 
     def sampled(self, step: int, text: str) -> None:
-        self._say(f"── what it writes after step {step:,} ──\n{text}\n──")
+        self._say(f"── sample after step {step:,} ──\n{text}\n──")
 
     def noted(self, text: str) -> None:
         self._say(f"note: {text}")
@@ -260,7 +259,7 @@ class Board(Observer):
             from torch.utils.tensorboard import SummaryWriter
         except ImportError as error:
             raise RegardError(
-                "TensorBoard is not installed; use pip install 'regard[tensorboard]', or go without"
+                "TensorBoard is not installed; use pip install 'regard[tensorboard]', or leave tensorboard out"
             ) from error
         self.make: Any = SummaryWriter
         self.writer: Any = None
@@ -288,7 +287,7 @@ class Board(Observer):
 
 
 def tell(observers: Iterable[Any], what: str, *facts: Any) -> None:
-    """Tell all observers what happened; one that does not care has no such method."""
+    """Tell all observers what happened; an observer without such a method is skipped."""
     for observer in observers:
         if (heard := getattr(observer, what, None)) is not None:
             heard(*facts)
@@ -324,5 +323,7 @@ class Speed:
             rate = ""
         if not self.steps or self.step == self.first:
             return rate
-        pace = (time.perf_counter() - self.began) / (self.step - self.first)  # looks and checkpoints included
+        pace = (time.perf_counter() - self.began) / (
+            self.step - self.first
+        )  # evaluations and checkpoints included
         return f"{rate}  {say_time(pace * (self.steps - self.step))} left"

@@ -1,5 +1,5 @@
-"""Activations forgotten in the forward pass and computed again in the backward pass, applied to any model
-from outside."""
+"""Activation checkpointing for any model: activations are dropped in the forward pass and computed again in
+the backward pass."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a training ended, and its figures, in words."""
+"""How a training ended: its figures and notes as text."""
 
 from __future__ import annotations
 
@@ -8,29 +8,29 @@ from typing import Literal
 
 from regard.runs.figures import say_loss
 
-# looks at the validation split without a better loss, after which a training is said to learn by heart
+# evaluations without a lower validation loss before a note warns of overfitting
 LOOKS_TOO_MANY = 3
-SHARE_TOO_LONG = 0.25  # of all steps that came after the best, at least,
-CLEARLY_WORSE = 0.05  # and the share by which the loss grew
+SHARE_TOO_LONG = 0.25  # smallest share of the steps after the best one
+CLEARLY_WORSE = 0.05  # smallest relative increase of the validation loss
 
 
 @dataclass(frozen=True)
 class Result:
-    """How a training ended. `measures` are those of the last look at the validation split, `best` of the one
-    published."""
+    """How a training ended. `measures` are those of the last evaluation, `best` those of the saved
+    weights."""
 
     step: int  # steps done
-    steps: int | None  # of how many; None: it stopped before that was decided
+    steps: int | None  # steps planned; None: it stopped before they were known
     reason: Literal["done", "stopped", "patience"]
-    loss: float | None = None  # of the last step in this process
+    loss: float | None = None  # train loss of the last step in this process
     measures: dict[str, float] = field(default_factory=dict)
     best: dict[str, float] = field(default_factory=dict)
     best_step: int | None = None
-    seconds: float = 0.0  # over all processes that worked on the run
+    seconds: float = 0.0  # over all processes of the run
     notes: tuple[str, ...] = ()
-    again: str = "--resume"  # how to go on
-    worse: int = 0  # looks at the validation split since the best
-    averaged: bool = False  # are the weights that are judged and published a running mean?
+    again: str = "--resume"  # how to resume
+    worse: int = 0  # evaluations since the best
+    averaged: bool = False  # are the saved weights a moving average?
 
     def say(self) -> str:
         """One line for the user."""
@@ -54,14 +54,12 @@ class Result:
         else:
             weights = "the weights"
         if self.best_step is None:
-            return (
-                f"kept: {weights} of step {self.step:,}, the last one; none was judged on a validation split"
-            )
+            return f"kept: {weights} of step {self.step:,}, the last one; there was no evaluation on a validation split"
         last = ", the last one" if self.best_step == self.step else ""
         return f"kept: {weights} of step {self.best_step:,}{last}, which had the lowest validation loss"
 
-    def by_heart(self) -> str | None:
-        """What to know of a training whose validation got worse for long; None: it did not."""
+    def overfitting(self) -> str | None:
+        """A note if the validation loss rose for long; None: it did not."""
         if (
             self.best_step is None
             or self.worse < LOOKS_TOO_MANY
@@ -73,16 +71,15 @@ class Result:
         if now - then < CLEARLY_WORSE * abs(then) or as_often_right:
             return None
         return (
-            f"note: since step {self.best_step:,} of {self.step:,} the validation loss was never as low, "
-            "and rose from "
-            f"{say_loss(then)} to {say_loss(now)}: what came later was learned by heart. More data, or a "
-            f"smaller model, would help; --train.patience {LOOKS_TOO_MANY} stops in time"
+            f"note: overfitting: the validation loss was lowest at step {self.best_step:,} of {self.step:,}, "
+            f"then rose from {say_loss(then)} to {say_loss(now)}. More data or a smaller model would help; "
+            f"--train.patience {LOOKS_TOO_MANY} stops in time"
         )
 
     def lines(self) -> list[str]:
-        """All that is said at the end."""
+        """All lines that are printed at the end."""
         kept = [self.kept()] if self.step else []
-        return [self.say(), *kept, *([note] if (note := self.by_heart()) is not None else [])]
+        return [self.say(), *kept, *([note] if (note := self.overfitting()) is not None else [])]
 
 
 def say_measures(measures: Mapping[str, float]) -> str:

@@ -1,4 +1,4 @@
-"""The learning rate at each step: it rises, holds, and falls to zero."""
+"""The learning rate at each step: it rises, stays constant, and falls to zero."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One step: batches, loss, gradients, optimiser. What is random in it follows from (seed, step)."""
+"""One step: batches, loss, gradients, optimiser. Its random numbers depend on (seed, step) alone."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Stepper:
         self.average = None if config.average is None else Average(model, config.average)
 
     def gradients(self, step: int) -> tuple[Tensor, int]:
-        """The gradients of a step, in the parameters; its mean loss, and how much was read."""
+        """Compute the gradients of a step; returns its mean loss and the number of tokens."""
         seed_all(self.config.seed, step, self.device)
         count = self.config.accumulate
         losses: list[Tensor] = []
@@ -72,7 +72,7 @@ class Stepper:
 
     @contextmanager
     def judging(self) -> Iterator[None]:
-        """The model as it is judged: in eval mode, without gradients, with averaged weights if they are kept;
+        """The model for evaluation: in eval mode, without gradients, with averaged weights if there are any,
         and not compiled, because each new length of a sample or of a last batch would be compiled anew."""
         eager = torch.compiler.set_stance("force_eager") if self.config.compile else nullcontext()
         averaged = nullcontext() if self.average is None else self.average.in_place()
@@ -104,7 +104,7 @@ class Stepper:
         return found
 
     def load(self, checkpoint: Checkpoint) -> None:
-        """Go on from what `tensors` gave."""
+        """Restore what `tensors` returned."""
         try:
             self.model.load_state_dict(checkpoint.tensors("model"))
         except RuntimeError as error:

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM as a wish: training saves and stops at the next step. A second one stops at once."""
+"""Ctrl-C and SIGTERM: training saves and stops at the next step. A second signal stops at once."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 
 class Stop:
-    """`with Stop() as stop:` and then look at `stop.wished` between steps."""
+    """`with Stop() as stop:` then check `stop.wished` between steps."""
 
     def __init__(self) -> None:
         self.wished = False

@@ -1,4 +1,4 @@
-"""Tasks: what a model is asked, as a loss to train with and as measures over a whole split.
+"""Tasks: a loss for training and measures over a whole split.
 
 A task has `loss(model, batch) -> (mean loss, how many it is the mean of)` and `measure(model, batches) ->
 {"loss": ...}`. Any function (model, batch) -> mean loss will do, too; `as_task` makes a task of it.
@@ -25,7 +25,7 @@ EXTRAS = ("real", "where", "edges", "of", "graphs", "pairs")  # of a batch, by t
 
 class Task(Protocol):
     def loss(self, model: nn.Module, batch: Batch) -> tuple[Tensor, Count]:
-        """The mean loss of a training batch, and of how many it is the mean."""
+        """The mean loss of a training batch, and the number of targets in the mean."""
         ...
 
     def measure(self, model: nn.Module, batches: Iterable[Batch]) -> dict[str, float]:
@@ -68,7 +68,7 @@ class Classify:
     def measure_with_confusion(
         self, model: nn.Module, batches: Iterable[Batch], classes: int
     ) -> tuple[dict[str, float], Tensor]:
-        """The same, and how often each class was taken for each; a row for each true one.
+        """The same with the confusion matrix: one row for each true class.
         classes classes"""
         confusion = torch.zeros(classes, classes, dtype=torch.long)
         return self._measure(model, batches, confusion), confusion
@@ -76,7 +76,7 @@ class Classify:
     def _measure(
         self, model: nn.Module, batches: Iterable[Batch], confusion: Tensor | None
     ) -> dict[str, float]:
-        """Means over all batches, in one reading of them; what is taken for what is added to `confusion`."""
+        """Means over all batches, in one pass; predictions are counted in `confusion`."""
         sums = _Sums()
         for number, batch in enumerate(batches):
             logits, target = self._ask(model, self._fixed(batch, number))
@@ -89,7 +89,7 @@ class Classify:
         return sums.means()
 
     def _judged(self, logits: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
-        """The loss by which weights are chosen, summed, and of how many."""
+        """The loss that decides which weights are best, summed, and the number of targets."""
         return _cross_entropy(logits, target)
 
     def _ask(self, model: nn.Module, batch: Batch) -> tuple[Tensor, Tensor]:
@@ -98,13 +98,13 @@ class Classify:
             target = target.masked_fill(~batch.real, IGNORE)
         if logits.shape[:-1] != target.shape:
             raise RegardError(
-                f"the model must give scores for every target: logits {tuple(target.shape)} + (classes,), "
+                f"the model must return scores for every target: logits {tuple(target.shape)} + (classes,), "
                 f"got {tuple(logits.shape)} for targets {tuple(target.shape)}"
             )
         return logits.float(), target
 
     def _fixed(self, batch: Batch, number: int) -> Batch:
-        """A batch of the validation split as it is to be judged, the same every time."""
+        """A batch of the validation split for evaluation, the same every time."""
         return batch
 
 
@@ -113,7 +113,7 @@ class NextToken(Classify):
 
 
 class MaskedToken(Classify):
-    """Guess hidden tokens from all others, as BERT: a share of them is chosen; of these 80 % become `mask`,
+    """Predict masked tokens from all others, as BERT: a share of them is chosen; of these 80 % become `mask`,
     10 % another token, 10 % stay, and the loss asks for what was there.   tokens b n
 
     Training draws from torch's generator, which the loop seeds by (seed, step). What is hidden in validation
@@ -131,7 +131,7 @@ class MaskedToken(Classify):
         return super().loss(model, self.hide(batch))
 
     def hide(self, batch: Batch, generator: torch.Generator | None = None) -> Batch:
-        """The batch with some tokens hidden; the target holds what they were, and IGNORE elsewhere."""
+        """The batch with some tokens masked; the target holds their ids, and IGNORE elsewhere."""
         tokens = batch.tokens
         draw = torch.rand((2, *tokens.shape), generator=generator).to(tokens.device)
         other = torch.randint(self.vocab, tokens.shape, generator=generator).to(tokens.device)
@@ -178,9 +178,9 @@ class Regress:
         return sums.means()
 
     def _apart(self, model: nn.Module, batch: Batch) -> Tensor:
-        """Output minus target, where they are no padding."""
+        """Output minus target, without padding."""
         out, target = call(model, batch).float(), batch.target.float()
-        # of every thing of a set
+        # of every element of a set
         each = out.dim() == 3 and batch.real is not None and out.shape[:2] == batch.real.shape
         if out.shape == (*target.shape, 1):
             out = out.squeeze(-1)
@@ -211,7 +211,7 @@ class Custom:
             else:
                 given = type(loss).__name__
             raise RegardError(
-                f"a task must give the mean loss as a tensor without axes, got {given}; try loss.mean()"
+                f"a task must return the mean loss as a scalar tensor, got {given}; try loss.mean()"
             )
         return loss, count
 
@@ -242,7 +242,7 @@ def as_task(task: Any) -> Task:
     if callable(task):
         return Custom(task)
     raise RegardError(
-        f"a task is a name ({', '.join(TASKS)}) or a function (model, batch) -> loss, got "
+        f"a task must be a name ({', '.join(TASKS)}) or a function (model, batch) -> loss, got "
         f"{type(task).__name__}"
     )
 

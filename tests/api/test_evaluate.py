@@ -97,9 +97,7 @@ def test_a_classifier_of_texts(tmp_path):
     assert found.count == 4 and found.measures["accuracy"] == share_right("run", truth)
     assert found.labels == ("bad", "good") and found.confusion.sum(1).tolist() == [1, 3]
     (tmp_path / "other.csv").write_text("text,label\nfine,odd\n")
-    with pytest.raises(
-        ValueError, match="line 2 of other.csv has the label 'odd', and the model knows bad, good"
-    ):
+    with pytest.raises(ValueError, match="line 2 of other.csv has the label 'odd', .* bad, good"):
         regard.evaluate("run", "other.csv")
 
 
@@ -189,7 +187,7 @@ def test_clouds_and_made_sets(tmp_path):
     assert found.count == 12 and found.measures["accuracy"] == pytest.approx(share_right("run", truth))
     train.train("sets", data="max", out="made", steps=2, options=options, **QUICK)
     assert regard.evaluate("made").count == 512
-    with pytest.raises(ValueError, match="sets of the task max are made by the program"):
+    with pytest.raises(ValueError, match="the task max is synthetic"):
         regard.evaluate("made", tmp_path / "b")
 
 

@@ -145,7 +145,7 @@ def test_a_run_of_ones_own_module_says_what_to_give_instead(models, capsys, monk
     )
     assert err.endswith("returns (model, inputs), and give my_module:my_function instead\n")
     with pytest.raises(
-        ValueError, match=r"module of your own \(Linear\); make it, then load_weights\(Run\.open\("
+        ValueError, match=r"module of your own \(Linear\); build it, then load_weights\(Run\.open\("
     ):
         generate.load("mine")
 

@@ -152,7 +152,7 @@ def test_laws_are_measured_when_asked_for(here, capsys):
         (("run", "--input", "a" * 33), "the text has 33 tokens, and the model reads at most 32; shorten it"),
         (("run", "--input", "xyz"), "unknown character 'x' (U+0078) at place 0"),
         (("run", "--input", ""), "there is nothing to look at: the text is empty"),
-        (("run", "--target", "a"), "run is no encoder-decoder, so it takes no --target"),
+        (("run", "--target", "a"), "run is not an encoder-decoder, so it takes no --target"),
         (("run", "--out", "page.docx"), "--out must end in .html, .png, .svg, .pdf, got 'page.docx'"),
         (("run", "--out", "no/such/page.html"), "no/such"),
         (("run", "--port", "80a"), "--port must be a whole number or None, got '80a'"),

@@ -153,7 +153,7 @@ def test_one_more_character_than_a_byte_holds():
         ("dog, cat\n", "unknown character ',' .U.002C. at place 3 of the text"),
         (
             "dogé",
-            "unknown character 'é' .U.00E9. at place 3 .* none of the 8 characters .* --data.tokens bytes",
+            "unknown character 'é' .U.00E9. at place 3 .* among the 8 characters .* --data.tokens bytes",
         ),
         ("😀", "unknown character '😀' .U.1F600. at place 0"),
         ("d\udc80", "unknown character '.udc80' .U.DC80. at place 1"),

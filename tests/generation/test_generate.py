@@ -384,7 +384,7 @@ def test_beams_give_several_texts_best_first():
         ({"samples": 1.5}, "samples must be a whole number above zero, got 1.5"),
         (
             {"temperature": -1},
-            "temperature must be a number, 0 or more, got -1; 0 always takes the likeliest token",
+            "temperature must be a number, 0 or more, got -1; 0 always takes",
         ),
         ({"top_p": 0.0}, "top_p must be above 0 and at most 1, got 0.0; None leaves it out"),
         ({"min_p": 1.1}, "min_p must be above 0 and at most 1, got 1.1"),
@@ -397,9 +397,9 @@ def test_beams_give_several_texts_best_first():
         ({"stop": 3}, r"stop must be texts that are not empty, such as .* got 3"),
         (
             {"beams": 2, "seed": 1},
-            "seed is for drawing, and beams=2 draws nothing: it searches for the likeliest text; leave",
+            "seed is for sampling, but beams=2",
         ),
-        ({"beams": 2, "temperature": 1.5}, "temperature is for drawing, and beams=2 draws nothing"),
+        ({"beams": 2, "temperature": 1.5}, "temperature is for sampling, but beams=2"),
         ({"beams": 2, "samples": 3}, "2 beams cannot give 3 samples; use beams=3 or more"),
     ],
 )
@@ -416,7 +416,7 @@ def test_words_of_other_errors():
         generate(m, "abc", temprature=1)
     with pytest.raises(
         ValueError,
-        match="generate gives one text, got samples=2; use regard.generation.generate.generate_samples",
+        match="generate returns one text, got samples=2; use regard.generation.generate.generate_samples",
     ):
         generate(m, "abc", samples=2)
     with pytest.raises(ValueError, match="unknown character 'z' at 1"):
@@ -425,5 +425,5 @@ def test_words_of_other_errors():
     with pytest.raises(ValueError, match="Decoder has no tokenizer; give one with tokenizer="):
         generate(m, "abc")
     broken = Chain(torch.full((3, 3), torch.nan))
-    with pytest.raises(ValueError, match="the model's logits are not numbers"):
+    with pytest.raises(ValueError, match="the logits of the model are NaN"):
         text(broken, "a", tokenizer=Letters("abc"))

@@ -134,7 +134,10 @@ def test_full_weights_are_those_of_the_call_that_is_asked_for():
         ({"text": 5}, "text must be a text, got int"),
         ({"text": "a" * 20_001}, "text has 20,001 characters; at most 20,000 are read"),
         ({"text": "Ä"}, "only a to z"),
-        ({"text": "abc", "order": [0, 0, 1]}, "an order of 3 tokens names each of 0 … 2 once, got [0, 0, 1]"),
+        (
+            {"text": "abc", "order": [0, 0, 1]},
+            "an order of 3 tokens must hold each of 0 … 2 once, got [0, 0, 1]",
+        ),
         ({"text": "abc", "order": "abc"}, "order must be a list of whole numbers"),
         ({"silence": [[9, 0]]}, "silence names layers and heads that are there, such as [0, 1]; got [9, 0]"),
         ({"silence": [[0, 7]]}, "has heads 0 … 3, got [7]"),

@@ -100,7 +100,7 @@ def test_nothing_has_a_defined_answer(name):
             "hidden must be a multiple of heads, got hidden=9 and heads=2",
         ),
         ({"spread": -1}, "spread must be a whole number, 0 or more, got -1"),
-        ({"stay": 2.0}, "dropout and stay are shares, 0 to 1, got 0.0 and 2.0"),
+        ({"stay": 2.0}, "dropout and stay are shares from 0 to 1, got 0.0 and 2.0"),
         ({"layer": "gin"}, "layer must be one of conv, gcn, gat, gatv2, alone, got 'gin'"),
     ],
 )

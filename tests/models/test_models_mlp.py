@@ -57,7 +57,7 @@ def test_every_option_does_something(option):
             lambda: replace(CONFIG, activation="rleu"),
             "activation must be one of .* got 'rleu'; did you mean 'relu'",
         ),
-        (lambda: made()(things(n=7)), "this MLP takes at most 6 things, got 7; make one with a larger size"),
+        (lambda: made()(things(n=7)), "this MLP takes at most 6 elements, got 7"),
         (lambda: made()(things()[..., :2]), r"x must be 'b n d' with d=3, got shape \(2, 6, 2\)"),
         (
             lambda: made()(things(), real=torch.ones(2, 5, dtype=torch.bool)),

@@ -208,7 +208,7 @@ def test_what_the_seeds_look_at_is_recorded():
             "pool must be one of sum, mean, max, composite, gated, softmax, fading, got 'x'",
         ),
         (lambda: ISAB(8, 2, 0), "points must be at least 1"),
-        (lambda: MLP.tiny()[0](torch.zeros(1, 99, 3)), "takes at most 24 things, got 99"),
+        (lambda: MLP.tiny()[0](torch.zeros(1, 99, 3)), "takes at most 24 elements, got 99"),
         (lambda: made("settransformer")(torch.zeros(1, 4, 2, dtype=torch.float64)), "d"),
     ],
 )

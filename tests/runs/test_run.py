@@ -61,7 +61,7 @@ def test_there_and_back(run):
         ),
         ({"format": 2}, "format 2, and this version reads format 1; train it again"),
         ({"knid": "line"}, "has a key 'knid' that this version does not know; did you mean 'kind'?"),
-        ({"regard": None}, "is no run of regard: its config.json is of another program"),
+        ({"regard": None}, "is not a run of regard: its config.json"),
     ],
 )
 def test_a_config_of_another_format_is_told_in_one_line(run, change, words):
@@ -110,7 +110,7 @@ def test_an_existing_run_is_refused(run):
 def test_something_else_is_refused(tmp_path):
     for name in ("a.txt", "b.txt", "c.txt", "d.txt"):
         (tmp_path / name).write_text("mine")
-    words = f"{tmp_path} is no run and is not empty (it holds a.txt, b.txt, c.txt, ...); choose another folder with --out"
+    words = f"{tmp_path} is not a run and is not empty (it holds a.txt, b.txt, c.txt, ...); choose another folder with --out"
     with pytest.raises(FileExistsError, match=re.escape(words)):
         Run.create(tmp_path, {})
     with pytest.raises(
@@ -145,9 +145,9 @@ def test_a_folder_that_may_not_be_written_to(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     "text, words",
     [
-        (None, "is no run of regard: there is no config.json in it"),
-        ('{"model_type": "gpt2"}', "is no run of regard: its config.json is of another program"),
-        ("[]", "is no run of regard: its config.json is of another program"),
+        (None, "is not a run of regard: it has no config.json"),
+        ('{"model_type": "gpt2"}', "is not a run of regard: its config.json"),
+        ("[]", "is not a run of regard: its config.json"),
         ("{", "config.json is not JSON"),
     ],
 )
@@ -210,7 +210,7 @@ def test_a_line_that_is_no_event(run, line):
     with open(run.metrics_file, "a") as file:
         file.write(line + "\n")
     run.append([{"step": 2}])
-    with pytest.raises(ValueError, match="metrics.jsonl: line 2 is no event: "):
+    with pytest.raises(ValueError, match="metrics.jsonl: line 2 is not an event: "):
         run.metrics()
     assert run.cut(9) == 1
     assert [event["step"] for event in run.metrics()] == [1, 2]
@@ -245,9 +245,7 @@ def line(monkeypatch):
 def test_a_model_is_built_and_loaded(run):
     model = build(run)
     assert model.config == Size(width=5)
-    with pytest.raises(
-        FileNotFoundError, match="has no model.safetensors yet: it is written when the training first looks"
-    ):
+    with pytest.raises(FileNotFoundError, match="has no model.safetensors yet"):
         load_model(run)
     files.write_tensors(run.model_file, model.state_dict())
     again = load_model(run)
@@ -270,7 +268,7 @@ def test_weights_that_do_not_fit(run):
 def test_a_module_of_ones_own(tmp_path):
     run = Run.create(tmp_path, {"recipe": None, "kind": None})
     with pytest.raises(
-        ValueError, match=r"of a module of your own \(unknown\); make it, then load_weights\(Run.open\("
+        ValueError, match=r"of a module of your own \(unknown\); build it, then load_weights\(Run.open\("
     ):
         load_model(run)
     model = Line(Size())
@@ -289,7 +287,7 @@ def test_a_module_of_ones_own(tmp_path):
     [
         ({"steps": 0}, "steps of TrainConfig must be a number above zero, got 0"),
         ({"minutes": -1.0}, "minutes of TrainConfig must be a number above zero"),
-        ({"minutes": None}, "a training needs a budget; give minutes or steps"),
+        ({"minutes": None}, "give minutes or steps"),
         ({"decay": 1.5}, "decay must be from 0 to 1, got 1.5"),
         ({"decay": 0.95}, "decay must be at most 0.9 with a budget in minutes"),
         ({"warmup": -1}, "warmup must be at least 0, got -1"),

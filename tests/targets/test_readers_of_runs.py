@@ -52,7 +52,7 @@ def test_a_made_task_is_shown_as_it_was_made(run):
     network, _, reader = run(SETS, SetsConfig(task="clusters"), model)
     given = reader.read()
     assert given.kind == "points" and given.columns == ("x", "y")
-    assert given.notes == ("Set 1 of those made for clusters.",)
+    assert given.notes == ("Set 1 of the synthetic task clusters.",)
     assert network(**given.inputs).shape == (1, 20) and given.called is None
     network, info, reader = run(SETS, SetsConfig(task="sum"), DeepSetsConfig(features=1, outputs=1), "sums")
     given = reader.read()
@@ -63,15 +63,15 @@ def test_a_made_task_is_shown_as_it_was_made(run):
         says = float(open_target("sums").model(**given.inputs)) * form.target_scale[0] + form.target_centre[0]
     true = given.rows.sum().item()
     assert given.notes == (
-        f"Set 1 of those made for sum: the model says sum {says:.6g}; true is sum {true:.6g}.",
+        f"Set 1 of the synthetic task sum: prediction sum {says:.6g}; target sum {true:.6g}.",
     )
     other = reader.read("7")
     assert (
-        other.notes[0].startswith("Set 7 of those made for sum: ")
+        other.notes[0].startswith("Set 7 of the synthetic task sum: ")
         and other.rows.tolist() != given.rows.tolist()
     )
     assert reader.read("1").rows.tolist() == given.rows.tolist()
-    with pytest.raises(ValueError, match="there is no file 'none'; sets made for sum are called 1, 2, 3 …"):
+    with pytest.raises(ValueError, match="there is no file 'none'; .* sum are called 1, 2, 3 …"):
         reader.read("none")
 
 
@@ -90,7 +90,7 @@ def test_clouds_are_read_as_in_training(run, tmp_path):
     assert given.inputs["x"].shape == (1, 20, 3) and given.answers == "classes" and given.called(1) == "rod"
     # in a ball
     assert float(given.inputs["x"].norm(dim=-1).max()) <= 1 + 1e-6 and float(given.rows.mean()) > 3
-    assert re.fullmatch(r"0.npy: the model says (ball|rod) \(\d+%\); true is ball.", given.notes[0])
+    assert re.fullmatch(r"0.npy: prediction (ball|rod) \(\d+%\); target ball.", given.notes[0])
     assert (given.name, given.truth) == ("0.npy", "ball")
     given = reader.read(str(tmp_path / "clouds" / "rod" / "2.npy"))
     assert given.text == "2.npy" and given.notes == ()
@@ -109,13 +109,11 @@ def test_of_a_table_a_set_of_several_things(run, tmp_path):
     given = reader.read()
     assert given.rows.tolist() == [[0], [1], [2]]
     assert re.fullmatch(
-        r"Set s3 of table.csv: the model says target [\d.e+-]+; true is target 3.5.", given.notes[0]
+        r"Set s3 of table.csv: prediction target [\d.e+-]+; target target 3.5.", given.notes[0]
     )
     assert given.name == "Set s3 of table.csv" and given.truth is None  # no class
     given = reader.read("s2")  # another one, by its name
-    assert given.rows.tolist() == [[0], [1]] and given.notes[0].startswith(
-        "Set s2 of table.csv: the model says"
-    )
+    assert given.rows.tolist() == [[0], [1]] and given.notes[0].startswith("Set s2 of table.csv: prediction")
     with pytest.raises(
         ValueError, match="there is no file and no set 's4' in table.csv; sets are called s1, s2, s3 …"
     ):
@@ -169,7 +167,7 @@ def test_of_many_graphs_the_first(run, tmp_path):
     given = reader.read()
     assert given.inputs["x"].shape == (3, 2 + 18)  # degrees stand beside the features
     assert sorted(given.edges.T.tolist()) == [[0, 1], [1, 0], [1, 2], [2, 1]]
-    assert given.notes == ("Graph 0, the first of 6, is shown; true is 0.",) and network(
+    assert given.notes == ("Graph 0, the first of 6, is shown; target 0.",) and network(
         **given.inputs
     ).shape == (1, 2)
 
@@ -189,7 +187,7 @@ def test_of_a_mapped_graph_what_is_drawn_for_one_node(run, tmp_path):
     )
     given = reader.read("17")
     assert given.labels[0] == "17" and given.centre == 0 and given.classes[0] == "2"
-    assert len(given.labels) <= 7 and "Of 40 nodes" in given.notes[0]
+    assert len(given.labels) <= 7 and "40 nodes" in given.notes[0]
     assert network(**given.inputs).shape == (len(given.labels), 3)
     with pytest.raises(ValueError, match="no node '40'; nodes are called 0 … 39"):
         reader.read("40")

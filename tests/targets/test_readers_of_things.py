@@ -117,10 +117,10 @@ def test_files(reader, tmp_path):
 @pytest.mark.parametrize(
     "name, content, words",
     [
-        ("b.csv", b"1,2,3\n1,two,3\n", "b.csv has 'two' where a number should be"),
-        ("d.csv", b"1,2\n", "d.csv: the model takes things of 3 numbers, got 2"),
-        ("e.npy", np.zeros((0, 3)), "there is nothing to look at: the set is empty"),
-        ("k.txt", b"1,2,3", "k.txt is no file of points"),
+        ("b.csv", b"1,2,3\n1,two,3\n", "b.csv has 'two', expected a number"),
+        ("d.csv", b"1,2\n", "d.csv: each element must have 3 numbers, got 2"),
+        ("e.npy", np.zeros((0, 3)), "the set is empty"),
+        ("k.txt", b"1,2,3", "k.txt is not a point cloud"),
     ],
 )
 def test_what_cannot_be_read(reader, tmp_path, name, content, words):
@@ -133,7 +133,7 @@ def test_a_file_that_is_not_there(reader):
     with pytest.raises(ValueError, match="there is no file 'nowhere.npy'; give the path of one"):
         reader.read("nowhere.npy")
     # and no path that is no more
-    with pytest.raises(ValueError, match="line 2 of the file has 'x' where a number should be"):
+    with pytest.raises(ValueError, match="line 2 of the file has 'x', expected a number"):
         reader.read(b"1,2,3\n1,2,x\n")
 
 
@@ -154,7 +154,7 @@ def test_graphs_from_files(tmp_path):
         assert given.labels == ("0", "1", "2") and given.classes == ("0", "1", "1")
         assert given.edges.tolist() == edges.tolist() and given.inputs["x"].shape == (3, 3)
     np.savez(tmp_path / "b.npz", x=np.ones((3, 2), dtype=np.float32), edges=edges)
-    with pytest.raises(ValueError, match="b.npz: the model takes nodes of 3 numbers, got 2"):
+    with pytest.raises(ValueError, match="b.npz: each node must have 3 numbers, got 2"):
         reader.read(str(tmp_path / "b.npz"))
     np.savez(tmp_path / "c.npz", x=x, edges=np.array([[0], [3]]))
     with pytest.raises(ValueError, match="has the target 3, but the nodes are 0 … 2"):

@@ -355,7 +355,7 @@ class Worse:
     [
         (
             (1.0, 0.5, 0.6, 0.7, 0.9, 0.8),
-            "since step 4 of 12 the validation loss was never as low, and rose from 0.5000 to 0.8000",
+            "step 4 of 12, then rose from 0.5000 to 0.8000",
         ),
         ((3.0, 2.0, 2.0, 2.0, 2.0, 2.01), None),  # hardly worse
         ((3.0, 2.0, 1.0, 0.5, 0.9, 0.9), None),  # not for long
@@ -371,7 +371,7 @@ def test_which_weights_are_kept_and_what_was_learned_by_heart_is_said(tmp_path, 
     best = 2 * (losses.index(min(losses)) + 1)
     step = f"step {best}{', the last one' * (best == 12)}"
     assert last == f"kept: the averaged weights of {step}, which had the lowest validation loss"
-    heard = result.by_heart()
+    heard = result.overfitting()
     assert (heard is None) == (said is None)
     assert said is None or (said in heard and heard == stream.getvalue().splitlines()[-1])
 
@@ -380,7 +380,7 @@ def test_which_weights_are_kept_and_what_was_learned_by_heart_is_said(tmp_path, 
 def test_who_is_as_often_right_learned_nothing_by_heart(accuracy, heard):
     best, now = {"loss": 0.03, "accuracy": 1.0}, {"loss": 0.04, "accuracy": accuracy}
     result = Result(step=100, steps=100, reason="done", measures=now, best=best, best_step=40, worse=6)
-    assert (result.by_heart() is not None) == heard
+    assert (result.overfitting() is not None) == heard
 
 
 def test_without_a_validation_split_the_last_weights_are_kept_and_that_is_said(tmp_path):
@@ -391,7 +391,7 @@ def test_without_a_validation_split_the_last_weights_are_kept_and_that_is_said(t
     _, result = train(tmp_path / "run", task=Unjudged())
     assert (
         result.lines()[-1]
-        == "kept: the weights of step 12, the last one; none was judged on a validation split"
+        == "kept: the weights of step 12, the last one; there was no evaluation on a validation split"
     )
 
 
@@ -579,7 +579,7 @@ def test_more_steps_after_the_fall_are_refused(tmp_path):
         match=says(
             f"{tmp_path / 'run'} has 12 steps and cannot become a run of 20: step 12 is done, and the learning rate falls "
             "from ",
-            "step 7 on, so this would not be what 20 steps from the start are; ",
+            "step 7 on, so the result would differ from a run of 20 steps; ",
             f"start a new run, with --from {tmp_path / 'run'} if you want its weights",
         ),
     ):

@@ -173,9 +173,7 @@ def test_frozen_parameters_are_left_alone():
     model.blocks.requires_grad_(False)
     parts = split(model)
     assert set(parts.body | parts.matrices | parts.rest) == {"embed.weight", "head.weight", "head.bias"}
-    with pytest.raises(
-        ValueError, match="Tiny has no parameters to train; does any of them require a gradient?"
-    ):
+    with pytest.raises(ValueError, match="Tiny has no parameters to train"):
         make(model.requires_grad_(False), TrainConfig())
 
 

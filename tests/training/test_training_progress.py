@@ -46,7 +46,7 @@ def test_lines(tmp_path, steady):
         and lines[0].endswith(" left")
     )
     assert lines[4].startswith("step 4/12  loss ") and "  validation " in lines[4] and lines[4].endswith("%")
-    assert lines[5:7] == ["── what it writes after step 4 ──", "a sample"]
+    assert lines[5:7] == ["── sample after step 4 ──", "a sample"]
     assert lines[-2].startswith("12 steps in 0:0") and "; best validation " in lines[-2]
     assert lines[-1].startswith("kept: the weights of step ")
 
@@ -106,9 +106,7 @@ def test_a_resumed_run_and_notes_are_told(tmp_path):
         assert "test 0.000123  accuracy 75.0%  (of 12)\n" in stream.getvalue()
         observer.sampled(31, "once [upon]")
         assert "3 rows, 2 weights" in stream.getvalue()
-        assert (
-            "── what it writes after step 31 ──" in stream.getvalue() and "once [upon]" in stream.getvalue()
-        )
+        assert "── sample after step 31 ──" in stream.getvalue() and "once [upon]" in stream.getvalue()
         assert f"going on from step 30 in {tmp_path}" in stream.getvalue()
         assert "note: mind the [gap]" in stream.getvalue()
         assert "stopped at step 31 of 40 and saved; go on with --resume" in stream.getvalue()
@@ -172,7 +170,9 @@ def test_an_observer_may_care_about_nothing(tmp_path):
 
 def test_tensorboard_that_is_not_there(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
-    words = says("TensorBoard is not installed; use pip install 'regard[tensorboard]', or go without")
+    words = says(
+        "TensorBoard is not installed; use pip install 'regard[tensorboard]', or leave tensorboard out"
+    )
     with pytest.raises(ValueError, match=words):
         train(tmp_path / "run", tensorboard=True)
 

@@ -1,1 +1,1 @@
-"""Graphs: answers for nodes, edges or whole graphs."""
+"""Graphs: predictions for nodes, edges or whole graphs."""

@@ -1,5 +1,5 @@
-"""Graphs to learn from: what was read becomes features, edges in both directions, targets and splits; those
-become batches."""
+"""Graphs for training: from what was read to features, edges in both directions, targets, splits and
+batches."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from regard.recipes.graphs.labels import Target, is_known, kind_of, targets
 from regard.recipes.graphs.objects import of_object
 from regard.recipes.graphs.parts import SPLITS, Parts, Rows, symmetric
 
-SPARSE_BELOW, WIDE = 0.1, 64  # features this empty and this wide are kept and multiplied as sparse
-MOST_DEGREE = 15  # degrees that have a feature of their own
+SPARSE_BELOW, WIDE = 0.1, 64  # features with fewer nonzeros and at least this width are stored sparse
+MOST_DEGREE = 15  # each degree up to this one is a feature
 
 
 Level = Literal["auto", "node", "edge", "graph"]
@@ -36,24 +36,26 @@ Scale = Literal["auto", "none", "rows", "columns"]
 
 @dataclass(frozen=True, kw_only=True)
 class GraphsConfig:
-    """Which graphs, what is asked of them, and who is learned from."""
+    """Which graphs to read, their task, and their splits."""
 
     paths: ClassVar[tuple[str, ...]] = ("path", "nodes")
 
-    # an edge list, a .npz, or a folder; None: digits, each linked to those most like it
+    # an edge list, a .npz, or a folder; None: digits, each linked to the most similar ones
     path: str | None = None
     nodes: str | None = None  # the table of nodes of an edge list: .csv (id, label, split, features) or .npz
-    label: str = "label"  # the column that holds labels, of nodes, edges or graphs
-    level: Level = "auto"  # who is asked about; auto: whoever has labels
-    target: Target = "auto"  # what labels are; auto: numbers if some have a fraction
-    directed: bool = False  # edges lead one way only; otherwise each is made to lead both ways
-    # numbers of nodes: given, their degree, or both; auto: given, but both for graphs
+    label: str = "label"  # the column with the labels of nodes, edges or graphs
+    level: Level = "auto"  # what has targets; auto: the task level follows from where the labels are
+    target: Target = "auto"  # what labels are; auto: numbers if all are numbers and some have a fraction
+    directed: bool = False  # keep the direction of edges; otherwise every edge is added in both directions
+    # features of nodes: given, degree, or both; auto: given, but both for the level graph
     features: Features = "auto"
-    scale: Scale = "auto"  # rows sum to 1 (words), or columns with mean 0 and deviation 1
-    train: int | None = None  # of each class, how many are learned from; None: all that are not held out
-    validation: float = 0.1  # share of each class to look at now and then, where no split is given
-    test: float = 0.1  # share of each class to look at once, at the end
-    neighbours: int = 10  # of each node, drawn in each layer, in graphs too large to be taken whole
+    # rows: each sums to 1; columns: mean 0, deviation 1; auto: rows if sparse, else columns
+    scale: Scale = "auto"
+    # examples of each class in the train split; None: all that are in no other split
+    train: int | None = None
+    validation: float = 0.1  # share of each class in the validation split, if the data has no split
+    test: float = 0.1  # share of each class in the test split, which is evaluated once, at the end
+    neighbours: int = 10  # neighbours drawn for each node and layer, in graphs too large for one batch
 
     def __post_init__(self) -> None:
         for name, known in (("level", Level), ("target", Target), ("features", Features), ("scale", Scale)):
@@ -63,7 +65,9 @@ class GraphsConfig:
                 )
         if not (self.validation >= 0 and self.test >= 0 and self.validation + self.test < 1):
             shares = f"{self.validation} and {self.test}"
-            raise RegardError(f"validation and test are shares that leave some to learn from, got {shares}")
+            raise RegardError(
+                f"validation and test are shares: each at least 0, together below 1, got {shares}"
+            )
         if (self.train is not None and self.train < 1) or self.neighbours < 1:
             raise RegardError(
                 f"train and neighbours must be at least 1, got {self.train} and {self.neighbours}"
@@ -84,19 +88,19 @@ def read_parts(config: GraphsConfig) -> Parts:
     return _read(config.path, config.nodes, config.label, stamp(config.path, config.nodes))
 
 
-# what is asked of a graph decides the defaults that it is then learned with: it is read once for both
+# the task of a graph decides the defaults of its training: the cache reads the graph once for both
 @lru_cache(maxsize=1)
 def _read(path: str, nodes: str | None, label: str, _: Any) -> Parts:
     return read_graphs(path, nodes=nodes, label=label)
 
 
 def infer_task(config: GraphsConfig, given: Any = None) -> tuple[str, str]:
-    """Who is asked about (node, edge, graph), and for what (classes, numbers); if it cannot be told, classes
-    of nodes."""
+    """The level (node, edge, graph) and the kind of target (classes, numbers); if that is unclear, classes of
+    nodes."""
     try:
         parts = of_object(given) if given is not None else read_parts(config)
         level = _level_of(parts, config)
-    except (ValueError, OSError):  # what is wrong is said when it is read to learn from it
+    except (ValueError, OSError):  # `prepare_graphs` reads the data again and reports the error
         return "node", "classes"
     labels = labels_at(parts, level)
     known = [] if labels is None else [label for label in labels if is_known(label)]
@@ -105,18 +109,17 @@ def infer_task(config: GraphsConfig, given: Any = None) -> tuple[str, str]:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Graphs:
-    """Graphs side by side, and what is asked of them: nodes, pairs or graphs, `target` for each (IGNORE, NaN:
-    unknown)."""
+    """Graphs side by side, with a target for each node, edge or graph (IGNORE or NaN: unknown)."""
 
     parts: Parts
     x: Tensor  # n d, dense or sparse
-    edges: Array  # 2 e, as messages go
+    edges: Array  # 2 e, in the direction of messages
     edge_starts: Array
     level: str
     target: Tensor  # classes, or numbers with mean 0 and deviation 1
-    labels: tuple[str, ...] | None  # of classes; None: numbers
-    size: tuple[float, float]  # mean and deviation of numbers
-    split: dict[str, Array]  # numbers of what is asked about
+    labels: tuple[str, ...] | None  # the classes; None: the targets are numbers
+    size: tuple[float, float]  # mean and standard deviation of the numbers
+    split: dict[str, Array]  # numbers of nodes, edges or graphs
     scaling: Scaling
 
     @property
@@ -126,7 +129,7 @@ class Graphs:
         return len(self.labels)
 
     def info(self, column: str) -> GraphsInfo:
-        """What it is, in figures, for people and for later commands. column: that of the labels"""
+        """A summary in numbers, for people and for later commands. column: the name of the labels"""
         return GraphsInfo(
             path=self.parts.what,
             graphs=self.parts.graphs,
@@ -148,12 +151,12 @@ class Graphs:
 
 
 def _build_graphs(parts: Parts, config: GraphsConfig, seed: int) -> Graphs:
-    """What was read, as it is learned from."""
+    """Turn what was read into training data."""
     level = _level_of(parts, config)
     labels = labels_at(parts, level)
     if labels is None:
         raise RegardError(
-            f"{parts.what} has no labels of {level}s to learn from; give a column '{config.label}', or "
+            f"{parts.what} has no labels of {level}s to train on; give a column '{config.label}', or "
             "another --data.label or --data.level"
         )
     edges, edge_starts = add_reverse_edges(parts, config)
@@ -206,13 +209,11 @@ def labels_at(parts: Parts, level: str) -> Any:
 def _split_of(
     parts: Parts, level: str, names: tuple[str, ...] | None, target: Array, config: GraphsConfig, seed: int
 ) -> dict[str, Array]:
-    """Drawn by the seed, shares of each class."""
+    """Splits drawn by the seed, with the same shares of each class."""
     if names is None:
         classes = np.where(np.isnan(target), -1, 0)
         if (classes == 0).sum() < 2:
-            raise RegardError(
-                f"{parts.what} has {(classes == 0).sum()} known target; there must be two at least"
-            )
+            raise RegardError(f"{parts.what} has {(classes == 0).sum()} known target; give at least two")
     else:
         classes = np.where(target == IGNORE, -1, target)
         counts = np.bincount(classes[classes >= 0], minlength=len(names))
@@ -220,7 +221,7 @@ def _split_of(
             few, place = names[int(counts.argmin())], int(np.flatnonzero(classes == counts.argmin())[0])
             raise RegardError(
                 f"the class '{few}' of {parts.what} has one example, {level} {parts.called(level, place)}, "
-                "so none can be held out; give more of it, leave it out, or use --data.validation 0 "
+                "so it cannot be in two splits; add more examples, remove the class, or use --data.validation 0 "
                 "--data.test 0"
             )
     return split_by_class(
@@ -229,25 +230,25 @@ def _split_of(
 
 
 def _checked(split: dict[str, Array], target: Array, what: str) -> dict[str, Array]:
-    """A split that was given or drawn: numbers of what there is, without what is unknown, in one split
-    each."""
+    """The given or drawn splits without unknown targets. Raise if a number is out of range, or in two
+    splits."""
     known = ~np.isnan(target) if target.dtype.kind == "f" else target != IGNORE
     found = {}
     for name in SPLITS:
         rows = np.asarray(split.get(name, ()), dtype=np.int64)
         if len(rows) and not 0 <= rows.min() <= rows.max() < len(target):
             raise RegardError(
-                f"the {name} split of {what} names number {rows.max()}, but there are {len(target)}, 0 … "
+                f"the {name} split of {what} has the number {rows.max()}, but there are {len(target)}, 0 … "
                 f"{len(target) - 1}"
             )
         found[name] = rows[known[rows]]
     if not len(found["train"]):
         raise RegardError(
-            f"nothing of {what} is there to learn from: no labelled one is in the training split"
+            f"the train split of {what} has no labelled example; label some, or change the split"
         )
     seen = np.concatenate(list(found.values()))
     if len(np.unique(seen)) < len(seen):
-        raise RegardError(f"the splits of {what} overlap; each node, edge or graph may be in one of them")
+        raise RegardError(f"the splits of {what} overlap; put each node, edge or graph in one split only")
     return found
 
 
@@ -258,8 +259,8 @@ def _checked(split: dict[str, Array], target: Array, what: str) -> dict[str, Arr
 def features(
     parts: Parts, edges: Array, config: GraphsConfig, *, level: str = "node", known: Scaling | None = None
 ) -> tuple[Tensor, Scaling]:
-    """The features of nodes as a tensor, sparse if they are mostly zero, brought to one size; `known` is that
-    of a run."""
+    """The scaled features of nodes as a tensor, sparse if they are mostly zero. known: the scaling of a
+    run"""
     of = _whose(parts, config, level) if known is None or known.of is None else known.of
     x = _degrees(edges, parts.nodes) if of == "degree" else parts.x
     if x is None or (isinstance(x, np.ndarray) and not x.shape[1]):
@@ -267,7 +268,7 @@ def features(
         beside = "in nodes.csv in it" if where.is_dir() else f"in {where.stem}.nodes.csv beside it"
         if known is not None:
             raise RegardError(
-                f"{parts.what} has no features of nodes, and the model learned from some; give them {beside}"
+                f"{parts.what} has no features of nodes, but the model was trained with features; give them {beside}"
             )
         raise RegardError(
             f"{parts.what} has no features of nodes; give columns of numbers ({beside}, or with "
@@ -276,10 +277,10 @@ def features(
     if of == "given" and isinstance(x, np.ndarray) and (known is None or known.mean is None) and _is_thin(x):
         x = _to_rows(x)
     sparse, width = (True, x.width) if isinstance(x, Rows) else (False, x.shape[1])
-    # numpy would stretch one column over all
+    # numpy would broadcast one column to all
     if known is not None and known.mean is not None and len(known.mean) != width:
         raise RegardError(
-            f"{parts.what} has {width} numbers a node, but the model learned from {len(known.mean)}"
+            f"{parts.what} has {width} features per node, but the model was trained with {len(known.mean)}"
         )
     how = config.scale if known is None else known.how
     if how == "auto":
@@ -289,12 +290,12 @@ def features(
     if isinstance(x, Rows):
         if of == "both":
             raise RegardError(
-                f"the features of {parts.what} are sparse, so degrees cannot stand beside them; use "
+                f"the features of {parts.what} are sparse and cannot be combined with degrees; use "
                 "--data.features given or degree"
             )
         if how == "columns":
             raise RegardError(
-                f"the features of {parts.what} are mostly zero, and columns with mean 0 would not be; "
+                f"the features of {parts.what} are mostly zero, and columns with mean 0 would make them dense; "
                 "use --data.scale rows or none"
             )
         return _sparse_tensor(x, how == "rows"), Scaling(of="given", how=how)
@@ -322,8 +323,8 @@ def _is_thin(x: Array) -> bool:
 
 
 def _whose(parts: Parts, config: GraphsConfig, level: str) -> Literal["given", "degree", "both"]:
-    """Which features nodes have. Means over neighbours and over nodes cannot count: of whole graphs degrees
-    tell much."""
+    """Which features nodes have. A mean over neighbours or nodes cannot count, so whole graphs get degrees
+    too."""
     if config.features != "auto":
         return config.features
     if level != "graph" or isinstance(parts.x, Rows):
@@ -334,7 +335,7 @@ def _whose(parts: Parts, config: GraphsConfig, level: str) -> Literal["given", "
 
 
 def _degrees(edges: Array, nodes: int) -> Array:
-    """1, log(1 + degree), and which degree it is, up to a limit.   n d"""
+    """1, log(1 + degree), and the degree as one-hot, up to a limit.   n d"""
     degree = np.bincount(edges[1], minlength=nodes)
     which = np.eye(MOST_DEGREE + 1, dtype=np.float32)[np.minimum(degree, MOST_DEGREE)]
     return np.concatenate([np.ones((nodes, 1)), np.log1p(degree)[:, None], which], 1).astype(np.float32)
@@ -362,10 +363,10 @@ def _sparse_tensor(x: Rows, rows_sum_to_one: bool) -> Tensor:
 
 
 class GraphSource(Source):
-    """One graph is taken whole at every step, and those in the split are asked; of many graphs some, as one
-    that falls apart.
+    """Batches of graphs. One graph: the whole graph at every step, with the targets of the split. Many
+    graphs: some of them, as one disconnected graph.
 
-    Which graphs a step takes follows from (seed, step).
+    The graphs of a step depend on (seed, step) alone.
     """
 
     def __init__(self, graphs: Graphs, batch: int, seed: int) -> None:
@@ -379,7 +380,7 @@ class GraphSource(Source):
             self._pairs = (
                 torch.from_numpy(np.ascontiguousarray(graphs.parts.edges)) if graphs.level == "edge" else None
             )
-            self._whole = {name: self._asking(name) for name in SPLITS}
+            self._whole = {name: self._whole_batch(name) for name in SPLITS}
 
     def batch(self, step: int) -> Batch:
         if self.many:
@@ -398,17 +399,17 @@ class GraphSource(Source):
         for start in range(0, len(rows), self._epochs.batch):
             yield self.some(rows[start : start + self._epochs.batch])
 
-    def _asking(self, split: str) -> Batch:
-        """The whole graph; whoever is not in the split is asked nothing."""
+    def _whole_batch(self, split: str) -> Batch:
+        """The whole graph; only the split has targets."""
         graphs, rows = self.graphs, torch.from_numpy(self.graphs.split[split])
         target = torch.full_like(graphs.target, torch.nan if graphs.labels is None else IGNORE)
         target[rows] = graphs.target[rows]
-        if self._pairs is not None:  # of pairs only those that are asked about are looked at
+        if self._pairs is not None:  # the batch holds only the pairs of the split
             return Batch(graphs.x, graphs.target[rows], edges=self._edges, pairs=self._pairs[:, rows])
         return Batch(graphs.x, target, edges=self._edges)
 
     def some(self, which: Sequence[int] | Array) -> Batch:
-        """These graphs as one."""
+        """These graphs as one disconnected graph."""
         which = np.asarray(which, dtype=np.int64)
         graphs = self.graphs
         nodes, of = _ranges(graphs.parts.starts, which)
@@ -425,8 +426,7 @@ class GraphSource(Source):
 
 
 def _ranges(starts: Array, which: Array) -> tuple[Array, Array]:
-    """starts[w] … starts[w + 1] for each w of `which`, one after another, and which of them each number came
-    from."""
+    """starts[w] … starts[w + 1] for each w of `which`, concatenated, and the index of w for each number."""
     counts = np.diff(starts)[which]
     of = np.repeat(np.arange(len(which)), counts)
     ends = np.cumsum(counts)

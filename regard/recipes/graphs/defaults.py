@@ -1,4 +1,5 @@
-"""Default settings for graphs: they follow from what is asked of them, and of whom."""
+"""Default settings for graphs: the task (classes or numbers) and its level (node, edge, graph) decide
+them."""
 
 from __future__ import annotations
 
@@ -20,13 +21,13 @@ SIZES: dict[str, Any] = {"features": UNKNOWN, "outputs": UNKNOWN}
 
 GraphNetSettings = settings_class(
     "GraphNetSettings",
-    "Nodes hear from their neighbours, layer by layer.",
+    "GraphNet: message passing between neighbours, layer by layer.",
     data=GraphsConfig,
     model=GraphNetConfig,
 )
 GraphTransformerSettings = settings_class(
     "GraphTransformerSettings",
-    "Nodes attend to nodes: to all of their graph, or along edges.",
+    "GraphTransformer: nodes attend to all nodes of their graph, or along edges.",
     data=GraphsConfig,
     model=GraphTransformerConfig,
 )
@@ -37,8 +38,8 @@ KINDS: dict[str, type[Settings]] = {
 
 
 def defaults(data: Any = None, kind: str | None = None) -> Settings:
-    """A graph network that spreads its answers along edges, unless another kind is asked for."""
-    # an object is handed on as it is
+    """A GraphNet that spreads its predictions along edges, or the given kind."""
+    # an object in memory has no path
     if isinstance(data, str | os.PathLike):
         path = os.fspath(data)
     else:
@@ -53,11 +54,10 @@ def defaults(data: Any = None, kind: str | None = None) -> Settings:
 
 
 def _defaults_for(graphs: GraphsConfig, kind: str, given: Any = None) -> Settings:
-    """The recipe for these graphs and what is asked of them."""
+    """The settings for these graphs and their task."""
     large = given is None and looks_mapped(graphs.path)
-    # Classes of the nodes of one graph are few labels and one batch: much dropout and weight decay. Numbers,
-    # and whole graphs,
-    # are many, and what a channel says of them counts: no dropout, and layers that tell a node from its
+    # Classes of nodes or edges: few labels, and the whole graph is one batch, so much dropout and weight
+    # decay. Numbers and whole graphs: many labels, so no dropout, and layers that separate a node from its
     # neighbours.
     few = not large and infer_task(graphs, given) in (("node", "classes"), ("edge", "classes"))
     how: dict[str, Any] = {"minutes": 0.5, "weight_decay": 0.5 if few else 0.01}
@@ -83,8 +83,7 @@ def _defaults_for(graphs: GraphsConfig, kind: str, given: Any = None) -> Setting
 
 
 def refine_defaults(settings: Settings, options: Mapping[str, Any], data: Any) -> Settings:
-    """The defaults if options say of the graphs what they cannot tell, or tell otherwise: which column, which
-    level."""
+    """The defaults, chosen again if options change the task: which label column, which level."""
     names = [field.name for field in fields(settings.data)]
     said = {name: options[f"data.{name}"] for name in names if f"data.{name}" in options}
     if not said:
@@ -95,5 +94,5 @@ def refine_defaults(settings: Settings, options: Mapping[str, Any], data: Any) -
 
 
 def model_kind(settings: Settings) -> str:
-    """The kind of model that these are the settings of."""
+    """The kind of model that these settings are for."""
     return next(name for name, cls in KINDS.items() if cls is type(settings))

@@ -1,5 +1,4 @@
-"""A graph that needs no file: handwritten digits of scikit-learn, each linked to those that look most like
-it."""
+"""The built-in graph: handwritten digits of scikit-learn, each linked to the most similar ones."""
 
 from __future__ import annotations
 
@@ -8,7 +7,7 @@ import numpy as np
 from regard.errors import RegardError
 from regard.recipes.graphs.parts import Parts, one
 
-NEAREST = 5  # digits that each one is linked to
+NEAREST = 5  # links of each digit
 
 
 def digits() -> Parts:

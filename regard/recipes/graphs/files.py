@@ -30,11 +30,13 @@ ARRAYS = {
     "validation": ("val_idx", "validation_idx", "val_mask", "validation_mask", "validation"),
     "test": ("test_idx", "test_mask", "test"),
 }
-KNOWN = "an edge list (.csv, .tsv, .txt), a .npz, a folder with edges.csv and nodes.csv, one of edge lists, or one of TU files"
+KNOWN = (
+    "an edge list (.csv, .tsv, .txt), a .npz, or a folder (edges.csv and nodes.csv, edge lists, or TU files)"
+)
 
 
 def read_graphs(path: str, *, nodes: str | None = None, label: str = "label") -> Parts:
-    """Whatever the path is, read."""
+    """Read the graphs at a path, in any format of this module."""
     where = Path(path)
     if where.is_dir():
         return _of_folder(where, nodes, label)
@@ -43,13 +45,12 @@ def read_graphs(path: str, *, nodes: str | None = None, label: str = "label") ->
     if where.suffix == ".npz":
         return _of_arrays(files.read_arrays(path), path)
     if where.suffix.lower() not in (".csv", ".tsv", ".txt", ".edges"):
-        raise RegardError(f"{path} is no graph; give {KNOWN}")
+        raise RegardError(f"{path} is not a graph; give {KNOWN}")
     return _of_edge_list(path, nodes or _beside(where), label)
 
 
 def stamp(path: str, nodes: str | None) -> tuple[tuple[str, int, int], ...]:
-    """Which files a path stands for, their sizes and when they were written: if it is the same, so is what is
-    read."""
+    """The files at a path with their sizes and times: while this stays the same, so does what is read."""
     where = Path(path)
     found = (
         sorted(where.rglob("*")) if where.is_dir() else [where, *map(Path, filter(None, [_beside(where)]))]
@@ -73,11 +74,11 @@ def _beside(file: Path) -> str | None:
 
 
 def _of_edge_list(path: str, nodes: str | None, label: str) -> Parts:
-    """Two columns of ends, with names from a table of nodes or counted from 0; a column of labels makes edges
-    the question."""
+    """Two columns of ends, which are names from a table of nodes or numbers from 0; a label column gives
+    labels of edges."""
     table = read_columns(path, header=None)
     lowered = tuple(name.lower() for name in table.names or ())
-    if table.names is None and table.rows:  # a first line of names over ends that are names themselves
+    if table.names is None and table.rows:  # a header above ends that are names too
         words = [cell.strip().lower() for cell in table.rows[0]]
         if any(set(pair) <= set(words) for pair in ENDS):
             table = Columns(
@@ -121,7 +122,7 @@ def _numbered(texts: Sequence[Sequence[str]], table: Columns) -> tuple[Array, li
         if (number := next((i for i, text in enumerate(side) if has_fraction(text)), None)) is not None:
             raise RegardError(
                 f"line {table.lines[number]} of {table.path} has {side[number]}, which is neither the "
-                "number nor the name of a node; if these are points, they make a set: regard train sets"
+                "number nor the name of a node; if these are points of a set, use regard train sets"
             )
     names = sorted(set(every))
     place = {name: i for i, name in enumerate(names)}
@@ -129,7 +130,7 @@ def _numbered(texts: Sequence[Sequence[str]], table: Columns) -> tuple[Array, li
 
 
 def _named(texts: Sequence[Sequence[str]], names: Sequence[str] | None, count: int, table: Columns) -> Array:
-    """Ends as numbers of nodes that are known."""
+    """Ends as numbers of known nodes."""
     if names is None:
         try:
             edges = np.array(texts, dtype=np.int64).reshape(2, -1)
@@ -148,14 +149,14 @@ def _named(texts: Sequence[Sequence[str]], names: Sequence[str] | None, count: i
         for end in (source, target):
             if end not in place:
                 raise RegardError(
-                    f"line {table.lines[number]} of {table.path} has the end '{end}', but no node is "
-                    f"called so; there are {len(names)}, such as '{names[0]}'"
+                    f"line {table.lines[number]} of {table.path} has the end '{end}', but there is no "
+                    f"node of this name; there are {len(names)}, such as '{names[0]}'"
                 )
     return np.array([[place[text] for text in side] for side in texts], dtype=np.int64).reshape(2, -1)
 
 
 def _of_node_table(table: Columns, label: str) -> dict[str, Any]:
-    """Columns id, label and split if they are there; all others are features."""
+    """Optional columns id, label and split; all others are features."""
     names = [name.lower() for name in table.names or ()]
     if not table.rows:
         raise RegardError(f"{table.path} has no nodes; give one row for each")
@@ -167,8 +168,8 @@ def _of_node_table(table: Columns, label: str) -> dict[str, Any]:
     if ids is not None and len(set(ids)) < len(ids):
         twice = next(i for i, name in enumerate(ids) if name in ids[:i])
         raise RegardError(
-            f"line {table.lines[twice]} of {table.path} is a second node called '{ids[twice]}'; they must "
-            "differ"
+            f"line {table.lines[twice]} of {table.path} is a second node called '{ids[twice]}'; give each "
+            "node its own id"
         )
     split: dict[str, Array] = {}
     if at_split is not None:
@@ -177,7 +178,7 @@ def _of_node_table(table: Columns, label: str) -> dict[str, Any]:
             if word not in SPLIT_WORDS:
                 raise RegardError(
                     f"line {table.lines[row]} of {table.path} has the split '{word}'; "
-                    "it is train, validation, test or empty"
+                    "expected train, validation, test or an empty cell"
                 )
         split = {each: np.flatnonzero([SPLIT_WORDS[word] == each for word in words]) for each in SPLITS}
     return {
@@ -204,7 +205,7 @@ def _of_arrays(arrays: Mapping[str, Array], what: str) -> Parts:
     }
     if found["edges"] is None:
         raise RegardError(
-            f"{what} holds the arrays {', '.join(arrays)}, but no edges (2 e, sources and targets)"
+            f"{what} holds the arrays {', '.join(arrays)}, but no edges; add edges (2 e, sources and targets)"
         )
     edges = _whole(found["edges"], "edges", what)
     if edges.ndim != 2 or 2 not in edges.shape:
@@ -237,12 +238,10 @@ def _of_arrays(arrays: Mapping[str, Array], what: str) -> Parts:
 def _apart(
     what: str, edges: Array, of: Array, x: Any, labels: Any, split: dict[str, Array], graphs: int = 0
 ) -> Parts:
-    """Many graphs from one that falls apart: `of` says the graph of each node, in order."""
+    """Many graphs from one disconnected graph: `of` holds the graph of each node, in order."""
     graphs = max(graphs, int(of.max(initial=-1)) + 1)
     if len(of) and ((np.diff(of) < 0).any() or of[0] < 0):
-        raise RegardError(
-            f"the graph of each node must not fall from node to node in {what}: keep a graph's nodes together"
-        )
+        raise RegardError(f"the array 'of' of {what} must not decrease; keep the nodes of a graph together")
     across = np.flatnonzero(of[edges[0]] != of[edges[1]])
     if len(across):
         number = across[0]
@@ -260,14 +259,14 @@ def _apart(
 
 
 def _label_level(labels: Any, counts: Mapping[str, int], what: str) -> str:
-    """What the labels are of, by their number."""
+    """The level of the labels, by their number."""
     if labels is None:
         return "node"
     for level, count in counts.items():
         if len(labels) == count:
             return level
     said = " or ".join(f"{count} {level}s" for level, count in counts.items())
-    raise RegardError(f"{what} has {len(labels)} labels for {said}; there must be one for each")
+    raise RegardError(f"{what} has {len(labels)} labels for {said}; give one for each")
 
 
 def _rows_of(arrays: Mapping[str, Array], what: str) -> Rows:
@@ -286,7 +285,7 @@ def _whole(array: Array, name: str, what: str) -> Array:
 
 
 def places(mask: Array, name: str, what: str) -> Array:
-    """Numbers, or True and False for each."""
+    """Indices, from indices or from a bool mask."""
     if mask.dtype == bool:
         return np.flatnonzero(mask)
     return _whole(mask, name, what)
@@ -314,8 +313,8 @@ def _of_folder(folder: Path, nodes: str | None, label: str) -> Parts:
 
 
 def _of_edge_lists(folder: Path, label: str) -> Parts:
-    """One graph a file, with NAME.nodes.csv beside NAME.csv for its features; labels in labels.csv, or one
-    folder a class."""
+    """One graph per file, with NAME.nodes.csv beside NAME.csv for its features; labels in labels.csv, or one
+    folder per class."""
     found = [
         file
         for file in sorted(folder.rglob("*"))
@@ -338,7 +337,7 @@ def _labels_of(folder: Path, names: Sequence[str], label: str) -> list[str] | No
             return [name.split("/")[0] for name in names]
         return None
     table = read_columns(str(path), header=True)
-    at = table.place(label, "say which one with --data.label")
+    at = table.place(label, "choose the column with --data.label")
     graphs = [
         Path(each).with_suffix("").as_posix() if Path(each).suffix else each
         for each in table.texts(0 if at else 1)
@@ -346,9 +345,7 @@ def _labels_of(folder: Path, names: Sequence[str], label: str) -> list[str] | No
     known = dict(zip(graphs, table.texts(at), strict=True))
     for line, graph in zip(table.lines, graphs, strict=True):
         if graph not in set(names):
-            raise RegardError(
-                f"line {line} of {path} is about the graph '{graph}', but there is no such file in {folder}"
-            )
+            raise RegardError(f"line {line} of {path} has the graph '{graph}', but {folder} has no such file")
     return [known.get(name, "") for name in names]
 
 
@@ -387,8 +384,7 @@ def _of_tu(folder: Path, name: str) -> Parts:
     for each in features:
         if len(each) != len(graph_of):
             raise RegardError(
-                f"{folder} has {len(graph_of)} nodes but features of {len(each)}; there must be one row "
-                "for each"
+                f"{folder} has {len(graph_of)} nodes but features of {len(each)}; give one row for each node"
             )
     labels = table("graph_labels") or table("graph_attributes")
     graphs = max(int(graph_of.max(initial=-1)) + 1, 0 if labels is None else len(labels))
@@ -398,14 +394,12 @@ def _of_tu(folder: Path, name: str) -> Parts:
 
 
 def _counted(count: int) -> list[str]:
-    """Names of what is counted from 1, as this format does."""
+    """Names 1, 2, 3 …: this format counts from 1."""
     return [str(number) for number in range(1, count + 1)]
 
 
 def _whole_column(table: Columns, column: int) -> Array:
     for line, row in zip(table.lines, table.rows, strict=True):
         if len(row) <= column or not re.fullmatch(r"\s*-?\d+\s*", row[column]):
-            raise RegardError(
-                f"line {line} of {table.path} has '{' '.join(row)}' where a whole number must be"
-            )
+            raise RegardError(f"line {line} of {table.path} has '{' '.join(row)}' , expected a whole number")
     return np.array([int(row[column]) for row in table.rows], dtype=np.int64)

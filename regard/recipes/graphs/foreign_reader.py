@@ -1,4 +1,4 @@
-"""Graphs for models that no recipe made."""
+"""Reading graphs for models that no recipe trained."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from regard.symmetry.roles import Roles, guess
 
 
 def foreign_reader(foreign: ForeignModel) -> Reader | None:
-    """What reads graphs for a model that no recipe made; None for a model of other inputs."""
+    """The reader of graphs for a model that no recipe trained; None for a model of other inputs."""
     declared = foreign.roles or getattr(foreign.model, "roles", None)
     if isinstance(declared, Roles):
         known = declared

@@ -1,4 +1,4 @@
-"""What graphs are, in figures, and how the features of their nodes were brought to one size."""
+"""A summary of graphs in numbers, and how the features of their nodes were scaled."""
 
 from __future__ import annotations
 
@@ -8,29 +8,29 @@ from typing import Literal
 
 @dataclass(frozen=True, kw_only=True)
 class Scaling:
-    """Which features nodes have, and how they were brought to one size, so that later ones are brought to the
-    same."""
+    """Which features nodes have and how they were scaled, so that predictions scale theirs in the same
+    way."""
 
     how: str
-    of: Literal["given", "degree", "both"] | None = None  # None: of a large graph, as they are
+    of: Literal["given", "degree", "both"] | None = None  # None: a large graph, features unchanged
     mean: tuple[float, ...] | None = None
     deviation: tuple[float, ...] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class GraphsInfo:
-    """Graphs in figures."""
+    """A summary of graphs in numbers."""
 
     path: str
     graphs: int
     nodes: int
     edges: int
     features: int
-    level: str  # who is asked about: node, edge, graph
-    train: int  # of those
+    level: str  # what has targets: node, edge, graph
+    train: int  # examples in the train split
     validation: int
     test: int
-    labels: tuple[str, ...] | None  # of classes; None: numbers
-    label: str | None = None  # what the numbers are called
-    size: tuple[float, float] | None = None  # their mean and deviation
+    labels: tuple[str, ...] | None  # the classes; None: the targets are numbers
+    label: str | None = None  # the name of the numbers
+    size: tuple[float, float] | None = None  # their mean and standard deviation
     scaling: Scaling

@@ -1,4 +1,4 @@
-"""Graphs: edge lists, arrays and folders become a task, batches, and a model to their measure."""
+"""Graphs: edge lists, arrays and folders become a task, batches, and a model config that fits them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from regard.training.tasks import Task
 
 
 def prepare_job(settings: Settings, context: DataContext) -> Job:
-    """Read the graphs, then make task, source and the model's configuration to their measure."""
+    """Read the graphs, then make the task, the source and a model config that fits them."""
     seed, batch, config = settings.train.seed, settings.train.batch, settings.data
     source: Any
     if context.given is None and looks_mapped(config.path):
@@ -62,8 +62,8 @@ def prepare_job(settings: Settings, context: DataContext) -> Job:
 
 
 def other_split(run: Run, path: str, context: DataContext) -> tuple[Task, Split, tuple[str, ...] | None]:
-    """Other graphs with labels, as the run reads its own: its test split where it names one, else all that
-    have labels."""
+    """Other graphs with labels, read as the run reads its own data: their test split, or all labelled
+    examples if there is none."""
     config, info = run.section(GraphsConfig, "data"), run.section(GraphsInfo, "corpus")
     train, unit = run.section(TrainConfig, "train"), f"{info.level}s"
     source: Any
@@ -85,20 +85,18 @@ def _type_of_model(run: Run) -> type[Any]:
 
 
 def _notes_on(config: GraphsConfig, of: str | None) -> tuple[str, ...]:
-    """What nodes were given that they did not have."""
+    """A note if nodes got their degree as a feature."""
     if config.features != "auto" or of not in ("degree", "both"):
         return ()
     if of == "degree":
-        own = "nodes have no numbers of their own, so they get"
+        own = "nodes have no features, so their degree is used as a feature"
     else:
-        own = "beside the numbers of a node stands"
-    return (
-        f"{own} the number of its neighbours, which tells graphs apart; --data.features given leaves it out",
-    )
+        own = "the degree of each node is added to its features"
+    return (f"{own}; --data.features given leaves it out",)
 
 
 def open_mapped(config: GraphsConfig, path: str, seed: int, held_out: bool = False) -> MappedGraph:
-    """A large graph; `held_out`: all nodes with labels are for testing, unless its files say who is."""
+    """A large graph. held_out: all labelled nodes are the test split, unless the folder has a test.npy"""
     graph = MappedGraph.open(
         path, neighbours=config.neighbours, validation=config.validation, test=config.test, seed=seed
     )
@@ -108,13 +106,13 @@ def open_mapped(config: GraphsConfig, path: str, seed: int, held_out: bool = Fal
 
 
 def _check_large(config: Any) -> None:
-    """A transformer of a large graph must not lay out all pairs of nodes."""
+    """Raise if a graph transformer would need memory for all pairs of nodes of a large graph."""
     linear = ("edges", "none", "none")
     if (
         isinstance(config, GraphTransformerConfig)
         and (config.attention, config.bias, config.position) != linear
     ):
         raise RegardError(
-            "a large graph needs --model.attention edges --model.bias none --model.position none: all else "
-            "is laid out over all pairs of nodes"
+            "a large graph needs --model.attention edges --model.bias none --model.position none: all other "
+            "choices need memory for all pairs of nodes"
         )

@@ -1,4 +1,4 @@
-"""Labels as they came, of nodes, edges or graphs: classes to tell apart, or numbers to predict."""
+"""Labels of nodes, edges or graphs: classes, or numbers to predict."""
 
 from __future__ import annotations
 
@@ -19,23 +19,25 @@ Target = Literal["auto", "classes", "numbers"]
 def targets(
     labels: list[Any], target: Target, what: str
 ) -> tuple[tuple[str, ...] | None, Array | None, Array]:
-    """Names of classes or None, numbers or None, and the target of each: a class (IGNORE: unknown), or a
-    number (NaN)."""
+    """The class names or None, the numbers or None, and the target of each example: a class (IGNORE if
+    unknown), or a number (NaN if unknown)."""
     known = list(map(is_known, labels))
     if not any(known):
-        raise RegardError(f"no label of {what} is known; give some to learn from")
+        raise RegardError(f"{what} has no known labels; give some to train on")
     some = [label for label, there in zip(labels, known, strict=True) if there]
     if kind_of(some, target) == "numbers":
         if not all(map(_is_number, some)):
             odd = next(label for label in some if not _is_number(label))
-            raise RegardError(f"{what} has the label '{odd}', which is no number; use --data.target classes")
+            raise RegardError(
+                f"{what} has the label '{odd}', which is not a number; use --data.target classes"
+            )
         found = np.array(
             [float(label) if there else math.nan for label, there in zip(labels, known, strict=True)]
         )
         return None, found, found
     names = sort_labels(text_of(label) for label in some)
     if len(names) < 2:
-        raise RegardError(f"{what} has only the label '{names[0]}'; there must be two to tell apart")
+        raise RegardError(f"{what} has only the label '{names[0]}'; a classifier needs at least two classes")
     place = {name: i for i, name in enumerate(names)}
     classes = np.array(
         [place[text_of(label)] if there else IGNORE for label, there in zip(labels, known, strict=True)]
@@ -50,7 +52,8 @@ def is_known(label: Any) -> bool:
 
 
 def kind_of(labels: Sequence[Any], target: Target) -> Literal["classes", "numbers"]:
-    """What labels are: numbers if that is said, or if all are and some have a fraction."""
+    """Are labels classes or numbers? Numbers if `target` says so, or if all are numbers and some have a
+    fraction."""
     if target != "auto":
         return target
     if any(map(has_fraction, labels)) and all(map(_is_number, labels)):

@@ -1,5 +1,5 @@
-"""Where the nodes of a graph are drawn: neighbours near each other, all others apart. A graph is always drawn
-the same."""
+"""Where to draw the nodes of a graph: neighbours near each other, all others apart. The layout of a graph is
+always the same."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def laid_out(edges: Tensor, count: int) -> Tensor:
     joined[source, target] = 1
     joined = torch.maximum(joined, joined.T)
     at = _spiral(_met(joined))
-    near = 1 / math.sqrt(count)  # how far neighbours would like to be apart
+    near = 1 / math.sqrt(count)  # the preferred distance between neighbours
     for step in range(ROUNDS):
         between = at[:, None] - at[None]  # n n 2
         away = between.norm(dim=-1).clamp_min(1e-4)
@@ -67,8 +67,8 @@ def _spiral(order: list[int]) -> Tensor:
 
 
 def around(edges: Tensor, count: int, centre: int, hops: int, most: int) -> Tensor:
-    """The nearest nodes of one, itself first: so many edges away at most, and so many nodes; of equally near
-    ones those with most edges to nodes that are nearer.   2 e -> m"""
+    """The nodes nearest to `centre`, itself first: at most `hops` edges away and at most `most` nodes. Among
+    equally near nodes, those with most edges to nearer nodes come first.   2 e -> m"""
     found = torch.full((count,), -1)
     found[centre] = 0
     kept = torch.tensor([centre])

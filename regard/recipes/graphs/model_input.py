@@ -1,4 +1,4 @@
-"""A graph as a model takes it: nodes and edges."""
+"""A graph as the input of a model: nodes and edges."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from regard.errors import RegardError
 from regard.look.model_input import Action, ModelInput, Moved, some_orders
 
-RENAMED = "nodes get other numbers, in the edges too; what is said of the graph stays, what is said of each node moves along"
+RENAMED = "nodes get other numbers, in the edges too; predictions for graphs stay the same, those for nodes move along"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,7 +23,7 @@ class GraphInput(ModelInput):
 
     nodes: str  # the input that holds the nodes, n d
     edges: Tensor  # 2 e
-    labels: tuple[str, ...]  # what each node is called
+    labels: tuple[str, ...]  # the name of each node
     classes: tuple[str | None, ...] | None = None  # the true class of each node, as far as it is known
     # the node around which a large graph is drawn; None: one with a dozen neighbours
     centre: int | None = None
@@ -38,8 +38,7 @@ class GraphInput(ModelInput):
         )
 
     def rename(self, order: list[int]) -> GraphInput:
-        """Node i is now what node order[i] was, in the edges and in whatever else there is one of for each
-        node."""
+        """Node i becomes what node order[i] was, in the edges and in all inputs with one row per node."""
         n, now = len(order), torch.empty(len(order), dtype=torch.long)
         now[order] = torch.arange(n)
         tensors = {name: x for name, x in self.inputs.items() if isinstance(x, Tensor) and x.dim()}

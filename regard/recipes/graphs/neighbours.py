@@ -1,4 +1,4 @@
-"""Graphs too large to be taken whole: mapped from files, and some neighbours of some nodes drawn for each
+"""Graphs too large for one batch: mapped from files, and some neighbours of some nodes drawn for each
 step.
 
 A folder holds starts.npy (n + 1) and sources.npy (e): edges lead to node i from sources[starts[i]:starts[i +
@@ -28,7 +28,7 @@ NEEDED = ("starts", "sources", "features", "labels")
 MOST = {
     "validation": 5_000,
     "test": 20_000,
-}  # nodes of a split that are looked at, drawn by the seed: enough to tell
+}  # nodes of a split that are evaluated, drawn by the seed
 
 
 def looks_mapped(path: str | None) -> bool:
@@ -58,7 +58,7 @@ class MappedGraph:
         for name, array in (("features", x), ("labels", labels)):
             if len(array) != count:
                 raise RegardError(
-                    f"{path}/{name}.npy has {len(array)} rows, but starts.npy is of {count} nodes"
+                    f"{path}/{name}.npy has {len(array)} rows, but starts.npy has {count} nodes; they must agree"
                 )
         if starts[0] != 0 or starts[-1] != len(sources):
             raise RegardError(
@@ -68,7 +68,7 @@ class MappedGraph:
         classes = int(labels.max(initial=-1)) + 1
         if classes < 2:
             raise RegardError(
-                f"{path}/labels.npy must hold two classes at least, counted from 0, got {classes}"
+                f"{path}/labels.npy must hold at least two classes, counted from 0, got {classes}"
             )
         given = {
             name: np.asarray(_mapped(path, name)) for name in SPLITS if (Path(path) / f"{name}.npy").exists()
@@ -82,7 +82,7 @@ class MappedGraph:
         return len(self.labels)
 
     def info(self) -> GraphsInfo:
-        """What it is, in figures, for people and for later commands."""
+        """A summary in numbers, for people and for later commands."""
         return GraphsInfo(
             path=self.path,
             graphs=1,
@@ -145,7 +145,7 @@ def _mapped(path: str, name: str) -> Array:
 
 
 def _finder(nodes: Array) -> Any:
-    """A function that says at which place of `nodes` each of some others is."""
+    """A function that returns the index in `nodes` of each given node."""
     order = np.argsort(nodes, kind="stable")
     ordered = nodes[order]
     return lambda some: order[np.searchsorted(ordered, some)]
@@ -166,7 +166,8 @@ def different(counts: Array, k: int, random: np.random.Generator) -> Array:
 
 
 class SampledSource(Source):
-    """Some nodes of the split at a time, with neighbours drawn by (seed, step); only those nodes are asked.
+    """Some nodes of the split at a time, with neighbours drawn by (seed, step); only those nodes have
+    targets.
 
     Looks at the validation and the test split draw neighbours, too, always the same ones.
     """
@@ -189,7 +190,7 @@ class SampledSource(Source):
             yield self.some(rows[start : start + self._epochs.batch], generator(self.seed, 6, number))
 
     def some(self, rows: Array, random: np.random.Generator) -> Batch:
-        """These nodes and what was drawn around them."""
+        """These nodes with sampled neighbours."""
         nodes, edges = self.graph.around(np.asarray(rows, dtype=np.int64), self.hops, random)
         target = np.full(len(nodes), IGNORE, dtype=np.int64)
         asked = np.asarray(self.graph.classes[rows], dtype=np.int64)

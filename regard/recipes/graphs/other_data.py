@@ -1,4 +1,4 @@
-"""Other graphs with labels, read as a run reads its own: to measure how good it is on them."""
+"""Other graphs with labels, read as a run reads its own data, to evaluate the run on them."""
 
 from __future__ import annotations
 
@@ -22,26 +22,26 @@ from regard.recipes.graphs.labels import is_known, targets, text_of
 
 
 def read_other_graphs(config: GraphsConfig, info: GraphsInfo) -> Graphs:
-    """All graphs of a path; what is measured is its split "test"."""
+    """All graphs of a path; the split "test" holds what is evaluated."""
     parts = read_parts(config)
     labels = labels_at(parts, info.level)
     if labels is None:
         raise RegardError(
-            f"{parts.what} has no labels of {info.level}s to measure by; give a column '{config.label}'"
+            f"{parts.what} has no labels of {info.level}s to evaluate on; give a column '{config.label}'"
         )
     edges, edge_starts = add_reverse_edges(parts, config)
     x, scaling = features(parts, edges, config, level=info.level, known=info.scaling)
     if x.shape[1] != info.features:
         raise RegardError(
-            f"{parts.what} has {x.shape[1]} numbers a node, but the model learned from {info.features}"
+            f"{parts.what} has {x.shape[1]} features per node, but the model was trained with {info.features}"
         )
     target = _target(list(labels), info, parts.what)
     known = np.flatnonzero(~np.isnan(target) if info.labels is None else target != IGNORE)
-    asked = np.asarray((parts.split or {}).get("test", known), dtype=np.int64)
-    asked = asked[np.isin(asked, known)]
-    if not len(asked):
-        raise RegardError(f"nothing of {parts.what} has a label to measure by")
-    nobody = np.zeros(0, dtype=np.int64)
+    chosen = np.asarray((parts.split or {}).get("test", known), dtype=np.int64)
+    chosen = chosen[np.isin(chosen, known)]
+    if not len(chosen):
+        raise RegardError(f"{parts.what} has no labelled {info.level} to evaluate on; add labels")
+    empty = np.zeros(0, dtype=np.int64)
     return Graphs(
         parts=parts,
         x=x,
@@ -51,13 +51,13 @@ def read_other_graphs(config: GraphsConfig, info: GraphsInfo) -> Graphs:
         target=torch.as_tensor(target),
         labels=info.labels,
         size=info.size or (0.0, 1.0),
-        split={"train": asked, "validation": nobody, "test": asked},
+        split={"train": chosen, "validation": empty, "test": chosen},
         scaling=scaling,
     )
 
 
 def _target(labels: list[Any], info: GraphsInfo, what: str) -> Any:
-    """Labels as the model learned them: places among its classes, or standardised numbers."""
+    """Labels as targets of the model: indices of its classes, or standardised numbers."""
     if info.labels is None:
         _, numbers, _ = targets(labels, "numbers", what)
         mean, deviation = info.size or (0.0, 1.0)
@@ -68,6 +68,6 @@ def _target(labels: list[Any], info: GraphsInfo, what: str) -> Any:
         if name is not None and name not in place:
             known = ", ".join(info.labels[:5]) + ", ..." * (len(info.labels) > 5)
             raise RegardError(
-                f"{what} has the class '{name}', and the model knows {known}; take it out, or mend its name"
+                f"{what} has the class '{name}', but the model knows {known}; remove it, or correct its name"
             )
     return np.array([IGNORE if name is None else place[name] for name in names], dtype=np.int64)

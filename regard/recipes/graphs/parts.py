@@ -1,5 +1,4 @@
-"""Graphs as they are read, before anything is made of them: edges, features and labels of one or of many,
-side by side."""
+"""Graphs as they are read from files: edges, features and labels of one graph or of many side by side."""
 
 from __future__ import annotations
 
@@ -34,11 +33,11 @@ class Parts:
     """Graph g has the nodes starts[g] … starts[g + 1] and the edges edge_starts[g] … of `edges` (2 e, nodes
     of all graphs).
 
-    Labels are texts or numbers, as they came; None or NaN: not known. `split` holds numbers of the things
-    that are labelled.
+    Labels are texts or numbers, as given; None or NaN: unknown. `split` holds the numbers of the labelled
+    nodes, edges or graphs.
     """
 
-    what: str  # where it came from, for messages
+    what: str  # the source of the data, for messages
     edges: Array
     starts: Array
     edge_starts: Array
@@ -59,7 +58,7 @@ class Parts:
         return len(self.starts) - 1
 
     def called(self, level: str, number: int) -> str:
-        """What a node, an edge or a graph is called."""
+        """The name of a node, an edge or a graph."""
         if level == "edge":
             return "–".join(self.called("node", int(end)) for end in self.edges[:, number])
         names = self.names if level == "node" else self.graph_names
@@ -76,14 +75,13 @@ def one(what: str, edges: Array, nodes: int, **more: Any) -> Parts:
 
 
 def side_by_side(what: str, graphs: Sequence[Parts], **more: Any) -> Parts:
-    """Many graphs as one that falls apart into them. All of them have features of one width, or none has
-    any."""
+    """Many graphs as one disconnected graph. All have features of one width, or none has features."""
     widths = {
         None if g.x is None else int(g.x.shape[1]) for g in graphs if g.nodes and not isinstance(g.x, Rows)
     }
     if len(widths) > 1:
         raise RegardError(
-            f"all graphs of {what} must have as many numbers a node, got {sorted(widths, key=str)}"
+            f"all graphs of {what} must have the same number of features per node, got {sorted(widths, key=str)}"
         )
     starts = np.cumsum([0, *(g.nodes for g in graphs)])
     edges = [g.edges + start for g, start in zip(graphs, starts, strict=False)]
@@ -103,7 +101,7 @@ def side_by_side(what: str, graphs: Sequence[Parts], **more: Any) -> Parts:
 
 
 def check_edges(edges: Array, nodes: int, what: str, lines: Sequence[int] | None = None) -> None:
-    """Each end is a node, or an error that says which edge is wrong, with its line if it has one."""
+    """Raise if an end of an edge is not a node. The error names the edge, or its line in a file."""
     wrong = np.argwhere((edges < 0) | (edges >= nodes))
     if len(wrong):
         end, number = wrong[np.argmin(wrong[:, 1])]
@@ -123,12 +121,12 @@ def check_finite(x: Array, what: str) -> None:
     if len(wrong):
         row, column = wrong[0]
         raise RegardError(
-            f"{what} has {x[row, column]} in row {row}, column {column}; fill it in, or take the node out"
+            f"{what} has {x[row, column]} in row {row}, column {column}; give a finite number, or remove the node"
         )
 
 
 def symmetric(edges: Array, edge_starts: Array, nodes: int) -> tuple[Array, Array]:
-    """Every edge in both directions, each once; a loop is there once.   2 e, graphs + 1 -> the same"""
+    """Every edge in both directions, without duplicates; a self-loop once.   2 e, graphs + 1 -> the same"""
     low, high = edges.min(0), edges.max(0)
     of = np.repeat(np.arange(len(edge_starts) - 1), np.diff(edge_starts))
     _, kept = np.unique(low * np.int64(max(nodes, 1)) + high, return_index=True)

@@ -1,4 +1,4 @@
-"""What a model says of nodes, edges or whole graphs."""
+"""Predictions for nodes, edges or whole graphs."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from regard.runs.load import load_model
 from regard.runs.run import Run
 from regard.training.tasks import call
 
-AT_ONCE = 1024  # nodes of a large graph that are answered at once
+AT_ONCE = 1024  # nodes of a large graph in one forward pass
 
 
 @torch.no_grad()
 def predict(run: Run, inputs: Sequence[str]) -> Iterator[Prediction]:
-    """For each file what the model says of its nodes, its edges or its graphs."""
+    """For each file, predictions for its nodes, its edges or its graphs."""
     model, config, info = (
         load_model(run),
         run.section(GraphsConfig, "data"),
@@ -55,20 +55,20 @@ def _of_parts(model: Any, parts: Parts, config: GraphsConfig, info: GraphsInfo) 
     x, _ = features(parts, edges, config, known=info.scaling)
     if x.shape[1] != model.config.features:
         raise RegardError(
-            f"{parts.what} has {x.shape[1]} numbers a node, but the model learned from "
+            f"{parts.what} has {x.shape[1]} features per node, but the model was trained with "
             f"{model.config.features}"
         )
     of = torch.repeat_interleave(torch.arange(parts.graphs), torch.from_numpy(parts.starts).diff())
     level = info.level
     pairs = torch.from_numpy(parts.edges) if level == "edge" else None
     batch = Batch(x, torch.zeros(0), edges=torch.from_numpy(edges), of=of, graphs=parts.graphs, pairs=pairs)
-    each = _say(call(model, batch), info, [parts.called(level, i) for i in range(_count(parts, level))])
+    each = _format_outputs(
+        call(model, batch), info, [parts.called(level, i) for i in range(_count(parts, level))]
+    )
     if level != "graph":
         return [Prediction(input=parts.what, each=tuple(each))]
     several = parts.graphs > 1
-    return [
-        replace(answer, input=f"{parts.what}: {answer.input}" if several else parts.what) for answer in each
-    ]
+    return [replace(found, input=f"{parts.what}: {found.input}" if several else parts.what) for found in each]
 
 
 def _count(parts: Parts, level: str) -> int:
@@ -76,19 +76,19 @@ def _count(parts: Parts, level: str) -> int:
 
 
 def _of_large(model: Any, graph: MappedGraph, info: GraphsInfo) -> Prediction:
-    """All nodes of a large graph, each with neighbours that are drawn."""
+    """Predictions for all nodes of a large graph, each with sampled neighbours."""
     source = SampledSource(graph, AT_ONCE, 0, model.config.depth)
     found: list[Prediction] = []
     for rows in torch.arange(len(graph.starts) - 1).split(AT_ONCE):
-        asked: Array = rows.numpy()
-        out = call(model, source.some(asked, generator(0, 7, int(asked[0]))))[: len(asked)]
-        found += _say(out, info, map(str, asked.tolist()))
+        nodes: Array = rows.numpy()
+        out = call(model, source.some(nodes, generator(0, 7, int(nodes[0]))))[: len(nodes)]
+        found += _format_outputs(out, info, map(str, nodes.tolist()))
     return Prediction(input=graph.path, each=tuple(found))
 
 
-def _say(out: Tensor, info: GraphsInfo, called: Iterable[str]) -> list[Prediction]:
-    """Probabilities of classes, the likeliest first, or numbers in their own units, by the name of their
-    column."""
+def _format_outputs(out: Tensor, info: GraphsInfo, called: Iterable[str]) -> list[Prediction]:
+    """Probabilities of classes, the highest first, or numbers in the units of the data, with their column
+    name."""
     if info.labels is None:
         mean, deviation = info.size or (0.0, 1.0)
         numbers = (out[:, 0].double() * deviation + mean).tolist()

@@ -23,8 +23,7 @@ from regard.symmetry.roles import Roles
 
 @dataclass(frozen=True, eq=False)
 class GraphExample:
-    """A graph as a model takes it: inputs by name. `labels`: what nodes are called, `truth`: their classes,
-    where known."""
+    """A graph as the inputs of a model, by name. labels: names of nodes; truth: their classes, where known"""
 
     inputs: Mapping[str, Any]
     labels: Sequence[str] | None = None
@@ -32,16 +31,16 @@ class GraphExample:
     notes: tuple[str, ...] = field(default=())
 
 
-FILE = Control(name="file", type="file", label="Another one, from a file (.npz, .csv)", accept=".npz,.csv")
+FILE = Control(name="file", type="file", label="Another graph, from a file (.npz, .csv)", accept=".npz,.csv")
 NODE = Control(name="node", type="number")
 
 
 class GraphReader(Reader):
-    """A graph. What is given is a file, or the name of the node to draw a large graph around.
+    """A graph. The input is a file, or the name of the node around which to draw a large graph.
 
-    example  gives the graph to show, and is told the name of that node, if one was given
-    read     gives the graph of a file
-    classes  names of what the model tells apart, if it does
+    example  returns the graph to show; it gets the name of that node, if one was given
+    read     returns the graph of a file
+    classes  names of the classes, for a classifier
     """
 
     views = (GraphView(),)
@@ -79,7 +78,9 @@ class GraphReader(Reader):
                     found = self.opened(path)
         count = len(found.inputs[self.nodes])
         if not count:
-            raise RegardError("there is nothing to look at: the graph has no nodes")
+            raise RegardError(
+                "the graph has no nodes, so there is nothing to show; give a graph with at least one node"
+            )
         labels = tuple(found.labels or map(str, range(count)))
         if name is not None and name not in labels:
             raise RegardError(
@@ -113,7 +114,7 @@ class GraphReader(Reader):
         return (FILE,)
 
     def of_file(self, path: Path) -> GraphExample:
-        """A graph of a file, with the numbers of its nodes as they are."""
+        """The graph of a file, with unscaled features."""
         like: Tensor = self.example(None).inputs[self.nodes]
         parts = read_graphs(str(path))
         if parts.x is None or isinstance(parts.x, Rows) or parts.x.shape[1] != like.shape[1]:
@@ -121,7 +122,7 @@ class GraphReader(Reader):
                 got = "none"
             else:
                 got = f"{parts.x.width if isinstance(parts.x, Rows) else parts.x.shape[1]}"
-            raise RegardError(f"{path.name}: the model takes nodes of {like.shape[1]} numbers, got {got}")
+            raise RegardError(f"{path.name}: each node must have {like.shape[1]} numbers, got {got}")
         inputs = {
             self.nodes: torch.from_numpy(parts.x).to(like.dtype),
             self.edges: torch.from_numpy(parts.edges),

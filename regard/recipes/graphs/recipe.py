@@ -28,12 +28,12 @@ from regard.training.tasks import Task
 
 
 class GraphsRecipe(Recipe):
-    """Graphs: classes or numbers, of nodes, edges or whole graphs."""
+    """Graphs: classification or regression of nodes, edges or whole graphs."""
 
     name = "graphs"
-    title = "Graphs: nodes, edges or whole graphs that are to be told apart, or to have numbers."
+    title = "Graphs: classification or regression of nodes, edges or whole graphs."
     help: ClassVar[Mapping[str, str]] = {
-        "--data PATH": "an edge list (with --data.nodes), a .npz, a folder of graphs; without it: digits, linked by likeness",
+        "--data PATH": "an edge list (with --data.nodes), a .npz, a folder of graphs; default: digits, linked by similarity",
         "--model KIND": "graphnet (graph convolution, GCN, GAT, GATv2: --model.layer) or graphtransformer",
     }
     examples = (
@@ -76,7 +76,7 @@ class GraphsRecipe(Recipe):
 
     def next_command(self, run: Run) -> str:
         path = run.section(GraphsConfig, "data").path
-        if path is None:  # what comes with the program, or was an object, is in no file
+        if path is None:  # the built-in graph, or an object in memory, is in no file
             return f"regard look {run.path}"
         return f"regard predict {run.path} {shlex.quote(path)}"
 

@@ -1,4 +1,4 @@
-"""How runs of ours read graphs: as the data that they learned from, of which they show an example."""
+"""How a run reads graphs: as it read its training data. It shows an example of that data."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ from regard.recipes.graphs.parts import Parts
 from regard.recipes.graphs.reader import GraphExample, GraphReader
 from regard.runs.run import Run
 
-DENSE = 2**27  # features of a graph that are laid out, zeros and all
+DENSE = 2**27  # the largest number of features that are stored dense
 
 
 def run_reader(run: Run, network: Any) -> Reader:
-    """What reads for a run on graphs. If its data is gone, a random graph is shown."""
+    """The reader of a run on graphs. If the data of the run is gone, it shows a random graph."""
     config, info = run.section(GraphsConfig, "data"), run.section(GraphsInfo, "corpus")
     level, labels, model, roles = info.level, info.labels, network.config, network.roles
     inputs = network.sample_inputs()
 
     def linked(parts: Parts) -> GraphExample:
-        """A graph as it was learned from; of many the first."""
+        """A graph as the model was trained on it; the first of many."""
         edges, edge_starts = add_reverse_edges(parts, config)
         x, _ = features(parts, edges, config, known=info.scaling)
         if x.shape[1] != model.features:
             raise RegardError(
-                f"{parts.what} has {x.shape[1]} numbers a node, but the model learned from {model.features}"
+                f"{parts.what} has {x.shape[1]} features per node, but the model was trained with {model.features}"
             )
         if x.layout is not torch.strided and x.numel() <= DENSE:
             x = x.to_dense()
@@ -70,7 +70,7 @@ def run_reader(run: Run, network: Any) -> Reader:
         else:
             label = parts.graph_labels[0]
         if label is not None and is_known(label):
-            truth = f"; true is {label}"
+            truth = f"; target {label}"
         else:
             truth = ""
         return f"Graph {parts.called('graph', 0)}, the first of {parts.graphs:,}, is shown{truth}."
@@ -102,8 +102,7 @@ def run_reader(run: Run, network: Any) -> Reader:
 
 
 def _of_large(path: str, config: GraphsConfig, hops: int, name: str | None) -> GraphExample:
-    """What a model sees of a large graph when it answers for one node: neighbours that are drawn, as in
-    training."""
+    """The input for a prediction of one node of a large graph: sampled neighbours, as in training."""
     graph = MappedGraph.open(
         path, neighbours=config.neighbours, validation=config.validation, test=config.test, seed=0
     )
@@ -116,7 +115,9 @@ def _of_large(path: str, config: GraphsConfig, hops: int, name: str | None) -> G
     truth = [
         graph.labels[place] if place >= 0 else None for place in np.asarray(graph.classes[nodes]).tolist()
     ]
-    note = f"Of {count:,} nodes those are shown that the model is given to answer for node {node}: neighbours, drawn at random."
+    note = (
+        f"The model predicts node {node} from these nodes: neighbours drawn at random among {count:,} nodes."
+    )
     return GraphExample(
         {"x": x, "edges": torch.from_numpy(edges)}, [str(each) for each in nodes.tolist()], truth, (note,)
     )

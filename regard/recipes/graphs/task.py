@@ -1,4 +1,4 @@
-"""Tasks of graphs: classes, or numbers where only some targets are known."""
+"""Tasks on graphs: classification, or regression where only some targets are known."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from regard.training.tasks import Classify, Regress, Task
 
 
 class RegressKnown(Regress):
-    """(output − target)² where the target is known, that is, no NaN: of the nodes of a graph only some are
-    asked."""
+    """(output − target)² where the target is known, that is, not NaN: only some nodes of a graph have one."""
 
     def _apart(self, model: nn.Module, batch: Batch) -> Tensor:
         apart = super()._apart(model, batch)
@@ -19,7 +18,7 @@ class RegressKnown(Regress):
 
 
 def task_of(info: GraphsInfo) -> Task:
-    """Classes, or numbers in their own units."""
+    """Classification, or regression with errors in the units of the data."""
     if info.labels is not None:
         return Classify()
     assert info.size is not None

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from regard.look.scene import Scene
 
 
-WHOLE = 400  # nodes of a graph that is drawn whole
-NEAR = 300  # nodes that are drawn of a larger one
+WHOLE = 400  # the largest graph that is drawn whole, in nodes
+NEAR = 300  # nodes of a larger graph that are drawn
 HOPS = 2
 READABLE = 12  # neighbours of the node that is shown first
 LARGEST = 4  # of each row, where every node attends to every node
@@ -90,8 +90,7 @@ def graph(seen: Sequence[Entry], out: Any, given: GraphInput) -> dict[str, Any]:
 
 
 def _typical(edges: Tensor, n: int) -> int:
-    """The node with most neighbours, but for those with more than can be read: a picture of a hub says
-    little."""
+    """The node with most neighbours, except hubs with more than a page can show clearly."""
     both = torch.cat((edges, edges.flip(0)), 1)
     pairs = (both[0] * n + both[1])[both[0] != both[1]].unique()
     neighbours = torch.bincount(pairs // n, minlength=n)
@@ -108,7 +107,7 @@ class Inside:
         self.number[shown] = torch.arange(self.count)
 
     def joined(self, edges: Tensor, weights: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """The edges among them, each once, with the weights of those that are there several times added.
+        """The edges among them without duplicates; the weights of duplicates are added.
         2 e, h e"""
         source, target = self.number[edges]
         kept = (source >= 0) & (target >= 0)

@@ -1,5 +1,4 @@
-"""Sets: clouds of points, tables in long form or sets that the program makes become batches, whatever their
-sizes."""
+"""Sets: point clouds, tables in long form or synthetic sets, of any sizes, become batches."""
 
 from __future__ import annotations
 
@@ -24,25 +23,25 @@ Made = Literal["max", "sum", "statistics", "clusters", "solids"]
 
 @dataclass(frozen=True, kw_only=True)
 class SetsConfig:
-    """Which sets, and what of them is read."""
+    """Which sets to read, and how."""
 
     paths: ClassVar[tuple[str, ...]] = ("path",)
 
-    # a folder of point clouds, one folder a class, or a table in long form; None: sets that are made
+    # a folder of point clouds, one folder per class, or a table in long form; None: synthetic sets
     path: str | None = None
-    task: Made = "solids"  # what is made and asked when there is no path
-    # things of a set that are read at once, drawn anew each time; None: all (of a cloud 1,024)
+    task: Made = "solids"  # the synthetic task, if there is no path
+    # elements per set in a batch, drawn anew each time; None: all (1,024 of a point cloud)
     points: int | None = None
-    # turn clouds at random: any way, upright about z, none; None: solids any way, files not
+    # rotate point clouds at random: any, upright (about z), none; None: any for solids, none for files
     turn: Turn | None = None
-    # of a made task, how many sets there are to learn from; None: new ones at every step
+    # synthetic task: number of sets in the train split; None: new sets at every step
     sets: int | None = None
-    id: str = "set"  # of a table: the column that says which set a line belongs to
-    target: str = "target"  # of a table: the column that is to be predicted
-    columns: str | None = None  # of a table: the columns with numbers, as a,b,c; None: all others
-    # auto: classes if the target is text or a few whole numbers
+    id: str = "set"  # table: the column with the id of the set
+    target: str = "target"  # table: the column to predict
+    columns: str | None = None  # table: the feature columns, as a,b,c; None: all others
+    # what the target holds; auto: classes if it is text or at most ten different whole numbers
     asks: Literal["auto", "classes", "numbers"] = "auto"
-    validation: float = 0.1  # share of the sets (of each class), drawn by the seed, that training never sees
+    validation: float = 0.1  # share of the sets (of each class) in the validation split, drawn by the seed
 
     def __post_init__(self) -> None:
         check_positive(self, *(name for name in ("points", "sets") if getattr(self, name) is not None))
@@ -55,75 +54,82 @@ class SetsConfig:
         if self.turn not in (None, *get_args(Turn)):
             raise RegardError(f"turn must be one of {', '.join(get_args(Turn))}, got {self.turn!r}")
         if self.turn is not None and self.path is None and self.task != "solids":
-            raise RegardError(
-                f"only clouds of points can be turned, and {self.task} has none; leave turn out"
-            )
+            raise RegardError(f"turn needs point clouds, and the task {self.task} has none; leave turn out")
         if self.sets is not None and self.path is not None:
             raise RegardError(
-                f"sets is for made tasks, and those of {self.path} are all there are; leave it out"
+                f"sets is for synthetic tasks, and {self.path} has a fixed number of sets; leave sets out"
             )
         if not 0 <= self.validation < 1:
-            raise RegardError(f"validation is a share of the sets, from 0 to below 1, got {self.validation}")
+            raise RegardError(
+                f"validation is a share of the sets: at least 0 and below 1, got {self.validation}"
+            )
         if self.id == self.target:
-            raise RegardError(f"id and target must be two columns, got '{self.id}' for both")
+            raise RegardError(f"id and target must be different columns, got '{self.id}' for both")
 
 
 @dataclass(frozen=True, kw_only=True)
 class SetsForm:
-    """What a set is made of and what is asked of it: with the model, all that a prediction needs."""
+    """The features of a set and its target: with the model, all that a prediction needs."""
 
-    features: tuple[str, ...]  # what the numbers of a thing are called
-    centre: tuple[float, ...]  # taken from them,
-    scale: tuple[float, ...]  # and what they are divided by after
-    fitted: bool = False  # clouds: moved to the origin and shrunk into a ball before
+    features: tuple[str, ...]  # names of the numbers of an element
+    centre: tuple[float, ...]  # the mean that is subtracted from them
+    scale: tuple[float, ...]  # the standard deviation that they are then divided by
+    fitted: bool = False  # point clouds: first moved to the origin and shrunk into a ball
     asks: Literal["classes", "numbers", "clusters"] = "classes"
-    answers: tuple[str, ...] = ()  # the classes, or what the numbers are called
-    target_centre: tuple[float, ...] = ()  # numbers are asked for as (target − centre) / scale
+    answers: tuple[str, ...] = ()  # the classes, or the names of the numbers to predict
+    target_centre: tuple[float, ...] = ()  # the model predicts numbers as (target − centre) / scale
     target_scale: tuple[float, ...] = ()
-    each: bool = False  # asked of every thing, not of the set
-    size: int = 1  # the most things that are read at once
+    each: bool = False  # does every element have a target, not the set?
+    size: int = 1  # the most elements of a set in a batch
+
+    @property
+    def element(self) -> str:
+        """What an element is called: a point of a point cloud, an element of any other set."""
+        if self.fitted or self.asks == "clusters":
+            return "point"
+        return "element"
 
     def read(self, points: Array) -> Array:
-        """The things of one set as a model takes them.   n features -> n features"""
+        """The elements of one set as the model's input.   n features -> n features"""
         if points.shape[1:] != (len(self.features),):
             wanted = f"{len(self.features)} numbers ({', '.join(self.features)})"
-            raise RegardError(f"each thing must have {wanted}, got {points.shape[1]}")
+            raise RegardError(f"each {self.element} must have {wanted}, got {points.shape[1]}")
         return self.scaled(in_ball(points) if self.fitted else points)
 
     def scaled(self, points: Array) -> Array:
-        """Things of any number of sets, standardised."""
+        """The elements of any number of sets, standardised."""
         found: Array = ((points - np.array(self.centre)) / np.array(self.scale)).astype(np.float32)
         return found
 
 
 @dataclass(frozen=True, kw_only=True)
 class SetsInfo:
-    """Sets in figures, and their form."""
+    """How many sets there are, their sizes, and their form."""
 
     path: str | None
-    task: str | None  # of made sets; None: they were read
-    train: int | None  # sets; None: new ones are made at every step
+    task: str | None  # of synthetic sets; None: the sets are from files
+    train: int | None  # sets; None: new sets at every step
     validation: int
-    smallest: int  # things of a set
+    smallest: int  # elements of the smallest set
     largest: int
     form: SetsForm
 
 
 @dataclass(frozen=True, eq=False)
 class SetsCorpus:
-    """Sets with what is asked of them. Set i is points[starts[i]:starts[i + 1]], as a model takes them.
+    """Sets with their targets. Set i is points[starts[i]:starts[i + 1]], as the model's input.
 
-    Classes are places in form.answers, numbers are standardised. Of a made task without an end there are only
-    the sets that it is judged by; those to learn from are made when they are asked for.
+    A class is an index into form.answers; numbers are standardised. An endless synthetic task holds only its
+    validation split; it draws the sets of each training step when they are needed.
     """
 
     config: SetsConfig
     form: SetsForm
     points: Array
     starts: Array
-    target: Array  # of each set, or with form.each of each thing
+    target: Array  # of each set, or with form.each of each element
     held: Array  # bool: sets for validation
-    names: tuple[str, ...] = ()  # of the sets: their files, or what a table calls them; of made ones none
+    names: tuple[str, ...] = ()  # of the sets: their files, or their ids in a table; synthetic sets have none
 
     @property
     def endless(self) -> bool:
@@ -131,12 +137,12 @@ class SetsCorpus:
 
     @property
     def usual(self) -> int:
-        """Things of a set, on average, as many as are read at once."""
+        """Mean number of elements of a set in a batch."""
         return max(1, round(float(np.minimum(np.diff(self.starts), self.form.size).mean())))
 
     @property
     def info(self) -> SetsInfo:
-        """What it is, in figures, for people and for later commands."""
+        """A summary in numbers, for people and for later commands."""
         sizes = np.diff(self.starts)
         return SetsInfo(
             path=self.config.path,
@@ -153,35 +159,35 @@ class SetsCorpus:
         return SetsSource(self, batch, seed)
 
     def held_batches(self, batch: int, seed: int) -> Iterator[Batch]:
-        """The sets that are held out, those of like size together."""
+        """The validation split, sets of similar size together."""
         held = np.flatnonzero(self.held)
         held = held[np.argsort(np.minimum(np.diff(self.starts), self.form.size)[held], kind="stable")]
         for start in range(0, len(held), batch):
             yield self.take(held[start : start + batch], generator(seed, 5, start))
 
     def take(self, rows: Array, random: np.random.Generator) -> Batch:
-        """Some sets as a batch. Of large ones some things are drawn, and clouds of files are turned if that
-        is asked for."""
+        """Some sets as a batch: elements of large sets are drawn at random, and point clouds of files are
+        rotated if `turn` says so."""
         picked = []
         for row in rows:
             places = np.arange(self.starts[row], self.starts[row + 1])
             if len(places) > self.form.size:
                 places = np.sort(random.permutation(places)[: self.form.size])
             picked.append(places)
-        things = [self.points[places] for places in picked]
+        sets = [self.points[places] for places in picked]
         if self.config.path is not None and self.config.turn not in (None, "none"):
             turns = random_turns(len(rows), random, upright=self.config.turn == "upright").astype(np.float32)
-            things = [cloud @ turn for cloud, turn in zip(things, turns, strict=True)]
+            sets = [cloud @ turn for cloud, turn in zip(sets, turns, strict=True)]
         return padded_sets(
-            things, [self.target[places] for places in picked] if self.form.each else self.target[rows]
+            sets, [self.target[places] for places in picked] if self.form.each else self.target[rows]
         )
 
 
 class SetsSource(Source):
-    """Sets in shuffled batches, those of like size together.
+    """Sets in shuffled batches, sets of similar size together.
     tokens b n features, real b n, target b ... or b n
 
-    The sets of a step, the points drawn of them and how they are turned follow from (seed, step) alone.
+    The sets of a step, the elements drawn from them and their rotations depend on (seed, step) alone.
     """
 
     def __init__(self, corpus: SetsCorpus, batch: int, seed: int) -> None:
@@ -206,23 +212,22 @@ class SetsSource(Source):
         return self._corpus.held_batches(self._batch, self._seed)
 
 
-def padded_sets(things: list[Array], target: Array | list[Array]) -> Batch:
-    """Sets of several sizes in one batch. Slots beyond a set hold zeros and are not real; a class there is
-    IGNORE."""
-    sizes = np.array([len(each) for each in things])
+def padded_sets(sets: list[Array], target: Array | list[Array]) -> Batch:
+    """Sets of several sizes in one batch. Padding holds zeros and is not real; a class there is IGNORE."""
+    sizes = np.array([len(each) for each in sets])
     real = np.arange(max(1, sizes.max(initial=0))) < sizes[:, None]
-    tokens = np.zeros((*real.shape, things[0].shape[1]), dtype=np.float32)
-    tokens[real] = np.concatenate(things)
+    tokens = np.zeros((*real.shape, sets[0].shape[1]), dtype=np.float32)
+    tokens[real] = np.concatenate(sets)
     if isinstance(target, list):
-        asked = np.full(real.shape, IGNORE if target[0].dtype.kind == "i" else 0, dtype=target[0].dtype)
-        asked[real] = np.concatenate(target)
-        target = asked
+        padded = np.full(real.shape, IGNORE if target[0].dtype.kind == "i" else 0, dtype=target[0].dtype)
+        padded[real] = np.concatenate(target)
+        target = padded
     return Batch(
         torch.from_numpy(tokens), torch.from_numpy(target), None if real.all() else torch.from_numpy(real)
     )
 
 
-# ── made
+# ── synthetic
 #
 #
 #
@@ -230,11 +235,11 @@ def padded_sets(things: list[Array], target: Array | list[Array]) -> Batch:
 
 
 def draw(config: SetsConfig, count: int, random: np.random.Generator) -> Drawn:
-    """Some sets of a made task."""
+    """Some sets of a synthetic task."""
     return MADE[config.task].draw(Wish(count, config.points, config.turn or "any"), random)
 
 
-# ── read
+# ── from files
 #
 #
 #
@@ -242,7 +247,7 @@ def draw(config: SetsConfig, count: int, random: np.random.Generator) -> Drawn:
 
 
 def standardise_target(target: Array, form: SetsForm) -> Array:
-    """What a model is to put out: the number of a class, or standardised numbers."""
+    """The target of the model: the index of a class, or standardised numbers."""
     if form.asks == "classes":
         return target.astype(np.int64)
     if form.asks == "clusters":
@@ -252,5 +257,5 @@ def standardise_target(target: Array, form: SetsForm) -> Array:
 
 
 def in_ball(points: Array) -> Array:
-    """A cloud with its places moved to the origin and shrunk into a ball; other numbers stay.   n d -> n d"""
+    """A point cloud moved to the origin and shrunk into a ball; numbers beyond x y z stay.   n d -> n d"""
     return np.concatenate((fit_in_ball(points[:, :3]), points[:, 3:]), 1)

@@ -1,4 +1,4 @@
-"""Default settings for sets: the model follows from where the sets come from."""
+"""Default settings for sets: the data decides the model."""
 
 from __future__ import annotations
 
@@ -27,17 +27,20 @@ def _settings(model: type[Any], sentence: str) -> type[Settings]:
 
 KINDS: dict[str, type[Settings]] = {
     "deepsets": _settings(
-        DeepSetsConfig, "DeepSets: each thing by itself or with the pool of all, then one answer for the set."
+        DeepSetsConfig,
+        "DeepSets: each element alone or with the pool of all, then one prediction for the set.",
     ),
-    "pointnet": _settings(PointNetConfig, "PointNet, for clouds of points."),
+    "pointnet": _settings(PointNetConfig, "PointNet, for point clouds."),
     "settransformer": _settings(
         SetTransformerConfig,
-        "The Set Transformer: things attend to each other, then learned seed vectors pool them by attention.",
+        "The Set Transformer: elements attend to each other, then learned seed vectors pool them by attention.",
     ),
-    "mlp": _settings(MLPConfig, "A plain network, which has to learn every order by itself."),
+    "mlp": _settings(
+        MLPConfig, "MLP: a baseline without permutation symmetry, which must learn every order."
+    ),
 }
-# What each kind of set is learned with. Sums know how many things there are, means need not; the largest
-# outlines a cloud.
+# The pool for each kind of set. A sum depends on the number of elements, a mean does not. A maximum finds the
+# outline of a point cloud.
 COUNTS = DeepSetsConfig(pool="sum", depth=3, **SIZES)
 SHARES = DeepSetsConfig(layers="together", pool="mean", depth=3, **SIZES)
 OUTLINES = DeepSetsConfig(layers="together", pool="max", depth=3, **SIZES)
@@ -51,8 +54,8 @@ DEFAULTS: dict[str, str] = {
 
 
 def defaults(data: Any = None, kind: str | None = None) -> Settings:
-    """A PointNet for clouds, DeepSets for tables and numbers, a Set Transformer for clusters; or the kind
-    that is asked for."""
+    """A PointNet for point clouds, DeepSets for tables and numbers, a Set Transformer for clusters; or the
+    given kind."""
     path = path_of(data, "sets")
     made = path is None or (path in MADE and not os.path.exists(path))
     sets = SetsConfig(task=path or "solids") if made else SetsConfig(path=path)  # type: ignore[arg-type]
@@ -73,5 +76,5 @@ def defaults(data: Any = None, kind: str | None = None) -> Settings:
 
 
 def model_kind(settings: Settings) -> str:
-    """The kind of model that these are the settings of."""
+    """The kind of model that these settings are for."""
     return next(name for name, cls in KINDS.items() if cls is type(settings))

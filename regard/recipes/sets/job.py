@@ -1,4 +1,5 @@
-"""Sets: clouds, tables and made tasks become a task, batches, and a model to their measure."""
+"""Sets: point clouds, tables and synthetic tasks become a task, batches, and a model config that fits
+them."""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ from regard.training.tasks import Task
 
 
 def prepare_job(settings: Settings, context: DataContext) -> Job:
-    """Read the sets, then make task, source and the model's configuration to their measure."""
+    """Read the sets, then make the task, the source and a model config that fits them."""
     seed, batch = settings.train.seed, settings.train.batch
     corpus = prepare_sets(settings.data, seed=seed, note=context.note)
     form = corpus.form
@@ -35,7 +36,7 @@ def prepare_job(settings: Settings, context: DataContext) -> Job:
         task=task_of(form),
         source=corpus.source(batch, seed),
         info=corpus.info,
-        unit="things",
+        unit=f"{form.element}s",
         examples="sets",
         labels=labels_of(form),
         notes=_notes_on(corpus),
@@ -44,7 +45,7 @@ def prepare_job(settings: Settings, context: DataContext) -> Job:
 
 
 def other_split(run: Run, path: str, context: DataContext) -> tuple[Task, Split, tuple[str, ...] | None]:
-    """Other sets with targets, as the run reads its own."""
+    """Other sets with targets, read as the run reads its own data."""
     config, form = run.section(SetsConfig, "data"), run.section(SetsInfo, "corpus").form
     corpus = read_other_sets(config, form, path, context.note)
     batch = run.section(TrainConfig, "train").batch
@@ -54,13 +55,14 @@ def other_split(run: Run, path: str, context: DataContext) -> tuple[Task, Split,
 
 
 def _notes_on(corpus: SetsCorpus) -> tuple[str, ...]:
-    """Of sets that were read: those that hold nothing, and numbers that are the same in all to learn from."""
+    """Notes on sets from files: which are empty, and which features have one value in the whole train
+    split."""
     if not corpus.names:
         return ()
     sizes, found = np.diff(corpus.starts), []
     if len(empty := np.flatnonzero(sizes == 0)):
-        which = f"{len(empty):,} of {len(sizes):,} sets hold nothing, such as {corpus.names[empty[0]]}"
-        found.append(f"{which}; nothing tells their classes apart")
+        which = f"{len(empty):,} of {len(sizes):,} sets are empty, such as {corpus.names[empty[0]]}"
+        found.append(f"{which}; the model gives all empty sets the same prediction")
     learned = corpus.points[np.repeat(~corpus.held, sizes)]
     if still := [
         name
@@ -71,12 +73,14 @@ def _notes_on(corpus: SetsCorpus) -> tuple[str, ...]:
             each, it = ("each have the same value", "them")
         else:
             each, it = ("has the same value", "it")
-        found.append(f"{', '.join(still)} {each} in all sets to learn from, so nothing is learned from {it}")
+        found.append(
+            f"{', '.join(still)} {each} in the whole train split, so the model cannot learn from {it}"
+        )
     return tuple(found)
 
 
 def _measured(config: Any, form: SetsForm, usual: int) -> Any:
-    """A model's config with what the data decides."""
+    """The model config with the sizes that the data decides."""
     outputs = {"classes": len(form.answers), "numbers": len(form.answers), "clusters": CLUSTERS * 5}[
         form.asks
     ]
@@ -84,14 +88,17 @@ def _measured(config: Any, form: SetsForm, usual: int) -> Any:
     if isinstance(config, MLPConfig):
         if form.each:
             raise RegardError(
-                "an mlp answers for a whole set, and here every thing has a target; choose another --model"
+                "an mlp predicts one target for each set, but here every element has a target; "
+                "choose another --model"
             )
         return replace(config, size=form.size, **found)
     if isinstance(config, DeepSetsConfig):
         found["usual"] = usual
     if isinstance(config, SetTransformerConfig):
-        if form.asks == "clusters":  # a seed for each of them, which have to agree who takes which
+        if form.asks == "clusters":  # one seed for each cluster; the seeds must agree which takes which
             found |= {"outputs": 5, "seeds": CLUSTERS, "after": max(1, config.after)}
         elif config.seeds > 1 and not form.each:
-            raise RegardError(f"a classifier or a regression has one seed, got --model.seeds {config.seeds}")
+            raise RegardError(
+                f"classification and regression need one seed, got --model.seeds {config.seeds}; leave it out"
+            )
     return replace(config, each=form.each, **found)

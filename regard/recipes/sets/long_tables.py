@@ -1,5 +1,4 @@
-"""Tables in long form: a line for each thing, with the set it belongs to, its numbers, and what is asked of
-the set.
+"""Tables in long form: one line for each element, with the id of its set, its features, and the target.
 
 set,price,amount,target
 17,3.50,2,returned
@@ -19,37 +18,36 @@ from regard.data.array import Array
 from regard.data.tables import read_table
 from regard.errors import RegardError
 
-OPTIONS = "say which one with --data.id, --data.target and --data.columns"
+OPTIONS = "choose columns with --data.id, --data.target and --data.columns"
 
 
 class LongTable(NamedTuple):
-    """The sets of a table, in the order in which they come first. Set i is rows starts[i] to starts[i +
-    1]."""
+    """The sets of a table, in the order of their first lines. Set i is rows starts[i] to starts[i + 1]."""
 
     names: tuple[str, ...]  # of the columns
-    sets: tuple[str, ...]  # what each set is called
+    sets: tuple[str, ...]  # the id of each set
     points: Array  # t columns
     starts: Array  # sets + 1
-    target: tuple[str, ...] | None  # of each row, as it was written; None: there is no such column
+    target: tuple[str, ...] | None  # the text of each row; None: there is no such column
     lines: Array  # of each row
 
 
 def read_long(
     path: str, identity: str = "set", target: str | None = "target", columns: Sequence[str] | None = None
 ) -> LongTable:
-    """A table with its rows gathered by set. columns: those with the numbers of a thing; None: all others.
+    """A table with its rows grouped by set. columns: the feature columns; None: all others.
 
-    target=None: there need be none (to predict), and a column of that kind is not read.
+    target=None: read no target column (to predict).
     """
     table = read_table(path)
     _, names, rows, lines = table
     if not rows:
-        raise RegardError(f"{path} has no rows; give one for each thing of each set")
+        raise RegardError(f"{path} has no rows; give one row for each element of each set")
     wanted = [identity, *([target] if target is not None else []), *(columns or ())]
     if target is not None:
         advice = OPTIONS
     else:
-        advice = f"the model learned from {', '.join(wanted)}, so call them that"
+        advice = f"the model was trained on the columns {', '.join(wanted)}; use these names"
     for name in wanted:
         table.place(name, advice)
     if columns is not None:
@@ -58,13 +56,13 @@ def read_long(
         used = tuple(name for name in names if name not in (identity, target))
     if not used:
         raise RegardError(
-            f"{path} has no column with numbers besides '{identity}' and '{target}'; give one at least"
+            f"{path} has no column besides '{identity}' and '{target}'; add at least one feature column"
         )
     places = [names.index(name) for name in used]
     if columns:
-        repair = "fill it in, or take the line out"
+        repair = "give a number, or remove the line"
     else:
-        repair = "name the columns that hold numbers with --data.columns"
+        repair = "name the feature columns with --data.columns"
     points = _numbers(rows, lines, places, names, path, repair)
     own = table.texts(identity, advice)
     number: dict[str, int] = {}
@@ -81,7 +79,7 @@ def read_long(
 def _numbers(
     rows: list[list[Any]], lines: list[int], places: list[int], names: list[str], path: str, advice: str
 ) -> Array:
-    """All at once; only when that fails, one by one to find the line that is wrong."""
+    """Convert all cells at once; if that fails, one by one, to find the wrong line."""
     try:
         found = np.array([[row[place] for place in places] for row in rows]).astype(np.float64)
         if np.isfinite(found).all():
@@ -99,12 +97,12 @@ def _numbers(
                 else:
                     said = repr(value)
                 raise RegardError(
-                    f"line {line} of {path} has {said} in column '{names[place]}', where a number should be; "
+                    f"line {line} of {path} has {said} in column '{names[place]}', expected a number; "
                     f"{advice}"
                 ) from None
             if not good:
                 raise RegardError(
-                    f"line {line} of {path} has {value} in column '{names[place]}', which is no number; "
-                    "take the line out, or fill it in"
+                    f"line {line} of {path} has {value} in column '{names[place]}', which is not a finite number; "
+                    "give a number, or remove the line"
                 )
     raise RegardError(f"{path} holds numbers that cannot be read")

@@ -1,4 +1,4 @@
-"""Sets that the program makes: tasks whose answer is known exactly, or whose best possible answer is."""
+"""Synthetic sets: tasks whose target, or whose best possible prediction, is known exactly."""
 
 from __future__ import annotations
 
@@ -13,40 +13,38 @@ from regard.recipes.sets.solids import SOLIDS, draw_solids
 
 MOST = 10  # numbers of max and sum
 SAMPLE = (10, 100)  # numbers of statistics, from and to
-CLUSTERS, SPREAD, REACH = (
-    4,
-    0.3,
-    4.0,
-)  # Gaussians of clusters, their standard deviation, and how far out their middles are
+CLUSTERS = 4  # Gaussians of the task clusters
+SPREAD = 0.3  # their standard deviation
+REACH = 4.0  # the largest coordinate of their middles
 CLUSTER_POINTS = (100, 500)
-SOLID_POINTS = 256  # enough to know a solid by
+SOLID_POINTS = 256  # enough to recognise a solid
 
 Turn = Literal["any", "upright", "none"]
 
 
 class Drawn(NamedTuple):
-    """Some sets with what is asked of them. Set i is points[starts[i]:starts[i + 1]]."""
+    """Some sets with their targets. Set i is points[starts[i]:starts[i + 1]]."""
 
-    points: Array  # all things of all sets, t features
+    points: Array  # all elements of all sets, t features
     starts: Array  # sets + 1
     target: Array  # a row for each set
 
 
 class Wish(NamedTuple):
-    """How sets are to be drawn."""
+    """How many sets to draw, and how."""
 
-    sets: int  # how many
-    points: int | None = None  # things of a set; None: as the task has it
-    turn: Turn = "any"  # how solids are turned
+    sets: int
+    points: int | None = None  # elements of a set; None: the default of the task
+    turn: Turn = "any"  # how to rotate solids
 
 
 @dataclass(frozen=True)
 class MadeTask:
-    """A task, and what its answer is: one of some classes, some numbers, or a mixture of Gaussians."""
+    """A synthetic task; its target is a class, some numbers, or a mixture of Gaussians."""
 
     sentence: str
     draw: Callable[[Wish, np.random.Generator], Drawn]
-    most: int  # things of its largest set
+    most: int  # elements of its largest set
     features: tuple[str, ...] = ("value",)
     classes: tuple[str, ...] | None = None
     numbers: tuple[str, ...] | None = None
@@ -65,11 +63,11 @@ def _draw_sum(wish: Wish, random: np.random.Generator) -> Drawn:
 
 
 def _draw_statistics(wish: Wish, random: np.random.Generator) -> Drawn:
-    """Mean, variance and entropy (in nats) of 10 to 100 digits, each set with chances of its own."""
+    """Mean, variance and entropy (in nats) of 10 to 100 digits, each set with its own probabilities."""
     sizes = _sizes(wish, random, *SAMPLE)
     starts = _starts(sizes)
     chances = np.cumsum(random.dirichlet(np.full(10, 0.5), wish.sets), axis=1)
-    own = np.repeat(chances, sizes, axis=0)  # the chances of each digit's set
+    own = np.repeat(chances, sizes, axis=0)  # the probabilities of each digit's set
     digits = np.minimum((random.random((len(own), 1)) >= own).sum(1), 9).astype(np.float64)
     mean = np.add.reduceat(digits, starts[:-1]) / sizes
     variance = np.add.reduceat((digits - np.repeat(mean, sizes)) ** 2, starts[:-1]) / sizes
@@ -80,10 +78,10 @@ def _draw_statistics(wish: Wish, random: np.random.Generator) -> Drawn:
 
 
 def _draw_clusters(wish: Wish, random: np.random.Generator) -> Drawn:
-    """Points of four Gaussians in the plane. The target holds what made them: share, middle (2), deviation
-    (2) of each.
+    """Points of four Gaussians in the plane. The target holds share, middle (2) and deviation (2) of each
+    Gaussian.
 
-    As Lee et al. draw them: 100 to 500 points, as many in all sets of a batch; middles within 4, deviation
+    As in Lee et al.: 100 to 500 points, the same number in all sets of a batch; middles within 4, deviation
     0.3, shares uniform.
     """
     n = wish.points or int(random.integers(CLUSTER_POINTS[0], CLUSTER_POINTS[1] + 1))

@@ -1,4 +1,4 @@
-"""Which tokens decide a maximum: of a pool that takes the largest of each channel, those that have it."""
+"""Which tokens decide a max pool: those that have the largest value of a channel."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Maximum:
 
 @contextmanager
 def maxima(model: nn.Module) -> Iterator[list[Maximum]]:
-    """Every maximum that the model takes inside the block, of the first row of the batch."""
+    """Every max pool that the model computes inside the block, for the first row of the batch."""
     found: list[Maximum] = []
     calls: dict[str, int] = {}
     handles = []
@@ -57,8 +57,8 @@ def maxima(model: nn.Module) -> Iterator[list[Maximum]]:
 
 
 def enough(found: list[Maximum]) -> Tensor:
-    """Tokens that give all these maxima by themselves: those that decide one, and one of those that share
-    another.   m"""
+    """Tokens that are enough for all these maxima: each that decides a channel alone, and one of each tie.
+    m"""
     has = torch.cat([each.has for each in found], 1)
     kept = torch.stack([each.alone > 0 for each in found]).any(0)
     while len(left := (has.any(0) & ~has[kept].any(0)).nonzero()):

@@ -1,4 +1,4 @@
-"""A set as a model takes it: one row of numbers for each of its things."""
+"""A set as the input of a model: one row of numbers for each element."""
 
 from __future__ import annotations
 
@@ -12,17 +12,19 @@ from regard.look.model_input import Action, ModelInput, Moved, fit_columns, some
 from regard.look.recording.entry import Entry
 from regard.recipes.sets.attention_roles import names_of_few
 
-REORDERED = "the things of the set come in another order; what is said of the whole stays, what is said of each moves along"
+REORDERED = (
+    "the elements come in another order; predictions for sets stay the same, those for elements move along"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
 class SetInput(ModelInput):
-    """One set: which input holds its things, and what their numbers are called."""
+    """One set: which input holds its elements, and the names of their numbers."""
 
     kind: ClassVar[str] = "points"
 
-    points: str  # the input that holds the things, 1 n d
-    rows: Tensor  # n d: their numbers as they came, perhaps before they were scaled
+    points: str  # the input that holds the elements, 1 n d
+    rows: Tensor  # n d: the numbers as read, perhaps before scaling
     columns: tuple[str, ...]  # of the d numbers
     mask: str | None = None  # an input 1 n beside them; all are real
     text: str | None = None  # the file that was given
@@ -43,7 +45,7 @@ class SetInput(ModelInput):
         return names_of_few(model, seen, len(self.rows))
 
     def with_points(self, x: Tensor) -> dict[str, Any]:
-        """The inputs with other things of the set, perhaps more or fewer.   b n d"""
+        """The inputs with other elements, perhaps more or fewer.   b n d"""
         if self.mask is None:
             mask = {}
         else:
@@ -51,8 +53,8 @@ class SetInput(ModelInput):
         return self.for_rows(len(x)) | mask | {self.points: x}
 
 
-class OfThings(nn.Module):
-    """Things b n d -> what the model returns for the set of them."""
+class OfPoints(nn.Module):
+    """Points b n d -> what the model returns for the set of them."""
 
     def __init__(self, model: nn.Module, given: SetInput) -> None:
         super().__init__()

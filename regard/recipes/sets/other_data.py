@@ -1,4 +1,4 @@
-"""Other sets with targets, read as a run reads its own: to measure how good it is on them."""
+"""Other sets with targets, read as a run reads its own data, to evaluate the run on them."""
 
 from __future__ import annotations
 
@@ -19,13 +19,12 @@ from regard.recipes.sets.read_sets import class_of, learned_from_tables
 
 
 def read_other_sets(config: SetsConfig, form: SetsForm, path: str, note: Note | None = None) -> SetsCorpus:
-    """All sets of a folder of clouds, or of a table, as held out."""
+    """All sets of a folder of point clouds, or of a table, as one validation split."""
     if learned_from_tables(config, form):
         return _of_table(replace(config, path=path), form)
     if not form.fitted:
         raise RegardError(
-            f"sets of the task {config.task} are made by the program, and no file holds what is true of "
-            "them; leave --data out"
+            f"the task {config.task} is synthetic, so no file holds its targets; leave --data out"
         )
     return _of_clouds(replace(config, path=path, turn=None), form, note or (lambda what, share: None))
 
@@ -42,7 +41,9 @@ def _of_clouds(config: SetsConfig, form: SetsForm, note: Note) -> SetsCorpus:
         if not form.each:
             words.append(class_of(file, str(config.path)))
         elif cloud.labels is None:
-            raise RegardError(f"{file.path} has no labels for its points, and the model learned from some")
+            raise RegardError(
+                f"{file.path} has no labels for its points, but the model predicts a label for each point; add labels"
+            )
         else:
             words += [str(each) for each in cloud.labels.tolist()]
         note("reading", (number + 1) / len(files))
@@ -63,7 +64,7 @@ def _of_table(config: SetsConfig, form: SetsForm) -> SetsCorpus:
             if len(set(words[a:b])) > 1:
                 raise RegardError(
                     f"line {table.lines[a]} of {path} begins a set with several values in column "
-                    f"'{config.target}', and the model learned one for each set"
+                    f"'{config.target}', but the model predicts one for each set; give each set one value"
                 )
         words = [words[a] for a in table.starts[:-1]]
     if form.asks == "classes":
@@ -73,7 +74,7 @@ def _of_table(config: SetsConfig, form: SetsForm) -> SetsCorpus:
             target = np.array(words).astype(np.float64)
         except ValueError:
             raise RegardError(
-                f"column '{config.target}' of {path} must hold numbers, as the model learned them"
+                f"column '{config.target}' of {path} must hold numbers, because the model predicts numbers"
             ) from None
         target = target if form.each else target[:, None]
     held = np.ones(len(table.sets), dtype=bool)
@@ -82,12 +83,12 @@ def _of_table(config: SetsConfig, form: SetsForm) -> SetsCorpus:
 
 
 def _numbers_of(words: Sequence[str], form: SetsForm, path: str) -> Array:
-    """The place of each class among those that the model knows."""
+    """The index of each class among the classes of the model."""
     number = {label: i for i, label in enumerate(form.answers)}
     for word in words:
         if word not in number:
             known = ", ".join(form.answers[:5]) + ", ..." * (len(form.answers) > 5)
             raise RegardError(
-                f"{path} has the class '{word}', and the model knows {known}; take it out, or mend its name"
+                f"{path} has the class '{word}', but the model knows {known}; remove it, or correct its name"
             )
     return np.array([number[word] for word in words])

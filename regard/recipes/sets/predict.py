@@ -1,4 +1,4 @@
-"""What a model says of sets: classes, numbers or clusters."""
+"""Predictions for sets: classes, numbers or clusters."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from regard.runs.run import Run
 
 @torch.no_grad()
 def predict(run: Run, inputs: Sequence[str]) -> Iterator[Prediction]:
-    """For each cloud, or each set of each table, what the model says of it."""
+    """One prediction for each point cloud, or for each set of each table."""
     form = run.section(SetsInfo, "corpus").form
     config, model = run.section(SetsConfig, "data"), load_model(run)
     files = [file for path in inputs for file in files_of(path, config, form)]
 
     def predict_file(path: str) -> list[Prediction]:
-        return [_answer(model, form, points, name) for name, points in sets_in(path, config, form)]
+        return [_predict_set(model, form, points, name) for name, points in sets_in(path, config, form)]
 
     yield from predict_each(files, predict_file)
 
 
-def _answer(model: nn.Module, form: SetsForm, points: Array, name: str) -> Prediction:
+def _predict_set(model: nn.Module, form: SetsForm, points: Array, name: str) -> Prediction:
     try:
         x = torch.from_numpy(form.read(points))[None]
     except ValueError as error:
@@ -40,12 +40,15 @@ def _answer(model: nn.Module, form: SetsForm, points: Array, name: str) -> Predi
     if form.asks == "clusters":
         return Prediction(input=name, each=tuple(_clusters(out, points.shape[1])))
     if not form.each:
-        return _say(name, out, form)
-    return Prediction(input=name, each=tuple(_say(f"thing {i + 1}", row, form) for i, row in enumerate(out)))
+        return _format_output(name, out, form)
+    return Prediction(
+        input=name,
+        each=tuple(_format_output(f"{form.element} {i + 1}", row, form) for i, row in enumerate(out)),
+    )
 
 
-def _say(name: str, out: Tensor, form: SetsForm) -> Prediction:
-    """Probabilities of classes, the likeliest first, or numbers in their own units."""
+def _format_output(name: str, out: Tensor, form: SetsForm) -> Prediction:
+    """Probabilities of classes, the highest first, or numbers in the units of the data."""
     if form.asks == "classes":
         return Prediction.of_classes(name, out.softmax(-1), form.answers)
     numbers = out.double().numpy() * np.array(form.target_scale) + np.array(form.target_centre)

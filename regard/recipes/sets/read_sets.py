@@ -1,5 +1,4 @@
-"""Sets from files or made by the program: point clouds, tables in long form, and synthetic tasks, with their
-splits."""
+"""Reading sets: point clouds, tables in long form, and synthetic tasks, with their splits."""
 
 from __future__ import annotations
 
@@ -26,16 +25,16 @@ from regard.recipes.sets.made_sets import MADE
 FEW = 10  # whole numbers with no more different values than this are classes
 
 
-JUDGED, TOGETHER = 512, 32  # sets that a made task is judged by, and of these as many as are made at once
+JUDGED, TOGETHER = 512, 32  # sets in the validation split of a synthetic task, and how many are drawn at once
 
 
-USUAL = 4096  # sets that say how large the numbers of a made task usually are
+USUAL = 4096  # sets that give the mean and standard deviation of a synthetic task
 
 
-CLOUD_POINTS = 1024  # of a cloud from a file that are read at once, if nothing is said
+CLOUD_POINTS = 1024  # points of a point cloud from a file in a batch, by default
 
 
-# times as many points are kept of a large cloud as are read at once, so that each step can draw others
+# a large point cloud keeps so many times the points of a batch, so that each step can draw others
 SPARE = 4
 
 
@@ -47,10 +46,10 @@ def prepare_sets(config: SetsConfig, *, seed: int, note: Note | None = None) -> 
     path = os.path.expanduser(config.path)
     if not os.path.exists(path):
         near = nearest(config.path, MADE)
-        hint = f" (is it {near}?)" if near else ""
+        hint = f" (did you mean {near}?)" if near else ""
         raise FileNotFoundError(
             f"there is no {config.path}{hint}; give a folder of point clouds, a table (.csv, .tsv, "
-            f".parquet), or a made task: {', '.join(MADE)}"
+            f".parquet), or a synthetic task: {', '.join(MADE)}"
         )
     if os.path.isdir(path):
         return _of_clouds(config, seed, tell)
@@ -58,13 +57,13 @@ def prepare_sets(config: SetsConfig, *, seed: int, note: Note | None = None) -> 
         tell("reading", None)
         return _of_table(config, seed)
     raise RegardError(
-        f"sets are a folder of point clouds or a table (.csv, .tsv, .parquet), got {config.path}"
+        f"sets must be a folder of point clouds or a table (.csv, .tsv, .parquet), got {config.path}"
     )
 
 
 def _made(config: SetsConfig, seed: int) -> SetsCorpus:
-    """Sets to judge by, and to learn from if their number is given; each by its own number, so more are the
-    same and more."""
+    """The validation split, and the train split if `sets` gives its size. Each set is drawn by its own
+    number, so a larger split begins with the same sets."""
     task = MADE[config.task]
     parts = [draw(config, TOGETHER, generator(seed, 2, i)) for i in range(JUDGED // TOGETHER)]
     judged = len(parts) * TOGETHER
@@ -79,7 +78,9 @@ def _made(config: SetsConfig, seed: int) -> SetsCorpus:
     centre, scale = (0.0,) * points.shape[1], (1.0,) * points.shape[1]
     middle: tuple[float, ...] = ()
     wide: tuple[float, ...] = ()
-    if numbers:  # by the task, not by the seed: a model of one seed can be judged by the sets of another
+    if (
+        numbers
+    ):  # the scale depends on the task alone: a model of one seed can be evaluated on sets of another
         usual = draw(config, USUAL, generator(0, 7))
         (centre, scale), (middle, wide) = _standard(usual.points), _standard(usual.target)
     asks: Literal["classes", "numbers", "clusters"] = "numbers" if numbers else "clusters"
@@ -110,13 +111,13 @@ def _of_clouds(config: SetsConfig, seed: int, note: Note) -> SetsCorpus:
         if clouds[-1].points.shape[1] != width:
             raise RegardError(
                 f"{file.path} has {clouds[-1].points.shape[1]} numbers for each point, "
-                f"but {files[0].path} has {width}; all must have as many"
+                f"but {files[0].path} has {width}; give all files the same number of columns"
             )
         note("reading", (number + 1) / len(files))
     if config.turn not in (None, "none") and clouds[0].points.shape[1] != 3:
         raise RegardError(
-            f"only points x y z can be turned, those of {config.path} have {clouds[0].points.shape[1]} "
-            "numbers"
+            f"turn needs points with 3 numbers (x, y, z), but those of {config.path} have "
+            f"{clouds[0].points.shape[1]}; leave turn out"
         )
     starts = np.concatenate(([0], np.cumsum([len(cloud.points) for cloud in clouds])))
     labels = [cloud.labels for cloud in clouds]
@@ -124,7 +125,7 @@ def _of_clouds(config: SetsConfig, seed: int, note: Note) -> SetsCorpus:
     if labelled and len(labelled) < len(files):
         missing = files[next(i for i, each in enumerate(labels) if each is None)].path
         raise RegardError(
-            f"{missing} has no labels for its points, and other files have; give all of them labels, or none"
+            f"{missing} has no labels for its points, but other files have; give labels to all files, or to none"
         )
     if labelled:
         words = [str(each) for each in np.concatenate(labelled).tolist()]
@@ -146,8 +147,8 @@ def _of_clouds(config: SetsConfig, seed: int, note: Note) -> SetsCorpus:
         size=limit,
     )
     points = np.concatenate([in_ball(cloud.points) for cloud in clouds])
-    if width > 3:  # what is no place is standardised as columns of a table are
-        centre, scale = _standard(points[_things(starts, ~held)][:, 3:])
+    if width > 3:  # numbers beyond x y z are standardised like columns of a table
+        centre, scale = _standard(points[_elements_of(starts, ~held)][:, 3:])
         form = replace(form, centre=(0.0,) * 3 + centre, scale=(1.0,) * 3 + scale)
     return SetsCorpus(
         config, form, form.scaled(points), starts, target, held, tuple(file.path for file in files)
@@ -159,21 +160,21 @@ def learned_from_tables(config: SetsConfig, form: SetsForm) -> bool:
 
 
 def files_of(path: str, config: SetsConfig, form: SetsForm) -> list[str]:
-    """A folder stands for all clouds in it, anything else for itself."""
+    """All point clouds of a folder; any other path is returned as it is."""
     if os.path.isdir(path) and not learned_from_tables(config, form):
         return [file.path for file in find_clouds(path)]
     return [path]
 
 
 def sets_in(path: str, config: SetsConfig, form: SetsForm) -> Iterator[tuple[str, Array]]:
-    """The sets of a file and what they are called: those of a table if the model learned from one, else the
-    cloud in it."""
+    """The sets of a file with their names: the sets of a table if the model was trained on a table, else one
+    point cloud."""
     if not os.path.isfile(path):
         if os.path.isdir(path):
             what = f"{path} is a folder"
         else:
             what = f"there is no file {path}"
-        raise FileNotFoundError(f"{what}; give files of sets such as the model learned from")
+        raise FileNotFoundError(f"{what}; give files in the format of the training data")
     if learned_from_tables(config, form):
         table = read_long(path, config.id, None, form.features)
         for number, name in enumerate(table.sets):
@@ -185,8 +186,8 @@ def sets_in(path: str, config: SetsConfig, form: SetsForm) -> Iterator[tuple[str
 def class_of(file: CloudFile, folder: str) -> str:
     if file.label is None:
         raise RegardError(
-            f"{file.path} is in no folder of a class; put the clouds of each class in a folder of {folder} "
-            "that is named after it (or give labels for each point: an .npz with arrays points and labels)"
+            f"{file.path} is not in the folder of a class; put the point clouds of each class in one folder of "
+            f"{folder} that has the name of the class (or label each point: an .npz with arrays points and labels)"
         )
     return file.label
 
@@ -194,7 +195,7 @@ def class_of(file: CloudFile, folder: str) -> str:
 def _of_table(config: SetsConfig, seed: int) -> SetsCorpus:
     path = str(config.path)
     if config.turn is not None:
-        raise RegardError(f"only clouds of points can be turned, and {path} is a table; leave turn out")
+        raise RegardError(f"turn needs point clouds, and {path} is a table; leave turn out")
     if config.columns is None:
         columns = None
     else:
@@ -209,8 +210,8 @@ def _of_table(config: SetsConfig, seed: int) -> SetsCorpus:
     if config.asks == "numbers" and numbers is None:
         wrong = next(i for i, word in enumerate(words) if _as_numbers([word]) is None)
         raise RegardError(
-            f"line {table.lines[wrong]} of {path} has {words[wrong]!r} in column '{config.target}', where a "
-            "number should be; with --data.asks classes it may be text"
+            f"line {table.lines[wrong]} of {path} has {words[wrong]!r} in column '{config.target}', expected a "
+            "number; use --data.asks classes for targets that are text"
         )
     sets = len(starts) - 1
     shared: dict[str, Any] = {
@@ -227,14 +228,14 @@ def _of_table(config: SetsConfig, seed: int) -> SetsCorpus:
     else:
         held = _random_split(config, seed, sets)
         target = numbers if each else numbers[:, None]
-        middle, wide = _standard(target[_things(starts, ~held) if each else ~held].reshape(-1, 1))
+        middle, wide = _standard(target[_elements_of(starts, ~held) if each else ~held].reshape(-1, 1))
         shared |= {
             "asks": "numbers",
             "answers": (config.target,),
             "target_centre": middle,
             "target_scale": wide,
         }
-    centre, scale = _standard(table.points[_things(starts, ~held)])
+    centre, scale = _standard(table.points[_elements_of(starts, ~held)])
     form = SetsForm(centre=centre, scale=scale, **shared)
     return SetsCorpus(
         config, form, form.scaled(table.points), starts, standardise_target(target, form), held, table.sets
@@ -244,17 +245,18 @@ def _of_table(config: SetsConfig, seed: int) -> SetsCorpus:
 def _split(
     target: Array, answers: tuple[str, ...], config: SetsConfig, seed: int, *, each: bool, sets: int
 ) -> Array:
-    """Which sets are held out, of each class its share; with a label for each thing, any."""
+    """The sets of the validation split: the same share of each class, or any sets if each element has a
+    label."""
     if len(answers) < 2:
-        raise RegardError(f"{config.path} has only the class '{answers[0]}'; there must be two to tell apart")
+        raise RegardError(f"{config.path} has only the class '{answers[0]}'; a classifier needs at least two")
     if each:
         return _random_split(config, seed, sets)
     counts = np.bincount(target)
     if config.validation and counts.min() < 2:
         alone = answers[int(counts.argmin())]
         raise RegardError(
-            f"{config.path} has one set of class '{alone}', too few to learn from one and be judged by "
-            "another; give more of it, leave it out, or use --data.validation 0"
+            f"{config.path} has one set of class '{alone}', but the train and the validation split need one each; "
+            "add more sets, remove the class, or use --data.validation 0"
         )
     return stratified_mask(target, config.validation, seed)
 
@@ -265,8 +267,8 @@ def _random_split(config: SetsConfig, seed: int, sets: int) -> Array:
     return held
 
 
-def _things(starts: Array, sets: Array) -> Array:
-    """Which things belong to these sets.   bool sets -> bool things"""
+def _elements_of(starts: Array, sets: Array) -> Array:
+    """Which elements belong to these sets.   bool sets -> bool elements"""
     return np.repeat(sets, np.diff(starts))
 
 

@@ -21,20 +21,19 @@ from regard.recipes.sets.model_input import SetInput
 from regard.recipes.sets.view import PointsView
 from regard.symmetry.roles import Roles
 
-ReadRows = Callable[[Path], Array]  # a file -> the things of a set, n d
+ReadRows = Callable[[Path], Array]  # a file -> the elements of a set, n d
 
 
 FILE = Control(
     name="file",
     type="file",
-    label="Another one, from a file (.npy, .npz, .csv, .ply, .off)",
+    label="Another set, from a file (.npy, .npz, .csv, .ply, .off)",
     accept=".npy,.npz,.csv,.ply,.off",
 )
 
 
 class SetExample(NamedTuple):
-    """A set of the data, what it is called, what is true of it, if that is known of the whole, and a sentence
-    on it."""
+    """A set of the data, its name, its target (if the whole set has one), and a sentence about it."""
 
     rows: Array
     name: str
@@ -43,16 +42,16 @@ class SetExample(NamedTuple):
 
 
 class SetReader(Reader):
-    """A set of things, one row of numbers each.
+    """A set of elements, one row of numbers each.
 
-    inputs   of the model; their first row is shown when nothing is given
-    example  gives a set to show instead
-    named    gives a set of the data by what it is called there
-    read     gives the rows of a file
-    taken    makes of rows what the model takes, n d -> n d; rows are drawn as they came
-    columns  what the numbers are called; without it, what the first line of a .csv says
-    classes  names of what the model tells apart, if it does
-    notes    what to say of the inputs that are shown when nothing is given
+    inputs   of the model; the page shows their first row if no input is given
+    example  returns a set to show instead
+    named    returns a set of the data by its name
+    read     returns the rows of a file
+    taken    turns rows into the model's input, n d -> n d; the page draws the original rows
+    columns  names of the numbers; default: the header of a .csv
+    classes  names of the classes, for a classifier
+    notes    notes on the inputs that are shown if no input is given
     """
 
     views = (PointsView(),)
@@ -95,7 +94,9 @@ class SetReader(Reader):
             x = self.first_row()
             rows = x[0].numpy(force=True)
         if not x.shape[1]:
-            raise RegardError("there is nothing to look at: the set is empty")
+            raise RegardError(
+                "the set is empty, so there is nothing to show; give a set with at least one element"
+            )
         n, d = x.shape[1:]
         if self.stream.mask in self.inputs:
             mask = self.stream.mask
@@ -129,18 +130,16 @@ class SetReader(Reader):
         )
 
     def of_rows(self, rows: Array, name: str) -> Tensor:
-        """As the model takes them.   n d -> 1 n d"""
+        """Rows as the model's input.   n d -> 1 n d"""
         like: Tensor = self.inputs[self.stream.tokens]
         if rows.shape[1] != like.shape[-1]:
-            raise RegardError(
-                f"{name}: the model takes things of {like.shape[-1]} numbers, got {rows.shape[1]}"
-            )
+            raise RegardError(f"{name}: each element must have {like.shape[-1]} numbers, got {rows.shape[1]}")
         return torch.from_numpy(np.ascontiguousarray(rows if self.taken is None else self.taken(rows))).to(
             like.dtype
         )[None]
 
     def first_row(self) -> Tensor:
-        """The things that came with the model, without padding, which is no thing of a set.   1 n d"""
+        """The elements that came with the model, without padding.   1 n d"""
         x: Tensor = self.inputs[self.stream.tokens]
         if self.stream.mask is None:
             mask = None
@@ -152,7 +151,7 @@ class SetReader(Reader):
 
 
 def _rows_in(path: Path) -> Array:
-    """All points of a file; of a mesh, some on its surface."""
+    """All points of a file; for a mesh, points sampled on its surface."""
     return read_cloud(str(path), None, generator(0)).points
 
 
@@ -160,7 +159,7 @@ def _rows_in(path: Path) -> Array:
 
 
 def _header_of(path: Path) -> tuple[str, ...]:
-    """What the first line of a .csv calls the columns; nothing if there is a number in it."""
+    """The column names in the first line of a .csv; () if that line holds a number."""
     if path.suffix.lower() != ".csv":
         return ()
     with open(path, encoding="utf-8-sig", newline="") as file:

@@ -29,12 +29,12 @@ from regard.training.tasks import Task
 
 
 class SetsRecipe(Recipe):
-    """Sets: classes, numbers or clusters, of sets or of their points."""
+    """Sets: classes or numbers of sets or of their elements, and clusters of points."""
 
     name = "sets"
-    title = "Sets: clouds of points, tables of things that belong together, or tasks that the program makes."
+    title = "Sets: point clouds, tables in long form (one line per element), or synthetic tasks."
     help: ClassVar[Mapping[str, str]] = {
-        "--data PATH": "point clouds, one folder a class; a table in long form; made: max, sum, statistics, clusters, solids",
+        "--data PATH": "point clouds, a folder per class; a long table; or synthetic: max, sum, statistics, clusters, solids",
         "--model KIND": "deepsets, pointnet, settransformer, or mlp (baseline without permutation symmetry)",
     }
     examples = (
@@ -69,7 +69,7 @@ class SetsRecipe(Recipe):
 
     def next_command(self, run: Run) -> str:
         path = run.section(SetsConfig, "data").path
-        if path is None:  # made sets are in no file
+        if path is None:  # synthetic sets are in no file
             return f"regard look {run.path}"
         if Path(path).expanduser().is_dir():
             path = find_clouds(path)[0].path

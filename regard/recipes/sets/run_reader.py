@@ -1,4 +1,4 @@
-"""How runs of ours read sets: as the data that they learned from, of which they show an example."""
+"""How a run reads sets: as it read its training data. It shows an example of that data."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from regard.recipes.sets.reader import SetExample, SetReader
 from regard.runs.run import Run
 from regard.training.config import TrainConfig
 
-READABLE = 50  # things of a set that can be looked at one by one
+READABLE = 50  # elements of a set that a person can look at one by one
 
 
 def run_reader(run: Run, model: Any) -> Reader:
-    """What reads for a run on sets. If its data is gone, random sets are shown."""
+    """The reader of a run on sets. If the data of the run is gone, it shows random sets."""
     config, form, roles = run.section(SetsConfig, "data"), run.section(SetsInfo, "corpus").form, model.roles
     seed, inputs = run.section(TrainConfig, "train").seed, model.sample_inputs()
 
     def read(path: Path) -> Array:
-        """The only cloud of a file, the first one of a folder, or the first set of a table."""
+        """The point cloud of a file, the first point cloud of a folder, or the first set of a table."""
         return next(sets_in(files_of(str(path), config, form)[0], config, form))[1]
 
     @cache
@@ -55,7 +55,7 @@ def run_reader(run: Run, model: Any) -> Reader:
         }
         return SetExample(
             drawn.points,
-            f"Set {number:,} of those made for {config.task}",
+            f"Set {number:,} of the synthetic task {config.task}",
             truth.get(form.asks, lambda: None)(),
         )
 
@@ -64,11 +64,11 @@ def run_reader(run: Run, model: Any) -> Reader:
         return read_long(str(Path(str(config.path)).expanduser()), config.id, config.target, form.features)
 
     def named(name: str) -> SetExample:
-        """A set of the data by what it is called there; of a made task, by its number."""
+        """A set of the data by its name; a set of a synthetic task by its number."""
         if config.path is None:
             if not (name.isdecimal() and int(name)):
                 raise RegardError(
-                    f"there is no file {name!r}; sets made for {config.task} are called 1, 2, 3 …"
+                    f"there is no file {name!r}; sets of the synthetic task {config.task} are called 1, 2, 3 …"
                 )
             return told(made(int(name)))
         return told(_of_table(table(), Path(config.path).name, form, name))
@@ -76,7 +76,7 @@ def run_reader(run: Run, model: Any) -> Reader:
     def told(found: SetExample) -> SetExample:
         return found._replace(said=_introduced(found, model, form))
 
-    # of files, which are called by their paths
+    # the sets of a folder are files, named by their paths
     folder = config.path is not None and Path(config.path).expanduser().is_dir()
     how: dict[str, Any] = {"read": read, "taken": form.read, "columns": form.features}
     if form.asks == "classes":
@@ -87,8 +87,8 @@ def run_reader(run: Run, model: Any) -> Reader:
 
 
 def _of_table(table: LongTable, file: str, form: SetsForm, name: str | None = None) -> SetExample:
-    """The set of this name; without one, a set of usual size, if that can be read: a thing alone tells
-    nothing of sets."""
+    """The set of this name; without a name, a set of median size (at most READABLE): a set of one element is
+    a poor example."""
     sizes = np.diff(table.starts)
     number = int(np.abs(sizes - min(float(np.median(sizes)), READABLE)).argmin())
     if name is not None:
@@ -108,7 +108,7 @@ def _of_table(table: LongTable, file: str, form: SetsForm, name: str | None = No
 
 
 def _introduced(example: SetExample, model: Any, form: SetsForm) -> str:
-    """Set 17 of baskets.csv: the model says total 35.2; true is total 34.9."""
+    """Set 17 of baskets.csv: prediction total 35.2; target total 34.9."""
     if form.each or form.asks == "clusters":
         return f"{example.name}."
     with torch.no_grad():
@@ -120,11 +120,8 @@ def _introduced(example: SetExample, model: Any, form: SetsForm) -> str:
         says = _numbers_in_words(
             out.double().numpy() * np.array(form.target_scale) + np.array(form.target_centre), form
         )
-    return f"{example.name}: the model says {says}{'' if example.truth is None else f'; true is {example.truth}'}."
+    return f"{example.name}: prediction {says}{'' if example.truth is None else f'; target {example.truth}'}."
 
 
 def _numbers_in_words(numbers: Iterable[float], form: SetsForm) -> str:
     return ", ".join(f"{name} {number:.6g}" for name, number in zip(form.answers, numbers, strict=True))
-
-
-# ---- graphs

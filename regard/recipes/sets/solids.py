@@ -1,5 +1,5 @@
-"""Twelve solids. Each is a line that is turned about an axis: round ones in many steps, edged ones in three
-or four.
+"""Twelve solids. Each is a line rotated about an axis: in many steps for a round solid, in three or four for
+one with edges.
 
 A cylinder in four steps is a box, a cone in three a tetrahedron, so one description is enough for all of
 them.
@@ -15,8 +15,8 @@ import numpy as np
 from regard.data.array import Array
 from regard.data.surface import Surface, random_turns
 
-ROUND = 48  # steps around the axis that pass for a circle
-NOISE = 0.01  # by how much a point may be off the surface of a solid of size 1
+ROUND = 48  # steps around the axis that approximate a circle
+NOISE = 0.01  # standard deviation of the points from the surface of a solid of size 1
 STRETCH = 0.1  # by how much each axis of a solid may be longer or shorter
 
 Line = tuple[tuple[float, float], ...]
@@ -77,7 +77,7 @@ def _surface(name: str) -> Surface:
 
 
 def draw_solids(kinds: Array, points: int, random: np.random.Generator, turn: str = "any") -> Array:
-    """Clouds of points on solids, each stretched a little, turned, and fitted into a ball.
+    """Point clouds on solids, each stretched a little, rotated, and fitted into a ball.
     kinds: b -> b points 3"""
     names = list(SOLIDS)
     clouds = np.stack([_surface(names[kind]).sample(points, random) for kind in kinds])
@@ -88,7 +88,7 @@ def draw_solids(kinds: Array, points: int, random: np.random.Generator, turn: st
 
 
 def fit_in_ball(cloud: Array) -> Array:
-    """The same cloud around the origin, its farthest point at distance 1.   ... n d -> ... n d"""
+    """The same point cloud around the origin, its farthest point at distance 1.   ... n d -> ... n d"""
     if cloud.shape[-2] == 0:
         return cloud
     cloud = cloud - cloud.mean(-2, keepdims=True)

@@ -1,4 +1,5 @@
-"""Tasks of sets: classes, numbers, or clusters as the mixture of Gaussians that the points came from."""
+"""Tasks on sets: classification, regression, or clusters as the mixture of Gaussians that the points are
+from."""
 
 from __future__ import annotations
 
@@ -16,13 +17,13 @@ from regard.recipes.sets.dataset import SetsForm
 from regard.recipes.sets.made_sets import CLUSTERS
 from regard.training.tasks import Classify, Count, Regress, Task, call
 
-LEAST = 1e-3  # of a standard deviation, lest the likelihood of a single point be without bound
+LEAST = 1e-3  # smallest standard deviation: it keeps the likelihood of a single point bounded
 
 
 class Gaussians(NamedTuple):
-    """k Gaussians with axes along those of space, for each of b sets."""
+    """k Gaussians with diagonal covariance, for each of b sets."""
 
-    share: Tensor  # b k, logarithms that sum to 1 as numbers
+    share: Tensor  # b k, log weights: their exponentials sum to 1
     middle: Tensor  # b k d
     deviation: Tensor  # b k d
 
@@ -34,17 +35,17 @@ class Gaussians(NamedTuple):
 
 
 def read_mixture(out: Tensor, k: int, d: int) -> Gaussians:
-    """What a model puts out as k Gaussians: a score for the share, a middle and a deviation of each.
+    """The outputs of a model as k Gaussians: for each a logit of its share, a middle and a deviation.
     b k·(1+2d)"""
     if out.dim() != 2 or out.shape[1] != k * (1 + 2 * d):
-        wanted = f"a mixture of {k} Gaussians in {d} dimensions takes {k * (1 + 2 * d)} outputs for each set"
+        wanted = f"a mixture of {k} Gaussians in {d} dimensions needs {k * (1 + 2 * d)} outputs for each set"
         raise RegardError(f"{wanted}, got {tuple(out.shape)}")
     share, middle, wide = out.float().unflatten(1, (k, 1 + 2 * d)).split((1, d, d), -1)
     return Gaussians(share[..., 0].log_softmax(-1), middle, F.softplus(wide) + LEAST)
 
 
 class Mixture:
-    """−log likelihood of the points under the mixture that the model makes of them, the mean over points.
+    """−log likelihood of the points under the mixture that the model predicts, the mean over points.
     out: b k·(1+2d)"""
 
     def __init__(self, clusters: int) -> None:
@@ -72,7 +73,7 @@ class Mixture:
 
 
 def labels_of(form: SetsForm) -> tuple[str, ...] | None:
-    """The classes, where classes are asked for."""
+    """The classes of a classification task; None for other tasks."""
     if form.asks == "classes":
         return form.answers
     return None

@@ -1,5 +1,5 @@
-"""The things of a set as points in space, and how much each is attended to, by learned queries or by each
-other."""
+"""The elements of a set as points in space, with the attention that each gets from learned queries or from
+other elements."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from regard.look.views.contribution import left_out, seconds, why_not
 from regard.look.views.embeddings import principal
 from regard.recipes.sets.attention_roles import Role, role_of
 from regard.recipes.sets.max_pool import Maximum, enough, maxima
-from regard.recipes.sets.model_input import OfThings, SetInput
+from regard.recipes.sets.model_input import OfPoints, SetInput
 from regard.recipes.sets.still import draw_points
 
 if TYPE_CHECKING:
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 
 MOST_POINTS = 20_000  # that are drawn
 MOST_NUMBERS = 3 * 2**20  # of all weights of a page
-COLUMNS = 8  # numbers of a point that are told besides its place
+COLUMNS = 8  # numbers of a point that the page shows beside its place
 SAME = 1e-5  # relative; what two sums in float32 may be apart
 
 DECIDES = "in how many of the {} channels of this pool a point alone has the largest value, and so decides it"
-ENOUGH = "; {} of all points are enough for every maximum: without the others the model answers the same"
-EACH = "The model has no attention, and every point has an answer of its own: there is no one answer to leave points out of."
+ENOUGH = "; {} of all points are enough for every maximum: without the others the prediction stays the same"
+EACH = "The model has no attention, and it predicts every point separately: leaving out points cannot be measured."
 NO_ATTENTION = "The model has no attention."
-LEFT_OUT = "what the largest output loses when the point is taken out"
+LEFT_OUT = "how much the largest output drops without this point"
 
 
 class PointsView(View):
@@ -68,7 +68,7 @@ def points(model: nn.Module, seen: Sequence[Entry], out: Any, given: SetInput) -
     places, axes, drawn = place_points(x, given.columns)
     few = None
     if count < n:
-        few = f"{count:,} of {n:,} points are drawn, evenly taken; weights are those among all of them."
+        few = f"{count:,} of {n:,} points are drawn, evenly spaced; the weights are those among all points."
     return {
         "view": "points",
         "count": n,
@@ -133,7 +133,7 @@ def layer(entry: Entry, role: Role, shown: Tensor) -> dict[str, Any]:
 
 
 def _weights_of(entry: Entry, role: Role) -> Tensor:
-    """What each point gets from each of the few, or gives to each.   h count n"""
+    """The attention of each point from each learned vector, or to each.   h count n"""
     if role.kind == "among":
         return entry.summary.received[0][:, None]
     weights = entry.weights[0]
@@ -148,7 +148,7 @@ def _weights_of(entry: Entry, role: Role) -> Tensor:
 def _without_attention(
     model: nn.Module, out: Any, given: SetInput
 ) -> tuple[list[dict[str, Any]], str | None]:
-    """What can be said of points that nobody attends to, and what cannot: measures, and a note."""
+    """Measures of points in a model without attention, and a note on what cannot be measured."""
     x: Tensor = given.inputs[given.points]
     with torch.no_grad(), maxima(model) as found:
         model(**given.inputs)
@@ -157,7 +157,7 @@ def _without_attention(
         return _decided(model, out, given, x, found), None
     if not _out_of_whole(out):
         return [], EACH
-    closed = OfThings(model, given)
+    closed = OfPoints(model, given)
     wait = seconds(closed, x, None)
     lost = left_out(closed, x, None, wait=wait)
     if lost is None:
@@ -166,7 +166,7 @@ def _without_attention(
 
 
 def _out_of_whole(out: Any) -> bool:
-    """Is there one answer for the whole set?"""
+    """Is there one prediction for the whole set?"""
     try:
         return tensor_of(out).dim() == 2
     except ValueError:
@@ -176,7 +176,7 @@ def _out_of_whole(out: Any) -> bool:
 def _decided(
     model: nn.Module, out: Any, given: SetInput, x: Tensor, found: list[Maximum]
 ) -> list[dict[str, Any]]:
-    """The points that decide each maximum. Whether a few of them are enough is not argued but tried."""
+    """The points that decide each maximum. A second forward pass tests whether a few of them are enough."""
     few = enough(found)
     with torch.no_grad():
         again = model(**given.with_points(x[:, few])) if _out_of_whole(out) else None

@@ -1,4 +1,5 @@
-"""Text to predict: files become one long row of ids, mapped from disk, and windows of it become batches."""
+"""Text for language models: files become one long row of ids, mapped from disk, and windows of it become
+batches."""
 
 from __future__ import annotations
 
@@ -24,10 +25,8 @@ from regard.errors import RegardError
 
 Kind = Literal["auto", "characters", "bytes", "words", "bpe"]
 
-# Up to here, "auto" means characters: 8,192 pieces of words, of about four bytes each, would on average come
-# less than
-# 500 times in such a text, too seldom to learn a vector for each; and a small model spells well within
-# minutes.
+# Up to this size, "auto" means characters: each of 8,192 subwords of about four bytes would occur fewer than
+# 500 times on average, too rarely to learn a vector for it; and a small model learns to spell within minutes.
 CHARACTERS_UP_TO = 16_000_000  # bytes
 PIECE = 2 << 20  # bytes encoded at once: some 30 MB of memory in each worker
 LEARNED_PIECE = 1 << 18  # bytes drawn at once for learning: 400 places of the text make 100 MB
@@ -36,27 +35,29 @@ FORMAT = 1  # to be raised when the same text and tokenizer would give other ids
 
 @dataclass(frozen=True, kw_only=True)
 class TextConfig:
-    """Which text, and how it is cut into tokens and windows."""
+    """Which text to read, and how to split it into tokens and windows."""
 
     paths: ClassVar[tuple[str, ...]] = ("path", "tokenizer")
 
     path: str | None = None  # a file, a folder or a glob; None: the source of Python's standard library
     tokens: Kind = "auto"  # auto: characters for small texts, bpe for large ones
     tokenizer: str | None = None  # a tokenizer.json (ours or Hugging Face's) to use instead
-    vocabulary: int = 8192  # most ids of words and bpe
-    context: int = 256  # tokens of a window
-    validation: float = 0.1  # share of the text, at its end, that training never sees
-    sample: float = 100.0  # megabytes of text, drawn by the seed, that words and bpe are learned from
+    vocabulary: int = 8192  # largest vocabulary of words and bpe
+    context: int = 256  # tokens per window
+    validation: float = 0.1  # share of the text, at its end, in the validation split
+    sample: float = 100.0  # megabytes of text, drawn by the seed, from which words and bpe are learned
 
     def __post_init__(self) -> None:
         check_positive(self, "vocabulary", "context", "sample")
         check_tokens(self)
         if not 0 <= self.validation < 1:
-            raise RegardError(f"validation is a share of the text, from 0 to below 1, got {self.validation}")
+            raise RegardError(
+                f"validation is a share of the text: at least 0 and below 1, got {self.validation}"
+            )
 
 
 def check_tokens(config: Any) -> None:
-    """For `__post_init__`: `tokens` must be known, and not contradict `tokenizer`."""
+    """For `__post_init__`: raise if `tokens` is unknown, or contradicts `tokenizer`."""
     if config.tokens not in get_args(Kind):
         raise RegardError(f"tokens must be one of {', '.join(get_args(Kind))}, got {config.tokens!r}")
     if config.tokenizer is not None and config.tokens != "auto":
@@ -72,7 +73,7 @@ def prepare(
     tokenizer: Tokenizer | None = None,
     workers: int | None = None,
 ) -> Corpus:
-    """The text as ids, enough of them to learn from. The arguments are those of `encode_corpus`."""
+    """The text as ids; raise if there are too few to train on. The arguments are those of `encode_corpus`."""
     corpus = encode_corpus(config, cache=cache, seed=seed, note=note, tokenizer=tokenizer, workers=workers)
     corpus.check(config.context)
     return corpus
@@ -87,8 +88,7 @@ def encode_corpus(
     tokenizer: Tokenizer | None = None,
     workers: int | None = None,
 ) -> Corpus:
-    """The text as ids: read, tokenised once, and mapped from `cache` from then on, until the text or the
-    tokens change.
+    """The text as ids: tokenised once, then mapped from `cache` until the text or the tokenizer changes.
 
     `note(what, share)` is called now and then with the share done, or None. `tokenizer` (of an earlier run)
     is used instead of the config's. `workers` processes encode large texts; None: one for each processor,
@@ -123,7 +123,7 @@ def encode_corpus(
 
 @dataclass(frozen=True, kw_only=True)
 class TextInfo:
-    """A text in figures."""
+    """A summary of a text in numbers."""
 
     path: str
     files: int
@@ -139,7 +139,7 @@ class TextInfo:
 
 @dataclass(frozen=True, eq=False)
 class Corpus:
-    """A text as ids. What comes before `split` is for training, the rest for validation."""
+    """A text as ids. Ids before `split` are the train split, the rest is the validation split."""
 
     path: str
     tokenizer: Tokenizer
@@ -159,7 +159,7 @@ class Corpus:
 
     @property
     def info(self) -> TextInfo:
-        """What it is, in figures, for people and for later commands."""
+        """A summary in numbers, for people and for later commands."""
         return TextInfo(
             path=self.path,
             files=self.files,
@@ -174,13 +174,13 @@ class Corpus:
         )
 
     def check(self, context: int) -> None:
-        """A ValueError if the training part is too short for a window of this context."""
+        """Raise a ValueError if the train split is too short for a window of this context."""
         have = (
             f"the text of {self.path} has {len(self.ids):,} tokens ({self.tokenizer.kind}), "
             f"{self.split:,} of them for training"
         )
         if self.split < 2:
-            raise RegardError(f"{have}; that is too few to learn from: give more text")
+            raise RegardError(f"{have}; that is too few to train on; give more text")
         if self.split < context + 1:
             raise RegardError(
                 f"{have}, too few for context={context} and the token after it; "
@@ -188,7 +188,7 @@ class Corpus:
             )
 
     def source(self, batch: int, context: int, seed: int) -> Source:
-        """Windows of this many tokens, this many at once."""
+        """Batches of `batch` windows of `context` tokens."""
         self.check(context)
         return TextSource(self.ids, self.split, batch, context, seed)
 
@@ -227,7 +227,7 @@ class TextSource(Source):
             ids = torch.from_numpy(self._ids[places].astype(np.int64))
             return Batch(ids[:, :-1].contiguous(), ids[:, 1:].contiguous())
         ids = torch.from_numpy(self._ids[np.where(beyond, 0, places)].astype(np.int64))
-        real = torch.from_numpy(~beyond[:, 1:])  # a token whose next one is not there is asked nothing
+        real = torch.from_numpy(~beyond[:, 1:])  # the last token has no target
         return Batch(ids[:, :-1].where(real, 0), ids[:, 1:].where(real, IGNORE), real)
 
 
@@ -253,7 +253,7 @@ def _tokenizer(
     parts = pieces(found, size)
     recipe: dict[str, Any] = {"format": FORMAT, "text": text, "kind": kind}
     if kind != "characters":
-        if kind == "bpe":  # what is frequent is learned from the training part only
+        if kind == "bpe":  # bpe is learned from the train split only
             ends = np.cumsum([part.stop - part.start for part in parts])
             parts = parts[: max(1, int((ends <= total * (1 - config.validation)).sum()))]
         whole = len(parts)
@@ -277,12 +277,12 @@ def _tokenizer(
 
 def _no_text(config: TextConfig) -> ValueError:
     return RegardError(
-        f"{config.path} holds no text, at most a mark of how it is encoded; give a file with text in it"
+        f"{config.path} holds no text (at most a byte order mark); give a file with text in it"
     )
 
 
 def _now_and_then(note: Note | None, seconds: float = 0.05) -> Note:
-    """The same note, but not more often than that, except for what is new or done."""
+    """The same note, called at most once in so many seconds, except for new work and finished work."""
     last: tuple[str, float] = ("", 0.0)
 
     def tell(what: str, share: float | None) -> None:

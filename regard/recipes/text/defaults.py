@@ -1,6 +1,6 @@
-"""Text: a decoder (or encoder) for plain text, a classifier for labelled text.
+"""Default settings for text: a decoder (or encoder) for plain text, a classifier for labelled text.
 
-What only the data can tell (how many tokens there are) is filled in once it is read.
+Sizes that depend on the data (the size of the vocabulary) are filled in when the data is read.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from regard.runs.run_config import RunConfig
 from regard.training.config import TrainConfig
 
 UNKNOWN = 1  # stands for a size that follows from the data
-JUDGED = 120_000  # bytes of text that are enough to judge a small model by; a tenth of the text at most
+JUDGED = 120_000  # bytes of text that are enough to evaluate a small model; at most a tenth of the text
 
 
 DecoderSettings = settings_class(
     "DecoderSettings",
-    "A language model: every token is predicted from those before it.",
+    "A causal LM: predicts each token from those before it.",
     data=TextConfig,
     model=DecoderConfig,
 )
 EncoderSettings = settings_class(
     "EncoderSettings",
-    "A masked language model: hidden tokens are predicted from all others. A start for classifiers with "
-    "few labels.",
+    "A masked LM: predicts masked tokens from all others. A good start (--from) for classifiers with few "
+    "labels.",
     data=TextConfig,
     model=EncoderConfig,
 )
@@ -53,16 +53,15 @@ def defaults(data: Any = None, kind: str | None = None) -> Settings:
     check_choice("kind of model for text", kind, ("decoder", "encoder"))
     total = sum(file.size for file in find(path))
     small = total <= CHARACTERS_UP_TO
-    # characters: short windows, and many of them; pieces of words: a wider model that sees further
+    # characters: many short windows; subwords: a wider model with a longer context
     share = min(0.1, round(JUDGED / total, 4))
     texts = TextConfig(path=path, context=64 if small else 256, validation=share)
-    # (two blocks that see runs of letters learn more in minutes than four that have to find them)
+    # (in a few minutes two blocks with n-grams learn more than four blocks without)
     if small:
         size: dict[str, Any] = {"dim": 128, "depth": 2, "heads": 4}
     else:
         size = {"dim": 256, "depth": 6, "heads": 8}
-    # (16 rows a step; half of them at a time, because the logits of thousands of pieces of words are most of
-    # the memory)
+    # (16 rows per step in two halves, because the logits of thousands of subwords need most of the memory)
     large = TrainConfig(minutes=10.0, batch=8, accumulate=2)
     if small:
         train = TrainConfig(minutes=2.0, batch=32, adam_lr=0.012, warmup=10)
@@ -75,7 +74,7 @@ def defaults(data: Any = None, kind: str | None = None) -> Settings:
 
 
 def settings_class_of(config: RunConfig) -> type[Settings]:
-    """The settings that a run with this config.json was made with."""
+    """The class of the settings of a run with this config.json."""
     if is_decoder(config):
         return DecoderSettings
     if is_classifier(config):

@@ -1,4 +1,4 @@
-"""Text for models that no recipe made, through what they are processed by."""
+"""Reading text for models that no recipe trained, with their own processor."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from regard.recipes.text.reader import FIRST_WORDS, ORDER, TARGET, TEXT, TextRea
 
 
 class ForeignTextReader(TextReader):
-    """Text for a model that no recipe made."""
+    """The text reader of a model that no recipe trained."""
 
     def __init__(self, processor: TextProcessor) -> None:
         self.processor, self.longest = processor, processor.longest

@@ -1,4 +1,4 @@
-"""Text that a trained decoder writes."""
+"""Text that a trained decoder generates."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from regard.generation.sampling import Sampling
 
 @dataclass(frozen=True, kw_only=True)
 class GenerateOptions(Sampling):
-    """What is written, and how the next token is chosen from its probabilities."""
+    """The prompt, and how to choose each next token from its probabilities."""
 
-    prompt: str = ""  # what it goes on from; empty: the beginning of a line
+    prompt: str = ""  # the text to continue; empty: the beginning of a line
 
 
 def write(model: nn.Module, options: GenerateOptions, note: Callable[[str], None]) -> Iterator[str]:
-    """The prompt and what follows it, piece by piece; several texts one after the other, each with its
+    """The prompt and its continuation, piece by piece; several samples one after another, each with its
     number."""
     check_generates(model)
     tokenizer: Any = getattr(model, "tokenizer", None)
@@ -37,7 +37,7 @@ def write(model: nn.Module, options: GenerateOptions, note: Callable[[str], None
             yield f"── {number} ──\n{options.prompt}{text}\n"
         return
     pieces = generate(model, options.prompt, sampling=sampling)
-    first = next(pieces, "")  # a prompt that cannot be read is refused before it is shown
+    first = next(pieces, "")  # a prompt that cannot be encoded raises before anything is shown
     yield options.prompt + first
     yield from pieces
     yield "\n"

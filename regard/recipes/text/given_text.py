@@ -1,4 +1,4 @@
-"""A text that a person gives: the words themselves, or the path of a file that holds them."""
+"""A text from the user: the text itself, or the path of a file with text."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ LIKE_A_PATH = re.compile(r"\A[^\n]*\.(txt|csv|tsv|jsonl?)\Z|\A\S*/\S*\Z")
 
 
 def read_given_text(given: str) -> tuple[str, Literal["text", "file"]]:
-    """A text, or that of a file. What looks like a path and is none is no text either: a typing error is not
-    taken for one."""
+    """A text, or the text of a file. A string that looks like a path but is not a file is an error, because
+    it is probably a typing error."""
     path = Path(given)
     try:
         folder, file = path.is_dir(), path.is_file()
@@ -30,6 +30,6 @@ def read_given_text(given: str) -> tuple[str, Literal["text", "file"]]:
         return text, "file"
     if LIKE_A_PATH.search(given):
         raise FileNotFoundError(
-            f"there is no file {given}; to have it taken as a text, write it into a file and give that"
+            f"there is no file {given}; if this is a text, write it into a file and give that file"
         )
     return given, "text"

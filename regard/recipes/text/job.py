@@ -1,4 +1,4 @@
-"""Text: a corpus and its tokenizer become a task, batches, and a model to their measure."""
+"""Text: a corpus and its tokenizer become a task, batches, and a model config that fits them."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from regard.runs.run import Run
 from regard.training.config import TrainConfig
 from regard.training.tasks import Classify, MaskedToken, NextToken, Task
 
-OPENING, SAMPLE = 24, 160  # tokens of the validation text that a sample goes on from, and of the sample
+OPENING, SAMPLE = 24, 160  # tokens of the prompt, from the validation split, and of the sample after it
 
 
 def prepare_job(settings: Settings, context: DataContext) -> Job:
-    """Read the text, then make task, source and the model's configuration to its measure."""
+    """Read the text, then make the task, the source and a model config that fits it."""
     train, length = settings.train, settings.data.context
     how: dict[str, Any] = {
         "seed": train.seed,
@@ -49,7 +49,7 @@ def prepare_job(settings: Settings, context: DataContext) -> Job:
         "validation": len(corpus.validation),
         "examples": "tokens",
     }
-    if isinstance(settings.model, EncoderConfig):  # one id more than the tokenizer has: the mask
+    if isinstance(settings.model, EncoderConfig):  # one more id than the tokenizer has: the mask
         encoder = replace(settings.model, vocab=size + 1, context=length)
         return Job(
             kind="encoder", model=encoder, task=MaskedToken(mask=size, vocab=size, seed=train.seed), **known
@@ -77,7 +77,7 @@ def _writer(corpus: Corpus, seed: int) -> Callable[[nn.Module], str]:
     opening = corpus.tokenizer.decode(unseen[:OPENING])
 
     def sample(model: nn.Module) -> str:
-        """What it writes by now, after a few words it has never seen."""
+        """Text that the model generates now, after a prompt from the validation split."""
         pieces = generate(model, opening, tokenizer=corpus.tokenizer, max_new=SAMPLE, seed=seed)
         return opening + "".join(pieces)
 
@@ -85,7 +85,7 @@ def _writer(corpus: Corpus, seed: int) -> Callable[[nn.Module], str]:
 
 
 def other_split(run: Run, path: str, context: DataContext) -> tuple[Task, Split, tuple[str, ...] | None]:
-    """Another text, or other rows with labels, read with the tokenizer of the run."""
+    """Another text, or another table with labels, read with the tokenizer of the run."""
     train, tokenizer = run.section(TrainConfig, "train"), tokenizers.load(run.tokenizer_file)
     if is_classifier(run.config):
         data, labels = run.section(LabelledConfig, "data"), run.section(LabelledInfo, "corpus").labels
@@ -103,7 +103,7 @@ def other_split(run: Run, path: str, context: DataContext) -> tuple[Task, Split,
     )
     if len(corpus.ids) < 2:
         raise RegardError(
-            f"{path} has {len(corpus.ids)} token, and nothing to predict it from; give more text"
+            f"{path} has {len(corpus.ids)} token, but a prediction needs at least two; give more text"
         )
     # every token but the first is predicted
     source = TextSource(corpus.ids, 1, train.batch, config.context, train.seed)
@@ -114,7 +114,7 @@ def other_split(run: Run, path: str, context: DataContext) -> tuple[Task, Split,
 
 
 def _tokenizer_of(run: Run | None, data: TextConfig | LabelledConfig) -> tokenizers.Tokenizer | None:
-    """The tokenizer of the run that goes on or is started from; None after a kill at its very start."""
+    """The tokenizer of the run that is resumed or started from; None if it was killed before it saved one."""
     if run is None or not run.tokenizer_file.exists():
         return None
     own = run.config.data or {}

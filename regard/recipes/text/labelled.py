@@ -29,39 +29,40 @@ from regard.recipes.text.dataset import LEARNED_PIECE, Kind, check_tokens
 
 SUFFIXES = (".csv", ".tsv", ".jsonl", ".ndjson")
 
-# "auto" means words, unless what is between two spaces is longer than this on average: then the language is
-# written
-# without spaces, hardly a word comes twice, and characters are meant.
+# "auto" means words, unless their mean length between spaces is larger than this: then the language has no
+# spaces between words, hardly a word occurs twice, and "auto" means characters.
 LONGEST_MEAN_WORD = 12.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class LabelledConfig:
-    """Which rows, and how their text is cut into tokens."""
+    """Which table to read, and how to split its texts into tokens."""
 
     paths: ClassVar[tuple[str, ...]] = ("path", "tokenizer")
 
     path: str  # a CSV, TSV or JSONL file
-    text: str = "text"  # the column (JSONL: the key) that holds the text
-    label: str = "label"  # the column that holds the label
-    tokens: Kind = "auto"  # auto: words, or characters where words are not set apart by spaces
+    text: str = "text"  # the column (JSONL: the key) with the text
+    label: str = "label"  # the column with the label
+    tokens: Kind = "auto"  # auto: words, or characters for languages without spaces between words
     tokenizer: str | None = None  # a tokenizer.json (ours or Hugging Face's) to use instead
-    vocabulary: int = 8192  # most ids of words and bpe
-    context: int = 256  # tokens of a text that are read; the rest is cut off
-    validation: float = 0.1  # share of the rows of each label, drawn by the seed, that training never sees
-    sample: float = 100.0  # megabytes of text, drawn by the seed, that bpe is learned from
+    vocabulary: int = 8192  # largest vocabulary of words and bpe
+    context: int = 256  # tokens per text; longer texts are cut off
+    validation: float = 0.1  # share of the rows of each label in the validation split, drawn by the seed
+    sample: float = 100.0  # megabytes of text, drawn by the seed, from which bpe is learned
 
     def __post_init__(self) -> None:
         check_positive(self, "vocabulary", "context", "sample")
         check_tokens(self)
         if not 0 <= self.validation < 1:
-            raise RegardError(f"validation is a share of the rows, from 0 to below 1, got {self.validation}")
+            raise RegardError(
+                f"validation is a share of the rows: at least 0 and below 1, got {self.validation}"
+            )
         if self.text == self.label:
-            raise RegardError(f"text and label must be two columns, got '{self.text}' for both")
+            raise RegardError(f"text and label must be different columns, got '{self.text}' for both")
 
 
 def looks_labelled(path: str | None) -> bool:
-    """Whether a path names a table with labels, by how it ends."""
+    """Is this the path of a table with labels, by its suffix?"""
     return path is not None and path.lower().endswith(SUFFIXES)
 
 
@@ -77,15 +78,15 @@ def prepare_labelled(
     if len(labels) < 2:
         raise RegardError(
             f"{config.path} has only the label '{labels[0]}' in column '{config.label}'; "
-            "there must be two to tell apart"
+            "a classifier needs at least two"
         )
     number = {label: i for i, label in enumerate(labels)}
     classes = np.array([number[row.label] for row in rows])
     held = stratified_mask(classes, config.validation, seed)
     if config.validation and not held.any():
         raise RegardError(
-            f"{config.path} has one row for each label, too few to hold some out; give more, or "
-            "--data.validation 0"
+            f"{config.path} has one row for each label, too few for a validation split; give more rows, or "
+            "use --data.validation 0"
         )
     if tokenizer is None:
         tokenizer = _tokenizer(config, rows, held, seed, tell)
@@ -95,14 +96,14 @@ def prepare_labelled(
 def read_other_labelled(
     config: LabelledConfig, labels: tuple[str, ...], tokenizer: Tokenizer, note: Note | None = None
 ) -> LabelledCorpus:
-    """All rows of another file with these labels, held out."""
+    """All rows of another file with these labels, as one validation split."""
     rows = read_rows(config.path, config.text, config.label)
     number = {label: i for i, label in enumerate(labels)}
     for row in rows:
         if row.label not in number:
             raise RegardError(
-                f"line {row.line} of {config.path} has the label '{row.label}', and the model knows "
-                f"{', '.join(labels[:5])}{', ...' * (len(labels) > 5)}; take the row out, or mend its label"
+                f"line {row.line} of {config.path} has the label '{row.label}', but the model knows "
+                f"{', '.join(labels[:5])}{', ...' * (len(labels) > 5)}; remove the row, or correct its label"
             )
     classes, held = np.array([number[row.label] for row in rows]), np.ones(len(rows), dtype=bool)
     return _encode_rows(
@@ -131,7 +132,7 @@ def _encode_rows(
 
 @dataclass(frozen=True, kw_only=True)
 class LabelledInfo:
-    """Texts with labels in figures."""
+    """A summary of texts with labels in numbers."""
 
     path: str
     rows: int
@@ -147,8 +148,8 @@ class LabelledInfo:
 
 @dataclass(frozen=True, eq=False)
 class LabelledCorpus:
-    """Texts as ids with their classes; row i is ids[starts[i]:starts[i + 1]]. A class is a place in
-    `labels`."""
+    """Texts as ids with their classes; row i is ids[starts[i]:starts[i + 1]]. A class is an index
+    into `labels`."""
 
     path: str
     tokenizer: Tokenizer
@@ -160,7 +161,7 @@ class LabelledCorpus:
 
     @property
     def info(self) -> LabelledInfo:
-        """What it is, in figures, for people and for later commands."""
+        """A summary in numbers, for people and for later commands."""
         return LabelledInfo(
             path=self.path,
             rows=len(self.classes),
@@ -179,7 +180,7 @@ class LabelledCorpus:
         return LabelledSource(self, batch, context, seed)
 
     def held_batches(self, batch: int, context: int) -> Iterator[Batch]:
-        """The rows that are held out, those of like length together."""
+        """The validation split, rows of similar length together."""
         held = np.flatnonzero(self.held)
         held = held[np.argsort(np.minimum(np.diff(self.starts), context)[held], kind="stable")]
         for start in range(0, len(held), batch):
@@ -193,7 +194,7 @@ class LabelledCorpus:
 
 
 class LabelledSource(Source):
-    """Rows in shuffled batches, those of like length together.   tokens b n, real b n, target b
+    """Rows in shuffled batches, rows of similar length together.   tokens b n, real b n, target b
 
     Batches are as long as their longest row. The rows of a step depend on (seed, step) alone, see `Epochs`.
     """
@@ -225,7 +226,7 @@ class Row(NamedTuple):
 
 
 def read_rows(path: str, text: str = "text", label: str = "label") -> list[Row]:
-    """The rows of a CSV, TSV or JSONL file. A row with something missing is an error that names its line."""
+    """The rows of a CSV, TSV or JSONL file. An empty cell is an error that names its line."""
     (file, *others) = find(path)
     suffix = Path(file.path).suffix.lower()
     if others or suffix not in SUFFIXES:
@@ -252,7 +253,7 @@ def read_rows(path: str, text: str = "text", label: str = "label") -> list[Row]:
         named = ", ".join(map(str, bad[:5])) + (f" and {len(bad) - 5} more" if len(bad) > 5 else "")
         raise RegardError(
             f"{path} has no '{text}' or no '{label}' in line{'s' if len(bad) > 1 else ''} {named}; "
-            "fill them in, or take these rows out"
+            "fill in these rows, or remove them"
         )
     if not rows:
         raise RegardError(f"{path} has no rows; give at least one for each of two labels")
@@ -274,15 +275,15 @@ def _csv_rows(lines: Iterator[str], path: str, text: str, label: str) -> Iterato
                 if len(row) > len(names):
                     raise RegardError(
                         f"line {line} of {path} has {len(row)} values, but there are {len(names)} columns; "
-                        f"a text with '{mark}' or a line end in it must stand in double quotes"
+                        f"a text with '{mark}' or a line end in it needs double quotes around it"
                     )
                 if row:  # an empty line is no row
                     yield line, [row[place] if place < len(row) else None for place in places]
                 line = reader.line_num + 2  # where the next row begins; this one may have had several lines
         except csv.Error as error:
             raise RegardError(
-                f"{path} is not CSV from line {line} on: {error}; texts with quotes in them need "
-                'double quotes around, and "" for each inside'
+                f"{path} is not CSV from line {line} on: {error}; a text with quotes in it needs "
+                'double quotes around it, and "" for each quote inside'
             ) from error
 
 
@@ -312,7 +313,8 @@ def _column(name: str, names: list[str], path: str) -> int:
         near = nearest(name, names)
         raise RegardError(
             f"{path} has no column '{name}', it has: {', '.join(names)}; "
-            "say which one with --data.text and --data.label" + (f" (is it '{near}'?)" if near else "")
+            "choose columns with --data.text and --data.label"
+            + (f" (did you mean '{near}'?)" if near else "")
         )
     return names.index(name)
 
@@ -320,7 +322,7 @@ def _column(name: str, names: list[str], path: str) -> int:
 def _text(value: Any, path: str, line: int, column: str) -> str:
     if not isinstance(value, str):
         raise RegardError(
-            f"line {line} of {path} has {value!r} in '{column}', which is no text; put it in quotes"
+            f"line {line} of {path} has {value!r} in '{column}', which is not text; put it in quotes"
         )
     return value
 
@@ -338,7 +340,7 @@ def _label(value: Any, path: str, line: int, column: str) -> str:
 
 @contextmanager
 def _any_length() -> Iterator[None]:
-    """The csv module refuses fields beyond a limit that it keeps for all; set aside while reading."""
+    """Lift the global size limit of the csv module while reading."""
     before = csv.field_size_limit(2**31 - 1)
     try:
         yield
@@ -351,7 +353,7 @@ def _any_length() -> Iterator[None]:
 
 
 def _tokenizer(config: LabelledConfig, rows: list[Row], held: Array, seed: int, note: Note) -> Tokenizer:
-    """The tokenizer the config asks for, learned from the training rows (characters: from all, lest some be
+    """The tokenizer of the config, learned from the train split (characters: from all rows, so that none is
     unknown)."""
     if config.tokenizer is not None:
         return load(config.tokenizer)

@@ -1,4 +1,4 @@
-"""A text as a model takes it: ids, and what goes along with them."""
+"""A text as the input of a model: ids, and the inputs beside them."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from torch import Tensor, nn
 from regard.errors import RegardError
 from regard.look.model_input import Action, ModelInput, Moved, Parts, fit_columns
 
-LONGEST = 64  # tokens that are moved about
+LONGEST = 64  # the longest text whose tokens can be moved
 PLACES = ("where", "position_ids")  # inputs that hold the place of each token
-MOVED = "tokens change places with each other; a model that does not know order moves its outputs along"
-SHIFTED = "every place grows by the same number; a model that knows only how far tokens are apart gives the same outputs"
+MOVED = "tokens swap places; the outputs of a model without positions move along"
+SHIFTED = "every position grows by the same number; a model that uses only distances between tokens gives the same outputs"
 
 
 @dataclass(frozen=True, kw_only=True)
 class TextInput(ModelInput):
-    """One text, or one and what a decoder has written."""
+    """One text, or a text and the target text of a decoder."""
 
     kind: ClassVar[str] = "text"
 
@@ -64,7 +64,9 @@ class TextInput(ModelInput):
         """The tokens of the first stream in another order; places stay where they are."""
         n = self.inputs[self.ids].shape[1]
         if sorted(order) != list(range(n)):
-            raise RegardError(f"an order of {n} tokens names each of 0 … {n - 1} once, got {list(order)[:8]}")
+            raise RegardError(
+                f"an order of {n} tokens must hold each of 0 … {n - 1} once, got {list(order)[:8]}"
+            )
         first, *others = self.streams
         labels = tuple(first.labels[i] for i in order)
         inputs = self.inputs | {self.ids: self.inputs[self.ids][:, list(order)]}

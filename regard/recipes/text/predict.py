@@ -1,4 +1,4 @@
-"""What a classifier says of texts."""
+"""Predictions of a text classifier."""
 
 from __future__ import annotations
 
@@ -20,16 +20,15 @@ from regard.runs.run import Run
 
 @torch.no_grad()
 def predict(run: Run, inputs: Sequence[str]) -> Iterator[Prediction]:
-    """For each text, or the text of each file, the labels of a classifier with their probabilities, the
-    likeliest first."""
+    """For each text, or the text of each file, the labels with their probabilities, the highest first."""
     if not is_classifier(run.config):
-        raise RegardError(f"{run.path} is no classifier; {_instead(run)}")
+        raise RegardError(f"{run.path} is not a classifier; {_instead(run)}")
     labels, context = run.section(LabelledInfo, "corpus").labels, run.section(LabelledConfig, "data").context
     model, tokenizer = load_model(run), tokenizers.load(run.tokenizer_file)
 
     def predict_one(given: str) -> list[Prediction]:
         if not given.strip():
-            raise RegardError("there is nothing to predict from: the text is empty")
+            raise RegardError("the text is empty, so there is nothing to predict from; give a text or a file")
         text, kind = read_given_text(given)
         ids = torch.as_tensor(tokenizer.encode(text).astype("int64"))
         shares: Tensor = model(ids[None, :context]).softmax(-1)[0]
@@ -43,11 +42,11 @@ def predict(run: Run, inputs: Sequence[str]) -> Iterator[Prediction]:
 def _instead(run: Run) -> str:
     """What to do with a run that has no classes."""
     if is_decoder(run.config):
-        return "train one on labelled text (.csv or .jsonl), or use regard generate"
-    return f"train one on labelled text (.csv or .jsonl), with --from {run.path} to start from this encoder"
+        return "train a classifier on labelled text (.csv or .jsonl), or use regard generate"
+    return f"train a classifier on labelled text (.csv or .jsonl), with --from {run.path} to start from this encoder"
 
 
 def _cut(tokens: int, context: int) -> str | None:
     if tokens > context:
-        return f"only the first {context:,} of {tokens:,} tokens are read"
+        return f"the model reads only the first {context:,} of {tokens:,} tokens"
     return None

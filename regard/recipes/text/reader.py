@@ -1,4 +1,4 @@
-"""Text that a person gives: what all readers of text have, and how a text is read from a file."""
+"""The base of all text readers, and text from the user or from a file."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ORDER = Control(name="order", type="numbers")
 
 
 class TextReader(Reader):
-    """What all readers of text have: a text can be typed, and its tokens can be moved."""
+    """The base of all text readers: the user can type a text and move its tokens."""
 
     views = (NextTokenView(),)
     controls: tuple[Control, ...] = (TEXT, ORDER)
@@ -32,7 +32,7 @@ class TextReader(Reader):
 
 
 def as_text(given: str | bytes) -> str:
-    """A text, or that of a file; the bytes of a page are those of a file."""
+    """A text, or the text of a file; bytes are the content of a file from the page."""
     if isinstance(given, bytes):
         return decode_text(given, "the input")
     return read_given_text(given)[0]

@@ -35,12 +35,12 @@ class TextRecipe(Recipe):
     """Text: a language model, or a classifier of texts with labels."""
 
     name = "text"
-    title = "Text: a decoder (or encoder) for plain text, a classifier for labelled text."
+    title = "Text: a language model of plain text, or a classifier of labelled text."
     help: ClassVar[Mapping[str, str]] = {
-        "--data PATH": "a text file, a folder, a glob, or rows with labels (.csv, .tsv, .jsonl); without it: Python's own\n"
-        "                source (of a table --data.text and --data.label name the columns; --data rows.csv "
+        "--data PATH": "a text file, a folder, a glob, or a table with labels (.csv, .tsv, .jsonl); default: Python's own\n"
+        "                source (--data.text and --data.label name the columns of a table; see --data rows.csv "
         "--help)",
-        "--model KIND": "decoder (causal LM) or encoder (masked LM); rows with labels train an encoder",
+        "--model KIND": "decoder (causal LM) or encoder (masked LM); a table with labels trains an encoder as classifier",
     }
     examples = (
         "regard train text",
@@ -88,7 +88,7 @@ class TextRecipe(Recipe):
         return f"regard train text --data labelled.csv --from {run.path}"
 
     def load(self, run: Run) -> nn.Module:
-        """With its tokenizer as `model.tokenizer`."""
+        """The model, with its tokenizer as `model.tokenizer`."""
         model = load_model(run)
         model.tokenizer = tokenizers.load(run.tokenizer_file)  # type: ignore[assignment]
         return model
@@ -97,12 +97,12 @@ class TextRecipe(Recipe):
         return predict(run, inputs)
 
     def evaluate(self, run: Run, data: str | None, context: DataContext) -> Evaluation:
-        """Of a language model with its perplexity, e^loss."""
+        """Measures; for a causal LM also the perplexity, e^loss."""
         found = super().evaluate(run, data, context)
         if not is_decoder(run.config):
             if is_classifier(run.config):
                 return found
-            return replace(found, unit="tokens, some of them hidden")
+            return replace(found, unit="tokens, some of them masked")
         return replace(found, measures=found.measures | {"perplexity": math.exp(found.measures["loss"])})
 
     def other_split(

@@ -1,4 +1,4 @@
-"""Text for runs of ours, through their tokenizer."""
+"""How a run reads text: with its tokenizer."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from regard.recipes.text.model_input import TextInput
 from regard.recipes.text.reader import FIRST_WORDS, TextReader, as_text
 from regard.runs.run import Run
 
-MASK = "[mask]"  # how a hidden token is written for models of ours
+MASK = "[mask]"  # how to write a masked token
 
 
 class RunTextReader(TextReader):
-    """Text for a run of ours."""
+    """The text reader of a run."""
 
     def __init__(self, run: Run, model: nn.Module) -> None:
         self.run, self.tokenizer = run, tokenizers.load(run.tokenizer_file)
@@ -45,13 +45,13 @@ class RunTextReader(TextReader):
         )
 
     def called(self, id: int) -> str:
-        """What a token is called."""
+        """The text of a token."""
         if id < self.tokenizer.size:
             return self.tokenizer.called(id)
         return MASK
 
     def encode(self, text: str) -> list[int]:
-        """Its ids; [mask] hides a token where the model knows how."""
+        """The ids of a text; for a masked LM, [mask] stands for a masked token."""
         parts = text.split(MASK) if self.masked else [text]
         ids: list[int] = []
         for number, part in enumerate(parts):
@@ -60,7 +60,7 @@ class RunTextReader(TextReader):
         return ids
 
     def example(self) -> str:
-        """The beginning of what it wrote last, or a sentence of words that it knows."""
+        """The beginning of the last sample of the run, or a sentence without unknown characters."""
         written = self.run.samples()
         text = written[-1][1] if written else FIRST_WORDS
         if self.tokenizer.kind == "characters":

@@ -1,4 +1,4 @@
-"""What comes next, at each token of a text."""
+"""Predicted tokens at each place of a text."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class NextTokenView(View):
-    """The likeliest tokens at each place: the next one, or the one that was hidden there."""
+    """The most probable tokens at each place: the next token, or the masked one."""
 
     name, order = "next", 30
     files = web_files(Path(__file__).parent, "21-next.js")
@@ -33,7 +33,7 @@ class NextTokenView(View):
 
 
 def _next_tokens(out: Any, given: TextInput) -> dict[str, Any] | None:
-    """The view, or None for a model whose output is no logits of tokens."""
+    """The view, or None for a model whose output is not logits of tokens."""
     if given.called is None or not has_logits(out):
         return None
     logits, ids = tensor_of(out).detach().float(), given.inputs[given.ids]
@@ -46,7 +46,7 @@ def _next_tokens(out: Any, given: TextInput) -> dict[str, Any] | None:
 
 
 def _place(shares: Tensor, actual: int | None, called: LabelFn) -> dict[str, Any]:
-    """What is likely at one place, and what is there, with its probability and rank.   vocab"""
+    """The most probable tokens at one place, and the actual one with its probability and rank.   vocab"""
     found: dict[str, Any] = {"likely": likeliest(shares, called), "actual": None, "p": None, "rank": None}
     if actual is not None and actual < len(shares):
         share = shares[actual]

@@ -73,7 +73,7 @@ def test_nodes_from_a_folder_to_answers(tmp_path, capsys):
     assert "regard predict" in get_recipe("graphs").next_command(run)
     (folder / "nodes.csv").write_text("id,a\n" + "".join(f"v{i},1\n" for i in range(N)))
     assert main(["predict", str(run.path), str(folder)]) == 2
-    assert "has 1 numbers a node, but the model learned from 2" in capsys.readouterr().err
+    assert "has 1 features per node, but the model was trained with 2" in capsys.readouterr().err
 
 
 def test_whole_graphs_and_numbers(tmp_path):
@@ -113,7 +113,7 @@ def test_what_is_asked_decides_the_defaults(tmp_path, capsys):
         and shown.startswith("usage: ")
         and "\n\n train options" in shown.replace("─", "-")
     )
-    assert shown.splitlines()[2].startswith("Graphs: nodes, edges or whole graphs")
+    assert shown.splitlines()[2].startswith("Graphs: ")
 
 
 def test_options_that_say_what_is_asked_decide_the_defaults(tmp_path, capsys):
@@ -150,7 +150,7 @@ def test_graphs_without_useful_features_are_told_apart_by_degrees(tmp_path):
     run = trained(many(tmp_path), tmp_path / "none")
     assert run.config.corpus["scaling"]["of"] == "degree" and run.config.test["accuracy"] == 1.0
     notes = [event["text"] for event in run.metrics() if event["event"] == "note"]
-    assert notes[0].startswith("nodes have no numbers of their own, so they get the number of its neighbours")
+    assert notes[0].startswith("nodes have no features")
     for path in (tmp_path / "many").rglob("*.csv"):
         count = 1 + max(int(end) for line in path.read_text().split() for end in line.split(","))
         path.with_name(f"{path.stem}.nodes.csv").write_text(
@@ -177,7 +177,7 @@ def test_a_table_of_nodes_elsewhere_is_used_again(tmp_path, monkeypatch):
     (tmp_path / "net2.csv").write_text((tmp_path / "net.csv").read_text())
     bad, good = predict(tmp_path / "run", [str(tmp_path / "net2.csv"), str(tmp_path / "net.csv")])
     assert (
-        "net2.csv has no features of nodes, and the model learned from some; give them in net2.nodes.csv"
+        "net2.csv has no features of nodes, but the model was trained with features; give them in net2.nodes.csv"
         in bad.error
     )
     assert "--data" not in bad.error and len(good.each) == N

@@ -336,7 +336,7 @@ def wrong(tmp_path, kind):
         ("splits and more", "has extra beside train, so folders may be classes or splits; move those"),
         ("flat splits", "has test and train, which are no classes; put a folder for each class into each"),
         ("latin", "is not text in UTF-8: byte 20 is 0xE9"),
-        ("no label", "has nothing in column 'label'; fill it in, or take the line out"),
+        ("no label", "has an empty cell in column 'label'; fill it in, or remove the line"),
         ("other arrays", "it has: pixels, labels"),
         ("negative", "that are no pixels"),
         ("no column", "has no column 'file', it has: path, label; say which one with --data.image"),

@@ -308,7 +308,10 @@ def test_only_images_are_drawn(capsys):
     file = Path("other-run/config.json")
     file.write_text(json.dumps(json.loads(file.read_text()) | {"recipe": "text"}))
     code, _, err = predict_command(capsys, path, "words", "--out", "looked.png")
-    assert code == 2 and "other-run was trained on text, of which --out draws nothing; leave it out" in err
+    assert (
+        code == 2
+        and "other-run was trained on text, for which --out draws nothing; call it without --out" in err
+    )
 
 
 def test_a_name_with_signs_of_mathematics_is_only_a_name(tmp_path):

@@ -129,9 +129,9 @@ def test_a_task_that_there_is_not():
         SetsConfig(task="solid")
     with pytest.raises(ValueError, match="turn must be one of any, upright, none, got 'up'"):
         SetsConfig(turn="up")
-    with pytest.raises(ValueError, match="id and target must be two columns, got 'a' for both"):
+    with pytest.raises(ValueError, match="id and target must be .* got 'a' for both"):
         SetsConfig(id="a", target="a")
-    with pytest.raises(ValueError, match="validation is a share of the sets, from 0 to below 1, got 1.5"):
+    with pytest.raises(ValueError, match="validation is a share of the sets.* got 1.5"):
         SetsConfig(validation=1.5)
     with pytest.raises(ValueError, match="points of SetsConfig must be a number above zero"):
         SetsConfig(points=0)

@@ -356,7 +356,7 @@ BIG = b"a line of text\n" * 300
     "content, words",
     [
         (b"", "text.txt is empty; give a file with text in it"),
-        (b"\xef\xbb\xbf", "text.txt holds no text, at most a mark of how it is encoded"),
+        (b"\xef\xbb\xbf", "text.txt holds no text"),
         (BIG + b"ab\0c", "text.txt is binary, not text: there is a NUL at byte 4502; give text only: a glob"),
         (
             BIG + "é".encode("latin-1") + b"a",
@@ -380,7 +380,7 @@ BIG = b"a line of text\n" * 300
             r"text.txt has 5 tokens \(characters\), 4 of them for training, too few for context=16 and the token after "
             "it; use --data.context 3 or less, or give more text",
         ),
-        (b"x", "has 1 tokens .characters., 0 of them for training; that is too few to learn from"),
+        (b"x", "has 1 tokens .characters., 0 of them for training; that is too few"),
     ],
 )
 def test_bad_files(tmp_path, cache, content, words):
@@ -459,9 +459,7 @@ def test_a_given_tokenizer_that_does_not_know_a_character(story, cache, tmp_path
         words = f"story.txt has the character 'ï' .U.00EF. at byte {byte + len(mark.encode())}, which the given tokenizer"
         with pytest.raises(ValueError, match=words):
             prepared(story, cache, tokenizer=learn("characters", [STORY.replace("ï", "i")]))
-    with pytest.raises(
-        ValueError, match="does not know; leave it out of the text, or train with --data.tokens bytes"
-    ):
+    with pytest.raises(ValueError, match="does not know; .* --data.tokens bytes"):
         prepare(TextConfig(path=str(story), tokenizer=str(tmp_path / "tokenizer.json")), cache=cache, seed=0)
 
 
@@ -488,7 +486,7 @@ def test_configs():
             {"tokens": "bpe", "tokenizer": "t.json"},
             "tokens='bpe' and a tokenizer are both given; leave one of them out",
         ),
-        ({"validation": 1.0}, "validation is a share of the text, from 0 to below 1, got 1.0"),
+        ({"validation": 1.0}, "validation is a share of the text.* got 1.0"),
     ]:
         with pytest.raises(ValueError, match=words):
             TextConfig(**options)

@@ -181,14 +181,14 @@ def test_labels_are_sorted():
         (
             "a.csv",
             "title,labels\na,b\n",
-            "a.csv has no column 'text', it has: title, labels; say which one with --data.text and --data.label",
+            "a.csv has no column 'text', it has: title, labels; .* --data.text and --data.label",
         ),
-        ("a.csv", "text,labels\na,b\n", "no column 'label', it has: text, labels; .* .is it 'labels'"),
+        ("a.csv", "text,labels\na,b\n", "no column 'label', it has: text, labels; .* .did you mean 'labels'"),
         ("a.jsonl", '{"body": "a", "label": 1}', "a.jsonl has no column 'text', it has: body, label"),
         (
             "a.csv",
             "text,label\na,1\n,2\nb,\n\nc\nd,2\n",
-            "a.csv has no 'text' or no 'label' in lines 3, 4, 6; fill them in, or",
+            "a.csv has no 'text' or no 'label' in lines 3, 4, 6",
         ),
         ("a.csv", "text,label\n" + "a,\n" * 8, "in lines 2, 3, 4, 5, 6 and 3 more;"),
         ("a.csv", 'text,label\n"a\nb",1\n"c\n",2\n ,1\n', "in line 6;"),
@@ -205,7 +205,7 @@ def test_labels_are_sorted():
         (
             "a.csv",
             'text,label\na,1\n"b,2\nc,1\n',
-            "a.csv is not CSV from line 3 on: unexpected end of data; texts with quotes",
+            "a.csv is not CSV from line 3 on: unexpected end of data",
         ),
         (
             "a.jsonl",
@@ -216,7 +216,7 @@ def test_labels_are_sorted():
         (
             "a.jsonl",
             '{"text": 5, "label": 1}\n',
-            "line 1 of .*a.jsonl has 5 in 'text', which is no text; put it in quotes",
+            "line 1 of .*a.jsonl has 5 in 'text', which is not text; put it in quotes",
         ),
         (
             "a.jsonl",
@@ -245,9 +245,9 @@ def test_labels_are_sorted():
         (
             "a.csv",
             "text,label\na,1\nb,1\n",
-            "a.csv has only the label '1' in column 'label'; there must be two to tell apart",
+            "a.csv has only the label '1' in column 'label'",
         ),
-        ("a.csv", "text,label\na,1\nb,2\n", "a.csv has one row for each label, too few to hold some out"),
+        ("a.csv", "text,label\na,1\nb,2\n", "a.csv has one row for each label"),
     ],
 )
 def test_words_of_errors(tmp_path, name, content, words):
@@ -266,7 +266,7 @@ def test_labels_that_are_true_or_false(tmp_path):
 def test_configs():
     config = LabelledConfig(path="a.csv", label="stars", tokens="words")
     assert configs.from_json(LabelledConfig, configs.to_json(config)) == config
-    with pytest.raises(ValueError, match="text and label must be two columns, got 'text' for both"):
+    with pytest.raises(ValueError, match="text and label must be .* got 'text' for both"):
         LabelledConfig(path="a.csv", label="text")
     with pytest.raises(ValueError, match="validation is a share of the rows"):
         LabelledConfig(path="a.csv", validation=-0.1)

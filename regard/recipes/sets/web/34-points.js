@@ -1,4 +1,4 @@
-// The things of a set in space, coloured by what looks at them. Every seed of a pool has a colour of its own.
+// The points of a set in space, coloured by what looks at them. Every seed of a pool has a colour of its own.
 
 const pointsShown = { title: null, head: MEAN, off: new Set(), chosen: null, camera: null };
 const SIZES = [[150, 6.5], [600, 5], [3000, 3.6], [9000, 2.5], [Infinity, 1.9]];  // up to so many points: radius in pixels
