@@ -75,7 +75,13 @@ def evaluate_split(
     count = counted.rows if split.count is None else split.count
     known = None if labels is None else tuple(labels)
     return Evaluation(
-        split=split.name, count=count, unit=split.unit, measures=measures, labels=known, confusion=confusion
+        split=split.name,
+        count=count,
+        unit=split.unit,
+        measures=measures,
+        labels=known,
+        confusion=confusion,
+        notes=split.notes,
     )
 
 

@@ -34,6 +34,7 @@ class Split:
     count: int | None  # number of examples; None: unknown until they are counted
     unit: str  # what is counted: rows, images, nodes
     batches: Callable[[], Iterable[Batch]]
+    notes: tuple[str, ...] = ()  # what a reader of the measures should know: files that were left out
 
 
 def _keep_nothing(run: Run) -> None:

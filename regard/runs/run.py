@@ -84,6 +84,10 @@ class Run:
         except (OSError, ValueError, TypeError):
             return False
 
+    def __fspath__(self) -> str:
+        """A run stands for its folder wherever a path is asked for."""
+        return str(self.path)
+
     # ── configuration
     # ────────────────────────────────────────────────────────────────────────────────────────────────
 

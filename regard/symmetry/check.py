@@ -20,7 +20,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from regard.errors import RegardError
+from regard.errors import RegardError, did_you_mean
 from regard.symmetry.groups import Group
 from regard.symmetry.hygiene import HYGIENE
 from regard.symmetry.laws import NAMED, Law, Measure, Named, Symmetry, relative
@@ -131,6 +131,7 @@ class Checking:
                     found.append(self.finding(law, declared, empty))
                 else:
                     found.append(self.untold(law, declared, shaky))
+        found = [replace(each, named=self.named) for each in found]
         known = {each.law for each in found if each.measured != "unknown"}
         again = [
             (law, declared) for law, declared in asked if law.name in ALSO_IN_TRAINING and law.name in known
@@ -149,7 +150,7 @@ class Checking:
             ]
             return [(law, self.declared(law)) for law in (*self.explicit, *known)]
         found: list[tuple[Law, str | None]] = []
-        for law in laws:
+        for law in [laws] if isinstance(laws, str) else laws:
             each = law if isinstance(law, Law) else self.by_name(law)
             declared = self.declared(each)
             if declared is None and each.kind == "hygiene":
@@ -161,8 +162,10 @@ class Checking:
         for law in (*self.explicit, *LAWS):
             if law.name == name:
                 return law
-        known = ", ".join(law.name for law in LAWS)
-        raise RegardError(f"there is no law {name!r}; there are {known}")
+        names = [law.name for law in LAWS]
+        raise RegardError(
+            f"there is no law {name!r}; {did_you_mean(name, names)}there are {', '.join(names)}"
+        )
 
     def declared(self, law: Law) -> str | None:
         return law.declared(self.subject, self.group)

@@ -31,6 +31,7 @@ class Finding:
     seconds: float = 0.0
     # of a symmetry, where that is less than its name says: multiples of 4 pixels, quarter turns
     by: str | None = None
+    named: bool = False  # the law was asked for by its name
 
     @property
     def title(self) -> str:
@@ -39,10 +40,15 @@ class Finding:
 
     @property
     def ok(self) -> bool:
-        """As declared, or nothing was."""
+        """As declared; where nothing was declared, a law that was asked for by its name must be measured."""
         if self.declared in (None, "not promised"):
-            return True
+            return not self.unmeasured
         return self.measured == ("broken" if self.declared == "broken" else "holds")
+
+    @property
+    def unmeasured(self) -> bool:
+        """Asked for by its name, declared by nobody, and not measured."""
+        return self.named and self.declared in (None, "not promised") and self.measured == "unknown"
 
     @property
     def place(self) -> str:
@@ -84,7 +90,7 @@ class Report:
 
     @property
     def ok(self) -> bool:
-        """Every law that was declared is measured so."""
+        """Every law that was declared is measured so, and every law that was named is measured."""
         return all(finding.ok for finding in self.findings)
 
     def __getitem__(self, law: str) -> Finding:
@@ -109,10 +115,14 @@ class Report:
         """All of it in a few words."""
         if not any(finding.measured != "unknown" for finding in self.findings):
             return "nothing was measured"
-        wrong = len(self.wrong)
+        unmeasured = sum(finding.unmeasured for finding in self.findings)
+        wrong = len(self.wrong) - unmeasured
+        parts = []
         if wrong:
-            return f"{wrong} law{'s' * (wrong > 1)} not as declared"
-        return "as declared"
+            parts.append(f"{wrong} law{'s' * (wrong > 1)} not as declared")
+        if unmeasured:
+            parts.append(f"{unmeasured} law{'s' * (unmeasured > 1)} not measured")
+        return ", ".join(parts) or "as declared"
 
     @property
     def wrong(self) -> tuple[Finding, ...]:

@@ -128,6 +128,10 @@ def test_images(tmp_path):
     found = regard.evaluate("run", "one")
     assert found.count == 8 and found.measures["accuracy"] == share_right("run", truth)
     assert regard.evaluate("run", "data").count == 16  # where the data names a test split, that is measured
+    assert not found.notes
+    (tmp_path / "one" / "dark" / "0.png").write_bytes(b"not an image")
+    found = regard.evaluate(run, "one")
+    assert found.count == 7 and len(found.notes) == 1 and "0.png" in found.notes[0]
     write_images(tmp_path / "two", {"grey": 90}, 3)
     with pytest.raises(ValueError, match="two has the class 'grey', and the model knows bright, dark"):
         regard.evaluate("run", "two")

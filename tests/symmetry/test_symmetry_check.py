@@ -227,6 +227,7 @@ def test_the_report_for_machines_and_for_people():
     assert set(line) == {
         "law",
         "by",
+        "named",
         "declared",
         "measured",
         "error",
@@ -287,7 +288,10 @@ def test_infinite_errors_are_words_in_json():
 @pytest.mark.parametrize(
     "how, words",
     [
-        ({"laws": ["permutatoin"]}, "there is no law 'permutatoin'; there are permutation, shift"),
+        (
+            {"laws": ["permutatoin"]},
+            "there is no law 'permutatoin'; did you mean 'permutation'. there are permutation, shift",
+        ),
         ({"trials": 0}, "trials must be at least 1, got 0"),
         ({"symmetry": ["permutation"]}, "symmetry must be a group or Symmetry objects, got str"),
         ({"roles": Roles(streams=(Stream("ids"),))}, "roles name the tokens 'ids', and the inputs are input"),
@@ -389,3 +393,11 @@ def test_the_name_of_a_layer_is_never_cut_off():
     table = [line.split() for line in stream.getvalue().splitlines()]
     parts = [words[-1] for words in table[1:-1] if words and words[-1] in layer]
     assert "".join(parts) == layer and len(parts) > 1  # on several lines
+
+
+def test_a_law_that_is_named_and_not_measured_is_not_ok():
+    model, x = nn.Linear(4, 4), torch.randn(2, 5, 4)
+    for laws in (["relabelling"], "relabelling", ["permutation", "relabelling"]):
+        report = check(model, x, laws=laws)
+        assert report["relabelling"].measured == "unknown" and not report.ok
+    assert report.verdict == "1 law not measured" and check(model, x).ok

@@ -39,7 +39,11 @@ def prepare_job(settings: Settings, context: DataContext) -> Job:
         unit="images",
         examples="images",
         labels=info.labels,
-        notes=(*images.labelled.notes, *_damaged(images.skipped, data.path), *_filled_up(config)),
+        notes=(
+            *images.labelled.notes,
+            *_damaged(images.skipped, data.path, "; config.json names them all"),
+            *_filled_up(config),
+        ),
         validation=info.validation,
         test=test,
     )
@@ -50,14 +54,20 @@ def other_split(run: Run, path: str, context: DataContext) -> tuple[Task, Split,
     config, info = replace(run.section(ImagesConfig, "data"), path=path), run.section(ImagesInfo, "corpus")
     images, rows = read_other_images(config, info, cache=context.cache, note=context.note)
     batch = run.section(TrainConfig, "train").batch
-    split = Split(name=path, count=len(rows), unit="images", batches=lambda: images.batches(rows, batch))
+    split = Split(
+        name=path,
+        count=len(rows),
+        unit="images",
+        batches=lambda: images.batches(rows, batch),
+        notes=_damaged(images.skipped, path),
+    )
     return task_of(config, info), split, info.labels
 
 
-def _damaged(skipped: Sequence[str], path: str | None) -> tuple[str, ...]:
+def _damaged(skipped: Sequence[str], path: str | None, listed: str = "") -> tuple[str, ...]:
     """What was wrong with files that were left out."""
     more = len(skipped) - NAMED
-    rest = (f"{more:,} more images of {path} cannot be read; config.json names them all",) if more > 0 else ()
+    rest = (f"{more:,} more images of {path} cannot be read{listed}",) if more > 0 else ()
     return (*(f"left out: {why}" for why in skipped[:NAMED]), *rest)
 
 
