@@ -111,7 +111,7 @@ def _encode(tokenizer: Tokenizer, text: str, piece: Piece) -> Any:
         byte = piece.start + mark + len(text[: error.place].encode("utf-8"))
         raise RegardError(
             f"{piece.path} has the character {error.character!r} (U+{ord(error.character):04X}) at byte "
-            f"{byte}, which the given tokenizer does not know; leave it out of the text, or train with "
+            f"{byte}, which the tokenizer does not know; leave it out of the text, or train with "
             "--data.tokens bytes"
         ) from error
 

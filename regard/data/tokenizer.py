@@ -410,7 +410,9 @@ def unknown_words(tokenizer: Tokenizer, text: str) -> str | None:
         unknown = ()
     if not unknown:
         return None
-    some = ", ".join(unknown[:3]) + (", ..." if len(unknown) > 3 else "")
+    some = ", ".join(word if word.isprintable() else repr(word) for word in unknown[:3]) + (
+        ", ..." if len(unknown) > 3 else ""
+    )
     if len(unknown) == 1:
         what = "1 word is"
     else:

@@ -45,7 +45,8 @@ class Result:
             why = " because the validation loss no longer falls"
         else:
             why = ""
-        return f"{self.step:,} steps in {say_time(self.seconds)}{why}{best}"
+        steps = "1 step" if self.step == 1 else f"{self.step:,} steps"
+        return f"{steps} in {say_time(self.seconds)}{why}{best}"
 
     def kept(self) -> str:
         """Which weights are in model.safetensors."""

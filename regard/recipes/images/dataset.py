@@ -62,6 +62,7 @@ class ImagesConfig:
     smoothing: float = 0.0  # share of each label that is given to all classes alike
     # views of an image whose predictions are averaged in evaluation and prediction
     views: Literal["one", "flip", "shifts", "turns"] = "one"
+    # how images are changed in training; 0 is not at all
     augment: AugmentConfig = field(default_factory=AugmentConfig)
 
     def __post_init__(self) -> None:

@@ -456,7 +456,7 @@ def test_a_given_tokenizer_that_does_not_know_a_character(story, cache, tmp_path
     byte = STORY.encode().index("ï".encode())
     for mark in ("\ufeff", ""):
         story.write_text(mark + STORY, "utf-8", newline="\n")
-        words = f"story.txt has the character 'ï' .U.00EF. at byte {byte + len(mark.encode())}, which the given tokenizer"
+        words = f"story.txt has the character 'ï' .U.00EF. at byte {byte + len(mark.encode())}, which the tokenizer"
         with pytest.raises(ValueError, match=words):
             prepared(story, cache, tokenizer=learn("characters", [STORY.replace("ï", "i")]))
     with pytest.raises(ValueError, match="does not know; .* --data.tokens bytes"):
