@@ -34,7 +34,7 @@ def look(
     given   a text, the path of a file (text, image, points, graph), or the name of a node or set; None: an
             example
     answer  what the decoder of an encoder-decoder has written; None: what it writes itself
-    laws    measure the laws of a model that is no run, too, which takes a while
+    laws    also measure the laws of a model that is not a run, which takes a while
     tell    told what a reader should know of the model: that its weights are random
     """
     suffix = Path(out).suffix.lower()

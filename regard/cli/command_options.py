@@ -88,7 +88,7 @@ class LookOptions:
     tokens can be changed there
     """
     port: int | None = None  # of the served page; None: any free one
-    laws: bool = False  # measure the laws of a model that is no run, too; a run has them already
+    laws: bool = False  # also measure the laws of a model that is not a run; a run has them already
 
     def __post_init__(self) -> None:
         if self.port is not None and not 0 <= self.port <= 65535:

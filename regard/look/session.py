@@ -110,7 +110,7 @@ class Session:
         alone = {view.name for view in scene.views if view.stands_alone}
         if not scene.seen and not any(view["view"] in alone for view in scene.data["views"]):
             raise RegardError(
-                f"no attention was heard in {self.name}, a {type(self.model).__name__}: neither fused "
+                f"no attention was recorded in {self.name}, a {type(self.model).__name__}: neither fused "
                 f"attention nor a softmax whose weights are summed with values"
             )
         scene.data["live"] = {

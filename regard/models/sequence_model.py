@@ -49,7 +49,7 @@ class SequenceConfig:
     # position encoding
     position: Literal["none", "sinusoidal", "learned", "concatenated", "rotary"] = "rotary"
     bias: Literal["none", "relative", "alibi", "buckets"] = "none"  # added to the attention scores
-    base: float = 10_000.0  # of the angles of rotary, sinusoidal and concatenated positions
+    base: float = 10_000.0  # base of the frequencies of rotary, sinusoidal and concatenated positions
     norm: Literal["layernorm", "rmsnorm"] = "rmsnorm"  # type of the norms
     placement: Literal["pre", "post", "deepnorm"] = "pre"  # where the norms are in a block
     mlp: Literal["relu", "leaky", "gelu", "relu2", "swiglu"] = "relu2"  # activation inside the MLP

@@ -50,7 +50,7 @@ class SwinConfig:
     ratio: int = 4  # channels inside an MLP, times its width
     mlp: Literal["relu", "gelu", "relu2", "swiglu"] = "gelu"
     dropout: float = 0.0  # share of weights, hidden channels and branches dropped in training
-    # share of images that skip the last block in training, fewer those before: stochastic depth
+    # stochastic depth: the share of images that skip the last block in training; earlier blocks less
     drop_path: float = 0.0
 
     def __post_init__(self) -> None:

@@ -41,16 +41,18 @@ class ViTConfig:
     patch: int = 16  # the sides of a patch, in pixels
     dim: int = 192  # width of the stream
     depth: int = 12  # blocks
-    heads: int = 3  # of attention, in each block
+    heads: int = 3  # attention heads in each block
     hidden: int | None = None  # channels inside the MLP (None: 4 dim)
     position: Literal["none", "learned", "sinusoidal", "rotary"] = "learned"  # how row and column are known
-    # of the angles of rotary and sinusoidal positions: a grid has fewer places than a text
+    # base of the frequencies of rotary and sinusoidal positions: lower than for text, since a grid is short
     base: float = 100.0
-    pool: Literal["class", "mean"] = "class"  # a token that asks all patches, or the mean of them
-    registers: int = 0  # learned tokens without a place, for what belongs to no patch
+    pool: Literal["class", "mean"] = (
+        "class"  # a class token that attends to all patches, or the mean of the patches
+    )
+    registers: int = 0  # register tokens: learned tokens without a position
     mlp: Literal["relu", "gelu", "relu2", "swiglu"] = "gelu"
     dropout: float = 0.0  # share of weights, hidden channels and branches dropped in training
-    # share of images that skip the last block in training, fewer those before: stochastic depth
+    # stochastic depth: the share of images that skip the last block in training; earlier blocks less
     drop_path: float = 0.0
 
     def __post_init__(self) -> None:

@@ -315,9 +315,7 @@ class Search:
 
     def itself(self, call: Call, exact: bool) -> Suspect:
         if not call.children:
-            return Suspect(
-                call.key, exact, f"{self.called(call)} gets what it should and gives something else"
-            )
+            return Suspect(call.key, exact, f"{self.called(call)} has correct inputs and a wrong output")
         if exact:
             where = "itself, between its submodules"
         else:

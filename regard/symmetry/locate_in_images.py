@@ -203,7 +203,7 @@ class Paths:
             return Found(Place(call.name, True, reason), when)
         how = self.difference(call) + self.explained(call) + self.more(call)
         return Found(
-            Place(call.name, True, f"{self.called(call)} gets what it should and gives something else{how}"),
+            Place(call.name, True, f"{self.called(call)} has correct inputs and a wrong output{how}"),
             when,
         )
 

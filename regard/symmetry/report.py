@@ -9,7 +9,7 @@ from html import escape
 from typing import Any
 
 MEANT = {  # by what stands in the column of what is declared, where it may be misread
-    "broken": "declared broken: what the model is made of cannot keep this law, and it says so; to be measured so is no fault",
+    "broken": "declared broken: the architecture cannot keep this law, and says so; measured broken is then as declared",
     "not promised": "not promised: the model says nothing of this law, and nothing follows from what is measured",
 }
 

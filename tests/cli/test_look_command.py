@@ -147,7 +147,7 @@ def test_laws_are_measured_when_asked_for(here, capsys):
         ((), "regard look takes one target, got none"),
         (("a", "b"), "regard look takes one target, got a b"),
         (("nothing-here",), "there is no directory 'nothing-here'; give a run directory"),
-        (("look_models:blind",), "no attention was heard in look_models:blind, a Linear"),
+        (("look_models:blind",), "no attention was recorded in look_models:blind, a Linear"),
         (("look_models:reads", "--input", "words"), "this model brings its own inputs"),
         (("run", "--input", "a" * 33), "the text has 33 tokens, and the model reads at most 32; shorten it"),
         (("run", "--input", "xyz"), "unknown character 'x' (U+0078) at place 0"),

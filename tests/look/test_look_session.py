@@ -183,7 +183,7 @@ def test_an_image_reaches_the_reader_as_bytes():
 
 def test_a_model_without_attention_is_told():
     live = Session(torch.nn.Linear(4, 2), FixedReader({"input": torch.randn(1, 4)}), "my model")
-    with pytest.raises(ValueError, match="no attention was heard in my model, a Linear"):
+    with pytest.raises(ValueError, match="no attention was recorded in my model, a Linear"):
         live.show({})
 
 

@@ -374,7 +374,7 @@ def test_what_is_declared_is_explained_where_it_stands():
         for name, found in {"none": (kept,), "one": (broken, kept), "both": (kept, idle, broken)}.items()
     }
     assert meant["none"] == [] and len(meant["one"]) == 1 and len(meant["both"]) == 2
-    assert meant["one"][0].startswith("declared broken: what the model is made of cannot keep this law")
+    assert meant["one"][0].startswith("declared broken: the architecture cannot keep this law")
     for report in (Report((kept, broken, idle), 0), Report((kept,), 0)):
         stream = io.StringIO()
         laws_table(report, Console(file=stream, force_terminal=True, width=300, color_system=None))

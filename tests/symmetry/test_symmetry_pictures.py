@@ -97,7 +97,7 @@ def shift_of(*layers: nn.Module):
 
 def test_padding_and_strides_are_told_apart():
     assert shift_of(nn.Conv2d(3, 4, 3, padding=1)).reason.endswith(
-        "else, only within 2 of the border of its map"
+        "wrong output, only within 2 of the border of its map"
     )
     coarse = "a map 2 times coarser than the image, on which a shift by +1, +0 is no whole step"
     assert shift_of(nn.Conv2d(3, 4, 3, stride=2, **AROUND)).reason.endswith(coarse)
@@ -132,7 +132,7 @@ def test_reasons_are_given_once_below_the_table():
     report = check(make(), torch.randn(2, 2, 16, 16), laws=["rotation", "reflection"], trials=2)
     (line,) = report.reasons()
     assert line.startswith(
-        "rotation by quarter turns, reflection: stem (Convolution) gets what it should and gives something"
+        "rotation by quarter turns, reflection: stem (Convolution) has correct inputs and a wrong output"
     )
     assert str(report).count(line) == 1 and str(report).endswith("\n".join([line, *report.words()]))
 

@@ -185,7 +185,7 @@ class Seen(Sequence[Entry]):
         return len({entry.layer for entry in self.entries})
 
     def __repr__(self) -> str:
-        return "\n".join(map(repr, self.entries)) or "<no attention was heard>"
+        return "\n".join(map(repr, self.entries)) or "<no attention was recorded>"
 
     def _repr_html_(self) -> str:
         from regard.look.notebook import page_in_frame  # a page is made of entries

@@ -28,9 +28,9 @@ class AugmentConfig:
     colour: float = 0.0  # brightness, contrast and saturation changed by up to this share (0.3 is usual)
     # share of images that lose a rectangle of a tenth to a third of them (0.25 is usual)
     erase: float = 0.0
-    # a of Beta(a, a): two images, and their labels, blended by a share drawn from it (0.2 is usual)
+    # mixup: two images and their labels are blended, by a share from Beta(a, a); this is a (0.2 is usual)
     mixup: float = 0.0
-    # a of Beta(a, a): a rectangle of another image, with its share of the label (1.0 is usual)
+    # CutMix: a rectangle comes from another image, its area from Beta(a, a); this is a (1.0 is usual)
     cutmix: float = 0.0
 
     def __post_init__(self) -> None:

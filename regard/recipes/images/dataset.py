@@ -50,7 +50,7 @@ class ImagesConfig:
     path: str | None = None
     image: str = "file"  # the column of a .csv that holds the path
     label: str = "label"  # the column that holds the label
-    # side that images are resized to; None: their own, 64 at most; if they differ, the median's
+    # side that images are resized to; None: their shorter side (the median, if they differ), at most 64
     size: int | None = None
     channels: Literal["auto", "grey", "colour"] = "auto"  # auto: grey if all of them are
     fit: Fit = "crop"  # to a square: the middle of it, all of it with black beside, or out of shape

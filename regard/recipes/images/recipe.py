@@ -36,7 +36,7 @@ class ImagesRecipe(Recipe):
     title = "Images: a folder of images, idx files, arrays or a table of paths, and six kinds of classifiers."
     help: ClassVar[Mapping[str, str]] = {
         "--data PATH": "one folder of images a class, idx files, .npz, a table of paths; without it: scikit-learn's digits",
-        "--model KIND": "vit, swin, lenet, resnet, densenet or groupcnn (which knows what a quarter turn does)",
+        "--model KIND": "vit, swin, lenet, resnet, densenet or groupcnn (equivariant to quarter turns)",
     }
     examples = (
         "regard train images",
