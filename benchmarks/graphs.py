@@ -37,7 +37,7 @@ from regard.recipes.graphs.dataset import Graphs, GraphsConfig, prepare_graphs
 
 RESULTS = Path(__file__).parent / "results.md"
 
-# ── Cora ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Cora ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @dataclass(frozen=True)
@@ -176,7 +176,7 @@ def cora(options: argparse.Namespace) -> None:
     keep(RESULTS, "Cora", text)
 
 
-# ── beside PyTorch Geometric ─────────────────────────────────────────────────────────────────────────────────────────
+# ── beside PyTorch Geometric ────────────────────────────────────────────────────────────────────────────────
 
 
 @dataclass
@@ -366,7 +366,7 @@ def alone(layer: str, who: str, options: argparse.Namespace) -> str:
     return subprocess.run(words, capture_output=True, text=True, check=True).stdout.split()[-1]
 
 
-# ── large ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── large ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 CLASSES, LARGE_WIDTH, STEPS, LIMIT = 16, 32, 100, 2e9
 

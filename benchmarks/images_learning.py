@@ -71,7 +71,7 @@ def steps(run: Any) -> str:
     return f"{sum(line['event'] == 'step' for line in run.metrics()):,}"
 
 
-# ── how well ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── how well ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def digits(args: argparse.Namespace) -> None:
@@ -121,7 +121,7 @@ def command(args: argparse.Namespace) -> str:
     return f"`python benchmarks/images_learning.py {args.what}{steps_}{f' --seeds {args.seeds}' if args.seeds > 1 else ''}`"
 
 
-# ── who is hungry ────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── who is hungry ───────────────────────────────────────────────────────────────────────────────────────────
 
 
 def hunger(args: argparse.Namespace) -> None:
@@ -166,7 +166,7 @@ def hunger(args: argparse.Namespace) -> None:
     print(text)
 
 
-# ── who notices the order ────────────────────────────────────────────────────────────────────────────────────────────
+# ── who notices the order ───────────────────────────────────────────────────────────────────────────────────
 
 
 def shuffled(args: argparse.Namespace) -> None:

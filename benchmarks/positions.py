@@ -82,7 +82,7 @@ def learn(model: nn.Module, task: Task, corpus: Corpus, steps: int, seed: int) -
     return model.eval()
 
 
-# ── longer than it was trained on ────────────────────────────────────────────────────────────────────────────────────
+# ── longer than it was trained on ───────────────────────────────────────────────────────────────────────────
 
 
 @dataclass(frozen=True)
@@ -135,7 +135,7 @@ def extrapolate(
     return each[0], each[1], loss(model, text.rows(TRAINED, asked=TRAINED // 2))
 
 
-# ── shuffled ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── shuffled ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def shuffled(text: str, seed: torch.Generator) -> list[int]:
@@ -189,7 +189,7 @@ def notices(model: Encoder, task: MaskedToken, text: Stretch, order: Tensor) -> 
     ]
 
 
-# ── cost ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── cost ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def costs(corpus: Corpus, steps: int, seed: int) -> dict[str, list[str]]:
@@ -220,7 +220,7 @@ def costs(corpus: Corpus, steps: int, seed: int) -> dict[str, list[str]]:
     }
 
 
-# ── all of it ────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── all of it ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @dataclass(frozen=True)

@@ -127,7 +127,7 @@ def spread(values: list[float], digits: int) -> str:
     return f"{statistics.mean(values):.{digits}f}{more}"
 
 
-# ── the largest of a set ─────────────────────────────────────────────────────────────────────────────────────────────
+# ── the largest of a set ────────────────────────────────────────────────────────────────────────────────────
 
 MAX_MODELS = {
     "DeepSets, max": (
@@ -180,7 +180,7 @@ def largest(arguments: argparse.Namespace) -> None:
     keep(RESULTS, "Sets: the largest", said + table(headers, rows))
 
 
-# ── clusters ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── clusters ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def clusters(arguments: argparse.Namespace) -> None:
@@ -294,7 +294,7 @@ def picture_clusters(model: nn.Module, config: SetsConfig) -> None:
     figure.savefig(Path(__file__).parent / "clusters.png", dpi=110)
 
 
-# ── solids ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── solids ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 COUNTS = (32, 64, 128, 256, 512, 1024, 2048)
 SAMPLES = (1, 2, 4, 8, 16)
@@ -418,7 +418,7 @@ def picture_solids(
     figure.savefig(Path(__file__).parent / "solids.png", dpi=110)
 
 
-# ── why symmetry pays ────────────────────────────────────────────────────────────────────────────────────────────────
+# ── why symmetry pays ───────────────────────────────────────────────────────────────────────────────────────
 
 SETS = (50, 200, 800, 3200, 12800)
 RIVALS = {

@@ -74,7 +74,6 @@ def check_positive(config: Any, *names: str) -> None:
 
 
 # ── writing
-# ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _plain(value: Any, key: str) -> Any:
@@ -96,7 +95,6 @@ def _plain(value: Any, key: str) -> Any:
 
 
 # ── reading
-# ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _read(kind: Any, value: Any, key: str) -> Any:
@@ -189,7 +187,6 @@ def _read_union(kinds: tuple[Any, ...], value: Any, key: str) -> Any:
 
 
 # ── words and classes
-# ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _unknown_key(cls: type, name: str, known: Iterable[str], key: str) -> str:

@@ -30,7 +30,6 @@ PathLike = str | os.PathLike[str]
 
 
 # ── writing
-# ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def write_bytes(path: PathLike, data: bytes) -> None:
@@ -139,7 +138,6 @@ def _told(error: OSError, message: str) -> OSError:
 
 
 # ── reading
-# ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def read_json(path: PathLike) -> Any:
@@ -277,7 +275,6 @@ def _no_constant(text: str) -> Any:
 
 
 # ── checksums
-# ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def checksum(path: PathLike) -> str:

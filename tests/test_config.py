@@ -69,7 +69,7 @@ trainings = st.builds(
 )
 
 
-# ── there and back ───────────────────────────────────────────────────────────────────────────────────────────────────
+# ── there and back ──────────────────────────────────────────────────────────────────────────────────────────
 
 
 @given(trainings)
@@ -108,7 +108,7 @@ def test_a_whole_number_may_stand_for_a_float_and_becomes_one():
     assert type(back.dropout) is float
 
 
-# ── what is refused, in which words ──────────────────────────────────────────────────────────────────────────────────
+# ── what is refused, in which words ─────────────────────────────────────────────────────────────────────────
 
 KNOWN = "known: vocab, dim, heads, norm, dropout, window"
 NORMS = "one of 'pre', 'post', 'deepnorm'"
@@ -234,7 +234,7 @@ def test_only_dataclasses_are_configs():
         from_dict(dict, {})
 
 
-# ── differences, positive numbers, near names ────────────────────────────────────────────────────────────────────────
+# ── differences, positive numbers, near names ───────────────────────────────────────────────────────────────
 
 
 def test_differences_by_dotted_key():

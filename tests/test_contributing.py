@@ -54,7 +54,7 @@ def test_the_table_of_layers_names_every_folder_in_an_order_that_imports_follow(
         assert not may_import(folder) & set(named[place + 1 :]), folder
 
 
-# ── the kind of data, installed ──────────────────────────────────────────────────────────────────────────────────────
+# ── the kind of data, installed ─────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.fixture

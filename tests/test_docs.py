@@ -101,7 +101,7 @@ def test_the_tour_leaves_out_no_file_of_a_folder_it_visits():
     assert not missing, f"say in docs/tour.md when to read {', '.join(missing)}"
 
 
-# ── pictures and example ─────────────────────────────────────────────────────────────────────────────────────────────
+# ── pictures and example ────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_the_pictures_are_those_the_script_draws_and_small():
@@ -136,7 +136,7 @@ def test_the_example_prints_a_table_and_writes_its_picture(tmp_path):
     assert (tmp_path / "here" / "drawn.png").read_bytes().startswith(b"\x89PNG")
 
 
-# ── does the reader above see what is wrong? ─────────────────────────────────────────────────────────────────────────
+# ── does the reader above see what is wrong? ────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize(

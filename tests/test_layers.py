@@ -202,7 +202,7 @@ def test_the_table_has_no_circle():
     assert [unit for unit, others in reach.items() if unit in others] == []
 
 
-# ── does it see what is wrong? ───────────────────────────────────────────────────────────────────────────────────────
+# ── does it see what is wrong? ──────────────────────────────────────────────────────────────────────────────
 
 
 def plant(folder, files):

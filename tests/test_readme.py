@@ -102,7 +102,7 @@ def test_the_readme_links_to_files_that_exist():
         assert (ROOT / target).exists(), f"the README links to {target}, which does not exist"
 
 
-# ── does the reader above see what is wrong? ─────────────────────────────────────────────────────────────────────────
+# ── does the reader above see what is wrong? ────────────────────────────────────────────────────────────────
 
 PAGE = """
 # A page

@@ -22,7 +22,6 @@ from regard.runs.load import load_model
 from regard.runs.run import Run
 
 # ── settings
-# ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def resolve_defaults(
@@ -43,7 +42,6 @@ def resolve_defaults(
 
 
 # ── from an earlier run
-# ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _with_body(recipe: Recipe, settings: Settings, start: Run) -> Settings:
@@ -102,7 +100,6 @@ def copy_weights(model: nn.Module, start: Run) -> None:
 
 
 # ── a start that fails
-# ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @contextmanager

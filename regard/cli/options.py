@@ -155,7 +155,6 @@ def options_help(cls: type[Any], program: str) -> str:
 
 
 # ── what is wrong, in one line
-# ───────────────────────────────────────────────────────────────────────────────────────
 
 
 def parse(

@@ -70,7 +70,6 @@ def learn_in_subprocess(kind: str, pieces: Sequence[Piece], size: int, note: Not
 
 
 # ── what is done, here or in a child
-# ─────────────────────────────────────────────────────────────────────────────────
 
 
 def _answers(
@@ -122,7 +121,6 @@ def _starts_with_mark(piece: Piece) -> bool:
 
 
 # ── children
-# ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _all(

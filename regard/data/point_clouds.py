@@ -72,7 +72,6 @@ def _hidden(path: Path, root: Path) -> bool:
 
 
 # ── each kind of file
-# ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _npy(path: str, count: int | None, random: np.random.Generator) -> Cloud:

@@ -227,7 +227,6 @@ class Words(Tokenizer):
 
 
 # ── files and learning
-# ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def save(tokenizer: Tokenizer, path: files.PathLike) -> None:
@@ -330,7 +329,6 @@ _READERS: dict[str, Callable[[dict[str, Any]], Tokenizer]] = {
 
 
 # ── parts
-# ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 _WORD = re.compile(r"\w++(?:['’]\w++)*+")  # letters, digits and _, with apostrophes inside: don't
 _TOKEN = re.compile(_WORD.pattern + r"| ++|[^\w ]")  # every character of a text is in exactly one of these

@@ -33,7 +33,7 @@ def check_same_data(run: Run, info: Any, advice: str = "") -> None:
             more = ""
         raise RegardError(
             f"{run.path} was started with other data: {'; '.join(told)}{more}. "
-            f"{advice or GO_ON.format(run.path)}"
+            f"{advice or GO_ON.format(run.quoted)}"
         )
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import is_dataclass
 from pathlib import Path
@@ -41,7 +42,6 @@ class Run:
         return f"<Run {self.path}{what and f': {what}'}>"
 
     # ── making and finding
-    # ───────────────────────────────────────────────────────────────────────────────────────────
 
     @classmethod
     def create(cls, path: files.PathLike, sections: Mapping[str, Any]) -> Run:
@@ -88,8 +88,12 @@ class Run:
         """A run stands for its folder wherever a path is asked for."""
         return str(self.path)
 
+    @property
+    def quoted(self) -> str:
+        """Its folder as a shell reads it, for commands that are advised."""
+        return shlex.quote(str(self.path))
+
     # ── configuration
-    # ────────────────────────────────────────────────────────────────────────────────────────────────
 
     def section(self, cls: type[C], name: Literal["model", "data", "train", "corpus"]) -> C:
         """A part of config.json as the dataclass of its owner.
@@ -140,7 +144,6 @@ class Run:
             )
 
     # ── files
-    # ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     @property
     def model_file(self) -> Path:
@@ -178,7 +181,6 @@ class Run:
         return [(step, found[step].read_text("utf-8", errors="replace")) for step in sorted(found)]
 
     # ── metrics
-    # ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def append(self, events: Iterable[Mapping[str, Any]], sync: bool = False) -> None:
         """Add lines to metrics.jsonl; `sync`: and wait until the disk has them."""
@@ -221,11 +223,9 @@ class Run:
 
 
 # ── models
-# ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 # ── words and places
-# ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def check_free(path: files.PathLike) -> None:

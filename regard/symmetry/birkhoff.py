@@ -46,7 +46,6 @@ class Decomposition(NamedTuple):
 
 
 # ── permutations and checks
-# ──────────────────────────────────────────────────────────────────────────────────────────
 
 
 def permutation_matrix(order: Tensor, dtype: torch.dtype | None = None) -> Tensor:
@@ -107,7 +106,6 @@ def _square_orders(order: Tensor) -> None:
 
 
 # ── scores to matrices
-# ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def sinkhorn(
@@ -207,7 +205,6 @@ def soft_sort(x: Tensor, *, temperature: float = 1.0, iterations: int = 1000) ->
 
 
 # ── matrices to permutations, and back into the polytope
-# ─────────────────────────────────────────────────────────────
 
 
 def decompose(matrix: Tensor, tolerance: float | None = None) -> Decomposition:

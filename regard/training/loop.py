@@ -132,7 +132,6 @@ class Training:
         return self.plan.steps
 
     # ── before
-    # ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def prepare(self, resume: bool, notes: Sequence[str] = ()) -> None:
         """Everything up to the first step."""
@@ -210,11 +209,10 @@ class Training:
                 f"{self.run.path} has {old} steps and cannot become a run of {wanted}: step "
                 f"{self.facts.step} is done, and the "
                 f"learning rate falls from step {holds + 1} on, so the result would differ from a run of {wanted} "
-                f"steps; start a new run, with --from {self.run.path} if you want its weights"
+                f"steps; start a new run, with --from {self.run.quoted} if you want its weights"
             )
 
     # ── the loop
-    # ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def go(self) -> Result:
         clock = budget.Clock(60 * (self.config.minutes or 0.0), compiled=self.config.compile)
@@ -273,7 +271,6 @@ class Training:
         )
 
     # ── now and then
-    # ─────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _look_due(self) -> bool:
         """Is it time for an evaluation, and was there none at this step before a stop?"""

@@ -30,7 +30,7 @@ def how_to_go_on(run: Run) -> str:
 
 def _where_it_goes_on(run: Run, steps: int | None, first_step: int) -> str:
     if first_step == steps:
-        return f"all {steps:,} steps of {run.path} are done; to train more, start a new run with --from {run.path}"
+        return f"all {steps:,} steps of {run.path} are done; to train more, start a new run with --from {run.quoted}"
     return f"going on from step {first_step} in {run.path}"
 
 

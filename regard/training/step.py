@@ -89,7 +89,6 @@ class Stepper:
         return nullcontext()
 
     # ── keeping and going on
-    # ─────────────────────────────────────────────────────────────────────────────────────────
 
     def finite(self) -> bool:
         """Are all weights numbers?"""

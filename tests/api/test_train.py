@@ -239,7 +239,7 @@ def test_any_module_and_any_tensors(everything):
     assert looks[-1]["accuracy"] > 0.9 and (run.path / "curves.png").exists()
 
 
-# ── the command line ─────────────────────────────────────────────────────────────────────────────────────────────────
+# ── the command line ────────────────────────────────────────────────────────────────────────────────────────
 
 
 def regard_command(capsys, *words):

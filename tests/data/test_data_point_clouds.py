@@ -58,7 +58,7 @@ def read(path, count=None):
     return read_cloud(str(path), count, generator(0))
 
 
-# ── formats ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── formats ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_every_format_comes_back_as_it_was_written(tmp_path):
@@ -101,7 +101,7 @@ def test_a_mesh_has_as_many_points_as_are_asked_for(tmp_path):
     assert few.points.shape == (5, 3) and len(few.labels) == 5
 
 
-# ── surfaces ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── surfaces ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_points_on_a_surface_follow_its_area():
@@ -167,7 +167,7 @@ def test_clouds_of_solids_are_turned_and_fit_into_a_ball():
     assert fit_in_ball(np.zeros((0, 3))).shape == (0, 3) and (fit_in_ball(np.ones((4, 3))) == 0).all()
 
 
-# ── folders and what is wrong ────────────────────────────────────────────────────────────────────────────────────────
+# ── folders and what is wrong ───────────────────────────────────────────────────────────────────────────────
 
 
 def test_a_folder_names_its_classes(tmp_path):

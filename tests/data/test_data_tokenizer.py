@@ -46,7 +46,7 @@ def spelled_out(text):
     return json.loads(inner.to_str())
 
 
-# ── there and back ───────────────────────────────────────────────────────────────────────────────────────────────────
+# ── there and back ──────────────────────────────────────────────────────────────────────────────────────────
 
 
 @kinds
@@ -131,7 +131,7 @@ def test_torch_is_not_needed():
     assert done.stdout == "False\n"
 
 
-# ── characters and bytes ─────────────────────────────────────────────────────────────────────────────────────────────
+# ── characters and bytes ────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_characters_are_sorted():
@@ -178,7 +178,7 @@ def test_half_a_character_is_refused(kind):
         learn(kind, ["ab"], 300).encode("ab\udc80")
 
 
-# ── words ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── words ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_three_sentences_have_seven_words():
@@ -216,7 +216,7 @@ def test_counting_forgets_the_rare_when_there_are_too_many(monkeypatch):
     assert tokenizer.words == ("a", "b")
 
 
-# ── subwords ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── subwords ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.fixture(scope="module")
@@ -300,7 +300,7 @@ def test_special_tokens_of_a_byte_level_tokenizer():
     assert tokenizer.decode(tokenizer.encode("dogs<|end|> é")) == "dogs<|end|> é"
 
 
-# ── words of errors ──────────────────────────────────────────────────────────────────────────────────────────────────
+# ── words of errors ─────────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize(

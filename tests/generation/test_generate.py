@@ -85,7 +85,7 @@ def texts(*args, **options):
     return found
 
 
-# ── the laws of sampling ─────────────────────────────────────────────────────────────────────────────────────────────
+# ── the laws of sampling ────────────────────────────────────────────────────────────────────────────────────
 
 KNOWN = torch.tensor([[0.05, 0.4, 0.1, 0.25, 0.2]], dtype=torch.float64)  # by size: ids 1, 3, 4, 2, 0
 
@@ -154,7 +154,7 @@ def test_repetition_counts_prompt_and_text():
     assert text(chain, "d", tokenizer=Letters("abcd"), temperature=0, max_new=4, repetition=2.0) == "abca"
 
 
-# ── seeds ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── seeds ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_the_same_seed_gives_the_same_text_whatever_the_batch():
@@ -180,7 +180,7 @@ def test_others_keep_their_random_numbers_and_the_model_its_mode():
     assert first == text(m.eval(), "abc", seed=1, max_new=10)
 
 
-# ── caches and contexts ──────────────────────────────────────────────────────────────────────────────────────────────
+# ── caches and contexts ─────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize(
@@ -234,7 +234,7 @@ def test_what_holds_a_model_and_a_tokenizer_will_do():
     assert text(held, "abc", seed=0, max_new=9) == text(m, "abc", seed=0, max_new=9)
 
 
-# ── stop texts ───────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── stop texts ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize(
@@ -325,7 +325,7 @@ def test_one_stop_text_needs_no_list():
     assert Sampling(stop=".") == Sampling(stop=(".",)) == Sampling(stop=["."])
 
 
-# ── beams ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── beams ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def brute_force(table, first, length, stop=None):
@@ -373,7 +373,7 @@ def test_beams_give_several_texts_best_first():
     assert len(set(best)) == 3 and best[0] == text(m, "abc", beams=4, max_new=8)
 
 
-# ── errors ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── errors ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ def close(mine, theirs, tolerance=1e-5):
     torch.testing.assert_close(mine, theirs, atol=tolerance, rtol=0)
 
 
-# ── the weights that others give ─────────────────────────────────────────────────────────────────────────────────────
+# ── the weights that others give ────────────────────────────────────────────────────────────────────────────
 
 
 def test_there_are_many_architectures():
@@ -175,7 +175,7 @@ def test_x_transformers_with_and_without_flash(options):
     assert "flash" in seen[0].operator
 
 
-# ── attention written out ────────────────────────────────────────────────────────────────────────────────────────────
+# ── attention written out ───────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize("name", WRITTEN)
@@ -246,7 +246,7 @@ def test_a_scripted_module_has_the_name_of_the_module_around_it():
     assert seen[0].proved and seen[0].name == ""
 
 
-# ── our own models ───────────────────────────────────────────────────────────────────────────────────────────────────
+# ── our own models ──────────────────────────────────────────────────────────────────────────────────────────
 
 SIZES = {"vocab": 17, "context": 16, "dim": 32, "depth": 2, "heads": 4}
 
@@ -300,7 +300,7 @@ def test_it_is_a_public_name():
     assert regard.record is record
 
 
-# ── what cannot be proved ────────────────────────────────────────────────────────────────────────────────────────────
+# ── what cannot be proved ───────────────────────────────────────────────────────────────────────────────────
 
 
 class Altered(Written):
@@ -393,7 +393,7 @@ def test_dropout_of_our_own():
     assert seen[0].get_weights(unproved=True).sum(-1).allclose(torch.ones(()))
 
 
-# ── watching changes nothing ─────────────────────────────────────────────────────────────────────────────────────────
+# ── watching changes nothing ────────────────────────────────────────────────────────────────────────────────
 
 
 def state_of_everything(model):
@@ -532,7 +532,7 @@ def test_what_was_recorded_cannot_be_changed_later():
         seen[0].weights  # noqa: B018
 
 
-# ── choosing ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── choosing ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 class Deep(nn.Module):
@@ -622,7 +622,7 @@ def test_a_proof_in_small_blocks_of_rows_is_the_same(kind, monkeypatch):
     assert not altered[0].proved, "every block counts"
 
 
-# ── hidden states ────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── hidden states ───────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_states_are_what_blocks_put_out():

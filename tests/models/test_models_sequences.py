@@ -194,7 +194,7 @@ def test_offset_is_a_vector_in_each_linear_map():
     assert sum(name.endswith("bias") for name, _ in decoder(offset=True).stack.named_parameters()) == 2 * 6
 
 
-# ── runs of neighbours ───────────────────────────────────────────────────────────────────────────────────────────────
+# ── runs of neighbours ──────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_every_run_has_its_own_row_if_they_fit():
@@ -234,7 +234,7 @@ def test_a_run_is_this_token_and_those_one_place_before_another():
     torch.testing.assert_close(runs(tokens[:, order], torch.arange(5)[order]), plain[:, order])
 
 
-# ── cost ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── cost ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_the_cost_of_gpt_is_the_one_counted_by_hand():

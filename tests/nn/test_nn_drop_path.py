@@ -85,11 +85,11 @@ def test_gradients_of_gradients(b, many):
             else (slice(0, first + many - b), slice(first, b))
         )
         x, y = (torch.randn(n, 2, dtype=torch.float64, requires_grad=True) for n in (b, many))
-        torch.autograd.gradcheck(lambda x, runs=runs: Part.apply(x, runs, 1.5, x.dtype), (x,))
-        torch.autograd.gradgradcheck(
+        assert torch.autograd.gradcheck(lambda x, runs=runs: Part.apply(x, runs, 1.5, x.dtype), (x,))
+        assert torch.autograd.gradgradcheck(
             lambda x, runs=runs: (Part.apply(x, runs, 1.5, x.dtype)[1] ** 2).sum(), (x,)
         )
-        torch.autograd.gradgradcheck(lambda x, y, runs=runs: Join.apply(x, y, runs, 1.5) ** 3, (x, y))
+        assert torch.autograd.gradgradcheck(lambda x, y, runs=runs: Join.apply(x, y, runs, 1.5) ** 3, (x, y))
 
 
 def test_how_many_and_which_is_chance():

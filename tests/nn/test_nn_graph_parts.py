@@ -115,7 +115,7 @@ def test_pairs_know_their_order_only_if_asked_to():
         read(h, torch.tensor([[0], [7]]))
 
 
-# ── the bias of distance ─────────────────────────────────────────────────────────────────────────────────────────────
+# ── the bias of distance ────────────────────────────────────────────────────────────────────────────────────
 
 
 def inputs(n, heads=2, b=2):

@@ -61,7 +61,7 @@ def step_by_step(memory, x, real=None):
     return torch.stack(seen, 1)
 
 
-# ── the equations ────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── the equations ───────────────────────────────────────────────────────────────────────────────────────────
 
 
 def bar(x):
@@ -122,7 +122,7 @@ def test_weights_of_each_kind(x):
     assert (made("gated").weights(x) < 1).all()
 
 
-# ── each is a special case of another ────────────────────────────────────────────────────────────────────────────────
+# ── each is a special case of another ───────────────────────────────────────────────────────────────────────
 
 
 def alike(memory, other):
@@ -183,7 +183,7 @@ def test_causal_alibi_without_queries_is_normalised_fading(head, slope):
     same(out[:, -1], fading(v) / fading.weights(v).sum(1, keepdim=True))
 
 
-# ── symmetry ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── symmetry ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_order_matters_to_those_that_say_so(kind, x):
@@ -195,7 +195,7 @@ def test_order_matters_to_those_that_say_so(kind, x):
     check(memory(x[:, order], REAL[:, order])[:2], memory(x, REAL)[:2])
 
 
-# ── padding, neighbours ──────────────────────────────────────────────────────────────────────────────────────────────
+# ── padding, neighbours ─────────────────────────────────────────────────────────────────────────────────────
 
 
 def padded(x, slots, n, junk):
@@ -261,7 +261,7 @@ def test_neighbours_in_the_batch_do_not_matter(kind, x):
         same(memory.sequence(x[only], REAL[only]), every[only])
 
 
-# ── step by step, all at once ────────────────────────────────────────────────────────────────────────────────────────
+# ── step by step, all at once ───────────────────────────────────────────────────────────────────────────────
 
 
 @settings(max_examples=12)
@@ -346,7 +346,7 @@ def test_half_precision_counts_in_float32(kind, real):
     torch.testing.assert_close(half.double(), exact, rtol=2**-8, atol=0)
 
 
-# ── gradients, errors, compiling ─────────────────────────────────────────────────────────────────────────────────────
+# ── gradients, errors, compiling ────────────────────────────────────────────────────────────────────────────
 
 
 class Called(torch.nn.Module):

@@ -151,7 +151,7 @@ def test_mean_counts_and_adds_in_float32():
     assert MeanPool()(torch.full((1, 4, 1), 60000.0, dtype=torch.float16)).item() == 60000
 
 
-# ── the class token ──────────────────────────────────────────────────────────────────────────────────────────────────
+# ── the class token ─────────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize(
@@ -221,7 +221,7 @@ def test_a_class_token_that_is_called_unreal_gives_zeros(x):
     torch.testing.assert_close(out[[0, 2]], x[[0, 2], 0])
 
 
-# ── errors, compiling ────────────────────────────────────────────────────────────────────────────────────────────────
+# ── errors, compiling ───────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_words_of_errors(pool, x):

@@ -38,7 +38,7 @@ def corners(n):
     )
 
 
-# ── permutations ─────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── permutations ────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_permutation_matrices_move_as_permutations_do():
@@ -57,7 +57,7 @@ def test_permutation_matrices_move_as_permutations_do():
         assert error_of(matrices).max() == 0
 
 
-# ── Sinkhorn ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Sinkhorn ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize("n", SIZES)
@@ -120,7 +120,7 @@ def test_at_low_temperature_it_is_as_good_as_the_exact_assignment(n):
     torch.testing.assert_close(warm.matrix, torch.full_like(warm.matrix, 1 / n), rtol=0, atol=1e-5)
 
 
-# ── assignment ───────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── assignment ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize("n", [1, 2, 4, 6])
@@ -179,7 +179,7 @@ def test_soft_sort():
     assert soft_sort(torch.tensor([2.0])).matrix.tolist() == [[1.0]]
 
 
-# ── decomposition ────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── decomposition ───────────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize("n", [*SIZES, 14])
@@ -221,7 +221,7 @@ def test_any_mean_of_permutations_is_one_again(chosen):
     assert all(allowed[i, j] for order in parts.orders.tolist() for i, j in enumerate(order))
 
 
-# ── projection ───────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── projection ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 5])
@@ -276,7 +276,7 @@ def test_projection_has_the_gradient_of_its_face():
         assert torch.autograd.gradcheck(lambda m: project(m).matrix, (matrix,))
 
 
-# ── bad input, and no scipy ──────────────────────────────────────────────────────────────────────────────────────────
+# ── bad input, and no scipy ─────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize(

@@ -77,7 +77,7 @@ def refused(text, **how):
     return str(caught.value)
 
 
-# ── runs ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── runs ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def saved_run(folder, model, kind):
@@ -114,7 +114,7 @@ def test_a_run_without_weights_says_so(tmp_path):
     assert "has no model.safetensors yet" in refused(tmp_path / "mine")
 
 
-# ── Hugging Face directories ─────────────────────────────────────────────────────────────────────────────────────────
+# ── Hugging Face directories ────────────────────────────────────────────────────────────────────────────────
 
 
 def test_a_directory_is_its_model_with_its_weights(tmp_path):
@@ -214,7 +214,7 @@ def test_directories_that_are_no_target_say_why(tmp_path):
     assert refused("no/such/place").startswith("there is no directory 'no/such/place'; give a run directory")
 
 
-# ── functions ────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── functions ───────────────────────────────────────────────────────────────────────────────────────────────
 
 MODULE = """
 import torch
@@ -290,7 +290,7 @@ def test_modules_that_cannot_be_imported_say_why(mine):
     assert refused("targets_broken:f").startswith("targets_broken cannot be imported: ModuleNotFoundError")
 
 
-# ── models of Hugging Face ───────────────────────────────────────────────────────────────────────────────────────────
+# ── models of Hugging Face ──────────────────────────────────────────────────────────────────────────────────
 
 
 def test_a_decoder_reads_ordinary_ids_and_promises_a_decoder_s_laws():

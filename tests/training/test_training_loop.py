@@ -47,7 +47,7 @@ def facts(run):
     return files.read_json(run.state / "latest.json")["facts"]
 
 
-# ── the same again ───────────────────────────────────────────────────────────────────────────────────────────────────
+# ── the same again ──────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_it_learns_and_says_so(tmp_path):
@@ -177,7 +177,7 @@ def test_it_trains_in_a_thread_too(tmp_path):
     assert found[0].reason == "done"
 
 
-# ── what a step does ─────────────────────────────────────────────────────────────────────────────────────────────────
+# ── what a step does ────────────────────────────────────────────────────────────────────────────────────────
 
 
 class Uneven(Pairs):
@@ -333,7 +333,7 @@ def test_devices_and_precision():
     assert pick_half("bfloat16", torch.device("cpu")) and not pick_half("float32", torch.device("cpu"))
 
 
-# ── looks ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── looks ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 class Worse:
@@ -436,7 +436,7 @@ def test_samples_are_kept_and_told(tmp_path):
     assert (run.path / "samples" / "8.txt").read_text() == "False False"
 
 
-# ── what goes wrong ──────────────────────────────────────────────────────────────────────────────────────────────────
+# ── what goes wrong ─────────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
@@ -561,7 +561,7 @@ def test_a_checkpoint_of_another_model(tmp_path):
         train(tmp_path / "run", resume=True, model=other)
 
 
-# ── budgets ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── budgets ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_more_steps_before_the_fall_are_exact(tmp_path):

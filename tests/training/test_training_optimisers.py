@@ -16,7 +16,7 @@ from tests.training.cases import tiny
 SHAPES = [(24, 24), (24, 96), (96, 24), (5, 7), (1, 9)]
 
 
-# ── orthogonalise ────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── orthogonalise ───────────────────────────────────────────────────────────────────────────────────────────
 
 
 def with_singular_values(m, n, values):
@@ -64,7 +64,7 @@ def test_half_precision_is_near():
     torch.testing.assert_close(orthogonalise(x.bfloat16()).float(), orthogonalise(x), atol=0.05, rtol=0)
 
 
-# ── rules ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── rules ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def moved(rule, parameters, steps=4):
@@ -143,7 +143,7 @@ def test_a_parameter_without_gradient_stays():
     assert [name for name, p in rule.parameters.items() if not torch.equal(p, before[name])] == ["p0"]
 
 
-# ── who is moved by which rule ───────────────────────────────────────────────────────────────────────────────────────
+# ── who is moved by which rule ──────────────────────────────────────────────────────────────────────────────
 
 
 def test_the_body_is_what_is_repeated():
@@ -229,7 +229,7 @@ def test_the_state_goes_there_and_back(optimiser):
         two.load(one.tensors() | {"mean/nothing": torch.zeros(1)})
 
 
-# ── the schedule ─────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── the schedule ────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_schedule_rises_holds_and_falls():

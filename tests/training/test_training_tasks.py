@@ -148,7 +148,7 @@ def test_extras_are_passed_to_models_that_take_them():
     call(tiny(), replace(batch, real=real, where=where))
 
 
-# ── masked tokens ────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── masked tokens ───────────────────────────────────────────────────────────────────────────────────────────
 
 MASK = VOCAB
 
@@ -204,7 +204,7 @@ def test_training_draws_and_validation_does_not():
     assert task.measure(model, [batch]) != task.measure(model, [batch, batch])
 
 
-# ── names and functions ──────────────────────────────────────────────────────────────────────────────────────────────
+# ── names and functions ─────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize(

@@ -173,7 +173,6 @@ class AttentionDispatchMode(TorchDispatchMode):
             self.summed(name, args, out)
 
     # ── what each operation tells
-    # ────────────────────────────────────────────────────────────────────────────────────
 
     def follow(self, name: str, inputs: list[Tensor], out: Tensor, *, multiplies: bool) -> None:
         """Element by element. Of several operands, weights matter most, then scores, then what was
@@ -293,7 +292,6 @@ class AttentionDispatchMode(TorchDispatchMode):
             self.deaf = before
 
     # ── what is held, and for how long
-    # ───────────────────────────────────────────────────────────────────────────────
 
     def save(self, inputs: list[Tensor]) -> None:
         """Something is about to be written in place: weights that still wait for values are copied before."""

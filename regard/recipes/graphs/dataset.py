@@ -203,7 +203,6 @@ def labels_at(parts: Parts, level: str) -> Any:
 
 
 # ── splits
-# ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _split_of(
@@ -253,7 +252,6 @@ def _checked(split: dict[str, Array], target: Array, what: str) -> dict[str, Arr
 
 
 # ── features
-# ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def features(
@@ -359,7 +357,6 @@ def _sparse_tensor(x: Rows, rows_sum_to_one: bool) -> Tensor:
 
 
 # ── batches
-# ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 class GraphSource(Source):

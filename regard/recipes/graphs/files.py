@@ -70,7 +70,6 @@ def _beside(file: Path) -> str | None:
 
 
 # ── one graph as text
-# ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _of_edge_list(path: str, nodes: str | None, label: str) -> Parts:
@@ -190,7 +189,6 @@ def _of_node_table(table: Columns, label: str) -> dict[str, Any]:
 
 
 # ── arrays
-# ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _of_arrays(arrays: Mapping[str, Array], what: str) -> Parts:
@@ -292,7 +290,6 @@ def places(mask: Array, name: str, what: str) -> Array:
 
 
 # ── folders
-# ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _of_folder(folder: Path, nodes: str | None, label: str) -> Parts:

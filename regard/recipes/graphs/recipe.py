@@ -77,8 +77,8 @@ class GraphsRecipe(Recipe):
     def next_command(self, run: Run) -> str:
         path = run.section(GraphsConfig, "data").path
         if path is None:  # the built-in graph, or an object in memory, is in no file
-            return f"regard look {shlex.quote(str(run.path))}"
-        return f"regard predict {shlex.quote(str(run.path))} {shlex.quote(path)}"
+            return f"regard look {run.quoted}"
+        return f"regard predict {run.quoted} {shlex.quote(path)}"
 
     def predict(self, run: Run, inputs: Sequence[str]) -> Iterator[Prediction]:
         return predict(run, inputs)

@@ -231,7 +231,6 @@ class ImageSource(Source):
 
 
 # ── where pixels are
-# ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 class Held:
@@ -346,7 +345,6 @@ def _stamps(files: Sequence[str]) -> list[tuple[str, int, int]]:
 
 
 # ── size, colour, light
-# ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def choose_size(found: LabelledImages, config: ImagesConfig) -> tuple[int, int]:

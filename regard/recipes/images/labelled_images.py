@@ -134,7 +134,6 @@ def displayable(name: str) -> str:
 
 
 # ── folders
-# ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _of_folder(place: Path) -> LabelledImages:
@@ -249,7 +248,6 @@ def _listed(parts: Sequence[Path]) -> str:
 
 
 # ── tables
-# ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _of_table(place: Path, image: str, label: str) -> LabelledImages:

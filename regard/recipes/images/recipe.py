@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, ClassVar
@@ -79,7 +78,7 @@ class ImagesRecipe(Recipe):
         return describe_data(info.path, format_count(info.pictures, "images"), side, splits, classes)
 
     def next_command(self, run: Run) -> str:
-        return f"regard predict {shlex.quote(str(run.path))} image.png"
+        return f"regard predict {run.quoted} image.png"
 
     def take_inputs(self, given: Sequence[Any]) -> AbstractContextManager[Mapping[str, str]] | None:
         """Pillow's images, and arrays of bytes."""

@@ -70,10 +70,10 @@ class SetsRecipe(Recipe):
     def next_command(self, run: Run) -> str:
         path = run.section(SetsConfig, "data").path
         if path is None:  # synthetic sets are in no file
-            return f"regard look {shlex.quote(str(run.path))}"
+            return f"regard look {run.quoted}"
         if Path(path).expanduser().is_dir():
             path = find_clouds(path)[0].path
-        return f"regard predict {shlex.quote(str(run.path))} {shlex.quote(path)}"
+        return f"regard predict {run.quoted} {shlex.quote(path)}"
 
     def predict(self, run: Run, inputs: Sequence[str]) -> Iterator[Prediction]:
         return predict(run, inputs)

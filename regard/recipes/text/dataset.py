@@ -232,7 +232,6 @@ class TextSource(Source):
 
 
 # ── the tokenizer of a text
-# ──────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _tokenizer(

@@ -214,7 +214,6 @@ class LabelledSource(Source):
 
 
 # ── reading rows
-# ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 class Row(NamedTuple):
@@ -349,7 +348,6 @@ def _any_length() -> Iterator[None]:
 
 
 # ── split and tokens
-# ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _tokenizer(config: LabelledConfig, rows: list[Row], held: Array, seed: int, note: Note) -> Tokenizer:

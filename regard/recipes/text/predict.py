@@ -43,7 +43,7 @@ def _instead(run: Run) -> str:
     """What to do with a run that has no classes."""
     if is_decoder(run.config):
         return "train a classifier on labelled text (.csv or .jsonl), or use regard generate"
-    return f"train a classifier on labelled text (.csv or .jsonl), with --from {run.path} to start from this encoder"
+    return f"train a classifier on labelled text (.csv or .jsonl), with --from {run.quoted} to start from this encoder"
 
 
 def _cut(tokens: int, context: int) -> str | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
@@ -83,10 +82,10 @@ class TextRecipe(Recipe):
 
     def next_command(self, run: Run) -> str:
         if is_decoder(run.config):
-            return f'regard generate {shlex.quote(str(run.path))} --prompt "..."'
+            return f'regard generate {run.quoted} --prompt "..."'
         if is_classifier(run.config):
-            return f'regard predict {shlex.quote(str(run.path))} "..."'
-        return f"regard train text --data labelled.csv --from {shlex.quote(str(run.path))}"
+            return f'regard predict {run.quoted} "..."'
+        return f"regard train text --data labelled.csv --from {run.quoted}"
 
     def load(self, run: Run) -> nn.Module:
         """The model, with its tokenizer as `model.tokenizer`."""

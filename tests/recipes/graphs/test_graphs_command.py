@@ -170,6 +170,9 @@ def test_a_table_of_nodes_elsewhere_is_used_again(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     run = trained("net.csv", "run", steps=2, options={"data.nodes": "people.csv"})
     assert get_recipe("graphs").next_command(run) == "regard predict run net.csv"
+    spaced = Run.open(run.path.rename("my run"))
+    assert get_recipe("graphs").next_command(spaced) == "regard predict 'my run' net.csv"
+    spaced.path.rename("run")
     folder.rmdir()
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")

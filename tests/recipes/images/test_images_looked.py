@@ -324,7 +324,7 @@ def test_a_name_with_signs_of_mathematics_is_only_a_name(tmp_path):
     draw.plot.save(draw.overlays.draw_lines([line]), tmp_path / "signs.png")
 
 
-# ── the page ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── the page ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_the_crowd_is_what_the_run_was_validated_on(monkeypatch):

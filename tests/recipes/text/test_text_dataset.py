@@ -54,7 +54,7 @@ def entries(cache):
     return sorted((each.name, each.stat().st_mtime_ns) for each in (cache / "tokens").iterdir())
 
 
-# ── from text to ids ─────────────────────────────────────────────────────────────────────────────────────────────────
+# ── from text to ids ────────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize("kind", [*KINDS, "auto"])
@@ -153,7 +153,7 @@ def test_no_module_is_taken_from_the_working_folder(story, cache, tmp_path, monk
     assert prepared("story.txt", cache, tokens="bpe", workers=2).tokenizer.kind == "bpe"
 
 
-# ── made once ────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── made once ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_tokens_are_made_once(story, cache, monkeypatch):
@@ -266,7 +266,7 @@ def test_a_full_disk_leaves_nothing(story, cache, monkeypatch):
     assert entries(cache) == []
 
 
-# ── windows ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── windows ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_the_target_is_the_next_token(story, cache):
@@ -347,7 +347,7 @@ def test_no_validation(story, cache):
     assert len(corpus.validation) == 0 and list(corpus.source(4, 8, 0).validation()) == []
 
 
-# ── bad input ────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── bad input ───────────────────────────────────────────────────────────────────────────────────────────────
 
 BIG = b"a line of text\n" * 300
 
