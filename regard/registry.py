@@ -375,6 +375,10 @@ _KINDS: dict[str, Kind] = {
                     "laws:SCALING",
                     "values times a positive number: the output stays; only where declared",
                 ),
+                "translation": (
+                    "laws:TRANSLATION",
+                    "all points move by one vector: the output stays; only where declared",
+                ),
                 "relabelling": (
                     "laws:RELABELLING",
                     "nodes get other numbers, and edges too: the output moves along, or stays",
@@ -388,8 +392,9 @@ _KINDS: dict[str, Kind] = {
                     "nothing depends on what padding holds, or on how much of it there is",
                 ),
                 "neighbours": ("hygiene:NEIGHBOURS", "a row does not depend on the other rows of its batch"),
-                "causality": ("hygiene:CAUSALITY", "output i does not depend on inputs after i"),
-                "cache": ("hygiene:CACHE", "step by step with a cache gives what all at once gives"),
+                "causality": ("causality:CAUSALITY", "output i does not depend on inputs after i"),
+                "cache": ("cached_steps:CACHE", "step by step with a cache gives what all at once gives"),
+                "edge_order": ("hygiene:EDGE_ORDER", "edges are listed in another order: the output stays"),
                 "determinism": ("hygiene:DETERMINISM", "the same input gives the same output again"),
                 "precision": ("reach:PRECISION", "in bfloat16 the output stays near that in float32"),
                 "reach": ("reach:REACH", "every token matters to some output: none is dead"),

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from regard.errors import RegardError
-from regard.symmetry.elements import Composed, Element, Mirror, Permutation, Scale, Shift, Turn
+from regard.symmetry.elements import Composed, Element, Mirror, Permutation, Scale, Shift, Translate, Turn
 
 
 @dataclass(frozen=True)
@@ -158,7 +158,7 @@ class OnPatches(Action):
 @dataclass(frozen=True)
 class OnVectors(Action):
     """On vectors along one axis: turns multiply by their matrix, mirrors negate a coordinate, scalings
-    multiply."""
+    multiply, translations add."""
 
     axis: int = -1
 
@@ -176,7 +176,7 @@ class OnVectors(Action):
             signs = torch.ones(x.shape[self.axis], dtype=x.dtype, device=x.device)
             signs[element.axis] = -1
             return torch.movedim(torch.movedim(x, self.axis, -1) * signs, -1, self.axis)
-        if isinstance(element, Shift):
+        if isinstance(element, Shift | Translate):
             by = torch.tensor(element.by, dtype=x.dtype, device=x.device)
             return torch.movedim(torch.movedim(x, self.axis, -1) + by, -1, self.axis)
         return super().act(element, x)

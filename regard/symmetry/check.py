@@ -3,9 +3,9 @@
     report = check(model, inputs, laws=["permutation", "causality"])
     assert report.ok
 
-Errors are relative, of seeded trials, and held against a tolerance by dtype. Where float32 comes near its
-tolerance the same trials are run again in float64, all the way (see `widen.py`), which decides: rounding
-shrinks there, and a break does not.
+Errors are relative, of seeded trials, and held against a tolerance by dtype. Where they come near it, the same
+trials are run again in float64, all the way (see `float64.py`), which decides: rounding shrinks there, and a break
+does not.
 """
 
 from __future__ import annotations
@@ -13,31 +13,29 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from functools import cached_property
-from random import Random
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from regard.errors import RegardError, did_you_mean
+from regard.symmetry.compare import relative
+from regard.symmetry.decide import TOLERANCE, Decider
 from regard.symmetry.groups import Group
 from regard.symmetry.hygiene import HYGIENE
-from regard.symmetry.laws import NAMED, Law, Measure, Named, Symmetry, relative
+from regard.symmetry.law import Law
+from regard.symmetry.laws import NAMED, Named, Symmetry
 from regard.symmetry.locate import MOST_PATCHES, locate
 from regard.symmetry.reach import PRECISION, REACH
 from regard.symmetry.report import Finding, Report
-from regard.symmetry.roles import Roles, guess, inputs_by_name
-from regard.symmetry.subject import CannotTell, Subject, Vacuous, eval_state, first_line, short
+from regard.symmetry.roles import Roles, guess, inputs_by_name, takes_one_dict, unknown_names
+from regard.symmetry.settle import settle
+from regard.symmetry.state import Snapshot, eval_state, working_copy
+from regard.symmetry.subject import CannotTell, Subject, Vacuous, first_line, short
+from regard.symmetry.swallow import note_swallowed
 
-TOLERANCE = {
-    torch.float64: 1e-9,  # 2⁻⁵³ a rounding: a million of them in a row are still less
-    torch.float32: 1e-4,  # 2⁻²⁴ a rounding, and networks of random weights are seen to add up to a few 1e-6
-    torch.bfloat16: 5e-2,  # 2⁻⁸ a rounding
-    torch.float16: 1e-2,  # 2⁻¹¹ a rounding
-}
 FEW = 3  # trials, and modules put right while locating, of a law that is neither promised nor asked for
-NEAR = 30.0  # within this factor of float32's tolerance, float64 decides
+HEAVY = 1e10  # multiplications of a run, beyond which few tokens are tried in training
 LAWS: tuple[Law, ...] = (*NAMED, *HYGIENE, PRECISION, REACH)
 ALSO_IN_TRAINING = ("padding", "neighbours")
 
@@ -52,6 +50,7 @@ def check(
     seed: int = 0,
     trials: int = 8,
     dtype: torch.dtype | None = None,
+    length: int | None = None,
     name: str = "",
 ) -> Report:
     """Measure laws of a model on inputs like those given: a tensor, a tuple, or a dict by the names of its
@@ -64,25 +63,33 @@ def check(
                promised.
     roles      what each input is, where names and shapes do not say it.
     dtype      check a copy of the model in this dtype; None: the model as it is.
+    length     try so many tokens: those given, over again from the start. None: as many as are given.
 
-    The model is measured in eval mode, `padding` and `neighbours` once more in training with dropout at 0.
-    Weights, modes, buffers and random numbers are left as they were.
+    A copy of the model is measured in eval mode, `padding` and `neighbours` once more in training with dropout at
+    0. Weights, modes, buffers, attributes and random numbers of the model are left as they were.
     """
     if trials < 1:
         raise RegardError(f"trials must be at least 1, got {trials}")
     module = model if isinstance(model, nn.Module) else Called(model)
     given = inputs_by_name(module, inputs)
     said = roles if roles is not None else guess(module, given)
+    whole = takes_one_dict(module, given)
+    if not whole:
+        unknown_names(module, given)
+    if whole:
+        said = replace(said, whole=True)
     for missing in sorted(s.tokens for s in said.streams if s.tokens not in given):
         raise RegardError(f"roles name the tokens {missing!r}, and the inputs are {', '.join(given)}")
-    subject = Subject(module, {name: x for name, x in given.items() if x is not None}, said)
-    if dtype is not None:
-        subject = subject.in_dtype(dtype)
     if symmetry is None:
         symmetry = getattr(module, "symmetry", None)
-    return Report(
-        tuple(Checking(subject, symmetry, seed, trials).findings(laws)), seed, name or type(model).__name__
-    )
+    with working_copy(module) as copied:
+        subject = Subject(copied, {name: x for name, x in given.items() if x is not None}, said, length)
+        if dtype is not None:
+            subject = subject.in_dtype(dtype)
+        guessed = roles is None and not isinstance(getattr(module, "roles", None), Roles)
+        checking = Checking(subject, symmetry, seed, trials, guessed)
+        findings = checking.findings(laws)
+    return Report(tuple(findings), seed, name or type(model).__name__)
 
 
 class Called(nn.Module):
@@ -101,8 +108,10 @@ class Called(nn.Module):
 class Checking:
     """One check of one model."""
 
-    def __init__(self, subject: Subject, symmetry: Any, seed: int, trials: int) -> None:
-        self.subject, self.seed, self.trials = _unpadded(subject), seed, trials
+    def __init__(
+        self, subject: Subject, symmetry: Any, seed: int, trials: int, guessed: bool = False
+    ) -> None:
+        self.subject, self.seed, self.trials, self.guessed = _unpadded(subject), seed, trials, guessed
         self.group = symmetry if isinstance(symmetry, Group) else None
         explicit: list[Symmetry] = []
         if isinstance(symmetry, Symmetry):
@@ -116,17 +125,13 @@ class Checking:
 
     def findings(self, laws: Iterable[str | Law] | None) -> list[Finding]:
         self.named = laws is not None
-        with eval_state(self.subject.model, seed=self.seed):
-            try:
-                _ = self.subject.output
-            except Exception as error:
-                raise RegardError(
-                    f"the model does not run on the inputs given: {first_line(error)}"
-                ) from error
+        with eval_state(self.subject.model, seed=self.seed) as state:
+            self.begin(state)
             asked = self.asked(laws)
             empty, shaky = self.empty(), self.shaky()
             found = []
             for law, declared in asked:
+                state.restore()
                 if law.name == "determinism" or not shaky:
                     found.append(self.finding(law, declared, empty))
                 else:
@@ -140,6 +145,39 @@ class Checking:
             with eval_state(self.subject.model, seed=self.seed, training=True):
                 found += self.in_training(again)
         return found
+
+    def begin(self, state: Snapshot) -> None:
+        """The first runs: does it take these inputs, so many tokens, and what is each of them?"""
+        try:
+            _ = self.subject.output
+        except Exception as error:
+            words = f"the model does not run on the inputs given: {first_line(error)}"
+            if self.subject.roles.whole:
+                names = ", ".join(self.subject.inputs)
+                words += f" (they are {names}, which are no names of its forward, and were given as one dict)"
+            raise RegardError(words) from error
+        if self.guessed:
+            self.subject = replace(self.subject, roles=settle(self.subject))
+            state.restore()
+        if self.subject.asked_length is not None:
+            self.subject = self.lengthened(self.subject, self.subject.asked_length)
+        self.decider = Decider(self.subject, self.seed)
+
+    def lengthened(self, subject: Subject, n: int) -> Subject:
+        """The same with n tokens in every stream."""
+        if not subject.roles.streams:
+            raise RegardError(
+                f"length={n} is a number of tokens, and none of the inputs is known to be tokens"
+            )
+        inputs = subject.inputs
+        try:
+            for stream in subject.roles.streams:
+                inputs = subject.sized(inputs, n, stream)
+            longer = replace(subject, inputs=inputs)
+            _ = longer.output
+        except Exception as error:
+            raise RegardError(f"the model does not run on {n} tokens: {first_line(error)}") from error
+        return longer
 
     def asked(self, laws: Iterable[str | Law] | None) -> list[tuple[Law, str | None]]:
         """The laws to be measured, each with what is declared of it."""
@@ -175,7 +213,7 @@ class Checking:
         subject, out = self.subject, self.subject.output
         if not out.is_floating_point():
             return None
-        if not torch.isfinite(out).all():
+        if not torch.isfinite(out).any():
             return "the output is not finite"
         draw = torch.Generator().manual_seed(self.seed)
         other, out = dict(subject.short), subject.plain(subject.short)
@@ -183,7 +221,8 @@ class Checking:
             other[name] = subject.other_values(other[name], draw)
         try:
             changed = subject.run(other)
-        except Exception:  # values that this model does not take; then only its spread is known
+        except Exception as error:  # values that this model does not take; then only its spread is known
+            note_swallowed(error, "trying other values")
             changed = None
         if out.numel() > 1 and (out == out.flatten()[0]).all():
             return "the output is constant: all its numbers are equal"
@@ -193,10 +232,11 @@ class Checking:
 
     def shaky(self) -> str | None:
         """Why two runs cannot be compared, if so."""
-        once, again = self.twice()
-        if not relative(once, again) > TOLERANCE.get(again.dtype, 0.0):
-            return None
-        return "the model gives something else each time, so that nothing can be compared (see determinism)"
+        for inputs in (self.subject.short, self.subject.inputs):
+            once, again = self.subject.plain(inputs), self.subject.run(inputs)
+            if relative(once, again) > TOLERANCE.get(again.dtype, 0.0):
+                return "the model gives something else each time, so that nothing can be compared (see determinism)"
+        return None
 
     def twice(self) -> tuple[Tensor, Tensor]:
         return self.subject.plain(self.subject.short), self.subject.run(self.subject.short)
@@ -210,7 +250,8 @@ class Checking:
     def finding(self, law: Law, declared: str | None, empty: str | None, suffix: str = "") -> Finding:
         began = time.perf_counter()
         dtype = self.subject.plain(self.subject.short).dtype
-        dtype = dtype if dtype.is_floating_point else torch.float32
+        discrete = not (dtype.is_floating_point or dtype.is_complex)
+        dtype = dtype.to_real() if dtype in TOLERANCE or dtype.is_complex else torch.float32
         if law.tolerance is None:
             tolerance = TOLERANCE[dtype]
         else:
@@ -225,33 +266,46 @@ class Checking:
         idle = declared == "not promised" or (declared is None and not self.named)
         trials = min(self.trials, FEW) if idle else self.trials
         try:
-            measured, tolerance, dtype = self.measured(law, tolerance, dtype, trials)
+            decided = self.decider.decide(self.law(law), tolerance, dtype, trials)
         except CannotTell as reason:
             declared = None if implied else declared
             found = replace(found, declared=declared, reason=str(reason), tolerance=None)
         except Vacuous as reason:
             found = replace(found, measured="vacuous", reason=str(reason), tolerance=None)
         except Exception as error:  # a model may refuse what a law asks of it
+            note_swallowed(error, f"measuring {law.name}")
             declared = None if implied else declared
             found = replace(
                 found, declared=declared, reason=f"the model refused: {first_line(error)}", tolerance=None
             )
         else:
-            broken = measured.error > tolerance
+            measure, broken = decided.measure, decided.broken
             found = replace(
                 found,
                 measured="broken" if broken else "holds",
-                error=measured.error,
-                tolerance=tolerance,
-                worst=measured.what,
-                dtype=short(dtype),
+                error=measure.error,
+                tolerance=decided.tolerance,
+                worst=measure.what,
+                dtype=short(decided.dtype),
+                length=measure.length,
+                reason=decided.reason,
             )
+            if discrete and not broken and law.name not in ("reach", "determinism"):
+                words = (
+                    "the output is whole numbers or true and false, which hide small differences; say with "
+                )
+                words += "Roles(read=...) which real numbers they are made of"
+                declared = None if implied else declared
+                found = replace(found, declared=declared, measured="unknown", reason=words, error=None)
             if broken:
                 patience = FEW if idle else MOST_PATCHES
+                wide = self.decider.copy(torch.float64)
                 place = locate(
-                    self.law(law), measured, self.subject, self.widest, self.seed, trials, tolerance, patience
+                    self.law(law), measure, self.subject, wide, self.seed, trials, decided.tolerance, patience
                 )
-                found = replace(found, layer=place.layer, exact=place.exact, reason=place.reason)
+                found = replace(
+                    found, layer=place.layer, exact=place.exact, after=place.after, reason=place.reason
+                )
         return replace(found, seconds=round(time.perf_counter() - began, 3))
 
     def by(self, law: Law) -> str | None:
@@ -269,42 +323,12 @@ class Checking:
             return law.of(self.subject, self.group)
         return law
 
-    def measured(
-        self, law: Law, tolerance: float, dtype: torch.dtype, trials: int
-    ) -> tuple[Measure, float, torch.dtype]:
-        """The largest error, decided in float64 where float32 is near its tolerance."""
-        law = self.law(law)
-        measure = law.measure(self.subject, Random(self.seed), trials)
-        near = tolerance / NEAR < measure.error < tolerance * NEAR
-        if dtype == torch.float64:  # which a model may have left on its way for float32
-            near = tolerance < measure.error < TOLERANCE[torch.float32] * NEAR
-        if (
-            law.tolerance is None
-            and dtype in (torch.float32, torch.float64)
-            and near
-            and self.widest is not None
-        ):
-            try:
-                again = law.measure(self.widest, Random(self.seed), trials)
-            except Exception:  # not every model runs in float64; then float32 has the last word
-                return measure, tolerance, dtype
-            return again, TOLERANCE[torch.float64], torch.float64
-        return measure, tolerance, dtype
-
-    @cached_property
-    def widest(self) -> Subject | None:
-        """A copy in float64, or None where the model cannot be copied or does not run in it."""
-        try:
-            wide = self.subject.in_dtype(torch.float64)
-            wide.plain(wide.short)
-        except Exception:
-            return None
-        return wide
-
     def in_training(self, laws: list[tuple[Law, str | None]]) -> list[Finding]:
         """Measured once more as the model is in training: batch norm then mixes rows, by its nature."""
-        self.__dict__.pop("widest", None)
-        self.subject = self.subject.anew()
+        stream = self.subject.roles.stream
+        heavy = stream is not None and self.subject.work(self.subject.lengths[0]) > HEAVY
+        self.subject = self.subject.anew(brief=heavy)
+        self.decider = Decider(self.subject, self.seed)
         try:
             once, again = self.twice()
         except Exception as error:

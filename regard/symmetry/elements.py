@@ -104,6 +104,19 @@ class Scale(Element):
 
 
 @dataclass(frozen=True)
+class Translate(Element):
+    """A vector is added to points."""
+
+    by: tuple[float, ...]
+
+    def inverse(self) -> Translate:
+        return Translate(tuple(-b for b in self.by))
+
+    def __str__(self) -> str:
+        return "move by " + ", ".join(f"{b:.3g}" for b in self.by)
+
+
+@dataclass(frozen=True)
 class Composed(Element):
     """One element after another, the first one first. Of none at all it is the identity."""
 

@@ -22,6 +22,7 @@ from regard.symmetry.elements import (
     Permutation,
     Scale,
     Shift,
+    Translate,
     Turn,
     quarter,
 )
@@ -326,6 +327,21 @@ class Scalings(Group):
 
     def generators(self, sizes: tuple[int, ...]) -> list[Element]:
         return [Scale(2.0)]  # a linear map that keeps this one keeps them all
+
+
+@dataclass(frozen=True)
+class Translations(Group):
+    """One vector is added to all points."""
+
+    def draw(self, sizes: tuple[int, ...], random: Random, count: int) -> list[Element]:
+        width = len(sizes)
+        first: list[Element] = [
+            Translate(tuple(1.0 if k == axis else 0.0 for k in range(width))) for axis in range(width)
+        ]
+        more: list[Element] = [
+            Translate(tuple(random.uniform(-3, 3) for _ in range(width))) for _ in range(count)
+        ]
+        return [*first, *more][:count]
 
 
 @dataclass(frozen=True)

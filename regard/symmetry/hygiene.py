@@ -1,17 +1,27 @@
-"""Laws of hygiene: what every good model keeps, whatever its architecture. Padding, batches, time, caches,
-repetition."""
+"""Laws of hygiene: what every good model keeps, whatever its architecture. Padding, batches, the order of edges,
+repetition; time and caches are in files of their own."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from random import Random
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from regard.symmetry.align import Equal, Indexed, Match
-from regard.symmetry.laws import Earlier, Law, Outputs, Trial, as_they_are, torch_generator
+from regard.symmetry.cached_steps import CACHE
+from regard.symmetry.causality import CAUSALITY
+from regard.symmetry.law import Law, Others, Outputs, Pair, Trial, as_they_are, torch_generator
+from regard.symmetry.output import Axes
+from regard.symmetry.parts import (
+    along_tokens,
+    others_along_tokens,
+    others_row_of,
+    others_tokens_of_row,
+    row_of,
+    tokens_of_row,
+)
 from regard.symmetry.roles import Inputs, Stream, signature
 from regard.symmetry.subject import CannotTell, Subject
 
@@ -29,8 +39,9 @@ class Reordering(Law):
 
     def trials(self, subject: Subject, random: Random, count: int) -> Iterator[Trial]:
         stream = subject.stream
+        subject.require_clear()
         for k in range(count):
-            n = subject.lengths[-1] if k else subject.lengths[0]
+            n = subject.lengths[-1] if k % 3 else subject.lengths[0]
             inputs = subject.placed(subject.sized(subject.inputs, n), stream)
             order = torch.tensor(random.sample(range(n), n))
             align = Indexed(tokens=Match(n, order, n, torch.arange(n)))
@@ -44,7 +55,8 @@ class Reordering(Law):
                 inputs,
                 subject.taken(inputs, stream, order),
                 align,
-                _along_tokens(subject, order, torch.arange(n)),
+                along_tokens(subject, order, torch.arange(n)),
+                others_along_tokens(order, torch.arange(n)),
             )
 
 
@@ -67,10 +79,13 @@ class Padding(Law):
                 )
             raise CannotTell("the model takes no mask of real tokens")
         for stream in streams:
-            n = subject.lengths_of(stream)[-1]
+            given, short = subject.lengths_of(stream)[0], subject.lengths_of(stream)[-1]
             for k in range(max(2, count // len(streams))):
                 side = stream.sides[k % len(stream.sides)]
-                yield self.trial(subject, stream, n, side, k // len(stream.sides), random)
+                yield self.trial(subject, stream, short, side, k // len(stream.sides), random)
+            for side in stream.sides if given != short else ():
+                for kind in range(2):
+                    yield self.trial(subject, stream, given, side, kind, random)
 
     def trial(self, subject: Subject, stream: Stream, n: int, side: str, kind: int, random: Random) -> Trial:
         """One row among others: alone and unpadded beside it in a batch, or beside other junk in the same
@@ -91,7 +106,14 @@ class Padding(Law):
                 Match(size, there, size, there), Match(ROWS, torch.tensor([row]), ROWS, torch.tensor([row]))
             )
             what = f"other values in the padding at the {side} of row {row}"
-            return Trial(what, batch, other, align, _of_row(subject, stream, row, row, there, there))
+            return Trial(
+                what,
+                batch,
+                other,
+                align,
+                tokens_of_row(subject, stream, row, row, there, there),
+                others_tokens_of_row(subject, stream, row, row, there, there),
+            )
         alone = subject.masked(
             subject.sized(subject.picked(base, [row]), length, stream),
             stream,
@@ -104,7 +126,14 @@ class Padding(Law):
             Match(length, here, size, there), Match(1, torch.tensor([0]), ROWS, torch.tensor([row]))
         )
         what = f"row of {length} alone, and padded at the {side} to {size} among rows of {', '.join(map(str, lengths))}"
-        return Trial(what, alone, batch, align, _of_row(subject, stream, 0, row, here, there))
+        return Trial(
+            what,
+            alone,
+            batch,
+            align,
+            tokens_of_row(subject, stream, 0, row, here, there),
+            others_tokens_of_row(subject, stream, 0, row, here, there),
+        )
 
 
 def _unclear_masks(subject: Subject) -> list[str]:
@@ -140,7 +169,7 @@ def _padded(
             axis = None
         if axis is None or name in (stream.mask, stream.places):
             continue
-        x = x if axis == 1 else x.transpose(0, 1)  # b n ...
+        x = _tokens_second(x, axis)  # b n ...
         index = (
             source.to(x.device).view(*source.shape, *[1] * (x.dim() - 2)).expand(*source.shape, *x.shape[2:])
         )
@@ -148,10 +177,17 @@ def _padded(
         if name == stream.tokens:
             keep = real.to(x.device).view(*real.shape, *[1] * (x.dim() - 2))
             wide = torch.where(keep, wide, subject.other_values(wide, draw))
-        out[name] = wide if axis == 1 else wide.transpose(0, 1)
+        out[name] = _tokens_second(wide, axis)
     if stream.places is not None and (side == "left" or base.get(stream.places) is not None):
         out[stream.places] = (real.cumsum(1) - 1).clamp(min=0).to(base[stream.tokens].device)
     return subject.masked(out, stream, real)
+
+
+def _tokens_second(x: Tensor, axis: int) -> Tensor:
+    """The axis of the tokens becomes the second, or goes back from there."""
+    if axis == 0:
+        return x.transpose(0, 1)
+    return x.transpose(1, axis)
 
 
 class Neighbours(Law):
@@ -166,7 +202,7 @@ class Neighbours(Law):
         for k in range(count):
             inputs = subject.inputs
             if subject.roles.stream is not None:
-                inputs = subject.sized(inputs, subject.lengths[0] if k == 0 else subject.lengths[-1])
+                inputs = subject.sized(inputs, subject.lengths[0] if k < 2 else subject.lengths[-1])
             batch = subject.more_rows(inputs, ROWS, torch_generator(random))
             row = k % ROWS
             rows = torch.tensor([row])
@@ -177,13 +213,23 @@ class Neighbours(Law):
                 alone = subject.picked(batch, [row])
                 align = Indexed(rows=Match(1, torch.tensor([0]), ROWS, rows))
                 yield Trial(
-                    f"row {row} alone, and among {ROWS}", alone, batch, align, _rows_of(subject, 0, row)
+                    f"row {row} alone, and among {ROWS}",
+                    alone,
+                    batch,
+                    align,
+                    row_of(subject, 0, row),
+                    others_row_of(0, row),
                 )
             else:
                 changed = subject.with_other_rows(batch, row, torch_generator(random))
                 align = Indexed(rows=Match(ROWS, rows, ROWS, rows))
                 yield Trial(
-                    f"other rows beside row {row}", batch, changed, align, _rows_of(subject, row, row)
+                    f"other rows beside row {row}",
+                    batch,
+                    changed,
+                    align,
+                    row_of(subject, row, row),
+                    others_row_of(row, row),
                 )
 
     def beside_shorter(self, subject: Subject, batch: Inputs, stream: Stream, row: int) -> Trial:
@@ -195,108 +241,10 @@ class Neighbours(Law):
         first, second = (subject.masked(batch, stream, real) for real in (longer, shorter))
         rows = torch.tensor([row])
         align = Indexed(Match(n, kept, n, kept), Match(ROWS, rows, ROWS, rows))
-        outputs = _of_row(subject, stream, row, row, kept, kept)
-        return Trial(f"row {row} of {n - 2} among rows of {n}, and of {n - 2}", first, second, align, outputs)
-
-
-class Causality(Law):
-    """Output i does not depend on inputs after i."""
-
-    name = "causality"
-    counts = False
-
-    def applies(self, subject: Subject) -> bool:
-        return subject.roles.stream is not None and subject.follows
-
-    def trials(self, subject: Subject, random: Random, count: int) -> Iterator[Trial]:
-        stream = subject.stream
-        if not subject.follows:
-            raise CannotTell("the output does not follow the tokens, so there is no output i")
-        for k in range(count):
-            n = subject.lengths[0] if k == 0 else subject.lengths[-1]
-            if n < 2:
-                raise CannotTell("one token has no future; give more of them")
-            inputs = subject.sized(subject.inputs, n)
-            if k < 3:
-                last = (n // 2, n - 2, 0)[k]
-            else:
-                last = random.randrange(n - 1)
-            seen = torch.arange(last + 1)
-            x = subject.tokens(inputs)
-            fresh = subject.other_values(x, torch_generator(random))
-            future = (
-                (torch.arange(n) > last)
-                .to(x.device)
-                .view([n if axis == stream.axis else 1 for axis in range(x.dim())])
-            )
-            align = Indexed(tokens=Match(n, seen, n, seen))
-            changed = {**inputs, stream.tokens: torch.where(future, fresh, x)}
-            yield Trial(
-                f"other inputs after {last} of {n}",
-                inputs,
-                changed,
-                align,
-                _along_tokens(subject, seen, seen),
-            )
-
-
-class Cache(Law):
-    """Step by step with a cache gives what all at once gives."""
-
-    name = "cache"
-
-    def applies(self, subject: Subject) -> bool:
-        return subject.roles.step is not None
-
-    def trials(self, subject: Subject, random: Random, count: int) -> Iterator[Trial]:
-        if subject.roles.step is None:
-            raise CannotTell(
-                "it needs a step function, (model, inputs of the new tokens, state or None) -> (output, "
-                "state), given as Roles(step=...); see docs/check.md"
-            )
-        n = subject.lengths[-1]
-        inputs = subject.sized(subject.inputs, n)
-        if n < 3:
-            raise CannotTell("too few tokens for steps; give at least three")
-        middle = max(1, n // 2)
-        splits = [[n - 1, 1], [1, 1], [middle, n - middle], [1] * n, [middle, 1, n - middle - 1], [2, 1, 1]]
-        for split in splits[: max(2, count)]:
-            pieces = [size for size in split if size]
-            first = sum(pieces[:-1])
-            last = first + pieces[-1]
-            if last > n:
-                continue
-            part = torch.arange(first, last)
-            align = Indexed(tokens=Match(n, part, pieces[-1], torch.arange(pieces[-1])))
-            earlier, run = _steps(subject, inputs, pieces)
-            if set(pieces) == {1}:
-                sizes = f"{len(pieces)} steps of 1"
-            else:
-                sizes = "steps of " + ", ".join(map(str, pieces))
-            outputs = _along_tokens(subject, part, torch.arange(pieces[-1]))
-            yield Trial(f"{sizes}, seen at the last", inputs, run, align, outputs, earlier)
-
-
-def _steps(
-    subject: Subject, inputs: Inputs, pieces: list[int]
-) -> tuple[tuple[Earlier, ...], Callable[[Any], Any]]:
-    """What comes before the last piece, and the last piece itself."""
-    stream, step = subject.stream, subject.roles.step
-    assert step is not None
-    n, cuts = subject.length(inputs), [sum(pieces[:k]) for k in range(len(pieces) + 1)]
-
-    def taking(k: int, which: int) -> Callable[[Any], Any]:
-        piece = subject.taken(inputs, stream, torch.arange(cuts[k], cuts[k + 1]))
-        return lambda state: step(subject.model, piece, state)[which]
-
-    earlier = tuple(
-        Earlier(
-            taking(k, 1),
-            Indexed(tokens=Match(n, torch.arange(cuts[k], cuts[k + 1]), size, torch.arange(size))),
-        )
-        for k, size in enumerate(pieces[:-1])
-    )
-    return earlier, taking(len(pieces) - 1, 0)
+        outputs = tokens_of_row(subject, stream, row, row, kept, kept)
+        others = others_tokens_of_row(subject, stream, row, row, kept, kept)
+        what = f"row {row} of {n - 2} among rows of {n}, and of {n - 2}"
+        return Trial(what, first, second, align, outputs, others)
 
 
 class Determinism(Law):
@@ -305,52 +253,60 @@ class Determinism(Law):
     name = "determinism"
 
     def trials(self, subject: Subject, random: Random, count: int) -> Iterator[Trial]:
-        inputs = subject.inputs
-        if subject.roles.stream is not None:
-            inputs = subject.sized(inputs, subject.lengths[-1])
-        for k in range(max(2, count // 2)):
-            yield Trial(f"run {k + 2}, with nothing changed", inputs, inputs, Equal(), as_they_are)
+        def others(axes: Axes, first: Tensor, second: Tensor) -> Pair:
+            return first, second
+
+        runs = [subject.inputs, *[subject.short] * max(2, count // 2)]
+        for k, inputs in enumerate(runs):
+            yield Trial(f"run {k + 2}, with nothing changed", inputs, inputs, Equal(), as_they_are, others)
+
+
+class EdgeOrder(Law):
+    """The edges of a graph are listed in another order, with all that belongs to them."""
+
+    name = "edge_order"
+
+    def applies(self, subject: Subject) -> bool:
+        return subject.roles.edges is not None and subject.roles.nodes is not None
+
+    def trials(self, subject: Subject, random: Random, count: int) -> Iterator[Trial]:
+        subject.require_clear()
+        roles, inputs = subject.roles, subject.inputs
+        if roles.edges is None:
+            raise CannotTell("none of the inputs is a list of edges; say which with Roles(edges=...)")
+        n = inputs[roles.edges].shape[1]
+        if n < 2:
+            raise CannotTell("one edge has no order; give more of them")
+        for k in range(count):
+            order = list(range(n))[::-1] if k == 0 else random.sample(range(n), n)
+            index = torch.tensor(order, device=inputs[roles.edges].device)
+            moved = {name: inputs[name].index_select(0, index) for name in roles.of_edges}
+            moved[roles.edges] = inputs[roles.edges].index_select(1, index)
+            what = "edges in reverse order" if k == 0 else "edges in another order"
+            outputs, others = _along_edges(subject, n, index)
+            align = Indexed(tokens=Match(n, index.cpu(), n, torch.arange(n)))
+            yield Trial(what, inputs, {**inputs, **moved}, align, outputs, others)
+
+
+def _along_edges(subject: Subject, count: int, order: Tensor) -> tuple[Outputs, Others]:
+    """What has one entry for each edge moves along; nothing is said of other outputs that may, or may not."""
+    nodes = subject.inputs[subject.roles.nodes].shape[0] if subject.roles.nodes is not None else None
+    main = subject.output
+    follows = main.dim() > 0 and main.shape[0] == count
+    if follows and count == nodes:
+        raise CannotTell("there are as many nodes as edges, and the output may follow either")
+
+    def outputs(first: Tensor, second: Tensor) -> Pair:
+        return (first.index_select(0, order) if follows else first), second
+
+    def others(axes: Axes, first: Tensor, second: Tensor) -> Pair | None:
+        if count in first.shape:
+            return None
+        return first, second
+
+    return outputs, others
 
 
 REORDERING, PADDING, NEIGHBOURS = Reordering(), Padding(), Neighbours()
-CAUSALITY, CACHE, DETERMINISM = Causality(), Cache(), Determinism()
-HYGIENE: tuple[Law, ...] = (REORDERING, PADDING, NEIGHBOURS, CAUSALITY, CACHE, DETERMINISM)
-
-
-# ---- which part of an output
-
-
-def _along_tokens(subject: Subject, here: Tensor, there: Tensor) -> Outputs:
-    """Outputs that follow the tokens are compared token by token; others as they are."""
-    if not subject.follows:
-        return as_they_are
-    axis = subject.stream.axis
-
-    def outputs(first: Tensor, second: Tensor) -> tuple[Tensor, Tensor]:
-        return first.index_select(axis, here.to(first.device)), second.index_select(
-            axis, there.to(second.device)
-        )
-
-    return outputs
-
-
-def _rows_of(subject: Subject, here: int, there: int) -> Outputs:
-    axis = subject.output_batch_axis
-
-    def outputs(first: Tensor, second: Tensor) -> tuple[Tensor, Tensor]:
-        return first.select(axis, here), second.select(axis, there)
-
-    return outputs
-
-
-def _of_row(subject: Subject, stream: Stream, row: int, other: int, here: Tensor, there: Tensor) -> Outputs:
-    """One row of each, and of that the real tokens where the output follows this stream."""
-    of_rows = _rows_of(subject, row, other)
-    if not (subject.follows and stream is subject.stream):
-        return of_rows
-
-    def outputs(first: Tensor, second: Tensor) -> tuple[Tensor, Tensor]:
-        one, two = of_rows(first, second)  # the batch's axis is gone, so the tokens' axis is the first
-        return one.index_select(0, here.to(one.device)), two.index_select(0, there.to(two.device))
-
-    return outputs
+EDGE_ORDER, DETERMINISM = EdgeOrder(), Determinism()
+HYGIENE: tuple[Law, ...] = (REORDERING, PADDING, NEIGHBOURS, CAUSALITY, CACHE, EDGE_ORDER, DETERMINISM)

@@ -1,18 +1,10 @@
-"""Laws: what may be done to an input, and what must then happen to the output.
-
-A law makes trials. A trial is two runs of the model and what of their outputs must be equal; its alignment
-says the same of every tensor inside, which is how a break is located. This file has the parts of a law and
-the symmetries; the laws of hygiene are in `hygiene.py`. To write one of your own, subclass Law and pass an
-object of it to `check`.
-"""
+"""The symmetries: groups that act on the inputs of a model, and how its output must follow."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from random import Random
-from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -30,168 +22,20 @@ from regard.symmetry.actions import (
 )
 from regard.symmetry.align import Alignment, Indexed, Match, Moved
 from regard.symmetry.elements import Element, Permutation, Shift
-from regard.symmetry.groups import Group, Permutations, Reflections, Rotations, Scalings, Shifts
+from regard.symmetry.groups import (
+    Group,
+    Permutations,
+    Reflections,
+    Rotations,
+    Scalings,
+    Shifts,
+    Translations,
+)
+from regard.symmetry.law import Law, Others, Outputs, Pair, Trial, as_they_are
 from regard.symmetry.maps import OnMaps
+from regard.symmetry.output import Axes
 from regard.symmetry.roles import Inputs
-from regard.symmetry.subject import CannotTell, Subject, Vacuous, first_line
-
-PIECE = 2**18  # numbers compared at once
-Outputs = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
-
-
-def as_they_are(first: Tensor, second: Tensor) -> tuple[Tensor, Tensor]:
-    return first, second
-
-
-@dataclass(frozen=True, eq=False)
-class Earlier:
-    """A step that has to come before the second run: what it makes of the state, and how its tensors compare
-    with the first."""
-
-    run: Callable[[Any], Any]
-    align: Alignment
-
-
-@dataclass(frozen=True, eq=False)
-class Trial:
-    """Two runs, and what of them must be equal."""
-
-    what: str  # what was done, in words: the group element
-    first: Inputs
-    # inputs, or a function that runs the model itself (on the state that `earlier` steps left)
-    second: Inputs | Callable[[Any], Any]
-    align: Alignment
-    outputs: Outputs = as_they_are  # the parts of both outputs that must be equal
-    earlier: tuple[Earlier, ...] = ()
-    refusable: bool = False  # the second run may be more than a model takes; then this is no trial of it
-
-    def state(self) -> Any:
-        """What the earlier steps leave behind."""
-        state = None
-        for step in self.earlier:
-            state = step.run(state)
-        return state
-
-
-class Refused(Exception):
-    """The second run of a trial is more than the model takes."""
-
-
-@dataclass(frozen=True, eq=False)
-class Measure:
-    """How far a law is from holding, and the trial that showed it."""
-
-    error: float
-    what: str
-    trial: Trial | None
-
-
-def error_of(trial: Trial, subject: Subject) -> float:
-    """max |second − first| / max |first|; NaN where the first run gives no finite numbers to compare with."""
-    first = subject.plain(trial.first)
-    try:
-        second = _second_run(subject, trial)
-    except Exception as error:
-        if not trial.refusable:
-            raise
-        raise Refused(first_line(error)) from error
-    return relative(*trial.outputs(first, second))
-
-
-def _second_run(subject: Subject, trial: Trial) -> Tensor:
-    if callable(trial.second):
-        with torch.no_grad():
-            return subject.read(trial.second(trial.state()))
-    known = None if trial.second is trial.first else subject.recalled(trial.second)
-    if known is None:
-        return subject.run(trial.second)
-    return known
-
-
-def relative(first: Tensor, second: Tensor) -> float:
-    if first.shape != second.shape:
-        return math.inf
-    if first.numel() == 0:
-        return math.nan
-    scale, difference = _largest(first), _largest(first, second)
-    if not math.isfinite(scale):
-        return math.nan
-    if math.isnan(difference):
-        return math.inf
-    if scale:
-        return difference / scale
-    if difference:
-        return math.inf
-    return 0.0
-
-
-def _largest(first: Tensor, second: Tensor | None = None) -> float:
-    """max |first|, or max |second − first|, in pieces that fit a cache: outputs over a vocabulary are
-    long."""
-    pieces = first.flatten().split(PIECE)
-    if second is not None:
-        pieces = (y - x for x, y in zip(pieces, second.flatten().split(PIECE), strict=True))
-    return float(torch.stack([piece.abs().max() for piece in pieces]).max().item())
-
-
-class Law:
-    """One promise. `kind` is "symmetry" or "hygiene"; `counts` says that it is promised by every model it
-    applies to."""
-
-    name: str
-    kind: ClassVar[str] = "hygiene"
-    counts: ClassVar[bool] = True
-    tolerance: ClassVar[float | None] = None  # None: that of the dtype
-
-    def applies(self, subject: Subject) -> bool:
-        """Is there anything to measure for such inputs?"""
-        return True
-
-    def wanted(self, subject: Subject, symmetry: Group | None) -> bool:
-        """Is it measured when nobody names the laws to be measured?"""
-        return self.applies(subject)
-
-    def declared(self, subject: Subject, symmetry: Group | None) -> str | None:
-        """What the model promises: invariant, equivariant, holds, broken, not promised, or None for nothing
-        said."""
-        said = subject.roles.promises.get(self.name)
-        if said is not None:
-            return said
-        if self.counts:
-            return "holds"
-        return None
-
-    def trials(self, subject: Subject, random: Random, count: int) -> Iterator[Trial]:
-        """About `count` trials; CannotTell where they cannot be made."""
-        raise NotImplementedError(f"the law {self.name!r} must define trials()")
-
-    def measure(self, subject: Subject, random: Random, count: int) -> Measure:
-        """The largest error of all trials."""
-        worst, hollow, refused = Measure(-1.0, "", None), False, None
-        for trial in self.trials(subject, random, count):
-            try:
-                error = error_of(trial, subject)
-            except Refused as reason:
-                refused = reason
-                continue
-            hollow = hollow or math.isnan(error)
-            if error > worst.error:
-                worst = Measure(error, trial.what, trial)
-        if hollow and worst.error < math.inf:
-            raise Vacuous("the output is not finite")
-        if worst.trial is None:
-            raise CannotTell(
-                f"the model takes nothing of that kind: {refused}" if refused else "no trial could be made"
-            )
-        return worst
-
-    def __str__(self) -> str:
-        return self.name
-
-
-def torch_generator(random: Random) -> torch.Generator:
-    """Numbers of torch that follow from those of `random`."""
-    return torch.Generator().manual_seed(random.randrange(2**31))
+from regard.symmetry.subject import CannotTell, Subject
 
 
 @dataclass(frozen=True)
@@ -252,9 +96,13 @@ class Symmetry(Law):
             actions = self.actions(inputs)
             sizes = next((a.sizes(inputs[name]) for name, a in actions.items() if a.sizes(inputs[name])), ())
             sizes = sizes or self.out.sizes(subject.output)
-            share = count - done if k == len(bases) - 1 else 1  # one at full length, which may be long
+            if k == len(bases) - 1:
+                share = count - done
+            else:
+                share = max(1, count // 3)  # at full length, which may be long
             for element in self.group.draw(sizes, random, share):
                 done += 1
+                element = self.settled(element, inputs)
                 moved = {name: action.act(element, inputs[name]) for name, action in actions.items()}
                 yield Trial(
                     str(element),
@@ -262,15 +110,30 @@ class Symmetry(Law):
                     {**inputs, **moved},
                     self.alignment(element, inputs, actions),
                     self.expected(element),
+                    self.others(element, subject),
                 )
         if not done:
             raise CannotTell(f"{self.group} have no element but the identity on sizes {sizes}")
 
+    def settled(self, element: Element, inputs: Inputs) -> Element:
+        """The element that is tried in place of one that was drawn."""
+        return element
+
     def expected(self, element: Element) -> Outputs:
-        def outputs(first: Tensor, second: Tensor) -> tuple[Tensor, Tensor]:
+        def outputs(first: Tensor, second: Tensor) -> Pair:
             return self.out.act(element, first), second
 
         return outputs
+
+    def others(self, element: Element, subject: Subject) -> Others:
+        """Outputs of the same shape as the one that counts must follow as it does; of others nothing is said."""
+
+        def pair(axes: Axes, first: Tensor, second: Tensor) -> Pair | None:
+            if first.dim() == subject.output.dim() and axes == subject.main_axes:
+                return self.out.act(element, first), second
+            return None
+
+        return pair
 
     @staticmethod
     def alignment(element: Element, inputs: Inputs, actions: Mapping[str, Action]) -> Alignment:
@@ -343,6 +206,25 @@ class Named(Law):
         yield from self.of(subject, None).trials(subject, random, count)
 
 
+@dataclass(frozen=True)
+class TokenPermutation(Symmetry):
+    """The tokens change places, with all that runs along them."""
+
+    def trials(self, subject: Subject, random: Random, count: int) -> Iterator[Trial]:
+        subject.require_clear()
+        yield from super().trials(subject, random, count)
+
+    def others(self, element: Element, subject: Subject) -> Others:
+        alike = super().others(element, subject)
+
+        def pair(axes: Axes, first: Tensor, second: Tensor) -> Pair | None:
+            if axes.tokens is None:
+                return alike(axes, first, second)
+            return OnAxis(axes.tokens).act(element, first), second
+
+        return pair
+
+
 def _permutation(subject: Subject, group: Group | None) -> Symmetry | None:
     stream = subject.roles.stream
     if stream is None:
@@ -353,7 +235,8 @@ def _permutation(subject: Subject, group: Group | None) -> Symmetry | None:
     into: dict[str, Action] = {name: OnAxis(stream.axis if name == stream.tokens else 1) for name in belongs}
     if subject.roles.adjacency is not None:
         into[subject.roles.adjacency] = OnBoth()
-    return Symmetry(Permutations(), into, OnAxis(stream.axis) if subject.follows else Fixed(), "permutation")
+    out: Action = OnAxis(stream.axis) if subject.follows else Fixed()
+    return TokenPermutation(Permutations(), into, out, "permutation")
 
 
 def _of_patches(subject: Subject) -> Symmetry | None:
@@ -407,18 +290,56 @@ def _scaling(subject: Subject, group: Group | None) -> Symmetry | None:
     return None
 
 
+def _translation(subject: Subject, group: Group | None) -> Symmetry | None:
+    points = subject.roles.points
+    if points is None:
+        return None
+    return Symmetry(Translations(), {points: OnVectors()}, Fixed(), "translation")
+
+
+@dataclass(frozen=True)
+class Relabelling(Symmetry):
+    """The nodes of a graph get other numbers. Several graphs in one keep their order: each has its own numbers."""
+
+    graphs: str | None = None  # the input that says in which graph a node is
+
+    def trials(self, subject: Subject, random: Random, count: int) -> Iterator[Trial]:
+        subject.require_clear()
+        yield from super().trials(subject, random, count)
+
+    def settled(self, element: Element, inputs: Inputs) -> Element:
+        if self.graphs is None or not isinstance(element, Permutation):
+            return element
+        order = torch.tensor(element.order)
+        graph = inputs[self.graphs].cpu()[order]
+        return Permutation(tuple(order[graph.argsort(stable=True)].tolist()))
+
+    def others(self, element: Element, subject: Subject) -> Others:
+        assert subject.roles.nodes is not None
+        nodes = subject.inputs[subject.roles.nodes].shape[0]
+
+        def pair(axes: Axes, first: Tensor, second: Tensor) -> Pair | None:
+            if first.dim() and first.shape[0] == nodes:
+                return OnAxis(0).act(element, first), second
+            return as_they_are(first, second)
+
+        return pair
+
+
 def _relabelling(subject: Subject, group: Group | None) -> Symmetry | None:
     roles = subject.roles
     if roles.nodes is None:
         return None
-    into: dict[str, Action] = {roles.nodes: OnAxis(0)}
+    into: dict[str, Action] = {name: OnAxis(0) for name in (roles.nodes, *roles.of_nodes)}
     if roles.edges is not None:
         into[roles.edges] = OnEdges()
     if roles.adjacency is not None:
         into[roles.adjacency] = OnBoth()
     n = subject.inputs[roles.nodes].shape[0]
     follows = subject.output.dim() > 0 and subject.output.shape[0] == n
-    return Symmetry(Permutations(), into, OnAxis(0) if follows else Fixed(), "relabelling")
+    graphs = "batch" if "batch" in roles.of_nodes else None
+    out: Action = OnAxis(0) if follows else Fixed()
+    return Relabelling(Permutations(), into, out, "relabelling", graphs)
 
 
 def _on_grid(subject: Subject, group: Group, name: str) -> Symmetry:
@@ -443,6 +364,10 @@ class PlacesShift(Symmetry):
         stream = subject.stream
         assert stream.places is not None and isinstance(self.group, Shifts)
         step = self.group.step
+
+        def others(axes: Axes, first: Tensor, second: Tensor) -> Pair:
+            return first, second
+
         for n in subject.lengths:
             inputs = subject.placed(subject.sized(subject.inputs, n), stream)
             more: list[int] = []
@@ -452,7 +377,7 @@ class PlacesShift(Symmetry):
                 moved = {**inputs, stream.places: inputs[stream.places] + by}
                 align = Moved(((inputs[stream.places], moved[stream.places]),))
                 # a table of places ends somewhere
-                yield Trial(f"places {by:+d}", inputs, moved, align, refusable=True)
+                yield Trial(f"places {by:+d}", inputs, moved, align, others=others, refusable=True)
 
 
 @dataclass(frozen=True)
@@ -474,4 +399,5 @@ ROTATION = Named("rotation", Rotations, _rotation)
 REFLECTION = Named("reflection", Reflections, _reflection)
 SCALING = Named("scaling", Scalings, _scaling, only_when_asked=True)
 RELABELLING = Named("relabelling", Permutations, _relabelling)
-NAMED = (PERMUTATION, SHIFT, ROTATION, REFLECTION, SCALING, RELABELLING)
+TRANSLATION = Named("translation", Translations, _translation, only_when_asked=True)
+NAMED = (PERMUTATION, SHIFT, ROTATION, REFLECTION, SCALING, TRANSLATION, RELABELLING)

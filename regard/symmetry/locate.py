@@ -4,8 +4,10 @@ Both runs of a trial are watched, in float64 where the model allows it, so that 
 rounding. A module is followed inwards while its inputs agree under the transformation and its output does
 not. The name is then put to the proof: with that module's output replaced by what it should have been, the
 law must hold. If it does not, more modules break it, and they are replaced too, until it holds; a module that
-turns out not to be needed is not named. Where this ends without proof, or a tensor's layout is not known, the smallest module
-around it is named instead, and marked as not exact.
+turns out not to be needed is not named, and of several the one that does the most harm is named first. Where this
+ends without proof, or a tensor's layout is not known, the smallest module around it is named instead, and marked as
+not exact. Where it is not known how inner tensors should change at all (points that turn, places that shift), the
+proof only says "in this module or after it".
 """
 
 from __future__ import annotations
@@ -19,15 +21,17 @@ import torch
 from torch import Tensor
 
 from regard.symmetry.align import Alignment, Indexed, Same
-from regard.symmetry.laws import Law, Measure, Refused, Trial, error_of, relative
+from regard.symmetry.law import Law, Measure, Refused, Trial, compare_outputs, error_of
 from regard.symmetry.locate_in_images import Found, Paths
 from regard.symmetry.maps import OnMaps
 from regard.symmetry.place import DIFFERENT, EQUAL, UNKNOWN, Place, also_breaks, close
-from regard.symmetry.subject import Subject
+from regard.symmetry.subject import Subject, first_line
+from regard.symmetry.swallow import note_swallowed
 from regard.symmetry.watch import Call, Calls, Held, Key, Patch, record_calls
 
 FEW_TRIALS = 3  # on images: a step along each axis, a quarter turn, both mirrors, a few orders of patches
 MOST_PATCHES = 64  # modules that are put right before the search is given up
+MOST_COMPARED = 12  # modules whose harm is compared
 
 
 @dataclass(frozen=True)
@@ -66,7 +70,8 @@ def locate(
                 return Search(trial, wide, 1e-9, most).place()
         return Search(measure.trial, subject, tolerance, most).place()
     except Exception as error:  # a model may not bear to be watched
-        return Place("", False, f"it could not be watched more closely ({type(error).__name__})")
+        note_swallowed(error, f"locating the break of {law.name}")
+        return Place("", False, f"it could not be watched more closely ({first_line(error)})")
 
 
 def _on_images(
@@ -79,7 +84,8 @@ def _on_images(
         for each in law.trials(others, Random(seed), FEW_TRIALS):
             try:
                 here = Paths(each, others, 1e-9).found()
-            except Exception:  # it may take no noise, or not bear to be watched
+            except Exception as error:  # it may take no noise, or not bear to be watched
+                note_swallowed(error, f"locating the break of {law.name} in images")
                 break
             found += [here] if here is not None else []
             if here is not None and here.first:
@@ -116,7 +122,7 @@ def _telling_trial(law: Law, subject: Subject, seed: int, trials: int, tolerance
 
 def _breaks(trial: Trial, subject: Subject, tolerance: float) -> bool:
     try:
-        return error_of(trial, subject) > tolerance
+        return error_of(trial, subject)[0].error > tolerance
     except Refused:
         return False
 
@@ -140,7 +146,7 @@ class Search:
         # of tensors inside, so that no small beginning is overlooked
         self.inner = 1e-10 if tolerance <= 1e-9 else 1e-5
         with record_calls(subject.model) as first:
-            self.first_output = subject.run(trial.first)
+            self.first_output = subject.run_all(trial.first)
         self.first = first
 
     def run(self, patches: dict[Key, Patch]) -> tuple[Calls, float]:
@@ -153,7 +159,8 @@ class Search:
                     found = subject.call(trial.second)
                 else:
                     found = trial.second(state)
-            return calls, relative(*trial.outputs(self.first_output, subject.read(found)))
+            apart, _ = compare_outputs(trial, subject, self.first_output, subject.read(found))
+            return calls, apart.error
 
     def place(self) -> Place:
         calls, error = self.run({})
@@ -175,9 +182,26 @@ class Search:
         for call in calls.values():
             innermost = call.name and self.turns_wrong(call) and not any(map(self.turns_wrong, call.children))
             if innermost and self.run({call.key: self.patch(call.key)})[1] <= self.tolerance:
-                reason = f"{self.called(call)} gives something else, and without that the law holds"
-                return Place(call.name, True, reason)
+                return self.in_or_after(call, calls)
         return Place("", False, "it is not known how what passes between the modules should have changed")
+
+    def in_or_after(self, call: Call, calls: Calls) -> Place:
+        """The proof says that what this module gives carries all of the change, and so may what a later one gives:
+        only a module after which none passes the same proof is the place itself."""
+        keys = list(calls)
+        later = [calls[key] for key in keys[keys.index(call.key) + 1 :] if calls[key].parent != call.key]
+        reason = f"{self.called(call)} gives something else, and without that the law holds"
+        for other in reversed(later):
+            inside = other.name.startswith(f"{call.name}.")
+            if (
+                other.name
+                and not inside
+                and self.run({other.key: self.patch(other.key)})[1] <= self.tolerance
+            ):
+                return Place(
+                    call.name, False, f"{reason}; so it does without that of {other.name}", after=True
+                )
+        return Place(call.name, True, reason)
 
     def turns_wrong(self, call: Call) -> bool:
         return self.compared(call, "inputs") == EQUAL and self.compared(call, "outputs") != EQUAL
@@ -203,11 +227,22 @@ class Search:
             suspect = self.suspect(calls)
         while len(suspects) > 1 and self.needless(suspects, patches):
             del patches[suspects.pop(0).key]
+        suspects = self.largest_first(suspects, patches)
         named = suspects[0]
         if named.exact and not self.came_by_right_ways(named.key[0]):
             return Place("", False, f"{named.reason}, or what an earlier step left there")
         more = sorted({s.key[0] for s in suspects[1:]} - {named.key[0]})
         return Place(named.key[0], named.exact, named.reason + also_breaks(more))
+
+    def largest_first(self, suspects: list[Suspect], patches: dict[Key, Patch]) -> list[Suspect]:
+        """Of several, that which alone does the most harm comes first."""
+        if not 1 < len(suspects) <= MOST_COMPARED:
+            return suspects
+        harm = {}
+        for each in suspects:
+            others = {key: patch for key, patch in patches.items() if key != each.key}
+            harm[each.key] = self.run(others)[1]
+        return sorted(suspects, key=lambda each: -harm[each.key])
 
     def of_a_kind(self, suspects: list[Suspect]) -> Place | None:
         """The first, if all are modules of one class and the law holds once all modules of that class are put

@@ -16,11 +16,13 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from regard.symmetry.laws import Trial, relative
+from regard.symmetry.compare import relative
+from regard.symmetry.law import Trial
 from regard.symmetry.maps import OnMaps
 from regard.symmetry.place import DIFFERENT, EQUAL, UNKNOWN, Place, also_breaks, close
 from regard.symmetry.roles import Inputs
 from regard.symmetry.subject import Subject
+from regard.symmetry.swallow import note_swallowed
 from regard.symmetry.watch import Call, Calls, Held, Key, Patch, record_calls
 
 
@@ -228,7 +230,8 @@ class Paths:
             try:
                 with torch.no_grad():
                     answers.append(self.align.compared(y, module(moved.clone()), self.inner))
-            except Exception:  # channels are not where this reading has them
+            except Exception as error:  # channels are not where this reading has them
+                note_swallowed(error, f"running {call.name} alone")
                 continue
             if answers[-1] != DIFFERENT:
                 return False

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
+from dataclasses import replace
 from random import Random
 
 import torch
 from torch import Tensor
 
 from regard.symmetry.align import Equal
-from regard.symmetry.laws import Law, Measure, Trial, relative, torch_generator
+from regard.symmetry.compare import difference
+from regard.symmetry.float64 import cast_tensor
+from regard.symmetry.law import Law, Measure, Trial, torch_generator
+from regard.symmetry.output import Output
 from regard.symmetry.roles import Inputs, Stream
 from regard.symmetry.subject import CannotTell, Subject, first_line
 
 REDRAWS = 4  # other values that a token is given before it is called dead
+WORK = 1e10  # multiplications of what is quick
 
 
 class Reach(Law):
@@ -24,37 +30,60 @@ class Reach(Law):
     def applies(self, subject: Subject) -> bool:
         return bool(subject.roles.streams)
 
-    def measure(self, subject: Subject, random: Random, count: int) -> Measure:
-        worst = Measure(-1.0, "", None)
+    def measure(
+        self, subject: Subject, random: Random, count: int, only: Container[int] | None = None
+    ) -> Measure:
+        worst, longest = Measure(-1.0, "", None), 0
         for stream in subject.roles.streams:
-            n = subject.lengths_of(stream)[-1]
-            inputs = subject.sized(subject.inputs, n, stream)
-            if subject.rows(inputs) is None:
-                inputs = inputs
-            else:
-                inputs = subject.picked(inputs, [0])
-            before = subject.plain(inputs)
-            dead, trial = [], None
-            if n <= 32:
-                tokens = list(range(n))
-            else:
-                tokens = sorted({0, 1, n - 2, n - 1, *random.sample(range(n), 16)})
-            for i in tokens:
-                redraws = (
-                    _with_other_token(subject, inputs, stream, i, torch_generator(random))
-                    for _ in range(REDRAWS)
-                )
-                if not any(relative(before, subject.run(changed)) > 0 for changed in redraws):
-                    dead.append(i)
-                    changed = _with_other_token(subject, inputs, stream, i, torch_generator(random))
-                    trial = trial or Trial(f"token {i}", inputs, changed, Equal())
-            if dead:
-                what = f"token{'s' * (len(dead) > 1)} {', '.join(map(str, dead[:6]))} of {n} change nothing"
-            else:
-                what = f"all of {n}"
-            if len(dead) / len(tokens) > worst.error:
-                worst = Measure(len(dead) / len(tokens), what, trial)
-        return worst
+            for n in sorted(set(subject.lengths_of(stream))):
+                found = _dead_tokens(subject, stream, n, random)
+                longest = max(longest, n)
+                if found.error > worst.error or (found.error == worst.error == 0):
+                    worst = found
+        return replace(worst, length=longest)
+
+
+def _dead_tokens(subject: Subject, stream: Stream, n: int, random: Random) -> Measure:
+    """The share of n tokens that change nothing; of many, some are tried."""
+    inputs = subject.sized(subject.inputs, n, stream)
+    if subject.rows(inputs) is not None:
+        inputs = subject.picked(inputs, [0])
+    before = subject.plain_all(inputs)
+    tokens = _tried(n, subject.work(n), random)
+    dead, trial = [], None
+    for i in tokens:
+        redraws = (
+            _with_other_token(subject, inputs, stream, i, torch_generator(random)) for _ in range(REDRAWS)
+        )
+        if not any(_differs(before, subject.run_all(changed)) for changed in redraws):
+            dead.append(i)
+            changed = _with_other_token(subject, inputs, stream, i, torch_generator(random))
+            trial = trial or Trial(f"token {i}", inputs, changed, Equal())
+    if dead:
+        what = f"token{'s' * (len(dead) > 1)} {', '.join(map(str, dead[:6]))} of {n} change nothing"
+    elif len(tokens) == n:
+        what = f"all of {n}"
+    else:
+        what = f"{len(tokens)} of {n}"
+    return Measure(len(dead) / len(tokens), what, trial)
+
+
+def _tried(n: int, work: float, random: Random) -> list[int]:
+    """Both ends, the middle, and more where a run is quick."""
+    ends = {0, 1, n // 2, n - 2, n - 1} & set(range(n))
+    if n <= 32 and work * n < WORK:
+        return list(range(n))
+    if work * 20 < WORK:
+        return sorted(ends | set(random.sample(range(n), min(n, 16))))
+    return sorted(ends)
+
+
+def _differs(before: Output, after: Output) -> bool:
+    """Does any output differ?"""
+    if difference(before.main, after.main).error > 0:
+        return True
+    shared = before.others.keys() & after.others.keys()
+    return any(difference(before.others[path], after.others[path]).error > 0 for path in shared)
 
 
 def _with_other_token(
@@ -76,29 +105,47 @@ class Precision(Law):
     def applies(self, subject: Subject) -> bool:
         return subject.output.dtype == torch.float32
 
-    def measure(self, subject: Subject, random: Random, count: int) -> Measure:
-        inputs = subject.inputs
-        if subject.roles.stream is not None:
-            inputs = subject.sized(inputs, subject.lengths[-1])
-        if subject.rows(inputs) is not None:
-            inputs = subject.picked(inputs, [0])
+    def measure(
+        self, subject: Subject, random: Random, count: int, only: Container[int] | None = None
+    ) -> Measure:
         half = subject.in_dtype(torch.bfloat16)
-        rounded = {
-            n: x.to(torch.bfloat16) if isinstance(x, Tensor) and x.is_floating_point() else x
-            for n, x in inputs.items()
-        }
-        exact = {
-            n: x.to(subject.output.dtype) if isinstance(x, Tensor) and x.is_floating_point() else x
-            for n, x in rounded.items()
-        }
-        try:
-            found = half.run(rounded)
-        except Exception as error:
-            raise CannotTell(f"the model does not run in bfloat16: {first_line(error)}") from error
-        true = subject.run(exact)
-        return Measure(
-            relative(true, found.to(true.dtype)), "in bfloat16", Trial("in bfloat16", exact, exact, Equal())
-        )
+        found = []
+        for inputs in self.sized(subject):
+            if subject.rows(inputs) is not None:
+                inputs = subject.picked(inputs, [0])
+            rounded = {
+                n: cast_tensor(x, torch.bfloat16) if isinstance(x, Tensor) else x for n, x in inputs.items()
+            }
+            exact = {
+                n: cast_tensor(x, subject.output.dtype) if isinstance(x, Tensor) else x
+                for n, x in rounded.items()
+            }
+            try:
+                less = half.run_all(rounded)
+            except Exception as error:
+                raise CannotTell(f"the model does not run in bfloat16: {first_line(error)}") from error
+            true = subject.run_all(exact)
+            apart = difference(true.main, less.main.to(true.main.dtype), None).error
+            for path in true.others.keys() & less.others.keys():
+                one, two = true.others[path], less.others[path]
+                apart = max(apart, difference(one, two.to(one.dtype), None).error)
+            length = None if subject.roles.stream is None else subject.length(inputs)
+            found.append(
+                Measure(apart, "in bfloat16", Trial("in bfloat16", exact, exact, Equal()), length=length)
+            )
+        worst = max(found, key=lambda each: each.error)
+        return replace(worst, length=found[-1].length)
+
+    def sized(self, subject: Subject) -> list[Inputs]:
+        """A few tokens, and all where that is quick or was asked for."""
+        if subject.roles.stream is None:
+            return [subject.inputs]
+        lengths = [subject.lengths[-1]]
+        if subject.lengths[0] > lengths[0] and (
+            subject.asked_length or subject.work(subject.lengths[0]) < WORK
+        ):
+            lengths.append(subject.lengths[0])
+        return [subject.sized(subject.inputs, n) for n in lengths]
 
 
 PRECISION, REACH = Precision(), Reach()

@@ -32,6 +32,8 @@ class Finding:
     # of a symmetry, where that is less than its name says: multiples of 4 pixels, quarter turns
     by: str | None = None
     named: bool = False  # the law was asked for by its name
+    length: int | None = None  # the most tokens that were tried; None: there are no tokens
+    after: bool = False  # not exact: it breaks in that layer, or in one after it
 
     @property
     def title(self) -> str:
@@ -58,6 +60,8 @@ class Finding:
         name = self.layer or "the model itself"
         if self.exact:
             return name
+        if self.after:
+            return f"in or after {name}"
         if self.layer:
             return f"in {name}"
         return "somewhere in the model"
@@ -69,13 +73,16 @@ class Finding:
         else:
             said = f"declared {self.declared}"
         words = f"{self.title}: {said}, measured {self.measured}"
+        if self.length is not None and self.measured == "holds":
+            words += f" up to {self.length} tokens"
         if self.error is not None and self.tolerance is not None:
             words += f" (error {number(self.error)}, tolerance {number(self.tolerance)}"
             words += f" in {self.dtype}" * bool(self.dtype) + f"; {self.worst}" * bool(self.worst) + ")"
         if self.layer is not None:
-            words += (
-                f"; it breaks {'at' if self.exact else 'somewhere in'} {self.layer or 'the model itself'}"
-            )
+            where = "at" if self.exact else "somewhere in"
+            if self.after:
+                where = "in or after"
+            words += f"; it breaks {where} {self.layer or 'the model itself'}"
         return words + (f": {self.reason}" if self.reason else "")
 
 
@@ -145,6 +152,7 @@ class Report:
                 finding.title,
                 finding.declared or "",
                 finding.measured,
+                "" if finding.length is None else str(finding.length),
                 "" if finding.error is None else number(finding.error),
                 "" if finding.tolerance is None else number(finding.tolerance),
                 finding.worst or "",
@@ -211,7 +219,7 @@ class Report:
         return f"<div><b>{name}{self.verdict}</b><table style='border-collapse:collapse'><tr>{head}</tr>{body}</table></div>"
 
 
-HEADERS = ["law", "declared", "measured", "error", "tolerance", "worst case", "breaks at"]
+HEADERS = ["law", "declared", "measured", "tokens", "error", "tolerance", "worst case", "breaks at"]
 
 
 def law_title(law: str, by: str | None) -> str:

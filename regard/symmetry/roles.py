@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from regard.errors import RegardError
+from regard.errors import RegardError, did_you_mean
 
 Inputs = dict[str, Any]
 Step = Callable[[nn.Module, Inputs, Any], tuple[Any, Any]]
@@ -52,6 +52,15 @@ class Roles:
     nodes: str | None = None  # features of the nodes of one graph: n d, no batch
     edges: str | None = None  # 2 e, ends of the edges among those nodes
     adjacency: str | None = None  # n n or b n n, instead of edges
+    of_nodes: tuple[
+        str, ...
+    ] = ()  # other inputs with one entry for each node (positions, the graph it is in)
+    of_edges: tuple[str, ...] = ()  # other inputs with one entry for each edge
+    fixed: tuple[str, ...] = ()  # inputs that belong to no row, token or node (a table, a mask for all)
+    whole: bool = False  # the forward takes all inputs as one dict
+    unclear: Mapping[str, str] = field(
+        default_factory=dict
+    )  # input -> why it is not known what it belongs to
     # (model, inputs of the new tokens, state or None) -> (output, state): decoding with a cache
     step: Step | None = None
     read: Callable[[Any], Tensor] | None = None  # the tensor that counts, out of what the model returns
@@ -67,16 +76,20 @@ class Roles:
     def names(self) -> set[str]:
         """Every input that has a role."""
         found = {self.grid, self.points, self.nodes, self.edges, self.adjacency}
+        found |= {*self.of_nodes, *self.of_edges, *self.fixed}
         for s in self.streams:
             found |= {s.tokens, s.mask, s.places, *s.along}
         return {name for name in found if name is not None}
 
 
+BY_PLACE = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 REAL = ("attention_mask", "real")  # True or 1 where a token is real
 HIDDEN = ("key_padding_mask", "src_key_padding_mask")  # True where it is padding
 PLACES = ("where", "position_ids", "positions")
 EDGES = ("edge_index", "edges")
 ALONG = ("token_type_ids", "segment_ids")
+POINTS = ("pos", "coords", "coordinates", "points", "xyz")
+NO_TOKENS = ("mask", "label", "length", "position", "type_ids", "segment")  # in the name of an input
 
 
 def inputs_by_name(model: nn.Module, inputs: Any) -> Inputs:
@@ -84,13 +97,33 @@ def inputs_by_name(model: nn.Module, inputs: Any) -> Inputs:
     if isinstance(inputs, Mapping):
         return dict(inputs)
     values = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
-    parameters = [
-        p.name
-        for p in signature(model)
-        if p.kind in (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    ]
+    if len(values) == 1 and isinstance(values[0], Mapping):  # the forward takes one dict
+        return dict(values[0])
+    parameters = [p.name for p in signature(model) if p.kind in BY_PLACE]
     names = [parameters[i] if i < len(parameters) else f"input {i}" for i in range(len(values))]
     return dict(zip(names, values, strict=True))
+
+
+def takes_one_dict(model: nn.Module, inputs: Inputs) -> bool:
+    """Has the forward one argument, by another name than any input? Then it is the dict itself."""
+    parameters = signature(model)
+    required = [p for p in parameters if p.kind in BY_PLACE and p.default is inspect.Parameter.empty]
+    if any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters) or len(required) != 1:
+        return False
+    return not {p.name for p in parameters} & set(inputs) and not any(n.startswith("input ") for n in inputs)
+
+
+def unknown_names(model: nn.Module, inputs: Inputs) -> None:
+    """Refuse names that the forward does not have."""
+    parameters = signature(model)
+    if not parameters or any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters):
+        return
+    names = [p.name for p in parameters]
+    for name in inputs:
+        if name not in names and not name.startswith("input "):
+            raise RegardError(
+                f"the forward has no input {name!r}; {did_you_mean(name, names)}it has {', '.join(names)}"
+            )
 
 
 def signature(model: nn.Module) -> list[inspect.Parameter]:
@@ -110,9 +143,10 @@ def guess(model: nn.Module, inputs: Inputs) -> Roles:
     tensors = {name: x for name, x in inputs.items() if isinstance(x, Tensor)}
     edges = _first(EDGES, tensors)
     if edges is not None:
-        nodes = next((name for name, x in tensors.items() if x.dim() == 2 and x.is_floating_point()), None)
-        return Roles(nodes=nodes, edges=edges)
+        return _guess_graph(tensors, edges)
     for name, x in tensors.items():
+        if any(word in name for word in NO_TOKENS):
+            continue
         if x.dim() == 4 and x.is_floating_point():
             return Roles(grid=name)
         ids = x.dim() == 2 and not x.is_floating_point() and x.dtype != torch.bool
@@ -129,6 +163,22 @@ def guess(model: nn.Module, inputs: Inputs) -> Roles:
                 stream = replace(stream, axis=0)
             return Roles(streams=(stream,), points=name if not ids and x.shape[-1] in (2, 3) else None)
     return Roles()
+
+
+def _guess_graph(tensors: Inputs, edges: str) -> Roles:
+    """Nodes are what has an entry for each number among the edges."""
+    ends = tensors[edges]
+    count = int(ends.max()) + 1 if ends.numel() else 0
+    others = [
+        name
+        for name, x in tensors.items()
+        if name not in (edges, "batch", "ptr") and not name.startswith("edge") and x.dim() and len(x) >= count
+    ]
+    real = [name for name in others if tensors[name].dim() == 2 and tensors[name].is_floating_point()]
+    points = next((n for n in real if n in POINTS and tensors[n].shape[1] in (2, 3)), None)
+    features = [name for name in real if name != points]
+    nodes = next(iter([*features, *others]), None)
+    return Roles(nodes=nodes, edges=edges, points=points)
 
 
 def _batch_last(model: nn.Module) -> bool:

@@ -3,10 +3,8 @@ those given."""
 
 from __future__ import annotations
 
-import copy
 import inspect
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -14,9 +12,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from regard.errors import RegardError
-from regard.symmetry.float64 import widen
+from regard.symmetry.float64 import cast, cast_tensor
+from regard.symmetry.output import Axes, Output, read_output
 from regard.symmetry.roles import Inputs, Roles, Stream, signature
+from regard.symmetry.swallow import note_swallowed
 
 REMEMBERED = 2**28  # bytes of outputs that are kept, lest the same be computed again
 
@@ -36,14 +35,22 @@ class Subject:
     model: nn.Module
     inputs: Inputs
     roles: Roles
+    asked_length: int | None = None  # tokens that somebody asked for
+    brief: bool = False  # few tokens only
 
     def run(self, inputs: Inputs) -> Tensor:
         """The tensor that counts of what the model gives."""
+        return self.run_all(inputs).main
+
+    def run_all(self, inputs: Inputs) -> Output:
+        """All that the model gives."""
         with torch.no_grad():
             return self.read(self.call(inputs))
 
     def call(self, inputs: Inputs) -> Any:
         """model(...), by name, or by place for what its forward has no name for."""
+        if self.roles.whole:
+            return self.model(inputs)
         names, anything = self.keywords
         by_place = [
             value
@@ -64,21 +71,16 @@ class Subject:
         names = {p.name for p in parameters if p.kind is not inspect.Parameter.POSITIONAL_ONLY}
         return names, any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters)
 
-    def read(self, output: Any) -> Tensor:
-        if self.roles.read is not None:
-            return self.roles.read(output)
-        found = main_tensor(output)
-        if found is None:
-            kind = type(output).__name__
-            raise RegardError(
-                f"the model returned {kind}, and none of it is the tensor that counts; say which with "
-                "Roles(read=...)"
-            )
-        return found
+    def read(self, output: Any) -> Output:
+        return read_output(output, self.roles.read)
 
     # ---- what is found out by running it
 
     def plain(self, inputs: Inputs) -> Tensor:
+        """The tensor that counts of what these inputs give, or gave before."""
+        return self.plain_all(inputs).main
+
+    def plain_all(self, inputs: Inputs) -> Output:
         """What these inputs give, or gave before: most laws begin with the same ones. Not for a model that
         draws lots."""
         known = self.recalled(inputs)
@@ -87,13 +89,13 @@ class Subject:
         copies = {
             name: x.clone() if isinstance(x, Tensor) else x for name, x in inputs.items()
         }  # a model may write into x
-        found = self.run(inputs).clone()  # which it may write into again, the next time
+        found = self.run_all(inputs).clone()  # which it may write into again, the next time
         self.ran.append((copies, found))
         while len(self.ran) > 1 and sum(out.nbytes for _, out in self.ran) > REMEMBERED:
             del self.ran[0]
         return found
 
-    def recalled(self, inputs: Inputs) -> Tensor | None:
+    def recalled(self, inputs: Inputs) -> Output | None:
         """What these inputs gave before, if that is still known; what is asked for is kept the longest."""
         for k, (before, found) in enumerate(self.ran):
             if _alike(before, inputs):
@@ -102,7 +104,7 @@ class Subject:
         return None
 
     @cached_property
-    def ran(self) -> list[tuple[Inputs, Tensor]]:
+    def ran(self) -> list[tuple[Inputs, Output]]:
         return []
 
     @cached_property
@@ -113,10 +115,14 @@ class Subject:
     @cached_property
     def lengths(self) -> list[int]:
         """The numbers of tokens that are tried: what was given, and one by which the tokens' axis is
-        recognised."""
+        recognised; only this one, where few are wanted."""
         return self.lengths_of(self.stream)
 
     def lengths_of(self, stream: Stream) -> list[int]:
+        found = self._all_lengths(stream)
+        return found[-1:] if self.brief else found
+
+    def _all_lengths(self, stream: Stream) -> list[int]:
         """The last one divides none of the model's sizes, so that an axis of this size can only be that of
         the tokens."""
         given = self.length(self.inputs, stream)
@@ -130,7 +136,8 @@ class Subject:
             if n <= given or stream.places is None or self.inputs.get(stream.places) is None:
                 try:
                     self.plain(self.sized(self.inputs, n, stream))
-                except Exception:  # a model of one fixed size, say; then that is what is tried
+                except Exception as error:  # a model of one fixed size, say; then that is what is tried
+                    note_swallowed(error, f"trying {n} tokens")
                     continue
                 return [given, n]
         return [given]
@@ -146,6 +153,48 @@ class Subject:
             n: self.output if n == given else self.plain(self.sized(self.inputs, n)) for n in self.lengths
         }
         return all(out.dim() > axis and out.shape[axis] == n for n, out in outs.items())
+
+    @cached_property
+    def other_axes(self) -> dict[str, Axes]:
+        """What the axes of each other output count, seen over two numbers of rows and of tokens. An output of which
+        that is not clear (two axes for the tokens, as in a map of weights) is left out."""
+        short = self.short
+        first = self.plain_all(short).others
+        if not first:
+            return {}
+        rows, more_rows = self.rows(short), first
+        if rows is not None:
+            more = self.more_rows(short, rows + 1, torch.Generator().manual_seed(0))
+            more_rows = self.plain_all(more).others
+        tokens, more_tokens = self._with_other_length(first)
+        found = {}
+        for path, x in first.items():
+            of_rows, of_tokens = _changed(x, more_rows.get(path)), _changed(x, more_tokens.get(path))
+            if of_rows is None or of_tokens is None or max(len(of_rows), len(of_tokens)) > 1:
+                continue
+            if any(x.shape[k] != rows for k in of_rows) or any(x.shape[k] != tokens for k in of_tokens):
+                continue
+            found[path] = Axes(*(axes[0] if axes else None for axes in (of_rows, of_tokens)))
+        return found
+
+    def _with_other_length(self, short: Mapping[str, Tensor]) -> tuple[int, Mapping[str, Tensor]]:
+        """The number of tokens of the short inputs, and the other outputs with another number."""
+        if self.roles.stream is None:
+            return 0, short
+        n = self.lengths[-1]
+        for other in (self.lengths[0], n - 1, n - 2, n + 1):
+            if other != n and other > 0:
+                try:
+                    return n, self.plain_all(self.sized(self.inputs, other)).others
+                except Exception as error:  # a model of one fixed size
+                    note_swallowed(error, f"trying {other} tokens")
+        return n, {}
+
+    @property
+    def main_axes(self) -> Axes:
+        """What the axes of the tensor that counts count."""
+        tokens = self.stream.axis if self.roles.stream is not None and self.follows else None
+        return Axes(self.output_batch_axis, tokens)
 
     @property
     def short(self) -> Inputs:
@@ -168,6 +217,11 @@ class Subject:
             raise CannotTell("none of the inputs is known to be tokens; say which with roles=")
         return self.roles.stream
 
+    def require_clear(self) -> None:
+        """For what moves tokens or nodes: it must be known what moves with them."""
+        for why in self.roles.unclear.values():
+            raise CannotTell(why)
+
     def tokens(self, inputs: Inputs, stream: Stream | None = None) -> Tensor:
         return inputs[(stream or self.stream).tokens]
 
@@ -175,29 +229,47 @@ class Subject:
         stream = stream or self.stream
         return int(inputs[stream.tokens].shape[stream.axis])
 
+    def work(self, n: int) -> float:
+        """About how many multiplications a run of n tokens takes."""
+        return 2.0 * sum(p.numel() for p in self.model.parameters()) * (self.rows(self.inputs) or 1) * n
+
     def rows(self, inputs: Inputs) -> int | None:
         """How many rows the batch has; None for what has none (one graph)."""
-        counts = [
-            inputs[name].shape[axis]
-            for name in self.values(inputs)
-            if (axis := self.batch_axis(name, inputs[name])) is not None
-        ]
-        if counts:
-            return int(counts[0])
+        values = self.values(inputs)
+        for name, x in inputs.items():
+            axis = self.batch_axis(name, x) if name in values else None
+            if axis is not None:
+                return int(x.shape[axis])
         return None
 
     def batch_axis(self, name: str, x: Any) -> int | None:
         """Which axis of an input counts rows."""
-        if not isinstance(x, Tensor) or x.dim() == 0 or name in (self.roles.nodes, self.roles.edges):
+        roles = self.roles
+        if not isinstance(x, Tensor) or x.dim() == 0 or name in roles.fixed or roles.edges is not None:
             return None
-        for stream in self.roles.streams:
+        if name == roles.nodes or (name == roles.adjacency and x.dim() == 2):
+            return None
+        for stream in roles.streams:
             if name == stream.places and x.dim() == 1:
                 return None
             if name == stream.tokens and stream.axis == 0:
                 return 1
-        if name == self.roles.adjacency and x.dim() == 2:
-            return None
-        return 0
+        if name in roles.names() or name in self.by_row:
+            return 0
+        return None
+
+    @cached_property
+    def by_row(self) -> set[str]:
+        """Inputs without a role whose first axis is as long as the batch."""
+        known = [stream.tokens for stream in self.roles.streams]
+        known += [name for name in (self.roles.grid, self.roles.points) if name is not None]
+        tensors = {name: x for name, x in self.inputs.items() if isinstance(x, Tensor) and x.dim() > 0}
+        main = next((name for name in (*known, *tensors) if name in tensors), None)
+        if main is None:
+            return set()
+        last = any(stream.tokens == main and stream.axis == 0 for stream in self.roles.streams)
+        count = tensors[main].shape[1 if last else 0]
+        return {name for name, x in tensors.items() if x.shape[0] == count}
 
     def token_axis(self, name: str, x: Tensor, stream: Stream) -> int | None:
         """Which axis of an input runs along the tokens of a stream, None for one that does not belong to
@@ -243,7 +315,8 @@ class Subject:
         out = self.taken(inputs, stream, torch.arange(n) % length)
         places = inputs.get(stream.places) if stream.places else None
         if places is not None and n > length:  # places go on instead of starting again
-            raise CannotTell("the places given are too few for a longer sequence")
+            assert stream.places is not None
+            out[stream.places] = _continued(places, n, axis=0 if places.dim() == 1 else 1)
         return out
 
     def placed(self, inputs: Inputs, stream: Stream) -> Inputs:
@@ -335,30 +408,38 @@ class Subject:
 
     def in_dtype(self, dtype: torch.dtype) -> Subject:
         """A copy whose weights and real-valued inputs have another dtype."""
-        weights = {
-            id(p): nn.Parameter(p.detach().to(dtype, copy=True), p.requires_grad)
-            for p in self.model.parameters()
-            if type(p) is nn.Parameter and p.is_floating_point()
-        }  # made at once in their dtype, so that large ones are not copied twice
         try:
-            model = copy.deepcopy(self.model, weights).to(dtype)
+            model = cast(self.model, dtype)
         except Exception as error:  # a model may hold anything
             raise CannotTell(f"the model cannot be copied in {short(dtype)}: {first_line(error)}") from error
-        inputs = {
-            n: x.to(dtype) if isinstance(x, Tensor) and x.is_floating_point() else x
-            for n, x in self.inputs.items()
-        }
-        return self.anew(model=widen(model) if dtype == torch.float64 else model, inputs=inputs)
+        inputs = {n: cast_tensor(x, dtype) if isinstance(x, Tensor) else x for n, x in self.inputs.items()}
+        return self.anew(model=model, inputs=inputs)
 
     def anew(self, **changes: Any) -> Subject:
         """The same with other weights, or in another mode: outputs are forgotten, and what is known of their
         shapes is not."""
         fresh = replace(self, **changes)
-        shapes: dict[str, Any] = {
-            name: self.__dict__[name] for name in ("lengths", "follows") if name in self.__dict__
-        }
+        known = ["follows", "other_axes"] if "brief" in changes else ["follows", "other_axes", "lengths"]
+        shapes: dict[str, Any] = {name: self.__dict__[name] for name in known if name in self.__dict__}
         fresh.__dict__.update(shapes)
         return fresh
+
+
+def _continued(places: Tensor, n: int, axis: int) -> Tensor:
+    """More places than were given: the next ones, where those given are consecutive."""
+    length = places.shape[axis]
+    steps = places.diff(dim=axis)
+    if length < 2 or places.dim() > 2 or not (steps == 1).all():
+        raise CannotTell("the places given are too few for a longer sequence")
+    first = places.narrow(axis, 0, 1)
+    return first + torch.arange(n, device=places.device, dtype=places.dtype)
+
+
+def _changed(one: Tensor, two: Tensor | None) -> list[int] | None:
+    """The axes that have another size; None where the two cannot be compared."""
+    if two is None or one.dim() != two.dim():
+        return None
+    return [k for k in range(one.dim()) if one.shape[k] != two.shape[k]]
 
 
 def _alike(first: Inputs, second: Inputs) -> bool:
@@ -372,20 +453,6 @@ def _same_numbers(x: Any, y: Any) -> bool:
     return isinstance(x, Tensor) and isinstance(y, Tensor) and x.dtype == y.dtype and torch.equal(x, y)
 
 
-def main_tensor(output: Any) -> Tensor | None:
-    """The tensor itself, logits, the last hidden state, or the first of several."""
-    if isinstance(output, Tensor):
-        return output
-    if isinstance(output, Mapping):
-        for name in ("logits", "last_hidden_state", "prediction_logits", "reconstruction"):
-            if isinstance(output.get(name), Tensor):
-                return output[name]
-        return next((x for x in output.values() if isinstance(x, Tensor) and x.is_floating_point()), None)
-    if isinstance(output, list | tuple):
-        return next((found for x in output if (found := main_tensor(x)) is not None), None)
-    return None
-
-
 def short(dtype: torch.dtype) -> str:
     return str(dtype).removeprefix("torch.")
 
@@ -395,64 +462,3 @@ def first_line(error: BaseException) -> str:
     if lines:
         return f"{type(error).__name__}: {lines[0][:200]}"
     return type(error).__name__
-
-
-@contextmanager
-def eval_state(model: nn.Module, *, seed: int, training: bool = False) -> Iterator[None]:
-    """In eval mode (or in training with all dropout at 0), with parameters that are all equal shaken awake.
-
-    Zero-initialised weights would hide a break. Weights, buffers, modes and random numbers are as before at
-    the end, also after an exception.
-    """
-    modes = {module: module.training for module in model.modules()}
-    rates = [
-        (m, name, value)
-        for m in modes
-        for name, value in vars(m).items()
-        if training and _is_rate(name, value)
-    ]
-    if training:
-        buffers = {name: buffer.clone() for name, buffer in model.named_buffers()}
-    else:
-        buffers = {}
-    held: dict[nn.Parameter, Tensor] = {}
-    devices = sorted({p.device.index or 0 for p in model.parameters() if p.device.type == "cuda"})
-    with torch.random.fork_rng(devices=devices), torch.no_grad():
-        torch.manual_seed(seed)
-        try:
-            for module in modes:
-                module.training = training
-            for module, name, _ in rates:
-                setattr(module, name, 0.0)
-            draw = torch.Generator().manual_seed(seed)
-            for parameter in model.parameters():
-                if _asleep(parameter):
-                    held[parameter] = parameter.detach().clone()
-                    noise = torch.randn(parameter.shape, generator=draw).to(parameter)
-                    parameter.add_(0.2 * noise)
-            yield
-        finally:
-            for parameter, value in held.items():
-                parameter.copy_(value)
-            for name, buffer in model.named_buffers():
-                if name in buffers:
-                    buffer.copy_(buffers[name])
-            for module, name, value in rates:
-                setattr(module, name, value)
-            for module, mode in modes.items():
-                module.training = mode
-
-
-def _is_rate(name: str, value: Any) -> bool:
-    """A share of something to be dropped in training, however a module calls it."""
-    return isinstance(value, float) and (name == "p" or "drop" in name) and 0.0 < value <= 1.0
-
-
-def _asleep(parameter: Tensor) -> bool:
-    """All entries equal, so that it may hide what it will do once trained."""
-    if not parameter.is_floating_point() or parameter.numel() == 0:
-        return False
-    if parameter.numel() == 1:
-        return bool((parameter == 0).all())
-    flat = parameter.detach().flatten()
-    return bool(flat[0] == flat[-1]) and bool((flat == flat[0]).all())

@@ -23,9 +23,10 @@ from torch import Tensor, nn
 
 from regard.errors import RegardError
 from regard.symmetry.actions import Action, Fixed, OnAxis
+from regard.symmetry.compare import relative
 from regard.symmetry.elements import Element
 from regard.symmetry.groups import Group, Permutations
-from regard.symmetry.laws import Symmetry, relative
+from regard.symmetry.laws import Symmetry
 
 MOST_RUNS = 5_040  # all orders of seven things
 

@@ -23,7 +23,8 @@ from torch import Tensor, nn
 from regard.errors import RegardError, did_you_mean
 from regard.nn.eval_mode import eval_mode
 from regard.symmetry.roles import Inputs, Roles, Stream
-from regard.symmetry.subject import first_line, main_tensor
+from regard.symmetry.output import main_tensor
+from regard.symmetry.subject import first_line
 from regard.targets.promises import CACHES, is_causal, promises, sides
 
 ROWS, TOKENS = 3, 12  # what is made unless more is asked for

@@ -131,17 +131,17 @@ def test_zeros_beyond_the_border_break_shifts_and_the_layer_is_named():
 
 
 @pytest.mark.parametrize(
-    "kind, first", [(ResNet, "blocks.0.norm1"), (DenseNet, "layers.0.norm"), (GroupCNN, "norms.0.norm")]
+    "kind, norms", [(ResNet, "blocks.0.norm1"), (DenseNet, "layers.0.norm"), (GroupCNN, "norms.")]
 )
 @pytest.mark.parametrize("many", [False, True])
-def test_batch_norm_mixes_rows_in_training_only_and_the_first_is_named(kind, first, many):
+def test_batch_norm_mixes_rows_in_training_only_and_one_is_named(kind, norms, many):
     """Few norms are put right one by one; of many it is shown that all of them together explain it."""
     deep = {ResNet: {"blocks": (2, 2)}, DenseNet: {"blocks": (3, 3)}, GroupCNN: {"size": 28, "depth": 6}}
     report = check(*made(kind, **(deep[kind] if many else {})), laws=["neighbours"])
     assert report["neighbours"].measured == "holds"
     finding = report["neighbours in training"]
     assert (finding.declared, finding.measured) == ("not promised", "broken")
-    assert (finding.layer, finding.exact, finding.place) == (first, True, first)
+    assert finding.layer.startswith(norms) and finding.exact and finding.place == finding.layer
     assert not many or "and others of its kind" in finding.reason
 
 

@@ -166,7 +166,6 @@ class Rounded(Causal):
         return k, v, where
 
 
-@planted("cache", at="blocks.0.attention")
 def cache_kept_in_half_precision(bug: bool) -> Case:
     return decoder(Rounded, bug, at=0)
 

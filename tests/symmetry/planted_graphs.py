@@ -181,3 +181,19 @@ class FixedGraph(Messages):
 @planted("relabelling", at="layers.0")
 def edges_of_the_first_graph_kept_for_all(bug: bool) -> Case:
     return Graph(FixedGraph(bug), Messages()), graph(), GRAPH
+
+
+class LastMessage(Messages):
+    """By mistake, of the messages to a node the one that is listed last counts twice."""
+
+    def message(self, x: Tensor, source: Tensor, target: Tensor) -> Tensor:
+        sent = super().message(x, source, target)
+        if not self.bug:
+            return sent
+        last = torch.zeros(len(x), dtype=torch.long).index_put((target,), torch.arange(len(target)))
+        return sent + sent * (last[target] == torch.arange(len(target)))[:, None]
+
+
+@planted("edge_order", at="layers.1")
+def the_last_edge_counts_twice(bug: bool) -> Case:
+    return Graph(Messages(), LastMessage(bug)), graph(), GRAPH

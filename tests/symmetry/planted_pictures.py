@@ -7,7 +7,15 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from regard.symmetry.actions import Fixed, OnAxis, OnVectors
-from regard.symmetry.groups import Permutations, Reflections, Rotations, Scalings, Shifts, product
+from regard.symmetry.groups import (
+    Permutations,
+    Reflections,
+    Rotations,
+    Scalings,
+    Shifts,
+    Translations,
+    product,
+)
 from regard.symmetry.laws import Symmetry
 from regard.symmetry.roles import Roles, Stream
 from tests.symmetry.planted import Case, planted
@@ -304,3 +312,23 @@ class Forces(nn.Module):
 def stray_bias_on_vectors(bug: bool) -> Case:
     turned = Symmetry(Rotations("space"), {"points": OnVectors()}, OnVectors(), "rotation")
     return Forces(bug), points(), {"roles": CLOUD, "symmetry": turned}
+
+
+class AroundTheMean(nn.Module):
+    """Points relative to their mean; by mistake, to the mean of the first half of the coordinates only."""
+
+    def __init__(self, bug: bool):
+        super().__init__()
+        self.bug = bug
+
+    def forward(self, points: Tensor) -> Tensor:
+        middle = points.mean(1, keepdim=True)
+        if self.bug:
+            middle = middle * torch.tensor([1.0, 1.0, 0.0], dtype=points.dtype)
+        return points - middle
+
+
+@planted("translation", at="first.0", also=("rotation",))
+def one_coordinate_is_not_centred(bug: bool) -> Case:
+    symmetry = product(Translations(), Rotations("space"), Reflections(), Permutations())
+    return Cloud(AroundTheMean(bug), features=Lengths()), points(), {"roles": CLOUD, "symmetry": symmetry}

@@ -238,6 +238,8 @@ def test_the_report_for_machines_and_for_people():
         "reason",
         "dtype",
         "seconds",
+        "length",
+        "after",
         "ok",
     }
     assert [line[key] for key in ("law", "measured", "layer", "exact")] == [
@@ -249,7 +251,8 @@ def test_the_report_for_machines_and_for_people():
     assert line["ok"] is False
     text = str(report)
     assert (
-        " ".join(text.splitlines()[0].split()) == "law declared measured error tolerance worst case breaks at"
+        " ".join(text.splitlines()[0].split())
+        == "law declared measured tokens error tolerance worst case breaks at"
     )
     assert (
         "permutation: declared equivariant, measured broken (error" in text and "it breaks at middle" in text

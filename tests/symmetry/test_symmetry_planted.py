@@ -15,7 +15,7 @@ from tests.symmetry import (  # noqa: F401  (importing them fills the list)
 )
 from tests.symmetry.planted import BUGS
 
-TRIALS = 3
+TRIALS = 4
 
 # Laws and bugs for which a module around the right one will do, if it is marked as such.
 WIDE = {
@@ -52,7 +52,7 @@ def test_the_bug_is_caught_and_found(planted):
     found = report[planted.law]
     assert found.measured == "broken", report
     assert names(report.wrong) - set(planted.also) == {planted.law.removesuffix(" in training")}, report
-    if found.exact:
+    if found.exact or found.after:  # after: it is not known what inner tensors should be
         assert found.layer == planted.layer, found
     else:
         assert {planted.law, planted.name} & WIDE, found
@@ -62,7 +62,7 @@ def test_the_bug_is_caught_and_found(planted):
 def test_there_are_many_of_every_kind():
     assert len({bug.name for bug in BUGS}) == len(BUGS) >= 36
     assert {bug.law for bug in BUGS} == {
-        "permutation", "shift", "rotation", "reflection", "scaling", "relabelling", "reordering", "padding",
+        "permutation", "shift", "rotation", "reflection", "scaling", "translation", "relabelling", "edge_order", "reordering", "padding",
         "padding in training", "neighbours", "causality", "cache", "determinism", "precision", "reach",
     }  # fmt: skip
     assert {bug.law for bug in BUGS} | {bug.name for bug in BUGS} >= WIDE

@@ -1,0 +1,197 @@
+"""The parts of a law: what may be done to an input, and what must then happen to the output.
+
+A law makes trials. A trial is two runs of the model and what of their outputs must be equal; its alignment says the
+same of every tensor inside, which is how a break is located. To write a law of your own, subclass Law and pass an
+object of it to `check`. The symmetries are in `laws.py`, the laws of hygiene in `hygiene.py`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Container, Iterator
+from dataclasses import dataclass, replace
+from random import Random
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from regard.symmetry.align import Alignment
+from regard.symmetry.compare import Difference, difference
+from regard.symmetry.groups import Group
+from regard.symmetry.output import Axes, Output
+from regard.symmetry.roles import Inputs
+from regard.symmetry.subject import CannotTell, Subject, Vacuous, first_line
+
+Pair = tuple[Tensor, Tensor]
+Outputs = Callable[[Tensor, Tensor], Pair]
+Others = Callable[[Axes, Tensor, Tensor], Pair | None]
+
+
+def as_they_are(first: Tensor, second: Tensor) -> tuple[Tensor, Tensor]:
+    return first, second
+
+
+@dataclass(frozen=True, eq=False)
+class Earlier:
+    """A step that has to come before the second run: what it makes of the state, and how its tensors compare
+    with the first."""
+
+    run: Callable[[Any], Any]
+    align: Alignment
+
+
+@dataclass(frozen=True, eq=False)
+class Trial:
+    """Two runs, and what of them must be equal."""
+
+    what: str  # what was done, in words: the group element
+    first: Inputs
+    # inputs, or a function that runs the model itself (on the state that `earlier` steps left)
+    second: Inputs | Callable[[Any], Any]
+    align: Alignment
+    outputs: Outputs = as_they_are  # the parts of the tensors that count that must be equal
+    # the same for every other output, by its axes; None for one of which the law says nothing
+    others: Others | None = None
+    earlier: tuple[Earlier, ...] = ()
+    refusable: bool = False  # the second run may be more than a model takes; then this is no trial of it
+
+    def state(self) -> Any:
+        """What the earlier steps leave behind."""
+        state = None
+        for step in self.earlier:
+            state = step.run(state)
+        return state
+
+
+class Refused(Exception):
+    """The second run of a trial is more than the model takes."""
+
+
+@dataclass(frozen=True, eq=False)
+class Measure:
+    """How far a law is from holding, and the trial that showed it."""
+
+    error: float
+    what: str
+    trial: Trial | None
+    absolute: float = math.nan  # the difference itself
+    length: int | None = None  # the most tokens that were tried
+    errors: tuple[float, ...] = ()  # of every trial, in their order
+
+
+def error_of(trial: Trial, subject: Subject) -> tuple[Difference, str]:
+    """The largest error, and the name of the output that shows it, if that is not the one that counts."""
+    first = subject.plain_all(trial.first)
+    try:
+        second = _second_run(subject, trial)
+    except Exception as error:
+        if not trial.refusable:
+            raise
+        raise Refused(first_line(error)) from error
+    return compare_outputs(trial, subject, first, second)
+
+
+def compare_outputs(trial: Trial, subject: Subject, first: Output, second: Output) -> tuple[Difference, str]:
+    """The largest error of all outputs; NaN where the first run gives no finite numbers to compare with."""
+    axis = 1 if first.main.dim() == 4 and subject.roles.grid is not None else -1  # channels
+    worst, where = difference(*trial.outputs(first.main, second.main), axis), ""
+    if trial.others is None or not first.others:
+        return worst, where
+    for path, axes in subject.other_axes.items():
+        if path not in first.others or path not in second.others:
+            continue
+        pair = trial.others(axes, first.others[path], second.others[path])
+        found = Difference(0.0) if pair is None else difference(*pair)
+        if found > worst:
+            worst, where = found, path
+    return worst, where
+
+
+def _second_run(subject: Subject, trial: Trial) -> Output:
+    if callable(trial.second):
+        with torch.no_grad():
+            return subject.read(trial.second(trial.state()))
+    known = None if trial.second is trial.first else subject.recalled(trial.second)
+    if known is None:
+        return subject.run_all(trial.second)
+    return known
+
+
+class Law:
+    """One promise. `kind` is "symmetry" or "hygiene"; `counts` says that it is promised by every model it
+    applies to."""
+
+    name: str
+    kind: ClassVar[str] = "hygiene"
+    counts: ClassVar[bool] = True
+    tolerance: ClassVar[float | None] = None  # None: that of the dtype
+
+    def applies(self, subject: Subject) -> bool:
+        """Is there anything to measure for such inputs?"""
+        return True
+
+    def wanted(self, subject: Subject, symmetry: Group | None) -> bool:
+        """Is it measured when nobody names the laws to be measured?"""
+        return self.applies(subject)
+
+    def declared(self, subject: Subject, symmetry: Group | None) -> str | None:
+        """What the model promises: invariant, equivariant, holds, broken, not promised, or None for nothing
+        said."""
+        said = subject.roles.promises.get(self.name)
+        if said is not None:
+            return said
+        if self.counts:
+            return "holds"
+        return None
+
+    def trials(self, subject: Subject, random: Random, count: int) -> Iterator[Trial]:
+        """About `count` trials; CannotTell where they cannot be made."""
+        raise NotImplementedError(f"the law {self.name!r} must define trials()")
+
+    def measure(
+        self, subject: Subject, random: Random, count: int, only: Container[int] | None = None
+    ) -> Measure:
+        """The largest error of all trials, or only of those with these numbers."""
+        worst, hollow, refused = Measure(-1.0, "", None), False, None
+        longest: int | None = None
+        errors = []
+        for k, trial in enumerate(self.trials(subject, random, count)):
+            errors.append(0.0)
+            if only is not None and k not in only:
+                continue
+            try:
+                found, where = error_of(trial, subject)
+            except Refused as reason:
+                refused = reason
+                continue
+            errors[k] = found.error
+            hollow = hollow or math.isnan(found.error)
+            longest = max((n for n in (longest, _tokens_in(trial, subject)) if n is not None), default=None)
+            if found.error > worst.error:
+                what = f"{trial.what}; seen in the output {where!r}" if where else trial.what
+                worst = Measure(found.error, what, trial, found.absolute)
+        if hollow and worst.error < math.inf:
+            raise Vacuous("the output is not finite")
+        if worst.trial is None:
+            raise CannotTell(
+                f"the model takes nothing of that kind: {refused}" if refused else "no trial could be made"
+            )
+        return replace(worst, length=longest, errors=tuple(errors))
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def torch_generator(random: Random) -> torch.Generator:
+    """Numbers of torch that follow from those of `random`."""
+    return torch.Generator().manual_seed(random.randrange(2**31))
+
+
+def _tokens_in(trial: Trial, subject: Subject) -> int | None:
+    """The most tokens of a trial, in any stream."""
+    runs = [inputs for inputs in (trial.first, trial.second) if not callable(inputs)]
+    return max(
+        (subject.length(inputs, s) for inputs in runs for s in subject.roles.streams if s.tokens in inputs),
+        default=None,
+    )

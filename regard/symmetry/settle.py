@@ -1,0 +1,248 @@
+"""What names and shapes leave open about the inputs of a model, settled by trying: which axis runs along the tokens,
+and which inputs go along with them. What trying does not settle is said to be unclear, and the laws that would have
+to know it are *unknown*.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from regard.symmetry.roles import Inputs, Roles, Stream
+from regard.symmetry.subject import Subject
+from regard.symmetry.swallow import note_swallowed
+from regard.symmetry.watch import record_calls
+
+FEATURES_LAST = (nn.Linear, nn.LayerNorm, nn.RMSNorm, nn.MultiheadAttention, nn.RNNBase)
+FEATURES_FIRST = (nn.Conv1d, nn.ConvTranspose1d, nn.BatchNorm1d, nn.InstanceNorm1d, nn.GroupNorm)
+
+
+def settle(subject: Subject) -> Roles:
+    """The roles with what can be found out by running the model a few times."""
+    roles = subject.roles
+    if roles.edges is not None:
+        return _settle_graph(subject)
+    if roles.stream is not None:
+        roles = _settle_axis(subject, roles.stream)
+        subject = replace(subject, roles=roles)
+    if roles.stream is not None:
+        roles = _settle_along(subject, roles.stream)
+        subject = replace(subject, roles=roles)
+    return replace(roles, fixed=(*roles.fixed, *_tables(subject)))
+
+
+# ---- graphs
+
+
+def _settle_graph(subject: Subject) -> Roles:
+    """Inputs with one entry for each node move with the nodes, those with one for each edge with the edges."""
+    roles, inputs = subject.roles, subject.inputs
+    if roles.nodes is None or roles.edges is None:
+        return roles
+    nodes, edges = inputs[roles.nodes].shape[0], inputs[roles.edges].shape[1]
+    of_nodes, of_edges, fixed, unclear = list(roles.of_nodes), list(roles.of_edges), [], {}
+    known = roles.names()
+    for name, x in inputs.items():
+        if name in known or not isinstance(x, Tensor):
+            continue
+        count = x.shape[0] if x.dim() else 0
+        if count == nodes == edges and not name.startswith("edge"):
+            unclear[name] = f"there are as many nodes as edges, and {name!r} may belong to either"
+        elif count == edges and (nodes != edges or name.startswith("edge")):
+            of_edges.append(name)
+        elif count == nodes:
+            of_nodes.append(name)
+        else:
+            fixed.append(name)
+    return replace(
+        roles,
+        of_nodes=tuple(of_nodes),
+        of_edges=tuple(of_edges),
+        fixed=(*roles.fixed, *fixed),
+        unclear=unclear,
+    )
+
+
+# ---- the axis of the tokens
+
+
+def _settle_axis(subject: Subject, stream: Stream) -> Roles:
+    """b n d, b c t, or n b d? By who takes the input, by what can be cut, and by what depends on what."""
+    roles, x = subject.roles, subject.inputs[stream.tokens]
+    if (
+        stream.axis == 1
+        and x.is_floating_point()
+        and x.dim() == 3
+        and _features_first(subject, stream.tokens)
+    ):
+        points = roles.points if roles.points != stream.tokens else None
+        return replace(roles, streams=(replace(stream, axis=2), *roles.streams[1:]), points=points)
+    if stream.axis == 1 and _mixes_along_rows(subject, stream.tokens):
+        return replace(roles, streams=(replace(stream, axis=0), *roles.streams[1:]))
+    return roles
+
+
+def _features_first(subject: Subject, name: str) -> bool:
+    """Is an input b x y one of channels and steps, b c t? A convolution that takes it says so; else, whether only the
+    last axis can have another size."""
+    x = subject.inputs[name]
+    for module, given in _takers(subject):
+        if given.shape == x.shape and torch.equal(given, x):
+            if isinstance(module, FEATURES_LAST):
+                return False
+            if isinstance(module, FEATURES_FIRST):
+                return True
+    return _resizes(subject, name, 2) and not _resizes(subject, name, 1)
+
+
+def _takers(subject: Subject) -> Iterator[tuple[nn.Module, Tensor]]:
+    """Modules that know the axis of their features, each with the first tensor it is given."""
+    try:
+        with record_calls(subject.model) as calls:
+            subject.run(subject.inputs)
+    except Exception as error:  # it may not bear to be watched
+        note_swallowed(error, "watching which module takes the input")
+        return
+    for call in calls.values():
+        module = subject.model.get_submodule(call.name)
+        if isinstance(module, (*FEATURES_LAST, *FEATURES_FIRST)) and call.inputs:
+            yield module, next(iter(call.inputs.values()))
+
+
+def _resizes(subject: Subject, name: str, axis: int) -> bool:
+    """Does the model run with another number of entries along this axis?"""
+    x = subject.inputs[name]
+    size = x.shape[axis]
+    for other in (size - 1, size // 2, 2 * size):
+        if other > 0 and other != size and _runs(subject, _resized(subject.inputs, [name], axis, other)):
+            return True
+    return False
+
+
+def _resized(inputs: Inputs, names: list[str], axis: int, n: int) -> Inputs:
+    out = dict(inputs)
+    for name in names:
+        index = torch.arange(n, device=inputs[name].device) % inputs[name].shape[axis]
+        out[name] = inputs[name].index_select(axis, index)
+    return out
+
+
+def _runs(subject: Subject, inputs: Inputs) -> bool:
+    try:
+        subject.run(inputs)
+    except Exception as error:
+        note_swallowed(error, "trying another size of an input")
+        return False
+    return True
+
+
+def _mixes_along_rows(subject: Subject, name: str) -> bool:
+    """Does an output depend on other entries along the first axis, and on none along the second? Then the tokens are
+    along the first, as torch.nn has it by default."""
+    x, out = subject.inputs[name], subject.output
+    b, n = x.shape[:2]
+    if out.dim() and out.shape[0] == n != b and n not in out.shape[1:]:
+        return True
+    if out.shape[:2] != (b, n) or b < 2 or n < 2:
+        return False
+    along_first, along_second = False, False
+    for corner in (0, -1):
+        changed = _differs(subject, name, corner)
+        if changed is None:
+            return False
+        others = torch.ones(b, dtype=torch.bool), torch.ones(n, dtype=torch.bool)
+        others[0][corner], others[1][corner] = False, False
+        along_first = along_first or bool(changed[others[0]][:, corner].any())
+        along_second = along_second or bool(changed[corner][others[1]].any())
+    return along_first and not along_second
+
+
+def _differs(subject: Subject, name: str, corner: int) -> Tensor | None:
+    """Which outputs change when one entry of the input does.   b n"""
+    x, out = subject.inputs[name], subject.output
+    fresh = subject.other_values(x, torch.Generator().manual_seed(1))
+    changed = x.clone()
+    changed[corner, corner] = fresh[corner, corner]
+    try:
+        found = subject.run({**subject.inputs, name: changed})
+    except Exception as error:
+        note_swallowed(error, "changing one entry of the input")
+        return None
+    if found.shape != out.shape:
+        return None
+    return (found != out).flatten(2).any(2) if out.dim() > 2 else found != out
+
+
+# ---- what goes along with the tokens
+
+
+def _settle_along(subject: Subject, stream: Stream) -> Roles:
+    """An input of as many rows and entries belongs to the tokens if the model takes fewer of both and not fewer tokens
+    alone."""
+    roles, inputs = subject.roles, subject.inputs
+    x = inputs[stream.tokens]
+    rows, n = (x.shape[1], x.shape[0]) if stream.axis == 0 else (x.shape[0], x.shape[stream.axis])
+    known = roles.names()
+    along, unclear = [], {}
+    for name, other in inputs.items():
+        if name in known or not isinstance(other, Tensor) or other.dim() < 2 or other.shape[:2] != (rows, n):
+            continue
+        verdict = _goes_along(subject, stream, name, n)
+        if verdict is None:
+            unclear[name] = (
+                f"it is not known whether {name!r} belongs to the tokens; say it with Stream(along=...) or "
+                "Roles(fixed=...)"
+            )
+        elif verdict:
+            along.append(name)
+    found = replace(stream, along=(*stream.along, *along))
+    return replace(roles, streams=(found, *roles.streams[1:]), unclear=unclear)
+
+
+def _goes_along(subject: Subject, stream: Stream, name: str, n: int) -> bool | None:
+    for fewer in (n - 1, n // 2, 2 * n):
+        if fewer < 1 or fewer == n:
+            continue
+        alone = subject.sized(subject.inputs, fewer)
+        if _runs(subject, alone):
+            return False
+        if _runs(subject, _resized(alone, [name], 1, fewer)):
+            return True
+    return None
+
+
+def _tables(subject: Subject) -> list[str]:
+    """Inputs that have as many entries as the batch has rows, and are none: the first row alone gives the same with all
+    of it, and not with its first entry."""
+    roles = subject.roles
+    others = [name for name in subject.by_row - roles.names() if isinstance(subject.inputs.get(name), Tensor)]
+    rows = subject.rows(subject.inputs)
+    if not others or rows is None or rows < 2 or not roles.names():
+        return []
+    try:
+        whole = subject.output.select(subject.output_batch_axis, 0)
+    except Exception as error:  # no such axis
+        note_swallowed(error, "reading the first row of the output")
+        return []
+    found = []
+    for name in sorted(others):
+        together = subject.picked(subject.inputs, [0])
+        alone = {**together, name: subject.inputs[name]}
+        if not _gives(subject, together, whole) and _gives(subject, alone, whole):
+            found.append(name)
+    return found
+
+
+def _gives(subject: Subject, inputs: Inputs, row: Tensor) -> bool:
+    """Is this the only row of what the model gives?"""
+    try:
+        out: Any = subject.run(inputs)
+    except Exception as error:
+        note_swallowed(error, "trying one row of an input")
+        return False
+    axis = subject.output_batch_axis
+    return out.dim() > axis and out.shape[axis] == 1 and torch.allclose(out.select(axis, 0), row, 1e-4, 1e-5)
