@@ -97,28 +97,28 @@ def _plain(value: Any, key: str) -> Any:
 # ── reading
 
 
-def _read(kind: Any, value: Any, key: str) -> Any:
-    """The value as the annotation `kind` wants it, or a ValueError."""
-    origin, arguments = get_origin(kind), get_args(kind)
+def _read(annotation: Any, value: Any, key: str) -> Any:
+    """The value as its annotation wants it, or a ValueError."""
+    origin, arguments = get_origin(annotation), get_args(annotation)
     if origin is Union or origin is types.UnionType:
         return _read_union(arguments, value, key)
     if origin is Literal:
         return _read_literal(arguments, value, key)
     if origin is tuple:
-        return _read_tuple(kind, arguments, value, key)
-    if is_dataclass(kind) and isinstance(kind, type):
-        return _read_dataclass(kind, value, key)
-    if kind is float and type(value) is int:  # other programs write 1.0 as 1
+        return _read_tuple(annotation, arguments, value, key)
+    if is_dataclass(annotation) and isinstance(annotation, type):
+        return _read_dataclass(annotation, value, key)
+    if annotation is float and type(value) is int:  # other programs write 1.0 as 1
         return float(value)
-    if kind is None or kind is type(None):
-        kind = type(None)
-    elif kind not in (bool, int, float, str):
+    if annotation is None or annotation is type(None):
+        annotation = type(None)
+    elif annotation not in (bool, int, float, str):
         raise TypeError(
-            f"key '{key}' is annotated {_say(kind)}, which a config cannot hold; "
+            f"key '{key}' is annotated {_say(annotation)}, which a config cannot hold; "
             "use bool, int, float, str, None, Literal, a tuple or a frozen dataclass"
         )
-    if type(value) is not kind:
-        raise _wrong(key, _say(kind), value)
+    if type(value) is not annotation:
+        raise _wrong(key, _say(annotation), value)
     return value
 
 
@@ -143,13 +143,13 @@ def _read_dataclass(cls: type[C], data: Any, key: str) -> C:
         raise RegardError(f"{key}: {error}" if key else str(error)) from error
 
 
-def _read_tuple(kind: Any, arguments: tuple[Any, ...], value: Any, key: str) -> tuple[Any, ...]:
+def _read_tuple(annotation: Any, arguments: tuple[Any, ...], value: Any, key: str) -> tuple[Any, ...]:
     if not isinstance(value, list | tuple):
-        raise _wrong(key, f"a list for {_say(kind)}", value)
+        raise _wrong(key, f"a list for {_say(annotation)}", value)
     if len(arguments) == 2 and arguments[1] is Ellipsis:
         arguments = (arguments[0],) * len(value)
     if len(value) != len(arguments):
-        raise _wrong(key, f"a list of {len(arguments)} for {_say(kind)}", value)
+        raise _wrong(key, f"a list of {len(arguments)} for {_say(annotation)}", value)
     return tuple(
         _read(each, part, f"{key}.{i}") for i, (each, part) in enumerate(zip(arguments, value, strict=True))
     )
@@ -169,21 +169,21 @@ def _read_literal(choices: tuple[Any, ...], value: Any, key: str) -> Any:
     )
 
 
-def _read_union(kinds: tuple[Any, ...], value: Any, key: str) -> Any:
+def _read_union(options: tuple[Any, ...], value: Any, key: str) -> Any:
     """The first member that takes the value. With one member besides None, that member's own error says the
     most."""
-    if value is None and type(None) in kinds:
+    if value is None and type(None) in options:
         return None
-    kinds = tuple(kind for kind in kinds if kind is not type(None))
-    if len(kinds) == 1:
-        return _read(kinds[0], value, key)
-    exact = [kind for kind in kinds if kind is type(value)]
-    for kind in exact or kinds:
+    options = tuple(each for each in options if each is not type(None))
+    if len(options) == 1:
+        return _read(options[0], value, key)
+    exact = [each for each in options if each is type(value)]
+    for each in exact or options:
         try:
-            return _read(kind, value, key)
+            return _read(each, value, key)
         except ValueError:
             continue
-    raise _wrong(key, " or ".join(map(_say, kinds)), value)
+    raise _wrong(key, " or ".join(map(_say, options)), value)
 
 
 # ── words and classes
@@ -208,13 +208,13 @@ def _wrong(key: str, expected: str, value: Any) -> ValueError:
     return RegardError(f"{what} must be {expected}, got {given} ({type(value).__name__})")
 
 
-def _say(kind: Any) -> str:
-    plain = isinstance(kind, type) and not get_args(kind)
-    if kind is type(None):
+def _say(annotation: Any) -> str:
+    plain = isinstance(annotation, type) and not get_args(annotation)
+    if annotation is type(None):
         return "None"
     if plain:
-        return kind.__name__
-    return str(kind)
+        return annotation.__name__
+    return str(annotation)
 
 
 def _quoted(names: Iterable[str]) -> str:

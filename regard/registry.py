@@ -1,8 +1,8 @@
 """The registry: every part that has a name, where it lives, and one sentence about it.
 
 Only strings, so that listing them imports nothing; `find` imports the one that is asked for. To add a part,
-add a line; to add a kind, add a `Kind` to the table at the end. Another package offers parts by entry points
-of the group `regard.KIND`. A test imports every entry.
+add a line; to add a category, add a `Category` to the table at the end. Another package offers parts by entry points
+of the group `regard.CATEGORY`. A test imports every entry.
 """
 
 from functools import cache
@@ -21,44 +21,44 @@ class Entry(NamedTuple):
     symmetry: str = ""
 
 
-class Kind(NamedTuple):
+class Category(NamedTuple):
     """Parts that can stand in for each other, and what they are for."""
 
     sentence: str
     entries: dict[str, Entry]
 
 
-def kinds() -> tuple[str, ...]:
-    """The names of all kinds, in reading order."""
-    return tuple(_KINDS)
+def categories() -> tuple[str, ...]:
+    """The names of all categories, in reading order."""
+    return tuple(_CATEGORIES)
 
 
-def describe(kind: str) -> str:
-    """What the parts of this kind are for."""
-    return _kind(kind).sentence
+def describe(category: str) -> str:
+    """What the parts of this category are for."""
+    return _category(category).sentence
 
 
-def entries(kind: str) -> dict[str, Entry]:
-    """All parts of one kind by name, in reading order: our own, then those of other packages under names of
+def entries(category: str) -> dict[str, Entry]:
+    """All parts of one category by name, in reading order: our own, then those of other packages under names of
     their own."""
-    own = _kind(kind).entries
+    own = _category(category).entries
     return own | {
-        name: entry for name, entry in _offered_by_others().get(kind, {}).items() if name not in own
+        name: entry for name, entry in _offered_by_others().get(category, {}).items() if name not in own
     }
 
 
-def find(kind: str, name: str) -> Any:
+def find(category: str, name: str) -> Any:
     """The class or function itself: find("masks", "causal") is regard.attention.masks.Causal."""
-    entry = _kind(kind).entries.get(name) or entries(kind).get(name)
+    entry = _category(category).entries.get(name) or entries(category).get(name)
     if entry is None:
-        raise RegardError(f"there is no '{name}' among the {kind}; {_advice(name, entries(kind))}")
+        raise RegardError(f"there is no '{name}' among the {category}; {_advice(name, entries(category))}")
     module, attribute = entry.target.split(":")
     return getattr(import_module(module), attribute)
 
 
 @cache
 def _offered_by_others() -> dict[str, dict[str, Entry]]:
-    """Parts that other installed packages offer, by kind: entry points of the group `regard.KIND`."""
+    """Parts that other installed packages offer, by category: entry points of the group `regard.CATEGORY`."""
     from importlib.metadata import entry_points
 
     found: dict[str, dict[str, Entry]] = {}
@@ -74,10 +74,10 @@ def _offered_by_others() -> dict[str, dict[str, Entry]]:
     return found
 
 
-def _kind(kind: str) -> Kind:
-    if kind not in _KINDS:
-        raise RegardError(f"there is no kind '{kind}'; {_advice(kind, _KINDS)}")
-    return _KINDS[kind]
+def _category(category: str) -> Category:
+    if category not in _CATEGORIES:
+        raise RegardError(f"there is no category '{category}'; {_advice(category, _CATEGORIES)}")
+    return _CATEGORIES[category]
 
 
 def _advice(name: str, known: dict[str, Any]) -> str:
@@ -88,8 +88,8 @@ def _at(package: str, lines: dict[str, tuple[str, ...]]) -> dict[str, Entry]:
     return {name: Entry(f"{package}.{target}", *more) for name, (target, *more) in lines.items()}
 
 
-_KINDS: dict[str, Kind] = {
-    "masks": Kind(
+_CATEGORIES: dict[str, Category] = {
+    "masks": Category(
         "which keys a query may attend to; they combine with & | ~",
         _at(
             "regard.attention",
@@ -107,7 +107,7 @@ _KINDS: dict[str, Kind] = {
             },
         ),
     ),
-    "positions": Kind(
+    "positions": Category(
         "how tokens, or q and k, learn where they are",
         _at(
             "regard.attention",
@@ -130,7 +130,7 @@ _KINDS: dict[str, Kind] = {
             },
         ),
     ),
-    "biases": Kind(
+    "biases": Category(
         "what is added to the scores",
         _at(
             "regard.attention",
@@ -155,7 +155,7 @@ _KINDS: dict[str, Kind] = {
             },
         ),
     ),
-    "kernels": Kind(
+    "kernels": Category(
         "how attention is computed; all give the same numbers",
         _at(
             "regard.attention.kernels",
@@ -175,7 +175,7 @@ _KINDS: dict[str, Kind] = {
             },
         ),
     ),
-    "layers": Kind(
+    "layers": Category(
         "what networks are made of, each b n d -> b n d",
         _at(
             "regard.nn",
@@ -205,7 +205,7 @@ _KINDS: dict[str, Kind] = {
             },
         ),
     ),
-    "pools": Kind(
+    "pools": Category(
         "many tokens to one vector, b n d -> b d, blind to order and to padding",
         _at(
             "regard.nn",
@@ -218,7 +218,7 @@ _KINDS: dict[str, Kind] = {
             },
         ),
     ),
-    "embeddings": Kind(
+    "embeddings": Category(
         "what comes in -> b n d",
         _at(
             "regard.nn",
@@ -229,7 +229,7 @@ _KINDS: dict[str, Kind] = {
             },
         ),
     ),
-    "memories": Kind(
+    "memories": Category(
         "the road to attention: a sequence summed up in one vector",
         _at(
             "regard.nn",
@@ -248,7 +248,7 @@ _KINDS: dict[str, Kind] = {
             },
         ),
     ),
-    "models": Kind(
+    "models": Category(
         "whole networks; symmetry as declared by each model's tiny() instance",
         _at(
             "regard.models",
@@ -326,7 +326,7 @@ _KINDS: dict[str, Kind] = {
             },
         ),
     ),
-    "recipes": Kind(
+    "recipes": Category(
         "what regard train takes: a kind of data, with good defaults for it",
         _at(
             "regard.recipes",
@@ -350,7 +350,7 @@ _KINDS: dict[str, Kind] = {
             },
         ),
     ),
-    "laws": Kind(
+    "laws": Category(
         "what a model may promise; regard check measures it",
         _at(
             "regard.symmetry",

@@ -180,11 +180,11 @@ def _no_numbers(q: Any, k: Any, v: Any) -> str:
     return "q is a meta tensor, which has a shape and no numbers; make it on a device, such as device='cpu'"
 
 
-def _no_object(name: str, given: Any, kind: type, advice: str) -> str:
+def _no_object(name: str, given: Any, base: type, advice: str) -> str:
     """Why this is no mask or bias, and what to do about it."""
-    if isinstance(given, type) and issubclass(given, kind):
+    if isinstance(given, type) and issubclass(given, base):
         return f"{name} must be an object, got the class {given.__name__}; write {given.__name__}(...)"
-    return f"{name} must be a {kind.__name__} of regard.attention, got {type(given).__name__}; {advice}"
+    return f"{name} must be a {base.__name__} of regard.attention, got {type(given).__name__}; {advice}"
 
 
 def _raise_shape_error(q: Tensor, k: Tensor, v: Tensor) -> None:

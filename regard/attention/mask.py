@@ -52,10 +52,10 @@ class Mask:
     static: bool = False
     leaves: bool = False
     period: int | None = None
-    kinds: ClassVar[dict[str, type[Mask]]] = {}
+    classes: ClassVar[dict[str, type[Mask]]] = {}
 
     def __init_subclass__(cls) -> None:
-        Mask.kinds[cls.__name__] = cls
+        Mask.classes[cls.__name__] = cls
 
     def tile(self, here: Side, there: Side) -> Tensor:
         """May row i attend to column j?  bool, broadcasts to b h n m"""
@@ -114,7 +114,7 @@ class Mask:
 def from_settings(settings: tuple[Any, ...]) -> Mask:
     """A static mask from its `settings`, those of its parts included."""
     name, *values = settings
-    return Mask.kinds[name](*(from_settings(v) if isinstance(v, tuple) else v for v in values))
+    return Mask.classes[name](*(from_settings(v) if isinstance(v, tuple) else v for v in values))
 
 
 def _must_be_masks(*parts: Any) -> None:

@@ -53,20 +53,20 @@ class Nothing(Position):
 
 
 def coordinates(
-    where: Tensor | None, first: int, n: int, b: int, device: torch.device, kind: str, axes: int = 1
+    where: Tensor | None, first: int, n: int, b: int, device: torch.device, name: str, axes: int = 1
 ) -> Tensor:
     """One coordinate a token, b|1 n, or one for each of several axes, b|1 n s"""
     if where is None:
         if axes > 1:
             raise RegardError(
-                f"{kind} reads places on {axes} axes, and only those on one are known by themselves; give "
+                f"{name} reads places on {axes} axes, and only those on one are known by themselves; give "
                 "where"
             )
         return torch.arange(first, first + n, device=device)[None]
     laid = spread(where, n, b, "where", device)
     if laid.shape[-1] != axes:
         on = "one axis" if axes == 1 else f"{axes} axes"
-        raise RegardError(f"{kind} reads places on {on}, got where with {laid.shape[-1]}")
+        raise RegardError(f"{name} reads places on {on}, got where with {laid.shape[-1]}")
     if axes == 1:
         return laid[..., 0]
     return laid

@@ -41,16 +41,18 @@ def help_for(each: Command) -> str:
     return "\n".join([f"usage: regard {each.usage}", "", each.sentence, "", "examples:", *examples])
 
 
-@command("list [KIND]", "what there is to build with, one sentence each", "regard list", "regard list masks")
+@command(
+    "list [CATEGORY]", "what there is to build with, one sentence each", "regard list", "regard list masks"
+)
 def list_parts(words: list[str]) -> int:
     from regard import registry
 
     if len(words) > 1:
-        raise RegardError(f"regard list takes one kind at most, got {len(words)}: {' '.join(words)}")
+        raise RegardError(f"regard list takes one category at most, got {len(words)}: {' '.join(words)}")
     if words:
-        kind = words[0]
-        parts = registry.entries(kind).items()
-        print(f"{kind}: {registry.describe(kind)}\n")
+        category = words[0]
+        parts = registry.entries(category).items()
+        print(f"{category}: {registry.describe(category)}\n")
         rows: list[tuple[str, ...]] = []
         for name, entry in parts:
             if entry.symmetry:
@@ -60,9 +62,14 @@ def list_parts(words: list[str]) -> int:
             rows.append((name, entry.target.replace(":", "."), *keeps, entry.sentence))
         print_table(rows)
     else:
-        for kind in registry.kinds():
-            print_table([(kind.ljust(10), registry.describe(kind)), ("", ", ".join(registry.entries(kind)))])
-        print("\nMore about one kind: regard list KIND")
+        for category in registry.categories():
+            print_table(
+                [
+                    (category.ljust(10), registry.describe(category)),
+                    ("", ", ".join(registry.entries(category))),
+                ]
+            )
+        print("\nMore about one category: regard list CATEGORY")
     return 0
 
 

@@ -58,14 +58,14 @@ def characters(pieces: Sequence[Piece], workers: int, note: Note) -> str:
     return "".join(sorted(found))
 
 
-def learn_in_subprocess(kind: str, pieces: Sequence[Piece], size: int, note: Note) -> Tokenizer:
+def learn_in_subprocess(tokens: str, pieces: Sequence[Piece], size: int, note: Note) -> Tokenizer:
     """Learn a tokenizer in a child, so that the memory it takes is given back."""
-    request = {"do": "learn", "kind": kind, "size": size}
+    request = {"do": "learn", "tokens": tokens, "size": size}
     for count, answer in enumerate(_in_children([pieces], request, os.environ), start=1):
         if answer.data:
             return from_json(json.loads(answer.data))
         # then it works on what it read
-        note(f"learning {kind}", count / len(pieces) if count < len(pieces) else None)
+        note(f"learning {tokens}", count / len(pieces) if count < len(pieces) else None)
     raise AssertionError("a child that learns answers with what it learned, or with an error")
 
 
@@ -78,7 +78,7 @@ def _answers(
     """What came of each piece. Learning takes all pieces at once, and can only `tell` that it has read one
     more."""
     if request["do"] == "learn":
-        tokenizer = learn(request["kind"], _read_all(pieces, tell), request["size"])
+        tokenizer = learn(request["tokens"], _read_all(pieces, tell), request["size"])
         yield Answer(json.dumps(tokenizer.to_json()).encode("ascii"), 0)
     elif request["do"] == "encode":
         tokenizer = from_json(request["tokenizer"])
@@ -203,7 +203,7 @@ class _Child:
             if len(data) == head["bytes"]:
                 return Answer(data, head["characters"])
         elif "error" in head:
-            raise _ERRORS[head["kind"]](head["error"])
+            raise _ERRORS[head["error_type"]](head["error"])
         elif head.get("done"):
             return None
         raise RuntimeError(self._last_words())
@@ -243,7 +243,7 @@ def main(source: IO[bytes], out: IO[bytes]) -> None:
     except (ValueError, OSError, ImportError) as error:
         if isinstance(error, BrokenPipeError):  # nobody listens any more
             os._exit(1)
-        kind = next(base.__name__ for base in type(error).__mro__ if base.__name__ in _ERRORS)
-        end = {"error": str(error), "kind": kind}
+        known = next(base.__name__ for base in type(error).__mro__ if base.__name__ in _ERRORS)
+        end = {"error": str(error), "error_type": known}
     out.write(json.dumps(end).encode("ascii") + b"\n")
     out.flush()

@@ -202,9 +202,9 @@ def _what_it_is(path: str | os.PathLike[str] | bytes) -> str:
             start = file.read(12)
     if not start:
         return "is empty"
-    kind = "a HEIC" if start[4:8] == b"ftyp" and start[8:] in HEIC else OTHERS.get(suffix)
-    if kind is not None:
-        return f"is {kind} image, which is not read; convert it to JPEG or PNG"
+    name = "a HEIC" if start[4:8] == b"ftyp" and start[8:] in HEIC else OTHERS.get(suffix)
+    if name is not None:
+        return f"is {name} image, which is not read; convert it to JPEG or PNG"
     begun = next((name for name, first in BEGIN.items() if start.startswith(first)), None)
     if begun is not None:
         return f"is damaged: it begins as {begun}, and what follows cannot be read"

@@ -36,7 +36,7 @@ class Column(NamedTuple):
     """A property: a number of a type, or a list of them after its length."""
 
     name: str
-    kind: str
+    dtype: str
     length: str | None = None  # the type of the length, of a list
 
 
@@ -198,7 +198,7 @@ class _Bytes:
         for _ in range(element.count):
             for column in element.columns:
                 size = int(self._numbers(column.length, 1, element)[0]) if column.length else 1
-                numbers = self._numbers(column.kind, size, element)
+                numbers = self._numbers(column.dtype, size, element)
                 if column.name in ("vertex_indices", "vertex_index"):
                     found.append(numbers.astype(np.int64))
         return found
@@ -210,15 +210,15 @@ class _Bytes:
             self._table(element)
 
     def _table(self, element: Element) -> Array:
-        kind = np.dtype([(f"{i}", self.order + column.kind) for i, column in enumerate(element.columns)])
-        return self._read(kind, element.count, element)
+        dtype = np.dtype([(f"{i}", self.order + column.dtype) for i, column in enumerate(element.columns)])
+        return self._read(dtype, element.count, element)
 
-    def _numbers(self, kind: str, count: int, element: Element) -> Array:
-        return self._read(np.dtype(self.order + kind), count, element)
+    def _numbers(self, dtype: str, count: int, element: Element) -> Array:
+        return self._read(np.dtype(self.order + dtype), count, element)
 
-    def _read(self, kind: np.dtype[np.generic], count: int, element: Element) -> Array:
-        if count < 0 or self.place + count * kind.itemsize > len(self.data):
+    def _read(self, dtype: np.dtype[np.generic], count: int, element: Element) -> Array:
+        if count < 0 or self.place + count * dtype.itemsize > len(self.data):
             raise RegardError(f"{self.path} is cut off: it ends within its {element.count} of {element.name}")
-        found = np.frombuffer(self.data, kind, count, self.place)
-        self.place += count * kind.itemsize
+        found = np.frombuffer(self.data, dtype, count, self.place)
+        self.place += count * dtype.itemsize
         return found

@@ -49,7 +49,7 @@ class Subwords(Tokenizer):
         if not vocabulary:
             raise RegardError("its vocabulary is empty")
         model = self._data["model"]
-        self.kind = str(model.get("type", "subwords")).lower()
+        self.name = str(model.get("type", "subwords")).lower()
         self.size = max(vocabulary.values()) + 1
         self.unknown = vocabulary.get(model.get("unk_token") or "", model.get("unk_id"))
         self._added = {token["content"]: token["id"] for token in self._data.get("added_tokens", ())}

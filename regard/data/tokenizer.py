@@ -51,7 +51,7 @@ class UnknownCharacter(RegardError):
 class Tokenizer(ABC):
     """encode: text -> ids, decode: ids -> text."""
 
-    kind: str  # "characters", "bytes", "words", or the kind of subwords
+    name: str  # "characters", "bytes", "words", or the name of the algorithm: "bpe", "wordpiece", ...
     size: int  # ids are 0 ... size − 1
     unknown: int | None = None  # the id of what is not known, if there is one
 
@@ -107,7 +107,7 @@ class Tokenizer(ABC):
 class Characters(Tokenizer):
     """One id for each character of the training text, in the order of their code points."""
 
-    kind = "characters"
+    name = "characters"
 
     def __init__(self, characters: str) -> None:
         if not characters or list(characters) != sorted(set(characters)):
@@ -137,13 +137,13 @@ class Characters(Tokenizer):
         return tuple(dict.fromkeys(each for each in text if each not in self.characters))
 
     def to_json(self) -> dict[str, Any]:
-        return {"kind": self.kind, "characters": self.characters}
+        return {"kind": self.name, "characters": self.characters}
 
 
 class Bytes(Tokenizer):
     """One id for each byte of the text in UTF-8: 256 ids, and nothing is unknown."""
 
-    kind, size = "bytes", 256
+    name, size = "bytes", 256
 
     def encode(self, text: str) -> Array:
         try:
@@ -164,7 +164,7 @@ class Bytes(Tokenizer):
         return ()
 
     def to_json(self) -> dict[str, Any]:
-        return {"kind": self.kind}
+        return {"kind": self.name}
 
 
 class Words(Tokenizer):
@@ -175,7 +175,7 @@ class Words(Tokenizer):
     as long as its words.
     """
 
-    kind, unknown, sign = "words", 0, "<unknown>"
+    name, unknown, sign = "words", 0, "<unknown>"
 
     def __init__(self, vocabulary: Sequence[str]) -> None:
         self.vocabulary = tuple(vocabulary)
@@ -223,7 +223,7 @@ class Words(Tokenizer):
         return tuple(dict.fromkeys(each for each in _TOKEN.findall(text) if each not in self._ids))
 
     def to_json(self) -> dict[str, Any]:
-        return {"kind": self.kind, "vocabulary": list(self.vocabulary)}
+        return {"kind": self.name, "vocabulary": list(self.vocabulary)}
 
 
 # ── files and learning
@@ -258,35 +258,35 @@ def from_json(data: Any) -> Tokenizer:
         from regard.data.subwords import Subwords  # here: it builds on this file
 
         return Subwords(data)
-    kind = data.get("kind") if isinstance(data, dict) else None
-    if not isinstance(kind, str) or kind not in _READERS:
+    name = data.get("kind") if isinstance(data, dict) else None
+    if not isinstance(name, str) or name not in _READERS:
         raise RegardError(
             'it has neither the key "model" (Hugging Face) nor a "kind" of ' + ", ".join(_READERS)
         )
-    return _READERS[kind](data)
+    return _READERS[name](data)
 
 
-def learn(kind: str, texts: Iterable[str], size: int = 8192) -> Tokenizer:
+def learn(tokens: str, texts: Iterable[str], size: int = 8192) -> Tokenizer:
     """A tokenizer for texts like these. `size` is the most ids that words and bpe may have; the most frequent
     stay."""
-    if kind == "characters":
+    if tokens == "characters":
         return Characters("".join(sorted(set().union(*texts))))
-    if kind == "bytes":
+    if tokens == "bytes":
         return Bytes()
-    if kind == "words":
+    if tokens == "words":
         return Words(_frequent_words(texts, size))
-    if kind == "bpe":
+    if tokens == "bpe":
         from regard.data.subwords import learn_bpe
 
         return learn_bpe(texts, size)
-    near = nearest(kind, KINDS)
+    near = nearest(tokens, TOKENIZERS)
     raise RegardError(
-        f"tokens must be one of {', '.join(KINDS)}, got {kind!r}"
+        f"tokens must be one of {', '.join(TOKENIZERS)}, got {tokens!r}"
         + (f"; did you mean '{near}'?" if near else "")
     )
 
 
-KINDS = ("characters", "bytes", "words", "bpe")
+TOKENIZERS = ("characters", "bytes", "words", "bpe")
 
 _COUNTED = 2_000_000  # different words counted at once; beyond, the rare ones are forgotten to save memory
 

@@ -266,9 +266,9 @@ def save(figure: Any, path: str | os.PathLike[str]) -> Path:
     return file
 
 
-def _rendered(figure: Any, kind: str) -> bytes:
+def _rendered(figure: Any, file_format: str) -> bytes:
     image = io.BytesIO()
-    figure.savefig(image, format=kind, dpi=120)
+    figure.savefig(image, format=file_format, dpi=120)
     plotter().close(figure)
     return image.getvalue()
 

@@ -84,7 +84,7 @@ class Wanted:
             raise RegardError(f"keep must be 'weights' or 'summary', got {keep!r}")
         if top is not None and (type(top) is not int or top < 1):
             raise RegardError(f"top must be a whole number above zero, got {top!r}")
-        for name, value, kinds in (
+        for name, value, types in (
             ("layers", layers, (int, str)),
             ("heads", heads, (int,)),
             ("rows", rows, (int, slice)),
@@ -94,7 +94,7 @@ class Wanted:
             if (
                 isinstance(value, str)
                 or not isinstance(value, Sequence)
-                or not all(isinstance(each, kinds) for each in value)
+                or not all(isinstance(each, types) for each in value)
             ):
                 raise RegardError(f"{name} must be a list such as [0, 2], got {value!r}")
             if name != "rows" and any(isinstance(each, int) and each < 0 for each in value):

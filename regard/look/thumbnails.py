@@ -43,14 +43,14 @@ class Sheets:
         filled = torch.cat((images, images.new_zeros(rows * columns - n, *images.shape[1:])))
         # 3 (rows h) (columns w)
         whole = filled.unflatten(0, (rows, columns)).permute(2, 0, 3, 1, 4).flatten(3).flatten(1, 2)
-        found, kind = _encoded(whole, "PNG"), "png"
+        found, file_format = _encoded(whole, "PNG"), "png"
         if images.shape[-1] == SIDE and len(rough := _encoded(whole, "JPEG", quality=85)) < len(found):
-            found, kind = rough, "jpeg"  # (in a JPEG smaller ones would run into each other)
-        self.found.append({"picture": _data_url(found, kind), "rows": rows, "columns": columns})
+            found, file_format = rough, "jpeg"  # (in a JPEG smaller ones would run into each other)
+        self.found.append({"picture": _data_url(found, file_format), "rows": rows, "columns": columns})
         return len(self.found) - 1
 
 
-def _encoded(image: Tensor, kind: str, **how: Any) -> bytes:
+def _encoded(image: Tensor, file_format: str, **how: Any) -> bytes:
     from PIL import Image
 
     bytes_ = (
@@ -61,9 +61,9 @@ def _encoded(image: Tensor, kind: str, **how: Any) -> bytes:
         .numpy()
     )
     file = io.BytesIO()
-    Image.fromarray(bytes_).save(file, kind, **how)
+    Image.fromarray(bytes_).save(file, file_format, **how)
     return file.getvalue()
 
 
-def _data_url(content: bytes, kind: str) -> str:
-    return f"data:image/{kind};base64," + base64.b64encode(content).decode("ascii")
+def _data_url(content: bytes, file_format: str) -> str:
+    return f"data:image/{file_format};base64," + base64.b64encode(content).decode("ascii")

@@ -22,14 +22,14 @@ def registered_name(model: nn.Module) -> str | None:
     """Its name in the registry; None of another module, and of one of ours in which something was changed
     afterwards."""
     lives = f"{type(model).__module__}:{type(model).__qualname__}"
-    kind = next((name for name, entry in registry.entries("models").items() if entry.target == lives), None)
+    name = next((name for name, entry in registry.entries("models").items() if entry.target == lives), None)
     config: Any = getattr(model, "config", None)
-    if kind is None or type(config) is not type(model).Config:  # type: ignore[attr-defined]
+    if name is None or type(config) is not type(model).Config:  # type: ignore[attr-defined]
         return None
     with torch.random.fork_rng(devices=[]):
         again = type(model)(config)
     if _outline(again) == _outline(model):
-        return kind
+        return name
     return None
 
 

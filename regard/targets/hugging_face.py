@@ -117,9 +117,9 @@ def _configuration(path: Path) -> Any:
     """config.json as the class that it names. Code that comes with a model is never run."""
     transformers = library()
     plain = json.loads((path / "config.json").read_text("utf-8"))
-    kind = plain.get("model_type")
+    model_type = plain.get("model_type")
     known = transformers.CONFIG_MAPPING
-    if kind not in known:
+    if model_type not in known:
         if "auto_map" in plain:
             raise RegardError(
                 f"{path} needs code of its own ('auto_map' in its config.json), which is never run; build "
@@ -127,13 +127,13 @@ def _configuration(path: Path) -> Any:
             )
         version = transformers.__version__
         raise RegardError(
-            f"{path}: transformers {version} knows no model_type {kind!r}{near(kind, known.keys())}"
+            f"{path}: transformers {version} knows no model_type {model_type!r}{near(model_type, known.keys())}"
         )
     try:
         return transformers.AutoConfig.from_pretrained(path, trust_remote_code=False, local_files_only=True)
     except Exception as error:
         raise RegardError(
-            f"{path / 'config.json'} cannot be read as a {kind} model: {first_line(error)}"
+            f"{path / 'config.json'} cannot be read as a {model_type} model: {first_line(error)}"
         ) from error
 
 
@@ -216,8 +216,8 @@ class Making:
         mask, places, types = f"{prefix}attention_mask", f"{prefix}position_ids", "token_type_ids"
         if mask in self.names:
             inputs[mask] = torch.ones(size, dtype=torch.long)
-        kinds = getattr(self.config, "type_vocab_size", 0)
-        along = not prefix and types in self.names and isinstance(kinds, int) and kinds > 1
+        token_types = getattr(self.config, "type_vocab_size", 0)
+        along = not prefix and types in self.names and isinstance(token_types, int) and token_types > 1
         if along:
             inputs[types] = torch.randint(2, size, generator=self.draw)
         stream = Stream(

@@ -56,10 +56,10 @@ def _open_beside(path: Path, files: Sequence[str], cls: str) -> Any | None:
         return getattr(library(), cls).from_pretrained(path, local_files_only=True, trust_remote_code=False)
     except Exception as error:
         if cls == "AutoTokenizer":
-            kind = "tokenizer"
+            part = "tokenizer"
         else:
-            kind = "preprocessing"
-        raise RegardError(f"{path}: its {kind} cannot be opened: {first_line(error)}") from error
+            part = "preprocessing"
+        raise RegardError(f"{path}: its {part} cannot be opened: {first_line(error)}") from error
 
 
 class HuggingFaceText(TextProcessor):

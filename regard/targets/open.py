@@ -28,7 +28,7 @@ from regard.symmetry.subject import first_line
 from regard.targets import hugging_face as foreign
 from regard.targets.hugging_face_inputs import image_processor, text_processor
 
-KINDS = "a run directory, a Hugging Face model directory, or package.module:function"
+TARGETS = "a run directory, a Hugging Face model directory, or package.module:function"
 RETURNS = "(model, inputs[, symmetry[, roles]])"
 RANDOM = "{} has no weights (*.safetensors) in it, so they are random (seed {}): what it learned cannot be seen here."
 FUNCTION = re.compile(r"([A-Za-z_][\w.]*):([A-Za-z_]\w*)")
@@ -77,10 +77,10 @@ def open_target(
     if path.is_dir():
         return _target_of_directory(path, seed, tokens, rows)
     if path.exists():
-        raise RegardError(f"{path} is a file; give {KINDS}")
+        raise RegardError(f"{path} is a file; give {TARGETS}")
     match = FUNCTION.fullmatch(str(text))
     if match is None:
-        raise RegardError(f"there is no directory {str(text)!r}; give {KINDS}")
+        raise RegardError(f"there is no directory {str(text)!r}; give {TARGETS}")
     return _target_of_function(match[1], match[2])
 
 
@@ -123,7 +123,7 @@ def hugging_face(
 def _target_of_directory(path: Path, seed: int, tokens: int | None, rows: int | None) -> Target:
     file = path / "config.json"
     if not file.exists():
-        raise RegardError(f"{path} has no config.json; give {KINDS}")
+        raise RegardError(f"{path} has no config.json; give {TARGETS}")
     try:
         config = json.loads(file.read_text("utf-8"))
     except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
@@ -139,7 +139,7 @@ def _target_of_directory(path: Path, seed: int, tokens: int | None, rows: int | 
         )
     raise RegardError(
         f"{file} is of no run (no 'regard' in it) and of no Hugging Face model (no 'model_type'); give "
-        f"{KINDS}"
+        f"{TARGETS}"
     )
 
 
@@ -202,9 +202,9 @@ def _target_of_function(package: str, name: str) -> Target:
             f"{RETURNS}"
         )
     if not isinstance(inputs, Tensor | Mapping | tuple | list) or not len(inputs):
-        kind = type(inputs).__name__
+        got = type(inputs).__name__
         raise RegardError(
-            f"{whole} returned {kind} as inputs; they should be a tensor, a tuple of them, or a dict by name"
+            f"{whole} returned {got} as inputs; they should be a tensor, a tuple of them, or a dict by name"
         )
     if roles is None and isinstance(symmetry, Roles):
         raise RegardError(

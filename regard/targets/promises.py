@@ -73,9 +73,10 @@ def _generates(model: nn.Module) -> bool:
     """Is its class, or one of the same family, listed among those that write text from left to right?"""
     from transformers.models.auto import modeling_auto as auto
 
-    kind = getattr(model.config, "model_type", None)
+    model_type = getattr(model.config, "model_type", None)
     return (
-        kind in auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES and kind not in auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES
+        model_type in auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+        and model_type not in auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES
     )
 
 
@@ -87,9 +88,9 @@ def sides(model: nn.Module, places: bool) -> tuple[str, ...]:
         "bloom",
         "mpt",
     )
-    kinds = getattr(config.get_text_config(), "layer_types", None) or ()
+    layer_types = getattr(config.get_text_config(), "layer_types", None) or ()
     # counted from the left, where padding would move them
-    blocks = any("compressed" in str(kind) for kind in kinds)
+    blocks = any("compressed" in str(layer) for layer in layer_types)
     alone = blocks or config.model_type in RIGHT_ONLY
     if (places or relative) and not alone:
         return ("right", "left")

@@ -34,19 +34,19 @@ def recomputing(model: nn.Module) -> Iterator[None]:
 
 def blocks(model: nn.Module) -> list[nn.Module]:
     """The entries of the outermost lists of modules, or of sequences if there are no lists."""
-    for kind in (nn.ModuleList, nn.Sequential):
-        found = [each for each in _outermost(model, kind) if any(True for _ in each.parameters())]
+    for container in (nn.ModuleList, nn.Sequential):
+        found = [each for each in _outermost(model, container) if any(True for _ in each.parameters())]
         if found:
             return found
     return []
 
 
-def _outermost(module: nn.Module, kind: type[nn.Module]) -> Iterator[nn.Module]:
-    if isinstance(module, kind):
+def _outermost(module: nn.Module, container: type[nn.Module]) -> Iterator[nn.Module]:
+    if isinstance(module, container):
         yield from module.children()
     else:
         for child in module.children():
-            yield from _outermost(child, kind)
+            yield from _outermost(child, container)
 
 
 def _forgetful(forward: Callable[..., Any]) -> Callable[..., Any]:

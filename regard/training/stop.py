@@ -21,7 +21,7 @@ class Stop:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
+        self, error_type: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
     ) -> None:
         for each, handler in self.before.items():
             signal.signal(each, handler)

@@ -62,18 +62,18 @@ def test_help_about_one_command(capsys, name):
 def test_list_names_everything(capsys):
     code, out, err = run(capsys, "list")
     assert (code, err) == (0, "")
-    for kind in registry.kinds():
-        assert f"\n  {kind}" in f"\n{out}"
-        assert ", ".join(registry.entries(kind)) in out
+    for category in registry.categories():
+        assert f"\n  {category}" in f"\n{out}"
+        assert ", ".join(registry.entries(category)) in out
 
 
-@pytest.mark.parametrize("kind", registry.kinds())
-def test_list_of_one_kind(capsys, kind):
-    code, out, err = run(capsys, "list", kind)
+@pytest.mark.parametrize("category", registry.categories())
+def test_list_of_one_kind(capsys, category):
+    code, out, err = run(capsys, "list", category)
     assert (code, err) == (0, "")
     rows = out.splitlines()[2:]
-    assert len(rows) == len(registry.entries(kind))
-    for row, (name, entry) in zip(rows, registry.entries(kind).items(), strict=True):
+    assert len(rows) == len(registry.entries(category))
+    for row, (name, entry) in zip(rows, registry.entries(category).items(), strict=True):
         assert row.split()[:2] == [name, entry.target.replace(":", ".")]
         assert row.endswith(entry.sentence)
 
@@ -93,9 +93,9 @@ def test_the_list_of_models_says_what_each_keeps(capsys):
         (["--verison"], "there is no option '--verison'; did you mean '--version'? see: regard --help"),
         (
             ["list", "maks"],
-            "there is no kind 'maks'; did you mean 'masks'? known: " + ", ".join(registry.kinds()),
+            "there is no category 'maks'; did you mean 'masks'? known: " + ", ".join(registry.categories()),
         ),
-        (["list", "masks", "biases"], "regard list takes one kind at most, got 2: masks biases"),
+        (["list", "masks", "biases"], "regard list takes one category at most, got 2: masks biases"),
     ],
 )
 def test_an_error_is_one_line_and_code_2(capsys, words, said):

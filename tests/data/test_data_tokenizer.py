@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from regard.data import subwords
 from regard.data.subwords import Subwords, learn_bpe
 from regard.data.text_cuts import cuts
-from regard.data.tokenizer import KINDS, Bytes, Characters, Words, from_json, learn, load, save
+from regard.data.tokenizer import TOKENIZERS, Bytes, Characters, Words, from_json, learn, load, save
 
 ROOT = Path(__file__).parents[2]
 STORY = (
@@ -25,12 +25,12 @@ LINES = "John likes movies", "Mary likes movies", "I like dogs"
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=60) | st.text(
     "ab '’_1.\n\t\u3000\x1c\x85é", max_size=60
 )
-kinds = pytest.mark.parametrize("kind", KINDS)
+kinds = pytest.mark.parametrize("kind", TOKENIZERS)
 
 
 @pytest.fixture(scope="module")
 def learned():
-    return {kind: learn(kind, [STORY], 300) for kind in KINDS}
+    return {kind: learn(kind, [STORY], 300) for kind in TOKENIZERS}
 
 
 def spelled_out(text):
@@ -61,7 +61,7 @@ def test_a_text_comes_back(learned, kind):
     )
     assert ids.dtype == tokenizer.dtype == (np.uint16 if tokenizer.size > 256 else np.uint8)
     assert ids.max() < tokenizer.size
-    assert tokenizer.kind == kind
+    assert tokenizer.name == kind
     assert tokenizer.decode([]) == "" and len(tokenizer.encode("")) == 0
 
 
@@ -102,14 +102,14 @@ def test_to_a_file_and_back(learned, kind, tmp_path):
     for path in (tmp_path / "tokenizer.json", tmp_path, str(tmp_path)):
         again = load(path)
         assert again.to_json() == tokenizer.to_json()
-        assert (again.kind, again.size, again.unknown) == (tokenizer.kind, tokenizer.size, tokenizer.unknown)
+        assert (again.name, again.size, again.unknown) == (tokenizer.name, tokenizer.size, tokenizer.unknown)
         assert again.encode(STORY).tolist() == tokenizer.encode(STORY).tolist()
 
 
 def test_the_same_in_every_process():
     code = (
-        "import hashlib, sys; from regard.data.tokenizer import KINDS, learn; text = sys.stdin.buffer.read().decode()\n"
-        "print([hashlib.sha256(learn(kind, [text], 320).encode(text).tobytes()).hexdigest()[:9] for kind in KINDS])"
+        "import hashlib, sys; from regard.data.tokenizer import TOKENIZERS, learn; text = sys.stdin.buffer.read().decode()\n"
+        "print([hashlib.sha256(learn(kind, [text], 320).encode(text).tobytes()).hexdigest()[:9] for kind in TOKENIZERS])"
     )
     done = [
         subprocess.run(
@@ -266,7 +266,7 @@ def test_a_given_tokenizer_is_used_as_it_is_but_never_cuts_or_pads():
     tokenizer = Subwords(spelled_out("the dogs like small worlds"))
     ids = tokenizer.encode("The dogs LIKE cats the worlds")
     assert ids.tolist() == [1, 2, 3, 0, 1, 5]
-    assert (tokenizer.kind, tokenizer.size, tokenizer.unknown) == ("wordpiece", 6, 0)
+    assert (tokenizer.name, tokenizer.size, tokenizer.unknown) == ("wordpiece", 6, 0)
     assert tokenizer.decode(ids) == "the dogs like [UNK] the worlds"
     stream = tokenizer.stream()
     assert "".join([*map(stream.add, ids), stream.rest()]) == "the dogs like [UNK] the worlds"

@@ -126,8 +126,8 @@ def plan(terms: Terms, heads: int, block: int) -> tuple[Strip, ...]:
             )
         found = _from_numbers(None if mask is None else mask.settings(), n, m, heads, block, join)
         return tuple(
-            Strip(slice(0, heads), slice(a, z), slice(*c) if kind == "run" else c, full, repeat)
-            for a, z, (kind, c), full, repeat in found
+            Strip(slice(0, heads), slice(a, z), slice(*c) if form == "run" else c, full, repeat)
+            for a, z, (form, c), full, repeat in found
         )
     if static:
         return cached_strips(mask, n, m, heads, block, join)

@@ -23,7 +23,12 @@ if TYPE_CHECKING:
 
 FEW, MANY = 4, 1024  # points that are worth drawing
 TABLE = 400  # tokens of a vocabulary that is drawn whole
-KINDS = {"small letters": str.islower, "capitals": str.isupper, "digits": str.isdigit, "spaces": str.isspace}
+CHARACTER_CLASSES = {
+    "small letters": str.islower,
+    "capitals": str.isupper,
+    "digits": str.isdigit,
+    "spaces": str.isspace,
+}
 
 
 class EmbeddingsView(View):
@@ -72,14 +77,14 @@ def _table(model: nn.Module, given: ModelInput, tsne: bool) -> dict[str, Any] | 
                 return None
             labels = [given.called(i) for i in range(len(weight))]
             return _item(f"all tokens ({name})", weight, labels, tsne=tsne) | {
-                "groups": [_kind_of(label) for label in labels]
+                "groups": [_character_class(label) for label in labels]
             }
     return None
 
 
-def _kind_of(label: str) -> str:
+def _character_class(label: str) -> str:
     """Which tokens belong together at a glance."""
-    return next((kind for kind, test in KINDS.items() if test(label)), "other")
+    return next((name for name, test in CHARACTER_CLASSES.items() if test(label)), "other")
 
 
 def _item(name: str, points: Tensor, labels: list[str], *, tsne: bool) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from regard.errors import RegardError
 from regard.recipes.graphs.digits import digits
 from regard.recipes.graphs.files import read_graphs, stamp
 from regard.recipes.graphs.info import GraphsInfo, Scaling
-from regard.recipes.graphs.labels import Target, is_known, kind_of, targets
+from regard.recipes.graphs.labels import Target, infer_target, is_known, targets
 from regard.recipes.graphs.objects import of_object
 from regard.recipes.graphs.parts import SPLITS, Parts, Rows, symmetric
 
@@ -104,7 +104,7 @@ def infer_task(config: GraphsConfig, given: Any = None) -> tuple[str, str]:
         return "node", "classes"
     labels = labels_at(parts, level)
     known = [] if labels is None else [label for label in labels if is_known(label)]
-    return level, kind_of(known, config.target)
+    return level, infer_target(known, config.target)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

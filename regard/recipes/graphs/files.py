@@ -375,8 +375,8 @@ def _of_tu(folder: Path, name: str) -> Parts:
     features: list[Array] = []
     if (numbers := table("node_attributes")) is not None:
         features.append(numbers.numbers(range(len(numbers.rows[0]))))
-    if (kinds := table("node_labels")) is not None:
-        known, place = np.unique(_whole_column(kinds, 0), return_inverse=True)
+    if (node_labels := table("node_labels")) is not None:
+        known, place = np.unique(_whole_column(node_labels, 0), return_inverse=True)
         features.append(np.eye(len(known), dtype=np.float32)[place])
     for each in features:
         if len(each) != len(graph_of):

@@ -25,7 +25,7 @@ def targets(
     if not any(known):
         raise RegardError(f"{what} has no known labels; give some to train on")
     some = [label for label, there in zip(labels, known, strict=True) if there]
-    if kind_of(some, target) == "numbers":
+    if infer_target(some, target) == "numbers":
         if not all(map(_is_number, some)):
             odd = next(label for label in some if not _is_number(label))
             raise RegardError(
@@ -51,7 +51,7 @@ def is_known(label: Any) -> bool:
     return not (label is None or label == "" or (isinstance(label, int | np.integer) and label == -1))
 
 
-def kind_of(labels: Sequence[Any], target: Target) -> Literal["classes", "numbers"]:
+def infer_target(labels: Sequence[Any], target: Target) -> Literal["classes", "numbers"]:
     """Are labels classes or numbers? Numbers if `target` says so, or if all are numbers and some have a
     fraction."""
     if target != "auto":

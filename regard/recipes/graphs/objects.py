@@ -19,9 +19,9 @@ def of_object(given: Any) -> Parts:
     if hasattr(given, "edge_index"):
         return _of_data(given, "the graph")
     if isinstance(given, str | bytes) or not hasattr(given, "__len__") or not hasattr(given, "__getitem__"):
-        kind = type(given).__name__
+        got = type(given).__name__
         raise RegardError(
-            f"data must be a path, an object with edge_index, x and y, or a list of them, got {kind}"
+            f"data must be a path, an object with edge_index, x and y, or a list of them, got {got}"
         )
     objects = [given[i] for i in range(len(given))]
     if not objects or not hasattr(objects[0], "edge_index"):

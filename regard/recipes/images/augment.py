@@ -59,14 +59,14 @@ def augment(x: Tensor, config: AugmentConfig) -> Tensor:
 
 def mixup(x: Tensor, shares: Tensor, config: AugmentConfig) -> tuple[Tensor, Tensor]:
     """Images with another of their batch in them, and labels with its share.   b c h w, b classes"""
-    kinds = [kind for kind in ("mixup", "cutmix") if getattr(config, kind)]
-    if not kinds:
+    mixes = [mix for mix in ("mixup", "cutmix") if getattr(config, mix)]
+    if not mixes:
         return x, shares
-    kind = kinds[int(torch.rand(()) * len(kinds))]
-    strength = torch.tensor(getattr(config, kind))
+    mix = mixes[int(torch.rand(()) * len(mixes))]
+    strength = torch.tensor(getattr(config, mix))
     share = float(torch.distributions.Beta(strength, strength).sample())
     order = torch.randperm(len(x)).to(x.device)
-    if kind == "mixup":
+    if mix == "mixup":
         x = share * x + (1 - share) * x[order]
     else:
         inside = rectangles(x[:1], torch.tensor([1 - share]))

@@ -44,10 +44,10 @@ def temporary_files(given: Sequence[Any]) -> Iterator[dict[str, str]]:
 
 def _of_array(array: Any, name: str) -> Any:
     """Pixels as an image of pillow's.   h w, or h w c"""
-    kind, shape = str(array.dtype), tuple(array.shape)
-    if kind != "uint8" or not (len(shape) == 2 or (len(shape) == 3 and shape[2] in (1, 3, 4))) or 0 in shape:
+    dtype, shape = str(array.dtype), tuple(array.shape)
+    if dtype != "uint8" or not (len(shape) == 2 or (len(shape) == 3 and shape[2] in (1, 3, 4))) or 0 in shape:
         raise RegardError(
-            f"{name} must be bytes 'h w' or 'h w c' with 1, 3 or 4 channels, got {kind} of shape {shape}; "
+            f"{name} must be bytes 'h w' or 'h w c' with 1, 3 or 4 channels, got {dtype} of shape {shape}; "
             "several "
             "images are given as a list, list(x), and (x * 255).astype('uint8') makes bytes of numbers "
             "up to 1"

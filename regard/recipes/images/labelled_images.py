@@ -27,7 +27,9 @@ from regard.errors import RegardError
 
 NAMED = 3  # folders that are named in a line
 NAMED_ENDINGS = 5  # of files that are passed over
-KINDS = "a folder with one folder a class, idx files, an .npz file or a table of paths (.csv, .tsv, .parquet)"
+FORMATS = (
+    "a folder with one folder a class, idx files, an .npz file or a table of paths (.csv, .tsv, .parquet)"
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,7 +89,7 @@ def _find_images(path: str | None, image: str, label: str) -> LabelledImages:
         return _of_rows("digits of scikit-learn", digits())
     place = Path(path)
     if not place.exists():
-        raise FileNotFoundError(f"there is no {path}; give {KINDS}")
+        raise FileNotFoundError(f"there is no {path}; give {FORMATS}")
     if place.is_dir():
         idx = sorted(each for each in place.iterdir() if is_idx_of_images(each))
         if idx:
@@ -103,7 +105,7 @@ def _find_images(path: str | None, image: str, label: str) -> LabelledImages:
         what = "one image; give the folder that has a folder for each class"
     else:
         what = "none of these"
-    raise RegardError(f"{path} is {what}: data is {KINDS}")
+    raise RegardError(f"{path} is {what}: data is {FORMATS}")
 
 
 def _of_rows(name: str, rows: Rows) -> LabelledImages:

@@ -95,9 +95,9 @@ def _draw_clusters(wish: Wish, random: np.random.Generator) -> Drawn:
 
 def _draw_solid_clouds(wish: Wish, random: np.random.Generator) -> Drawn:
     """Points on the surface of one of twelve solids."""
-    kinds, n = random.integers(len(SOLIDS), size=wish.sets), wish.points or SOLID_POINTS
-    clouds = draw_solids(kinds, n, random, wish.turn)
-    return Drawn(clouds.reshape(-1, 3), n * np.arange(wish.sets + 1), kinds)
+    solids, n = random.integers(len(SOLIDS), size=wish.sets), wish.points or SOLID_POINTS
+    clouds = draw_solids(solids, n, random, wish.turn)
+    return Drawn(clouds.reshape(-1, 3), n * np.arange(wish.sets + 1), solids)
 
 
 MADE: dict[str, MadeTask] = {

@@ -76,14 +76,14 @@ def _surface(name: str) -> Surface:
     return Surface(*mesh(name))
 
 
-def draw_solids(kinds: Array, points: int, random: np.random.Generator, turn: str = "any") -> Array:
+def draw_solids(solids: Array, points: int, random: np.random.Generator, turn: str = "any") -> Array:
     """Point clouds on solids, each stretched a little, rotated, and fitted into a ball.
-    kinds: b -> b points 3"""
+    solids: b -> b points 3"""
     names = list(SOLIDS)
-    clouds = np.stack([_surface(names[kind]).sample(points, random) for kind in kinds])
-    clouds *= 1 + STRETCH * random.uniform(-1, 1, (len(kinds), 1, 3))
+    clouds = np.stack([_surface(names[solid]).sample(points, random) for solid in solids])
+    clouds *= 1 + STRETCH * random.uniform(-1, 1, (len(solids), 1, 3))
     if turn != "none":
-        clouds = clouds @ random_turns(len(kinds), random, upright=turn == "upright")
+        clouds = clouds @ random_turns(len(solids), random, upright=turn == "upright")
     return fit_in_ball(clouds + NOISE * random.normal(size=clouds.shape))
 
 

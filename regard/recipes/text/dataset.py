@@ -23,7 +23,7 @@ from regard.data.text_files import TextFile, check_unchanged, find, fingerprint,
 from regard.data.tokenizer import Bytes, Characters, Tokenizer, load, save
 from regard.errors import RegardError
 
-Kind = Literal["auto", "characters", "bytes", "words", "bpe"]
+TokenChoice = Literal["auto", "characters", "bytes", "words", "bpe"]
 
 # Up to this size, "auto" means characters: each of 8,192 subwords of about four bytes would occur fewer than
 # 500 times on average, too rarely to learn a vector for it; and a small model learns to spell within minutes.
@@ -40,7 +40,7 @@ class TextConfig:
     paths: ClassVar[tuple[str, ...]] = ("path", "tokenizer")
 
     path: str | None = None  # a file, a folder or a glob; None: the source of Python's standard library
-    tokens: Kind = "auto"  # auto: characters for small texts, bpe for large ones
+    tokens: TokenChoice = "auto"  # auto: characters for small texts, bpe for large ones
     tokenizer: str | None = None  # a tokenizer.json (ours or Hugging Face's) to use instead
     vocabulary: int = 8192  # largest vocabulary of words and bpe
     context: int = 256  # tokens per window
@@ -58,8 +58,8 @@ class TextConfig:
 
 def check_tokens(config: Any) -> None:
     """For `__post_init__`: raise if `tokens` is unknown, or contradicts `tokenizer`."""
-    if config.tokens not in get_args(Kind):
-        raise RegardError(f"tokens must be one of {', '.join(get_args(Kind))}, got {config.tokens!r}")
+    if config.tokens not in get_args(TokenChoice):
+        raise RegardError(f"tokens must be one of {', '.join(get_args(TokenChoice))}, got {config.tokens!r}")
     if config.tokenizer is not None and config.tokens != "auto":
         raise RegardError(f"tokens='{config.tokens}' and a tokenizer are both given; leave one of them out")
 
@@ -168,7 +168,7 @@ class Corpus:
             tokens=len(self.ids),
             train=len(self.train),
             validation=len(self.validation),
-            kind=self.tokenizer.kind,
+            kind=self.tokenizer.name,
             vocabulary=self.tokenizer.size,
             bytes_per_token=self.bytes / len(self.ids),
         )
@@ -176,7 +176,7 @@ class Corpus:
     def check(self, context: int) -> None:
         """Raise a ValueError if the train split is too short for a window of this context."""
         have = (
-            f"the text of {self.path} has {len(self.ids):,} tokens ({self.tokenizer.kind}), "
+            f"the text of {self.path} has {len(self.ids):,} tokens ({self.tokenizer.name}), "
             f"{self.split:,} of them for training"
         )
         if self.split < 2:
@@ -240,19 +240,19 @@ def _tokenizer(
     if config.tokenizer is not None:
         return load(config.tokenizer)
     total = sum(file.size for file in found)
-    kind: str = config.tokens
-    if kind == "auto":
-        kind = "characters" if total <= CHARACTERS_UP_TO else "bpe"
-    if kind == "bytes":
+    tokens: str = config.tokens
+    if tokens == "auto":
+        tokens = "characters" if total <= CHARACTERS_UP_TO else "bpe"
+    if tokens == "bytes":
         return Bytes()
-    if kind != "characters":
+    if tokens != "characters":
         size = min(LEARNED_PIECE, max(1024, total // 64))
     else:
         size = PIECE
     parts = pieces(found, size)
-    recipe: dict[str, Any] = {"format": FORMAT, "text": text, "kind": kind}
-    if kind != "characters":
-        if kind == "bpe":  # bpe is learned from the train split only
+    recipe: dict[str, Any] = {"format": FORMAT, "text": text, "kind": tokens}
+    if tokens != "characters":
+        if tokens == "bpe":  # bpe is learned from the train split only
             ends = np.cumsum([part.stop - part.start for part in parts])
             parts = parts[: max(1, int((ends <= total * (1 - config.validation)).sum()))]
         whole = len(parts)
@@ -263,13 +263,13 @@ def _tokenizer(
     path = cache / "tokenizers" / f"{store.key(**recipe)}.json"
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
-        if kind == "characters":
+        if tokens == "characters":
             seen = characters(parts, workers, note)
             if not seen:
                 raise _no_text(config)
             save(Characters(seen), path)
         else:
-            save(learn_in_subprocess(kind, parts, config.vocabulary, note), path)
+            save(learn_in_subprocess(tokens, parts, config.vocabulary, note), path)
         check_unchanged(found)
     return load(path)
 

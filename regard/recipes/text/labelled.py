@@ -25,7 +25,7 @@ from regard.data.splits import stratified_mask
 from regard.data.text_files import Piece, find, pieces, read_lines, sample_pieces
 from regard.data.tokenizer import Tokenizer, half_a_character, learn, load
 from regard.errors import RegardError, nearest
-from regard.recipes.text.dataset import LEARNED_PIECE, Kind, check_tokens
+from regard.recipes.text.dataset import LEARNED_PIECE, TokenChoice, check_tokens
 
 SUFFIXES = (".csv", ".tsv", ".jsonl", ".ndjson")
 
@@ -43,7 +43,7 @@ class LabelledConfig:
     path: str  # a CSV, TSV or JSONL file
     text: str = "text"  # the column (JSONL: the key) with the text
     label: str = "label"  # the column with the label
-    tokens: Kind = "auto"  # auto: words, or characters for languages without spaces between words
+    tokens: TokenChoice = "auto"  # auto: words, or characters for languages without spaces between words
     tokenizer: str | None = None  # a tokenizer.json (ours or Hugging Face's) to use instead
     vocabulary: int = 8192  # largest vocabulary of words and bpe
     context: int = 256  # tokens per text; longer texts are cut off
@@ -171,7 +171,7 @@ class LabelledCorpus:
             counts=tuple(np.bincount(self.classes, minlength=len(self.labels)).tolist()),
             tokens=len(self.ids),
             longest=int(np.diff(self.starts).max()),
-            kind=self.tokenizer.kind,
+            kind=self.tokenizer.name,
             vocabulary=self.tokenizer.size,
         )
 
@@ -355,23 +355,25 @@ def _tokenizer(config: LabelledConfig, rows: list[Row], held: Array, seed: int, 
     unknown)."""
     if config.tokenizer is not None:
         return load(config.tokenizer)
-    kind: str = config.tokens
+    tokens: str = config.tokens
     texts = [row.text for row, out in zip(rows, held, strict=True) if not out]
-    if kind == "auto":
+    if tokens == "auto":
         words = [len(word) for text in texts for word in text.split()]
         if np.mean(words) <= LONGEST_MEAN_WORD:
-            kind = "words"
+            tokens = "words"
         else:
-            kind = "characters"
-    if kind != "bpe":
-        return learn(kind, (row.text for row in rows) if kind == "characters" else texts, config.vocabulary)
+            tokens = "characters"
+    if tokens != "bpe":
+        return learn(
+            tokens, (row.text for row in rows) if tokens == "characters" else texts, config.vocabulary
+        )
     with tempfile.TemporaryDirectory(prefix="regard-") as folder:
         path = Path(folder) / "texts.txt"
         path.write_text("\n".join(texts), "utf-8", newline="\n")
         parts: list[Piece] = sample_pieces(
             pieces(find(str(path)), LEARNED_PIECE), config.sample * 1e6, generator(seed, 0)
         )
-        return learn_in_subprocess(kind, parts, config.vocabulary, note)
+        return learn_in_subprocess(tokens, parts, config.vocabulary, note)
 
 
 def _encode(tokenizer: Tokenizer, row: Row, path: str) -> Array:

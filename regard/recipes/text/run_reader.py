@@ -63,7 +63,7 @@ class RunTextReader(TextReader):
         """The beginning of the last sample of the run, or a sentence without unknown characters."""
         written = self.run.samples()
         text = written[-1][1] if written else FIRST_WORDS
-        if self.tokenizer.kind == "characters":
+        if self.tokenizer.name == "characters":
             text = "".join(each for each in text if not self.tokenizer.unknowns(each))
         ids = self.tokenizer.encode(text)[: min(64, self.longest or 64)]
         return self.tokenizer.decode(ids)

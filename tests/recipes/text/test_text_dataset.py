@@ -22,7 +22,7 @@ from regard.data import encode_text
 from regard.data import text_files as reading
 from regard.data.batch import IGNORE
 from regard.data.text_files import find, pieces, read
-from regard.data.tokenizer import KINDS, Bytes, learn, save
+from regard.data.tokenizer import TOKENIZERS, Bytes, learn, save
 from regard.recipes.text import dataset as texts
 from regard.recipes.text.dataset import TextConfig, TextInfo, TextSource, prepare
 
@@ -57,7 +57,7 @@ def entries(cache):
 # ── from text to ids ────────────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize("kind", [*KINDS, "auto"])
+@pytest.mark.parametrize("kind", [*TOKENIZERS, "auto"])
 def test_a_text_becomes_ids_and_comes_back(story, cache, kind):
     corpus = prepared(story, cache, tokens=kind)
     known = corpus.tokenizer.unknowns(STORY) == ()
@@ -75,7 +75,7 @@ def test_a_text_becomes_ids_and_comes_back(story, cache, kind):
 
 def test_large_texts_get_bpe(story, cache, monkeypatch):
     monkeypatch.setattr(texts, "CHARACTERS_UP_TO", 1000)
-    assert prepared(story, cache).tokenizer.kind == "bpe"
+    assert prepared(story, cache).tokenizer.name == "bpe"
 
 
 def test_files_of_a_folder_are_joined_by_their_names(tmp_path, cache):
@@ -150,7 +150,7 @@ def test_no_module_is_taken_from_the_working_folder(story, cache, tmp_path, monk
         (tmp_path / name).write_text("raise SystemExit('data was run')")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(encode_text, "IN_CHILDREN_FROM", 0)
-    assert prepared("story.txt", cache, tokens="bpe", workers=2).tokenizer.kind == "bpe"
+    assert prepared("story.txt", cache, tokens="bpe", workers=2).tokenizer.name == "bpe"
 
 
 # ── made once ───────────────────────────────────────────────────────────────────────────────────────────────

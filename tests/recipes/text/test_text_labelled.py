@@ -92,7 +92,7 @@ def test_padding_and_cutting_off(reviews):
 def test_words_are_the_default_and_unknown_ones_may_come(tmp_path):
     path = write(tmp_path, "text,label\n" + "".join(f"word{i} common,{i % 2}\n" for i in range(20)))
     corpus = prepared(path, validation=0.5)
-    assert corpus.tokenizer.kind == "words" and len(corpus.tokenizer.words) == 11
+    assert corpus.tokenizer.name == "words" and len(corpus.tokenizer.words) == 11
     (batch,) = corpus.source(32, 8, 0).validation()
     assert batch.tokens[:, 0].eq(corpus.tokenizer.unknown).all() and batch.tokens[:, 1].ne(0).all()
 
@@ -103,7 +103,7 @@ def test_a_language_without_spaces_gets_characters(tmp_path):
         "text,label\n" + "".join(f"我们今天去看一部很好的电影{chr(0x4E00 + i)},{i % 2}\n" for i in range(9)),
     )
     corpus = prepared(path, validation=0.4)
-    assert corpus.tokenizer.kind == "characters"
+    assert corpus.tokenizer.name == "characters"
     assert all(
         "电影" in text
         for batch in corpus.source(9, 50, 0).validation()
@@ -112,7 +112,7 @@ def test_a_language_without_spaces_gets_characters(tmp_path):
 
 
 def test_a_given_tokenizer(reviews, tmp_path):
-    assert prepared(reviews, tokenizer=Bytes()).tokenizer.kind == "bytes"
+    assert prepared(reviews, tokenizer=Bytes()).tokenizer.name == "bytes"
     save(learn("words", ["a film"]), tmp_path / "tokenizer.json")
     config = LabelledConfig(path=str(reviews), tokenizer=str(tmp_path / "tokenizer.json"))
     assert prepare_labelled(config, seed=0).tokenizer.words == ("a", "film")
