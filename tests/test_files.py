@@ -104,7 +104,7 @@ def test_a_disk_that_is_really_full(tmp_path):
             os.symlink("/dev/full", part)
             part.write_bytes(b"x")
 
-    with pytest.raises(OSError, match="^cannot write .*: the disk is full"):
+    with pytest.raises(OSError, match="^cannot write.*disk.*full"):
         write()
     assert os.listdir(tmp_path) == []
 
@@ -151,9 +151,7 @@ def test_a_folder_that_cannot_be_synced(tmp_path, monkeypatch, code, raises):
 
     monkeypatch.setattr(os, "fsync", only_files)
     if raises:
-        with pytest.raises(
-            OSError, match="was written to, but the disk does not confirm it: Input/output error"
-        ):
+        with pytest.raises(OSError, match="written.*disk.*not confirm.*Input/output error"):
             files.write_text(tmp_path / "file", "x")
     else:
         files.write_text(tmp_path / "file", "x")
@@ -181,7 +179,7 @@ def test_a_new_file_has_the_usual_permissions(tmp_path, write):
 def test_a_missing_folder_and_a_folder_in_the_way(tmp_path):
     with pytest.raises(FileNotFoundError, match=f"there is no folder {tmp_path}/no; make it first"):
         files.write_text(tmp_path / "no" / "file", "x")
-    with pytest.raises(IsADirectoryError, match="it is a folder; give the name of a file"):
+    with pytest.raises(IsADirectoryError, match="folder; give.*name.*file"):
         files.write_text(tmp_path, "x")
 
 
@@ -208,8 +206,8 @@ def test_json_there_and_back(tmp_path_factory, value):
 @pytest.mark.parametrize(
     "value, words",
     [
-        (float("nan"), "cannot write .*x.json: not possible in JSON: Out of range"),
-        ({1, 2}, "cannot write .*x.json: not possible in JSON: Object of type set"),
+        (float("nan"), "write .*x.json.*JSON"),
+        ({1, 2}, "write .*x.json.*JSON: Object.*type"),
     ],
 )
 def test_what_is_no_json_is_not_written(tmp_path, value, words):
@@ -221,10 +219,10 @@ def test_what_is_no_json_is_not_written(tmp_path, value, words):
 @pytest.mark.parametrize(
     "data, words",
     [
-        (b'{"a": 1,\n "b" 2}', "x.json is not JSON: line 2, column 6: Expecting ':' delimiter"),
-        (b"", "x.json is not JSON: line 1, column 1"),
-        (b'{"a": NaN}', "x.json is not JSON: NaN is no JSON number"),
-        (b'"\xff"', "x.json is not JSON: it is not text in UTF-8 \\(byte 1\\)"),
+        (b'{"a": 1,\n "b" 2}', "x.json.*JSON.*2.*6: Expecting ':'"),
+        (b"", "x.json.*JSON.*1.*1"),
+        (b'{"a": NaN}', "x.json.*JSON: NaN.*JSON"),
+        (b'"\xff"', r"x.json.*JSON.*UTF-8 \(byte 1\)"),
         (pickle.dumps({"a": 1}), "x.json is a pickle .*never opened"),
     ],
 )
@@ -245,7 +243,7 @@ def test_a_missing_file_is_named(tmp_path, read):
         read(tmp_path / "gone")
     with pytest.raises(FileNotFoundError, match=f"gone \\(there is no folder {tmp_path}/no either\\)$"):
         read(tmp_path / "no" / "gone")
-    with pytest.raises(IsADirectoryError, match="it is a folder; give the name of a file"):
+    with pytest.raises(IsADirectoryError, match="folder; give.*name.*file"):
         read(tmp_path)
 
 
@@ -285,7 +283,7 @@ def test_tensors_already_read_survive_a_new_file(tmp_path):
 
 
 def test_metadata_is_text(tmp_path):
-    with pytest.raises(ValueError, match="x: metadata must be text, got 3 for 'step'"):
+    with pytest.raises(ValueError, match="x: metadata.*3.*'step'"):
         files.write_tensors(tmp_path / "x", {}, {"step": 3})
 
 
@@ -294,16 +292,14 @@ def test_only_safetensors_are_read_as_tensors(tmp_path, read):
     path = tmp_path / "x.safetensors"
     for plant in (torch_archive, bare_pickle):
         plant(path)
-        with pytest.raises(
-            ValueError, match="is a pickle \\(as torch.save makes\\); pickles are never opened"
-        ):
+        with pytest.raises(ValueError, match=r"\(as torch.save makes\).*never"):
             read(path)
     path.write_bytes(b"hello, this is not one")
-    with pytest.raises(ValueError, match="x.safetensors is not a safetensors file, or is damaged"):
+    with pytest.raises(ValueError, match="x.safetensors.*damaged"):
         read(path)
     files.write_tensors(path, {"a": torch.ones(100)})
     path.write_bytes(path.read_bytes()[:-9])
-    with pytest.raises(ValueError, match="x.safetensors is not a safetensors file, or is damaged"):
+    with pytest.raises(ValueError, match="x.safetensors.*damaged"):
         read(path)
 
 
@@ -330,13 +326,13 @@ def test_arrays_are_read(tmp_path):
     assert files.read_array(tmp_path / "one.npz").tolist() == [0, 1, 2]
     assert files.read_array(tmp_path / "two.npz", "labels").tolist() == [0, 1]
     assert list(files.read_arrays(tmp_path / "two.npz")) == ["images", "labels"]
-    with pytest.raises(ValueError, match="two.npz holds the arrays images, labels; say which by key"):
+    with pytest.raises(ValueError, match="two.npz.*arrays images, labels"):
         files.read_array(tmp_path / "two.npz")
-    with pytest.raises(ValueError, match="two.npz holds the arrays images, labels; not 'label'"):
+    with pytest.raises(ValueError, match="two.npz.*arrays images, labels.*'label'"):
         files.read_array(tmp_path / "two.npz", "label")
-    with pytest.raises(ValueError, match="x.npy is no .npz file, so there is no 'images' in it"):
+    with pytest.raises(ValueError, match="x.npy.*'images'"):
         files.read_array(tmp_path / "x.npy", "images")
-    with pytest.raises(ValueError, match="x.npy is not a .npz file, whatever its name"):
+    with pytest.raises(ValueError, match="x.npy.*not.*.npz file, whatever.*name"):
         files.read_arrays(tmp_path / "x.npy")
 
 
@@ -357,23 +353,23 @@ def npy(array):
         (
             "x.npy",
             lambda path: path.write_bytes(npy(OBJECTS)),
-            "x.npy holds Python objects as a pickle; pickles are never",
+            "x.npy.*Python.*never",
         ),
         (
             "x.npz",
             lambda path: np.savez(path, a=OBJECTS),
-            "x.npz holds Python objects as a pickle; pickles are never",
+            "x.npz.*Python.*never",
         ),
-        ("x.npy", lambda path: path.write_bytes(b"1,2,3"), "x.npy is not a .npy file, whatever its name"),
+        ("x.npy", lambda path: path.write_bytes(b"1,2,3"), "x.npy.*not.*.npy file, whatever.*name"),
         (
             "x.npy",
             lambda path: path.write_bytes(npy(np.arange(9))[:-3]),
-            "x.npy is not a .npy file, or is damaged",
+            "x.npy.*damaged",
         ),
         (
             "x.npz",
             lambda path: path.write_bytes(b"PK\x03\x04 broken"),
-            "x.npz is not a .npz file, or is damaged",
+            "x.npz.*damaged",
         ),
     ],
 )

@@ -47,11 +47,9 @@ def test_kinds_are_described():
 
 
 def test_an_unknown_name_is_told_the_nearest():
-    with pytest.raises(
-        ValueError, match="^there is no 'casual' among the masks; did you mean 'causal'\\? known: full"
-    ):
+    with pytest.raises(ValueError, match="^there.*'casual' among.*'causal'.*full"):
         registry.find("masks", "casual")
-    with pytest.raises(ValueError, match="^there is no 'xyz' among the biases; known: alibi, .*, offsets$"):
+    with pytest.raises(ValueError, match="^there.*'xyz' among.*alibi.*offsets$"):
         registry.find("biases", "xyz")
 
 
@@ -59,9 +57,7 @@ def test_an_unknown_name_is_told_the_nearest():
     "ask", [registry.describe, registry.entries, lambda category: registry.find(category, "causal")]
 )
 def test_an_unknown_kind_is_told_the_nearest(ask):
-    with pytest.raises(
-        ValueError, match="^there is no category 'mask'; did you mean 'masks'\\? known: masks, positions"
-    ):
+    with pytest.raises(ValueError, match="^there.*category 'mask'.*'masks'.*masks, positions"):
         ask("mask")
 
 

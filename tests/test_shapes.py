@@ -81,14 +81,12 @@ def test_an_error_says_both_sides(shape, pattern, sizes, words):
 
 @pytest.mark.parametrize("pattern", ["b (h c)", "b ... d"])
 def test_a_pattern_it_cannot_read_is_refused(pattern):
-    with pytest.raises(
-        ValueError, match="a pattern is words and numbers with spaces between, perhaps after '...'"
-    ):
+    with pytest.raises(ValueError, match="pattern.*words.*'...'"):
         expect(shaped(2, 3, 4), pattern)
 
 
 def test_what_has_no_shape_is_named():
-    with pytest.raises(TypeError, match="^tensor must be a tensor 'b n', got list, which has no shape$"):
+    with pytest.raises(TypeError, match="^tensor.*tensor 'b n'.*list, which has no shape$"):
         expect([1, 2], "b n")
 
 

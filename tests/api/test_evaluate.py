@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 
 import numpy as np
 import pytest
@@ -97,7 +98,7 @@ def test_a_classifier_of_texts(tmp_path):
     assert found.count == 4 and found.measures["accuracy"] == share_right("run", truth)
     assert found.labels == ("bad", "good") and found.confusion.sum(1).tolist() == [1, 3]
     (tmp_path / "other.csv").write_text("text,label\nfine,odd\n")
-    with pytest.raises(ValueError, match="line 2 of other.csv has the label 'odd', .* bad, good"):
+    with pytest.raises(ValueError, match="2.*other.csv.*label 'odd'.*bad, good"):
         regard.evaluate("run", "other.csv")
 
 
@@ -133,7 +134,7 @@ def test_images(tmp_path):
     found = regard.evaluate(run, "one")
     assert found.count == 7 and len(found.notes) == 1 and "0.png" in found.notes[0]
     write_images(tmp_path / "two", {"grey": 90}, 3)
-    with pytest.raises(ValueError, match="two has the class 'grey', and the model knows bright, dark"):
+    with pytest.raises(ValueError, match="'grey'.*model.*bright, dark"):
         regard.evaluate("run", "two")
 
 
@@ -259,22 +260,22 @@ def test_the_command(language_model, capsys):
 @pytest.mark.parametrize(
     "words, told",
     [
-        ([], "regard evaluate takes one run, got none"),
-        (["lm", "other"], "regard evaluate takes one run, got lm other"),
+        ([], "regard.*run.*none"),
+        (["lm", "other"], "regard.*run.*lm other"),
         (["nowhere"], "nowhere does not exist"),
-        (["lm", "--date", "x"], "there is no option --date; did you mean --data?"),
-        (["lm", "--data", "gone.txt"], "gone.txt"),
+        (["lm", "--date", "x"], "option --date.*mean --data"),
+        (["lm", "--data", "gone.txt"], r"gone\.txt"),
     ],
 )
 def test_what_is_wrong_is_one_line(language_model, capsys, words, told):
     assert main.main(["evaluate", *words]) == 2
     said = capsys.readouterr()
-    assert told in said.err and said.err.count("\n") == 1 and said.out == ""
+    assert re.search(told, said.err) and said.err.count("\n") == 1 and said.out == ""
 
 
 def test_data_that_is_no_longer_the_same_is_told(language_model, tmp_path):
     (tmp_path / "text.txt").write_text("the cat sat on the mat. " * 40)
-    with pytest.raises(ValueError, match="lm was started with other data: bytes was"):
+    with pytest.raises(ValueError, match="data: bytes"):
         regard.evaluate("lm")
 
 
@@ -284,6 +285,6 @@ def test_a_module_of_ones_own_has_no_recipe(tmp_path):
     train.train(
         model=torch.nn.Linear(3, 2), task="classify", data=(x, (x[:, 0] > 0).long()), out="mine", **options
     )
-    with pytest.raises(ValueError, match="mine was not made by a recipe"):
+    with pytest.raises(ValueError, match="mine.*recipe"):
         regard.evaluate("mine")
     assert Run.open("mine").config.recipe is None

@@ -159,9 +159,9 @@ def cached(folder):
 def test_resuming_with_other_options_says_which(monkeypatch):
     trained("run", 4)
     monkeypatch.setattr(train, "prepare_job", None)  # it is said before the data is read
-    with pytest.raises(ValueError, match=r"train\.lr was None and is now 0\.5"):
+    with pytest.raises(ValueError, match=r"train\.lr.*None.*now 0\.5"):
         train.train("text", out="run", resume=True, options={"train.lr": 0.5}, observers=[])
-    with pytest.raises(ValueError, match=r"data\.path was 'text.txt' and is now 'other.txt'"):
+    with pytest.raises(ValueError, match=r"data\.path.*'text.txt'.*now 'other.txt'"):
         train.train("text", data="other.txt", out="run", resume=True, observers=[])
 
 
@@ -461,9 +461,7 @@ def test_resuming_on_other_data_says_what_differs(capsys):
     classifier("labels", 2)
     rows = Path("rows.jsonl")
     rows.write_text("\n".join(rows.read_text().splitlines()[2:]))
-    with pytest.raises(
-        ValueError, match="^labels was started with other data: rows was 60 and is now 58; train was 54"
-    ):
+    with pytest.raises(ValueError, match="^labels.*data.*60.*now 58; train.*54"):
         train.train("text", out="labels", resume=True, observers=[])
 
 
@@ -494,7 +492,7 @@ def test_what_does_not_fit_a_start_is_named_with_both_shapes():
     model = generate.load("old")
     model.embed.weight = torch.nn.Parameter(model.embed.weight[:-1])
     with pytest.raises(
-        ValueError, match=r"embed.weight is \(\d+, 32\) there and \(\d+, 32\) here(, and \d+ more)?$"
+        ValueError, match=r"embed.weight.*\(\d+, 32\).*\(\d+, 32\) here(.*\d+ more)?$"
     ) as error:
         start.copy_weights(model, Run.open("old"))
     assert "and 0 more" not in str(error.value)
@@ -619,9 +617,7 @@ def test_generate_takes_the_path_of_a_run():
     assert "".join(regard.generate("mine", "the ", max_new=5, seed=1)) == loaded
     assert "".join(regard.generate(run.path, "the ", max_new=5, seed=1)) == loaded
     assert generate.samples("mine", "the ", max_new=5, seed=1) == [loaded]
-    with pytest.raises(
-        ValueError, match=r"generate returns one text, got samples=2; use regard\.api\.generate\.samples"
-    ):
+    with pytest.raises(ValueError, match=r"samples=2.*regard\.api\.generate\.samples"):
         regard.generate("mine", samples=2)
     assert repr(run) == "<Run mine: text, decoder>"
 

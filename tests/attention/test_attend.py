@@ -258,9 +258,7 @@ def test_what_has_no_numbers_is_refused(call):
             ):
                 call(*given)
     shape_only = x.to("meta")
-    with pytest.raises(
-        ValueError, match=r"q is a meta tensor, which has a shape and no numbers; make it on a device"
-    ):
+    with pytest.raises(ValueError, match="q.*tensor.*shape.*device"):
         call(shape_only, shape_only, shape_only)
 
 
@@ -271,11 +269,9 @@ def test_no_channels_are_possible_with_a_scale():
 
 
 def test_words_of_errors_of_biases():
-    with pytest.raises(ValueError, match=r"heads must be at least 1, got 0"):
+    with pytest.raises(ValueError, match="heads.*1.*0"):
         ALiBi(0)
-    with pytest.raises(
-        ValueError, match=r"buckets must be a multiple of 4 and farthest more than 8, got buckets=33"
-    ):
+    with pytest.raises(ValueError, match="buckets.*4.*farthest.*8.*buckets=33"):
         Buckets(4, buckets=33)
-    with pytest.raises(ValueError, match=r"reach must be 0 or more, got -1"):
+    with pytest.raises(ValueError, match="reach.*0.*more.*-1"):
         Relative(4, reach=-1)

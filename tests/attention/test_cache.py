@@ -165,17 +165,17 @@ def test_words_of_errors():
     cache.add(k, k)
     with pytest.raises(
         ValueError,
-        match=r"the cache holds 4 tokens and was given 6; make it with length=6 or more, or use Cache\(\)",
+        match=r"cache.*4 tokens.*6.*length=6.*Cache\(\)",
     ):
         cache.add(k, k)
     assert cache.count == 3  # nothing was lost
-    with pytest.raises(ValueError, match=r"length must be at least 1, got 0; Cache\(\) grows as it needs to"):
+    with pytest.raises(ValueError, match=r"length.*1.*0; Cache\(\)"):
         Cache(0)
-    with pytest.raises(ValueError, match=r"reach must be 0 or more, got -1"):
+    with pytest.raises(ValueError, match="reach.*0.*more.*-1"):
         WindowCache(-1)
     with pytest.raises(
         ValueError,
-        match=r"each of the 2 blocks needs a cache of its own, got 1; use \[Cache\(\) for _ in stack.blocks\]",
+        match=r"2 blocks.*cache.*1.*\[Cache\(\).*_.*stack.blocks\]",
     ):
         stack()(torch.zeros(1, 2, WIDTH), caches=[Cache()])
 
@@ -184,19 +184,15 @@ def test_what_would_be_wrong_in_silence_is_refused():
     model = stack()
     x = tokens(model)[:, :2]
     same = Cache()
-    with pytest.raises(ValueError, match=r"needs a cache of its own, got 1"):
+    with pytest.raises(ValueError, match="needs.*cache.*own.*1"):
         model(x, caches=[same, same])
-    with pytest.raises(ValueError, match=r"a cache carries no gradients, .* use torch.no_grad"):
+    with pytest.raises(ValueError, match="cache.*gradients.*torch.no_grad"):
         model(x, mask=Causal(), caches=[Cache(), Cache()])
     with torch.no_grad():
-        with pytest.raises(
-            ValueError, match=r"lengths in a Padding do not say which slots of a cache are real; give real="
-        ):
+        with pytest.raises(ValueError, match="lengths.*Padding.*slots.*cache.*real.*real="):
             model(x, mask=Causal() & Padding([2, 1, 1]), caches=[Cache(), Cache()])
         for mask in (Causal(), Causal() & Window(9), Causal() & (Window(3) | Window(7))):
-            with pytest.raises(
-                ValueError, match=r"the cache forgets what is farther than 4, but the mask looks farther"
-            ):
+            with pytest.raises(ValueError, match="cache.*4.*mask looks"):
                 model(x, mask=mask, caches=[WindowCache(4), WindowCache(4)])
 
 

@@ -315,13 +315,11 @@ def test_only_refuses_unknown_names_and_ends_with_its_block():
 def test_fused_refuses_what_it_cannot_do():
     inputs = random_inputs(7, 7)
     with kernels.only("fused"):
-        with pytest.raises(ValueError, match=r"fused kernel cannot do this: Relative adds to the values"):
+        with pytest.raises(ValueError, match="kernel.*Relative"):
             attend(*inputs, bias=made("relative"))
-        with pytest.raises(ValueError, match=r"Buckets is learned, and SDPA has no fused gradient"):
+        with pytest.raises(ValueError, match="Buckets.*learned.*SDPA"):
             attend(*inputs, bias=made("buckets"))
-        with pytest.raises(
-            ValueError, match=r"no fused kernel with dropout; use the tiled or the reference kernel"
-        ):
+        with pytest.raises(ValueError, match="kernel.*dropout.*kernel"):
             attend(*inputs, dropout=0.1)
         with torch.no_grad():
             assert attend(*inputs, bias=made("buckets")).shape == inputs[0].shape

@@ -180,46 +180,38 @@ def test_static_masks_are_values():
 
 
 def test_errors_say_what_was_given_and_what_to_do():
-    with pytest.raises(ValueError, match=r"reach must be 0 or more, got -1"):
+    with pytest.raises(ValueError, match="reach.*0.*more.*-1"):
         Window(-1)
     with pytest.raises(
         ValueError,
-        match=r"Padding takes whole lengths \(b\) or a bool tensor b m, True = real, got torch.float32",
+        match=r"Padding.*lengths \(b\).*tensor b m, True = real.*torch.float32",
     ):
         Padding(torch.ones(2, 3))
-    with pytest.raises(ValueError, match=r"Padding for b=2 rows takes 2 lengths, got 3"):
+    with pytest.raises(ValueError, match="Padding.*b=2.*2 lengths.*3"):
         Padding([1, 2, 3]).fits(2, 1, 5, 5)
     with pytest.raises(ValueError, match=r"takes a bool tensor 2 × 5, got \(2, 4\)"):
         Padding(torch.ones(2, 4, dtype=torch.bool)).fits(2, 1, 5, 5)
-    with pytest.raises(
-        ValueError, match=r"got torch.float32 \(2, 2\); from 1 = may attend, 0 = may not it is `mask != 0`"
-    ):
+    with pytest.raises(ValueError, match=r"torch.float32 \(2, 2\).*1 =.*0 =.*`mask != 0`"):
         Dense(torch.zeros(2, 2))
     with pytest.raises(
         ValueError, match=r"Dense for b=2, h=4, n=3, m=3 takes n m, b n m or b h n m, got \(2, 3\)"
     ):
         Dense(torch.ones(2, 3, dtype=torch.bool)).fits(2, 4, 3, 3)
-    with pytest.raises(ValueError, match=r"Documents holds 4 tokens for n=2 queries and m=5 keys"):
+    with pytest.raises(ValueError, match="Documents.*4 tokens.*n=2 queries.*m=5"):
         Documents(torch.arange(4)).fits(1, 1, 2, 5)
-    with pytest.raises(ValueError, match=r"holds 2 and 4 tokens, but there are n=2 queries and m=5 keys"):
+    with pytest.raises(ValueError, match="2.*4 tokens.*n=2 queries.*m=5"):
         Documents((torch.arange(2), torch.arange(4))).fits(1, 1, 2, 5)
-    with pytest.raises(ValueError, match=r"Order takes tensors n or b n with b=1, got \(2, 3\)"):
+    with pytest.raises(ValueError, match=r"Order.*tensors n.*b n.*b=1.*\(2, 3\)"):
         Order(torch.zeros(2, 3)).fits(1, 1, 3, 3)
-    with pytest.raises(TypeError, match=r"masks combine with &, \| and ~, not with `and`"):
+    with pytest.raises(TypeError, match="masks combine.*not.*`and`"):
         Causal() and Window(3)
-    with pytest.raises(
-        TypeError, match=r"a mask combines with a mask, got Tensor; wrap a bool tensor in Dense"
-    ):
+    with pytest.raises(TypeError, match="mask.*mask.*Tensor.*tensor.*Dense"):
         Causal() & torch.ones(3, 3)
-    with pytest.raises(
-        TypeError, match=r"a mask combines with a mask, got Tensor; wrap a bool tensor in Dense"
-    ):
+    with pytest.raises(TypeError, match="mask.*mask.*Tensor.*tensor.*Dense"):
         torch.ones(3, 3, dtype=torch.bool) & Causal()
-    with pytest.raises(
-        TypeError, match=r"a mask combines with a mask, got the class Causal; write Causal\(...\)"
-    ):
+    with pytest.raises(TypeError, match=r"mask.*mask.*class Causal; write Causal\(...\)"):
         Causal | Window(3)
-    with pytest.raises(TypeError, match=r"a mask combines with a mask, got int"):
+    with pytest.raises(TypeError, match="mask.*mask.*int"):
         Not(3)
 
 

@@ -174,22 +174,18 @@ def test_rotary_stays_exact_far_from_the_start():
 
 
 def test_words_of_errors():
-    with pytest.raises(
-        ValueError, match=r"dim must be even, two channels a pair, got 5; the next one that fits is 6"
-    ):
+    with pytest.raises(ValueError, match="dim.*even.*channels.*5.*6"):
         Sinusoidal(5)
     with pytest.raises(
         ValueError,
-        match=r"place 8 is outside the 8 that were learned \(0 to 7\); use a longer table, or Rotary",
+        match=r"8.*8.*learned \(0.*7\).*Rotary",
     ):
         Learned(8, 4).place(torch.zeros(1, 9, 4))
-    with pytest.raises(ValueError, match=r"Rotary reads places on one axis, got where with 2"):
+    with pytest.raises(ValueError, match="Rotary.*axis.*where.*2"):
         Rotary(4).turn(torch.zeros(1, 1, 3, 4), torch.zeros(1, 3, 2))
-    with pytest.raises(ValueError, match=r"Sinusoidal was made for tokens of width 4, got 6"):
+    with pytest.raises(ValueError, match="Sinusoidal.*tokens.*width 4.*6"):
         Sinusoidal(4).place(torch.zeros(1, 3, 6))
-    with pytest.raises(ValueError, match=r"Rotary was made for 8 channels a head, got 4"):
+    with pytest.raises(ValueError, match="Rotary.*8 channels.*head.*4"):
         Rotary(8).turn(torch.zeros(1, 1, 3, 4))
-    with pytest.raises(
-        TypeError, match=r"Concatenated takes a position with a code \(Sinusoidal, Learned\), got Rotary"
-    ):
+    with pytest.raises(TypeError, match=r"Concatenated.*position.*\(Sinusoidal, Learned\).*Rotary"):
         Concatenated(Rotary(4))

@@ -89,22 +89,18 @@ def test_a_learned_grid_looks_up_whole_places_and_interpolates_others():
         true = F.interpolate(image, grid, mode="bicubic", align_corners=False)
         found = learned.code(grid_places(grid, (3, 4), CPU).double())
         torch.testing.assert_close(found[0], true[0].flatten(1).T, atol=1e-6, rtol=1e-6)
-    with pytest.raises(ValueError, match="a place is outside the grid of 3 × 4 that was learned"):
+    with pytest.raises(ValueError, match="grid.*3 × 4.*learned"):
         learned.code(torch.tensor([[[0, 4]]]))
 
 
 def test_bad_axes():
-    with pytest.raises(
-        ValueError, match="channels must be even, two channels a pair for each of 2 axes, got 6; .* fits is 8"
-    ):
+    with pytest.raises(ValueError, match="channels.*even.*channels.*2 axes.*6.*8"):
         Rotary(6, axes=2)
-    with pytest.raises(
-        ValueError, match="Rotary reads places on 2 axes, and only those on one are known .* give where"
-    ):
+    with pytest.raises(ValueError, match="Rotary.*2 axes.*give where"):
         Rotary(8, axes=2).turn(random(1, 1, 3, 8))
-    with pytest.raises(ValueError, match="Sinusoidal reads places on 2 axes, got where with 1"):
+    with pytest.raises(ValueError, match="Sinusoidal.*2 axes.*where.*1"):
         Sinusoidal(8, axes=2)(random(1, 3, 8), torch.arange(3))
-    with pytest.raises(ValueError, match="axes must be at least 1, got 0"):
+    with pytest.raises(ValueError, match="axes.*1.*0"):
         Sinusoidal(8, axes=0)
 
 
@@ -119,7 +115,7 @@ def test_patches_are_squares_row_by_row():
     conv = F.conv2d(x, embed.linear.weight.view(5, 3, 2, 2), embed.linear.bias, stride=2)
     torch.testing.assert_close(embed(x), conv.flatten(2).mT)
     assert embed.grid(4, 5) == (2, 3)
-    with pytest.raises(ValueError, match="an image must have pixels, got 0 × 4"):
+    with pytest.raises(ValueError, match="image.*pixels.*0 × 4"):
         embed(torch.zeros(1, 3, 0, 4))
 
 

@@ -98,7 +98,5 @@ def test_it_refuses_what_it_cannot_do():
     inputs = random_inputs(7, 7)
     with kernels.only("stairs"):
         for how in ({}, {"mask": Causal() & Window(2)}, {"mask": Causal(), "dropout": 0.5}):
-            with pytest.raises(
-                ValueError, match="stairs kernel cannot do this: it takes a causal mask over consecutive"
-            ):
+            with pytest.raises(ValueError, match="kernel.*causal mask"):
                 attend(*inputs, **how)

@@ -87,11 +87,9 @@ def test_many_short_windows_are_done_plainly():
 
 def test_bad_places():
     q, k, v = inputs()
-    with pytest.raises(
-        ValueError, match="Offsets reads places on two axes, row and column, got where with 1"
-    ):
+    with pytest.raises(ValueError, match="Offsets.*axes.*where.*1"):
         attend(q, k, v, bias=Offsets(2, reach=3).double())
-    with pytest.raises(ValueError, match="Offsets was made for 3 heads, got queries with 2"):
+    with pytest.raises(ValueError, match="Offsets.*3 heads.*queries.*2"):
         attend(q, k, v, bias=Offsets(3, reach=3).double(), where=grid_places((3, 4), (3, 4), CPU))
-    with pytest.raises(ValueError, match="reach must be 0 or more, got -1"):
+    with pytest.raises(ValueError, match="reach.*0.*more.*-1"):
         Offsets(3, reach=-1)

@@ -1,6 +1,7 @@
 """`regard check`: the table, the JSON, the exit codes, and one line for everything that cannot be checked."""
 
 import json
+import re
 
 import pytest
 import torch
@@ -83,38 +84,38 @@ def test_json_for_machines(models, capsys):
 @pytest.mark.parametrize(
     "words, said",
     [
-        ([], "regard check takes one target, got none; see: regard check --help"),
-        (["a", "b"], "regard check takes one target, got a b"),
+        ([], "regard.*target.*none.*regard.*--help"),
+        (["a", "b"], "regard.*target.*b"),
         (
             ["nowhere"],
-            "there is no directory 'nowhere'; give a run directory, a Hugging Face model directory, or",
+            "'nowhere'.*run.*Hugging Face model",
         ),
         (
             ["my_models.py:good"],
-            "names a file; name its module, as for python -m: did you mean my_models:good?",
+            "module.*-m.*my_models:good",
         ),
-        (["sub/my_models.py:good"], "did you mean sub.my_models:good?"),
-        (["my_models:godo"], "my_models has no function 'godo'; did you mean 'good'?"),
+        (["sub/my_models.py:good"], r"mean sub\.my_models:good"),
+        (["my_models:godo"], "my_models.*function 'godo'.*'good'"),
         (
             ["my_models:wrong"],
-            "my_models:wrong returned Pooled; it should return (model, inputs[, symmetry[, roles]])",
+            r"my_models:wrong.*Pooled.*\(model, inputs\[, symmetry\[, roles\]\]\)",
         ),
         (
             ["my_models:good", "--laws", "permutatoin"],
-            "there is no 'permutatoin' among the laws; did you mean 'permutation'?",
+            "'permutatoin' among.*laws.*'permutation'",
         ),
-        (["my_models:good", "--seed", "x"], "--seed must be a whole number, got 'x'"),
+        (["my_models:good", "--seed", "x"], "--seed.*whole number.*'x'"),
         (
             ["my_models:good", "--dtype", "float8"],
-            "--dtype must be one of float64, float32, bfloat16, float16 or None, got 'float8'; did you mean",
+            "--dtype.*float64, float32, bfloat16, float16.*None.*'float8'",
         ),
-        (["my_models:good", "--device", "tpu"], "--device tpu cannot be used here"),
+        (["my_models:good", "--device", "tpu"], "--device tpu"),
     ],
 )
 def test_what_cannot_be_checked_is_one_line_and_exit_code_2(models, capsys, words, said):
     code, out, err = run(capsys, *words)
     assert (code, out) == (2, "")
-    assert said in err and err.count("\n") == 1
+    assert re.search(said, err) and err.count("\n") == 1
 
 
 def test_a_cache_without_a_step_function_is_not_measured_and_not_as_declared(models, capsys):
@@ -144,9 +145,7 @@ def test_a_run_of_ones_own_module_says_what_to_give_instead(models, capsys, monk
         "regard: mine holds the weights of a module of your own, which only you can make: write a function"
     )
     assert err.endswith("returns (model, inputs), and give my_module:my_function instead\n")
-    with pytest.raises(
-        ValueError, match=r"module of your own \(Linear\); build it, then load_weights\(Run\.open\("
-    ):
+    with pytest.raises(ValueError, match=r"module.*\(Linear\); build.*load_weights\(Run\.open\("):
         generate.load("mine")
 
 

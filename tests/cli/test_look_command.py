@@ -144,20 +144,20 @@ def test_laws_are_measured_when_asked_for(here, capsys):
 @pytest.mark.parametrize(
     "words, message",
     [
-        ((), "regard look takes one target, got none"),
-        (("a", "b"), "regard look takes one target, got a b"),
-        (("nothing-here",), "there is no directory 'nothing-here'; give a run directory"),
-        (("look_models:blind",), "no attention was recorded in look_models:blind, a Linear"),
-        (("look_models:reads", "--input", "words"), "this model brings its own inputs"),
-        (("run", "--input", "a" * 33), "the text has 33 tokens, and the model reads at most 32; shorten it"),
-        (("run", "--input", "xyz"), "unknown character 'x' (U+0078) at place 0"),
-        (("run", "--input", ""), "there is nothing to look at: the text is empty"),
-        (("run", "--target", "a"), "run is not an encoder-decoder, so it takes no --target"),
-        (("run", "--out", "page.docx"), "--out must end in .html, .png, .svg, .pdf, got 'page.docx'"),
+        ((), "regard look.*target.*none"),
+        (("a", "b"), "regard look.*target.*b"),
+        (("nothing-here",), "'nothing-here'.*run"),
+        (("look_models:blind",), "attention.*look_models:blind.*Linear"),
+        (("look_models:reads", "--input", "words"), "model.*inputs"),
+        (("run", "--input", "a" * 33), "33 tokens.*model.*32"),
+        (("run", "--input", "xyz"), r"unknown character 'x' \(U\+0078\) at place 0"),
+        (("run", "--input", ""), "look.*empty"),
+        (("run", "--target", "a"), "run.*--target"),
+        (("run", "--out", "page.docx"), r"--out.*'page\.docx'"),
         (("run", "--out", "no/such/page.html"), "no/such"),
-        (("run", "--port", "80a"), "--port must be a whole number or None, got '80a'"),
-        (("run", "--port", "99999"), "--port must be a whole number from 0 to 65535, got 99999"),
-        (("run", "--port", "8000", "--out", "page.html"), "--port is for a page that is served"),
+        (("run", "--port", "80a"), "--port.*None.*'80a'"),
+        (("run", "--port", "99999"), "--port.*whole number.*0.*65535.*99999"),
+        (("run", "--port", "8000", "--out", "page.html"), "--port.*page.*served"),
     ],
 )
 def test_what_cannot_be_looked_at(here, capsys, words, message):
@@ -165,7 +165,7 @@ def test_what_cannot_be_looked_at(here, capsys, words, message):
         words = (*words, "--out", "page.html")
     code, out, err = look(capsys, *words)
     assert code == 2 and out == "" and err.startswith("regard: ") and err.count("\n") == 1
-    assert message in err
+    assert re.search(message, err)
     assert not (here / "page.html").exists()
 
 

@@ -82,9 +82,7 @@ def test_wrong_words(words, said):
 def test_a_file_that_was_meant_as_data(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "my.txt").write_text("")
-    with pytest.raises(
-        ValueError, match="^'my.txt' is no option and no value of one; did you mean --data my.txt. see: "
-    ):
+    with pytest.raises(ValueError, match="^'my.txt'.*--data my.txt."):
         parsed("my.txt")
 
 
@@ -99,9 +97,7 @@ def test_words_of_generate():
     words = ["run", "--prompt=--help me", "--top-k", "3", "--stop", "a", "b", "--seed=1"]
     chosen, rest = options.read_options(GenerateOptions, words, "regard generate")
     assert chosen == GenerateOptions(prompt="--help me", top_k=3, stop=("a", "b"), seed=1) and rest == ["run"]
-    with pytest.raises(
-        ValueError, match="^there is no option --tempreture; did you mean --temperature. see: regard generate"
-    ):
+    with pytest.raises(ValueError, match="^there.*--tempreture.*--temperature..*regard"):
         options.read_options(GenerateOptions, ["run", "--tempreture", "1"], "regard generate")
 
 

@@ -119,31 +119,31 @@ def test_buckets_put_like_lengths_together():
     [
         (
             lambda: TensorSource(TOKENS),
-            "data must be a pair of tensors .tokens, target. or a torch Dataset .* got Tensor",
+            "data.*tensors .tokens, target..*Dataset.*Tensor",
         ),
         (lambda: TensorSource((TOKENS,)), "got tuple of 1"),
         (lambda: TensorSource((TOKENS, TARGET[:7])), "rows, got 20 and 7"),
-        (lambda: TensorSource((TOKENS[:0], TARGET[:0])), "the data has no rows; give at least one"),
+        (lambda: TensorSource((TOKENS[:0], TARGET[:0])), "data.*rows; give"),
         (
             lambda: TensorSource((TOKENS, TARGET), validation=1.0),
-            "validation is a share of the rows.* got 1.0",
+            "validation.*rows.*1.0",
         ),
         (
             lambda: TensorSource((TOKENS[:1], TARGET[:1])),
             "there is 1 row, .* validation=0",
         ),
-        (lambda: TensorSource((TOKENS, TARGET), 0), "batch must be at least 1, got 0"),
+        (lambda: TensorSource((TOKENS, TARGET), 0), "batch.*1.*0"),
         (lambda: TensorSource(Endless()), "Endless has no __len__"),
         (
             lambda: TensorSource(TensorDataset(TOKENS)).batch(0),
-            "each row of the Dataset must be a pair .* got tuple of 1",
+            "Dataset.*tuple.*1",
         ),
         (lambda: Batch(TOKENS, TARGET[:3]), r"rows, got shapes \(20, 3\) and \(3,\)"),
         (
             lambda: Batch(TOKENS, TARGET, torch.ones(20, 3)),
-            "real must be a bool tensor 'b n', True = real, got torch.float32",
+            "real.*tensor 'b n', True = real.*torch.float32",
         ),
-        (lambda: Batch(TOKENS, TARGET, torch.ones(20, 4).bool()), "real must be 'b n' with b=20, n=3"),
+        (lambda: Batch(TOKENS, TARGET, torch.ones(20, 4).bool()), "real.*'b n'.*b=20, n=3"),
     ],
 )
 def test_words_of_errors(make, words):

@@ -275,7 +275,7 @@ def test_what_is_wrong_is_one_clear_line(tmp_path, name, content, words):
 
 def test_arrays_that_do_not_say_what_they_are(tmp_path):
     np.savez(tmp_path / "a.npz", first=POINTS, second=POINTS)
-    with pytest.raises(ValueError, match="must have an array 'points', it has: first, second"):
+    with pytest.raises(ValueError, match="array 'points'.*second"):
         read(tmp_path / "a.npz")
     np.savez(tmp_path / "b.npz", points=POINTS, labels=np.zeros(3))
     with pytest.raises(ValueError, match=r"labels of shape \(3,\) for 17 points"):

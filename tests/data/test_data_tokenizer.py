@@ -150,13 +150,13 @@ def test_one_more_character_than_a_byte_holds():
 @pytest.mark.parametrize(
     "text, words",
     [
-        ("dog, cat\n", "unknown character ',' .U.002C. at place 3 of the text"),
+        ("dog, cat\n", "unknown character ',' .U.002C..*place 3.*text"),
         (
             "dogé",
-            "unknown character 'é' .U.00E9. at place 3 .* among the 8 characters .* --data.tokens bytes",
+            "unknown character 'é' .U.00E9..*place 3.*among.*8 characters.*--data.tokens bytes",
         ),
         ("😀", "unknown character '😀' .U.1F600. at place 0"),
-        ("d\udc80", "unknown character '.udc80' .U.DC80. at place 1"),
+        ("d\udc80", "unknown character '.udc80' .U.DC80..*place 1"),
     ],
 )
 def test_an_unknown_character_is_named_with_its_place(text, words):
@@ -174,7 +174,7 @@ def test_what_is_unknown_can_be_asked_before():
 
 @pytest.mark.parametrize("kind", ["bytes", "bpe"])
 def test_half_a_character_is_refused(kind):
-    with pytest.raises(ValueError, match="character '.udc80' at place 2 of the text is half a character"):
+    with pytest.raises(ValueError, match="character '.udc80'.*2.*character"):
         learn(kind, ["ab"], 300).encode("ab\udc80")
 
 
@@ -306,27 +306,27 @@ def test_special_tokens_of_a_byte_level_tokenizer():
 @pytest.mark.parametrize(
     "content, words",
     [
-        ("{", "tokenizer.json is not JSON: line 1"),
+        ("{", "tokenizer.json.*JSON.*1"),
         (
             "[1, 2]",
-            'tokenizer.json is not a tokenizer.json: it has neither the key "model" .* nor a "kind" of characters, bytes',
+            'tokenizer.json.*tokenizer.json.*"model".*"kind".*characters, bytes',
         ),
-        ('{"kind": "letters"}', "tokenizer.json is not a tokenizer.json: it has neither"),
+        ('{"kind": "letters"}', "tokenizer.json.*tokenizer.json"),
         (
             '{"kind": "characters", "characters": "ba"}',
-            "characters must be different, sorted, and at least one",
+            "characters.*different, sorted",
         ),
-        ('{"kind": "characters"}', 'kind "characters" needs them as text under the key "characters"'),
+        ('{"kind": "characters"}', '"characters".*"characters"'),
         (
             '{"kind": "words", "vocabulary": ["a", 1]}',
-            'kind "words" needs them as a list under the key "vocabulary"',
+            '"words".*"vocabulary"',
         ),
         (
             '{"kind": "words", "vocabulary": ["b", "a"]}',
-            "a vocabulary of words must be sorted, without repeats",
+            "vocabulary.*words",
         ),
-        ('{"model": {"type": "BPE"}}', "tokenizer.json is not a tokenizer.json: tokenizers cannot read it: "),
-        ('{"model": null}', "tokenizer.json is not a tokenizer.json: tokenizers cannot read it: "),
+        ('{"model": {"type": "BPE"}}', "tokenizer.json.*tokenizer.json"),
+        ('{"model": null}', "tokenizer.json.*tokenizer.json"),
     ],
 )
 def test_a_file_that_is_no_tokenizer(tmp_path, content, words):
@@ -338,25 +338,19 @@ def test_a_file_that_is_no_tokenizer(tmp_path, content, words):
 
 
 def test_words_of_other_errors(tmp_path):
-    with pytest.raises(FileNotFoundError, match="there is no file .*tokenizer.json"):
+    with pytest.raises(FileNotFoundError, match="file .*tokenizer.json"):
         load(tmp_path)
-    with pytest.raises(
-        ValueError, match="tokens must be one of characters, .*, bpe, got 'word'; did you mean 'words'"
-    ):
+    with pytest.raises(ValueError, match="tokens.*characters.*'word'.*'words'"):
         learn("word", [])
-    with pytest.raises(
-        ValueError, match="bpe needs more ids than the 256 bytes, got vocabulary=256; use 512"
-    ):
+    with pytest.raises(ValueError, match="ids.*256 bytes.*vocabulary=256.*512"):
         learn("bpe", ["a"], 256)
-    with pytest.raises(ValueError, match="a vocabulary of words needs at least 2 ids"):
+    with pytest.raises(ValueError, match="vocabulary.*words.*2 ids"):
         learn("words", ["a"], 1)
-    with pytest.raises(
-        ValueError, match="ids must be from 0 to 255, got 256 at place 1; decode with the tokenizer that"
-    ):
+    with pytest.raises(ValueError, match="ids.*0.*255.*256.*place 1.*tokenizer"):
         Bytes().decode([0, 256])
-    with pytest.raises(ValueError, match="ids must be whole numbers, got float64"):
+    with pytest.raises(ValueError, match="ids.*whole numbers.*float64"):
         Bytes().decode([0.5])
-    with pytest.raises(ValueError, match=r"ids must be one row of whole numbers, got shape \(1, 2\)"):
+    with pytest.raises(ValueError, match=r"ids.*row.*whole numbers.*shape \(1, 2\)"):
         Bytes().decode([[1, 2]])
     with pytest.raises(ValueError, match="sorted, without repeats"):
         Words(["a"])
@@ -365,7 +359,5 @@ def test_words_of_other_errors(tmp_path):
 def test_without_the_package_the_way_to_install_it_is_said(monkeypatch):
     monkeypatch.setitem(sys.modules, "tokenizers", None)
     for use in (lambda: learn("bpe", ["a"], 300), lambda: from_json({"model": {}})):
-        with pytest.raises(
-            ImportError, match="need the package tokenizers: pip install 'regard.text.', or choose"
-        ):
+        with pytest.raises(ImportError, match="package.*'regard.text.'"):
             use()

@@ -412,18 +412,18 @@ def test_a_wrong_option_is_told_what_is_wrong(wrong, words):
 
 def test_words_of_other_errors():
     m = model()
-    with pytest.raises(ValueError, match="unknown option 'temprature'; did you mean 'temperature'"):
+    with pytest.raises(ValueError, match="unknown option 'temprature'.*'temperature'"):
         generate(m, "abc", temprature=1)
     with pytest.raises(
         ValueError,
-        match="generate returns one text, got samples=2; use regard.generation.generate.generate_samples",
+        match="samples=2.*regard.generation.generate.generate_samples",
     ):
         generate(m, "abc", samples=2)
     with pytest.raises(ValueError, match="unknown character 'z' at 1"):
         generate(m, "az")
     del m.tokenizer
-    with pytest.raises(ValueError, match="Decoder has no tokenizer; give one with tokenizer="):
+    with pytest.raises(ValueError, match="Decoder.*tokenizer.*tokenizer="):
         generate(m, "abc")
     broken = Chain(torch.full((3, 3), torch.nan))
-    with pytest.raises(ValueError, match="the logits of the model are NaN"):
+    with pytest.raises(ValueError, match="logits.*model.*NaN"):
         text(broken, "a", tokenizer=Letters("abc"))

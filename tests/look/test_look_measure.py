@@ -52,9 +52,9 @@ def test_rollout_of_two_layers_by_hand():
     close(measure.rollout([a, b])[0], [[0.75, 0.25], [0.5, 0.5]])
     close(measure.rollout([ITSELF, ITSELF])[0], torch.eye(6))
     close(measure.rollout([torch.rand(2, 3, 5, 5).softmax(-1) for _ in range(4)]).sum(-1), torch.ones(2, 5))
-    with pytest.raises(ValueError, match=r"square matrices of one size, got \(1, 2, 2\) after \(1, 6, 6\)"):
+    with pytest.raises(ValueError, match=r"matrices.*size.*\(1, 2, 2\) after \(1, 6, 6\)"):
         measure.rollout([ITSELF, a])
-    with pytest.raises(ValueError, match="rollout needs self-attention, got 0 entries"):
+    with pytest.raises(ValueError, match="rollout.*0 entries"):
         measure.rollout([])
 
 
@@ -84,16 +84,14 @@ def test_a_class_token_that_asks_alone_in_the_last_layer():
         ValueError, match=f"in the last layer one of {n} tokens asks alone; say which, such as query=0"
     ):
         measure.rollout(seen)
-    with pytest.raises(ValueError, match=r"square matrices of one size, got \(2, 1, "):
+    with pytest.raises(ValueError, match=r"matrices.*size.*\(2, 1"):
         measure.rollout([seen[1], seen[0]], query=0)  # one that asks alone can only be the last
     for query in (-1, n):
         with pytest.raises(
             ValueError, match=f"query is the number of one of {n} tokens, from 0 on, got {query}"
         ):
             measure.rollout(seen, query=query)
-    with pytest.raises(
-        ValueError, match=r"this measure is of one entry, got 2; take them one by one, such as seen\[0\]"
-    ):
+    with pytest.raises(ValueError, match=r"measure.*entry.*2.*seen\[0\]"):
         measure.entropy(seen)
 
 
@@ -116,7 +114,7 @@ def test_previous_token_and_induction():
     after_the_same = torch.eye(6).roll(2, 0).expand(1, 1, 6, 6)
     close(measure.induction(after_the_same, 3), torch.ones(1, 1))
     close(measure.induction(ITSELF, 3), torch.zeros(1, 2))
-    with pytest.raises(ValueError, match="period must be more than 1 and less than the 6 tokens, got 6"):
+    with pytest.raises(ValueError, match="period.*1.*6 tokens.*6"):
         measure.induction(ITSELF, 6)
     with pytest.raises(ValueError, match="two tokens or more"):
         measure.previous_token(torch.ones(1, 1, 1, 1))
@@ -150,7 +148,7 @@ def test_head_scores_find_a_planted_head():
     model = Decoder(DecoderConfig(vocab=50, dim=32, depth=2, heads=4))
     scores = head_scores(model, 50, period=12)
     assert len(scores) == 8 and all(score.induction < 0.3 for score in scores)
-    with pytest.raises(ValueError, match="no self-attention over the 48 tokens was heard"):
+    with pytest.raises(ValueError, match="48 tokens.*heard"):
         head_scores(nn.Embedding(50, 4), 50)
 
 
@@ -183,7 +181,7 @@ def test_similarity_of_positions():
     learned = Learned(20, 8)
     close(measure.position_similarity(learned, 5).diagonal(), torch.ones(5), 1e-5)
     close(measure.position_similarity(learned, 5), measure.position_similarity(learned.table, 5))
-    with pytest.raises(ValueError, match="positions of kind Nothing have no vector a place"):
+    with pytest.raises(ValueError, match="positions.*Nothing"):
         measure.position_similarity(Nothing(), 5)
 
 
@@ -248,8 +246,8 @@ def test_contributions_of_a_language_model():
     "call, words",
     [
         (lambda: leave_one_out(Linear(), torch.randn(3)), "ids b n or vectors b n d, got"),
-        (lambda: leave_one_out(Linear(), torch.randn(2, 1, 8)), "nothing is left when the only token goes"),
-        (lambda: leave_one_out(lambda x: {}, torch.randn(2, 2, 8)), "the model returns dict; give read="),
+        (lambda: leave_one_out(Linear(), torch.randn(2, 1, 8)), "left.*token"),
+        (lambda: leave_one_out(lambda x: {}, torch.randn(2, 2, 8)), "model.*read="),
         (
             lambda: gradient_times_input(nn.Sequential(nn.Flatten()), torch.ones(2, 2, dtype=torch.long)),
             "makes vectors of the ids",
@@ -273,7 +271,7 @@ def test_measures_take_entries_and_refuse_edges():
     layer = geometric.GATConv(4, 4)
     with record(layer) as seen:
         layer(torch.randn(5, 4), torch.randint(5, (2, 9)))
-    with pytest.raises(ValueError, match=r"attends along edges \(h e\); this measure is for weights b h n m"):
+    with pytest.raises(ValueError, match=r"along edges \(h e\).*measure.*weights b h n m"):
         measure.entropy(seen[0])
 
 

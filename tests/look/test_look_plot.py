@@ -85,9 +85,9 @@ def test_a_matrix_names_its_tokens(seen):
 def test_maps_lie_over_the_image():
     figure = plot.overlay(torch.rand(3, 8, 8), torch.rand(2, 4, 4), titles=["one", "two"])
     assert [len(axis.images) for axis in figure.axes] == [1, 2, 2] and figure.axes[2].get_title() == "two"
-    with pytest.raises(ValueError, match=r"an image to draw over is 3 h w, or 1 h w, got \(8, 8, 3\)"):
+    with pytest.raises(ValueError, match=r"image.*draw.*3 h.*1 h.*\(8, 8, 3\)"):
         plot.overlay(torch.rand(8, 8, 3), torch.rand(2, 4, 4))
-    with pytest.raises(ValueError, match="there must be a title for each of 2 maps, got 1"):
+    with pytest.raises(ValueError, match="title.*2 maps.*1"):
         plot.overlay(torch.rand(3, 8, 8), torch.rand(2, 4, 4), titles=["one"])
 
 
@@ -125,9 +125,9 @@ def test_positions_are_drawn():
 def test_a_still_ends_as_it_is_called(seen, tmp_path):
     plot.save(plot.heads(seen), tmp_path / "x.pdf")
     assert (tmp_path / "x.pdf").read_bytes().startswith(b"%PDF")
-    with pytest.raises(ValueError, match=r"a still ends in .png, .svg, .pdf, got 'x.gif'"):
+    with pytest.raises(ValueError, match="still ends.*.png, .svg, .pdf.*'x.gif'"):
         plot.save(plot.heads(seen), "x.gif")
-    with pytest.raises(ValueError, match="there is no proved attention to draw among 0 entries"):
+    with pytest.raises(ValueError, match="attention.*draw among 0 entries"):
         plot.heads([])
 
 

@@ -1,7 +1,6 @@
 """Looking again: another text, a silenced head, a moved token, and requests that make no sense."""
 
 import base64
-import re
 
 import numpy as np
 import pytest
@@ -120,7 +119,7 @@ def test_full_weights_are_those_of_the_call_that_is_asked_for():
     for call in (0, 1):
         found = np.frombuffer(live.weights(0, 0, call, 1), "<f4").reshape(5, 5)
         np.testing.assert_allclose(found, seen[call].weights[0, 1], atol=1e-6)
-    with pytest.raises(ValueError, match="no proved head 1 in window 0, call 2, layer 0 of recording 0"):
+    with pytest.raises(ValueError, match="head 1.*window 0, call 2, layer 0.*0"):
         live.weights(0, 0, 2, 1)
 
 
@@ -129,26 +128,26 @@ def test_full_weights_are_those_of_the_call_that_is_asked_for():
     [
         (
             {"words": "x"},
-            "letters takes no 'words'; known: order, silence, text",
+            "'words'.*order, silence, text",
         ),
-        ({"text": 5}, "text must be a text, got int"),
-        ({"text": "a" * 20_001}, "text has 20,001 characters; at most 20,000 are read"),
+        ({"text": 5}, "text.*text.*int"),
+        ({"text": "a" * 20_001}, "20,001 characters.*20,000"),
         ({"text": "Ä"}, "only a to z"),
         (
             {"text": "abc", "order": [0, 0, 1]},
-            "an order of 3 tokens must hold each of 0 … 2 once, got [0, 0, 1]",
+            r"order.*3 tokens.*0 … 2 once.*\[0, 0, 1\]",
         ),
-        ({"text": "abc", "order": "abc"}, "order must be a list of whole numbers"),
-        ({"silence": [[9, 0]]}, "silence names layers and heads that are there, such as [0, 1]; got [9, 0]"),
-        ({"silence": [[0, 7]]}, "has heads 0 … 3, got [7]"),
-        ({"silence": "all"}, "silence is a list of [layer, head]"),
-        ({"image": "data:image/png;base64,AAAA"}, "letters takes no 'image'; known: order, silence, text"),
-        ({"node": 0}, "letters takes no 'node'; known: order, silence, text"),
+        ({"text": "abc", "order": "abc"}, "order.*list.*whole numbers"),
+        ({"silence": [[9, 0]]}, r"silence.*layers.*heads.*\[0, 1\].*\[9, 0\]"),
+        ({"silence": [[0, 7]]}, r"has heads 0 … 3, got \[7\]"),
+        ({"silence": "all"}, r"silence.*\[layer, head\]"),
+        ({"image": "data:image/png;base64,AAAA"}, "'image'.*order, silence, text"),
+        ({"node": 0}, "'node'.*order, silence, text"),
     ],
 )
 def test_what_makes_no_sense_is_told(live, asked, words):
     live.show({})
-    with pytest.raises(ValueError, match=re.escape(words)):
+    with pytest.raises(ValueError, match=words):
         live.show(asked)
     assert live.show({"text": "abc"})["streams"][0]["labels"] == list("abc")  # it goes on
 
@@ -156,14 +155,14 @@ def test_what_makes_no_sense_is_told(live, asked, words):
 @pytest.mark.parametrize(
     "control, value, words",
     [
-        (IMAGE, "http://x", "image must be a data URL such as data:image/png;base64,…"),
+        (IMAGE, "http://x", "image.*data URL.*data:image/png;base64,…"),
         (IMAGE, "data:image/png;base64,%%", "image is no valid base64"),
-        (FILE, "x.csv", "file must be a data URL such as data:text/csv;base64,…"),
+        (FILE, "x.csv", "data URL.*data:text/csv;base64,…"),
         (NODE, [0], "node must be a whole number"),
     ],
 )
 def test_a_control_reads_only_what_it_is_for(control, value, words):
-    with pytest.raises(ValueError, match=re.escape(words)):
+    with pytest.raises(ValueError, match=words):
         control.parse(value)
 
 
@@ -183,7 +182,7 @@ def test_an_image_reaches_the_reader_as_bytes():
 
 def test_a_model_without_attention_is_told():
     live = Session(torch.nn.Linear(4, 2), FixedReader({"input": torch.randn(1, 4)}), "my model")
-    with pytest.raises(ValueError, match="no attention was recorded in my model, a Linear"):
+    with pytest.raises(ValueError, match="attention.*model.*Linear"):
         live.show({})
 
 
@@ -197,5 +196,5 @@ def test_what_a_model_cannot_read_is_one_line():
             return self.table(tokens)
 
     live = Session(Short(), Reads(read), "short")
-    with pytest.raises(ValueError, match="short cannot read this input: IndexError: index out of range"):
+    with pytest.raises(ValueError, match="input: IndexError: index"):
         live.show({"text": "xyz"})

@@ -137,7 +137,7 @@ def test_limit_says_how_much_to_show_at_once():
 
 @torch.no_grad()
 def test_words_of_errors():
-    with pytest.raises(ValueError, match=r"caches must be what model.caches\(\) gives, got list"):
+    with pytest.raises(ValueError, match=r"caches.*model.caches\(\).*list"):
         decoder()(some_tokens(), caches=[Cache(), Cache()])
-    with pytest.raises(ValueError, match=r"the cache holds 4 tokens and was given 14"):
+    with pytest.raises(ValueError, match="cache.*4 tokens.*14"):
         decoder()(some_tokens(), caches=decoder().caches(4))

@@ -155,10 +155,10 @@ def test_directed_edges_lead_one_way():
 @pytest.mark.parametrize(
     "config, words",
     [
-        ({"attention": "edges"}, "a bias of distance is for attention='full'"),
-        ({"dim": 9}, "dim must be a multiple of heads, got dim=9 and heads=4"),
-        ({"dropout": 1.0}, "dropout must be at least 0 and less than 1"),
-        ({"position": "learned"}, "position must be one of none, laplacian, walk, got 'learned'"),
+        ({"attention": "edges"}, "bias.*distance.*attention='full'"),
+        ({"dim": 9}, "dim.*heads.*dim=9.*heads=4"),
+        ({"dropout": 1.0}, "dropout.*0.*less.*1"),
+        ({"position": "learned"}, "position.*'learned'"),
     ],
 )
 def test_what_does_not_fit(config, words):

@@ -97,11 +97,11 @@ def test_nothing_has_a_defined_answer(name):
     [
         (
             {"hidden": 9, "layer": "gat", "heads": 2},
-            "hidden must be a multiple of heads, got hidden=9 and heads=2",
+            "hidden.*heads.*hidden=9.*heads=2",
         ),
-        ({"spread": -1}, "spread must be a whole number, 0 or more, got -1"),
-        ({"stay": 2.0}, "dropout and stay are shares from 0 to 1, got 0.0 and 2.0"),
-        ({"layer": "gin"}, "layer must be one of conv, gcn, gat, gatv2, alone, got 'gin'"),
+        ({"spread": -1}, "spread.*whole number, 0.*more.*-1"),
+        ({"stay": 2.0}, "dropout.*stay.*shares.*0.*1.*0.0.*2.0"),
+        ({"layer": "gin"}, "layer.*gatv2.*'gin'"),
     ],
 )
 def test_what_does_not_fit(config, words):
@@ -110,5 +110,5 @@ def test_what_does_not_fit(config, words):
 
 
 def test_an_edge_to_a_node_that_does_not_exist():
-    with pytest.raises(ValueError, match="an edge has the target 9, but there are 4"):
+    with pytest.raises(ValueError, match="edge.*target 9.*4"):
         made("gcn node")(torch.zeros(4, 4, dtype=torch.float64), torch.tensor([[0], [9]]))

@@ -52,16 +52,16 @@ def test_every_option_does_something(option):
 @pytest.mark.parametrize(
     "make, words",
     [
-        (lambda: replace(CONFIG, depth=0), "depth of MLPConfig must be a whole number above zero, got 0"),
+        (lambda: replace(CONFIG, depth=0), "depth.*MLPConfig.*0"),
         (
             lambda: replace(CONFIG, activation="rleu"),
-            "activation must be one of .* got 'rleu'; did you mean 'relu'",
+            "activation.*'rleu'.*'relu'",
         ),
-        (lambda: made()(things(n=7)), "this MLP takes at most 6 elements, got 7"),
-        (lambda: made()(things()[..., :2]), r"x must be 'b n d' with d=3, got shape \(2, 6, 2\)"),
+        (lambda: made()(things(n=7)), "MLP.*6 elements.*7"),
+        (lambda: made()(things()[..., :2]), r"x.*'b n d'.*d=3.*shape \(2, 6, 2\)"),
         (
             lambda: made()(things(), real=torch.ones(2, 5, dtype=torch.bool)),
-            "real must be 'b n' with b=2, n=6",
+            "real.*'b n'.*b=2, n=6",
         ),
     ],
 )

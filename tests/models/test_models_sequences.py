@@ -109,32 +109,32 @@ def test_a_config_comes_back_from_json(config):
 @pytest.mark.parametrize(
     "wrong, words",
     [
-        ({"vocab": 0}, "vocab of DecoderConfig must be a whole number above zero, got 0"),
-        ({"dim": 16.0}, "dim of DecoderConfig must be a whole number above zero, got 16.0"),
-        ({"depth": True}, "depth of DecoderConfig must be a whole number above zero, got True"),
-        ({"kv_heads": 0}, "kv_heads of DecoderConfig must be a whole number above zero"),
-        ({"window": -1}, "window of DecoderConfig must be a whole number above zero"),
+        ({"vocab": 0}, "vocab.*DecoderConfig.*0"),
+        ({"dim": 16.0}, "dim.*DecoderConfig.*16.0"),
+        ({"depth": True}, "depth.*DecoderConfig.*True"),
+        ({"kv_heads": 0}, "kv_heads.*DecoderConfig"),
+        ({"window": -1}, "window.*DecoderConfig"),
         (
             {"dim": 18, "heads": 4},
-            "dim must be a multiple of heads, got dim=18 and heads=4; the next one that fits is 20",
+            "dim.*heads.*dim=18.*heads=4.*20",
         ),
-        ({"heads": 4, "kv_heads": 3}, "kv_heads must divide heads, got kv_heads=3 and heads=4"),
+        ({"heads": 4, "kv_heads": 3}, "kv_heads.*heads.*kv_heads=3.*heads=4"),
         (
             {"dim": 12, "heads": 4},
-            "position 'rotary' does not go with dim=12 and heads=4: channels must be even",
+            "position 'rotary'.*dim=12.*heads=4: channels.*even",
         ),
         (
             {"dim": 15, "heads": 3, "position": "sinusoidal"},
-            "position 'sinusoidal' does not go with dim=15 .* dim must be even",
+            "position 'sinusoidal'.*dim=15.*dim.*even",
         ),
         (
             {"position": "rotery"},
-            "position must be one of none, sinusoidal, .* rotary, got 'rotery'; did you mean 'rotary'",
+            "position.*'rotery'.*'rotary'",
         ),
-        ({"mlp": "x"}, "mlp must be one of relu, leaky, gelu, relu2, swiglu, got 'x'$"),
-        ({"dropout": 1.0}, "dropout must be at least 0 and less than 1, got 1.0"),
-        ({"softcap": 0.0}, "softcap of DecoderConfig must be a number above zero"),
-        ({"base": -1.0}, "base of DecoderConfig must be a number above zero"),
+        ({"mlp": "x"}, "mlp.*relu, leaky, gelu, relu2, swiglu.*'x'$"),
+        ({"dropout": 1.0}, "dropout.*0.*less.*1.*1.0"),
+        ({"softcap": 0.0}, "softcap.*DecoderConfig"),
+        ({"base": -1.0}, "base.*DecoderConfig"),
     ],
 )
 def test_a_wrong_config_is_told_what_is_wrong(wrong, words):
@@ -143,9 +143,9 @@ def test_a_wrong_config_is_told_what_is_wrong(wrong, words):
 
 
 def test_words_of_other_errors():
-    with pytest.raises(ValueError, match="classes of EncoderConfig must be a whole number above zero, got 0"):
+    with pytest.raises(ValueError, match="classes.*EncoderConfig.*0"):
         EncoderConfig(vocab=4, classes=0)
-    with pytest.raises(ValueError, match="tokens must be 'b n', got shape .5,."):
+    with pytest.raises(ValueError, match="tokens.*'b n'.*shape .5,."):
         decoder()(torch.zeros(5, dtype=torch.long))
     tokens = some_tokens()
     tokens[1, 2] = 99

@@ -187,25 +187,25 @@ def test_what_the_seeds_look_at_is_recorded():
     [
         (
             lambda: SetTransformerConfig(heads=3, **SIZES),
-            "hidden must be a multiple of heads, got hidden=16 and heads=3",
+            "hidden.*heads.*hidden=16.*heads=3",
         ),
-        (lambda: SetTransformerConfig(after=-1, **SIZES), "after must be a whole number, 0 or more, got -1"),
+        (lambda: SetTransformerConfig(after=-1, **SIZES), "after.*whole number, 0.*more.*-1"),
         (
             lambda: DeepSetsConfig(pool="median", **SIZES),
-            "pool must be one of sum, mean, max, composite, .*, got 'median'",
+            "pool.*'median'",
         ),
         (
             lambda: DeepSetsConfig(layers="apart", **SIZES),
-            "layers must be one of alone, together, got 'apart'",
+            "layers.*'apart'",
         ),
         (
             lambda: DeepSetsConfig(usual=0, **SIZES),
-            "usual of DeepSetsConfig must be a whole number above zero, got 0",
+            "usual.*DeepSetsConfig.*0",
         ),
-        (lambda: DeepSetsConfig(pool=None, **SIZES), "pool must be one of sum, .*, got None"),
+        (lambda: DeepSetsConfig(pool=None, **SIZES), "pool.*sum.*None"),
         (
             lambda: SetLinear(2, 2, pool="x"),
-            "pool must be one of sum, mean, max, composite, gated, softmax, fading, got 'x'",
+            "pool.*softmax.*'x'",
         ),
         (lambda: ISAB(8, 2, 0), "points must be at least 1"),
         (lambda: MLP.tiny()[0](torch.zeros(1, 99, 3)), "takes at most 24 elements, got 99"),

@@ -264,21 +264,21 @@ def test_the_state_is_the_parameters_and_norms_and_every_parameter_learns(kind):
 
 
 @pytest.mark.parametrize("kind, changes, words", [
-    (ViT, {"heads": 3}, "dim must be a multiple of heads, got dim=16 and heads=3"),
-    (ViT, {"position": "rotary", "heads": 8}, "position 'rotary' does not go with dim=16 and heads=8: channels must be even"),
-    (ViT, {"position": "rotor"}, "position must be one of none, learned, sinusoidal, rotary, got 'rotor'; did you mean"),
-    (ViT, {"registers": -1}, "registers must be a whole number, 0 or more, got -1"),
-    (ViT, {"patch": 100}, "patches of 100 pixels are larger than images of 12: one would be the whole image"),
-    (Swin, {"patch": 100}, "patches of 100 pixels are larger than images of"),
-    (Swin, {"depths": 2}, r"depths and heads are tuples, as \(2, 2\), got depths=2 and heads="),
-    (Swin, {"heads": (2,)}, "each stage has a depth and a number of heads"),
-    (Swin, {"heads": (2, 3)}, "stage 1 is 16 wide, which 3 heads must divide"),
-    (GroupCNN, {"size": 7}, "size=7 leaves nothing after 3 layers, 8 is the least"),
-    (GroupCNN, {"padding": "zeros"}, "filters need odd sides unless padding is 'valid', got kernel=3 and last=2; last=3"),
-    (GroupCNN, {"halve": (3,)}, r"halve names layers from 1 to 2, got \(3,\)"),
-    (ResNet, {"blocks": ()}, "blocks are whole numbers above zero"),
-    (LeNet, {"size": 3}, "size must be at least 4, got 3"),
-    (LeNet, {"dropout": 1.0}, "dropout must be at least 0 and less than 1, got 1.0"),
+    (ViT, {"heads": 3}, "dim.*heads.*dim=16.*heads=3"),
+    (ViT, {"position": "rotary", "heads": 8}, "position 'rotary'.*dim=16.*heads=8: channels.*even"),
+    (ViT, {"position": "rotor"}, "position.*learned.*'rotor'"),
+    (ViT, {"registers": -1}, "registers.*0.*-1"),
+    (ViT, {"patch": 100}, "patches.*100 pixels.*images.*12.*image"),
+    (Swin, {"patch": 100}, "patches.*100 pixels.*images"),
+    (Swin, {"depths": 2}, r"depths.*heads.*\(2, 2\).*depths=2.*heads="),
+    (Swin, {"heads": (2,)}, "depth.*heads"),
+    (Swin, {"heads": (2, 3)}, "1.*16 wide.*3 heads"),
+    (GroupCNN, {"size": 7}, "size=7 leaves.*3 layers, 8"),
+    (GroupCNN, {"padding": "zeros"}, "sides.*padding.*'valid'.*kernel=3.*last=2; last=3"),
+    (GroupCNN, {"halve": (3,)}, r"halve.*layers.*1.*2.*\(3,\)"),
+    (ResNet, {"blocks": ()}, "blocks.*whole numbers.*zero"),
+    (LeNet, {"size": 3}, "size.*4.*3"),
+    (LeNet, {"dropout": 1.0}, "dropout.*0.*less.*1.*1.0"),
 ])  # fmt: skip
 def test_bad_configs_are_refused_in_one_line(kind, changes, words):
     with pytest.raises(ValueError, match=words) as caught:
@@ -287,31 +287,27 @@ def test_bad_configs_are_refused_in_one_line(kind, changes, words):
 
 
 def test_bad_images_are_refused():
-    with pytest.raises(ValueError, match="x must be 'b c h w' with c=1, h=8, w=8, got shape"):
+    with pytest.raises(ValueError, match="x.*'b c h w'.*c=1, h=8, w=8.*shape"):
         made(LeNet)[0](torch.zeros(1, 1, 9, 9))
-    with pytest.raises(ValueError, match="images must have sides of at least 8, got 7 × 12"):
+    with pytest.raises(ValueError, match="images.*sides.*8.*7 × 12"):
         made(GroupCNN)[0](torch.zeros(1, 1, 7, 12))
-    with pytest.raises(ValueError, match="images must have sides of at least 2, got 1 × 9"):
+    with pytest.raises(ValueError, match="images.*sides.*2.*1 × 9"):
         made(DenseNet)[0](torch.zeros(1, 1, 1, 9))
 
 
 @pytest.mark.parametrize("kind", list(SMALL))
 def test_what_is_no_image_yet_is_refused(kind):
     model, x = made(kind)
-    with pytest.raises(
-        ValueError, match=r"images must be floats, got torch.uint8; x.float\(\) / 255 makes bytes"
-    ):
+    with pytest.raises(ValueError, match=r"images.*torch.uint8; x.float\(\) / 255.*bytes"):
         model((255 * x.abs().clamp(max=1)).to(torch.uint8))
-    with pytest.raises(TypeError, match=r"x must be a tensor, got ndarray; torch.as_tensor\(x\) makes one"):
+    with pytest.raises(TypeError, match=r"x.*tensor.*ndarray; torch.as_tensor\(x\)"):
         model(x.numpy())
-    with pytest.raises(
-        ValueError, match=r"images are float64, and the model's weights are float32; x.to\(torch"
-    ):
+    with pytest.raises(ValueError, match=r"images.*float64.*weights.*float32; x.to\(torch"):
         model(x.double())
     with torch.autocast("cpu", torch.bfloat16):  # sees to it by itself
         assert model(x.bfloat16()).isfinite().all()
     if kind is not LeNet:  # whose images have one size
-        with pytest.raises(ValueError, match="an image must have pixels, got 0 × 8"):
+        with pytest.raises(ValueError, match="image.*pixels.*0 × 8"):
             model(x[:, :, :0, :1].expand(-1, -1, -1, 8))
 
 

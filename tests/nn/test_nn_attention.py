@@ -274,21 +274,17 @@ def test_half_precision_by_autocast():
 
 
 def test_words_of_errors():
-    with pytest.raises(
-        ValueError, match=r"dim must be a multiple of heads, got dim=10 and heads=4; the next .* is dim=12"
-    ):
+    with pytest.raises(ValueError, match="dim.*heads.*dim=10.*heads=4.*dim=12"):
         Attention(10, 4)
-    with pytest.raises(ValueError, match=r"kv_heads must divide heads, got kv_heads=3 and heads=4"):
+    with pytest.raises(ValueError, match="kv_heads.*heads.*kv_heads=3.*heads=4"):
         Attention(16, 4, kv_heads=3)
-    with pytest.raises(ValueError, match=r"x must be 'b n d' with d=32, got shape \(2, 9, 8\)"):
+    with pytest.raises(ValueError, match=r"x.*'b n d'.*d=32.*shape \(2, 9, 8\)"):
         Attention(32, 4)(torch.zeros(2, 9, 8))
-    with pytest.raises(
-        ValueError, match=r"norm must be one of layernorm, rmsnorm and placement one of pre, post, deepnorm"
-    ):
+    with pytest.raises(ValueError, match="norm.*placement"):
         Block(32, 4, placement="sandwich")
-    with pytest.raises(ValueError, match=r"this block has no cross-attention; make it with memory_dim="):
+    with pytest.raises(ValueError, match="block.*memory_dim="):
         Block(32, 4)(torch.zeros(1, 2, 32), torch.zeros(1, 3, 32))
-    with pytest.raises(ValueError, match=r"real must be a bool tensor .*True = real, got torch.int64"):
+    with pytest.raises(ValueError, match="real.*tensor .*True = real.*torch.int64"):
         Attention(32, 4)(torch.zeros(1, 2, 32), real=torch.ones(1, 2, dtype=torch.long))
-    with pytest.raises(ValueError, match=r"depth must be at least 1, got 0"):
+    with pytest.raises(ValueError, match="depth.*1.*0"):
         Stack(0, 32, 4)

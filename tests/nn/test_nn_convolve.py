@@ -1,6 +1,5 @@
 """Convolution is a circulant matrix: both views give torch's numbers, and it commutes with shifts exactly where it says so."""
 
-import re
 
 import pytest
 import torch
@@ -120,23 +119,23 @@ def test_a_stride_keeps_no_more_than_it_says():
 
 
 def test_bad_arguments():
-    with pytest.raises(ValueError, match=r"padding must be one of circular, zeros, valid, got 'same'"):
+    with pytest.raises(ValueError, match="padding.*'same'"):
         Convolution(1, 1, padding="same")
-    with pytest.raises(ValueError, match=r"a filter with a middle has odd sides, got \(2, 2\)"):
+    with pytest.raises(ValueError, match=r"middle.*sides.*\(2, 2\)"):
         Convolution(1, 1, 2)
-    with pytest.raises(ValueError, match=r"a filter of \(5,\) does not fit into \(4,\)"):
+    with pytest.raises(ValueError, match=r"filter.*\(5,\).*not fit into \(4,\)"):
         taps((4,), (5,), "valid")
     with pytest.raises(ValueError, match=r"x must be 'b c h w' with c=2"):
         Convolution(2, 1)(torch.zeros(1, 3, 4, 4))
 
 
 @pytest.mark.parametrize("make, words", [
-    (lambda: filter_matrix(torch.ones(3, 3), (6, 7)), "weight must be 'e c k…', three axes or more, got shape (3, 3)"),
-    (lambda: filter_matrix(torch.ones(1, 1, 3, 3), 6), "sizes must be a side for each of a filter's (3, 3), as (9, 9), got 6"),
-    (lambda: filter_matrix(torch.ones(1, 1, 3, 3), (6,)), "sizes must be a side for each of a filter's (3, 3), as (9, 9), got"),
-    (lambda: data_matrix(torch.ones(6, 7), (3, 3)), "x must be 'b c n…', three axes or more, got shape (6, 7)"),
-    (lambda: data_matrix(torch.ones(1, 1, 6, 7), (3,)), "kernel must be a side for each of (6, 7), such as (3, 3), got (3,)"),
+    (lambda: filter_matrix(torch.ones(3, 3), (6, 7)), r"weight.*'e c k…'.*axes.*shape \(3, 3\)"),
+    (lambda: filter_matrix(torch.ones(1, 1, 3, 3), 6), r"sizes.*side.*\(3, 3\).*\(9, 9\).*6"),
+    (lambda: filter_matrix(torch.ones(1, 1, 3, 3), (6,)), r"sizes.*side.*\(3, 3\).*\(9, 9\)"),
+    (lambda: data_matrix(torch.ones(6, 7), (3, 3)), r"x.*'b c n…'.*axes.*shape \(6, 7\)"),
+    (lambda: data_matrix(torch.ones(1, 1, 6, 7), (3,)), r"kernel.*side.*\(6, 7\).*\(3, 3\).*\(3,\)"),
 ])  # fmt: skip
 def test_what_is_no_filter_or_no_data_is_told(make, words):
-    with pytest.raises(ValueError, match=re.escape(words)):
+    with pytest.raises(ValueError, match=words):
         make()

@@ -57,15 +57,15 @@ def test_an_id_out_of_range_is_named_with_its_place(ids, bad, row, place):
 
 def test_words_of_other_errors(ids):
     embed = TokenEmbedding(7, 4)
-    with pytest.raises(ValueError, match="ids must be int64 or int32, got torch.float32; use ids.long"):
+    with pytest.raises(ValueError, match="ids.*int64.*int32.*torch.float32.*ids.long"):
         embed(ids.float())
-    with pytest.raises(ValueError, match="ids must be 'b n', got shape .5,."):
+    with pytest.raises(ValueError, match="ids.*'b n'.*shape .5,."):
         embed(ids[0])
-    with pytest.raises(ValueError, match="real must be 'b n' with b=2, n=5"):
+    with pytest.raises(ValueError, match="real.*'b n'.*b=2, n=5"):
         embed(ids, REAL[:, :4])
-    with pytest.raises(ValueError, match="vocab and dim must be at least 1, got vocab=0 and dim=4"):
+    with pytest.raises(ValueError, match="vocab.*dim.*1.*vocab=0.*dim=4"):
         TokenEmbedding(0, 4)
-    with pytest.raises(ValueError, match="x must be 'b n inputs' with inputs=3, got shape .2, 5, 4."):
+    with pytest.raises(ValueError, match="x.*'b n inputs'.*inputs=3.*shape .2, 5, 4."):
         StepEmbedding(3, 4)(torch.zeros(2, 5, 4))
     with pytest.raises(ValueError, match="real must be a bool tensor"):
         StepEmbedding(3, 4)(torch.zeros(2, 5, 3), torch.ones(2, 5))

@@ -90,7 +90,7 @@ def test_a_graph_is_found_out_once_and_forgotten_with_its_edges():
     del edges, first
     gc.collect()
     assert len(graphs.seen) == before - 1
-    with pytest.raises(ValueError, match="the graph has 9 nodes, but there are features of 8"):
+    with pytest.raises(ValueError, match="graph.*9 nodes.*features.*8"):
         Graph.of(Graph(EDGES, 9), 8)
 
 
@@ -102,7 +102,7 @@ def test_the_asking_pool_is_the_attention_pool_of_each_graph():
     out = mine(h, of, 6)
     for g in range(6):
         torch.testing.assert_close(out[g : g + 1], true(h[None, of == g]))
-    with pytest.raises(ValueError, match="a node is of graph 4, but there are 3 graphs"):
+    with pytest.raises(ValueError, match="node.*graph 4.*3 graphs"):
         mine(h, of, 3)
 
 
@@ -175,5 +175,5 @@ def test_distances_held_by_slot(n):
         attend(q[:, :, :5], k, v, bias=bias)
     with pytest.raises(ValueError, match="distances must be numbers n m or b n m"):
         table.over(apart > 2)
-    with pytest.raises(ValueError, match="Distance was made for 2 heads, got queries with 1"):
+    with pytest.raises(ValueError, match="Distance.*2 heads.*queries.*1"):
         attend(q[:, :1], k[:, :1], v[:, :1], bias=bias)

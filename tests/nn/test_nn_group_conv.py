@@ -115,7 +115,7 @@ def test_gradients_of_all_poses_meet_in_one_filter():
 
 
 def test_bad_arguments():
-    with pytest.raises(ValueError, match=r"group must be one of p1, p4, p4m, got 'p6'"):
+    with pytest.raises(ValueError, match="group.*p1, p4, p4m.*'p6'"):
         GroupConvolution(1, 1, group="p6")
     with pytest.raises(ValueError, match=r"x must be 'b c h w' with c=8"):
         GroupConvolution(2, 1)(torch.zeros(1, 2, 4, 4))

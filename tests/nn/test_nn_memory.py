@@ -379,18 +379,16 @@ def test_gradients(kind, way):
 def test_words_of_errors(kind, x):
     memory = made(kind)
     for f in (memory, memory.weights, memory.sequence):
-        with pytest.raises(ValueError, match="x must be 'b n inputs' with inputs=3, got shape .3, 5, 2."):
+        with pytest.raises(ValueError, match="x.*'b n inputs'.*inputs=3.*shape .3, 5, 2."):
             f(x[..., :2])
-        with pytest.raises(ValueError, match="real must be 'b n' with b=3, n=5, got shape .3, 4."):
+        with pytest.raises(ValueError, match="real.*'b n'.*b=3, n=5.*shape .3, 4."):
             f(x, REAL[:, :4])
-        with pytest.raises(
-            ValueError, match="real must be a bool tensor 'b n', True = real, got torch.float32"
-        ):
+        with pytest.raises(ValueError, match="real.*tensor 'b n', True = real.*torch.float32"):
             f(x, REAL.float())
     state = memory.start(3)
-    with pytest.raises(ValueError, match="x must be 'b inputs' with inputs=3, got shape .3, 5, 3."):
+    with pytest.raises(ValueError, match="x.*'b inputs'.*inputs=3.*shape .3, 5, 3."):
         memory.step(state, x)
-    with pytest.raises(ValueError, match="real must be a bool tensor 'b'"):
+    with pytest.raises(ValueError, match="real.*tensor 'b'"):
         memory.step(state, x[:, 0], torch.ones(3))
 
 
@@ -410,7 +408,7 @@ def test_a_learned_gamma_begins_where_it_was_told_and_stays_inside():
     with torch.no_grad():
         fading.logit.fill_(-200.0)
     assert fading(torch.ones(1, 3, 2)).isfinite().all()
-    with pytest.raises(ValueError, match="a learned gamma must begin below 1, got 1.0"):
+    with pytest.raises(ValueError, match="learned gamma.*1.*1.0"):
         Fading(2, 2, gamma=1.0, learned=True)
 
 

@@ -225,25 +225,23 @@ def test_a_class_token_that_is_called_unreal_gives_zeros(x):
 
 
 def test_words_of_errors(pool, x):
-    with pytest.raises(
-        ValueError, match="real must be a bool tensor 'b n', True = real, got torch.int64 .3, 5."
-    ):
+    with pytest.raises(ValueError, match="real.*tensor 'b n', True = real.*torch.int64 .3, 5."):
         pool(x, torch.ones(3, 5).long())
-    with pytest.raises(ValueError, match="real must be 'b n' with b=3, n=5, got shape .3, 4."):
+    with pytest.raises(ValueError, match="real.*'b n'.*b=3, n=5.*shape .3, 4."):
         pool(x, torch.ones(3, 4).bool())
     with pytest.raises(ValueError, match="x must be 'b n d'"):
         pool(x[0])
 
 
 def test_words_of_errors_when_made():
-    with pytest.raises(ValueError, match="dim must be a multiple of heads, got dim=6 and heads=4"):
+    with pytest.raises(ValueError, match="dim.*heads.*dim=6.*heads=4"):
         AttentionPool(6, heads=4)
-    with pytest.raises(ValueError, match="seeds must be at least 1, got 0"):
+    with pytest.raises(ValueError, match="seeds.*1.*0"):
         AttentionPool(6, seeds=0)
     token = ClassToken(6)
-    with pytest.raises(ValueError, match="where must have the shape n, b n or b n s with n=5, got .3, 4."):
+    with pytest.raises(ValueError, match="shape n, b n.*b n.*n=5.*.3, 4."):
         token.add(torch.zeros(3, 5, 6), torch.zeros(3, 4))
-    with pytest.raises(ValueError, match="real must be 'b n' with b=3, n=6"):
+    with pytest.raises(ValueError, match="real.*'b n'.*b=3, n=6"):
         token(torch.zeros(3, 6, 6), torch.ones(3, 5).bool())
     with pytest.raises(ValueError, match="real must be a bool tensor"):
         token.add(torch.zeros(3, 5, 6), None, torch.ones(3, 5))

@@ -88,23 +88,19 @@ def test_a_text_file_is_read(bert, tmp_path):
         "[SEP]",
     )
     file.write_bytes(b"on \xff")
-    with pytest.raises(ValueError, match="words.txt is not text in UTF-8: byte 3 is 0xFF"):
+    with pytest.raises(ValueError, match="words.txt.*UTF-8.*3.*0xFF"):
         as_text(str(file))
 
 
 def test_too_long_or_nothing(bert):
     reader = open_target(bert).reader
-    with pytest.raises(
-        ValueError, match="the text has 22 tokens, and the model reads at most 16; shorten it"
-    ):
+    with pytest.raises(ValueError, match="22 tokens.*model.*16"):
         reader.read("the " * 20)
     empty = open_target(bert).reader
     empty.processor.tokenizer = None
-    with pytest.raises(
-        ValueError, match="there is no tokenizer beside the model, so the input must be ids such as '12 7 99'"
-    ):
+    with pytest.raises(ValueError, match="tokenizer.*model.*input.*ids.*'12 7 99'"):
         empty.read("the cat")
-    with pytest.raises(ValueError, match="ids are below the vocabulary of 11, got 11"):
+    with pytest.raises(ValueError, match="ids.*vocabulary.*11.*11"):
         empty.read("3 11")
 
 
@@ -161,8 +157,8 @@ def test_its_own_preprocessing_is_used(vit, tmp_path):
 @pytest.mark.parametrize(
     "content, words",
     [
-        (b"no image", "is not a readable image: it is none of PNG, .*"),
-        (b"\x89PNG\r\n\x1a\n", "is damaged: it begins as a PNG, and what follows"),
+        (b"no image", "not.*readable image.*none.*PNG"),
+        (b"\x89PNG\r\n\x1a\n", "damaged.*PNG.*follows"),
     ],
 )
 def test_what_is_no_image(tmp_path, content, words):
@@ -172,7 +168,7 @@ def test_what_is_no_image(tmp_path, content, words):
 
 
 def test_images_that_are_not_there_or_too_large(tmp_path, monkeypatch):
-    with pytest.raises(ValueError, match="there is no image 'cat.png'; give the path of an image file"):
+    with pytest.raises(ValueError, match="image 'cat.png'.*image"):
         open_image("cat.png")
     placeholder_image().save(tmp_path / "x.png")
     monkeypatch.setattr("regard.data.image_files.MOST_PIXELS", 1000)
@@ -186,7 +182,7 @@ def test_images_that_are_not_there_or_too_large(tmp_path, monkeypatch):
 def test_inputs_of_a_function_are_fixed():
     reader = FixedReader({"x": torch.arange(6).view(3, 2), "n": 5})
     assert reader.read().inputs["x"].tolist() == [[0, 1]] and reader.read().inputs["n"] == 5
-    with pytest.raises(ValueError, match="this model brings its own inputs"):
+    with pytest.raises(ValueError, match="model.*inputs"):
         reader.read("words")
 
 
@@ -231,7 +227,5 @@ def test_whose_image_is_not_known_has_none():
     )  # what does it answer?
     model, _ = ViT.tiny()
     assert foreign_reader(ForeignModel(model=model, inputs={"x": torch.zeros(2, 12)})) is None
-    with pytest.raises(
-        ValueError, match="this model brings its own inputs, and nobody knows how it reads others"
-    ):
+    with pytest.raises(ValueError, match="model.*inputs.*how it reads others"):
         foreign_reader(ForeignModel(model=ViT.tiny()[0], inputs=ViT.tiny()[1])).read("cat.png")

@@ -1,6 +1,5 @@
 """Sets and graphs from files and from what came with a model; what cannot be read is told in one line."""
 
-import re
 
 import numpy as np
 import pytest
@@ -117,23 +116,23 @@ def test_files(reader, tmp_path):
 @pytest.mark.parametrize(
     "name, content, words",
     [
-        ("b.csv", b"1,2,3\n1,two,3\n", "b.csv has 'two', expected a number"),
-        ("d.csv", b"1,2\n", "d.csv: each element must have 3 numbers, got 2"),
+        ("b.csv", b"1,2,3\n1,two,3\n", r"b\.csv has 'two', expected a number"),
+        ("d.csv", b"1,2\n", r"d\.csv.*element.*3.*2"),
         ("e.npy", np.zeros((0, 3)), "the set is empty"),
-        ("k.txt", b"1,2,3", "k.txt is not a point cloud"),
+        ("k.txt", b"1,2,3", r"k\.txt is not a point cloud"),
     ],
 )
 def test_what_cannot_be_read(reader, tmp_path, name, content, words):
-    with pytest.raises(ValueError, match=re.escape(words)) as error:
+    with pytest.raises(ValueError, match=words) as error:
         reader.read(written(tmp_path / name, content))
     assert "\n" not in str(error.value)
 
 
 def test_a_file_that_is_not_there(reader):
-    with pytest.raises(ValueError, match="there is no file 'nowhere.npy'; give the path of one"):
+    with pytest.raises(ValueError, match="file 'nowhere.npy'; give.*path"):
         reader.read("nowhere.npy")
     # and no path that is no more
-    with pytest.raises(ValueError, match="line 2 of the file has 'x', expected a number"):
+    with pytest.raises(ValueError, match="line 2.*file.*'x', expected.*number"):
         reader.read(b"1,2,3\n1,2,x\n")
 
 
@@ -144,9 +143,7 @@ def test_graphs_from_files(tmp_path):
     )
     given = reader.read("there")
     assert given.centre == 1 and given.classes == ("cat", None) and given.called(1) == "dog"
-    with pytest.raises(
-        ValueError, match="there is no file and no node 'nowhere'; nodes are called here, there"
-    ):
+    with pytest.raises(ValueError, match="node 'nowhere'; nodes.*here, there"):
         reader.read("nowhere")
     x, edges = np.ones((3, 3), dtype=np.float32), np.array([[0, 1], [1, 2]])
     np.savez(tmp_path / "a.npz", x=x, edges=edges, labels=np.array([0, 1, 1]))
@@ -154,8 +151,8 @@ def test_graphs_from_files(tmp_path):
         assert given.labels == ("0", "1", "2") and given.classes == ("0", "1", "1")
         assert given.edges.tolist() == edges.tolist() and given.inputs["x"].shape == (3, 3)
     np.savez(tmp_path / "b.npz", x=np.ones((3, 2), dtype=np.float32), edges=edges)
-    with pytest.raises(ValueError, match="b.npz: each node must have 3 numbers, got 2"):
+    with pytest.raises(ValueError, match="b.npz.*node.*3 numbers.*2"):
         reader.read(str(tmp_path / "b.npz"))
     np.savez(tmp_path / "c.npz", x=x, edges=np.array([[0], [3]]))
-    with pytest.raises(ValueError, match="has the target 3, but the nodes are 0 … 2"):
+    with pytest.raises(ValueError, match="target 3.*nodes.*0 … 2"):
         reader.read((tmp_path / "c.npz").read_bytes())

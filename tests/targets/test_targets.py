@@ -1,6 +1,7 @@
 """What a command is pointed at: runs, Hugging Face directories and functions become models with inputs, or one line."""
 
 import json
+import re
 import sys
 
 import pytest
@@ -263,26 +264,26 @@ def test_a_function_gives_a_model_with_all_that_is_known(mine):
 @pytest.mark.parametrize(
     "name, words",
     [
-        ("one", "returned Linear; it should return (model, inputs[, symmetry[, roles]])"),
-        ("five", "returned 5 things; it should return (model, inputs"),
-        ("no_model", "returned int as its model; it should be a torch.nn.Module"),
+        ("one", r"Linear.*\(model, inputs\[, symmetry\[, roles\]\]\)"),
+        ("five", r"5.*\(model, inputs"),
+        ("no_model", r"model.*torch\.nn\.Module"),
         (
             "no_inputs",
-            "returned NoneType as inputs; they should be a tensor, a tuple of them, or a dict by name",
+            "NoneType.*inputs.*tensor",
         ),
-        ("no_roles", "returned str as roles; they should be regard.symmetry.roles.Roles"),
+        ("no_roles", r"roles.*regard\.symmetry\.roles\.Roles"),
         (
             "roles_too_early",
-            "returned roles in the place of the symmetry; return (model, inputs, None, roles)",
+            r"roles.*symmetry.*\(model, inputs, None, roles\)",
         ),
-        ("fails", "targets_of_mine:fails failed: ZeroDivisionError: division by zero"),
-        ("needs", "targets_of_mine:needs needs size; name a function without arguments"),
-        ("not_a_function", "targets_of_mine:not_a_function is int, no function"),
-        ("fuor", "targets_of_mine has no function 'fuor'; did you mean 'four'?"),
+        ("fails", "targets_of_mine:fails.*ZeroDivisionError"),
+        ("needs", "targets_of_mine:needs.*size.*function.*arguments"),
+        ("not_a_function", "targets_of_mine:not_a_function.*function"),
+        ("fuor", "targets_of_mine.*function 'fuor'.*'four'"),
     ],
 )
 def test_a_function_that_is_no_target_says_why(mine, name, words):
-    assert words in refused(f"{mine}:{name}")
+    assert re.search(words, refused(f"{mine}:{name}"))
 
 
 def test_modules_that_cannot_be_imported_say_why(mine):
@@ -456,11 +457,7 @@ def test_sound_has_no_tokens():
 
 def test_models_without_inputs_say_what_they_take():
     bros = built("BrosModel", "BrosConfig", **TEXT)
-    with pytest.raises(
-        ValueError, match="no inputs could be made for BrosModel .*bbox.*; build model and inputs in a fun"
-    ):
+    with pytest.raises(ValueError, match="inputs.*BrosModel .*bbox.*; build model.*inputs"):
         hugging_face(bros)
-    with pytest.raises(
-        ValueError, match="Linear is no model of Hugging Face; use check\\(model, inputs\\) with your own"
-    ):
+    with pytest.raises(ValueError, match=r"Linear.*model.*Hugging Face.*check\(model, inputs\)"):
         hugging_face(nn.Linear(2, 2))

@@ -128,7 +128,7 @@ def test_a_full_disk_leaves_the_last_one(tmp_path, monkeypatch, when):
         replace(*args)
 
     monkeypatch.setattr(os, "replace", full)
-    with pytest.raises(OSError, match="the disk is full; free some space and try again") as error:
+    with pytest.raises(OSError, match="disk.*full") as error:
         made.save(5, tensors(5), {"step": 5})
     assert error.value.errno == errno.ENOSPC
     assert str(error.value).endswith("the checkpoint of step 3 is still there; then go on with --resume")

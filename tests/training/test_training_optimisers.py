@@ -173,7 +173,7 @@ def test_frozen_parameters_are_left_alone():
     model.blocks.requires_grad_(False)
     parts = split(model)
     assert set(parts.body | parts.matrices | parts.rest) == {"embed.weight", "head.weight", "head.bias"}
-    with pytest.raises(ValueError, match="Tiny has no parameters to train"):
+    with pytest.raises(ValueError, match="Tiny.*parameters.*train"):
         make(model.requires_grad_(False), TrainConfig())
 
 
@@ -223,9 +223,7 @@ def test_the_state_goes_there_and_back(optimiser):
     step(second, two, 2)
     for name, p in first.named_parameters():
         assert torch.equal(p, second.state_dict()[name])
-    with pytest.raises(
-        ValueError, match="the saved state is of another optimiser or model: 'mean/nothing' does not fit"
-    ):
+    with pytest.raises(ValueError, match="state.*optimiser.*model: 'mean/nothing'"):
         two.load(one.tensors() | {"mean/nothing": torch.zeros(1)})
 
 

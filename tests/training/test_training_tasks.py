@@ -1,7 +1,6 @@
 """Losses by hand, and means over a whole split that weigh every target the same."""
 
 import math
-import re
 from dataclasses import replace
 
 import pytest
@@ -100,9 +99,9 @@ def test_regress_does_not_broadcast():
     batch = Batch(torch.randn(5, 4), torch.randn(5))
     loss, _ = Regress().loss(nn.Linear(4, 1), batch)
     assert loss.dim() == 0
-    with pytest.raises(ValueError, match=r"output and target must have one shape, got \(5, 2\) and \(5,\)"):
+    with pytest.raises(ValueError, match=r"output.*target.*shape.*\(5, 2\).*\(5,\)"):
         Regress().loss(nn.Linear(4, 2), batch)
-    with pytest.raises(ValueError, match=r"scores for every target: logits \(5,\) \+ \(classes,\)"):
+    with pytest.raises(ValueError, match=r"scores.*every target: logits \(5,\).*\(classes,\)"):
         Classify().loss(nn.Linear(4, 2), replace(batch, tokens=torch.randn(5, 3, 4)))
 
 
@@ -212,24 +211,22 @@ def test_training_draws_and_validation_does_not():
     [
         (
             "next_token",
-            "there is no task 'next_token'; did you mean 'next token'? known: next token, classify, regress, or a ",
+            "task 'next_token'.*'next token'.*next token, classify, regress",
         ),
         (
             3,
-            "a task must be a name (next token, classify, regress) or a function (model, batch) -> loss, got int",
+            r"task.*\(next token.*regress\).*function \(model, batch\) -> loss.*int",
         ),
     ],
 )
 def test_what_is_no_task(task, words):
-    with pytest.raises(ValueError, match=re.escape(words)):
+    with pytest.raises(ValueError, match=words):
         as_task(task)
 
 
 def test_a_function_must_give_one_number():
     batch = Pairs().batch(0)
-    with pytest.raises(
-        ValueError, match=r"the mean loss as a scalar tensor, got shape \(4, 9, 8\); try loss.mean\(\)"
-    ):
+    with pytest.raises(ValueError, match=r"loss.*tensor.*shape \(4, 9, 8\).*loss.mean\(\)"):
         as_task(lambda model, batch: model(batch.tokens)).loss(Table(), batch)
     with pytest.raises(ValueError, match="got float"):
         as_task(lambda model, batch: 0.5).loss(Table(), batch)
@@ -238,5 +235,5 @@ def test_a_function_must_give_one_number():
 
 
 def test_share_must_be_a_share():
-    with pytest.raises(ValueError, match="share must be above 0 and at most 1, got 0"):
+    with pytest.raises(ValueError, match="share.*0.*1.*0"):
         MaskedToken(mask=0, vocab=3, share=0)

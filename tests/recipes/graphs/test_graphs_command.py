@@ -204,7 +204,7 @@ def test_a_transformer_of_an_object_goes_on_after_a_stop(tmp_path):
     small = {"model.dim": 16, "model.depth": 1, "model.places": 3}
     run = trained(data, tmp_path / "t", steps=3, model="graphtransformer", options=small)
     assert run.config.kind == "graphtransformer" and run.config.test is None
-    with pytest.raises(ValueError, match="was started with data=SimpleNamespace; give the same again"):
+    with pytest.raises(ValueError, match="data=SimpleNamespace.*again"):
         trained(folder, tmp_path / "t", resume=True)
     assert trained(data, tmp_path / "t", steps=3, resume=True).config.steps == 3
     assert Run.open(run.path).config.model["features"] == 3
@@ -226,7 +226,7 @@ def test_a_large_graph_is_sampled(tmp_path):
         len(answers) == 3000
         and np.mean([next(iter(a.labels)) == str(i % 3) for i, a in enumerate(answers)]) > 0.8
     )
-    with pytest.raises(ValueError, match="a large graph needs --model.attention edges"):
+    with pytest.raises(ValueError, match="graph.*--model.attention edges"):
         trained(
             str(tmp_path / "large"),
             tmp_path / "t",
@@ -244,7 +244,5 @@ def test_numbers_that_are_not_known_are_not_asked():
 
 
 def test_a_kind_that_is_not_there():
-    with pytest.raises(
-        ValueError, match="there is no kind of model for graphs called 'graphnets'; did you mean 'graphnet'"
-    ):
+    with pytest.raises(ValueError, match="model.*graphs.*'graphnets'.*'graphnet'"):
         get_recipe("graphs").defaults(None, "graphnets")

@@ -101,13 +101,11 @@ def test_what_is_missing_or_does_not_fit(tmp_path):
     how = {"neighbours": 2, "validation": 0.1, "test": 0.1, "seed": 0}
     assert looks_mapped(str(tmp_path / "g")) and not looks_mapped(str(tmp_path)) and not looks_mapped(None)
     np.save(tmp_path / "g" / "labels.npy", np.zeros(7, dtype=np.int8))
-    with pytest.raises(ValueError, match="labels.npy has 7 rows, but starts.npy has 40 nodes"):
+    with pytest.raises(ValueError, match="labels.npy.*7.*starts.npy.*40 nodes"):
         MappedGraph.open(str(tmp_path / "g"), **how)
     np.save(tmp_path / "g" / "labels.npy", np.zeros(N, dtype=np.int8))
-    with pytest.raises(ValueError, match="labels.npy must hold at least two classes"):
+    with pytest.raises(ValueError, match="labels.npy.*classes"):
         MappedGraph.open(str(tmp_path / "g"), **how)
     (tmp_path / "g" / "features.npy").unlink()
-    with pytest.raises(
-        ValueError, match="there is no .*features.npy; a large graph needs starts.npy, sources.npy"
-    ):
+    with pytest.raises(ValueError, match="features.npy.*graph.*starts.npy, sources.npy"):
         MappedGraph.open(str(tmp_path / "g"), **how)

@@ -307,20 +307,20 @@ def test_patches_that_do_not_divide_the_image_are_noted(images, kind):
 @pytest.mark.parametrize(
     "words, said",
     [
-        (["--data", "nowhere"], "there is no nowhere; give a folder with one folder a class"),
-        (["--data", "pictures", "--model", "resnext"], "called 'resnext'; did you mean 'resnet'?"),
-        (["--data", "pictures", "--model.colours", "1"], "--model.colours follows from the data"),
-        (["--data", "pictures", "--data.damaged", "stop"], "bad.png is not a readable image"),
+        (["--data", "nowhere"], "nowhere; give.*folder.*folder.*class"),
+        (["--data", "pictures", "--model", "resnext"], "'resnext'.*'resnet'"),
+        (["--data", "pictures", "--model.colours", "1"], r"--model\.colours follows.*data"),
+        (["--data", "pictures", "--data.damaged", "stop"], r"bad\.png.*image"),
         (
             ["--data", "pictures", "--data.augment.crop", "3"],
-            "--data.augment.crop must be a share from 0 to 1, got 3.0",
+            r"--data\.augment\.crop.*0.*1.*3\.0",
         ),
     ],
 )
 def test_what_is_wrong_is_one_line(images, capsys, words, said):
     assert main.main(["train", "images", "--out", "new", "--train.steps", "1", *words]) == 2
     error = capsys.readouterr().err
-    assert said in error and error.count("\n") == 1
+    assert re.search(said, error) and error.count("\n") == 1
 
 
 def test_an_image_that_cannot_be_read_is_named(images, capsys):

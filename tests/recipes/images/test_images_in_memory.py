@@ -1,7 +1,6 @@
 """What `predict` says of images in memory: as of the same in files."""
 
 import os
-import re
 
 import numpy as np
 import pytest
@@ -62,13 +61,13 @@ def test_an_image_in_memory_is_turned_as_its_camera_says_and_drawn(run):
 
 
 @pytest.mark.parametrize("given, words", [
-    (np.zeros((12, 12)), "image 1 must be bytes 'h w' or 'h w c' with 1, 3 or 4 channels, got float64 of shape (12, 12)"),
-    (np.zeros((5, 12, 12), np.uint8), "got uint8 of shape (5, 12, 12); several images are given as a list, list(x)"),
-    (np.zeros((0, 12), np.uint8), "got uint8 of shape (0, 12)"),
-    ([Image.new("L", (9, 9)), Image.new("F", (9, 9))], "image 2 holds real numbers, and nothing says which are black"),
-    ([Image.new("L", (9, 9)), "a.png"], "or paths of files, pillow's images or arrays of bytes, got Image"),
-    (b"bytes", "pillow's images or arrays of bytes, got bytes; for inputs of your own call"),
+    (np.zeros((12, 12)), r"image 1.*bytes 'h w'.*'h w c'.*1, 3.*4 channels.*float64.*shape \(12, 12\)"),
+    (np.zeros((5, 12, 12), np.uint8), r"uint8.*shape \(5, 12, 12\); several images.*list\(x\)"),
+    (np.zeros((0, 12), np.uint8), r"got uint8 of shape \(0, 12\)"),
+    ([Image.new("L", (9, 9)), Image.new("F", (9, 9))], "image 2.*real"),
+    ([Image.new("L", (9, 9)), "a.png"], "images.*arrays.*bytes.*Image"),
+    (b"bytes", "images.*arrays.*bytes.*bytes.*inputs.*call"),
 ])  # fmt: skip
 def test_what_is_no_image_in_memory_is_refused(run, given, words):
-    with pytest.raises(ValueError, match=re.escape(words)):
+    with pytest.raises(ValueError, match=words):
         predict(run, given)

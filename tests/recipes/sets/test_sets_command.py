@@ -1,6 +1,7 @@
 """Sets in one command: train on made sets, clouds and tables, resume, check, predict."""
 
 import json
+import re
 import signal
 from pathlib import Path
 
@@ -234,7 +235,7 @@ def test_each_point_gets_an_answer(tmp_path, capsys):
     assert load_model(run).config.each
     (answer,) = predict(run.path, [str(tmp_path / "t.csv")])[:1]
     assert len(answer.each) == 4 and set(answer.each[0].labels) == {"end", "inside"}
-    with pytest.raises(ValueError, match="an mlp .* every element has a target"):
+    with pytest.raises(ValueError, match="mlp.*every element.*target"):
         trained("other", data=str(tmp_path / "t.csv"), model="mlp")
 
 
@@ -324,8 +325,8 @@ def test_a_run_finds_its_data_from_another_folder(baskets, tmp_path, monkeypatch
 @pytest.mark.parametrize(
     "name, content, words",
     [
-        ("few.npy", np.zeros((4, 2)), "few.npy: each point must have 3 numbers (x, y, z), got 2"),
-        ("gone.npy", None, "there is no file gone.npy"),
+        ("few.npy", np.zeros((4, 2)), r"few\.npy.*3.*\(x, y, z\).*2"),
+        ("gone.npy", None, r"file gone\.npy"),
     ],
 )
 def test_what_cannot_be_predicted(name, content, words):
@@ -334,7 +335,7 @@ def test_what_cannot_be_predicted(name, content, words):
         np.save(name, content)
     np.save("good.npy", np.zeros((4, 3)))
     bad, good = predict(run.path, [name, "good.npy"])
-    assert words in bad.error and good.error is None and good.labels
+    assert re.search(words, bad.error) and good.error is None and good.labels
 
 
 def test_an_empty_cloud_has_an_answer():
@@ -365,8 +366,8 @@ def test_what_is_learned_with_what(data, kind):
 @pytest.mark.parametrize(
     "options, words",
     [
-        ({"model": "forest"}, "there is no kind of model for sets called 'forest'; known: deepsets"),
-        ({"data": "nowhere"}, "there is no nowhere; give a folder of point clouds, a table"),
+        ({"model": "forest"}, "model.*sets.*'forest'.*deepsets"),
+        ({"data": "nowhere"}, "nowhere; give.*folder.*point clouds.*table"),
         ({"data": "clustres"}, "there is no clustres .* clusters"),
         (
             {"model": "settransformer", "model__seeds": 3},
@@ -380,5 +381,5 @@ def test_what_cannot_be_trained(options, words):
 
 
 def test_data_that_is_no_path():
-    with pytest.raises(ValueError, match="the recipe sets reads a file or a folder, got Tensor as data"):
+    with pytest.raises(ValueError, match="recipe sets.*Tensor.*data"):
         train.train("sets", data=torch.zeros(3), observers=QUIET)

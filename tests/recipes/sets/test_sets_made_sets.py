@@ -123,15 +123,13 @@ def test_a_number_of_sets_to_learn_from_is_kept_to():
 
 
 def test_a_task_that_there_is_not():
-    with pytest.raises(
-        ValueError, match="task must be one of max, sum, .*, solids, got 'solid'; did you mean 'solids'"
-    ):
+    with pytest.raises(ValueError, match="task.*solids.*'solid'.*'solids'"):
         SetsConfig(task="solid")
-    with pytest.raises(ValueError, match="turn must be one of any, upright, none, got 'up'"):
+    with pytest.raises(ValueError, match="turn.*upright.*'up'"):
         SetsConfig(turn="up")
-    with pytest.raises(ValueError, match="id and target must be .* got 'a' for both"):
+    with pytest.raises(ValueError, match="id.*target.*'a'.*both"):
         SetsConfig(id="a", target="a")
-    with pytest.raises(ValueError, match="validation is a share of the sets.* got 1.5"):
+    with pytest.raises(ValueError, match="validation.*sets.*1.5"):
         SetsConfig(validation=1.5)
-    with pytest.raises(ValueError, match="points of SetsConfig must be a number above zero"):
+    with pytest.raises(ValueError, match="points.*SetsConfig"):
         SetsConfig(points=0)

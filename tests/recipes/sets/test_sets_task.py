@@ -69,7 +69,5 @@ def test_gradients_find_the_clusters():
 
 
 def test_a_model_with_other_outputs():
-    with pytest.raises(
-        ValueError, match=r"of 4 Gaussians in 2 dimensions needs 20 outputs for each set, got \(3, 5\)"
-    ):
+    with pytest.raises(ValueError, match=r"4 Gaussians.*2.*20 outputs.*\(3, 5\)"):
         Mixture(4).loss(Says(torch.zeros(5)), Batch(torch.zeros(3, 6, 2), torch.zeros(3)))
