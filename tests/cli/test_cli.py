@@ -1,6 +1,7 @@
 """The commands answer, and what goes wrong is one line on stderr and exit code 2."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -88,18 +89,20 @@ def test_the_list_of_models_says_what_each_keeps(capsys):
 @pytest.mark.parametrize(
     "words, said",
     [
-        (["lsit"], "there is no command 'lsit'; did you mean 'list'? see: regard --help"),
-        (["qqq"], "there is no command 'qqq'; see: regard --help"),
-        (["--verison"], "there is no option '--verison'; did you mean '--version'? see: regard --help"),
+        (["lsit"], "'lsit'.*'list'.*regard --help"),
+        (["qqq"], "'qqq'.*regard --help"),
+        (["--verison"], "'--verison'.*'--version'.*regard --help"),
         (
             ["list", "maks"],
-            "there is no category 'maks'; did you mean 'masks'? known: " + ", ".join(registry.categories()),
+            "category 'maks'.*'masks'.*" + ", ".join(registry.categories()),
         ),
-        (["list", "masks", "biases"], "regard list takes one category at most, got 2: masks biases"),
+        (["list", "masks", "biases"], "regard.*category.*2: masks biases"),
     ],
 )
 def test_an_error_is_one_line_and_code_2(capsys, words, said):
-    assert run(capsys, *words) == (2, "", f"regard: {said}\n")
+    code, out, err = run(capsys, *words)
+    assert (code, out) == (2, "") and err.startswith("regard: ") and err.count("\n") == 1
+    assert re.search(said, err)
 
 
 BUG, REPORT = "this is a bug in regard: ", "; please report it, with what --debug shows"

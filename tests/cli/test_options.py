@@ -52,30 +52,30 @@ def test_right_words():
     [
         (
             ["--part.siez", "7"],
-            "there is no option --part.siez; did you mean --part.size? see: program --help",
+            r"--part\.siez.*--part\.size.*program --help",
         ),
-        (["--size=7"], "there is no option --size; did you mean --part.size? see: program --help"),
-        (["--dta", "x"], "there is no option --dta; did you mean --data? see: program --help"),
-        (["--zzz"], "there is no option --zzz; see: program --help"),
+        (["--size=7"], r"--size.*--part\.size.*program --help"),
+        (["--dta", "x"], "--dta.*--data.*program --help"),
+        (["--zzz"], "--zzz.*program --help"),
         (
             ["--part.no-size"],
-            "there is no option --part.no-size; did you mean --part.size? see: program --help",
+            r"--part\.no-size.*--part\.size.*program --help",
         ),
-        (["--part.size"], "--part.size needs a value after it; see: program --help"),
-        (["--part.size", "--part.quick-start"], "--part.size needs a value after it; see: program --help"),
-        (["--part.size", "7.5"], "--part.size must be a whole number, got '7.5'"),
-        (["--part.share", "half"], "--part.share must be a number or None, got 'half'"),
+        (["--part.size"], r"--part\.size.*program --help"),
+        (["--part.size", "--part.quick-start"], r"--part\.size.*program --help"),
+        (["--part.size", "7.5"], r"--part\.size.*whole number.*'7\.5'"),
+        (["--part.share", "half"], r"--part\.share.*None.*'half'"),
         (
             ["--part.kind", "fanci"],
-            "--part.kind must be one of plain, fancy, got 'fanci'; did you mean 'fancy'?",
+            r"--part\.kind.*plain.*'fanci'.*'fancy'",
         ),
-        (["--part.size", "7", "8"], "'8' is no option and no value of one; see: program --help"),
-        (["--part.quick-start", "yes"], "'yes' is no option and no value of one; see: program --help"),
-        (["--part.size", "-2"], "--part.size must be above zero, got -2; see: program --help"),
+        (["--part.size", "7", "8"], "'8'.*program --help"),
+        (["--part.quick-start", "yes"], "'yes'.*program --help"),
+        (["--part.size", "-2"], r"--part\.size.*-2.*program --help"),
     ],
 )
 def test_wrong_words(words, said):
-    with pytest.raises(ValueError, match=f"^{re.escape(said)}$"):
+    with pytest.raises(ValueError, match=said):
         parsed(*words)
 
 

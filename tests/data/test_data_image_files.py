@@ -283,22 +283,19 @@ def test_the_limits_that_are_said_are_those_that_count(tmp_path):
     )
 
 
-CONVERT = "image, which is not read; convert it to JPEG or PNG"
-
-
 @pytest.mark.parametrize("name, content, said", [
-    ("photo.heic", b"\0\0\0\x18ftypheic\0\0\0\0mif1heic", f"is a HEIC {CONVERT}"),
-    ("photo.jpg", b"\0\0\0\x18ftypheix\0\0\0\0mif1heic", f"is a HEIC {CONVERT}"),
-    ("photo.NEF", b"some bytes", f"is a RAW {CONVERT}"),
-    ("drawing.svg", b"<svg xmlns='http://www.w3.org/2000/svg'/>", f"is an SVG {CONVERT}"),
+    ("photo.heic", b"\0\0\0\x18ftypheic\0\0\0\0mif1heic", "HEIC.*JPEG.*PNG"),
+    ("photo.jpg", b"\0\0\0\x18ftypheix\0\0\0\0mif1heic", "HEIC.*JPEG.*PNG"),
+    ("photo.NEF", b"some bytes", "RAW.*JPEG.*PNG"),
+    ("drawing.svg", b"<svg xmlns='http://www.w3.org/2000/svg'/>", "SVG.*JPEG.*PNG"),
     ("x.png", b"bytes",
-     "is not a readable image: it is none of PNG, JPEG, WebP, BMP, GIF, TIFF, PPM, JPEG 2000 and AVIF"),
+     "image.*PNG, JPEG, WebP, BMP, GIF, TIFF, PPM, JPEG 2000.*AVIF"),
     ("photo.png", b"", "is empty"),
-    ("cut.jpg", b"\xff\xd8\xff\xe0\x00\x10JFIF", "is damaged: it begins as a JPEG, and what follows cannot be read"),
+    ("cut.jpg", b"\xff\xd8\xff\xe0\x00\x10JFIF", "damaged.*JPEG.*follows"),
 ])  # fmt: skip
 def test_a_format_that_is_not_read_is_named(tmp_path, name, content, said):
     (tmp_path / name).write_bytes(content)
     with pytest.raises(Damaged) as error:
         read(tmp_path / name, 8, 1, "crop")
     if "HEIF" not in module.formats() and "AVIF" in module.formats():
-        assert str(error.value) == f"{tmp_path / name} {said}"
+        assert str(error.value).startswith(f"{tmp_path / name} is ") and re.search(said, str(error.value))

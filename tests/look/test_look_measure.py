@@ -80,16 +80,12 @@ def test_a_class_token_that_asks_alone_in_the_last_layer():
     assert rolled.shape == (2, 1, n)
     close(rolled, by_hand, 1e-6)
     close(rolled.sum(-1), torch.ones(2, 1), 1e-5)
-    with pytest.raises(
-        ValueError, match=f"in the last layer one of {n} tokens asks alone; say which, such as query=0"
-    ):
+    with pytest.raises(ValueError, match=f"{n} tokens.*query=0"):
         measure.rollout(seen)
     with pytest.raises(ValueError, match=r"matrices.*size.*\(2, 1"):
         measure.rollout([seen[1], seen[0]], query=0)  # one that asks alone can only be the last
     for query in (-1, n):
-        with pytest.raises(
-            ValueError, match=f"query is the number of one of {n} tokens, from 0 on, got {query}"
-        ):
+        with pytest.raises(ValueError, match=f"query.*{n} tokens.*{query}"):
             measure.rollout(seen, query=query)
     with pytest.raises(ValueError, match=r"measure.*entry.*2.*seen\[0\]"):
         measure.entropy(seen)

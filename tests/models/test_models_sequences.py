@@ -149,9 +149,7 @@ def test_words_of_other_errors():
         decoder()(torch.zeros(5, dtype=torch.long))
     tokens = some_tokens()
     tokens[1, 2] = 99
-    with pytest.raises(
-        ValueError, match=f"ids must be from 0 to {VOCAB - 1}, got 99 in row 1 at place 2; use the vocabulary"
-    ):
+    with pytest.raises(ValueError, match=f"ids.*0.*{VOCAB - 1}.*99.*row 1.*place 2"):
         decoder()(tokens)
 
 

@@ -1,6 +1,5 @@
 """Convolution is a circulant matrix: both views give torch's numbers, and it commutes with shifts exactly where it says so."""
 
-
 import pytest
 import torch
 import torch.nn.functional as F

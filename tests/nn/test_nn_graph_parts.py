@@ -169,9 +169,7 @@ def test_distances_held_by_slot(n):
     order = torch.randperm(n)
     moved = attend(q[:, :, order], k[:, :, order], v[:, :, order], bias=bias.take(order))
     torch.testing.assert_close(moved, attend(q, k, v, bias=bias)[:, :, order])
-    with pytest.raises(
-        ValueError, match=rf"the distances are for \({n}, {n}\) queries and keys, got 5 queries and {n} keys"
-    ):
+    with pytest.raises(ValueError, match=rf"distances.*\({n}, {n}\).*5 queries.*{n} keys"):
         attend(q[:, :, :5], k, v, bias=bias)
     with pytest.raises(ValueError, match="distances must be numbers n m or b n m"):
         table.over(apart > 2)

@@ -13,9 +13,10 @@ from regard.attention.biases import ALiBi
 from regard.attention.masks import Causal
 from regard.nn.memory import MEMORIES, Composite, Fading, Forgetting, Gated, Softmax, scan
 from regard.symmetry.groups import Permutations, Shifts
+from tests.nn.padding import SLOTS, put_in_slots
 
 INPUTS, DIM = 3, 4
-KINDS = {
+MEMORY_CLASSES = {
     "composite": Composite,
     "fading": lambda i, d: Fading(i, d, gamma=0.7),
     "learned fading": lambda i, d: Fading(i, d, gamma=0.8, learned=True),
@@ -24,16 +25,15 @@ KINDS = {
     "softmax": Softmax,
 }
 INVARIANT = {"composite", "gated", "softmax"}
-SLOTS = [[0, 1, 2, 3, 4], [4, 5, 6, 7, 8], [0, 2, 3, 6, 8]]  # padding behind, in front, in between
 REAL = torch.tensor([[1, 1, 1, 1, 1], [0, 1, 1, 0, 1], [0, 0, 0, 1, 0]]).bool()
 
 
 def made(kind, inputs=INPUTS, dim=DIM):
     torch.manual_seed(1)
-    return KINDS[kind](inputs, dim).double()
+    return MEMORY_CLASSES[kind](inputs, dim).double()
 
 
-@pytest.fixture(params=KINDS)
+@pytest.fixture(params=MEMORY_CLASSES)
 def kind(request):
     return request.param
 
@@ -198,15 +198,6 @@ def test_order_matters_to_those_that_say_so(kind, x):
 # ── padding, neighbours ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def padded(x, slots, n, junk):
-    """The tokens of x in some of n slots, in their order, and junk in the others; with `real`."""
-    wide = x.new_full((x.shape[0], n, x.shape[2]), junk)
-    real = torch.zeros(x.shape[0], n, dtype=torch.bool)
-    for row, where in enumerate(slots):
-        wide[row, where], real[row, where] = x[row], True
-    return wide, real
-
-
 def with_gradients(f, memory, x, *args):
     x = x.clone().requires_grad_()
     out = f(x, *args)
@@ -217,7 +208,7 @@ def with_gradients(f, memory, x, *args):
 def test_neither_amount_nor_contents_of_padding_matter(kind, x, junk):
     memory = made(kind)
     out, dx, *rest = with_gradients(memory, memory, x)
-    wide, real = padded(x, SLOTS, 9, junk)
+    wide, real = put_in_slots(x, SLOTS, 9, junk)
     out_wide, dx_wide, *rest_wide = with_gradients(memory, memory, wide, real)
     same(out_wide, out)
     same(dx_wide[real].view_as(dx), dx)
@@ -229,7 +220,7 @@ def test_neither_amount_nor_contents_of_padding_matter(kind, x, junk):
 @pytest.mark.parametrize("junk", [0.0, torch.nan, torch.inf])
 def test_padding_does_not_matter_to_sequences_and_steps(kind, x, junk):
     memory = made(kind)
-    wide, real = padded(x, SLOTS, 9, junk)
+    wide, real = put_in_slots(x, SLOTS, 9, junk)
     after = real.cumsum(1)  # what each slot has seen
     expected = torch.cat([torch.zeros(3, 1, DIM).double(), step_by_step(memory, x)], 1)
     expected = expected.gather(1, after[..., None].expand(-1, -1, DIM))
@@ -274,7 +265,7 @@ def test_step_by_step_is_all_at_once(n, seed, share):
     generator = torch.Generator().manual_seed(seed)
     x = torch.randn(2, n, INPUTS, dtype=torch.float64, generator=generator)
     real = torch.rand(2, n, generator=generator) < share
-    for kind in KINDS:
+    for kind in MEMORY_CLASSES:
         memory = made(kind)
         with torch.no_grad():
             steps = step_by_step(memory, x, real)
@@ -394,9 +385,7 @@ def test_words_of_errors(kind, x):
 
 @pytest.mark.parametrize("gamma", [0.0, -0.5, 1.5, math.nan])
 def test_gamma_is_above_zero_and_at_most_one(gamma):
-    with pytest.raises(
-        ValueError, match=f"gamma must be above 0 and at most 1, got {gamma}; 1 forgets nothing"
-    ):
+    with pytest.raises(ValueError, match=f"gamma.*0.*1.*{gamma}"):
         Fading(2, 2, gamma=gamma)
 
 

@@ -110,12 +110,10 @@ def test_without_bias():
 
 
 def test_words_of_errors():
-    known = "one of relu, leaky, gelu, relu2"
-    with pytest.raises(
-        ValueError, match=rf"mlp must be {known}, swiglu, got 'swigl'; did you mean 'swiglu'\?"
-    ):
+    known = "relu, leaky, gelu, relu2"
+    with pytest.raises(ValueError, match=f"mlp.*{known}, swiglu.*'swigl'.*'swiglu'"):
         make_mlp("swigl", 8)
-    with pytest.raises(ValueError, match=rf"activation must be {known}, got 'geluu'; did you mean 'gelu'\?"):
+    with pytest.raises(ValueError, match=f"activation.*{known}.*'geluu'.*'gelu'"):
         MLP(8, activation="geluu")
     with pytest.raises(ValueError, match="got 'zzz'$"):
         make_mlp("zzz", 8)

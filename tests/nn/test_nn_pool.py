@@ -8,6 +8,7 @@ from regard.attention.biases import ALiBi
 from regard.attention.masks import Causal, Padding, Window
 from regard.nn.pool import AttentionPool, ClassToken, MaxPool, MeanPool, SumPool
 from regard.symmetry.groups import Permutations, Shifts
+from tests.nn.padding import SLOTS, put_in_slots
 
 DIM = 6
 POOLS = {
@@ -34,18 +35,6 @@ def pool(request):
 def x():
     torch.manual_seed(0)
     return torch.randn(3, 5, DIM, dtype=torch.float64)
-
-
-def padded(x, slots, n, junk):
-    """The tokens of x in some of n slots, in their order, and junk in the others; with `real`."""
-    wide = x.new_full((x.shape[0], n, x.shape[2]), junk)
-    real = torch.zeros(x.shape[0], n, dtype=torch.bool)
-    for row, where in enumerate(slots):
-        wide[row, where], real[row, where] = x[row], True
-    return wide, real
-
-
-SLOTS = [[0, 1, 2, 3, 4], [4, 5, 6, 7, 8], [0, 2, 3, 6, 8]]  # behind, in front, in between
 
 
 def with_gradients(f, x, *args):
@@ -81,7 +70,7 @@ def test_attention_pool_is_multihead_attention_of_its_seeds(seeds, x):
 @pytest.mark.parametrize("junk", JUNK)
 def test_padding_never_matters(pool, x, junk):
     out, dx, *rest = with_gradients(pool, x)
-    wide, real = padded(x, SLOTS, 9, junk)
+    wide, real = put_in_slots(x, SLOTS, 9, junk)
     out_wide, dx_wide, *rest_wide = with_gradients(pool, wide, real)
     torch.testing.assert_close(out_wide, out)
     torch.testing.assert_close(dx_wide[real].view_as(dx), dx)

@@ -1,6 +1,5 @@
 """Sets and graphs from files and from what came with a model; what cannot be read is told in one line."""
 
-
 import numpy as np
 import pytest
 import torch

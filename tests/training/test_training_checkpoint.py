@@ -110,9 +110,7 @@ def test_nothing_good_is_an_error_that_loses_nothing(tmp_path):
     saved(tmp_path, 3, 5)
     for step in (3, 5):
         flip(tmp_path / str(step) / "model.safetensors")
-    with pytest.raises(
-        ValueError, match=f"no checkpoint in {tmp_path} is whole: the checkpoint of step 5 is damaged"
-    ) as error:
+    with pytest.raises(ValueError, match=f"{tmp_path}.*step 5.*damaged") as error:
         loaded(tmp_path)
     assert str(error.value).endswith(f"To start this run again from zero, delete {tmp_path}")
 

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from regard.models.decoder import Decoder, DecoderConfig
-from tests.training.cases import VOCAB, Tiny, losses, says, tiny, train
+from tests.training.cases import VOCAB, Tiny, losses, tiny, train
 
 
 def test_compiled_learns_the_same_and_is_undone(tmp_path):
@@ -50,11 +50,11 @@ def wrong_code():
     [
         (
             no_compiler,
-            "torch.compile found no C++ compiler; install g++ (or name yours in CXX), or train without it",
+            r"torch\.compile.*g\+\+.*CXX",
         ),
         (
             wrong_code,
-            "torch.compile failed (CppCompileError: C++ compile error); train without it, or add --debug to see where",
+            r"torch\.compile.*CppCompileError.*--debug",
         ),
     ],
     ids=["no compiler", "wrong code"],
@@ -65,7 +65,7 @@ def test_a_compiler_that_fails_is_one_line(tmp_path, monkeypatch, error, words):
 
     monkeypatch.setattr(Tiny, "compile", lambda self: nn.Module.compile(self, backend=backend))
     model = tiny()
-    with pytest.raises(ValueError, match=says("--train.compile cannot be used here: ", words)):
+    with pytest.raises(ValueError, match=f"--train.compile.*{words}"):
         train(tmp_path / "run", model=model, compile=True, steps=2)
     assert model._compiled_call_impl is None
 

@@ -6,6 +6,7 @@ import itertools
 import json
 import math
 import os
+import re
 import signal
 import threading
 from types import SimpleNamespace
@@ -355,7 +356,7 @@ class Worse:
     [
         (
             (1.0, 0.5, 0.6, 0.7, 0.9, 0.8),
-            "step 4 of 12, then rose from 0.5000 to 0.8000",
+            "step 4 of 12.*0.5000.*0.8000",
         ),
         ((3.0, 2.0, 2.0, 2.0, 2.0, 2.01), None),  # hardly worse
         ((3.0, 2.0, 1.0, 0.5, 0.9, 0.9), None),  # not for long
@@ -373,7 +374,7 @@ def test_which_weights_are_kept_and_what_was_learned_by_heart_is_said(tmp_path, 
     assert last == f"kept: the averaged weights of {step}, which had the lowest validation loss"
     heard = result.overfitting()
     assert (heard is None) == (said is None)
-    assert said is None or (said in heard and heard == stream.getvalue().splitlines()[-1])
+    assert said is None or (re.search(said, heard) and heard == stream.getvalue().splitlines()[-1])
 
 
 @pytest.mark.parametrize("accuracy, heard", [(0.95, True), (1.0, False)])
@@ -451,8 +452,14 @@ def test_a_loss_that_is_not_a_number(tmp_path, bad):
     with pytest.raises(
         ValueError,
         match=says(
-            f"the loss is not a number ({bad}) at step 7; the state of step 6 is kept in {tmp_path / 'run' / 'state' / '6'}; ",
-            "start again with a smaller --train.lr (it was 0.02) or a longer --train.warmup (it was 3)",
+            f"({bad})",
+            "step 7",
+            "step 6",
+            f"{tmp_path / 'run' / 'state' / '6'}",
+            "--train.lr",
+            "0.02",
+            "--train.warmup",
+            "3",
         ),
     ):
         train(tmp_path / "run", task=task, save_every=2)
@@ -532,10 +539,7 @@ def test_a_resume_with_other_options_says_which(tmp_path):
     train(tmp_path / "run", observers=[At(5, interrupt)])
     with pytest.raises(
         ValueError,
-        match=says(
-            f"{tmp_path / 'run'} was started with other options: train.lr was None and is now 0.5; ",
-            "train.clip was 1.0 and is now None. Resume with the same, or start a new run",
-        ),
+        match=says(f"{tmp_path / 'run'}", "train.lr", "None", "0.5", "train.clip", "1.0", "None"),
     ):
         train(tmp_path / "run", resume=True, lr=0.5, clip=None)
     train(tmp_path / "run", resume=True, save_every=3)
@@ -571,10 +575,13 @@ def test_more_steps_after_the_fall_are_refused(tmp_path):
     with pytest.raises(
         ValueError,
         match=says(
-            f"{tmp_path / 'run'} has 12 steps and cannot become a run of 20: step 12 is done, and the learning rate falls "
-            "from ",
-            "step 7 on, so the result would differ from a run of 20 steps; ",
-            f"start a new run, with --from {tmp_path / 'run'} if you want its weights",
+            f"{tmp_path / 'run'}",
+            "12 steps",
+            "20",
+            "step 12",
+            "step 7",
+            "20 steps",
+            f"--from {tmp_path / 'run'}",
         ),
     ):
         train(tmp_path / "run", resume=True, steps=20, decay=0.5)

@@ -1,6 +1,7 @@
 """regard train graphs and regard predict, from files to answers, as a user would."""
 
 import json
+import re
 from types import SimpleNamespace
 
 import numpy as np
@@ -73,7 +74,7 @@ def test_nodes_from_a_folder_to_answers(tmp_path, capsys):
     assert "regard predict" in get_recipe("graphs").next_command(run)
     (folder / "nodes.csv").write_text("id,a\n" + "".join(f"v{i},1\n" for i in range(N)))
     assert main(["predict", str(run.path), str(folder)]) == 2
-    assert "has 1 features per node, but the model was trained with 2" in capsys.readouterr().err
+    assert re.search("1 features.*2", capsys.readouterr().err)
 
 
 def test_whole_graphs_and_numbers(tmp_path):
@@ -179,10 +180,7 @@ def test_a_table_of_nodes_elsewhere_is_used_again(tmp_path, monkeypatch):
     assert len(predict(tmp_path / "run", [str(tmp_path / "net.csv")])[0].each) == N
     (tmp_path / "net2.csv").write_text((tmp_path / "net.csv").read_text())
     bad, good = predict(tmp_path / "run", [str(tmp_path / "net2.csv"), str(tmp_path / "net.csv")])
-    assert (
-        "net2.csv has no features of nodes, but the model was trained with features; give them in net2.nodes.csv"
-        in bad.error
-    )
+    assert re.search("net2.csv.*features.*net2.nodes.csv", bad.error)
     assert "--data" not in bad.error and len(good.each) == N
     (tmp_path / "net2.nodes.csv").write_text((tmp_path / "people.csv").read_text())
     assert len(predict(tmp_path / "run", [str(tmp_path / "net2.csv")])[0].each) == N

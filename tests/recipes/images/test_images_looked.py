@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 from functools import partial
 from pathlib import Path
@@ -75,9 +76,7 @@ def test_from_python_one_image_may_be_given_as_it_is(given):
 
 @pytest.mark.parametrize("given", [torch.zeros(1, 3, 16, 16), [torch.zeros(3, 16, 16)], 3])
 def test_what_is_no_path_is_refused_and_the_model_offered(given):
-    with pytest.raises(
-        ValueError, match=r"images or arrays of bytes, got (Tensor|int); .* regard\.load\('.*lenet'\)"
-    ):
+    with pytest.raises(ValueError, match=r"(Tensor|int).*regard\.load\('.*lenet'\)"):
         predict(run_of(), given)
 
 
@@ -285,22 +284,20 @@ def test_images_of_another_size_grey_and_turned(capsys, tmp_path):
 
 
 @pytest.mark.parametrize("out, said", [
-    ("looked.gif", "--out must be a folder (ending in /) or a file in .png, .svg, .pdf, got 'looked.gif'"),
-    ("pictures/red/03.png", "--out pictures/red/03.png is one of the inputs, which would be lost; give another name"),
-    ("plain", "--out plain is a file without a suffix; give a folder, or a file in .png, .svg, .pdf"),
+    ("looked.gif", r"--out.*\.png, \.svg, \.pdf.*'looked\.gif'"),
+    ("pictures/red/03.png", r"--out pictures/red/03\.png.*inputs"),
+    ("plain", "--out plain.*suffix"),
 ])  # fmt: skip
 def test_where_it_cannot_be_drawn_is_one_line(capsys, out, said):
     Path("plain").touch()
     code, shown, err = predict_command(capsys, run_of(), "pictures/red/03.png", "--out", out)
-    assert (code, shown, err) == (2, "", f"regard: {said}\n")
+    assert (code, shown) == (2, "") and err.startswith("regard: ") and err.count("\n") == 1
+    assert re.search(said, err)
 
 
 def test_a_sheet_is_not_endless(capsys):
     code, _, err = predict_command(capsys, run_of(), *["pictures/red/03.png"] * 41, "--out", "all.png")
-    assert (
-        code == 2
-        and err == "regard: one sheet shows 40 images at most, got 41; give a folder instead: --out looked/\n"
-    )
+    assert code == 2 and re.search("^regard: .*40 images.*41.*--out looked/\n$", err)
 
 
 def test_only_images_are_drawn(capsys):
@@ -308,10 +305,7 @@ def test_only_images_are_drawn(capsys):
     file = Path("other-run/config.json")
     file.write_text(json.dumps(json.loads(file.read_text()) | {"recipe": "text"}))
     code, _, err = predict_command(capsys, path, "words", "--out", "looked.png")
-    assert (
-        code == 2
-        and "other-run was trained on text, for which --out draws nothing; call it without --out" in err
-    )
+    assert code == 2 and re.search("other-run.*text.*--out", err)
 
 
 def test_a_name_with_signs_of_mathematics_is_only_a_name(tmp_path):
