@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from inspect import cleandoc
 from typing import Literal
 
 from regard.errors import RegardError
@@ -11,59 +12,65 @@ from regard.errors import RegardError
 
 @dataclass(frozen=True, kw_only=True)
 class PredictOptions:
-    """RUN is a run of regard train. INPUT is what it was trained on: for a classifier of texts a text in
-    quotes, or the path of a text file (UTF-8); for other data files: images, point clouds, tables, graphs. A
-    folder stands for all images in it and in its folders, and so does a pattern in quotes: 'photos/*.jpg',
-    'photos/**/*.png'.
+    """RUN is the folder of a run, made by regard train. INPUT is of the same kind as its training data: a
+    text in quotes or the path of a text file (UTF-8) for a text classifier; otherwise the path of an image, a
+    point cloud, a table or a graph. A folder means all images in it and in its sub-folders. A pattern in
+    quotes works too: 'photos/*.jpg', 'photos/**/*.png'.
 
-    exit code: 0 all are predicted, 1 some could not be read (each is named on stderr), 2 none could, or it
-    could not be run
+    exit code: 0 every input has a prediction, 1 some inputs could not be read (stderr names them), 2 no input
+    could be read, or the command is wrong
     """
 
     json: bool = False
-    """a line of JSON for each input: {"input", "labels" or "values" or "each" or "error"}; of text also
-    "kind", which says whether the input was taken as a text or read from a file; with --out "picture"
+    """print one line of JSON for each input, with "input" and one of "labels", "values", "each", "error". For
+    text, "kind" is "text" or "file": what the input was taken for. With --out, "picture" is the file drawn
     """
     out: str | None = None
-    """of images: draw where the model looked, and an occlusion map: how much the logit drops when a patch is
-    greyed out. A file (.png, .svg, .pdf) is one sheet of all inputs; a folder gets a file for each,
-    NAME-looked.png, or FOLDER-NAME-looked.png where names are equal. Attention is drawn where a model
-    attends: of the class token, or rollout to the mean of all patches
+    """for images: draw what the model attends to, and an occlusion map (how much the logit drops when a patch
+    is greyed out). A file (.png, .svg, .pdf) is one sheet with all inputs. A folder gets one file for each
+    input: NAME-looked.png, or FOLDER-NAME-looked.png if two inputs have the same name. Attention is that of
+    the class token, or rollout to the mean of all patches; models without attention have only the occlusion
+    map
     """
 
 
 @dataclass(frozen=True, kw_only=True)
 class EvaluateOptions:
-    """RUN is a run of regard train. Its best weights are measured on the test split of its data, or on the
-    validation split where there is no test split. The number of examples stands beside the measures.
+    """RUN is the folder of a run, made by regard train. Its best weights are evaluated on the test split of
+    its data, or on the validation split if there is no test split. The output names the number of examples.
     """
 
     data: str | None = None
-    """another file or folder of the same kind, with its labels: its test split where it names one, else all
+    """another file or folder of the same kind, with labels. If it has a test split, only that is used; otherwise all
     of it"""
     json: bool = False
-    """{"split", "count", "unit", "measures"}, and of a classifier "labels" and "confusion", in which
+    """print JSON: "split", "count", "unit" and "measures". A classifier also has "labels" and "confusion":
     confusion[i][j] is how often class i was predicted as class j
     """
 
 
-TARGET = """TARGET is a run directory, a Hugging Face model directory (safetensors; random weights if there are none), or
-package.module:function that returns (model, inputs[, symmetry[, roles]])."""
+TARGET = """TARGET is one of these: the folder of a run, made by regard train; the folder of a downloaded Hugging Face
+model (config.json and safetensors; without safetensors the weights are random); or package.module:function,
+your own function that returns (model, inputs[, symmetry[, roles]])."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class CheckOptions:
     """{TARGET}
 
-    exit code: 0 as declared, 1 a law is broken, 2 it could not be run
+    exit code: 0 all laws are as declared, 1 a declared law is broken, 2 the check could not run
     """
 
-    laws: str | None = None  # only these, as a,b; None: all that apply (regard list laws)
-    json: bool = False  # the report as JSON
-    seed: int = 0  # of the trials
-    trials: int = 8  # of each law
-    dtype: Literal["float64", "float32", "bfloat16", "float16"] | None = None  # None: as the model is
-    device: str | None = None  # cpu, cuda, mps; None: as the model is
+    laws: str | None = (
+        None  # check only these, such as padding,causality; None: all that apply (see: regard list laws)
+    )
+    json: bool = False  # print the report as JSON
+    seed: int = 0  # seed of the random trials
+    trials: int = 8  # random trials for each law
+    dtype: Literal["float64", "float32", "bfloat16", "float16"] | None = (
+        None  # dtype of the check; None: that of the model
+    )
+    device: str | None = None  # cpu, cuda or mps; None: that of the model
 
     def __post_init__(self) -> None:
         for name, least in (("seed", 0), ("trials", 1)):
@@ -76,19 +83,19 @@ class LookOptions:
     """{TARGET}"""
 
     input: str | None = None
-    """a text; the path of a file (text; image: any size, grey or colour; points as .npy, .npz or .csv); the
-    name of a node to draw a large graph around; the name of a set of the data, or its number if sets were
-    made; None: an example
+    """a text, or the path of a file (text, image, or points as .npy, .npz or .csv). For a large graph: the
+    name of the node to draw in the middle. For sets: the name of a set in the data, or its number if the
+    sets are generated. None: an example from the data
     """
-    # what the decoder of an encoder-decoder has written; None: what it writes itself
+    # encoder-decoders only: the text of the decoder; None: the text that it generates
     target: str | None = None
     out: str | None = None
-    """a self-contained page (.html), or a still (.png, .svg, .pdf) of all heads, or of what matters to the
-    prediction where nothing attends; None: the page is served on 127.0.0.1, and input, heads and the order of
-    tokens can be changed there
+    """write a page in one file (.html), or a picture (.png, .svg, .pdf) of all heads; for a model without
+    attention, a picture of what matters to the prediction. None: serve the page on 127.0.0.1, where you can
+    change the input, silence heads and move tokens
     """
-    port: int | None = None  # of the served page; None: any free one
-    laws: bool = False  # also measure the laws of a model that is not a run; a run has them already
+    port: int | None = None  # port of the served page; None: any free port
+    laws: bool = False  # also measure the laws of this model (a run has them already)
 
     def __post_init__(self) -> None:
         if self.port is not None and not 0 <= self.port <= 65535:
@@ -98,4 +105,4 @@ class LookOptions:
 
 
 for _options in (CheckOptions, LookOptions):
-    _options.__doc__ = str(_options.__doc__).replace("{TARGET}", TARGET)
+    _options.__doc__ = cleandoc(str(_options.__doc__)).replace("{TARGET}", TARGET)

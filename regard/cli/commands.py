@@ -42,7 +42,10 @@ def help_for(each: Command) -> str:
 
 
 @command(
-    "list [CATEGORY]", "what there is to build with, one sentence each", "regard list", "regard list masks"
+    "list [CATEGORY]",
+    "list masks, layers, models and other parts, one sentence each",
+    "regard list",
+    "regard list masks",
 )
 def list_parts(words: list[str]) -> int:
     from regard import registry
@@ -75,7 +78,7 @@ def list_parts(words: list[str]) -> int:
 
 @command(
     "train RECIPE [--data PATH] ...",
-    "a model from your own data (options: regard train text --help)",
+    "train a model on your own data (options: regard train text --help)",
     "regard train text",
     "regard train text --data my.txt --out runs/mine --train.minutes 5",
     "regard train text --data reviews.csv",
@@ -156,7 +159,7 @@ def train_as_asked(
 
 @command(
     "generate RUN [--prompt TEXT] ...",
-    "what a trained model makes by itself: text, written as it comes",
+    "text from a trained language model, printed token by token",
     'regard generate runs/text --prompt "def " --max-new 200 --seed 1',
 )
 def generate(words: list[str]) -> int:
@@ -206,7 +209,7 @@ def generate_help() -> str:
 
 @command(
     "predict RUN INPUT... [--json]",
-    "what a trained model says of texts, or of files",
+    "predictions of a trained model for texts or files",
     'regard predict runs/text "what a film"',
     "regard predict runs/text review.txt --json",
     "regard predict runs/images photo.jpg --out looked.png",
@@ -254,7 +257,7 @@ def predict(words: list[str]) -> int:
 
 @command(
     "evaluate RUN [--data PATH]",
-    "how good a model is: on its test split, or on another file",
+    "loss and accuracy of a trained model, on its test split or on another file",
     "regard evaluate runs/text",
     "regard evaluate runs/images --data other-photos --json",
 )
@@ -281,7 +284,7 @@ def evaluate(words: list[str]) -> int:
 
 @command(
     "check TARGET [--laws A,B] ...",
-    "does a model keep its promises? exit 0: yes, 1: a law is broken",
+    "measure the symmetries that a model declares, and name the layer that breaks one",
     "regard check runs/text",
     "regard check path/to/huggingface-model --laws padding,causality",
     "regard check my_package.my_module:make_model --json",
@@ -341,7 +344,7 @@ def find_device(name: str) -> Any:
 
 @command(
     "look TARGET [--input ...] ...",
-    "what a model attends to: exact weights, in pictures",
+    "show what a model attends to: exact weights, as a page or a picture",
     'regard look runs/text --input "def f(x):" --out page.html',
     "regard look runs/images --input photo.png",
     "regard look path/to/huggingface-vit --input cat.png",

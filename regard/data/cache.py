@@ -1,6 +1,8 @@
-"""Ids and pixels that were made before, by key. An entry is there whole or not at all: it is written in a
-folder of its own beside the others, synced, and gets its name last. What a killed process left behind is
-never used. Of each kind there are MOST_BYTES at most: entries that were used longest ago go first.
+"""The cache on disk: token ids, decoded pixels and small facts, each entry found by its key.
+
+An entry is complete or does not exist: it is written to a temporary folder, synced, and renamed last. So an
+entry that a killed process left unfinished is never used. Tokens and pixels may each take MOST_BYTES; then
+the entries that were used longest ago are removed.
 """
 
 from __future__ import annotations
@@ -24,23 +26,23 @@ from regard import files
 Mapped = np.memmap[Any, np.dtype[Any]]
 Write = Callable[[IO[bytes]], dict[str, Any]]
 
-MOST_BYTES = 20 * 10**9  # of each kind
-_ABANDONED = 3600.0  # seconds; what is being written grows every second, so nobody writes this any more
+MOST_BYTES = 20 * 10**9  # of tokens, and again of pixels
+_ABANDONED = 3600.0  # seconds without a write; a process that still writes would have written since
 
 
 def key(**parts: Any) -> str:
-    """One name for all the parts, the same in every process."""
+    """One name for all the parts together. It is the same in every process."""
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode("ascii")).hexdigest()[:40]
 
 
 def ids(
     cache: Path, name: str, dtype: np.dtype[Any], write: Write, what: str = "tokens"
 ) -> tuple[Mapped, dict[str, Any]]:
-    """The ids of this name, mapped from their file, and what is known about them; written first if they are
-    not there.
+    """The entry of this name: its ids, memory-mapped, and a dict of facts about them. A missing entry is
+    written first.
 
-    `write` gets a file for the ids, and returns what is to be known: at least their number, as "tokens".
-    `what` they are (or pixels) is the name of the folder they are kept in.
+    `write` receives an open file for the ids and returns the facts, among them the number of ids as "tokens".
+    `what` is the folder of the cache: tokens or pixels.
     """
     folder = cache / what / name
     while True:
@@ -58,7 +60,7 @@ def ids(
 
 
 def cached_json(cache: Path, name: str, find: Callable[[], dict[str, Any]], what: str) -> dict[str, Any]:
-    """What was found out before, by key; `find` it out and keep it if it was not."""
+    """The facts of this name. If they are missing, `find` computes them, and they are kept."""
     path = cache / what / f"{name}.json"
     with suppress(OSError, ValueError):
         found: dict[str, Any] = files.read_json(path)
@@ -71,7 +73,7 @@ def cached_json(cache: Path, name: str, find: Callable[[], dict[str, Any]], what
 
 
 def _about(folder: Path, dtype: np.dtype[Any]) -> dict[str, Any] | None:
-    """What is known about an entry, or None if it is not there or not whole."""
+    """The facts about an entry; None: it does not exist or is incomplete."""
     try:
         about = files.read_json(folder / "about.json")
         whole = about["tokens"] * dtype.itemsize == (folder / "ids").stat().st_size
@@ -109,10 +111,10 @@ def _build(folder: Path, dtype: np.dtype[Any], write: Write) -> dict[str, Any]:
 
 
 def _drop_unused(latest: Path) -> None:
-    """Drop entries, those first that were used longest ago, until all are small enough; never the latest one.
+    """Remove the entries that were used longest ago until the rest fits; the newest entry always stays.
 
-    A process that reads one goes on reading: what is mapped stays on the disk until nobody maps it. Each goes
-    at once, by its name, so that none is seen in part.
+    A process that reads a removed entry can read on, because a mapped file stays on disk until no process
+    maps it. An entry is first renamed, so no process finds half of it.
     """
     entries = []
     for folder in latest.parent.iterdir():

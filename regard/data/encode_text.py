@@ -1,10 +1,10 @@
-"""Work on the pieces of a text, in this process or in several children, with the results in the order of the
-pieces.
+"""Encode a text piece by piece, in this process or in several child processes. The results come in the order
+of the pieces.
 
-A child is a fresh interpreter, so it works from any script, notebook or thread, gives all its memory back,
-and is told its work as JSON. Each answer is a line of JSON and then as many bytes as it says. Children wait
-until their answer is taken, so there is never more than a piece or two of each in memory. torch is not needed
-here, and not imported.
+A child is a new Python interpreter, so this works from any script, notebook or thread, and the memory of a
+child is free again when it ends. A child reads its request as JSON. Each answer is a line of JSON, which
+states a number of bytes, and then these bytes. A child waits until its answer is read, so only one or two
+pieces of each child are in memory. torch is not imported here.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from regard.data.text_files import Piece, read
 from regard.data.tokenizer import Tokenizer, UnknownCharacter, from_json, learn
 from regard.errors import RegardError
 
-IN_CHILDREN_FROM = 8 << 20  # bytes of text; starting children takes as long as encoding a few megabytes
+IN_CHILDREN_FROM = 8 << 20  # bytes of text; starting a child takes as long as encoding a few megabytes
 
 
 class Answer(NamedTuple):
-    """What came of one piece, and how many characters of text that was. (In learning: nothing, and after all
-    of them one answer more with what was learned.)"""
+    """The result for one piece, and its number of characters. When a tokenizer is learned, the results of
+    pieces are empty, and one more answer at the end holds the tokenizer."""
 
     data: bytes
     characters: int
@@ -40,7 +40,7 @@ class Answer(NamedTuple):
 def encode(
     pieces: Sequence[Piece], tokenizer: Tokenizer, out: IO[bytes], workers: int, note: Note
 ) -> tuple[int, int]:
-    """Write the ids of all pieces, as the tokenizer's dtype. Returns how many tokens and how many
+    """Write the ids of all pieces, in the tokenizer's dtype. Returns the number of tokens and of
     characters."""
     size = characters = 0
     for answer in _all(pieces, {"do": "encode", "tokenizer": tokenizer.to_json()}, workers, "encoding", note):
@@ -59,7 +59,7 @@ def characters(pieces: Sequence[Piece], workers: int, note: Note) -> str:
 
 
 def learn_in_subprocess(tokens: str, pieces: Sequence[Piece], size: int, note: Note) -> Tokenizer:
-    """Learn a tokenizer in a child, so that the memory it takes is given back."""
+    """Learn a tokenizer in a child process, so that its memory is free afterwards."""
     request = {"do": "learn", "tokens": tokens, "size": size}
     for count, answer in enumerate(_in_children([pieces], request, os.environ), start=1):
         if answer.data:
@@ -75,8 +75,8 @@ def learn_in_subprocess(tokens: str, pieces: Sequence[Piece], size: int, note: N
 def _answers(
     request: dict[str, Any], pieces: Sequence[Piece], tell: Callable[[Answer], None]
 ) -> Iterator[Answer]:
-    """What came of each piece. Learning takes all pieces at once, and can only `tell` that it has read one
-    more."""
+    """The result of each piece. Learning needs all pieces at once; it calls `tell` after each piece that it
+    has read."""
     if request["do"] == "learn":
         tokenizer = learn(request["tokens"], _read_all(pieces, tell), request["size"])
         yield Answer(json.dumps(tokenizer.to_json()).encode("ascii"), 0)
@@ -142,7 +142,7 @@ def _all(
 def _in_children(
     parts: Sequence[Sequence[Piece]], request: dict[str, Any], environment: Any
 ) -> Iterator[Answer]:
-    """One child for each part; the answers in turn: the first of each, the second of each, and so on."""
+    """One child for each part. First come the first answers of all children, then the second, and so on."""
     with ExitStack() as stack:
         children = [stack.enter_context(_Child(part, request, environment)) for part in parts]
         waiting = list(children)
@@ -156,7 +156,7 @@ def _in_children(
 
 
 class _Child:
-    """A fresh interpreter at work; it is gone when the `with` ends, however that ends."""
+    """A child process. It has ended when the `with` block ends, also after an error."""
 
     # -P: no module is ever taken from the working folder, which may be full of somebody's data.
     _COMMAND = (
@@ -195,7 +195,7 @@ class _Child:
         self._errors.close()
 
     def answer(self) -> Answer | None:
-        """Its next answer, or None when it has done all it was asked."""
+        """The next answer of the child; None: it has finished."""
         assert self._process.stdout is not None
         head = json.loads(self._process.stdout.readline() or "{}")
         if "bytes" in head:
@@ -228,7 +228,7 @@ _ERRORS: dict[str, type[Exception]] = {
 
 
 def main(source: IO[bytes], out: IO[bytes]) -> None:
-    """What a child does: read its work, answer, end. An error is an answer, too."""
+    """The program of a child: it reads its request, answers and ends. An error is sent as an answer too."""
     request = json.loads(source.read())
 
     def tell(answer: Answer) -> None:

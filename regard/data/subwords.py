@@ -1,8 +1,8 @@
 """Subwords: byte-pair encoding learned here, or any tokenizer.json of Hugging Face. Needs
 `tokenizers`.
 
-What is learned here works on bytes, so nothing is unknown and every text comes back as it was. Others may
-normalise (lower-case, strip accents): then what comes back is their idea of the text.
+A tokenizer learned here works on bytes, so nothing is unknown and decoding returns the exact text. Other
+tokenizers may normalise (lower-case, strip accents); then decoding returns the normalised text.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ _WORD = re.compile(r"'(?:[stmd]|re|ve|ll)| ?[A-Za-z]++| ?[0-9]++| ?[^\sA-Za-z0-9
 
 
 class Subwords(Tokenizer):
-    """A Hugging Face tokenizer, from what its tokenizer.json holds. No special tokens are added, nothing is
-    cut off."""
+    """A Hugging Face tokenizer, from the contents of its tokenizer.json. It adds no special tokens and does
+    not truncate."""
 
     def __init__(self, data: dict[str, Any]) -> None:
         try:
@@ -102,7 +102,7 @@ class Subwords(Tokenizer):
             start = stop
 
     def _remembered(self, text: str) -> Iterator[Iterable[int]]:
-        """The same ids, several times sooner: most segments of a text came before."""
+        """The same ids, several times faster: the ids of segments that occurred before are kept."""
         plain = text.isascii() and not any(token in text for token in self._added)
         segments = (_WORD if plain else _SEGMENT).findall(text)
         if len(self._memory) > _REMEMBERED:
@@ -115,7 +115,7 @@ class Subwords(Tokenizer):
         return map(self._memory.__getitem__, segments)
 
     def _segments_stand_alone(self) -> bool:
-        """Whether no token crosses the border of a segment: so it is with GPT-2's way to split, and no
+        """Whether no token crosses the border of a segment. This holds for the pattern of GPT-2 without a
         normaliser."""
         split, model = self._data.get("pre_tokenizer") or {}, self._data["model"]
         whole = all(
@@ -133,8 +133,7 @@ class Subwords(Tokenizer):
         )
 
     def _byte_pieces(self, vocabulary: dict[str, int]) -> list[bytes] | None:
-        """The bytes each id stands for, if this is byte-level and nothing else; None if only the package
-        knows."""
+        """The bytes of each id, if the tokenizer is purely byte-level; None: only the package can decode."""
         decoder = self._data.get("decoder") or {}
         if decoder.get("type") != "ByteLevel":
             return None
@@ -149,7 +148,7 @@ class Subwords(Tokenizer):
 
 
 def learn_bpe(texts: Iterable[str], size: int) -> Subwords:
-    """Byte-pair encoding with at most `size` ids: the 256 bytes, then the pairs that are most frequent."""
+    """Byte-pair encoding with at most `size` ids: the 256 bytes, then the most frequent pairs."""
     if size < 257:
         raise RegardError(
             f"bpe needs more ids than the 256 bytes, got vocabulary={size}; use 512 or more, or "
@@ -168,8 +167,8 @@ def learn_bpe(texts: Iterable[str], size: int) -> Subwords:
 
 
 class _Growing:
-    """A stream for any tokenizer: decode the latest ids with and without the newest; the difference is
-    new."""
+    """A stream for any tokenizer. It decodes the last ids with and without the newest id; the difference is
+    the new text."""
 
     def __init__(self, tokenizer: Subwords) -> None:
         self._tokenizer = tokenizer
@@ -177,7 +176,7 @@ class _Growing:
         self._held: list[int] = []  # ids since then
 
     def follow(self, id: int) -> None:
-        """Go on after this id, which is written already."""
+        """Continue after this id; its text was returned already."""
         self._told = [id]
 
     def add(self, id: int) -> str:
@@ -194,7 +193,7 @@ class _Growing:
 
 
 def _chunks(texts: Iterable[str]) -> Iterator[str]:
-    """In short pieces, because the package waits for hundreds of them before it counts."""
+    """The text in short pieces, because the package collects hundreds of pieces before it starts to count."""
     for text in texts:
         start = 0
         for stop in [*cuts(text, _CHUNK), len(text)]:
@@ -203,8 +202,8 @@ def _chunks(texts: Iterable[str]) -> Iterator[str]:
 
 
 def _byte_signs() -> list[str]:
-    """The sign that byte-level vocabularies write for each byte: itself if it can be seen, else one from 256
-    on."""
+    """The character that byte-level vocabularies write for each byte: the byte itself if it is printable,
+    otherwise a code point from 256 on."""
     seen = {*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)}
     hidden = iter(range(256, 512))
     return [chr(byte) if byte in seen else chr(next(hidden)) for byte in range(256)]

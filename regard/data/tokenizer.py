@@ -1,7 +1,7 @@
-"""Text becomes ids and comes back. Characters, bytes and words are here, subwords in `subwords.py`.
+"""Tokenizers: text to ids and back. Characters, bytes and words are here; subwords are in `subwords.py`.
 
-`decode(encode(text)) == text` for every text that holds nothing unknown. Ids are the same in every process:
-whatever is learned is sorted. A tokenizer is one JSON file; nothing in it is ever run.
+`decode(encode(text)) == text` for every text without unknown parts. Vocabularies are sorted, so ids are the
+same in every process. A tokenizer is one JSON file, and no code in it is ever run.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from regard.errors import RegardError, nearest
 
 
 class Stream(Protocol):
-    """Text while its ids are still coming: all `add`s and the `rest` together are `decode` of all ids."""
+    """Decodes ids one by one. All results of `add` and `rest`, joined, equal `decode` of all ids."""
 
     def add(self, id: int) -> str:
-        """The text that is complete now and was not before; half a character is held back."""
+        """The new text after this id. An incomplete character is held back."""
         ...
 
     def rest(self) -> str:
-        """What was held back, at the end."""
+        """The text that was held back, at the end."""
         ...
 
 
 class UnknownCharacter(RegardError):
-    """A character the tokenizer does not know, and its place in the text."""
+    """An unknown character, and its place in the text."""
 
     def __init__(self, character: str, place: int, known: int) -> None:
         super().__init__(
@@ -53,17 +53,17 @@ class Tokenizer(ABC):
 
     name: str  # "characters", "bytes", "words", or the name of the algorithm: "bpe", "wordpiece", ...
     size: int  # ids are 0 ... size − 1
-    unknown: int | None = None  # the id of what is not known, if there is one
+    unknown: int | None = None  # the id of unknown parts; None: there is none
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """The smallest unsigned integers that hold every id, low byte first as they lie in files."""
+        """The smallest unsigned integer type for all ids, little-endian as in files."""
         return np.min_scalar_type(max(self.size - 1, 0)).newbyteorder("<")
 
     @abstractmethod
     def encode(self, text: str) -> Array:
-        """The ids of a text, as `dtype`. What is unknown becomes `unknown`, or is an error that says where it
-        is."""
+        """The ids of a text, as `dtype`. Unknown parts get the id `unknown`. If there is no such id, an error
+        names the place."""
 
     @abstractmethod
     def decode(self, ids: Sequence[int] | Array) -> str:
@@ -74,16 +74,16 @@ class Tokenizer(ABC):
         """Decode one id after another."""
 
     def called(self, id: int) -> str:
-        """One id as it is shown by itself: its text, or, of a part of a character, the bytes."""
+        """How one id is displayed: its text, or its bytes if it is only a part of a character."""
         return self.decode([id])
 
     @abstractmethod
     def unknowns(self, text: str) -> tuple[str, ...]:
-        """The different characters or words of a text that are not known, as they come."""
+        """The unknown characters or words of a text, each once, in their order."""
 
     @abstractmethod
     def to_json(self) -> dict[str, Any]:
-        """All there is to know about it, as plain data."""
+        """The tokenizer as plain data, for JSON."""
 
     def _checked(self, ids: Sequence[int] | Array) -> Array:
         array = np.asarray(ids)
@@ -168,11 +168,11 @@ class Bytes(Tokenizer):
 
 
 class Words(Tokenizer):
-    """One id for each word, each run of spaces, and each other character; id 0 is what is not known.
+    """One id for each word, each run of spaces, and each other character. Id 0 is for unknown words.
 
-    A single space between two words is not written down but comes back in `decode`: "I like dogs." is
-    I·like·dogs·. and "yes, no" is yes·,·␣·no. So whitespace and punctuation survive, and plain text is about
-    as long as its words.
+    A single space between two words has no id; `decode` puts it back. "I like dogs." becomes I·like·dogs·.
+    and "yes, no" becomes yes·,·␣·no. So whitespace and punctuation are kept, and a text has about as many
+    ids as words.
     """
 
     name, unknown, sign = "words", 0, "<unknown>"
@@ -230,13 +230,13 @@ class Words(Tokenizer):
 
 
 def save(tokenizer: Tokenizer, path: files.PathLike) -> None:
-    """Write tokenizer.json, whole or not at all."""
+    """Write tokenizer.json atomically: an error leaves no half-written file."""
     files.write_json(path, tokenizer.to_json())
 
 
 def load(path: files.PathLike) -> Tokenizer:
-    """The tokenizer of a tokenizer.json, ours or Hugging Face's, or of the folder (a run, a model) that holds
-    one."""
+    """The tokenizer of a tokenizer.json, ours or Hugging Face's. The path may also be a folder with such a
+    file: a run or a model."""
     if os.path.isdir(path):
         path = Path(path) / "tokenizer.json"
     try:
@@ -253,7 +253,7 @@ def load(path: files.PathLike) -> Tokenizer:
 
 
 def from_json(data: Any) -> Tokenizer:
-    """The tokenizer that `to_json` made this of. Hugging Face's are told by their key "model"."""
+    """The inverse of `to_json`. A dict with the key "model" is a tokenizer of Hugging Face."""
     if isinstance(data, dict) and "model" in data:
         from regard.data.subwords import Subwords  # here: it builds on this file
 
@@ -267,8 +267,8 @@ def from_json(data: Any) -> Tokenizer:
 
 
 def learn(tokens: str, texts: Iterable[str], size: int = 8192) -> Tokenizer:
-    """A tokenizer for texts like these. `size` is the most ids that words and bpe may have; the most frequent
-    stay."""
+    """Learn a tokenizer from texts. `size` is the largest vocabulary of words and bpe; the most frequent
+    entries are kept."""
     if tokens == "characters":
         return Characters("".join(sorted(set().union(*texts))))
     if tokens == "bytes":
@@ -335,7 +335,7 @@ _TOKEN = re.compile(_WORD.pattern + r"| ++|[^\w ]")  # every character of a text
 
 
 class BytePieces:
-    """A stream of ids that are pieces of UTF-8: what is not yet a whole character is held back."""
+    """A stream for ids that are pieces of UTF-8. It holds back the bytes of an incomplete character."""
 
     def __init__(self, pieces: Sequence[bytes]) -> None:
         self._pieces = pieces
@@ -349,7 +349,7 @@ class BytePieces:
 
 
 class _Each:
-    """A stream of ids that are text each by itself."""
+    """A stream for ids that each have a text of their own."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._tokenizer = tokenizer
@@ -362,13 +362,13 @@ class _Each:
 
 
 class _EachWord(_Each):
-    """A stream of words, with the space between two of them."""
+    """A stream for words; it puts back the space between two words."""
 
     _tokenizer: Words
     _after_word = False
 
     def follow(self, id: int) -> None:
-        """Go on after this id, which is written already."""
+        """Continue after this id; its text was returned already."""
         self._after_word = bool(self._tokenizer._is_word[id])
 
     def add(self, id: int) -> str:
@@ -379,13 +379,13 @@ class _EachWord(_Each):
 
 
 def shown_bytes(piece: bytes) -> str:
-    """The text of some bytes, with those that are only a part of a character as \\x and two digits."""
+    """The text of some bytes; bytes of an incomplete character are written as \\x and two digits."""
     return piece.decode("utf-8", "backslashreplace")
 
 
 def half_a_character(text: str) -> ValueError | None:
-    """The error for a lone surrogate, which no UTF-8 has (a command line may), or None if there is none in
-    the text."""
+    """The error for a lone surrogate, which UTF-8 cannot encode (a command line can contain one); None: the
+    text has none."""
     found = re.search("[\ud800-\udfff]", text)
     return found and RegardError(
         f"character {found[0]!r} at place {found.start()} of the text is half a character "
@@ -394,14 +394,14 @@ def half_a_character(text: str) -> ValueError | None:
 
 
 def _points(text: str) -> Array:
-    """The code points of a text, in a byte each if they fit."""
+    """The code points of a text, one byte each if they fit."""
     if text.isascii():
         return np.frombuffer(text.encode("ascii"), dtype=np.uint8)
     return np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype="<u4")
 
 
 def unknown_words(tokenizer: Tokenizer, text: str) -> str | None:
-    """What a model will not see of a text; None: it sees all."""
+    """A note about the words of a text that the model does not know; None: it knows all."""
     if tokenizer.unknown is not None:
         unknown = tokenizer.unknowns(text)
     else:

@@ -1,5 +1,5 @@
-"""A transformer of graphs: nodes attend to their neighbours, or to all nodes of their graph with a bias for
-their distance."""
+"""A transformer for graphs. Nodes attend to their neighbours, or to all nodes of their graph with a bias for
+each distance."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from regard.shapes import expect
 
 @dataclass(frozen=True, kw_only=True)
 class GraphTransformerConfig:
-    """A transformer whose tokens are the nodes of graphs."""
+    """The settings of a transformer whose tokens are the nodes of graphs."""
 
     features: int  # features of each node
     outputs: int  # numbers in the output
@@ -64,19 +64,19 @@ class GraphTransformerConfig:
 
 
 class Layout(NamedTuple):
-    """Graphs as rows of a batch: where each node of the disjoint graph goes, and which slots are real."""
+    """Graphs as rows of a batch: the row and the place of each node, and which places are real."""
 
     of: Tensor  # n
     place: Tensor  # n
     real: Tensor  # bool b m
 
     def rows(self, h: Tensor) -> Tensor:
-        """n … -> b m …, zeros where nothing is"""
+        """n … -> b m …, padded with zeros"""
         return h.new_zeros(*self.real.shape, *h.shape[1:]).index_put((self.of, self.place), h)
 
 
 class Known(NamedTuple):
-    """What follows from edges and graphs alone; found out once for a graph that is given again."""
+    """What depends only on edges and graphs. It is computed once for each graph and kept."""
 
     of: Tensor
     graphs: int
@@ -87,10 +87,11 @@ class Known(NamedTuple):
 
 
 class Places(nn.Module):
-    """Where a node is, added to what it holds; and, from the Laplacian, kernels for the scores of each block.
+    """Adds the position of a node to its features. The Laplacian also gives kernels for the scores.
     n d -> n d
 
-    A node's own number is Σ_r g_l(λ_r) v_ir², the diagonal of a kernel, or how likely walks return to it.
+    The position of node i is Σ_r g_l(λ_r) v_ir², the diagonal of a kernel, or the probability that random
+    walks return to i.
     """
 
     def __init__(self, config: GraphTransformerConfig) -> None:
@@ -103,7 +104,7 @@ class Places(nn.Module):
             self.filter = nn.Sequential(nn.Linear(1, 32), nn.GELU(), nn.Linear(32, outs))
 
     def forward(self, h: Tensor, known: Known) -> tuple[Tensor, list[Kernels] | None]:
-        """What nodes hold, and the kernels of each block as n h k and n k."""
+        """The features with positions, and the kernels of each block as n h k and n k."""
         if self.filter is None:
             assert known.returns is not None
             return h + self.read(known.returns.to(h.dtype)), None
@@ -141,10 +142,10 @@ class Block(nn.Module):
 class GraphTransformer(GraphModel):
     """Nodes attend to nodes.   n features, 2 e -> n outputs, p outputs or graphs outputs
 
-    Relabelling nodes, in the edges too, moves the answers of nodes along, and changes no answer of a pair or
-    of a graph. That holds for repeated eigenvalues of the Laplacian, too: see `nn/node_places.py`. With full
-    attention, a distance bias or a position, memory grows with the square of the largest graph;
-    attention='edges' and position='none' is linear.
+    If nodes are renumbered, in the edges too, the predictions of nodes move along, and those of pairs and of
+    graphs do not change. This also holds for repeated eigenvalues of the Laplacian: see `nn/node_places.py`.
+    With full attention, a distance bias or a position, memory grows with the square of the largest graph.
+    With attention='edges' and position='none' it grows linearly.
     """
 
     Config = GraphTransformerConfig
@@ -176,8 +177,8 @@ class GraphTransformer(GraphModel):
         graphs: int | None = None,
         pairs: Tensor | None = None,
     ) -> Tensor:
-        """As GraphNet: edges 2 e or a Graph, of: the graph of each node, graphs: how many, pairs 2 p: whom an
-        answer is for."""
+        """As GraphNet. edges: 2 e or a Graph; of: the graph of each node; graphs: their number; pairs: 2 p,
+        the pairs of nodes to predict."""
         n, _ = expect(x, "n d", name="x", d=self.config.features)
         graph = Graph.of(edges, n)
         h = through(self.embed, x if x.layout is torch.strided else Sparse.of(x))
@@ -199,7 +200,7 @@ class GraphTransformer(GraphModel):
         return read_out(h, self.pool, self.head, graph, of, graphs, pairs)
 
     def known(self, graph: Graph, h: Tensor, of: Tensor | None, graphs: int | None) -> Known:
-        """Everything that needs no weights, from the graph's own memory if it is there."""
+        """What needs no weights: computed once, then kept with the graph."""
         member, count = membership(h, of, graphs)
         config = self.config
         key = (config.attention, config.bias, config.farthest, config.position, config.places)
@@ -227,7 +228,7 @@ class GraphTransformer(GraphModel):
 
     @classmethod
     def tiny(cls) -> tuple[Self, dict[str, Any]]:
-        """A small one, and inputs for it: model(**inputs)."""
+        """A small model, and inputs for it: model(**inputs)."""
         draw = torch.Generator().manual_seed(0)
         config = GraphTransformerConfig(features=3, outputs=5, dim=16, depth=2, heads=2, places=4, farthest=3)
         x, edges = torch.randn(11, 3, generator=draw), torch.randint(11, (2, 26), generator=draw)
@@ -235,7 +236,7 @@ class GraphTransformer(GraphModel):
 
 
 def _laid_out(of: Tensor, graphs: int, single: bool) -> Layout:
-    """A row for each graph, as long as the largest."""
+    """One row for each graph, padded to the largest."""
     n = of.shape[0]
     if single:
         return Layout(

@@ -1,22 +1,24 @@
-"""The road to attention: five ways to remember a sequence in one vector, each one idea away from the next.
+"""The road to attention: five ways to sum up a sequence in one vector. Each adds one idea to the one before.
 
-    Composite    Σ θᵀx̄_i                               every token counts the same
-    Fading       Σ γ^(T−i) θᵀx̄_i                       old tokens fade; γ = 1 is Composite
-    Forgetting   h_t = σ(θ_λᵀx̄_t) ⊙ h_(t−1) + θᵀx̄_t    a token says what of the past stays; a constant gate
-                 is Fading
+    Composite    Σ θᵀx̄_i
+                 every token has the same weight
+    Fading       Σ γ^(T−i) θᵀx̄_i
+                 older tokens have less weight; γ = 1 is Composite
+    Forgetting   h_t = σ(θ_λᵀx̄_t) ⊙ h_(t−1) + θᵀx̄_t
+                 each token decides how much of the past stays; with a constant gate it is Fading
     Gated        Σ σ(θ_λᵀx̄_i) θᵀx̄_i
-                 a token says how much it counts itself, whenever it came
-    Softmax      Σ softmax_i(θ_λᵀx_i) θᵀx̄_i            it competes for that with the others: attention with
-                 one query
+                 each token decides its own weight, whatever its place
+    Softmax      Σ softmax_i(θ_λᵀx_i) θᵀx̄_i
+                 the weights sum to 1: attention with one query
 
-x̄ = [1; x], so θ brings a bias with it. All are linear in θ and differ in the **weight** a token has in the
-memory, so each can say its `weights`. A padded token would still add its bias, so it is skipped, whatever it
-holds: T is the last *real* place, T − i counts the real tokens after i, and padding in front, behind or in
-between changes nothing. With no real token the memory is zero.
+x̄ = [1; x], so θ includes a bias. All five are linear in θ and differ only in the **weight** of each token;
+`weights` returns it. Padding is skipped, because its bias would be added otherwise. T is the last *real*
+place, and T − i is the number of real tokens after i. So padding in front, behind or in between changes
+nothing. Without any real token the memory is zero.
 
-Each works on a whole sequence at once and step by step (`start`, `step`, `read`), with the same result.
-Composite, Gated and Softmax are invariant under permutations; Fading and Forgetting know order. All keep
-shifts: none reads where.
+Each memory reads a whole sequence at once, or step by step (`start`, `step`, `read`), with the same result.
+Composite, Gated and Softmax are invariant under permutations. Fading and Forgetting depend on the order. All
+keep shifts, because none reads positions.
 """
 
 from __future__ import annotations
@@ -37,17 +39,17 @@ from regard.symmetry.groups import EVERYTHING, Group, Shifts
 
 
 class MemoryState(NamedTuple):
-    """What is remembered after some tokens."""
+    """The state of a memory after some tokens: the memory itself."""
 
     memory: Tensor  # b d
 
 
 class Weighed(NamedTuple):
-    """The same for a softmax that is not finished: divide by the total to read it."""
+    """The state of a softmax before its division: `read` divides the memory by the total."""
 
     memory: Tensor  # b d, Σ e^(score − peak) θᵀx̄
     total: Tensor  # b 1, Σ e^(score − peak)
-    peak: Tensor  # b 1, the largest score so far
+    peak: Tensor  # b 1, the largest score until now
 
 
 S = TypeVar("S", bound=tuple[Tensor, ...])
@@ -79,16 +81,16 @@ class Memory(nn.Module, Generic[S]):
         return self.weigh(self.tokens(x, real), real)
 
     def sequence(self, x: Tensor, real: Tensor | None = None) -> Tensor:
-        """The memory after every token; a padded one leaves it as it was.   b n inputs -> b n d"""
+        """The memory after each token; padding does not change it.   b n inputs -> b n d"""
         x = self.tokens(x, real)
         return (self.weigh(x, real)[..., None] * self.values(x, real)).cumsum(1)
 
     def start(self, b: int) -> S:
-        """The state of b memories that have seen nothing."""
+        """The state of b memories before the first token."""
         raise TypeError(f"{type(self).__name__} must define start(b)")
 
     def step(self, state: S, x: Tensor, real: Tensor | None = None) -> S:
-        """The state after one more token a row; rows where it is not real stay as they were.
+        """The state after one more token in each row. Rows whose token is not real keep their state.
         x: b inputs, real: b"""
         b, _ = expect(x, "b inputs", name="x", inputs=self.inputs)
         if real is None:
@@ -103,7 +105,7 @@ class Memory(nn.Module, Generic[S]):
         raise TypeError(f"{type(self).__name__} must define read(state)")
 
     def weigh(self, x: Tensor, real: Tensor | None) -> Tensor:
-        """The weights of tokens that are checked and cleared.   b n inputs -> b n"""
+        """The weights of tokens; the shape is checked, and padding is zero already.   b n inputs -> b n"""
         raise TypeError(f"{type(self).__name__} must define weigh(x, real)")
 
     def follow(self, state: S, x: Tensor) -> S:
@@ -142,9 +144,9 @@ class Composite(Holding):
 
 
 class Fading(Holding):
-    """Σ γ^(T−i) θᵀx̄_i, 0 < γ ≤ 1, T the last real place: the older, the fainter.   b n inputs -> b d
+    """Σ γ^(T−i) θᵀx̄_i, 0 < γ ≤ 1, T the last real place: older tokens have less weight.   b n inputs -> b d
 
-    `learned=True` makes γ a parameter, as the sigmoid of one. It knows order: keeps shifts, not permutations.
+    `learned=True` learns γ, as the sigmoid of a parameter. The order matters: keeps shifts, not permutations.
     """
 
     keeps: Group = Shifts()
@@ -182,12 +184,11 @@ class Fading(Holding):
 
 
 class Forgetting(Holding):
-    """h_t = σ(θ_λᵀx̄_t) ⊙ h_(t−1) + θᵀx̄_t, one gate a channel: a token says what of the past stays.
-    b n inputs -> b d
+    """h_t = σ(θ_λᵀx̄_t) ⊙ h_(t−1) + θᵀx̄_t, with a gate for each channel.   b n inputs -> b d
 
-    All at once: token i has the weight Π_(j>i) σ(θ_λᵀx̄_j), the exponential of a sum of logarithms, which is
-    exact for gates near 0 and near 1. Gates begin near σ(2) ≈ 0.88. It knows order: keeps shifts, not
-    permutations.
+    Each token decides how much of the past stays. Token i has the weight Π_(j>i) σ(θ_λᵀx̄_j).
+    It is computed as the exponential of a sum of logarithms, which is exact for gates near 0 and near 1.
+    Gates start near σ(2) ≈ 0.88. The order matters: keeps shifts, not permutations.
     """
 
     keeps: Group = Shifts()
@@ -215,7 +216,7 @@ class Forgetting(Holding):
 
 
 class Gated(Holding):
-    """Σ σ(θ_λᵀx̄_i) θᵀx̄_i, one gate a token: what it says of itself counts, not when it came.
+    """Σ σ(θ_λᵀx̄_i) θᵀx̄_i, with one gate for each token: each token decides its own weight.
     b n inputs -> b d
 
     Invariant under permutations.
@@ -236,7 +237,7 @@ class Softmax(Memory[Weighed]):
     """Σ w_i θᵀx̄_i, w = softmax(θ_λᵀx_i): `attend` with one learned query, keys x and values θᵀx̄.
     b n inputs -> b d
 
-    A bias in the scores would cancel, so there is none. θ_λ = 0 gives Composite / T. Invariant under
+    The scores have no bias, because softmax would cancel it. θ_λ = 0 gives Composite / T. Invariant under
     permutations.
     """
 
@@ -256,7 +257,7 @@ class Softmax(Memory[Weighed]):
         return scores.masked_fill(~real, torch.finfo(scores.dtype).min).softmax(-1).masked_fill(~real, 0)
 
     def sequence(self, x: Tensor, real: Tensor | None = None) -> Tensor:
-        """The query asks again after every token: causal attention."""
+        """The query attends after each token: causal attention."""
         x = self.tokens(x, real)
         mask = Causal() & (Full() if real is None else Padding(real))
         return attend(self.queries(x, x.shape[1]), x[:, None], self.value(x)[:, None], mask=mask, scale=1.0)[
@@ -283,9 +284,9 @@ class Softmax(Memory[Weighed]):
 
 
 def _later(x: Tensor) -> Tensor:
-    """The sum of all that comes after i, for every i.   b n ... -> b n ...
+    """For each i, the sum of all elements after i.   b n ... -> b n ...
 
-    Added up from the end: subtracting from the sum of all would lose what is small beside what came before.
+    The sum runs from the end. The total minus a running sum would lose the digits of small elements.
     """
     upto = x[:, 1:].flip(1).cumsum(1).flip(1)
     return torch.cat([upto, torch.zeros_like(x[:, :1])], 1)
@@ -294,8 +295,8 @@ def _later(x: Tensor) -> Tensor:
 def scan(gate: Tensor, value: Tensor) -> Tensor:
     """h_t = gate_t ⊙ h_(t−1) + value_t for every t, from zero.   gate: b n d|1, value: b n d -> b n d
 
-    Doubling (Hillis and Steele): after k rounds h_t has taken in the last 2^k tokens, so log2 n rounds do. It
-    only adds and multiplies by gates, so gates near 0 are as exact as others.
+    A parallel scan (Hillis and Steele): after k rounds h_t covers the last 2^k tokens, so log2 n rounds are
+    enough. Each round only adds and multiplies by gates, so gates near 0 are as exact as others.
     """
     reach = 1
     while reach < value.shape[1]:

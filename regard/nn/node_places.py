@@ -1,14 +1,13 @@
-"""Where a node is in its graph, as numbers that do not depend on names: steps apart, walks that return, and
-the Laplacian.
+"""Positions of nodes that do not depend on their numbers: distances, returns of random walks, and the Laplacian.
 
-Eigenvectors are known up to their sign, and where an eigenvalue is repeated up to a rotation among them, so
-no single one of them is ever used as a feature. What is used are sums Σ_r f(λ_r) v_ir v_jr, which are the
-same for every choice of the eigenvectors: f gives all vectors of one eigenvalue the same factor, and those
-sums are then entries of a projection onto its space. If only the first k eigenvectors are kept, f must not
-cut through such a space; so there is a factor that falls to zero at the first eigenvalue left out.
+Eigenvectors are not unique. If v is one, so is −v; if several share an eigenvalue, any rotation of them is as
+good. So no eigenvector is used as a feature. The sums Σ_r f(λ_r) v_ir v_jr are used instead. They are the same
+for every choice, because f gives the same factor to all eigenvectors of one eigenvalue. Only the first k
+eigenvectors are kept. If some eigenvectors of an eigenvalue were kept and others not, the sums would depend on
+the choice again. So a factor falls to zero at the first eigenvalue that is left out.
 
-All take adjacency matrices b n n, and cost n² memory or more: they are for graphs of up to some thousands of
-nodes.
+All functions take adjacency matrices b n n and need n² memory or more. They are for graphs of up to some
+thousands of nodes.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ def steps_apart(linked: Tensor, farthest: int) -> Tensor:
 
 
 def returns(linked: Tensor, steps: int, dtype: torch.dtype) -> Tensor:
-    """How likely a walk along edges, forgetting their direction, is back after 2, 3, … steps.
+    """The probability that a random walk, in any direction along edges, is back after 2, 3, … steps.
     b n n -> b n steps"""
     both = (linked | linked.mT).to(dtype)
     walk = both / both.sum(-1, keepdim=True).clamp_min(1)
@@ -64,8 +63,9 @@ def spectrum(linked: Tensor, real: Tensor, k: int, dtype: torch.dtype) -> tuple[
     """The first k eigenvectors of I − D^(−½) A D^(−½), as b n k, their eigenvalues b k, and the factors b k
     that go with them.
 
-    Vectors have the length √n, so that numbers do not shrink with the graph. Edges lead both ways. real: bool
-    b n, False for padding. The factor of an eigenvalue is (λ′ − λ)/λ′, λ′ being the first one left out.
+    Vectors have the length √n, so that their numbers do not shrink in large graphs. Edges count in both
+    directions. real: bool b n, False for padding. The factor of an eigenvalue λ is (λ′ − λ)/λ′, where λ′ is
+    the first eigenvalue that is left out.
     """
     both = (linked | linked.mT).to(torch.float64)
     root = both.sum(-1).clamp_min(1).rsqrt()

@@ -1,8 +1,8 @@
 """Checkpoints that survive a kill at any moment.
 
-`state/<step>/` is written whole and synced: tensors as safetensors, and state.json with a few facts and the
-checksums. Then one atomic replace of `state/latest.json`, which says the same, makes it count. Two are kept,
-so that damage to one loses little.
+First `state/<step>/` is written and synced: the tensors as safetensors, and state.json with a few facts and
+the checksums. Then `state/latest.json` is replaced atomically; only now the checkpoint is valid. Two
+checkpoints are kept, so that little is lost if one is damaged.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from regard.errors import RegardError
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """One complete checkpoint: the checksums of its files by name, and the facts that are no tensors."""
+    """One complete checkpoint: the checksum of each file, and the facts that are not tensors."""
 
     folder: Path
     step: int
@@ -31,7 +31,7 @@ class Checkpoint:
     facts: dict[str, Any]
 
     def tensors(self, name: str) -> dict[str, Tensor]:
-        """In memory of their own: what was read may still hang on to the file."""
+        """The tensors of a file, copied: tensors that were just read may still refer to the file."""
         return {
             key: tensor.clone()
             for key, tensor in files.read_tensors(self.folder / f"{name}.safetensors").items()
@@ -41,11 +41,11 @@ class Checkpoint:
         return f"{name}.safetensors" in self.sums
 
     def publish(self, name: str, path: Path) -> None:
-        """Copy one of its files to where others look for it, whole or not at all."""
+        """Copy one of its files to another path, atomically."""
         files.write_bytes(path, (self.folder / f"{name}.safetensors").read_bytes())
 
     def verify(self) -> None:
-        """Raise if a file is missing or is not as it was written."""
+        """Raise an error if a file is missing or has changed since it was written."""
         for name, expected in self.sums.items():
             files.verify(self.folder / name, expected)
 
@@ -64,9 +64,10 @@ class Checkpoints:
     def save(
         self, step: int, tensors: Mapping[str, Mapping[str, Tensor]], facts: Mapping[str, Any]
     ) -> Checkpoint:
-        """Write a checkpoint, then make it the one that counts. If that fails, the one before still counts.
+        """Write a checkpoint, then make it the valid one. After an error the one before is still valid.
 
-        The tensors of a step are what they are: if it was saved before, only the facts are written anew.
+        A step has the same tensors whenever it is saved. If this step was saved before, only its facts are
+        written again.
         """
         folder = self.folder / str(step)
         with self._told_what_is_left(folder):
@@ -88,7 +89,7 @@ class Checkpoints:
         self, folder: Path, step: int, tensors: Mapping[str, Mapping[str, Tensor]], facts: Mapping[str, Any]
     ) -> dict[str, str]:
         folder.parent.mkdir(exist_ok=True)
-        shutil.rmtree(folder, ignore_errors=True)  # left over from a kill in the middle, or from damage
+        shutil.rmtree(folder, ignore_errors=True)  # left over from a killed process, or damaged
         folder.mkdir()
         for name, values in tensors.items():
             files.write_tensors(folder / f"{name}.safetensors", values)
@@ -97,8 +98,8 @@ class Checkpoints:
         return sums | {"state.json": files.checksum(folder / "state.json")}
 
     def load(self) -> tuple[Checkpoint | None, list[str]]:
-        """The newest checkpoint that is whole, or None before the first; and what there is to tell about
-        damaged ones."""
+        """The newest undamaged checkpoint, or None if there is no checkpoint yet; and notes about damaged
+        ones."""
         if not self.latest.exists():
             return None, []
         candidates, notes = self._candidates()
@@ -116,7 +117,7 @@ class Checkpoints:
         )
 
     def _candidates(self) -> tuple[list[Checkpoint], list[str]]:
-        """What latest.json names; if it cannot be read, every folder that was finished, by its own
+        """The checkpoints that latest.json names. If it cannot be read: every folder with a complete
         state.json."""
         try:
             entry = files.read_json(self.latest)
@@ -144,7 +145,7 @@ class Checkpoints:
             yield
         except OSError as error:
             if folder not in [each.folder for each in self.kept]:
-                # half of a checkpoint is of no use, and needs space
+                # an incomplete checkpoint is useless and takes space
                 shutil.rmtree(folder, ignore_errors=True)
             if self.kept:
                 left = f"the checkpoint of step {self.kept[0].step} is still there"
@@ -161,8 +162,8 @@ def _entry(checkpoint: Checkpoint) -> dict[str, Any]:
 
 @contextmanager
 def exclusive_lock(folder: Path) -> Iterator[None]:
-    """Only one process may train in a folder. The system lets go of the lock when the process ends, however
-    it ends."""
+    """Only one process may train in a folder. The system releases the lock when the process ends, also after
+    a kill."""
     try:
         import fcntl
     except ImportError:  # Windows

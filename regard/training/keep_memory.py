@@ -1,9 +1,7 @@
-"""Memory that is freed stays with the process: what is needed again and again is not asked of the system each
-time.
+"""Keeps freed memory in the process, so that the next training step can use it again.
 
-The C library of Linux gives large blocks back when they are freed, and the system hands them out again page
-by page, each filled with zeros. A training step frees and wants the same blocks each time: a Swin spends a
-seventh of it so.
+By default the C library of Linux returns large freed blocks to the system. The next step asks for the same
+blocks, and the system fills each page with zeros again. A Swin spends a seventh of its training step on this.
 """
 
 from __future__ import annotations
@@ -13,13 +11,13 @@ import platform
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-# of mallopt(3): names and numbers are glibc's
+# the parameters of mallopt(3), with glibc's names and numbers
 TRIM_THRESHOLD, MMAP_THRESHOLD, MMAP_MAX = -1, -3, -4
 NEVER = -1
-# bytes of a block: what is larger does not live in its heap, unless nothing may live elsewhere
+# bytes: by default glibc maps larger blocks outside its heap
 LARGEST = 2**25
-USUAL = 2 * LARGEST  # unused bytes at the end of the heap that it comes to keep by itself
-ELSEWHERE = 2**16  # blocks that may live outside of its heap, if nobody says otherwise
+USUAL = 2 * LARGEST  # unused bytes at the end of the heap that glibc keeps by default
+ELSEWHERE = 2**16  # how many blocks glibc maps outside its heap by default
 
 
 _depth = 0  # blocks of retain_freed_memory that are open
@@ -27,10 +25,11 @@ _depth = 0  # blocks of retain_freed_memory that are open
 
 @contextmanager
 def retain_freed_memory() -> Iterator[None]:
-    """Inside, freed memory is kept; at the end, what is not in use goes back to the system. It may be nested.
+    """Keeps freed memory inside the `with` block, and returns unused memory to the system at its end. Blocks
+    may be nested.
 
-    This changes a setting of the whole process, so the library never does it by itself: the commands that
-    train, predict and evaluate do, and any program may.
+    This changes a setting of the whole process. So only the commands train, predict and evaluate use it;
+    functions of the library do not. Your own program may use it too.
     """
     global _depth
     if _depth == 0:
@@ -45,23 +44,23 @@ def retain_freed_memory() -> Iterator[None]:
 
 
 def keep() -> None:
-    """From now on, freed memory is kept. Elsewhere than in glibc nothing changes."""
+    """Keeps freed memory from now on. Without glibc this does nothing."""
     if (library := glibc()) is not None:
         library.mallopt(MMAP_MAX, 0)
         library.mallopt(TRIM_THRESHOLD, NEVER)
 
 
 def _give_back() -> None:
-    """What is not in use goes back to the system, now and from now on."""
+    """Returns unused memory to the system, and restores the defaults."""
     if (library := glibc()) is not None:
         library.mallopt(MMAP_MAX, ELSEWHERE)
-        library.mallopt(MMAP_THRESHOLD, LARGEST)  # what it would have come to by itself
+        library.mallopt(MMAP_THRESHOLD, LARGEST)  # the default that it reaches while running
         library.mallopt(TRIM_THRESHOLD, USUAL)
         library.malloc_trim(0)
 
 
 def glibc() -> ctypes.CDLL | None:
-    """The C library, where it is the one that has these settings."""
+    """The C library if it is glibc; None: another one, without these settings."""
     if platform.libc_ver()[0] == "glibc":
         return ctypes.CDLL(None)
     return None

@@ -1,5 +1,5 @@
-"""Muon: momentum, then every matrix of the update is made orthogonal, so that all its directions are learned
-at one speed."""
+"""Muon: momentum, then each matrix of the update becomes nearly orthogonal. So all directions of a matrix are
+learned at the same speed."""
 
 from __future__ import annotations
 
@@ -13,13 +13,11 @@ from torch import Tensor
 from regard.attention.kernels.precision import CPU_MULTIPLIES
 from regard.training.rules import Rule
 
-# Odd polynomials a·σ + b·σ³ + c·σ⁵, one after another. Each is the one nearest to 1 (in the largest error) on
-# the interval
-# where the one before leaves what was in [0.01, 1]; together they bring it to 1 ± 0.3. (Closer needs more of
-# them, and
-# learns no faster.) Each but the first is stretched by 1 %, because beyond its interval a polynomial runs
-# away, and
-# rounding may push there.
+# Coefficients of odd polynomials a·σ + b·σ³ + c·σ⁵, applied one after another to the singular values σ.
+# Together they bring every σ in [0.01, 1] to 1 ± 0.3. Each is the best approximation of 1 on the interval that
+# the one before leaves. A smaller error needs more polynomials and learns no faster.
+# Outside its interval a polynomial diverges, and rounding may lead there. So each but the first is stretched
+# by 1 %.
 POLYNOMIALS = (
     (8.093369, -23.620430, 17.446152),
     (3.600580, -2.641876, 0.510505),
@@ -29,15 +27,15 @@ MARGIN = 1.01
 
 
 def orthogonalise(x: Tensor) -> Tensor:
-    """U Vᵀ of each x = U S Vᵀ, nearly: singular values that are not small become 1 ± 0.3, small ones rise
-    75-fold.   k m n
+    """Approximates U Vᵀ for each x = U S Vᵀ. Singular values become 1 ± 0.3; those below 1 % of the largest
+    only grow 75-fold.   k m n
 
-    Polynomials in x xᵀ need matrix products only. The start is scaled by ‖x xᵀ‖^½ ≥ S₁, a closer bound than
+    Polynomials in x xᵀ need matrix products only. x is first divided by ‖x xᵀ‖^½ ≥ S₁, a closer bound than
     ‖x‖.
     """
     if x.shape[-2] > x.shape[-1]:
         return orthogonalise(x.mT).mT
-    # the largest is 1, so that no square is lost
+    # the largest element becomes 1, so that squares do not underflow
     x = x / x.abs().amax((-2, -1), keepdim=True).clamp(min=1e-30)
     gram = x @ x.mT  # k m m
     scale = MARGIN * torch.linalg.matrix_norm(gram, keepdim=True).clamp(min=1.0).sqrt()
@@ -51,7 +49,7 @@ def orthogonalise(x: Tensor) -> Tensor:
 
 
 def _of_gram(gram: Tensor) -> Tensor:
-    """The matrix to multiply x with, from x xᵀ alone: cheaper when x is wide, and exact enough in float32."""
+    """The factor of x, computed from x xᵀ alone: cheaper for a wide x, and exact enough in float32."""
     out = gram
     for i, (a, b, c) in enumerate(POLYNOMIALS):
         factor = torch.baddbmm(gram, gram, gram, beta=b, alpha=c)
@@ -66,8 +64,8 @@ class Muon(Rule):
     """m ← βm + (1 − β)g;  W ← (1 − lr·decay)·W − lr·√max(1, m/n)·orthogonalise(βm + (1 − β)g) for each W, m
     n.
 
-    Matrices of one shape are done together. A kernel of a convolution is the matrix out × (in · places);
-    `stacked` are the names of parameters that hold several square matrices one upon another, as the
+    Matrices of the same shape are updated together. The kernel of a convolution is read as a matrix
+    out × (in · places). `stacked` names the parameters that stack several square matrices, such as the
     projections of nn.MultiheadAttention.
     """
 
@@ -109,7 +107,7 @@ class Muon(Rule):
 
 
 def _working(dtype: torch.dtype, device: torch.device) -> torch.dtype:
-    """Half the digits where that is twice as fast; never on a processor that has no units for it."""
+    """bfloat16 where it is twice as fast, and never on a processor without bfloat16 units."""
     if device.type == "cpu":
         half = CPU_MULTIPLIES[torch.bfloat16]
     else:
