@@ -125,7 +125,10 @@ def _sync_folder(folder: Path) -> None:
 
 def _cannot_write(path: PathLike, error: OSError) -> OSError:
     full = "the disk is full; free some space and try again (what was there before is untouched)"
-    reason = full if error.errno in (errno.ENOSPC, errno.EDQUOT) else error.strerror
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        reason: str | None = full
+    else:
+        reason = error.strerror
     return _told(error, f"cannot write {path}: {reason}")
 
 
@@ -212,7 +215,10 @@ def _reading(path: PathLike) -> Iterator[BufferedReader]:
             yield file
     except FileNotFoundError as error:
         folder = Path(path).absolute().parent
-        where = "" if folder.is_dir() else f" (there is no folder {folder} either)"
+        if folder.is_dir():
+            where = ""
+        else:
+            where = f" (there is no folder {folder} either)"
         raise FileNotFoundError(f"there is no file {path}{where}") from error
     except IsADirectoryError as error:
         raise IsADirectoryError(f"cannot read {path}: it is a folder; give the name of a file") from error

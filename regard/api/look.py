@@ -66,7 +66,10 @@ def open_session(
     if tell is not None:
         for note in opened.notes:
             tell(note)
-    found = read_laws(opened.run) if opened.run is not None else None
+    if opened.run is not None:
+        found = read_laws(opened.run)
+    else:
+        found = None
     if laws and opened.run is None:
         found = check_target(opened).to_json()
     return Session(

@@ -90,7 +90,10 @@ def copy_weights(model: nn.Module, start: Run) -> None:
     missing = [name for name in mine if name not in fitting and not name.startswith(("head.", "pool."))]
     if missing:
         first, more = missing[0], len(missing) - 1
-        there = tuple(theirs[first].shape) if first in theirs else "missing"
+        if first in theirs:
+            there: tuple[int, ...] | str = tuple(theirs[first].shape)
+        else:
+            there = "missing"
         also = f", and {more} more" if more else ""
         raise RegardError(
             f"cannot start from {start.path}: {first} is {there} there and "

@@ -107,7 +107,10 @@ class ALiBi(Bias):
         assert total is not None
         if total.is_floating_point():
             total = torch.nan_to_num(total)
-        wide = torch.float64 if q.dtype == torch.float64 else torch.float32
+        if q.dtype == torch.float64:
+            wide = torch.float64
+        else:
+            wide = torch.float32
         return -self.slopes.to(wide)[:, None, None] * total.to(wide)
 
     def upper(self, here: Bounds, there: Bounds) -> np.ndarray:
@@ -115,8 +118,12 @@ class ALiBi(Bias):
         for i in range(here.low.shape[-1]):
             (first, last), (begin, end) = here.axis(i), there.axis(i)
             past_most, past_least = last - begin, first - end
-            near = np.maximum(past_least, -past_most) if self.two_sided else past_least
-            far = np.maximum(past_most, -past_least) if self.two_sided else past_most
+            if self.two_sided:
+                near = np.maximum(past_least, -past_most)
+                far = np.maximum(past_most, -past_least)
+            else:
+                near = past_least
+                far = past_most
             nearest, farthest = nearest + np.maximum(near, 0), farthest + np.maximum(far, 0)
         slopes = self.slopes.detach().double().cpu().numpy()[None, :, None, None]
         bound = np.maximum(-slopes * nearest, -slopes * farthest)  # a learned slope may be negative
@@ -158,7 +165,9 @@ class Relative(Bias):
         self.scale = channels**-0.5 if scale is None else scale
         self.gives_values = values
         self.keys = nn.Parameter(torch.randn(2 * reach + 1, channels) * channels**-0.5)
-        self.vals = nn.Parameter(torch.randn(2 * reach + 1, channels) * channels**-0.5) if values else None
+        self.vals: nn.Parameter | None = None
+        if values:
+            self.vals = nn.Parameter(torch.randn(2 * reach + 1, channels) * channels**-0.5)
 
     def rows(self, here: Side, there: Side) -> Tensor:
         """Which row of the tables each pair uses.  b|1 1 n m"""
@@ -222,9 +231,14 @@ class Buckets(Bias):
 
     def bucket(self, relative: Tensor) -> Tensor:
         """there − here -> the row of the table."""
-        count = self.buckets // 2 if self.both_directions else self.buckets
-        start = (relative > 0).long() * count if self.both_directions else 0
-        apart = relative.abs() if self.both_directions else (-relative).clamp(min=0)
+        if self.both_directions:
+            count = self.buckets // 2
+            start: Tensor | int = (relative > 0).long() * count
+            apart = relative.abs()
+        else:
+            count = self.buckets
+            start = 0
+            apart = (-relative).clamp(min=0)
         exact = count // 2
         # log(apart/exact) / log(farthest/exact), spread over the buckets that are left
         growth = torch.log(apart.clamp(min=1).float() / exact) / math.log(self.farthest / exact)
@@ -279,7 +293,10 @@ class Distance(Bias):
         return Held(self, apart)
 
     def scores(self, q: Tensor, here: Side, there: Side) -> Tensor:
-        wide = torch.float64 if q.dtype == torch.float64 else torch.float32
+        if q.dtype == torch.float64:
+            wide = torch.float64
+        else:
+            wide = torch.float32
         squares = [(there.axis(i).to(wide) - here.axis(i).to(wide)).square()[:, 0] for i in range(here.axes)]
         apart = torch.stack(squares).sum(0).sqrt()  # b|1 n m, NaN where one has no place
         return self.read(torch.nan_to_num(apart)).masked_fill(apart.isnan()[:, None], 0)

@@ -103,8 +103,6 @@ class Cache:
                 self.store["real"] = (slots < self.count).expand(b, -1).clone()
         if real is None:
             real = torch.ones(b, n, dtype=torch.bool, device=here.device)
-        else:
-            real = real
         self.seen = self.seen + real.sum(1)
         return real
 

@@ -218,7 +218,8 @@ class ByToken(Mask):
             data = self.data
         else:
             data = self.data[0 if side.rows else 1]
-        data = data if data.dim() == 2 else data[None]
+        if data.dim() != 2:
+            data = data[None]
         return data[:, data.shape[1] - side.count :]
 
     def fits(self, b: int, h: int, n: int, m: int) -> None:

@@ -69,13 +69,15 @@ def _dense(scores: Tensor, v: Tensor, mask: Mask | None, dropout: float) -> Tens
         if unseen is not None and unseen.shape[1] == 1:  # 0 · NaN is NaN, so what nobody may see is cleared
             v = v.masked_fill(unseen[..., None], 0)
     weights = mixing(scores, mask)
-    weights = apply_dropout(weights, dropout) if dropout else weights
+    if dropout:
+        weights = apply_dropout(weights, dropout)
     return weights.to(v.dtype) @ heads_of(v, h)
 
 
 def mixing(scores: Tensor, mask: Mask | None) -> Tensor:
     """The weights, in float32 at least.   b h n m -> b h n m"""
-    scores = scores.float() if scores.dtype in HALF else scores
+    if scores.dtype in HALF:
+        scores = scores.float()
     if mask is None:
         return scores.softmax(-1)
     b, _, n, m = scores.shape
@@ -96,7 +98,8 @@ def _along(scores: Tensor, v: Tensor, mask: Mask | None, dropout: float) -> Tens
     mask.fits(b, h, m, m)
     links = mask.links(m, m, v.device, once=False)
     weights = edge_softmax(scores.flatten(0, 1)[:, links.order].to(_wide(v.dtype)), links)
-    weights = apply_dropout(weights, dropout) if dropout else weights
+    if dropout:
+        weights = apply_dropout(weights, dropout)
     values = heads_of(v, h).flatten(0, 1)
     return edge_sum(weights, values.to(weights.dtype), links).unflatten(0, (b, h)).to(v.dtype)
 

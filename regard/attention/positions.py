@@ -138,11 +138,8 @@ class Sinusoidal(Code):
             self.dim // self.axes, self.base, where.device
         )
         code = torch.stack((angles.sin(), angles.cos()), -1).flatten(-2)
-        # b n s d/s -> b n d
-        if self.axes == 1:
-            code = code
-        else:
-            code = code.flatten(-2)
+        if self.axes != 1:
+            code = code.flatten(-2)  # b n s d/s -> b n d
         if where.is_floating_point():
             return torch.nan_to_num(code, nan=0.0)
         return code

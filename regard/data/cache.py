@@ -101,7 +101,10 @@ def _build(folder: Path, dtype: np.dtype[Any], write: Write) -> dict[str, Any]:
         if error.errno is None:  # said in our words already
             raise
         full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-        reason = "the disk is full; free some space and try again" if full else error.strerror
+        if full:
+            reason: str | None = "the disk is full; free some space and try again"
+        else:
+            reason = error.strerror
         told = type(error)(f"cannot write {folder.parent.name} to {folder.parent}: {reason}")
         told.errno = error.errno
         raise told from error

@@ -106,7 +106,10 @@ def _encode(tokenizer: Tokenizer, text: str, piece: Piece) -> Any:
     try:
         return tokenizer.encode(text)
     except UnknownCharacter as error:
-        mark = 3 if piece.start == 0 and _starts_with_mark(piece) else 0
+        if piece.start == 0 and _starts_with_mark(piece):
+            mark = 3
+        else:
+            mark = 0
         byte = piece.start + mark + len(text[: error.place].encode("utf-8"))
         raise RegardError(
             f"{piece.path} has the character {error.character!r} (U+{ord(error.character):04X}) at byte "

@@ -135,7 +135,10 @@ def header(path: str | os.PathLike[str]) -> tuple[int, int, bool]:
 
 def read(path: str | os.PathLike[str] | bytes, size: int, channels: int, fit: Fit) -> Pixels:
     """The pixels of a file.   c s s"""
-    name = "the image" if isinstance(path, bytes) else os.fspath(path)
+    if isinstance(path, bytes):
+        name = "the image"
+    else:
+        name = os.fspath(path)
     with readable(name), open_image_file(path, name, _most_pixels()) as image:
         # (which is held whole while it is read)
         if image.format in ("JPEG", "MPO") and not image.info.get("progressive"):
@@ -202,7 +205,10 @@ def _what_it_is(path: str | os.PathLike[str] | bytes) -> str:
             start = file.read(12)
     if not start:
         return "is empty"
-    name = "a HEIC" if start[4:8] == b"ftyp" and start[8:] in HEIC else OTHERS.get(suffix)
+    if start[4:8] == b"ftyp" and start[8:] in HEIC:
+        name: str | None = "a HEIC"
+    else:
+        name = OTHERS.get(suffix)
     if name is not None:
         return f"is {name} image, which is not read; convert it to JPEG or PNG"
     begun = next((name for name, first in BEGIN.items() if start.startswith(first)), None)

@@ -65,7 +65,10 @@ def read_ply(path: str) -> Ply:
     elements, order, start, line = _header(data, path)
     if not any(element.name == "vertex" for element in elements):
         raise RegardError(f"{path} has no points: its header has no element vertex")
-    reader = _Text(data[start:], path, line) if order == "" else _Bytes(data[start:], path, order)
+    if order == "":
+        reader: _Text | _Bytes = _Text(data[start:], path, line)
+    else:
+        reader = _Bytes(data[start:], path, order)
     names: tuple[str, ...] = ()
     vertices, faces = np.zeros((0, 3)), np.zeros((0, 3), dtype=np.int64)
     for element in elements:
@@ -154,7 +157,10 @@ class _Text:
         for number, words in self._take(element):
             numbers, place = self._numbers(number, words), 0
             for column in element.columns:
-                size = int(numbers[place]) if column.length and place < len(numbers) else 1
+                if column.length and place < len(numbers):
+                    size = int(numbers[place])
+                else:
+                    size = 1
                 first = place + (column.length is not None)
                 place = first + size
                 if place > len(numbers) or size < 0:
@@ -197,7 +203,10 @@ class _Bytes:
         found = []
         for _ in range(element.count):
             for column in element.columns:
-                size = int(self._numbers(column.length, 1, element)[0]) if column.length else 1
+                if column.length:
+                    size = int(self._numbers(column.length, 1, element)[0])
+                else:
+                    size = 1
                 numbers = self._numbers(column.dtype, size, element)
                 if column.name in ("vertex_indices", "vertex_index"):
                     found.append(numbers.astype(np.int64))

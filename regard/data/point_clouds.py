@@ -40,7 +40,10 @@ def find_clouds(folder: str) -> list[CloudFile]:
     found = sorted(path for path in root.rglob("*") if path.is_file() and not _hidden(path, root))
     clouds = [path for path in found if path.suffix.lower() in READERS]
     if not clouds:
-        others = f"; it has {len(found)} other files, the first is {found[0].name}" if found else ""
+        if found:
+            others = f"; it has {len(found)} other files, the first is {found[0].name}"
+        else:
+            others = ""
         raise RegardError(f"the folder {folder} holds no point clouds ({', '.join(READERS)}){others}")
     return [
         CloudFile(str(path), path.relative_to(root).parts[0] if path.parent != root else None)

@@ -90,8 +90,6 @@ def generate_samples(
         network = model.model
     if tokenizer is None:
         tokenizer = getattr(model, "tokenizer", None)
-    else:
-        tokenizer = tokenizer
     if tokenizer is None:
         raise RegardError(f"{type(model).__name__} has no tokenizer; give one with tokenizer=")
     reader = IncrementalDecoder(network, _prompt_ids(tokenizer, prompt), sampling.max_new)

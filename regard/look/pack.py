@@ -116,6 +116,9 @@ def round_digits(x: Tensor | float, digits: int = 4) -> Any:
 
 def pack_scaled(weights: Tensor) -> dict[str, Any]:
     """In half precision, as parts of the largest: the weights of many points are all small."""
-    scale = float(weights.max()) / 60_000 if weights.numel() else 0.0
+    if weights.numel():
+        scale = float(weights.max()) / 60_000
+    else:
+        scale = 0.0
     scale = scale or 1.0
     return {"scale": scale, "weights": pack_array((weights.float() / scale).numpy().astype(np.float16))}

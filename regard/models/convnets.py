@@ -186,7 +186,8 @@ class ResNet(ConvNet):
                 blocks.append(
                     Residual(width, width * 2 if halves else width, 2 if halves else 1, config.padding)
                 )
-                width = width * 2 if halves else width
+                if halves:
+                    width = width * 2
         self.blocks = nn.ModuleList(blocks)
         self.norm = nn.BatchNorm2d(width)
         self.head = nn.Linear(width, config.classes)

@@ -20,7 +20,8 @@ def cost(model: SequenceModel, context: int | None = None) -> dict[str, int]:
     they were applied to.
     """
     config: SequenceConfig = model.config
-    context = config.context if context is None else context
+    if context is None:
+        context = config.context
     forward = round(_blocks(model, _seen(config, context)) + _head(model, context))
     parameters = list(model.parameters())
     bytes_each = parameters[0].element_size()

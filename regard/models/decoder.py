@@ -65,7 +65,8 @@ class Decoder(SequenceModel):
         """What the head reads.   b n -> b n d"""
         expect(tokens, "b n", name="tokens")
         if caches is None:
-            where = count_places(real) if where is None else where
+            if where is None:
+                where = count_places(real)
         elif not isinstance(caches, Caches):
             raise RegardError(f"caches must be what model.caches() gives, got {type(caches).__name__}")
         x = self.embedded(tokens, where, real, caches)
@@ -101,5 +102,6 @@ class Decoder(SequenceModel):
 
 def _step(model: Any, inputs: dict[str, Any], caches: Caches | None) -> tuple[Tensor, Caches]:
     """Decoding with a cache, as `check` asks for it."""
-    caches = model.caches() if caches is None else caches
+    if caches is None:
+        caches = model.caches()
     return model(**inputs, caches=caches), caches

@@ -87,7 +87,8 @@ class Encoder(SequenceModel):
     def features(self, tokens: Tensor, *, where: Tensor | None = None, real: Tensor | None = None) -> Tensor:
         """What the head reads.   b n -> b n d, or b d for a classifier"""
         expect(tokens, "b n", name="tokens")
-        where = count_places(real) if where is None else where
+        if where is None:
+            where = count_places(real)
         x = self.embedded(tokens, where, real)
         if isinstance(self.pool, ClassToken):
             x, where, real = self.pool.add(x, where, real)

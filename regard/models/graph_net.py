@@ -114,7 +114,10 @@ class GraphNet(GraphModel):
     def __init__(self, config: GraphNetConfig) -> None:
         super().__init__()
         self.config = config
-        last = config.outputs if config.level == "node" else config.hidden
+        if config.level == "node":
+            last = config.outputs
+        else:
+            last = config.hidden
         widths = [config.features, *[config.hidden] * (config.depth - 1), last]
         self.layers = nn.ModuleList(
             LAYERS[config.layer](
@@ -122,9 +125,14 @@ class GraphNet(GraphModel):
             )
             for i in range(config.depth)
         )
-        inner = config.depth - 1 if config.level == "node" else config.depth
+        if config.level == "node":
+            inner = config.depth - 1
+        else:
+            inner = config.depth
         self.norms = nn.ModuleList(NORMS_OR_NONE[config.norm](config.hidden) for _ in range(inner))
-        self.pool = GraphPool(config.pool, config.hidden, config.heads) if config.level == "graph" else None
+        self.pool: GraphPool | None = None
+        if config.level == "graph":
+            self.pool = GraphPool(config.pool, config.hidden, config.heads)
         self.head: nn.Module | None = None
         if config.level == "graph":
             self.head = nn.Linear(config.hidden, config.outputs)
@@ -151,7 +159,8 @@ class GraphNet(GraphModel):
             y = layer(sparse_dropout(h, self.config.dropout, self.training), graph)
             if i < len(self.norms):
                 y = BETWEEN[self.config.activation](self.norms[i](y))
-                y = h + y if self.config.residual and y.shape == h.shape else y
+                if self.config.residual and y.shape == h.shape:
+                    y = h + y
             h = y
         h = spread(h, graph, self.config.spread, self.config.stay)
         return read_out(h, self.pool, self.head, graph, of, graphs, pairs)

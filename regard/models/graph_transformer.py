@@ -162,7 +162,9 @@ class GraphTransformer(GraphModel):
             Distance(config.heads, farthest=steps, steps=steps) for _ in range(biases)
         )
         self.norm = NORMS[config.norm](config.dim)
-        self.pool = GraphPool(config.pool, config.dim, config.heads) if config.level == "graph" else None
+        self.pool: GraphPool | None = None
+        if config.level == "graph":
+            self.pool = GraphPool(config.pool, config.dim, config.heads)
         if config.level == "edge":
             self.head: nn.Module = Pairs(config.dim, config.outputs, ordered=config.ordered)
         else:
@@ -183,7 +185,10 @@ class GraphTransformer(GraphModel):
         graph = Graph.of(edges, n)
         h = through(self.embed, x if x.layout is torch.strided else Sparse.of(x))
         known = self.known(graph, h, of, graphs)
-        h, kernels = (h, None) if self.places is None else self.places(h, known)
+        if self.places is None:
+            h, kernels = (h, None)
+        else:
+            h, kernels = self.places(h, known)
         layout, full = known.layout, self.config.attention == "full"
         mask: Mask | None = graph.looped.mask
         if full:
@@ -213,7 +218,10 @@ class GraphTransformer(GraphModel):
             linked = adjacency(
                 graph.edges, layout.of, layout.place, (layout.real.shape[0], layout.real.shape[1])
             )
-            exact = torch.float64 if h.device.type != "mps" else torch.float32
+            if h.device.type != "mps":
+                exact = torch.float64
+            else:
+                exact = torch.float32
             if config.bias != "none":
                 apart = steps_apart(linked, config.farthest)
             if config.position == "walk":

@@ -55,7 +55,8 @@ class GroupCNNConfig:
         """The smallest sides that leave something."""
         side = self.last if self.padding == "valid" else 1
         for i in range(self.depth - 1, 0, -1):
-            side = side * 2 if i in self.halve else side
+            if i in self.halve:
+                side = side * 2
             side += self.kernel - 1 if self.padding == "valid" else 0
         return side, "take fewer layers, or padding='zeros'"
 
@@ -114,7 +115,8 @@ class GroupCNN(nn.Module):
             raise RegardError(f"images must have sides of at least {least}, got {h} × {w}; {advice}")
         for i, (layer, norm) in enumerate(zip(self.layers, self.norms, strict=False), 1):
             x = F.relu(norm(layer(x)))
-            x = halve(x) if i in self.config.halve else x
+            if i in self.config.halve:
+                x = halve(x)
             x = self.dropped(x)
         return pooled_poses(self.layers[-1](x).mean((-2, -1)), POSES[self.config.group])
 

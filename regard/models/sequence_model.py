@@ -132,7 +132,9 @@ class SequenceModel(nn.Module):
         norm = NORMS[config.norm](config.dim)
         width = config.dim - position.widens  # a concatenated position brings the rest
         self.embed = TokenEmbedding(config.vocab, width, scale=config.embedding_scale)
-        self.ngrams = NGrams(config.vocab, width, config.ngrams) if config.ngrams > 1 else None
+        self.ngrams: NGrams | None = None
+        if config.ngrams > 1:
+            self.ngrams = NGrams(config.vocab, width, config.ngrams)
         self.stack = Stack(
             config.depth,
             config.dim,
@@ -155,7 +157,10 @@ class SequenceModel(nn.Module):
             for name, parameter in self.stack.named_parameters():
                 if ".mix." in name or ".down." in name:
                     nn.init.zeros_(parameter)
-        near = None if config.window is None else Window(config.window - 1)
+        if config.window is None:
+            near = None
+        else:
+            near = Window(config.window - 1)
         self.mask: Mask | None = near
         if config.causal:
             self.mask = Causal() if near is None else Causal() & near
@@ -218,7 +223,10 @@ class Head(nn.Module):
     def __init__(self, config: SequenceConfig) -> None:
         super().__init__()
         self.softcap = config.softcap
-        self.weight = None if config.tied else nn.Parameter(torch.randn(config.vocab, config.dim) * 0.02)
+        if config.tied:
+            self.weight = None
+        else:
+            self.weight = nn.Parameter(torch.randn(config.vocab, config.dim) * 0.02)
 
     def forward(self, x: Tensor, embedding: Tensor) -> Tensor:
         weight = embedding if self.weight is None else self.weight

@@ -96,10 +96,13 @@ class ViT(nn.Module):
         self.embed = PatchEmbedding(config.colours, config.patch, config.dim)
         self.position = POSITIONS[config.position](config)
         self.dropout = Dropout(config.dropout)
-        self.registers = (
-            nn.Parameter(torch.randn(config.registers, config.dim) * 0.02) if config.registers else None
-        )
-        self.pool = ClassToken(config.dim) if config.pool == "class" else MeanPool()
+        self.registers: nn.Parameter | None = None
+        if config.registers:
+            self.registers = nn.Parameter(torch.randn(config.registers, config.dim) * 0.02)
+        if config.pool == "class":
+            self.pool: ClassToken | MeanPool = ClassToken(config.dim)
+        else:
+            self.pool = MeanPool()
         # what is added to patches is added once, before the blocks
         turning = self.position if self.position.turns else None
         self.stack = Stack(

@@ -46,7 +46,8 @@ class Attention(nn.Module):
         offset: bool = True,
     ) -> None:
         super().__init__()
-        kv_heads = heads if kv_heads is None else kv_heads
+        if kv_heads is None:
+            kv_heads = heads
         if heads < 1 or dim % heads:
             fits = dim + heads - dim % heads if heads >= 1 else dim
             raise RegardError(
@@ -64,8 +65,12 @@ class Attention(nn.Module):
         self.to_k = Linear(self.memory_dim, kv_heads * channels, bias=offset)
         self.to_v = Linear(self.memory_dim, kv_heads * channels, bias=offset)
         self.mix = Linear(heads * channels, dim, bias=offset)
-        self.norm_q = RMSNorm(channels) if qk_norm else nn.Identity()
-        self.norm_k = RMSNorm(channels) if qk_norm else nn.Identity()
+        if qk_norm:
+            self.norm_q: nn.Module = RMSNorm(channels)
+            self.norm_k: nn.Module = RMSNorm(channels)
+        else:
+            self.norm_q = nn.Identity()
+            self.norm_k = nn.Identity()
 
     def forward(
         self,

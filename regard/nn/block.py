@@ -195,7 +195,10 @@ class Stack(nn.Module):
             )
             for share in depth_schedule(drop_path, depth)
         )
-        self.norm = NORMS[norm](dim) if placement == "pre" else nn.Identity()
+        if placement == "pre":
+            self.norm: nn.Module = NORMS[norm](dim)
+        else:
+            self.norm = nn.Identity()
         if placement == "deepnorm":
             self.shrink(beta)
 
@@ -239,7 +242,10 @@ class Stack(nn.Module):
         first = 0
         x = zero_padding(x, real)
         if caches is not None:
-            different = len({id(cache) for cache in caches}) if isinstance(caches, Sequence) else 0
+            if isinstance(caches, Sequence):
+                different = len({id(cache) for cache in caches})
+            else:
+                different = 0
             if different != len(self.blocks):
                 raise RegardError(
                     f"each of the {len(self.blocks)} blocks needs a cache of its own, got {different}; "

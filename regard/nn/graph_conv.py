@@ -32,7 +32,10 @@ def _gathered(x: Tensor, graph: Graph, how: Gather) -> Tensor:
         return most(x, graph.links)
     if how == "sum" and graph.live is None:
         return edge_sum(None, x[None], graph.links)[0]
-    weights = graph.counted(x.dtype) if how == "sum" else graph.mean(x.dtype)
+    if how == "sum":
+        weights = graph.counted(x.dtype)
+    else:
+        weights = graph.mean(x.dtype)
     return edge_sum(weights[None], x[None], graph.links)[0]
 
 
@@ -140,9 +143,14 @@ class GAT(nn.Module):
         self.dim, self.heads, self.join, self.dropout, self.slope = dim, heads, join, dropout, slope
         self.channels = out // heads if join else out
         self.value = nn.Linear(dim, heads * self.channels, bias=later)
-        self.query = nn.Linear(dim, heads * self.channels) if later else None
+        self.query: nn.Linear | None = None
+        if later:
+            self.query = nn.Linear(dim, heads * self.channels)
         self.from_there = nn.Parameter(torch.empty(heads, self.channels))
-        self.from_here = None if later else nn.Parameter(torch.empty(heads, self.channels))
+        if later:
+            self.from_here = None
+        else:
+            self.from_here = nn.Parameter(torch.empty(heads, self.channels))
         self.offset = nn.Parameter(torch.zeros(out))
         for parameter in (self.value.weight, *([] if self.query is None else [self.query.weight])):
             nn.init.xavier_uniform_(parameter)
@@ -165,7 +173,8 @@ class GAT(nn.Module):
             q = through(self.query, x).unflatten(-1, (self.heads, -1))
             along = v.index_select(0, source) + q.index_select(0, target)
             scores = (F.leaky_relu(along, self.slope) * self.from_there).sum(-1)
-        scores = scores.masked_fill(~looped.live[:, None], -torch.inf) if looped.live is not None else scores
+        if looped.live is not None:
+            scores = scores.masked_fill(~looped.live[:, None], -torch.inf)
         dropout = self.dropout if self.training else 0.0
         v = apply_dropout(v, dropout)  # as well as the weights: its authors do both
         out = mix(scores.T[None], v.transpose(0, 1)[None], looped.mask, dropout=dropout)[0]  # h n c

@@ -160,7 +160,9 @@ class Fading(Holding):
                 "a learned gamma must begin below 1, got 1.0: a sigmoid never gets there; try gamma=0.99"
             )
         self.fixed = gamma
-        self.logit = nn.Parameter(torch.tensor(math.log(gamma) - math.log1p(-gamma))) if learned else None
+        self.logit: nn.Parameter | None = None
+        if learned:
+            self.logit = nn.Parameter(torch.tensor(math.log(gamma) - math.log1p(-gamma)))
 
     @property
     def gamma(self) -> float | Tensor:
@@ -169,9 +171,15 @@ class Fading(Holding):
         return torch.sigmoid(self.logit)
 
     def weigh(self, x: Tensor, real: Tensor | None) -> Tensor:
-        some = x.new_ones(x.shape[:2], dtype=_wide(x)) if real is None else real.to(_wide(x))
+        if real is None:
+            some = x.new_ones(x.shape[:2], dtype=_wide(x))
+        else:
+            some = real.to(_wide(x))
         after = _later(some)  # T − i, the number of real tokens after i
-        rate = math.log(self.fixed) if self.logit is None else F.logsigmoid(self.logit.to(_wide(x)))
+        if self.logit is None:
+            rate: Tensor | float = math.log(self.fixed)
+        else:
+            rate = F.logsigmoid(self.logit.to(_wide(x)))
         return (torch.exp(rate * after) * some).to(x.dtype)
 
     def sequence(self, x: Tensor, real: Tensor | None = None) -> Tensor:

@@ -165,7 +165,10 @@ def describe(model: nn.Module, *, seed: int = 0, tokens: int | None = None, rows
             except Exception as error:
                 problem = problem or error
     taken = ", ".join(name for name in making.names if name not in ("kwargs", "labels", "return_dict"))
-    why = first_line(problem) if problem else f"it takes {taken[:120]}"
+    if problem:
+        why = first_line(problem)
+    else:
+        why = f"it takes {taken[:120]}"
     raise RegardError(
         f"no inputs could be made for {type(model).__name__} ({why}); build model and inputs in a function "
         f"and give package.module:function"
@@ -272,7 +275,10 @@ class Making:
         if name is None:
             return None
         mask = stream.mask or ""
-        how = {"use_cache": True} if "use_cache" in self.names else {}
+        if "use_cache" in self.names:
+            how = {"use_cache": True}
+        else:
+            how = {}
 
         def step(model: nn.Module, inputs: Inputs, state: Any) -> tuple[Any, Any]:
             """The past is what the model returned; its mask has to cover old and new tokens. An encoder reads

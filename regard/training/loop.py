@@ -180,7 +180,10 @@ class Training:
         else:
             before = self.config
         old = self.run.config.steps
-        wanted = old if self.config.steps is None else self.config.steps
+        if self.config.steps is None:
+            wanted = old
+        else:
+            wanted = self.config.steps
         if (
             old
             and self.config.steps is None

@@ -43,7 +43,8 @@ def orthogonalise(x: Tensor) -> Tensor:
     if x.dtype == torch.float32 and x.shape[-1] >= 2 * x.shape[-2]:
         return _of_gram(gram) @ x
     for i, (a, b, c) in enumerate(POLYNOMIALS):
-        gram = x @ x.mT if i else gram
+        if i:
+            gram = x @ x.mT
         x = torch.baddbmm(x, torch.baddbmm(gram, gram, gram, beta=b, alpha=c), x, beta=a)
     return x
 

@@ -102,7 +102,10 @@ def make(model: nn.Module, config: TrainConfig) -> Optimiser:
         )
     if config.optimiser == "adamw":
         return Optimiser([AdamW(parts.body | parts.matrices, lr, decay), AdamW(parts.rest, lr, spared)])
-    adam_lr = 0.3 * lr if config.adam_lr is None else config.adam_lr
+    if config.adam_lr is None:
+        adam_lr = 0.3 * lr
+    else:
+        adam_lr = config.adam_lr
     stacked = [
         name
         for name, p in parts.body.items()

@@ -45,7 +45,10 @@ class Result:
             why = " because the validation loss no longer falls"
         else:
             why = ""
-        steps = "1 step" if self.step == 1 else f"{self.step:,} steps"
+        if self.step == 1:
+            steps = "1 step"
+        else:
+            steps = f"{self.step:,} steps"
         return f"{steps} in {say_time(self.seconds)}{why}{best}"
 
     def kept(self) -> str:
@@ -56,7 +59,10 @@ class Result:
             weights = "the weights"
         if self.best_step is None:
             return f"kept: {weights} of step {self.step:,}, the last one; there was no evaluation on a validation split"
-        last = ", the last one" if self.best_step == self.step else ""
+        if self.best_step == self.step:
+            last = ", the last one"
+        else:
+            last = ""
         return f"kept: {weights} of step {self.best_step:,}{last}, which had the lowest validation loss"
 
     def overfitting(self) -> str | None:

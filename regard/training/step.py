@@ -32,7 +32,10 @@ class Stepper:
         self.half = pick_half(config.precision, self.device)
         self.model, self.task, self.source, self.config = model.to(self.device), task, source, config
         self.optimiser = optimisers.make(model, config)
-        self.average = None if config.average is None else Average(model, config.average)
+        if config.average is None:
+            self.average = None
+        else:
+            self.average = Average(model, config.average)
 
     def gradients(self, step: int) -> tuple[Tensor, int]:
         """Compute the gradients of a step; returns its mean loss and the number of tokens."""
@@ -74,8 +77,14 @@ class Stepper:
     def judging(self) -> Iterator[None]:
         """The model for evaluation: in eval mode, without gradients, with averaged weights if there are any,
         and not compiled, because each new length of a sample or of a last batch would be compiled anew."""
-        eager = torch.compiler.set_stance("force_eager") if self.config.compile else nullcontext()
-        averaged = nullcontext() if self.average is None else self.average.in_place()
+        if self.config.compile:
+            eager = torch.compiler.set_stance("force_eager")
+        else:
+            eager = nullcontext()
+        if self.average is None:
+            averaged: AbstractContextManager[None] = nullcontext()
+        else:
+            averaged = self.average.in_place()
         self.model.eval()
         try:
             with torch.no_grad(), self.precision(), eager, averaged:
@@ -130,7 +139,10 @@ def seed_all(seed: int, step: int, device: torch.device) -> None:
 def pick_device(name: str) -> torch.device:
     """The device of this name; auto: an accelerator if there is one, else the CPU."""
     if name == "auto":
-        found = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
+        if torch.accelerator.is_available():
+            found = torch.accelerator.current_accelerator()
+        else:
+            found = None
         if found is None:
             return torch.device("cpu")
         return found

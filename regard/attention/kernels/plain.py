@@ -186,13 +186,9 @@ def _times(x: Tensor, y: Tensor, scale: float) -> Tensor:
 def _weights_of(q: Tensor, k: Tensor, added: Any, hidden: Any, empty: Any, scale: float) -> Tensor:
     """The weights in operations that have gradients themselves.   b h n m"""
     scores = scale * (q @ k.mT)
-    if added is None:
-        scores = scores
-    else:
+    if added is not None:
         scores = (_by_rows(scores, added) + added).flatten(0, 1)
-    if hidden is None:
-        scores = scores
-    else:
+    if hidden is not None:
         scores = scores.masked_fill(hidden, -torch.inf)
     weights = scores.softmax(-1).to(q.dtype)
     if empty is None:

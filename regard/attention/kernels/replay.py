@@ -33,7 +33,10 @@ class ReplayedStrips(torch.autograd.Function):
         ctx: Any, q: Tensor, k: Tensor, v: Tensor, strips: tuple[Strip, ...], terms: Terms, *params: Tensor
     ) -> Tensor:
         b, h, n, _ = q.shape
-        seed = int(torch.randint(2**31, ())) if terms.dropout else None
+        if terms.dropout:
+            seed = int(torch.randint(2**31, ()))
+        else:
+            seed = None
         out = q.new_zeros(b, h, n, v.shape[-1])
         for i, strip in enumerate(strips):
             columns = columns_of(k, strip, h), columns_of(v, strip, h)

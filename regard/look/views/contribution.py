@@ -80,7 +80,10 @@ def contribution(
     shown = [each for each in columns if each is not None]
     if not shown:
         return None
-    note = why_not(parts.name, wait) if columns[1] is None else None
+    if columns[1] is None:
+        note = why_not(parts.name, wait)
+    else:
+        note = None
     told = {
         "stream": streams.find(x.shape[1]),
         "thing": parts.name,
@@ -130,7 +133,8 @@ def left_out(
     model: nn.Module, x: Tensor, fill: float | None, read: ways.Read | None = None, wait: float | None = None
 ) -> Tensor | None:
     """Leave one out, if it can be done in the time that a reader waits."""
-    wait = seconds(model, x, fill) if wait is None else wait
+    if wait is None:
+        wait = seconds(model, x, fill)
     if wait is None or wait > PATIENCE:
         return None
     return ways.leave_one_out(model, x, read=read, fill=fill)

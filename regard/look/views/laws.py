@@ -89,7 +89,10 @@ def _acted(model: nn.Module, given: ModelInput) -> list[dict[str, Any]]:
     found = []
     called = given.called if given.answers == "classes" else None
     drawn = _components(plain, called is not None)
-    names = None if called is None else [called(i) for i in drawn]
+    if called is None:
+        names = None
+    else:
+        names = [called(i) for i in drawn]
     for name, sentence, elements in given.actions(model):
         shown = [_compared(model, plain, each, drawn) for each in elements]
         kept = [each for each in shown if each is not None]
@@ -117,7 +120,10 @@ def _acted(model: nn.Module, given: ModelInput) -> list[dict[str, Any]]:
 
 def _components(plain: Tensor, classes: bool) -> list[int]:
     """The components of an output that are drawn: those that vary most, or the likeliest classes."""
-    size = plain.var(0, unbiased=False) if len(plain) > 1 else plain[0]
+    if len(plain) > 1:
+        size = plain.var(0, unbiased=False)
+    else:
+        size = plain[0]
     if len(plain) == 1 and not classes:
         return list(range(min(CHANNELS, len(size))))
     return size.topk(min(CHANNELS, len(size))).indices.sort().values.tolist()
@@ -142,7 +148,10 @@ def _compared(model: nn.Module, plain: Tensor, element: Moved, drawn: list[int])
     if order is not None and len(plain) > LONGEST:
         return None
     follows = order is not None and len(plain) == len(order)
-    right = plain[order] if follows and order is not None else plain
+    if follows and order is not None:
+        right = plain[order]
+    else:
+        right = plain
     if left is None or left.shape != right.shape:
         return None
     size = plain.abs().max().clamp_min(1e-30)

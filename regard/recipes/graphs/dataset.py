@@ -78,7 +78,10 @@ def prepare_graphs(config: GraphsConfig, *, seed: int, given: Any = None, note: 
     """Graphs from the path of the config, or from an object such as PyTorch Geometric's."""
     if note is not None:
         note("reading", None)
-    parts = of_object(given) if given is not None else read_parts(config)
+    if given is not None:
+        parts = of_object(given)
+    else:
+        parts = read_parts(config)
     return _build_graphs(parts, config, seed)
 
 
@@ -98,12 +101,18 @@ def infer_task(config: GraphsConfig, given: Any = None) -> tuple[str, str]:
     """The level (node, edge, graph) and the kind of target (classes, numbers); if that is unclear, classes of
     nodes."""
     try:
-        parts = of_object(given) if given is not None else read_parts(config)
+        if given is not None:
+            parts = of_object(given)
+        else:
+            parts = read_parts(config)
         level = _level_of(parts, config)
     except (ValueError, OSError):  # `prepare_graphs` reads the data again and reports the error
         return "node", "classes"
     labels = labels_at(parts, level)
-    known = [] if labels is None else [label for label in labels if is_known(label)]
+    if labels is None:
+        known = []
+    else:
+        known = [label for label in labels if is_known(label)]
     return level, infer_target(known, config.target)
 
 
@@ -164,11 +173,15 @@ def _build_graphs(parts: Parts, config: GraphsConfig, seed: int) -> Graphs:
     split = parts.split or _split_of(parts, level, classes, target, config, seed)
     split = _checked(split, target, parts.what)
     learned = target[split["train"]]
-    size = (0.0, 1.0) if numbers is None else (float(learned.mean()), float(learned.std()) or 1.0)
+    if numbers is None:
+        size = (0.0, 1.0)
+    else:
+        size = (float(learned.mean()), float(learned.std()) or 1.0)
     x, scaling = features(parts, edges, config, level=level)
-    final = (
-        torch.as_tensor(target) if numbers is None else torch.as_tensor((target - size[0]) / size[1]).float()
-    )
+    if numbers is None:
+        final = torch.as_tensor(target)
+    else:
+        final = torch.as_tensor((target - size[0]) / size[1]).float()
     return Graphs(
         parts=parts,
         x=x,
@@ -231,7 +244,10 @@ def _split_of(
 def _checked(split: dict[str, Array], target: Array, what: str) -> dict[str, Array]:
     """The given or drawn splits without unknown targets. Raise if a number is out of range, or in two
     splits."""
-    known = ~np.isnan(target) if target.dtype.kind == "f" else target != IGNORE
+    if target.dtype.kind == "f":
+        known = ~np.isnan(target)
+    else:
+        known = target != IGNORE
     found = {}
     for name in SPLITS:
         rows = np.asarray(split.get(name, ()), dtype=np.int64)
@@ -259,11 +275,19 @@ def features(
 ) -> tuple[Tensor, Scaling]:
     """The scaled features of nodes as a tensor, sparse if they are mostly zero. known: the scaling of a
     run"""
-    of = _whose(parts, config, level) if known is None or known.of is None else known.of
-    x = _degrees(edges, parts.nodes) if of == "degree" else parts.x
+    if known is None or known.of is None:
+        of = _whose(parts, config, level)
+    else:
+        of = known.of
+    x = parts.x
+    if of == "degree":
+        x = _degrees(edges, parts.nodes)
     if x is None or (isinstance(x, np.ndarray) and not x.shape[1]):
         where = Path(parts.what)
-        beside = "in nodes.csv in it" if where.is_dir() else f"in {where.stem}.nodes.csv beside it"
+        if where.is_dir():
+            beside = "in nodes.csv in it"
+        else:
+            beside = f"in {where.stem}.nodes.csv beside it"
         if known is not None:
             raise RegardError(
                 f"{parts.what} has no features of nodes, but the model was trained with features; give them {beside}"
@@ -274,7 +298,10 @@ def features(
         )
     if of == "given" and isinstance(x, np.ndarray) and (known is None or known.mean is None) and _is_thin(x):
         x = _to_rows(x)
-    sparse, width = (True, x.width) if isinstance(x, Rows) else (False, x.shape[1])
+    if isinstance(x, Rows):
+        sparse, width = True, x.width
+    else:
+        sparse, width = False, x.shape[1]
     # numpy would broadcast one column to all
     if known is not None and known.mean is not None and len(known.mean) != width:
         raise RegardError(
@@ -303,7 +330,10 @@ def features(
     scaling = Scaling(of=of, how=how) if known is None else known
     if how == "columns":
         if known is None:
-            mean, deviation = (x.mean(0), x.std(0)) if len(x) else (np.zeros(x.shape[1]), np.ones(x.shape[1]))
+            if len(x):
+                mean, deviation = x.mean(0), x.std(0)
+            else:
+                mean, deviation = np.zeros(x.shape[1]), np.ones(x.shape[1])
             scaling = Scaling(
                 of=of,
                 how=how,
@@ -371,12 +401,15 @@ class GraphSource(Source):
         self.many = graphs.level == "graph"
         if self.many:
             self._epochs = Epochs(graphs.split["train"], batch, seed)
-            self._dense = graphs.x if graphs.x.layout is torch.strided else graphs.x.to_dense()
+            if graphs.x.layout is torch.strided:
+                self._dense = graphs.x
+            else:
+                self._dense = graphs.x.to_dense()
         else:
             self._edges = torch.from_numpy(np.ascontiguousarray(graphs.edges))
-            self._pairs = (
-                torch.from_numpy(np.ascontiguousarray(graphs.parts.edges)) if graphs.level == "edge" else None
-            )
+            self._pairs: Tensor | None = None
+            if graphs.level == "edge":
+                self._pairs = torch.from_numpy(np.ascontiguousarray(graphs.parts.edges))
             self._whole = {name: self._whole_batch(name) for name in SPLITS}
 
     def batch(self, step: int) -> Batch:

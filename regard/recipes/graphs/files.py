@@ -52,9 +52,10 @@ def read_graphs(path: str, *, nodes: str | None = None, label: str = "label") ->
 def stamp(path: str, nodes: str | None) -> tuple[tuple[str, int, int], ...]:
     """The files at a path with their sizes and times: while this stays the same, so does what is read."""
     where = Path(path)
-    found = (
-        sorted(where.rglob("*")) if where.is_dir() else [where, *map(Path, filter(None, [_beside(where)]))]
-    )
+    if where.is_dir():
+        found = sorted(where.rglob("*"))
+    else:
+        found = [where, *map(Path, filter(None, [_beside(where)]))]
     stats = [
         (str(file), file.stat()) for file in (*found, *([Path(nodes)] if nodes else [])) if file.is_file()
     ]
@@ -89,11 +90,20 @@ def _of_edge_list(path: str, nodes: str | None, label: str) -> Parts:
         raise RegardError(
             f"line {table.lines[0]} of {path} has one value; an edge needs two: source and target"
         )
-    texts = [table.texts(end) for end in ends] if table.rows else [[], []]
-    labels = table.texts(table.names.index(label)) if table.names and label in table.names else None
+    if table.rows:
+        texts = [table.texts(end) for end in ends]
+    else:
+        texts = [[], []]
+    if table.names and label in table.names:
+        labels = table.texts(table.names.index(label))
+    else:
+        labels = None
     if nodes is None:
         edges, names = _numbered(texts, table)
-        count = len(names) if names is not None else int(edges.max(initial=-1)) + 1
+        if names is not None:
+            count = len(names)
+        else:
+            count = int(edges.max(initial=-1)) + 1
         return one(path, edges, count, names=names, edge_labels=labels)
     if Path(nodes).suffix == ".npz":
         held = _of_arrays({"edges": np.zeros((2, 0), dtype=np.int64)} | files.read_arrays(nodes), nodes)
@@ -160,7 +170,10 @@ def _of_node_table(table: Columns, label: str) -> dict[str, Any]:
     if not table.rows:
         raise RegardError(f"{table.path} has no nodes; give one row for each")
     at_id = next((names.index(each) for each in IDS if each in names), None)
-    at_label = table.names.index(label) if table.names and label in table.names else None
+    if table.names and label in table.names:
+        at_label = table.names.index(label)
+    else:
+        at_label = None
     at_split = names.index("split") if "split" in names else None
     features = [i for i in range(len(names)) if i not in (at_id, at_label, at_split)]
     ids = None if at_id is None else table.texts(at_id)
@@ -208,8 +221,12 @@ def _of_arrays(arrays: Mapping[str, Array], what: str) -> Parts:
     edges = _whole(found["edges"], "edges", what)
     if edges.ndim != 2 or 2 not in edges.shape:
         raise RegardError(f"edges of {what} must have the shape 2 e or e 2, got {edges.shape}")
-    edges = edges if edges.shape[0] == 2 else edges.T
-    x = _rows_of(arrays, what) if "feat_indptr" in arrays else found["x"]
+    if edges.shape[0] != 2:
+        edges = edges.T
+    if "feat_indptr" in arrays:
+        x: Rows | Array | None = _rows_of(arrays, what)
+    else:
+        x = found["x"]
     labels, of = found["labels"], found["of"]
     if isinstance(x, np.ndarray):
         if x.ndim != 2 or x.dtype.kind not in "fiub":
@@ -217,7 +234,8 @@ def _of_arrays(arrays: Mapping[str, Array], what: str) -> Parts:
         check_finite(x, what)
         x = x.astype(np.float32)
     count = next((len(each) for each in (x, of, labels) if each is not None), 0)
-    count = count if count or not edges.size else int(edges.max()) + 1
+    if not count and edges.size:
+        count = int(edges.max()) + 1
     check_edges(edges, count, what)
     split = {name: places(mask, name, what) for name in SPLITS if (mask := found[name]) is not None}
     if of is None:

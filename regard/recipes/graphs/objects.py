@@ -51,9 +51,15 @@ def _of_data(data: Any, what: str) -> Parts:
     check_edges(edges, count, what)
     if x is not None:
         check_finite(x, f"x of {what}")
-    y = None if getattr(data, "y", None) is None else _array(data.y)
+    if getattr(data, "y", None) is None:
+        y = None
+    else:
+        y = _array(data.y)
     if y is not None:
-        y = y.reshape(len(y), -1)[:, 0] if y.ndim > 1 else y.reshape(-1)
+        if y.ndim > 1:
+            y = y.reshape(len(y), -1)[:, 0]
+        else:
+            y = y.reshape(-1)
     split = {}
     for name in SPLITS:
         mask = getattr(data, MASKS[name], None)

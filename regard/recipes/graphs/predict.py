@@ -60,7 +60,10 @@ def _of_parts(model: Any, parts: Parts, config: GraphsConfig, info: GraphsInfo) 
         )
     of = torch.repeat_interleave(torch.arange(parts.graphs), torch.from_numpy(parts.starts).diff())
     level = info.level
-    pairs = torch.from_numpy(parts.edges) if level == "edge" else None
+    if level == "edge":
+        pairs = torch.from_numpy(parts.edges)
+    else:
+        pairs = None
     batch = Batch(x, torch.zeros(0), edges=torch.from_numpy(edges), of=of, graphs=parts.graphs, pairs=pairs)
     each = _format_outputs(
         call(model, batch), info, [parts.called(level, i) for i in range(_count(parts, level))]

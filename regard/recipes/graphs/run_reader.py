@@ -42,12 +42,10 @@ def run_reader(run: Run, network: Any) -> Reader:
         if x.layout is not torch.strided and x.numel() <= DENSE:
             x = x.to_dense()
         if level == "graph":
-            stop, last = (int(parts.starts[1]), int(edge_starts[1]))
+            stop, last = int(parts.starts[1]), int(edge_starts[1])
         else:
-            stop, last = (parts.nodes, edges.shape[1])
-        if stop == len(x):
-            x = x
-        else:
+            stop, last = parts.nodes, edges.shape[1]
+        if stop != len(x):
             x = x.index_select(0, torch.arange(stop))
         found: dict[str, Any] = {"x": x, "edges": torch.from_numpy(np.ascontiguousarray(edges[:, :last]))}
         if level == "edge":

@@ -90,7 +90,10 @@ def prepare(config: ImagesConfig, *, seed: int, cache: Path, note: Note | None =
         found, store, skipped = _decoded(found, side, channels, config, cache, tell)
     splits = with_validation(found, config.validation, seed)
     lonely = config.validation and not (splits == VALIDATION).any()
-    notes = (*found.notes, ONE_OF_EACH) if lonely else found.notes
+    if lonely:
+        notes = (*found.notes, ONE_OF_EACH)
+    else:
+        notes = found.notes
     mean, deviation = _mean_and_deviation(store, np.flatnonzero(splits == TRAIN), cache)
     return Images(replace(found, splits=splits, notes=notes), store, side, channels, mean, deviation, skipped)
 
@@ -209,7 +212,9 @@ class ImageSource(Source):
 
     def __init__(self, images: Images, batch: int, seed: int) -> None:
         self._images, self._epochs = images, Epochs(images.rows(TRAIN), batch, seed)
-        self._pool = ThreadPoolExecutor(1) if isinstance(images.store, Files) else None
+        self._pool: ThreadPoolExecutor | None = None
+        if isinstance(images.store, Files):
+            self._pool = ThreadPoolExecutor(1)
         self._coming: dict[int, Future[Batch]] = {}
 
     def batch(self, step: int) -> Batch:
@@ -357,7 +362,10 @@ def choose_size(found: LabelledImages, config: ImagesConfig) -> tuple[int, int]:
     channels = {"auto": 1 if grey else 3, "grey": 1, "colour": 3}[config.channels]
     if config.size is not None:
         return config.size, channels
-    shorter = int(np.median([min(each) for each in sides])) if sides else LARGEST_SIDE
+    if sides:
+        shorter = int(np.median([min(each) for each in sides]))
+    else:
+        shorter = LARGEST_SIDE
     if len(set(sides)) == 1 and len(set(sides[0])) == 1 and shorter <= LARGEST_SIDE:
         return shorter, channels
     return min(LARGEST_SIDE, max(MULTIPLE, shorter // MULTIPLE * MULTIPLE)), channels
@@ -379,10 +387,16 @@ def resize_all(pixels: Pixels, size: int, channels: int, fit: Fit) -> Pixels:
     if pixels.shape[1:3] != (size, size):
         pil = pillow()
         with ThreadPoolExecutor(cores()) as pool:
-            flat = pixels[..., 0] if pixels.ndim == 4 and pixels.shape[3] == 1 else pixels
+            if pixels.ndim == 4 and pixels.shape[3] == 1:
+                flat = pixels[..., 0]
+            else:
+                flat = pixels
             made = np.stack(list(pool.map(lambda each: fit_square(pil.fromarray(each), size, fit), flat)))
     else:
-        made = pixels[:, None] if pixels.ndim == 3 else np.ascontiguousarray(pixels.transpose(0, 3, 1, 2))
+        if pixels.ndim == 3:
+            made = pixels[:, None]
+        else:
+            made = np.ascontiguousarray(pixels.transpose(0, 3, 1, 2))
     if made.shape[1] == channels:
         return made
     if channels == 3:

@@ -115,6 +115,7 @@ class TensorReader(ImageReader):
 def _visible(x: Tensor) -> Tensor:
     """Numbers of any size as light.   c h w -> 3 h w in 0 … 1; of other than three colours, their mean"""
     x = x.detach().float().cpu()
-    x = x if len(x) == 3 else x.mean(0, keepdim=True)
+    if len(x) != 3:
+        x = x.mean(0, keepdim=True)
     low, high = x.min(), x.max()
     return ((x - low) / (high - low).clamp_min(1e-12)).expand(3, -1, -1)

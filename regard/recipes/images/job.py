@@ -67,7 +67,9 @@ def other_split(run: Run, path: str, context: DataContext) -> tuple[Task, Split,
 def _damaged(skipped: Sequence[str], path: str | None, listed: str = "") -> tuple[str, ...]:
     """What was wrong with files that were left out."""
     more = len(skipped) - NAMED
-    rest = (f"{more:,} more images of {path} cannot be read{listed}",) if more > 0 else ()
+    rest: tuple[str, ...] = ()
+    if more > 0:
+        rest = (f"{more:,} more images of {path} cannot be read{listed}",)
     return (*(f"left out: {why}" for why in skipped[:NAMED]), *rest)
 
 

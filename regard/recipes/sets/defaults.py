@@ -59,7 +59,10 @@ def defaults(data: Any = None, kind: str | None = None) -> Settings:
     path = path_of(data, "sets")
     made = path is None or (path in MADE and not os.path.exists(path))
     sets = SetsConfig(task=path or "solids") if made else SetsConfig(path=path)  # type: ignore[arg-type]
-    what = "clouds" if os.path.isdir(os.path.expanduser(str(path))) else "table"
+    if os.path.isdir(os.path.expanduser(str(path))):
+        what = "clouds"
+    else:
+        what = "table"
     if made:
         what = sets.task
     kind = kind or DEFAULTS.get(what, "deepsets")

@@ -22,7 +22,10 @@ def foreign_reader(foreign: ForeignModel) -> Reader | None:
     else:
         known = guess(foreign.model, dict(foreign.inputs))
     stream = known.stream
-    x = None if stream is None else foreign.inputs.get(stream.tokens)
+    if stream is None:
+        x = None
+    else:
+        x = foreign.inputs.get(stream.tokens)
     if (
         stream is None
         or known.nodes is not None

@@ -76,7 +76,8 @@ def _of_table(config: SetsConfig, form: SetsForm) -> SetsCorpus:
             raise RegardError(
                 f"column '{config.target}' of {path} must hold numbers, because the model predicts numbers"
             ) from None
-        target = target if form.each else target[:, None]
+        if not form.each:
+            target = target[:, None]
     held = np.ones(len(table.sets), dtype=bool)
     points = form.scaled(table.points)
     return SetsCorpus(config, form, points, table.starts, standardise_target(target, form), held, table.sets)

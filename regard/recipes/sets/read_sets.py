@@ -204,7 +204,10 @@ def _of_table(config: SetsConfig, seed: int) -> SetsCorpus:
     words = table.target or ()
     starts = table.starts
     each = any(len(set(words[a:b])) > 1 for a, b in pairwise(starts))
-    asked = list(words) if each else [words[a] for a in starts[:-1]]
+    if each:
+        asked = list(words)
+    else:
+        asked = [words[a] for a in starts[:-1]]
     numbers = _as_numbers(asked)
     few = numbers is not None and len(set(asked)) <= FEW and bool((numbers == np.round(numbers)).all())
     if config.asks == "numbers" and numbers is None:

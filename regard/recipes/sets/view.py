@@ -179,12 +179,18 @@ def _decided(
     """The points that decide each maximum. A second forward pass tests whether a few of them are enough."""
     few = enough(found)
     with torch.no_grad():
-        again = model(**given.with_points(x[:, few])) if _out_of_whole(out) else None
+        if _out_of_whole(out):
+            again = model(**given.with_points(x[:, few]))
+        else:
+            again = None
     more = ""
     if again is not None:
         whole, rest = tensor_of(out), tensor_of(again)
         apart = float((whole - rest).abs().max() / whole.abs().max().clamp_min(1e-30))
-        more = ENOUGH.format(len(few)) if apart < SAME and len(few) < x.shape[1] else ""
+        if apart < SAME and len(few) < x.shape[1]:
+            more = ENOUGH.format(len(few))
+        else:
+            more = ""
     return [
         {
             "name": f"maximum in {each.name}" + (f", call {each.call + 1}" if each.call else ""),

@@ -73,7 +73,10 @@ def _classify(rows: LabelledCorpus, model: EncoderConfig, length: int, train: Tr
 
 
 def _writer(corpus: Corpus, seed: int) -> Callable[[nn.Module], str]:
-    unseen = corpus.validation if len(corpus.validation) else corpus.train
+    if len(corpus.validation):
+        unseen = corpus.validation
+    else:
+        unseen = corpus.train
     opening = corpus.tokenizer.decode(unseen[:OPENING])
 
     def sample(model: nn.Module) -> str:
@@ -109,8 +112,9 @@ def other_split(run: Run, path: str, context: DataContext) -> tuple[Task, Split,
     source = TextSource(corpus.ids, 1, train.batch, config.context, train.seed)
     split = Split(name=path, count=len(corpus.ids) - 1, unit="tokens", batches=source.validation)
     size = tokenizer.size
-    task = NextToken() if is_decoder(run.config) else MaskedToken(mask=size, vocab=size, seed=train.seed)
-    return task, split, None
+    if is_decoder(run.config):
+        return NextToken(), split, None
+    return MaskedToken(mask=size, vocab=size, seed=train.seed), split, None
 
 
 def _tokenizer_of(run: Run | None, data: TextConfig | LabelledConfig) -> tokenizers.Tokenizer | None:

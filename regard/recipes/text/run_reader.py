@@ -25,7 +25,9 @@ class RunTextReader(TextReader):
         self.run, self.tokenizer = run, tokenizers.load(run.tokenizer_file)
         config: Any = model.config
         self.longest = getattr(model, "limit", config.context)
-        self.labels = run.section(LabelledInfo, "corpus").labels if is_classifier(run.config) else None
+        self.labels: tuple[str, ...] | None = None
+        if is_classifier(run.config):
+            self.labels = run.section(LabelledInfo, "corpus").labels
         self.masked = config.vocab > self.tokenizer.size and self.labels is None
         self.causal = bool(config.causal)
 
