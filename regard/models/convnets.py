@@ -9,7 +9,7 @@ that stays. With zeros beyond the border they keep nothing exactly.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal, Self
+from typing import Literal, Self
 
 import torch
 import torch.nn.functional as F
@@ -18,50 +18,19 @@ from torch import Tensor, nn
 from regard.attention.dropout import Dropout
 from regard.errors import RegardError
 from regard.models.checks import build_seeded, check_dropout, check_names, check_whole
-from regard.models.sample_inputs import sample_images
+from regard.models.image_model import ImageModel
 from regard.nn.convolve import Convolution
 from regard.shapes import expect_images
 from regard.symmetry.groups import Group, Shifts, Trivial
-from regard.symmetry.roles import Roles
 
 
 @dataclass(frozen=True, kw_only=True)
 class ConvNetConfig:
-    """What all of them have in common."""
+    """Settings of all convolutional networks."""
 
     classes: int
     colours: int = 1  # channels of an image
     size: int = 28  # the sides of images in training
-
-
-class ConvNet(nn.Module):
-    """What all of them have in common.   b c h w -> b classes"""
-
-    config: ConvNetConfig
-    head: nn.Linear
-
-    def sample_inputs(
-        self, seed: int = 0, tokens: int | None = None, rows: int | None = None
-    ) -> dict[str, Any]:
-        """Random inputs to its measure."""
-        return sample_images(self.config, seed)
-
-    @property
-    def symmetry(self) -> Group:
-        """What may be done to an image of the config's size so that the prediction stays."""
-        return Trivial()
-
-    @property
-    def roles(self) -> Roles:
-        """What each input is, for `check`."""
-        return Roles(grid="x")
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.head(self.features(x))
-
-    def features(self, x: Tensor) -> Tensor:
-        """What the head reads.   b c h w -> b d"""
-        raise NotImplementedError(f"{type(self).__name__} must define features()")
 
 
 def _around(config: ResNetConfig | DenseNetConfig) -> Group:
@@ -91,7 +60,7 @@ class LeNetConfig(ConvNetConfig):
         check_dropout(self)
 
 
-class LeNet(ConvNet):
+class LeNet(ImageModel):
     """Twice a convolution, relu and the largest of each 2 × 2, then two linear layers.   b c h w -> b classes
 
     The convolutions know shifts; the linear layers have a weight for each place, and forget them. Images of
@@ -121,9 +90,8 @@ class LeNet(ConvNet):
     @classmethod
     def tiny(cls) -> tuple[Self, dict[str, Tensor]]:
         """A small one, and inputs for it: model(**inputs)."""
-        return build_seeded(
-            cls, LeNetConfig(classes=5, colours=2, size=12, widths=(4, 8), hidden=16)
-        ), _tiny_image()
+        model = build_seeded(cls, LeNetConfig(classes=5, colours=2, size=12, widths=(4, 8), hidden=16))
+        return model, model.sample_inputs()
 
 
 # ---- ResNet
@@ -169,7 +137,7 @@ class Residual(nn.Module):
         return short + self.conv2(F.relu(self.norm2(self.conv1(y))))
 
 
-class ResNet(ConvNet):
+class ResNet(ImageModel):
     """Residual blocks, halving the sides between groups, then the mean over all places.
     b c h w -> b classes"""
 
@@ -208,7 +176,8 @@ class ResNet(ConvNet):
     def tiny(cls) -> tuple[Self, dict[str, Tensor]]:
         """A small one, and inputs for it: model(**inputs)."""
         config = ResNetConfig(classes=5, colours=2, size=12, width=4, blocks=(1, 1), padding="circular")
-        return build_seeded(cls, config), _tiny_image()
+        model = build_seeded(cls, config)
+        return model, model.sample_inputs()
 
 
 # ---- DenseNet
@@ -254,7 +223,7 @@ class Halve(nn.Module):
         return F.avg_pool2d(self.conv(F.relu(self.norm(x))), 2)
 
 
-class DenseNet(ConvNet):
+class DenseNet(ImageModel):
     """Layers that add channels to all before them, then the mean over all places.   b c h w -> b classes"""
 
     Config = DenseNetConfig
@@ -298,8 +267,5 @@ class DenseNet(ConvNet):
     def tiny(cls) -> tuple[Self, dict[str, Tensor]]:
         """A small one, and inputs for it: model(**inputs)."""
         config = DenseNetConfig(classes=5, colours=2, size=12, growth=4, blocks=(2, 2), padding="circular")
-        return build_seeded(cls, config), _tiny_image()
-
-
-def _tiny_image() -> dict[str, Tensor]:
-    return {"x": torch.randn(2, 2, 12, 12, generator=torch.Generator().manual_seed(0))}
+        model = build_seeded(cls, config)
+        return model, model.sample_inputs()

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal, Self
+from typing import Literal, Self
 
-import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.errors import RegardError
 from regard.models.checks import build_seeded, check_dropout, check_names, check_whole
-from regard.models.sample_inputs import sample_images
+from regard.models.image_model import ImageModel
 from regard.nn.group_conv import POSES, TURNS, GroupConvolution, PoseNorm, halve, pooled_poses
 from regard.shapes import expect_images
 from regard.symmetry.groups import Group, Shifts, Trivial, product
-from regard.symmetry.roles import Roles
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,7 +59,7 @@ class GroupCNNConfig:
         return side, "take fewer layers, or padding='zeros'"
 
 
-class GroupCNN(nn.Module):
+class GroupCNN(ImageModel):
     """Convolutions with filters in all poses, then the mean over places and the largest pose.   b c h w -> b classes
 
     Invariant under quarter turns (p4) and mirrors (p4m) of square images; with circular padding also under shifts, by
@@ -90,23 +88,12 @@ class GroupCNN(nn.Module):
         self.norms = nn.ModuleList(PoseNorm(config.hidden, poses) for _ in range(config.depth - 1))
         self.dropout = config.dropout
 
-    def sample_inputs(
-        self, seed: int = 0, tokens: int | None = None, rows: int | None = None
-    ) -> dict[str, Any]:
-        """Random inputs to its measure."""
-        return sample_images(self.config, seed)
-
     @property
     def symmetry(self) -> Group:
         """What may be done to an image of the config's size so that the prediction stays."""
         step = 2 ** len(self.config.halve)
         around = self.config.padding == "circular" and self.config.size % step == 0
         return product(Shifts(step) if around else Trivial(), TURNS[self.config.group])
-
-    @property
-    def roles(self) -> Roles:
-        """What each input is, for `check`."""
-        return Roles(grid="x")
 
     def forward(self, x: Tensor) -> Tensor:
         _, _, h, w = expect_images(x, self.layers[0].weight, c=self.config.colours)
@@ -133,6 +120,5 @@ class GroupCNN(nn.Module):
         config = GroupCNNConfig(
             classes=5, colours=2, size=12, hidden=4, depth=3, last=1, group="p4m", padding="circular"
         )
-        return build_seeded(cls, config), {
-            "x": torch.randn(2, 2, 12, 12, generator=torch.Generator().manual_seed(0))
-        }
+        model = build_seeded(cls, config)
+        return model, model.sample_inputs()

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Literal, Self
+from typing import Literal, Self
 
-import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.errors import RegardError
 from regard.models.checks import build_seeded, check_names, check_whole
-from regard.models.sample_inputs import sample_sets
-from regard.models.set_model import tiny_set
+from regard.models.set_model import SetModel, tiny_set
 from regard.nn.mlp import ACTIVATIONS
-from regard.shapes import expect
 from regard.symmetry.groups import Group, Trivial
-from regard.symmetry.roles import Roles, Stream
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,7 +32,7 @@ class MLPConfig:
         check_whole(self, "features", "size", "outputs", "hidden", "depth")
 
 
-class MLP(nn.Module):
+class MLP(SetModel):
     """All numbers in one row, then linear maps with a nonlinearity between.   b n features -> b outputs
 
     It has no symmetry: every place has its own weights, so another order of the same elements is another
@@ -52,36 +48,22 @@ class MLP(nn.Module):
         self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in pairwise(widths))
         self.head = nn.Linear(config.hidden, config.outputs)
 
-    def sample_inputs(
-        self, seed: int = 0, tokens: int | None = None, rows: int | None = None
-    ) -> dict[str, Any]:
-        """Random inputs that fit the model."""
-        return sample_sets(self.config, seed)
-
     @property
     def symmetry(self) -> Group:
         """The permutations of elements that keep the output: none."""
         return Trivial()
 
-    @property
-    def roles(self) -> Roles:
-        """What each input is, for `check`."""
-        return Roles(streams=(Stream("x", mask="real"),))
-
     def forward(self, x: Tensor, *, real: Tensor | None = None) -> Tensor:
         """real: bool b n, False for padding, which may hold anything."""
-        b, n, _ = expect(x, "b n d", name="x", d=self.config.features)
-        if real is not None:
-            expect(real, "b n", name="real", b=b, n=n)
-            x = torch.where(real[..., None], x, 0.0)
+        x = self.checked_elements(x, real)
+        n = x.shape[1]
         over = x[:, self.config.size :]
         if over.shape[1] and (real is None or real[:, self.config.size :].any()):
             raise RegardError(
                 f"this MLP takes at most {self.config.size} elements, got {n}; make one with a larger size"
             )
-        h = F.pad(x, (0, 0, 0, self.config.size - n)).flatten(
-            1
-        )  # a negative pad cuts off padding beyond its size
+        h = F.pad(x, (0, 0, 0, self.config.size - n))  # a negative pad cuts off padding beyond its size
+        h = h.flatten(1)
         for layer in self.layers:
             h = ACTIVATIONS[self.config.activation](layer(h))
         return self.head(h)

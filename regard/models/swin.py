@@ -23,7 +23,7 @@ from regard.attention.masks import Dense, Window
 from regard.attention.places import Side
 from regard.errors import RegardError
 from regard.models.checks import build_seeded, check_dropout, check_names, check_patch, check_whole
-from regard.models.sample_inputs import sample_images
+from regard.models.image_model import ImageModel
 from regard.nn.attention import Attention
 from regard.nn.drop_path import depth_schedule, with_branch
 from regard.nn.linear import Linear
@@ -31,7 +31,6 @@ from regard.nn.mlp import make_mlp
 from regard.nn.norm import LayerNorm
 from regard.nn.patches import PatchEmbedding, grid_places
 from regard.shapes import expect_images
-from regard.symmetry.groups import Group, Trivial
 from regard.symmetry.roles import Roles
 
 
@@ -234,7 +233,7 @@ class Merge(nn.Module):
 # ---- the model
 
 
-class Swin(nn.Module):
+class Swin(ImageModel):
     """Patches, stages of windowed blocks with a merge between, the mean of all tokens.   b c h w -> b classes
 
     No symmetry is kept exactly. Attention within windows and biases of differences would keep shifts by whole
@@ -268,24 +267,10 @@ class Swin(nn.Module):
         self.norm = LayerNorm(width)
         self.head = nn.Linear(width, config.classes)
 
-    def sample_inputs(
-        self, seed: int = 0, tokens: int | None = None, rows: int | None = None
-    ) -> dict[str, Any]:
-        """Random inputs to its measure."""
-        return sample_images(self.config, seed)
-
-    @property
-    def symmetry(self) -> Group:
-        """What may be done to an image so that the prediction stays."""
-        return Trivial()
-
     @property
     def roles(self) -> Roles:
         """What each input is, for `check`."""
         return Roles(grid="x", patch=self.config.patch)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.head(self.features(x))
 
     def features(self, x: Tensor) -> Tensor:
         """What the head reads.   b c h w -> b d"""
@@ -310,6 +295,5 @@ class Swin(nn.Module):
         config = SwinConfig(
             classes=5, colours=2, size=24, patch=2, dim=16, depths=(2, 1), heads=(2, 4), window=3, ratio=2
         )
-        return build_seeded(cls, config), {
-            "x": torch.randn(2, 2, 24, 24, generator=torch.Generator().manual_seed(0))
-        }
+        model = build_seeded(cls, config)
+        return model, model.sample_inputs()

@@ -21,7 +21,7 @@ from regard.models.checks import (
     check_position,
     check_whole,
 )
-from regard.models.sample_inputs import sample_images
+from regard.models.image_model import ImageModel
 from regard.nn.block import Stack
 from regard.nn.drop_path import with_branch
 from regard.nn.patches import PatchEmbedding, grid_places
@@ -80,7 +80,7 @@ POSITIONS: dict[str, Callable[[ViTConfig], Position]] = {
 }
 
 
-class ViT(nn.Module):
+class ViT(ImageModel):
     """Patches attend to each other; a class token, or the mean of them, says what they are.   b c h w -> b classes
 
     Without positions it knows a bag of patches: any order of them gives the same prediction. Positions break that, and with it
@@ -112,12 +112,6 @@ class ViT(nn.Module):
         )  # fmt: skip
         self.head = nn.Linear(config.dim, config.classes)
 
-    def sample_inputs(
-        self, seed: int = 0, tokens: int | None = None, rows: int | None = None
-    ) -> dict[str, Any]:
-        """Random inputs to its measure."""
-        return sample_images(self.config, seed)
-
     @property
     def symmetry(self) -> Group:
         """What may be done to an image of the config's size so that the prediction stays."""
@@ -133,12 +127,11 @@ class ViT(nn.Module):
         """What each input is, for `check`."""
         return Roles(grid="x", patch=self.config.patch)
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Sides may differ from the config's: places are then told in units of its grid."""
-        return self.head(self.features(x))
-
     def features(self, x: Tensor) -> Tensor:
-        """What the head reads.   b c h w -> b d"""
+        """The input of the head.   b c h w -> b d
+
+        Sides may differ from those of the config. Places are then in units of the grid of the config.
+        """
         _, _, height, width = expect_images(x, c=self.config.colours)
         where: Tensor | None = grid_places(self.embed.grid(height, width), self.config.grid, x.device)
         tokens = self.embed(x)
@@ -188,6 +181,5 @@ class ViT(nn.Module):
         config = ViTConfig(
             classes=5, colours=2, size=12, patch=4, dim=32, depth=2, heads=4, position="none", registers=1
         )
-        return build_seeded(cls, config), {
-            "x": torch.randn(2, 2, 12, 12, generator=torch.Generator().manual_seed(0))
-        }
+        model = build_seeded(cls, config)
+        return model, model.sample_inputs()
