@@ -32,6 +32,10 @@ def resolve_defaults(
 
     options: those that are known already, as far as defaults depend on them; they are not set here.
     """
+    if isinstance(data, str) and not data.strip():
+        raise RegardError(
+            f"data must be a path, got {data!r}; leave --data out to train on the built-in data of {recipe.name}"
+        )
     early = {name: options[name] for name in recipe.early_options if name in options}
     settings = recipe.defaults(data, kind, early)
     is_path = data is None or isinstance(data, str | os.PathLike)

@@ -61,9 +61,8 @@ class CheckOptions:
     exit code: 0 all laws are as declared, 1 a declared law is broken, 2 the check could not run
     """
 
-    laws: str | None = (
-        None  # check only these, such as padding,causality; None: all that apply (see: regard list laws)
-    )
+    # check only these, such as padding,causality; None: all that apply (see: regard list laws)
+    laws: str | None = None
     json: bool = False  # print the report as JSON
     seed: int = 0  # seed of the random trials
     trials: int = 8  # random trials for each law

@@ -78,7 +78,7 @@ def list_parts(words: list[str]) -> int:
 
 @command(
     "train RECIPE [--data PATH] ...",
-    "train a model on your own data (options: regard train text --help)",
+    "train a model on your data (options: regard train text --help)",
     "regard train text",
     "regard train text --data my.txt --out runs/mine --train.minutes 5",
     "regard train text --data reviews.csv",
@@ -257,7 +257,7 @@ def predict(words: list[str]) -> int:
 
 @command(
     "evaluate RUN [--data PATH]",
-    "loss and accuracy of a trained model, on its test split or on another file",
+    "loss and accuracy on the test split, or on another file",
     "regard evaluate runs/text",
     "regard evaluate runs/images --data other-photos --json",
 )
@@ -284,7 +284,7 @@ def evaluate(words: list[str]) -> int:
 
 @command(
     "check TARGET [--laws A,B] ...",
-    "measure the symmetries that a model declares, and name the layer that breaks one",
+    "does a model keep its symmetries? if not, at which layer?",
     "regard check runs/text",
     "regard check path/to/huggingface-model --laws padding,causality",
     "regard check my_package.my_module:make_model --json",
@@ -313,7 +313,9 @@ def check(words: list[str]) -> int:
     if chosen.dtype is not None:
         how["dtype"] = getattr(torch, chosen.dtype)
     if chosen.device is not None:
-        how["device"] = find_device(chosen.device)
+        from regard.training.step import open_device
+
+        how["device"] = open_device(chosen.device, advice="try --device cpu")
     report = measure(target, **how)
     if chosen.json:
         import json
@@ -332,19 +334,9 @@ def check(words: list[str]) -> int:
     return 1
 
 
-def find_device(name: str) -> Any:
-    """The device of this name, or one line that says why it cannot be used."""
-    import torch
-
-    try:
-        return torch.empty(0, device=name).device
-    except (RuntimeError, AssertionError) as error:
-        raise RegardError(f"--device {name} cannot be used here: {str(error).splitlines()[0]}") from None
-
-
 @command(
     "look TARGET [--input ...] ...",
-    "show what a model attends to: exact weights, as a page or a picture",
+    "what a model attends to: exact weights, as a page or picture",
     'regard look runs/text --input "def f(x):" --out page.html',
     "regard look runs/images --input photo.png",
     "regard look path/to/huggingface-vit --input cat.png",

@@ -229,15 +229,20 @@ def _choices(hint: Any) -> list[str]:
     return []
 
 
+def _looks_like_path(word: str) -> bool:
+    """A file or folder that exists, or a word that is written like one: my.txt, texts/, *.csv."""
+    suffix = os.path.splitext(word)[1].lstrip(".")
+    return os.path.exists(word) or "/" in word or "*" in word or (suffix.isalnum() and not suffix.isdigit())
+
+
 def unknown_option(
     word: str, known: list[str], program: str, hidden: frozenset[str] = frozenset()
 ) -> ValueError:
     name = word.partition("=")[0]
     if not name.startswith("-"):
-        if "--data" in known and os.path.exists(word):
+        hope = ""
+        if "--data" in known and _looks_like_path(word):
             hope = f"did you mean --data {word}? "
-        else:
-            hope = ""
         return RegardError(f"'{word}' is no option and no value of one; {hope}see: {program} --help")
     settable = [each for each in known if each[2:].replace("-", "_") not in hidden]
     same = [each for each in settable if each.rpartition(".")[2] == name.lstrip("-").replace("_", "-")]

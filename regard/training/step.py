@@ -22,6 +22,13 @@ from regard.training.config import TrainConfig
 from regard.training.schedule import schedule
 from regard.training.tasks import Task
 
+OTHER_NAMES = {
+    "gpu": "cuda",
+    "nvidia": "cuda",
+    "metal": "mps",
+    "apple": "mps",
+}  # of devices, as people type them
+
 
 class Stepper:
     """A model on its device, with its optimiser and the average of its weights: everything that a step
@@ -146,12 +153,20 @@ def pick_device(name: str) -> torch.device:
         if found is None:
             return torch.device("cpu")
         return found
+    return open_device(name, advice="try auto or cpu")
+
+
+def open_device(name: str, advice: str) -> torch.device:
+    """The device of this name. An error says why it cannot be used, and what to do."""
+    if name.lower() in OTHER_NAMES:
+        raise RegardError(
+            f"there is no device {name!r}; did you mean {OTHER_NAMES[name.lower()]!r}? otherwise {advice}"
+        )
     try:
         return torch.empty(0, device=name).device
     except (RuntimeError, AssertionError) as error:
-        raise RegardError(
-            f"device {name!r} cannot be used: {str(error).splitlines()[0]}; try auto or cpu"
-        ) from error
+        reason = str(error).splitlines()[0]
+        raise RegardError(f"device {name!r} cannot be used: {reason}; {advice}") from error
 
 
 def pick_half(precision: str, device: torch.device) -> bool:

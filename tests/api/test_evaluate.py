@@ -285,6 +285,7 @@ def test_a_module_of_ones_own_has_no_recipe(tmp_path):
     train.train(
         model=torch.nn.Linear(3, 2), task="classify", data=(x, (x[:, 0] > 0).long()), out="mine", **options
     )
-    with pytest.raises(ValueError, match="mine.*recipe"):
-        regard.evaluate("mine")
+    for ask in (regard.evaluate, lambda run: regard.predict(run, ["x"])):
+        with pytest.raises(ValueError, match="mine.*recipe.*load_weights.*mine"):
+            ask("mine")
     assert Run.open("mine").config.recipe is None

@@ -333,82 +333,84 @@ def test_help_explains_every_option(capsys):
 
 
 WRONG = [
-    (["train"], "regard train needs the name of a recipe: text"),
-    (["train", "texts"], "there is no recipe called 'texts'; did you mean 'text'?"),
-    (["train", "text", "--data", "nowhere.txt"], "there is no nowhere.txt"),
-    (["train", "text", "--data"], "--data needs a value after it"),
-    (["train", "text", "--data", "*.none"], "no file matches *.none; try it with ls"),
+    (["train"], "regard train.*recipe"),
+    (["train", "texts"], "recipe.*'texts'.*'text'"),
+    (["train", "text", "--data", "nowhere.txt"], r"nowhere\.txt"),
+    (["train", "text", "--data", ""], "data.*''.*--data"),
+    (["train", "images", "--data", " "], "data.*' '.*--data"),
+    (["train", "text", "--data"], "--data needs.*value after"),
+    (["train", "text", "--data", "*.none"], r"file matches \*\.none; try"),
     (
         ["train", "text", "--data", "empty"],
-        "the folder empty holds no files (hidden ones do not count); give one that does",
+        r"empty.*\(hidden.*count\)",
     ),
-    (["train", "text", "--data", "empty.txt"], "empty.txt is empty; give a file with text in it"),
+    (["train", "text", "--data", "empty.txt"], r"empty\.txt.*empty"),
     (
         ["train", "text", "--data", "short.txt"],
-        "too few for context=64 and the token after it; use --data.context 4 or less",
+        r"context=64.*token.*--data\.context 4",
     ),
     (
         ["train", "text", "--data", "latin.txt"],
-        "latin.txt is not text in UTF-8: byte 3 is 0xE9; it may be Latin-1",
+        r"latin\.txt.*UTF-8.*3.*0xE9.*Latin-1",
     ),
     (
         ["train", "text", "--data", "binary"],
-        "binary is binary, not text: there is a NUL at byte 1; give text only",
+        "binary.*binary, not text.*NUL.*byte 1; give text",
     ),
     (
         ["train", "text", "text.txt"],
-        "'text.txt' is no option and no value of one; did you mean --data text.txt?",
+        r"'text\.txt'.*--data text\.txt",
     ),
     (
         ["train", "text", "--data", "text.txt", "--model.dimm=3"],
-        "there is no option --model.dimm; did you mean --model.dim?",
+        r"--model\.dimm.*--model\.dim",
     ),
     (
         ["train", "text", "--data", "text.txt", "--train.minutes", "-1"],
-        "--train.minutes must be a number above zero, got -1.0",
+        r"--train\.minutes.*-1\.0",
     ),
     (
         ["train", "text", "--data", "text.txt", "--train.device", "gpu", "--out", "new"],
-        "device 'gpu' cannot be used",
+        "device 'gpu'.*'cuda'",
     ),
     (
         ["train", "text", "--data", "text.txt", "--data.tokenizer", "no.json", "--out", "new"],
-        "give a tokenizer.json",
+        r"give a tokenizer\.json",
     ),
-    (["train", "text", "--data", "text.txt", "--model.vocab", "9"], "--model.vocab follows from the data"),
-    (["train", "text", "--data", "text.txt", "--model.context", "9"], "give --data.context"),
+    (["train", "text", "--data", "text.txt", "--model.vocab", "9"], r"--model\.vocab follows.*data"),
+    (["train", "text", "--data", "text.txt", "--model.context", "9"], r"give --data\.context"),
     (
         ["train", "text", "--data", "text.txt", "--model", "swin"],
-        "there is no kind of model for text called 'swin'",
+        "model.*'swin'",
     ),
-    (["train", "text", "--data", "text.txt", "--model.heads", "3"], "dim must be a multiple of heads"),
-    (["train", "text", "--data", "text.txt", "--data.context", "100000"], "too few for context=100000"),
-    (["train", "text", "--data", "text.txt", "--out", "."], "choose another folder with --out"),
-    (["train", "text", "--resume", "--out", "nowhere"], "nowhere does not exist; give the folder of a run"),
-    (["generate"], "regard generate takes one run first, got none"),
-    (["generate", "nowhere"], "nowhere does not exist"),
-    (["generate", "--temperature", "hot"], "takes one run first, got --temperature"),
-    (["predict", "x"], "regard predict takes a run and one input at least: a text, or a file"),
+    (["train", "text", "--data", "text.txt", "--model.heads", "3"], "dim.*multiple.*heads"),
+    (["train", "text", "--data", "text.txt", "--data.context", "100000"], "too few.*context=100000"),
+    (["train", "text", "--data", "text.txt", "--out", "."], "choose another folder.*--out"),
+    (["train", "text", "--resume", "--out", "nowhere"], "nowhere.*run"),
+    (["generate"], "regard.*run.*none"),
+    (["generate", "nowhere"], "nowhere.*not exist"),
+    (["generate", "--temperature", "hot"], "run.*--temperature"),
+    (["predict", "x"], "regard predict.*run.*input"),
     (
         ["predict", "x", "a text", "--bogus"],
-        "there is no option --bogus; did you mean --out? see: regard predict --help",
+        "--bogus.*--out.*regard predict --help",
     ),
     (
         ["predict", "x", "a text", "--jsno"],
-        "there is no option --jsno; did you mean --json? see: regard predict --help",
+        "--jsno.*--json.*regard predict --help",
     ),
     (
         ["train", "text", "--data", "text.txt", "latin.txt"],
-        "--data takes one path, and after it comes another: latin.txt; ",
+        r"--data.*latin\.txt",
     ),
     (
         ["train", "text", "--data=text.txt", "latin.txt"],
-        "give their folder, or a glob in quotes: --data '*.txt'",
+        r"give their folder.*glob.*quotes: --data '\*\.txt'",
     ),
-    (["train", "text", "--resume"], "there is no run of the recipe text under "),
+    (["train", "text", "--resume"], "run.*recipe"),
     (
         ["train", "text", "--data", "text.txt", "--train.optimiser", "sgd", "--train.adam-lr", "0.1"],
-        "adam_lr goes with muon",
+        "adam_lr goes.*muon",
     ),
 ]
 
@@ -424,7 +426,7 @@ def test_what_is_wrong_is_one_line(capsys, tmp_path, words, said):
     ):
         (tmp_path / name).write_bytes(content)
     code, out, error = regard_command(capsys, *words)
-    assert (code, out) == (2, "") and said in error
+    assert (code, out) == (2, "") and re.search(said, error)
     assert error.count("\n") == 1 and error.startswith("regard: ")
     assert not (tmp_path / "new").exists()
 

@@ -109,7 +109,8 @@ def test_json_for_machines(models, capsys):
             ["my_models:good", "--dtype", "float8"],
             "--dtype.*float64, float32, bfloat16, float16.*None.*'float8'",
         ),
-        (["my_models:good", "--device", "tpu"], "--device tpu"),
+        (["my_models:good", "--device", "tpu"], "device 'tpu'.*--device cpu"),
+        (["my_models:good", "--device", "gpu"], "device 'gpu'.*'cuda'"),
     ],
 )
 def test_what_cannot_be_checked_is_one_line_and_exit_code_2(models, capsys, words, said):

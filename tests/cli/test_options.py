@@ -86,6 +86,19 @@ def test_a_file_that_was_meant_as_data(tmp_path, monkeypatch):
         parsed("my.txt")
 
 
+@pytest.mark.parametrize("word", ["gone.txt", "texts/gone", "texts/*.txt", "photos.tar.gz"])
+def test_a_word_that_is_written_like_a_path_was_meant_as_data(word):
+    with pytest.raises(ValueError, match=re.escape(f"--data {word}?")):
+        parsed(word)
+
+
+@pytest.mark.parametrize("word", ["8", "7.5", "yes"])
+def test_other_words_were_not(word):
+    with pytest.raises(ValueError, match=f"'{word}'") as error:
+        parsed(word)
+    assert "--data" not in str(error.value)
+
+
 def test_every_option_has_a_type_that_can_be_said():
     hints = [*options.options_of(DecoderSettings).values(), *options.options_of(Sampling).values()]
     unsaid = {hint for hint in hints if options.describe_type(hint) == "text"}

@@ -331,6 +331,9 @@ def test_devices_and_precision():
     assert pick_device("cpu").type == "cpu"
     with pytest.raises(ValueError, match="device 'abacus'"):
         pick_device("abacus")
+    for other, meant in (("gpu", "cuda"), ("GPU", "cuda"), ("metal", "mps")):
+        with pytest.raises(ValueError, match=f"device '{other}'.*'{meant}'"):
+            pick_device(other)
     assert pick_half("bfloat16", torch.device("cpu")) and not pick_half("float32", torch.device("cpu"))
 
 
