@@ -66,9 +66,8 @@ class CheckOptions:
     json: bool = False  # print the report as JSON
     seed: int = 0  # seed of the random trials
     trials: int = 8  # random trials for each law
-    dtype: Literal["float64", "float32", "bfloat16", "float16"] | None = (
-        None  # dtype of the check; None: that of the model
-    )
+    # dtype of the check; None: that of the model
+    dtype: Literal["float64", "float32", "bfloat16", "float16"] | None = None
     device: str | None = None  # cpu, cuda or mps; None: that of the model
 
     def __post_init__(self) -> None:
