@@ -87,4 +87,4 @@ def test_one_that_is_dropped_between_two_looks_is_made_again(tmp_path, monkeypat
 def test_the_page_says_how_much_is_kept(monkeypatch):
     monkeypatch.undo()
     page = (Path(__file__).parents[2] / "docs" / "images.md").read_text("utf-8")
-    assert f"Of decoded images {cache.MOST_BYTES // 10**9} GB are kept at most" in page
+    assert f"at most {cache.MOST_BYTES // 10**9} GB of decoded images" in page
