@@ -66,13 +66,14 @@ class CheckOptions:
     json: bool = False  # print the report as JSON
     seed: int = 0  # seed of the random trials
     trials: int = 8  # random trials for each law
+    length: int | None = None  # try so many tokens; None: as many as the target gives
     # dtype of the check; None: that of the model
     dtype: Literal["float64", "float32", "bfloat16", "float16"] | None = None
     device: str | None = None  # cpu, cuda or mps; None: that of the model
 
     def __post_init__(self) -> None:
-        for name, least in (("seed", 0), ("trials", 1)):
-            if getattr(self, name) < least:
+        for name, least in (("seed", 0), ("trials", 1), ("length", 1)):
+            if getattr(self, name) is not None and getattr(self, name) < least:
                 raise RegardError(f"{name} must be a whole number from {least} on, got {getattr(self, name)}")
 
 

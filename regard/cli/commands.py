@@ -288,6 +288,7 @@ def evaluate(words: list[str]) -> int:
     "regard check runs/text",
     "regard check path/to/huggingface-model --laws padding,causality",
     "regard check my_package.my_module:make_model --json",
+    "regard check runs/text --laws precision --length 600",
 )
 def check(words: list[str]) -> int:
     options = command_options("check", CheckOptions, words)
@@ -309,7 +310,12 @@ def check(words: list[str]) -> int:
 
     from regard.api.check import check as measure
 
-    how: dict[str, Any] = {"seed": chosen.seed, "trials": chosen.trials, "laws": laws}
+    how: dict[str, Any] = {
+        "seed": chosen.seed,
+        "trials": chosen.trials,
+        "laws": laws,
+        "length": chosen.length,
+    }
     if chosen.dtype is not None:
         how["dtype"] = getattr(torch, chosen.dtype)
     if chosen.device is not None:

@@ -14,6 +14,8 @@ def main(arguments: list[str] | None = None) -> int:
     words = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in words
     words = [word for word in words if word != "--debug"]
+    if debug:
+        _show_swallowed()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal that cannot show Σ shows ? instead of failing
@@ -32,6 +34,16 @@ def main(arguments: list[str] | None = None) -> int:
             raise
         print(f"regard: {_one_line(error)}", file=sys.stderr)
         return 2
+
+
+def _show_swallowed() -> None:
+    """Exceptions that a command goes on after, such as a model that refuses what a check tries, are shown too."""
+    import logging
+
+    log = logging.getLogger("regard")
+    if not log.handlers:
+        log.addHandler(logging.StreamHandler())
+    log.setLevel(logging.DEBUG)
 
 
 def _run(words: list[str]) -> int:

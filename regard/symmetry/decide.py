@@ -65,19 +65,19 @@ class Decider:
             return Decision(again, wide, torch.float64, _rounding(own, again))
         less: Measure | None = measure
         if dtype == torch.float64:  # there is nothing wider for it to shrink in
-            less = self.measure_in(torch.float32, law, trials, near)
+            less = self.measure_in(torch.float32, law, trials, set())
         if less is not None and again.absolute <= SHRINKS * less.absolute:
             own = Decision(less, TOLERANCE[torch.float32], torch.float32)
             return Decision(again, again.error, torch.float64, _rounding(own, again))
         return Decision(again, wide, torch.float64)
 
     def measure_in(self, dtype: torch.dtype, law: Law, trials: int, near: set[int]) -> Measure | None:
-        """The trials that are near the tolerance, in another dtype; None where the model does not run in it."""
+        """Some trials, or all, in another dtype; None where the model does not run in it."""
         subject = self.copy(dtype)
         if subject is None:
             return None
         try:
-            if not near:  # a law that measures in its own way
+            if not near:  # all of them
                 return law.measure(subject, Random(self.seed), trials)
             return law.measure(subject, Random(self.seed), trials, near)
         except Exception as error:

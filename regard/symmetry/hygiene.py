@@ -78,6 +78,7 @@ class Padding(Law):
                     f"it is not known what {unclear[0]!r} means; say it with Stream(mask=..., hides=...)"
                 )
             raise CannotTell("the model takes no mask of real tokens")
+        subject.require_clear()
         for stream in streams:
             given, short = subject.lengths_of(stream)[0], subject.lengths_of(stream)[-1]
             for k in range(max(2, count // len(streams))):
@@ -199,6 +200,7 @@ class Neighbours(Law):
         return subject.rows(subject.inputs) is not None
 
     def trials(self, subject: Subject, random: Random, count: int) -> Iterator[Trial]:
+        subject.require_clear()
         for k in range(count):
             inputs = subject.inputs
             if subject.roles.stream is not None:

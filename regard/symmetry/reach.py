@@ -35,7 +35,8 @@ class Reach(Law):
     ) -> Measure:
         worst, longest = Measure(-1.0, "", None), 0
         for stream in subject.roles.streams:
-            for n in sorted(set(subject.lengths_of(stream))):
+            given = subject.length(subject.inputs, stream)
+            for n in sorted({min(n, given) for n in subject.lengths_of(stream)}):
                 found = _dead_tokens(subject, stream, n, random)
                 longest = max(longest, n)
                 if found.error > worst.error or (found.error == worst.error == 0):

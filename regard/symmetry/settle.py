@@ -45,7 +45,7 @@ def _settle_graph(subject: Subject) -> Roles:
         return roles
     nodes, edges = inputs[roles.nodes].shape[0], inputs[roles.edges].shape[1]
     of_nodes, of_edges, fixed, unclear = list(roles.of_nodes), list(roles.of_edges), [], {}
-    known = roles.names()
+    known = roles.names() - {roles.points}
     for name, x in inputs.items():
         if name in known or not isinstance(x, Tensor):
             continue
@@ -82,7 +82,14 @@ def _settle_axis(subject: Subject, stream: Stream) -> Roles:
         points = roles.points if roles.points != stream.tokens else None
         return replace(roles, streams=(replace(stream, axis=2), *roles.streams[1:]), points=points)
     if stream.axis == 1 and _mixes_along_rows(subject, stream.tokens):
-        return replace(roles, streams=(replace(stream, axis=0), *roles.streams[1:]))
+        if any(getattr(module, "batch_first", None) is False for module in subject.model.modules()):
+            return replace(roles, streams=(replace(stream, axis=0), *roles.streams[1:]))
+        if x.shape[0] > x.shape[1]:
+            why = (
+                f"outputs depend on each other along the first axis of {stream.tokens!r} and not along the second: it "
+                "is not known which counts rows and which tokens; say it with Stream(axis=...)"
+            )
+            return replace(roles, unclear={**roles.unclear, stream.tokens: why})
     return roles
 
 
@@ -200,7 +207,7 @@ def _settle_along(subject: Subject, stream: Stream) -> Roles:
         elif verdict:
             along.append(name)
     found = replace(stream, along=(*stream.along, *along))
-    return replace(roles, streams=(found, *roles.streams[1:]), unclear=unclear)
+    return replace(roles, streams=(found, *roles.streams[1:]), unclear={**roles.unclear, **unclear})
 
 
 def _goes_along(subject: Subject, stream: Stream, name: str, n: int) -> bool | None:

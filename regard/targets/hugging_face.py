@@ -22,8 +22,8 @@ from torch import Tensor, nn
 
 from regard.errors import RegardError, did_you_mean
 from regard.nn.eval_mode import eval_mode
-from regard.symmetry.roles import Inputs, Roles, Stream
 from regard.symmetry.output import main_tensor
+from regard.symmetry.roles import Inputs, Roles, Stream
 from regard.symmetry.subject import first_line
 from regard.targets.promises import CACHES, is_causal, promises, sides
 
