@@ -144,6 +144,8 @@ class Indexed(Alignment):
     def patched(self, first: Tensor, second: Tensor) -> Tensor | None:
         if first.dim() != second.dim():
             return None
+        if first.dim() == 0:
+            return first.clone()
         for plan, sure in self.plans(first, second):
             if sure:
                 slots = [

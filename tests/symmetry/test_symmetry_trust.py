@@ -673,3 +673,25 @@ def test_a_model_that_cannot_be_copied_is_restored():
     model = Alone()
     check(model, torch.randn(3, 30, 4))
     assert (model.calls, model.memory, model.config.kind) == (0, [], "sparse") and (model.seen == 0).all()
+
+
+def test_numbers_without_axes_do_not_hide_the_layer():
+    class Counts(nn.Module):
+        """Hands a single number on, as caches of windows do."""
+
+        def forward(self, x):
+            return x, torch.tensor(float(x.shape[1]))
+
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.count, self.mixes = Counts(), nn.Linear(7, 7)
+
+        def forward(self, x):
+            x, n = self.count(x)
+            return self.mixes(x.transpose(1, 2)).transpose(1, 2) / n
+
+    roles = Roles(streams=(Stream("x"),))
+    found = check(Model(), torch.randn(2, 7, 4), roles=roles, symmetry=Permutations())["permutation"]
+    assert found.measured == "broken" and (found.layer, found.exact) != (None, None)
+    assert "RuntimeError" not in found.reason
