@@ -35,7 +35,6 @@ from regard.symmetry.subject import CannotTell, Subject, Vacuous, first_line, sh
 from regard.symmetry.swallow import note_swallowed
 
 FEW = 3  # trials, and modules put right while locating, of a law that is neither promised nor asked for
-HEAVY = 1e10  # multiplications of a run, beyond which few tokens are tried in training
 LAWS: tuple[Law, ...] = (*NAMED, *HYGIENE, PRECISION, REACH)
 ALSO_IN_TRAINING = ("padding", "neighbours")
 
@@ -71,6 +70,11 @@ def check(
     if trials < 1:
         raise RegardError(f"trials must be at least 1, got {trials}")
     module = model if isinstance(model, nn.Module) else Called(model)
+    for name, parameter in module.named_parameters():
+        if isinstance(parameter, nn.parameter.UninitializedParameter):
+            raise RegardError(
+                f"the weight {name!r} has no size yet; run the model once on its inputs, then check it"
+            )
     given = inputs_by_name(module, inputs)
     said = roles if roles is not None else guess(module, given)
     whole = takes_one_dict(module, given)
@@ -325,9 +329,7 @@ class Checking:
 
     def in_training(self, laws: list[tuple[Law, str | None]]) -> list[Finding]:
         """Measured once more as the model is in training: batch norm then mixes rows, by its nature."""
-        stream = self.subject.roles.stream
-        heavy = stream is not None and self.subject.work(self.subject.lengths[0]) > HEAVY
-        self.subject = self.subject.anew(brief=heavy)
+        self.subject = self.subject.anew(brief=self.subject.heavy)
         self.decider = Decider(self.subject, self.seed)
         try:
             once, again = self.twice()

@@ -17,6 +17,7 @@ TOLERANCE = {
     torch.bfloat16: 5e-2,  # 2⁻⁸ a rounding
     torch.float16: 1e-2,  # 2⁻¹¹ a rounding
 }
+FEW = 2  # trials that decide for a model whose runs take long
 SURE = 0.1  # no rounding is as large as this
 NEAR = 30.0  # within this factor of the tolerance, a dtype does not decide alone
 SHRINKS = 1e-3  # what is so much smaller in float64 than in float32 is rounding, or a root of it (2⁻¹⁴·⁵)
@@ -50,8 +51,10 @@ class Decider:
         least = tolerance if dtype == torch.float64 else tolerance / NEAR
         if law.tolerance is not None or not least < measure.error < max(SURE, 4 * tolerance):
             return own
-        near = {k for k, error in enumerate(measure.errors) if error > least}
-        again = self.measure_in(torch.float64, law, trials, near)
+        near = [k for k, error in enumerate(measure.errors) if error > least]
+        if self.subject.heavy:
+            near = sorted(near, key=lambda k: -measure.errors[k])[:FEW]
+        again = self.measure_in(torch.float64, law, trials, set(near))
         if again is None:
             if own.broken and measure.error < NEAR * tolerance:
                 raise CannotTell(

@@ -7,7 +7,7 @@ from torch import Tensor
 from regard.symmetry.law import Others, Outputs, Pair, as_they_are
 from regard.symmetry.output import Axes
 from regard.symmetry.roles import Stream
-from regard.symmetry.subject import Subject
+from regard.symmetry.subject import CannotTell, Subject
 
 
 def along_tokens(subject: Subject, here: Tensor, there: Tensor) -> Outputs:
@@ -37,7 +37,12 @@ def row_of(subject: Subject, here: int, there: int) -> Outputs:
     axis = subject.output_batch_axis
 
     def outputs(first: Tensor, second: Tensor) -> Pair:
-        return first.select(axis, here), second.select(axis, there)
+        one, two = first.select(axis, here), second.select(axis, there)
+        if one.shape != two.shape and not subject.follows:
+            raise CannotTell(
+                f"the output of a row has another shape beside other rows: {tuple(one.shape)} and {tuple(two.shape)}"
+            )
+        return one, two
 
     return outputs
 

@@ -144,6 +144,8 @@ def guess(model: nn.Module, inputs: Inputs) -> Roles:
     edges = _first(EDGES, tensors)
     if edges is not None:
         return _guess_graph(tensors, edges)
+    if {"query", "key", "value"} <= set(tensors):
+        return _guess_attention(model, known)
     for name, x in tensors.items():
         if any(word in name for word in NO_TOKENS):
             continue
@@ -152,6 +154,8 @@ def guess(model: nn.Module, inputs: Inputs) -> Roles:
         ids = x.dim() == 2 and not x.is_floating_point() and x.dtype != torch.bool
         if ids or (x.dim() == 3 and x.is_floating_point()):
             real, hidden = _first(REAL, known), _first(HIDDEN, known)
+            if "memory_key_padding_mask" in known:  # another mask belongs to it, which nobody gives
+                hidden = None
             stream = Stream(
                 name,
                 mask=real or hidden,
@@ -163,6 +167,14 @@ def guess(model: nn.Module, inputs: Inputs) -> Roles:
                 stream = replace(stream, axis=0)
             return Roles(streams=(stream,), points=name if not ids and x.shape[-1] in (2, 3) else None)
     return Roles()
+
+
+def _guess_attention(model: nn.Module, known: set[str]) -> Roles:
+    """Queries are one stream, keys with their values another, to which the mask belongs."""
+    axis = 0 if _batch_last(model) else 1
+    hidden = _first(HIDDEN, known)
+    keys = Stream("key", mask=hidden, hides=hidden is not None, along=("value",), axis=axis)
+    return Roles(streams=(Stream("query", axis=axis), keys))
 
 
 def _guess_graph(tensors: Inputs, edges: str) -> Roles:

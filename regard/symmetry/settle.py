@@ -226,12 +226,15 @@ def _tables(subject: Subject) -> list[str]:
     """Inputs that have as many entries as the batch has rows, and are none: the first row alone gives the same with all
     of it, and not with its first entry."""
     roles = subject.roles
-    others = [name for name in subject.by_row - roles.names() if isinstance(subject.inputs.get(name), Tensor)]
+    others = [
+        name for name in subject.by_row.keys() - roles.names() if isinstance(subject.inputs.get(name), Tensor)
+    ]
     rows = subject.rows(subject.inputs)
     if not others or rows is None or rows < 2 or not roles.names():
         return []
     try:
-        whole = subject.output.select(subject.output_batch_axis, 0)
+        axis = 1 if roles.stream is not None and roles.stream.axis == 0 and subject.follows else 0
+        whole = subject.output.select(axis, 0)
     except Exception as error:  # no such axis
         note_swallowed(error, "reading the first row of the output")
         return []
@@ -239,17 +242,18 @@ def _tables(subject: Subject) -> list[str]:
     for name in sorted(others):
         together = subject.picked(subject.inputs, [0])
         alone = {**together, name: subject.inputs[name]}
-        if not _gives(subject, together, whole) and _gives(subject, alone, whole):
+        if not _gives(subject, together, whole, axis) and _gives(subject, alone, whole, axis):
             found.append(name)
     return found
 
 
-def _gives(subject: Subject, inputs: Inputs, row: Tensor) -> bool:
+def _gives(subject: Subject, inputs: Inputs, row: Tensor, axis: int) -> bool:
     """Is this the only row of what the model gives?"""
     try:
         out: Any = subject.run(inputs)
     except Exception as error:
         note_swallowed(error, "trying one row of an input")
         return False
-    axis = subject.output_batch_axis
+    if not out.is_floating_point() or out.dim() <= axis or out.select(axis, 0).shape != row.shape:
+        return False
     return out.dim() > axis and out.shape[axis] == 1 and torch.allclose(out.select(axis, 0), row, 1e-4, 1e-5)

@@ -17,6 +17,7 @@ from regard.symmetry.output import Axes, Output, read_output
 from regard.symmetry.roles import Inputs, Roles, Stream, signature
 from regard.symmetry.swallow import note_swallowed
 
+HEAVY = 1e10  # multiplications of a run that takes long
 REMEMBERED = 2**28  # bytes of outputs that are kept, lest the same be computed again
 
 
@@ -195,7 +196,10 @@ class Subject:
     def main_axes(self) -> Axes:
         """What the axes of the tensor that counts count."""
         tokens = self.stream.axis if self.roles.stream is not None and self.follows else None
-        return Axes(self.output_batch_axis, tokens)
+        try:
+            return Axes(self.output_batch_axis, tokens)
+        except CannotTell:
+            return Axes(None, tokens)
 
     @property
     def short(self) -> Inputs:
@@ -204,11 +208,28 @@ class Subject:
             return self.inputs
         return self.sized(self.inputs, self.lengths[-1])
 
-    @property
+    @cached_property
     def output_batch_axis(self) -> int:
+        """The axis of the output that counts the rows, seen by adding one."""
+        usual = 0
         if self.roles.stream is not None and self.roles.stream.axis == 0 and self.follows:
-            return 1
-        return 0
+            usual = 1
+        short = self.short
+        rows, out = self.rows(short), self.plain(short)
+        if rows is None:
+            return usual
+        try:
+            more = self.plain(self.more_rows(short, rows + 1, torch.Generator().manual_seed(0)))
+        except Exception as error:  # a model of one fixed number of rows
+            note_swallowed(error, "adding a row")
+            return usual
+        changed = _changed(out, more)
+        if changed is None or len(changed) != 1 or out.shape[changed[0]] != rows:
+            raise CannotTell(
+                f"with one row more the output changes from {tuple(out.shape)} to {tuple(more.shape)}: none of its axes "
+                "counts the rows"
+            )
+        return changed[0]
 
     # ---- other inputs of the same kind
 
@@ -234,6 +255,11 @@ class Subject:
         """About how many multiplications a run of n tokens takes."""
         return 2.0 * sum(p.numel() for p in self.model.parameters()) * (self.rows(self.inputs) or 1) * n
 
+    @cached_property
+    def heavy(self) -> bool:
+        """Does a run with all tokens take long?"""
+        return self.roles.stream is not None and self.work(self.length(self.inputs)) > HEAVY
+
     def rows(self, inputs: Inputs) -> int | None:
         """How many rows the batch has; None for what has none (one graph)."""
         values = self.values(inputs)
@@ -255,28 +281,39 @@ class Subject:
                 return None
             if name == stream.tokens and stream.axis == 0:
                 return 1
-        if name in roles.names() or name in self.by_row:
+            if stream.axis == 0 and name in stream.along and x.dim() == self.inputs[stream.tokens].dim():
+                return 1
+        if name in roles.names():
             return 0
-        return None
+        return self.by_row.get(name)
 
     @cached_property
-    def by_row(self) -> set[str]:
-        """Inputs without a role whose first axis is as long as the batch."""
+    def by_row(self) -> dict[str, int]:
+        """Of inputs without a role, the axis that is as long as the batch: the first, or the second where the batch
+        is second in the tokens."""
         known = [stream.tokens for stream in self.roles.streams]
         known += [name for name in (self.roles.grid, self.roles.points) if name is not None]
         tensors = {name: x for name, x in self.inputs.items() if isinstance(x, Tensor) and x.dim() > 0}
         main = next((name for name in (*known, *tensors) if name in tensors), None)
         if main is None:
-            return set()
+            return {}
         last = any(stream.tokens == main and stream.axis == 0 for stream in self.roles.streams)
         count = tensors[main].shape[1 if last else 0]
-        return {name for name, x in tensors.items() if x.shape[0] == count}
+        found = {name: 0 for name, x in tensors.items() if x.shape[0] == count}
+        if last:
+            alike = [
+                name for name, x in tensors.items() if x.dim() == tensors[main].dim() and x.shape[1] == count
+            ]
+            found |= dict.fromkeys(alike, 1)
+        return found
 
     def token_axis(self, name: str, x: Tensor, stream: Stream) -> int | None:
         """Which axis of an input runs along the tokens of a stream, None for one that does not belong to
         it."""
         if name == stream.tokens:
             return stream.axis
+        if name in stream.along and stream.axis == 0 and x.dim() == self.inputs[stream.tokens].dim():
+            return 0
         if name in (stream.mask, *stream.along):
             return 1
         if name == stream.places:
@@ -420,7 +457,9 @@ class Subject:
         """The same with other weights, or in another mode: outputs are forgotten, and what is known of their
         shapes is not."""
         fresh = replace(self, **changes)
-        known = ["follows", "other_axes"] if "brief" in changes else ["follows", "other_axes", "lengths"]
+        known = ["follows", "other_axes", "output_batch_axis"]
+        if "brief" not in changes:
+            known.append("lengths")
         shapes: dict[str, Any] = {name: self.__dict__[name] for name in known if name in self.__dict__}
         fresh.__dict__.update(shapes)
         return fresh

@@ -120,6 +120,8 @@ DEEPEST = 4  # objects inside objects that are looked into
 
 def _hold(value: Any, copies: Copies, found: dict[str, Tensor], path: str, depth: int = 0) -> bool:
     if isinstance(value, Tensor):
+        if value.is_nested:  # which has no shape to compare
+            return False
         found[path] = copies.of(value)
         return True
     if isinstance(value, Mapping):
