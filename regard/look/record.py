@@ -19,7 +19,7 @@ from regard.look.recording.edges import EdgeSource, along_edges
 from regard.look.recording.entry import Entry, Seen
 from regard.look.recording.lineage import key_of
 from regard.look.recording.listen import AttentionDispatchMode
-from regard.look.recording.proof import doubt, error_of
+from regard.look.recording.proof import doubt, prove
 from regard.look.recording.source import Source
 from regard.look.recording.summary import summarize
 from regard.look.recording.tapped import Tapped, TappedMix, source_along
@@ -180,6 +180,7 @@ class Recorder:
         itself: bool,
         *,
         dropped: bool = False,
+        changed: float = 0.0,
         changes: tuple[str, ...] = (),
         note: str | None = None,
     ) -> None:
@@ -190,7 +191,7 @@ class Recorder:
         with self.ear.resting():
             shape = source.b, source.h, source.n, source.m
             source.choose(self.wanted.heads_of(source.h, call.name), self.wanted.rows_of(source.n, call.name))
-            error, dtype = error_of(source), source.out.dtype
+            proof, dtype = prove(source), source.out.dtype
             if self.wanted.keep == "summary":
                 kept = summarize(source, self.wanted.top, itself=itself)
             else:
@@ -208,8 +209,9 @@ class Recorder:
                     heads=tuple(range(shape[1])) if source.numbers is None else source.numbers,
                     shape=shape,
                     dtype=dtype,
-                    error=error,
-                    reason=doubt(error, dtype, dropped=dropped, changes=changes),
+                    error=proof.error,
+                    errors=proof.errors,
+                    reason=doubt(proof, dtype, dropped=dropped, changed=changed, changes=changes),
                     note=self.notes(note),
                     rows=None if source.rows is None else tuple(source.rows.tolist()),
                     top=self.wanted.top,
@@ -224,8 +226,9 @@ class Recorder:
         if call is None:
             return
         with self.ear.resting():
-            error, (count, heads) = source.error(), source.kept.shape
+            count, heads = source.kept.shape
             source.choose(self.wanted.heads_of(heads, call.name))
+            proof = source.prove()
             source.held()
             self.seen.entries.append(
                 Entry(
@@ -237,8 +240,9 @@ class Recorder:
                     heads=source.numbers,
                     shape=(heads, count),
                     dtype=source.out.dtype,
-                    error=error,
-                    reason=doubt(error, source.out.dtype, dropped=dropped, changes=changes),
+                    error=proof.error,
+                    errors=proof.errors,
+                    reason=doubt(proof, source.out.dtype, dropped=dropped, changes=changes),
                     note=self.notes(None),
                     top=self.wanted.top,
                     source=source,

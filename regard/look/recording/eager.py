@@ -8,7 +8,7 @@ locating elements, not by shapes.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,9 +18,10 @@ from torch import Tensor
 from regard.attention.kernels.reference import heads_of
 from regard.look.recording.calls import copy_detached
 from regard.look.recording.lineage import Index, Node, Product, Weighted, Weights
-from regard.look.recording.source import Rows, Source, quiet, wide
+from regard.look.recording.source import Rows, Source, both_sums, quiet, wide
 
 MERGED = "heads cannot be told from the batch here: each is listed as a row of the batch, with one head"
+EACH_ROW = "bhnm,bhnme->bhne"  # every row has values of its own
 SINK = "the softmax ran over more columns than there are values (attention sinks): weights sum to less than 1"
 
 
@@ -60,10 +61,20 @@ class Kept(Source):
     def all_weights(self, rows: Rows) -> Tensor:
         return wide(self.kept[:, :, rows if self.slots is None else self.slots[rows]])
 
-    def mixed(self, weights: Tensor, rows: Rows) -> Tensor:
+    def sums(self, weights: Tensor, rows: Rows) -> tuple[Tensor, Tensor]:
         if self.values.dim() == 4:
-            return weights @ self.values.to(weights.dtype)
-        return torch.einsum("bhnm,bhnme->bhne", weights, self.values[:, :, rows].to(weights.dtype))
+            return both_sums(weights, self.values.to(weights.dtype))
+        values = self.values[:, :, rows].to(weights.dtype)
+        sums = [torch.einsum(EACH_ROW, w, v) for w, v in ((weights, values), (weights.abs(), values.abs()))]
+        return sums[0], sums[1]
+
+    def spread_values(self, find: Callable[[Tensor, torch.dtype], Tensor]) -> Tensor:
+        return find(self.values, self.out.dtype)
+
+    def weight_on(self, chosen: Tensor, weights: Tensor, rows: Rows) -> Tensor:
+        if chosen.dim() == 3:
+            return super().weight_on(chosen, weights, rows)
+        return (weights.abs() * chosen[:, :, rows]).sum((-2, -1))
 
 
 def slim(source: Source) -> Source:

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from regard.look.recording.calls import copy_detached
 from regard.look.recording.lineage import Lineage, Node, Portion, Weighted
-from regard.look.recording.proof import distance, relative
+from regard.look.recording.proof import Proof, part_of, relative_errors, smallest_step
 from regard.look.recording.source import quiet, wide
 
 Hear = Callable[..., None]
@@ -33,24 +33,46 @@ class EdgeSource:
         self.index = index  # e: the node in which each ends
         self.edges = edges  # 2 e
         self.out = out  # n ...
-        self.numbers: tuple[int, ...] = tuple(range(weights.shape[1]))
+        self.numbers: tuple[int, ...] = tuple(range(weights.shape[1]))  # of the heads that are wanted
 
     def weights(self) -> Tensor:
         """h e"""
         return wide(self.kept).T
 
-    def error(self) -> float:
-        """max |Σ_e w_e v_e − what was computed| / max |what was computed|"""
+    def prove(self) -> Proof:
+        """Of the heads that are wanted, for every node as a row."""
         with quiet(self.out):
-            each = wide(self.kept)[..., None] * wide(self.values)
-            total = each.new_zeros(self.out.shape[0], *each.shape[1:]).index_add(0, self.index, each)
-            return relative(*distance(total.reshape(self.out.shape), self.out))
+            values, weights = wide(self.values), wide(self.kept)[..., None]
+            return self.proof(
+                self.summed(weights * values),
+                self.summed((weights * values).abs()),
+                self.summed(values.double()),
+                self.summed(values.double().square()),
+            )
+
+    def summed(self, each: Tensor) -> Tensor:
+        """In each node.   e h c -> n h c"""
+        return each.new_zeros(self.out.shape[0], *each.shape[1:]).index_add(0, self.index, each)
+
+    def proof(self, total: Tensor, size: Tensor, first: Tensor, second: Tensor) -> Proof:
+        """From Σ w v, Σ |w v|, Σ v and Σ v² over the edges that end in each node.   n h c"""
+        dtype, nodes = self.out.dtype, self.out.shape[0]
+        errors = relative_errors(total, self.out.reshape(total.shape), size, dtype).T[None]
+        count = torch.bincount(self.index, minlength=nodes)
+        each = count.clamp(min=1)[:, None, None]
+        deviation = (second / each - (first / each).square()).clamp(min=0).sqrt()
+        alike = (deviation <= smallest_step(dtype) * (second / each).sqrt()).all(-1)  # n h
+        several = (count > 1)[:, None]  # the weight of a single edge is 1
+        part = part_of((alike & several).sum(0).double(), several.sum(0).double())[None]
+        chosen = list(self.numbers)
+        return Proof(errors[:, chosen].float(), part[:, chosen], self.numbers, None)
 
     def choose(self, heads: Sequence[int] | None) -> None:
         if heads is not None:
-            self.kept, self.numbers = self.kept[:, list(heads)], tuple(heads)
+            self.numbers = tuple(heads)
 
     def held(self) -> None:
+        self.kept = self.kept[:, list(self.numbers)]
         self.kept, self.edges, self.index, self.out = map(
             copy_detached, (self.kept, self.edges, self.index, self.out)
         )

@@ -37,8 +37,11 @@ class Entry:
     heads: tuple[int, ...]  # the numbers of the heads
     shape: tuple[int, ...]  # of the whole: b h n m, or h e
     dtype: torch.dtype  # in which the model computed
-    error: float  # max |Σ_j w_ij (v_j + r_ij) − what was computed| / max |what was computed|
+    error: float  # the largest of `errors`
     reason: str | None  # why it is not proved
+    # b h r: max over channels of |Σ_j w_ij (v_j + r_ij) − what was computed| / Σ_j |w_ij| |v_j|, for the heads
+    # and rows that are kept; along edges 1 h n. None: no sum of values was heard
+    errors: Tensor | None = field(default=None, repr=False)
     note: str | None = None
     rows: tuple[int, ...] | None = None  # the numbers of the queries; None: all
     top: int | None = None

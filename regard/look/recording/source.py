@@ -8,7 +8,8 @@ so.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 import torch
@@ -42,7 +43,7 @@ def _version(x: Tensor) -> int | None:
     return x._version
 
 
-class Source:
+class Source(ABC):
     """One attention. Weights are b h n m, in float32 at least."""
 
     b: int
@@ -58,14 +59,26 @@ class Source:
     # where the wanted heads are among those computed; None: they are all of them
     among: tuple[int, ...] | None = None
 
+    @abstractmethod
     def all_weights(self, rows: Rows) -> Tensor:
         """Weights of these rows for every head.   b h r m"""
-        raise NotImplementedError
 
-    def mixed(self, weights: Tensor, rows: Rows) -> Tensor:
-        """Σ_j w_ij (v_j + r_ij) for weights of every head.   b h r m -> b h r e"""
+    def sums(self, weights: Tensor, rows: Rows) -> tuple[Tensor, Tensor]:
+        """Σ_j w_ij (v_j + r_ij) and Σ_j |w_ij| |v_j| + |Σ_j w_ij r_ij| for weights of every head.
+        b h r m -> b h r e, twice"""
         assert self.v is not None
-        return weights @ heads_of(self.v, self.h).to(weights.dtype)
+        v = heads_of(self.v, self.h).to(weights.dtype)
+        return both_sums(weights, v)
+
+    def spread_values(self, find: Callable[[Tensor, torch.dtype], Tensor]) -> Tensor:
+        """Something found for the value of each key, for every head.   b h m"""
+        assert self.v is not None
+        return heads_of(find(self.v, self.out.dtype)[..., None], self.h)[..., 0]
+
+    def weight_on(self, chosen: Tensor, weights: Tensor, rows: Rows) -> Tensor:
+        """How much of the weight of these rows lies on chosen keys.   b h m and b h r m -> b h"""
+        received = weights.abs().sum(-2)
+        return (received * chosen).sum(-1)
 
     def held(self, shelf: list[Tensor]) -> None:
         """Copy what is to be kept for later. The shelf has masks of other attentions, which need not be held
@@ -107,6 +120,14 @@ class Source:
         for start in range(0, len(wanted), step):
             rows = wanted[start : start + step]
             yield rows, self.all_weights(rows)
+
+
+def both_sums(weights: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+    """Σ_j w_ij v_j and Σ_j |w_ij| |v_j|.   b h r m and b h m e -> b h r e, twice"""
+    if weights.numel() and weights.amin() < 0:
+        return weights @ v, weights.abs() @ v.abs()
+    both = weights @ torch.cat((v, v.abs()), -1)
+    return both[..., : v.shape[-1]], both[..., v.shape[-1] :]
 
 
 @contextmanager

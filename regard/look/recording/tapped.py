@@ -14,7 +14,7 @@ from regard.attention.mix import mix, mixing
 from regard.attention.tap import Heard, Mixed
 from regard.attention.terms import Terms
 from regard.look.recording.edges import EdgeSource
-from regard.look.recording.proof import distance, relative
+from regard.look.recording.proof import Proof
 from regard.look.recording.source import Rows, Source, Unchanged, quiet, wide
 
 CODES = (
@@ -40,13 +40,14 @@ class Tapped(Source):
         self.bias.check("the bias")
         return attention_weights(wide(self.q[:, :, rows]), wide(self.k), self.part(rows))
 
-    def mixed(self, weights: Tensor, rows: Rows) -> Tensor:
-        out = super().mixed(weights, rows)
+    def sums(self, weights: Tensor, rows: Rows) -> tuple[Tensor, Tensor]:
+        out, size = super().sums(weights, rows)
         bias = self.terms.bias
         if bias is not None and bias.gives_values:
             terms = self.part(rows)
-            out = out + bias.values(weights, terms.here, terms.there)
-        return out
+            more = bias.values(weights, terms.here, terms.there)
+            return out + more, size + more.abs()
+        return out, size
 
 
 class TappedMix(Source):
@@ -73,10 +74,16 @@ class TappedEdges(EdgeSource):
         edges = torch.stack((links.source, links.target))
         super().__init__(weights.T, v[:, :0], links.target, edges, out.transpose(0, 1))
 
-    def error(self) -> float:
+    def prove(self) -> Proof:
         with quiet(self.out):
-            total = edge_sum(self.every, wide(self.v), self.links).transpose(0, 1)
-            return relative(*distance(total, self.out))
+            v, ones = wide(self.v), torch.ones_like(self.every, dtype=torch.float64)
+            sums = (
+                edge_sum(self.every, v, self.links),
+                edge_sum(self.every.abs(), v.abs(), self.links),
+                edge_sum(ones, v.double(), self.links),
+                edge_sum(ones, v.double().square(), self.links),
+            )
+            return self.proof(*(x.transpose(0, 1) for x in sums))
 
     def held(self) -> None:
         super().held()
