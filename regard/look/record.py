@@ -14,9 +14,9 @@ from regard.attention import tap
 from regard.attention.tap import Heard, Mixed
 from regard.errors import RegardError
 from regard.look.recording.calls import Call, Calls
-from regard.look.recording.eager import slim
 from regard.look.recording.edges import EdgeSource, along_edges
 from regard.look.recording.entry import Entry, Seen
+from regard.look.recording.kept import slim
 from regard.look.recording.lineage import key_of
 from regard.look.recording.listen import AttentionDispatchMode
 from regard.look.recording.proof import doubt, prove
@@ -183,15 +183,19 @@ class Recorder:
         changed: float = 0.0,
         changes: tuple[str, ...] = (),
         note: str | None = None,
+        unsure: str | None = None,
+        call: Call | None = None,
     ) -> None:
-        """Dense attention."""
-        call, layer = self.place()
+        """Dense attention. `unsure` says why it cannot be proved, whatever its sums are; `call` is where it happened,
+        if that is not where we are."""
+        call, layer = self.place(call)
         if call is None:
             return
         with self.ear.resting():
             shape = source.b, source.h, source.n, source.m
             source.choose(self.wanted.heads_of(source.h, call.name), self.wanted.rows_of(source.n, call.name))
             proof, dtype = prove(source), source.out.dtype
+            reason = unsure or doubt(proof, dtype, dropped=dropped, changed=changed, changes=changes)
             if self.wanted.keep == "summary":
                 kept = summarize(source, self.wanted.top, itself=itself)
             else:
@@ -211,7 +215,7 @@ class Recorder:
                     dtype=dtype,
                     error=proof.error,
                     errors=proof.errors,
-                    reason=doubt(proof, dtype, dropped=dropped, changed=changed, changes=changes),
+                    reason=reason,
                     note=self.notes(note),
                     rows=None if source.rows is None else tuple(source.rows.tolist()),
                     top=self.wanted.top,
@@ -249,9 +253,9 @@ class Recorder:
                 )
             )
 
-    def place(self) -> tuple[Call | None, int]:
+    def place(self, call: Call | None = None) -> tuple[Call | None, int]:
         """The call in which it happens and the number of the place, or None if it is not wanted."""
-        call = self.calls.current
+        call = call or self.calls.current
         if call is None:
             return None, -1
         layer = self.places.setdefault((call.name, call.heard), len(self.places))

@@ -8,133 +8,20 @@ locating elements, not by shapes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from regard.attention.kernels.reference import heads_of
-from regard.look.recording.calls import copy_detached
-from regard.look.recording.lineage import Index, Node, Product, Weighted, Weights
-from regard.look.recording.source import Rows, Source, both_sums, quiet, wide
+from regard.look.recording.kept import Kept
+from regard.look.recording.lineage import Index, Product, Weights
+from regard.look.recording.sums import Sum
 
 MERGED = "heads cannot be told from the batch here: each is listed as a row of the batch, with one head"
-EACH_ROW = "bhnm,bhnme->bhne"  # every row has values of its own
 SINK = "the softmax ran over more columns than there are values (attention sinks): weights sum to less than 1"
-
-
-class Kept(Source):
-    """Weights that the model itself computed, and the values they were summed with."""
-
-    def __init__(
-        self, weights: Tensor, values: Tensor, out: Tensor, q: Tensor | None, k: Tensor | None
-    ) -> None:
-        self.kept, self.q, self.k, self.out = weights, q, k, out
-        self.b, self.h, self.n, self.m = weights.shape
-        self.values = values  # b h m e, or b h n m e when every row has values of its own
-        self.v = values if values.dim() == 4 else None
-        self.slots: Tensor | None = None  # where a row is among those that were held
-
-    def choose(self, heads: Sequence[int] | None, rows: Tensor | None) -> None:
-        self.rows = rows
-        if heads is None:
-            return
-        chosen = list(heads)
-        self.kept, self.values, self.out = self.kept[:, chosen], self.values[:, chosen], self.out[:, chosen]
-        self.q, self.k = (None if x is None else heads_of(x, self.h)[:, chosen] for x in (self.q, self.k))
-        self.v = self.values if self.values.dim() == 4 else None
-        self.h, self.numbers = len(chosen), tuple(chosen)
-
-    def held(self, shelf: list[Tensor]) -> None:
-        super().held(shelf)
-        if self.rows is None:
-            self.kept = copy_detached(self.kept)
-        else:
-            self.kept = copy_detached(self.kept[:, :, self.rows])
-            self.slots = torch.zeros(self.n, dtype=torch.long).index_put(
-                (self.rows,), torch.arange(len(self.rows))
-            )
-        self.values = self.kept[..., :0]  # the proof is done
-
-    def all_weights(self, rows: Rows) -> Tensor:
-        return wide(self.kept[:, :, rows if self.slots is None else self.slots[rows]])
-
-    def sums(self, weights: Tensor, rows: Rows) -> tuple[Tensor, Tensor]:
-        if self.values.dim() == 4:
-            return both_sums(weights, self.values.to(weights.dtype))
-        values = self.values[:, :, rows].to(weights.dtype)
-        sums = [torch.einsum(EACH_ROW, w, v) for w, v in ((weights, values), (weights.abs(), values.abs()))]
-        return sums[0], sums[1]
-
-    def spread_values(self, find: Callable[[Tensor, torch.dtype], Tensor]) -> Tensor:
-        return find(self.values, self.out.dtype)
-
-    def weight_on(self, chosen: Tensor, weights: Tensor, rows: Rows) -> Tensor:
-        if chosen.dim() == 3:
-            return super().weight_on(chosen, weights, rows)
-        return (weights.abs() * chosen[:, :, rows]).sum((-2, -1))
-
-
-def slim(source: Source) -> Source:
-    """The same, holding its weights instead of keys and values, where a few queries look at many keys (a step
-    with a cache)."""
-    if (
-        source.k is None
-        or source.n >= source.m
-        or source.b * source.h * source.n * source.m > source.k.numel()
-    ):
-        return source
-    with quiet(source.out):
-        weights = source.all_weights(slice(0, source.n))
-    kept = Kept(weights, weights[..., :0], source.out, source.q, None)
-    kept.v, kept.numbers, kept.rows, kept.among = None, source.numbers, source.rows, source.among
-    return kept
-
-
-@dataclass(eq=False)
-class Sum:
-    """A sum of values: out_β,r = Σ_j w_β,r,j v_β,j, with the weights as they were laid out for it."""
-
-    node: Node  # of the weights
-    starts: np.ndarray  # B R: where in their storage the first weight of each sum is
-    step: int  # how far apart two neighbouring weights of a sum are
-    values: Tensor  # B m e
-    out: Tensor  # B R e
-
-
-def of_product(node: Node, weights: Tensor, values: Tensor, out: Tensor, *, right: bool) -> Sum:
-    """weights @ values, or values @ weights (`right`), of matrices or batches of them."""
-    weights, values, out = (x if x.dim() == 3 else x[None] for x in (weights, values, out))
-    if right:
-        weights, values, out = weights.mT, values.mT, out.mT
-    (b, r, _), (sb, sr, sm) = weights.shape, weights.stride()
-    starts = int(weights.storage_offset()) + np.arange(b)[:, None] * sb + np.arange(r)[None] * sr
-    return Sum(node, starts, sm, values, out)
-
-
-def from_weighted_sum(root: Weighted, view: Tensor, axis: int, out: Tensor) -> Sum | None:
-    """(weights * values).sum(axis): the last axis along which the weights are all the same is that of the
-    channels."""
-    laid, values = root.view, root.values.expand(root.view.sizes)
-    if tuple(view.shape) != laid.sizes:
-        return None
-    channels = [a for a in range(len(laid.sizes)) if a != axis and laid.strides[a] == 0 and laid.sizes[a] > 1]
-    if not channels:
-        return None
-    rest = [a for a in range(len(laid.sizes)) if a not in (axis, channels[-1])]
-    starts = np.asarray(laid.start)
-    for a in rest:
-        starts = starts[..., None] + np.arange(laid.sizes[a]) * laid.strides[a]
-    order = [*rest, axis, channels[-1]]
-    flat = values.permute(order).reshape(-1, laid.sizes[axis], laid.sizes[channels[-1]])
-    sums = out.reshape([laid.sizes[a] for a in range(len(laid.sizes)) if a != axis])
-    kept = [a for a in range(len(laid.sizes)) if a != axis]
-    sums = sums.permute([kept.index(a) for a in (*rest, channels[-1])]).reshape(
-        -1, 1, laid.sizes[channels[-1]]
-    )
-    return Sum(root.node, starts.reshape(-1, 1), laid.strides[axis], flat, sums)
+MIXED = "a product over another axis"
+EMPTY = "rows whose weights were all set to zero after the softmax are shown as zeros"
 
 
 @dataclass(eq=False)
@@ -144,6 +31,14 @@ class Linked:
     source: Kept
     kin: tuple[frozenset[int], frozenset[int]] | None  # of queries and keys, where they are known
     note: str | None
+    changed: float = 0.0  # how far the weights that were summed are from those of the softmax
+
+    @property
+    def itself(self) -> bool:
+        """Do queries and keys come from the same tokens? By their lengths, where nothing else is known."""
+        if self.kin is not None:
+            return bool(self.kin[0] & self.kin[1])
+        return self.source.n == self.source.m and self.source.n > 1
 
 
 def link(found: Sum) -> Linked | None:
@@ -173,21 +68,74 @@ def link(found: Sum) -> Linked | None:
             values = found.values[owner[:, 0]]
     else:
         values = found.values[owner]
-    scores = Scores.of(root, layout, m)
-    where, note = _arranged(layout, scores)
-    shape = where.shape
-    q, k = (None, None) if scores is None else (scores.q, scores.k)
-
-    def put(x: Tensor) -> Tensor:
-        plain = (where == np.arange(where.size).reshape(shape)).all()
-        return (x if plain else x[where.reshape(-1)]).reshape(*shape, *x.shape[1:])
-
-    source = Kept(
-        put(cells), put(values), put(out), None if q is None else put(q), None if k is None else put(k)
-    )
+    arranged = Arranged.of(root, layout, m)
+    kept, note, changed = arranged.put(cells), arranged.note, 0.0
+    if found.node.changes and not found.node.dropped:
+        rows = found.weights.reshape(-1, m)
+        used = (rows if layout.in_order else rows[layout.order]).reshape(cells.shape)
+        kept, changed, emptied = _compare(kept, arranged.put(used))
+        if emptied:
+            note = _joined(note, EMPTY)
     if m < root.tensor.shape[root.axis]:
-        note = SINK if note is None else f"{note}; {SINK}"
-    return Linked(source, None if scores is None else scores.kin, note)
+        note = _joined(note, SINK)
+    source = Kept(kept, arranged.put(values), arranged.put(out), arranged.q, arranged.k)
+    return Linked(source, arranged.kin, note, changed)
+
+
+def show_alone(root: Weights) -> Linked:
+    """A softmax of which no sum with values was heard: its weights, laid out as most write them."""
+    assert root.tensor is not None
+    layout = Layout.usual(root)
+    arranged = Arranged.of(root, layout, layout.sizes[root.axis])
+    weights = arranged.put(layout.laid(root.tensor))
+    nothing = weights[..., :0]
+    return Linked(Kept(weights, nothing, nothing, arranged.q, arranged.k), arranged.kin, arranged.note)
+
+
+def mixes(found: Sum) -> bool:
+    """Does the sum run over another axis than the softmax, so that weights are summed with each other?"""
+    root = found.node.root
+    assert isinstance(root, Weights)
+    first, second = found.node.locate(found.starts), found.node.locate(found.starts + found.step)
+    if first is None or second is None or found.weights.shape[-1] < 2:
+        return False
+    return bool((first[root.axis] == second[root.axis]).all())
+
+
+def unheard(root: Weights) -> str:
+    """Why nothing is proved of a softmax whose weights met no values."""
+    steps = list(dict.fromkeys(root.lost))
+    if any(step.startswith(MIXED) or "conv" in step for step in steps):
+        return (
+            f"after the softmax the weights were mixed between heads ({', '.join(steps)}), and others than these "
+            "were multiplied with the values: these are the weights before that"
+        )
+    if steps:
+        return f"no sum of these weights with values was heard; after the softmax they went through {', '.join(steps)}"
+    return "no sum of these weights with values was heard"
+
+
+def _joined(note: str | None, more: str) -> str:
+    return more if note is None else f"{note}; {more}"
+
+
+def _compare(kept: Tensor, used: Tensor) -> tuple[Tensor, float, bool]:
+    """The weights of a softmax and those that were summed with values: how far apart they are beyond rounding.
+    Queries with nothing to look at, whose weights were set to zero in all heads, count as zeros; whether there
+    are any is the third answer.   b h n m"""
+    dtype = min((kept.dtype, used.dtype), key=lambda each: torch.finfo(each).bits)
+    known = torch.finfo(dtype)
+    widest = torch.promote_types(kept.dtype, used.dtype)
+    kept, used = kept.to(widest), used.to(widest)
+    allowed = kept.abs() * (known.eps * (16 if known.bits > 16 else 1)) + known.smallest_normal
+    apart = (kept - used).abs().masked_fill((kept == used) | (kept.isnan() & used.isnan()), 0)
+    apart = apart.nan_to_num(nan=torch.inf).masked_fill(apart <= allowed, 0)
+    if not apart.any():
+        return kept, 0.0, False
+    empty = (used == 0).all(-1).all(1, keepdim=True)  # b 1 n
+    empty &= ~empty.all(-1, keepdim=True)
+    apart = apart.masked_fill(empty[..., None], 0)
+    return kept.masked_fill(empty[..., None], 0), float(apart.max()), bool(empty.any())
 
 
 def _along(first: Index, last: Index, axis: int, m: int, whole: int) -> bool:
@@ -249,6 +197,17 @@ class Layout:
         in_order = bool((flat == np.arange(count)).all())
         return cls(
             sizes, root.axis, row, others, np.arange(count) if in_order else np.argsort(flat), in_order
+        )
+
+    @classmethod
+    def usual(cls, root: Weights) -> Layout:
+        """The queries are the last axis over which the softmax did not run."""
+        assert root.tensor is not None
+        sizes = tuple(root.tensor.shape)
+        rest = [a for a in range(len(sizes)) if a != root.axis]
+        count = int(np.prod([sizes[a] for a in rest], dtype=np.int64))
+        return cls(
+            sizes, root.axis, rest[-1] if rest else None, tuple(rest[:-1]), np.arange(count), in_order=True
         )
 
     def laid(self, x: Tensor) -> Tensor:
@@ -345,6 +304,33 @@ def _located(root: Weights, index: Index) -> Index | None:
 
 def _in_order(index: np.ndarray, count: int) -> bool:
     return len(index) == count and bool((index == np.arange(count)).all())
+
+
+@dataclass(eq=False)
+class Arranged:
+    """Which cell is which row of the batch and which head, and what is known of queries and keys."""
+
+    where: np.ndarray  # b h
+    note: str | None
+    q: Tensor | None  # b h n c
+    k: Tensor | None  # b h m c
+    kin: tuple[frozenset[int], frozenset[int]] | None
+
+    @classmethod
+    def of(cls, root: Weights, layout: Layout, m: int) -> Arranged:
+        scores = Scores.of(root, layout, m)
+        where, note = _arranged(layout, scores)
+        found = cls(where, note, None, None, None)
+        if scores is not None:
+            found.kin = scores.kin
+            found.q, found.k = (None if x is None else found.put(x) for x in (scores.q, scores.k))
+        return found
+
+    def put(self, x: Tensor) -> Tensor:
+        """L ... -> b h ..."""
+        flat = self.where.reshape(-1)
+        plain = (flat == np.arange(flat.size)).all()
+        return (x if plain else x[flat]).reshape(*self.where.shape, *x.shape[1:])
 
 
 def _arranged(layout: Layout, scores: Scores | None) -> tuple[np.ndarray, str | None]:

@@ -10,7 +10,7 @@ result is still alive.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any, NamedTuple
 
@@ -92,8 +92,13 @@ class Weights:
     axis: int
     given: Node | None  # of the scores, and how they were looked at
     view: Geometry
+    call: Any = None  # the call in which it ran
     owner: Any = None  # the call that ends its life
     used: bool = False
+    scored: bool = (
+        False  # its scores come from a product of two computed tensors, as those of queries and keys
+    )
+    lost: list[str] = field(default_factory=list)  # what it went through without being followed any further
 
 
 @dataclass(eq=False)
@@ -110,6 +115,7 @@ class Weighted:
 
     node: Node  # of the weights, and how they were laid over the result
     view: Geometry
+    weights: Tensor
     values: Tensor
 
 
@@ -140,6 +146,7 @@ class Node:
     changes: tuple[str, ...] = ()  # operations since the root that did more than copy
     dropped: bool = False
     depth: int = 0
+    exponential: bool = False  # an exponential was taken on the way
 
     def locate(self, offsets: np.ndarray) -> Index | None:
         """The elements of the root's own tensor that the elements at these offsets were made of."""
@@ -187,6 +194,7 @@ class Trace:
     near: tuple[int, ...] = ()  # numbers of what was projected to give it
     far: tuple[int, ...] = ()  # and of what was projected to give that
     node: Node | None = None
+    scored: bool = False  # made of a product of two computed tensors, and not projected since
 
 
 def key_of(x: Tensor) -> int | None:
@@ -245,6 +253,7 @@ class Lineage:
         else:
             near, far = _latest(n for t in known for n in t.near), _latest(n for t in known for n in t.far)
         given = {trace.number for trace in known}
+        scored = not projects and any(trace.scored for trace in known)
         for x in outputs:
             trace = self.trace(x)
             if trace is None:
@@ -257,9 +266,16 @@ class Lineage:
                 )
             elif writes:
                 trace.near, trace.far = near, far
+            trace.scored = scored
 
     def follow(
-        self, made_of: Tensor, out: Tensor, *, change: str | None = None, dropped: bool = False
+        self,
+        made_of: Tensor,
+        out: Tensor,
+        *,
+        change: str | None = None,
+        dropped: bool = False,
+        exponential: bool = False,
     ) -> None:
         """`out` was made of a tensor element by element; `change` names an operation that did more than
         copy."""
@@ -270,15 +286,14 @@ class Lineage:
             changes = node.changes
         else:
             changes = (*node.changes, change)
-        dropped = dropped or node.dropped
+        dropped, exponential = dropped or node.dropped, exponential or node.exponential
         if key_of(made_of) == key_of(out):  # in place
-            trace.node = Node(node.root, node.own, node.parts, node.axis, changes, dropped, node.depth)
+            trace.node = replace(node, changes=changes, dropped=dropped, exponential=exponential)
             return
         view = Geometry.of(made_of).spread(out.shape)
         if view is not None:
-            trace.node = Node(
-                node.root, Geometry.of(out), (Part(node, view),), 0, changes, dropped, node.depth + 1
-            )
+            parts, own = (Part(node, view),), Geometry.of(out)
+            trace.node = Node(node.root, own, parts, 0, changes, dropped, node.depth + 1, exponential)
 
     def join(self, pieces: list[Tensor], axis: int, out: Tensor) -> None:
         """`out` is made of several tensors, one after the other along an axis."""
@@ -292,14 +307,24 @@ class Lineage:
             parts.append(Part(node, Geometry.of(x), start))
             start += x.shape[axis]
         known = [node for node in nodes if node is not None]
-        changes, dropped = (
-            tuple(c for node in known for c in node.changes),
-            any(node.dropped for node in known),
+        changes = tuple(change for node in known for change in node.changes)
+        dropped, exponential = any(node.dropped for node in known), any(node.exponential for node in known)
+        trace.node = Node(
+            first.root, Geometry.of(out), tuple(parts), axis, changes, dropped, depth + 1, exponential
         )
-        trace.node = Node(first.root, Geometry.of(out), tuple(parts), axis, changes, dropped, depth + 1)
 
-    def begin(self, out: Tensor, root: Root) -> None:
+    def begin(self, out: Tensor, root: Root, *, exponential: bool = False) -> None:
         """`out` is where something begins."""
         trace = self.trace(out)
         if trace is not None:
-            trace.node = Node(root, Geometry.of(out))
+            trace.node = Node(root, Geometry.of(out), exponential=exponential)
+
+    def scored(self, x: Tensor) -> bool:
+        """Was it made of a product of two computed tensors, as queries and keys, and not projected since?"""
+        trace = self.trace(x)
+        return trace is not None and trace.scored
+
+    def mark_scored(self, out: Tensor) -> None:
+        trace = self.trace(out)
+        if trace is not None:
+            trace.scored = True

@@ -3,10 +3,8 @@ it is."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cache
 from typing import Any
 
 import torch
@@ -15,11 +13,20 @@ from torch._ops import HigherOrderOperator
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from regard.look.recording.calls import Calls, in_backward
-from regard.look.recording.eager import Linked, Sum, from_weighted_sum, link, of_product
+from regard.look.recording.eager import MIXED, Linked, link, mixes, show_alone, unheard
 from regard.look.recording.flex import Flexed
+from regard.look.recording.handwritten import (
+    EXPONENTIALS,
+    describe,
+    is_normalized,
+    may_be_weights,
+    with_own_root,
+)
+from regard.look.recording.kinds import PRODUCTS, find_tensors, is_composite, is_told_by_the_tap, kind_of
 from regard.look.recording.lineage import (
     Geometry,
     Lineage,
+    Node,
     Noise,
     Portion,
     Product,
@@ -27,72 +34,14 @@ from regard.look.recording.lineage import (
     Weights,
     key_of,
 )
-from regard.look.recording.operators import FUSED, Fused, arguments_by_name
+from regard.look.recording.nested import NestedEar, is_nested
+from regard.look.recording.operators import Fused, arguments_by_name
 from regard.look.recording.source import Source
-from regard.look.recording.tapped import CODES
+from regard.look.recording.sums import Sum, from_weighted_sum, of_product
 
-PRODUCTS = {"mm": 0, "bmm": 0, "mv": 0, "addmm": 1, "baddbmm": 1, "addbmm": 1}  # where the first factor is
-CONVOLUTIONS = {"convolution", "_convolution", "conv1d", "conv2d", "mkldnn_convolution", "cudnn_convolution"}
-SOFTMAXES = {"_softmax", "_safe_softmax"}
-COPIES = {"clone", "_to_copy", "copy_", "contiguous", "alias", "lift_fresh"}
-# each element stays in its place, though PyTorch does not say so
-IN_PLACE = {
-    "native_layer_norm",
-    "_fused_rms_norm",
-    "native_group_norm",
-    "masked_fill",
-    "tril",
-    "triu",
-    "index_fill",
-}
 PENDING = 8  # softmaxes that wait for values at once
 
 Hear = Callable[..., None]
-
-
-@cache
-def _kind(operator: Any) -> str:
-    """What an operation means to a listener."""
-    name = operator._schema.name.rpartition("::")[2]
-    for kinds, answer in (
-        (FUSED, "fused"),
-        (PRODUCTS, "product"),
-        (CONVOLUTIONS, "convolution"),
-        (SOFTMAXES, "softmax"),
-    ):
-        if name in kinds:
-            return answer
-    if name in COPIES:
-        return "copy"
-    if name in ("sum", "cat", "native_dropout"):
-        return name
-    if name.startswith("bernoulli"):
-        return "noise"
-    if name in IN_PLACE or torch.Tag.pointwise in operator.tags:
-        if name == "mul":
-            return "multiply"
-        return "pointwise"
-    if operator._schema.is_mutable:
-        return "written"
-    return "other"
-
-
-@cache
-def _composite(operator: Any) -> bool:
-    """Is it only a name for other operations? Inference mode hands over such names (matmul, softmax) as they
-    are."""
-    has = torch._C._dispatch_has_kernel_for_dispatch_key
-    return has(operator.name(), "CompositeImplicitAutograd") and not has(operator.name(), "CPU")
-
-
-def _told_by_the_tap() -> bool:
-    """Is our own `attend` or `mix` at work, which tell more than can be heard?"""
-    frame = sys._getframe()
-    while frame is not None:
-        if frame.f_code in CODES:
-            return True
-        frame = frame.f_back  # type: ignore[assignment]
-    return False
 
 
 class AttentionDispatchMode(TorchDispatchMode):
@@ -112,6 +61,7 @@ class AttentionDispatchMode(TorchDispatchMode):
         self.lineage = Lineage()
         self.pending: list[Weights] = []
         self.deaf = False
+        self.nested = NestedEar(calls, hear)
         calls.when_ended.append(self.forget)
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -123,17 +73,22 @@ class AttentionDispatchMode(TorchDispatchMode):
             if func.name() == "flex_attention" and self.calls.current is not None:
                 self.heard(Flexed(args, kwargs, out[0]), "flex_attention", args[0], args[1])
             return out
-        if _composite(func):
+        inputs = find_tensors((args, kwargs))
+        if is_nested(inputs):  # what it is made of differs from what its name is made of
+            out = func(*args, **kwargs)
+            if self.calls.current is not None:
+                self.nested.note(func._schema.name.rpartition("::")[2], args, out)
+            return out
+        if is_composite(func):
             with self:  # its parts pass by here, too
                 return func._op_dk(torch._C.DispatchKey.CompositeImplicitAutograd, *args, **kwargs)
-        inputs = _tensors((args, kwargs))
         writes = func._schema.is_mutable
         if writes:
             self.save(inputs)
         out = func(*args, **kwargs)
-        outputs = _tensors(out)
-        if outputs and self.calls.current is not None:
-            what = _kind(func)
+        outputs = find_tensors(out)
+        if outputs and not is_nested(outputs) and self.calls.current is not None:
+            what = kind_of(func)
             projects = what in ("product", "convolution")
             if projects:
                 moving = [x for x in inputs if key_of(x) not in self.parameters]
@@ -141,6 +96,7 @@ class AttentionDispatchMode(TorchDispatchMode):
                 moving = inputs
             self.lineage.made(moving, outputs, projects, writes)
             self.note(what, func, args, kwargs, inputs, outputs[0])
+            self.lose(what, func, inputs, outputs[0])
         return out
 
     def note(self, what: str, func: Any, args: Any, kwargs: Any, inputs: list[Tensor], out: Tensor) -> None:
@@ -155,16 +111,19 @@ class AttentionDispatchMode(TorchDispatchMode):
             first = PRODUCTS[name]
             self.product(name, args[first], args[first + 1], out)
         elif what == "convolution":
+            scored = self.scores(args[0])
             self.lineage.begin(out, Product(channel=1))
+            if scored:  # mixed between heads before the softmax
+                self.lineage.mark_scored(out)
         elif what == "cat":
             self.lineage.join(inputs, (args[1] if len(args) > 1 else 0) % max(1, out.dim()), out)
         elif what == "native_dropout":
             self.lineage.follow(inputs[0], out, dropped=bool(args[1]) and args[2] is not False)
         elif what == "noise":
             self.lineage.begin(out, Noise())
-        elif what == "softmax" and not _told_by_the_tap():
+        elif what == "softmax" and not is_told_by_the_tap():
             self.softmax(args[0], arguments_by_name(func, args, kwargs)["dim"] % max(1, out.dim()), out)
-        elif what == "fused" and not _told_by_the_tap():
+        elif what == "fused" and not is_told_by_the_tap():
             given = arguments_by_name(func, args, kwargs)
             if given["query"].dim() == 4 and not given["query"].is_nested:
                 source = Fused(given, out)
@@ -188,47 +147,115 @@ class AttentionDispatchMode(TorchDispatchMode):
                 weights = kinds[0] is Weights
                 if (
                     multiplies
-                    and weights
+                    and (weights or node.exponential)
                     and not noisy
                     and other is not None
                     and view is not None
                     and _lays(node.root, x, view)
                 ):
-                    self.lineage.begin(out, Weighted(node, view, other.detach()))
+                    self.lineage.begin(out, Weighted(node, view, x.detach(), other.detach()))
                 else:
                     self.lineage.follow(
-                        x, out, change=name if weights and not noisy else None, dropped=weights and noisy
+                        x,
+                        out,
+                        change=name if weights and not noisy else None,
+                        dropped=noisy and kinds[0] is not Noise,
+                        exponential=name in EXPONENTIALS,
                     )
+                self.lose_others(name, node, nodes)
                 return
+        if name in EXPONENTIALS:
+            self.lineage.begin(out, Product(), exponential=True)
+
+    def lose_others(self, name: str, followed: Node, nodes: list[tuple[Tensor, Node]]) -> None:
+        """Of several weights in one operation, only the first are followed."""
+        for _, node in nodes:
+            if isinstance(node.root, Weights) and node.root is not followed.root:
+                node.root.lost.append(name)
+
+    def lose(self, what: str, func: Any, inputs: list[Tensor], out: Tensor) -> None:
+        """Weights went through something in which they are not followed."""
+        if what not in ("other", "written", "convolution"):
+            return
+        for x in inputs:
+            node = self.lineage.node(x)
+            if node is not None and isinstance(node.root, Weights) and key_of(x) != key_of(out):
+                node.root.lost.append(func._schema.name.rpartition("::")[2])
 
     def product(self, name: str, left: Tensor, right: Tensor, out: Tensor) -> None:
-        if name in ("mm", "bmm"):
-            for weights, values, on_the_right in ((left, right, False), (right, left, True)):
-                node = self.lineage.node(weights)
-                if (
-                    node is not None
-                    and isinstance(node.root, Weights)
-                    and key_of(values) not in self.parameters
-                ):
-                    self.attention(of_product(node, weights, values, out, right=on_the_right), name)
+        """A product: of weights and values, of queries and keys, or of anything else."""
+        nodes = self.lineage.node(left), self.lineage.node(right)
+        weighed = any(node is not None and isinstance(node.root, Weights) for node in nodes)
+        for weights, values, on_the_right in ((left, right, False), (right, left, True)):
+            node = nodes[on_the_right]
+            if node is not None and isinstance(node.root, Weights):
+                self.weigh(name, node, weights, values, out, right=on_the_right)
+            elif not weighed and name in ("mm", "bmm") and key_of(values) not in self.parameters:
+                weighed = self.weigh_handwritten(name, node, weights, values, out, right=on_the_right)
         learned = key_of(left) in self.parameters or key_of(right) in self.parameters
-        if learned or name not in ("mm", "bmm", "baddbmm"):
-            self.lineage.begin(out, Product())
+        scored = self.scores(left) or self.scores(right)
+        if learned or weighed or name not in ("mm", "bmm", "baddbmm"):
+            self.lineage.begin(out, Product())  # what it is made of need not be held
+            if scored and not weighed:
+                self.lineage.mark_scored(out)
             return
         kin = self.lineage.kin(left), self.lineage.kin(right)
-        nodes = self.lineage.node(left), self.lineage.node(right)
-        if any(node is not None and isinstance(node.root, Weights) for node in nodes):
-            self.lineage.begin(out, Product())  # an output of attention: what it is made of need not be held
-        else:
-            self.lineage.begin(out, Product(-1, left.detach(), right.detach(), *nodes, kin))
+        self.lineage.begin(out, Product(-1, left.detach(), right.detach(), *nodes, kin))
+        self.lineage.mark_scored(out)
+
+    def scores(self, x: Tensor) -> bool:
+        """Is it made of a product of two computed tensors, element by element?"""
+        node = self.lineage.node(x)
+        return node is not None and isinstance(node.root, Product) and node.root.left is not None
+
+    def weigh(
+        self, name: str, node: Node, weights: Tensor, values: Tensor, out: Tensor, *, right: bool
+    ) -> None:
+        """Weights of a softmax are in a product."""
+        root = node.root
+        assert isinstance(root, Weights)
+        if name not in ("mm", "bmm"):
+            root.lost.append(name)
+            return
+        found = of_product(node, weights, values, out, right=right)
+        if mixes(found):
+            root.lost.append(f"{MIXED} ({name})")
+        elif key_of(values) not in self.parameters or root.scored:
+            self.attention(found, name)
+
+    def weigh_handwritten(
+        self, name: str, node: Node | None, weights: Tensor, values: Tensor, out: Tensor, *, right: bool
+    ) -> bool:
+        """Something that may be weights, though no softmax gave it, is in a product. Is it?"""
+        if node is None or not may_be_weights(node, weights) or is_told_by_the_tap():
+            return False
+        found = of_product(node, weights, values, out, right=right)
+        normal = is_normalized(found.weights)
+        assert isinstance(node.root, Product)
+        if not normal and node.root.left is None:
+            return False
+        own = with_own_root(found)
+        linked = None if own is None else link(own)
+        if own is None or linked is None:
+            return False
+        unsure = None if normal else describe(linked.source.kept)
+        self.told(linked, own, f"{name} of weights written out", unsure=unsure)
+        return True
 
     def softmax(self, scores: Tensor, axis: int, out: Tensor) -> None:
-        root = Weights(out.detach(), axis, self.lineage.node(scores), Geometry.of(scores), self.calls.outer)
+        root = Weights(
+            out.detach(),
+            axis,
+            self.lineage.node(scores),
+            Geometry.of(scores),
+            self.calls.current,
+            self.calls.outer,
+            scored=self.lineage.scored(scores),
+        )
         self.lineage.begin(out, root)
         self.pending.append(root)
         for old in self.pending[:-PENDING]:
-            old.tensor = None
-        self.pending = self.pending[-PENDING:]
+            self.drop(old)
 
     def summed(self, name: str, args: Any, out: Tensor) -> None:
         """(weights * values).sum(axis)"""
@@ -237,17 +264,21 @@ class AttentionDispatchMode(TorchDispatchMode):
             axes = args[1]
         else:
             axes = None
-        if (
-            node is None
-            or not isinstance(node.root, Weighted)
-            or not isinstance(node.root.node.root, Weights)
-        ):
+        if node is None or not isinstance(node.root, Weighted):
             return
         if axes is None or len(axes) != 1 or args[0].dim() < 2 or key_of(node.root.values) in self.parameters:
             return
+        root = node.root.node.root
+        if not isinstance(root, Weights | Product):
+            return
         found = from_weighted_sum(node.root, args[0], axes[0] % args[0].dim(), out)
-        if found is not None:
+        if found is not None and isinstance(root, Weights):
             self.attention(found, name)
+        elif found is not None and is_normalized(found.weights) and not is_told_by_the_tap():
+            own = with_own_root(found)
+            linked = None if own is None else link(own)
+            if own is not None and linked is not None:
+                self.told(linked, own, f"{name} of weights written out")
 
     def attention(self, found: Sum, name: str) -> None:
         """Weights were summed with values."""
@@ -261,18 +292,22 @@ class AttentionDispatchMode(TorchDispatchMode):
             self.told(linked, found, f"softmax, {name}")
             self.drop(root)
 
-    def told(self, linked: Linked, found: Sum, operator: str) -> None:
-        source = linked.source
-        if linked.kin is not None:
-            itself = bool(linked.kin[0] & linked.kin[1])
-        else:
-            itself = source.n == source.m and source.n > 1
+    def told(self, linked: Linked, found: Sum, operator: str, *, unsure: str | None = None) -> None:
         how: dict[str, Any] = {
             "dropped": found.node.dropped,
+            "changed": linked.changed,
             "changes": found.node.changes,
             "note": linked.note,
+            "unsure": unsure,
         }
-        self.hear(source, operator, itself, **how)
+        self.hear(linked.source, operator, linked.itself, **how)
+
+    def unsummed(self, root: Weights) -> None:
+        """Queries met keys, a softmax followed, and no sum with values was heard: say so."""
+        linked = show_alone(root)
+        self.hear(
+            linked.source, "softmax", linked.itself, note=linked.note, unsure=unheard(root), call=root.call
+        )
 
     def heard(self, source: Source, operator: str, q: Tensor, k: Tensor, **how: Any) -> None:
         """Attention of which queries and keys are known."""
@@ -300,6 +335,8 @@ class AttentionDispatchMode(TorchDispatchMode):
                 root.tensor = root.tensor.clone()
 
     def drop(self, root: Weights) -> None:
+        if not root.used and root.scored and root.tensor is not None and root.tensor.shape[root.axis] > 1:
+            self.unsummed(root)
         root.tensor = None
         self.pending = [other for other in self.pending if other is not root]
 
@@ -314,14 +351,3 @@ def _lays(root: Any, weights: Tensor, view: Geometry) -> bool:
     if isinstance(root, Portion) and weights.dim() > root.tensor.dim():
         return True
     return any(stride == 0 and size > 1 for size, stride in zip(view.sizes, view.strides, strict=True))
-
-
-def _tensors(value: Any) -> list[Tensor]:
-    """All tensors of a call, in order."""
-    if isinstance(value, Tensor):
-        return [value]
-    if isinstance(value, list | tuple):
-        return [x for each in value for x in _tensors(each)]
-    if isinstance(value, dict):
-        return [x for each in value.values() for x in _tensors(each)]
-    return []

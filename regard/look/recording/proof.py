@@ -98,7 +98,7 @@ def part_of(inside: Tensor, whole: Tensor) -> Tensor:
 
 
 def prove(source: Source) -> Proof:
-    """Of the heads and rows that are wanted."""
+    """Of the heads and rows that are wanted. Where no values were heard, nothing is known."""
     dtype = source.out.dtype
     with quiet(source.out):
         twins = source.spread_values(find_alike)
@@ -115,6 +115,8 @@ def prove(source: Source) -> Proof:
         heads = tuple(range(source.h)) if source.numbers is None else source.numbers
         rows_named = None if source.rows is None else tuple(source.rows.tolist())
         alike = source.picked(part_of(inside, whole))
+        if not source.out.shape[-1]:
+            errors = [torch.full_like(each, torch.inf) for each in errors]
         if errors:
             return Proof(torch.cat(errors, 2), alike, heads, rows_named)
         return Proof(source.picked(inside)[..., None][..., :0], alike, heads, rows_named)
