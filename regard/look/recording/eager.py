@@ -20,7 +20,7 @@ from regard.look.recording.sums import Sum
 
 MERGED = "heads cannot be told from the batch here: each is listed as a row of the batch, with one head"
 SINK = "the softmax ran over more columns than there are values (attention sinks): weights sum to less than 1"
-MIXED = "a product over another axis"
+HEADS, QUERIES = "heads", "queries"
 EMPTY = "rows whose weights were all set to zero after the softmax are shown as zeros"
 
 
@@ -88,30 +88,37 @@ def show_alone(root: Weights) -> Linked:
     layout = Layout.usual(root)
     arranged = Arranged.of(root, layout, layout.sizes[root.axis])
     weights = arranged.put(layout.laid(root.tensor))
-    nothing = weights[..., :0]
-    return Linked(Kept(weights, nothing, nothing, arranged.q, arranged.k), arranged.kin, arranged.note)
+    source = Kept.alone(weights, arranged.q, arranged.k)
+    return Linked(source, arranged.kin, arranged.note)
 
 
-def mixes(found: Sum) -> bool:
-    """Does the sum run over another axis than the softmax, so that weights are summed with each other?"""
+def mixed_over(found: Sum) -> str | None:
+    """Over what weights are summed with each other, if the sum does not run along the axis of the softmax."""
     root = found.node.root
-    assert isinstance(root, Weights)
+    assert isinstance(root, Weights) and root.tensor is not None
     first, second = found.node.locate(found.starts), found.node.locate(found.starts + found.step)
     if first is None or second is None or found.weights.shape[-1] < 2:
-        return False
-    return bool((first[root.axis] == second[root.axis]).all())
+        return None
+    if (first[root.axis] != second[root.axis]).any():
+        return None
+    rows = max(axis for axis in range(root.tensor.dim()) if axis != root.axis)
+    if (first[rows] != second[rows]).any():
+        return QUERIES
+    return HEADS
 
 
 def unheard(root: Weights) -> str:
     """Why nothing is proved of a softmax whose weights met no values."""
-    steps = list(dict.fromkeys(root.lost))
-    if any(step.startswith(MIXED) or "conv" in step for step in steps):
+    steps = ", ".join(dict.fromkeys(root.lost))
+    if root.mixed == QUERIES:
+        return f"the weights were summed along another axis than that of the softmax ({steps}), and with no values along it"
+    if root.mixed is not None:
         return (
-            f"after the softmax the weights were mixed between heads ({', '.join(steps)}), and others than these "
-            "were multiplied with the values: these are the weights before that"
+            f"after the softmax the weights were mixed between {root.mixed} ({steps}), and others than these were "
+            "multiplied with the values: these are the weights before that"
         )
     if steps:
-        return f"no sum of these weights with values was heard; after the softmax they went through {', '.join(steps)}"
+        return f"no sum of these weights with values was heard; after the softmax they went through {steps}"
     return "no sum of these weights with values was heard"
 
 

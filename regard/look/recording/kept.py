@@ -26,6 +26,11 @@ class Kept(Source):
         self.v = values if values.dim() == 4 else None
         self.slots: Tensor | None = None  # where a row is among those that were held
 
+    @classmethod
+    def alone(cls, weights: Tensor, q: Tensor | None = None, k: Tensor | None = None) -> Kept:
+        """Weights of which no sum with values is known."""
+        return cls(weights, weights.mT[..., :0], weights[..., :0], q, k)
+
     def choose(self, heads: Sequence[int] | None, rows: Tensor | None) -> None:
         self.rows = rows
         if heads is None:
@@ -45,7 +50,7 @@ class Kept(Source):
             self.slots = torch.zeros(self.n, dtype=torch.long).index_put(
                 (self.rows,), torch.arange(len(self.rows))
             )
-        self.values = self.kept[..., :0]  # the proof is done
+        self.values = self.values[..., :0]  # the proof is done
 
     def all_weights(self, rows: Rows) -> Tensor:
         return wide(self.kept[:, :, rows if self.slots is None else self.slots[rows]])

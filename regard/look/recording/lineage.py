@@ -98,6 +98,7 @@ class Weights:
     scored: bool = (
         False  # its scores come from a product of two computed tensors, as those of queries and keys
     )
+    mixed: str | None = None  # between what its weights were mixed
     lost: list[str] = field(default_factory=list)  # what it went through without being followed any further
 
 

@@ -13,7 +13,7 @@ from torch._ops import HigherOrderOperator
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from regard.look.recording.calls import Calls, in_backward
-from regard.look.recording.eager import MIXED, Linked, link, mixes, show_alone, unheard
+from regard.look.recording.eager import HEADS, Linked, link, mixed_over, show_alone, unheard
 from regard.look.recording.flex import Flexed
 from regard.look.recording.handwritten import (
     EXPONENTIALS,
@@ -80,7 +80,7 @@ class AttentionDispatchMode(TorchDispatchMode):
                 self.nested.note(func._schema.name.rpartition("::")[2], args, out)
             return out
         if is_composite(func):
-            with self:  # its parts pass by here, too
+            with self, _views_as_ever():  # its parts pass by here, too
                 return func._op_dk(torch._C.DispatchKey.CompositeImplicitAutograd, *args, **kwargs)
         writes = func._schema.is_mutable
         if writes:
@@ -181,6 +181,8 @@ class AttentionDispatchMode(TorchDispatchMode):
             node = self.lineage.node(x)
             if node is not None and isinstance(node.root, Weights) and key_of(x) != key_of(out):
                 node.root.lost.append(func._schema.name.rpartition("::")[2])
+                if what == "convolution":
+                    node.root.mixed = HEADS
 
     def product(self, name: str, left: Tensor, right: Tensor, out: Tensor) -> None:
         """A product: of weights and values, of queries and keys, or of anything else."""
@@ -218,8 +220,12 @@ class AttentionDispatchMode(TorchDispatchMode):
             root.lost.append(name)
             return
         found = of_product(node, weights, values, out, right=right)
-        if mixes(found):
-            root.lost.append(f"{MIXED} ({name})")
+        over = mixed_over(found) if root.tensor is not None else None
+        if over is not None and is_normalized(found.weights):  # normalized once more, along the sum
+            root.used = root.used or self.tell_handwritten(name, found)
+        elif over is not None:
+            root.mixed = over
+            root.lost.append(name)
         elif key_of(values) not in self.parameters or root.scored:
             self.attention(found, name)
 
@@ -234,6 +240,10 @@ class AttentionDispatchMode(TorchDispatchMode):
         assert isinstance(node.root, Product)
         if not normal and node.root.left is None:
             return False
+        return self.tell_handwritten(name, found, normal=normal)
+
+    def tell_handwritten(self, name: str, found: Sum, *, normal: bool = True) -> bool:
+        """Tell of weights that multiplied values, as they were then. False: they could not be laid out."""
         own = with_own_root(found)
         linked = None if own is None else link(own)
         if own is None or linked is None:
@@ -275,10 +285,7 @@ class AttentionDispatchMode(TorchDispatchMode):
         if found is not None and isinstance(root, Weights):
             self.attention(found, name)
         elif found is not None and is_normalized(found.weights) and not is_told_by_the_tap():
-            own = with_own_root(found)
-            linked = None if own is None else link(own)
-            if own is not None and linked is not None:
-                self.told(linked, own, f"{name} of weights written out")
+            self.tell_handwritten(name, found)
 
     def attention(self, found: Sum, name: str) -> None:
         """Weights were summed with values."""
@@ -344,6 +351,12 @@ class AttentionDispatchMode(TorchDispatchMode):
         """A call has ended: nobody will sum values with the weights that were waiting in it."""
         for root in [root for root in self.pending if root.owner is ended]:
             self.drop(root)
+
+
+def _views_as_ever() -> Any:
+    """Views of parameters require a gradient also in inference mode, and a product is computed in another order if
+    they do. A listener is called where they no longer would."""
+    return torch._C._SetExcludeDispatchKeyGuard(torch._C.DispatchKey.ADInplaceOrView, False)
 
 
 def _lays(root: Any, weights: Tensor, view: Geometry) -> bool:

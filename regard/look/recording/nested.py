@@ -69,7 +69,4 @@ class NestedEar:
         """A call has ended: no values will come."""
         for found in [each for each in self.pending if each.owner is ended]:
             self.pending.remove(found)
-            weights = pad(found.tensor)
-            nothing = weights[..., :0]
-            source = Kept(weights, nothing, nothing, None, None)
-            self.told(source, "softmax", unsure=UNHEARD, call=found.call)
+            self.told(Kept.alone(pad(found.tensor)), "softmax", unsure=UNHEARD, call=found.call)
