@@ -15,12 +15,14 @@ from torch.utils.checkpoint import checkpoint
 
 H, C, N = 4, 4, 6
 D = H * C
+# what is computed, and the true weights: of each attention, or a function to ask afterwards
+Told = tuple[Tensor, Any]
 
 
 class Odd(nn.Module):
     """Projections and a few parameters. `way` returns what is computed and the true weights."""
 
-    def __init__(self, way: Callable[..., tuple[Tensor, Tensor]]) -> None:
+    def __init__(self, way: Callable[..., Told]) -> None:
         super().__init__()
         self.q, self.k, self.v, self.mix, self.r = (nn.Linear(D, D) for _ in range(5))
         self.talk = nn.Parameter(torch.eye(H) + 0.3 * torch.randn(H, H))
@@ -34,7 +36,7 @@ class Odd(nn.Module):
         self.gate = nn.Parameter(torch.rand(H, 1, 1))
         self.norm = nn.LayerNorm(H)
         self.way = way
-        self.truth: Tensor | None = None
+        self.truth: Any = None
 
     def forward(self, x: Tensor) -> Tensor:
         out, truth = self.way(self, x)
@@ -50,15 +52,15 @@ def qkv(m: Any, x: Tensor) -> list[Tensor]:
     return [split(m.q(x)), split(m.k(x)), split(m.v(x))]
 
 
-def scores(m: Any, x: Tensor) -> tuple[Tensor, Tensor]:
+def scores(m: Any, x: Tensor) -> Told:
     q, k, v = qkv(m, x)
     return q @ k.mT / math.sqrt(C), v
 
 
-def of_scores(weights: Callable[[Tensor], Tensor]) -> Callable[..., tuple[Tensor, Tensor]]:
+def of_scores(weights: Callable[[Tensor], Tensor]) -> Callable[..., Told]:
     """Another way from scores to weights."""
 
-    def way(m: Any, x: Tensor) -> tuple[Tensor, Tensor]:
+    def way(m: Any, x: Tensor) -> Told:
         a, v = scores(m, x)
         w = weights(a)
         return w @ v, w
@@ -66,10 +68,10 @@ def of_scores(weights: Callable[[Tensor], Tensor]) -> Callable[..., tuple[Tensor
     return way
 
 
-def after(change: Callable[[Any, Tensor], Tensor]) -> Callable[..., tuple[Tensor, Tensor]]:
+def after(change: Callable[[Any, Tensor], Tensor]) -> Callable[..., Told]:
     """A softmax, and something that happens to its weights."""
 
-    def way(m: Any, x: Tensor) -> tuple[Tensor, Tensor]:
+    def way(m: Any, x: Tensor) -> Told:
         a, v = scores(m, x)
         w = change(m, a.softmax(-1))
         return w @ v, w
@@ -108,21 +110,21 @@ def sinkhorn(a: Tensor) -> Tensor:
     return a.exp()
 
 
-def keys_first_by_hand(m: Any, x: Tensor) -> tuple[Tensor, Tensor]:
+def keys_first_by_hand(m: Any, x: Tensor) -> Told:
     q, k, v = qkv(m, x)
     e = (k @ q.mT / 2).exp()
     w = e / e.sum(-2, keepdim=True)
     return (v.mT @ w).mT, w.mT
 
 
-def pooled_by_hand(m: Any, x: Tensor) -> tuple[Tensor, Tensor]:
+def pooled_by_hand(m: Any, x: Tensor) -> Told:
     """Hierarchical attention: exp over the sum, times values, summed."""
     e = torch.exp(m.score(torch.tanh(m.r(x))))
     w = e / e.sum(1, keepdim=True)
     return (w * x).sum(1), w.mT[:, None]
 
 
-def half_by_hand(m: Any, x: Tensor) -> tuple[Tensor, Tensor]:
+def half_by_hand(m: Any, x: Tensor) -> Told:
     a, v = scores(m, x)
     w = F.log_softmax(a.float(), -1).exp().to(x.dtype)
     return w @ v, w
@@ -131,7 +133,7 @@ def half_by_hand(m: Any, x: Tensor) -> tuple[Tensor, Tensor]:
 # ── layouts
 
 
-def tokens_first(m: Any, x: Tensor) -> tuple[Tensor, Tensor]:
+def tokens_first(m: Any, x: Tensor) -> Told:
     """n b h c, as fairseq: heads with the batch."""
     y = x.transpose(0, 1)
     n, b, _ = y.shape
@@ -141,8 +143,8 @@ def tokens_first(m: Any, x: Tensor) -> tuple[Tensor, Tensor]:
     return m.mix(out), w.view(b, H, n, n)
 
 
-def letters(first: str, second: str, truth: str) -> Callable[..., tuple[Tensor, Tensor]]:
-    def way(m: Any, x: Tensor) -> tuple[Tensor, Tensor]:
+def letters(first: str, second: str, truth: str) -> Callable[..., Told]:
+    def way(m: Any, x: Tensor) -> Told:
         q, k, v = (t.unflatten(-1, (H, C)) for t in (m.q(x), m.k(x), m.v(x)))
         a = torch.einsum(first, q, k) / 2
         w = a.softmax(-1)
@@ -151,26 +153,26 @@ def letters(first: str, second: str, truth: str) -> Callable[..., tuple[Tensor, 
     return way
 
 
-def multi_query(m: Any, x: Tensor) -> tuple[Tensor, Tensor]:
+def multi_query(m: Any, x: Tensor) -> Told:
     q, k, v = split(m.q(x)), m.k(x)[..., :C], m.v(x)[..., :C]
     w = torch.einsum("bhid,bjd->bhij", q, k).softmax(-1)
     return torch.einsum("bhij,bjd->bhid", w, v), w
 
 
-def grouped(m: Any, x: Tensor) -> tuple[Tensor, Tensor]:
+def grouped(m: Any, x: Tensor) -> Told:
     q, k, v = qkv(m, x)
     k, v = (t[:, :2, None].expand(-1, -1, 2, -1, -1).reshape(2, H, N, C) for t in (k, v))
     w = (q @ k.mT).softmax(-1)
     return w @ v, w
 
 
-def grouped_by_broadcast(m: Any, x: Tensor) -> tuple[Tensor, Tensor]:
+def grouped_by_broadcast(m: Any, x: Tensor) -> Told:
     q, k, v = qkv(m, x)
     w = (q.unflatten(1, (2, 2)) @ k[:, :2, None].mT).softmax(-1)
     return w @ v[:, :2, None], w.flatten(1, 2)
 
 
-def windowed(m: Any, x: Tensor) -> tuple[Tensor, Tensor]:
+def windowed(m: Any, x: Tensor) -> Told:
     """Swin: windows in the batch, a table of biases, a mask by window."""
     y = torch.cat((x, x.roll(1, 1)), 1).reshape(2, 4, 3, D).flatten(0, 1)
     q, k, v = qkv(m, y)
@@ -184,14 +186,14 @@ def windowed(m: Any, x: Tensor) -> tuple[Tensor, Tensor]:
     return (w @ v).transpose(1, 2).reshape(8, 3, D), w
 
 
-def over_channels(m: Any, x: Tensor) -> tuple[Tensor, Tensor]:
+def over_channels(m: Any, x: Tensor) -> Told:
     """XCiT: channels attend to channels."""
     q, k, v = (t.mT for t in qkv(m, x))  # b h c n
     w = (F.normalize(q, dim=-1) @ F.normalize(k, dim=-1).mT * 5).softmax(-1)
     return w @ v, w
 
 
-def axial(m: Any, x: Tensor) -> tuple[Tensor, Tensor]:
+def axial(m: Any, x: Tensor) -> Told:
     """Along the columns of a 2 x 3 grid."""
     y = x.reshape(2, 2, 3, D).permute(0, 2, 1, 3).reshape(6, 2, D)
     q, k, v = qkv(m, y)
@@ -199,12 +201,12 @@ def axial(m: Any, x: Tensor) -> tuple[Tensor, Tensor]:
     return w @ v, w
 
 
-def one_head(m: Any, x: Tensor) -> tuple[Tensor, Tensor]:
+def one_head(m: Any, x: Tensor) -> Told:
     w = (m.q(x) @ m.k(x).mT / 4).softmax(-1)
     return w @ m.v(x), w[:, None]
 
 
-def by_products(m: Any, x: Tensor) -> tuple[Tensor, Tensor]:
+def by_products(m: Any, x: Tensor) -> Told:
     """No product of matrices anywhere."""
     q, k, v = qkv(m, x)
     w = (q[:, :, :, None] * k[:, :, None]).sum(-1).softmax(-1)
@@ -214,7 +216,7 @@ def by_products(m: Any, x: Tensor) -> tuple[Tensor, Tensor]:
 # ── scores
 
 
-def nano(m: Any, x: Tensor) -> tuple[Tensor, Tensor]:
+def nano(m: Any, x: Tensor) -> Told:
     q, k, v = qkv(m, x)
     a = (q @ k.transpose(-2, -1)) * (1.0 / math.sqrt(k.size(-1)))
     a = a.masked_fill(torch.tril(torch.ones(N, N)).view(1, 1, N, N) == 0, float("-inf"))
@@ -222,14 +224,14 @@ def nano(m: Any, x: Tensor) -> tuple[Tensor, Tensor]:
     return m.mix((w @ v).transpose(1, 2).contiguous().view(2, N, D)), w
 
 
-def added_product(m: Any, x: Tensor) -> tuple[Tensor, Tensor]:
+def added_product(m: Any, x: Tensor) -> Told:
     q, k, v = (t.reshape(2 * H, N, C) for t in qkv(m, x))
     bias = torch.linspace(-1, 1, N * N).view(1, N, N).expand(2 * H, N, N)
     w = torch.baddbmm(bias, q, k.mT, beta=1.0, alpha=0.5).softmax(-1)
     return torch.bmm(w, v), w.view(2, H, N, N)
 
 
-def relative_xl(m: Any, x: Tensor) -> tuple[Tensor, Tensor]:
+def relative_xl(m: Any, x: Tensor) -> Told:
     """Transformer-XL and ESPnet: two products, the second shifted row by row."""
     q, k, v = qkv(m, x)
     first = (q + m.u) @ k.mT
@@ -239,7 +241,7 @@ def relative_xl(m: Any, x: Tensor) -> tuple[Tensor, Tensor]:
     return w @ v, w
 
 
-def disentangled(m: Any, x: Tensor) -> tuple[Tensor, Tensor]:
+def disentangled(m: Any, x: Tensor) -> Told:
     """DeBERTa: content to position by gather."""
     q, k, v = qkv(m, x)
     here = torch.arange(N)
@@ -249,7 +251,7 @@ def disentangled(m: Any, x: Tensor) -> tuple[Tensor, Tensor]:
     return w @ v, w
 
 
-def values_have_places(m: Any, x: Tensor) -> tuple[Tensor, Tensor]:
+def values_have_places(m: Any, x: Tensor) -> Told:
     """Shaw's: relative keys and relative values."""
     q, k, v = qkv(m, x)
     here = torch.arange(N)
@@ -258,44 +260,44 @@ def values_have_places(m: Any, x: Tensor) -> tuple[Tensor, Tensor]:
     return w @ v + torch.einsum("bhij,ijc->bhic", w, rel), w
 
 
-def cosine(m: Any, x: Tensor) -> tuple[Tensor, Tensor]:
+def cosine(m: Any, x: Tensor) -> Told:
     q, k, v = qkv(m, x)
     w = (F.normalize(q, dim=-1) @ F.normalize(k, dim=-1).mT * 10).softmax(-1)
     return w @ v, w
 
 
-def convolved(m: Any, x: Tensor) -> tuple[Tensor, Tensor]:
+def convolved(m: Any, x: Tensor) -> Told:
     q, k = (split(m.near(x.mT).mT) for _ in range(2))
     w = (q @ k.mT).softmax(-1)
     return w @ split(m.v(x)), w
 
 
-def null_key(m: Any, x: Tensor) -> tuple[Tensor, Tensor]:
+def null_key(m: Any, x: Tensor) -> Told:
     q, k, v = qkv(m, x)
     k, v = (torch.cat((t, extra.expand(2, H, 1, C)), 2) for t, extra in zip((k, v), m.null, strict=True))
     w = (q @ k.mT).softmax(-1)
     return w @ v, w
 
 
-def talking_before(m: Any, x: Tensor) -> tuple[Tensor, Tensor]:
+def talking_before(m: Any, x: Tensor) -> Told:
     a, v = scores(m, x)
     w = torch.einsum("bhij,hg->bgij", a, m.talk).softmax(-1)
     return w @ v, w
 
 
-def talking_on_both_sides(m: Any, x: Tensor) -> tuple[Tensor, Tensor]:
+def talking_on_both_sides(m: Any, x: Tensor) -> Told:
     a, v = scores(m, x)
     w = torch.einsum("bhij,hg->bgij", torch.einsum("bhij,hg->bgij", a, m.talk).softmax(-1), m.talk)
     return w @ v, w
 
 
-def soft_capped(m: Any, x: Tensor) -> tuple[Tensor, Tensor]:
+def soft_capped(m: Any, x: Tensor) -> Told:
     a, v = scores(m, x)
     w = (torch.tanh(a / 2) * 2).softmax(-1)
     return w @ v, w
 
 
-def additive(m: Any, x: Tensor) -> tuple[Tensor, Tensor]:
+def additive(m: Any, x: Tensor) -> Told:
     w = m.score(torch.tanh(m.q(x)[:, :, None] + m.k(x)[:, None])).squeeze(-1)
     w = w.exp() / w.exp().sum(-1, keepdim=True)
     return w @ m.v(x), w[:, None]
@@ -304,33 +306,33 @@ def additive(m: Any, x: Tensor) -> tuple[Tensor, Tensor]:
 # ── calls
 
 
-def two_values(m: Any, x: Tensor) -> tuple[Tensor, Tensor]:
+def two_values(m: Any, x: Tensor) -> Told:
     a, v = scores(m, x)
     w = a.softmax(-1)
     return w @ v + w @ split(m.r(x)), w
 
 
-def in_chunks(m: Any, x: Tensor) -> tuple[Tensor, Tensor]:
+def in_chunks(m: Any, x: Tensor) -> Told:
     """Queries a few at a time: each chunk is one attention."""
     q, k, v = qkv(m, x)
     ws = [(part @ k.mT).softmax(-1) for part in q.split(3, 2)]
-    return torch.cat([w @ v for w in ws], 2), torch.stack(ws)
+    return torch.cat([w @ v for w in ws], 2), ws
 
 
-def checkpointed(m: Any, x: Tensor) -> tuple[Tensor, Tensor]:
+def checkpointed(m: Any, x: Tensor) -> Told:
     return checkpoint(nano, m, x, use_reentrant=False)
 
 
-def mapped(m: Any, x: Tensor) -> tuple[Tensor, Tensor]:
-    def one(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+def mapped(m: Any, x: Tensor) -> Told:
+    def one(q: Tensor, k: Tensor, v: Tensor) -> Told:
         w = (q @ k.mT).softmax(-1)
         return w @ v, w
 
     return torch.vmap(torch.vmap(one))(*qkv(m, x))
 
 
-def fused(**options: Any) -> Callable[..., tuple[Tensor, Tensor]]:
-    def way(m: Any, x: Tensor) -> tuple[Tensor, Tensor]:
+def fused(**options: Any) -> Callable[..., Told]:
+    def way(m: Any, x: Tensor) -> Told:
         q, k, v = qkv(m, x)
 
         def truth() -> Tensor:  # asked for after the recording
@@ -344,7 +346,7 @@ def fused(**options: Any) -> Callable[..., tuple[Tensor, Tensor]]:
     return way
 
 
-def slotted(m: Any, x: Tensor) -> tuple[Tensor, Tensor]:
+def slotted(m: Any, x: Tensor) -> Told:
     """Slot attention: a softmax over queries, then normalised over keys."""
     a, v = scores(m, x)
     w = a.softmax(-2) + 1e-8
@@ -352,13 +354,13 @@ def slotted(m: Any, x: Tensor) -> tuple[Tensor, Tensor]:
     return w @ v, w
 
 
-def differential(m: Any, x: Tensor) -> tuple[Tensor, Tensor]:
+def differential(m: Any, x: Tensor) -> Told:
     a, v = scores(m, x)
     w = a.softmax(-1) - 0.5 * (a.mT * 2).softmax(-1)
     return w @ v, w
 
 
-def gathered(m: Any, x: Tensor) -> tuple[Tensor, Tensor]:
+def gathered(m: Any, x: Tensor) -> Told:
     """The best three keys, and their values alone."""
     a, v = scores(m, x)
     best, where = a.softmax(-1).topk(3, -1)
@@ -366,13 +368,13 @@ def gathered(m: Any, x: Tensor) -> tuple[Tensor, Tensor]:
     return torch.einsum("bhij,bhijc->bhic", best, found), torch.zeros_like(a).scatter(-1, where, best)
 
 
-def normalized_after(m: Any, x: Tensor) -> tuple[Tensor, Tensor]:
+def normalized_after(m: Any, x: Tensor) -> Told:
     a, v = scores(m, x)
     e = a.exp()
     return (e @ v) / e.sum(-1, keepdim=True), e / e.sum(-1, keepdim=True)
 
 
-def linear(m: Any, x: Tensor) -> tuple[Tensor, Tensor]:
+def linear(m: Any, x: Tensor) -> Told:
     q, k, v = qkv(m, x)
     q, k = F.elu(q) + 1, F.elu(k) + 1
     w = q @ k.mT
@@ -380,7 +382,7 @@ def linear(m: Any, x: Tensor) -> tuple[Tensor, Tensor]:
     return (q @ (k.mT @ v)) / total, w / total
 
 
-def added_to(m: Any, x: Tensor) -> tuple[Tensor, Tensor]:
+def added_to(m: Any, x: Tensor) -> Told:
     a, v = scores(m, x)
     w = a.softmax(-1)
     flat = [t.flatten(0, 1) for t in (split(x), w, v)]
@@ -400,14 +402,14 @@ def written_into(m: Any, w: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class Case:
-    way: Callable[..., tuple[Tensor, Tensor]]
+    way: Callable[..., Told]
     proved: bool = True
     words: str = ""  # in its reason, if it is not proved
     dtype: torch.dtype = torch.float32
     entries: int = 1
 
 
-def no(way: Callable[..., tuple[Tensor, Tensor]], words: str, entries: int = 1) -> Case:
+def no(way: Callable[..., Told], words: str, entries: int = 1) -> Case:
     return Case(way, False, words, entries=entries)
 
 

@@ -13,6 +13,7 @@ from regard.look.recording.operators import FUSED
 from regard.look.recording.tapped import CODES
 
 PRODUCTS = {"mm": 0, "bmm": 0, "mv": 0, "addmm": 1, "baddbmm": 1, "addbmm": 1}  # where the first factor is
+NESTED_KEYS = ("CPU", "NestedTensorCPU", "NestedTensorCUDA", "CompositeImplicitAutogradNestedTensor")
 CONVOLUTIONS = {"convolution", "_convolution", "conv1d", "conv2d", "mkldnn_convolution", "cudnn_convolution"}
 SOFTMAXES = {"_softmax", "_safe_softmax"}
 COPIES = {"clone", "_to_copy", "copy_", "contiguous", "alias", "lift_fresh"}
@@ -57,11 +58,14 @@ def kind_of(operator: Any) -> str:
 
 
 @cache
-def is_composite(operator: Any) -> bool:
+def is_composite(operator: Any, *, nested: bool = False) -> bool:
     """Is it only a name for other operations? Inference mode hands over such names (matmul, softmax) as they
-    are."""
+    are. Nested tensors have ways of their own for many of them."""
     has = torch._C._dispatch_has_kernel_for_dispatch_key
-    return has(operator.name(), "CompositeImplicitAutograd") and not has(operator.name(), "CPU")
+    own = NESTED_KEYS if nested else ("CPU",)
+    return has(operator.name(), "CompositeImplicitAutograd") and not any(
+        has(operator.name(), key) for key in own
+    )
 
 
 def is_told_by_the_tap() -> bool:

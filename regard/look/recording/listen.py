@@ -74,12 +74,13 @@ class AttentionDispatchMode(TorchDispatchMode):
                 self.heard(Flexed(args, kwargs, out[0]), "flex_attention", args[0], args[1])
             return out
         inputs = find_tensors((args, kwargs))
-        if is_nested(inputs):  # what it is made of differs from what its name is made of
+        nested = is_nested(inputs)
+        if nested and (types or not is_composite(func, nested=True)):
             out = func(*args, **kwargs)
             if self.calls.current is not None:
                 self.nested.note(func._schema.name.rpartition("::")[2], args, out)
             return out
-        if is_composite(func):
+        if nested or is_composite(func):
             with self, _views_as_ever():  # its parts pass by here, too
                 return func._op_dk(torch._C.DispatchKey.CompositeImplicitAutograd, *args, **kwargs)
         writes = func._schema.is_mutable

@@ -26,6 +26,13 @@ class NestedWeights:
     tensor: Tensor
     call: Any
     owner: Any
+    changed: str | None = None  # what wrote on it since
+
+    @property
+    def doubt(self) -> str | None:
+        if self.changed is None:
+            return None
+        return f"after the softmax the weights went through {self.changed}: these are the weights after that"
 
 
 def pad(x: Tensor) -> Tensor:
@@ -59,8 +66,10 @@ class NestedEar:
         elif name in PRODUCTS:
             for found in [each for each in self.pending if each.tensor is args[0]]:
                 self.pending.remove(found)
-                weights = pad(found.tensor)
-                self.told(Kept(weights, pad(args[1]), pad(out), None, None), f"softmax, {name}")
+                source = Kept(pad(found.tensor), pad(args[1]), pad(out), None, None)
+                self.told(source, f"softmax, {name}", unsure=found.doubt)
+        for found in [each for each in self.pending if each.tensor is out and not name.endswith("softmax")]:
+            found.changed = name
 
     def told(self, source: Kept, operator: str, **how: Any) -> None:
         self.hear(source, operator, source.n == source.m and source.n > 1, note=NOTE, **how)

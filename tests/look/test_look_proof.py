@@ -1,0 +1,269 @@
+"""The proof of each head and row: what is wrong in one of them is found beside large values of others, and values that
+cannot tell weights apart prove nothing."""
+
+import warnings
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from regard.look.record import record
+from regard.look.recording.kept import Kept
+from regard.look.recording.operators import Fused
+from regard.look.recording.proof import TOLERANCE, find_alike
+from regard.look.recording.source import Source
+
+B, H, N, C = 2, 4, 6, 8
+
+
+class Bare(nn.Module):
+    """Attention of given queries, keys and values."""
+
+    def __init__(self, fused=True):
+        super().__init__()
+        self.fused = fused
+
+    def forward(self, q, k, v):
+        if self.fused:
+            return F.scaled_dot_product_attention(q, k, v)
+        return (q @ k.mT / C**0.5).softmax(-1) @ v
+
+
+def random_inputs(dtype=torch.float32, n=N, seed=0):
+    draw = torch.Generator().manual_seed(seed)
+    return [torch.randn(B, H, n, C, generator=draw, dtype=torch.float64).to(dtype) for _ in range(3)]
+
+
+def heard(model, *inputs, **options):
+    with torch.no_grad(), record(model, **options) as seen:
+        model(*inputs)
+    (entry,) = seen
+    return entry
+
+
+@pytest.fixture(params=[True, False], ids=["fused", "eager"])
+def model(request):
+    return Bare(request.param)
+
+
+def planted(monkeypatch, spoil):
+    """Recorded weights are other than those that were used."""
+    for kind in (Fused, Kept):
+        true = kind.all_weights
+
+        def wrong(self, rows, true=true):
+            weights = true(self, rows).clone()
+            spoil(weights)
+            return weights
+
+        monkeypatch.setattr(kind, "all_weights", wrong)
+
+
+# ── what is wrong is found where it is ──────────────────────────────────────────────────────────────────────
+
+
+def swap(weights, *where):
+    weights[where] = weights[where].flip(-1)
+
+
+WRONG = {
+    "one head": lambda w: swap(w, slice(None), 2),
+    "one row": lambda w: swap(w, 1, 2, 3),
+    "a little in one row": lambda w: w[1, 2, 3].mul_(1 + 1e-3),
+    "two weights of one row": lambda w: w[1, 2, 3, :2].copy_(w[1, 2, 3, :2].flip(-1)),
+}
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e-6])
+@pytest.mark.parametrize("wrong", WRONG)
+def test_wrong_weights_are_found_beside_large_values(model, wrong, scale, monkeypatch):
+    q, k, v = random_inputs()
+    v[:, 2] *= scale  # the other heads are up to a million times as large
+    assert heard(model, q, k, v).proved
+    planted(monkeypatch, WRONG[wrong])
+    entry = heard(model, q, k, v)
+    assert not entry.proved
+    assert "head 2" in entry.reason and "1 of 4 heads: 2" in entry.reason
+    if wrong != "one head":
+        assert "row 3" in entry.reason
+        bad = entry.errors > TOLERANCE[torch.float32]
+        assert bad.nonzero().tolist() == [[1, 2, 3]]
+    assert entry.errors.shape == (B, H, N) and entry.error == float(entry.errors.max())
+
+
+def test_wrong_weights_are_found_beside_a_large_channel(model, monkeypatch):
+    q, k, v = random_inputs()
+    v[..., 0] = 1e6  # the same for all keys: it tells nothing and drowns the rest
+    assert heard(model, q, k, v).proved
+    planted(monkeypatch, WRONG["two weights of one row"])
+    assert "head 2, row 3" in heard(model, q, k, v).reason
+
+
+def test_rows_and_heads_of_a_part_have_their_own_numbers(model, monkeypatch):
+    q, k, v = random_inputs()
+    planted(monkeypatch, lambda w: swap(w))
+    entry = heard(model, q, k, v, heads=[3, 1], rows=[4])
+    assert entry.errors.shape == (B, 2, 1)
+    assert "row 4" in entry.reason and "all 2 heads" in entry.reason
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
+@pytest.mark.parametrize("n", [6, 200])
+def test_right_weights_are_proved_with_room_to_spare(model, dtype, n):
+    """And a tenth of the weight in a wrong place is seen in every precision."""
+    q, k, v = random_inputs(dtype, n)
+    q = q * 3
+    v[:, 1] *= 1e-3
+    v[:, 2] += 5
+    entry = heard(model, q, k, v)
+    assert entry.proved and entry.error < TOLERANCE[dtype] / 2, entry
+
+
+# ── values that cannot tell ─────────────────────────────────────────────────────────────────────────────────
+
+
+def same(v):
+    v[:] = v[:, :, :1]
+
+
+def same_in_one_head(v):
+    v[:, 1] = v[:, 1, :1]
+
+
+def same_in_one_example(v):
+    v[1, 1] = v[1, 1, :1]
+
+
+def nothing(v):
+    v[:, 1] = 0
+
+
+def nearly_same(v):
+    v[:, 1] = 1000 + 1e-3 * v[:, 1]
+
+
+def same_but_one(v):
+    v[:, 1, 1:] = v[:, 1, 1:2]
+
+
+@pytest.mark.parametrize(
+    "make", [same, same_in_one_head, same_in_one_example, nothing, nearly_same, same_but_one]
+)
+def test_values_that_are_alike_prove_nothing(model, make, monkeypatch):
+    q, k, v = random_inputs(n=12)
+    make(v)
+    entry = heard(model, q, k, v)
+    assert not entry.proved and "alike" in entry.reason
+    assert ("all 4 heads" if make is same else "1 of 4 heads: 1") in entry.reason
+    if make is not same:
+        assert heard(model, q, k, v, heads=[0, 2, 3]).proved
+    planted(
+        monkeypatch, lambda w: w.copy_(w.roll(1, -1)) if make is same else w[:, 1].copy_(w[:, 1].roll(1, -1))
+    )
+    wrong = heard(model, q, k, v)
+    assert not wrong.proved, "other weights give the same, or nearly"
+
+
+def test_what_can_be_told_is_proved(model):
+    q, k, v = random_inputs()
+    assert heard(model, q[:, :, :1], k[:, :, :1], v[:, :, :1]).proved  # one key: its weight is 1
+    repeated = v.clone()
+    repeated[:, :, 3] = repeated[:, :, 0]  # a token that comes twice
+    assert heard(model, q, k, repeated).proved
+    assert heard(model, q, k, v[..., :1]).proved  # one channel
+    assert heard(model, q, k, 100 + v).proved
+
+
+def test_alike_are_those_of_the_larger_part():
+    v = torch.randn(9, 3)
+    v[[1, 2, 4, 6, 8]] = v[0].clone()
+    assert find_alike(v, torch.float32).tolist() == [True, True, True, False, True, False, True, False, True]
+    v[[1, 2]] += 1
+    assert not find_alike(v, torch.float32)[[1, 2, 3, 5, 7]].any()
+    assert not find_alike(torch.full((9, 3), torch.nan), torch.float32).any()
+    assert find_alike(torch.zeros(0, 3), torch.float32).shape == (0,)
+
+
+def test_a_source_must_say_its_weights():
+    with pytest.raises(TypeError, match="all_weights"):
+        Source()
+
+
+# ── nested tensors ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Nested(nn.Module):
+    def __init__(self, way):
+        super().__init__()
+        self.q, self.k, self.v = (nn.Linear(16, 16) for _ in range(3))
+        self.way = way
+
+    def forward(self, x):
+        return self.way(self.q(x), self.k(x), self.v(x))
+
+
+def jagged(q, k, v):
+    q, k, v = (t.unflatten(-1, [2, 8]).transpose(1, 2) for t in (q, k, v))
+    return F.scaled_dot_product_attention(q, k, v)
+
+
+def eager(q, k, v):
+    return (q @ k.transpose(-1, -2) / 8**0.5).softmax(-1) @ v
+
+
+def halved(q, k, v):
+    return (q @ k.transpose(-1, -2) / 8**0.5).softmax(-1).mul_(0.5) @ v
+
+
+def unsummed(q, k, v):
+    (q @ k.transpose(-1, -2)).softmax(-1)
+    return v
+
+
+@pytest.mark.parametrize("around", [torch.enable_grad, torch.no_grad, torch.inference_mode])
+@pytest.mark.parametrize(
+    "way, layout, proved",
+    [
+        (jagged, torch.jagged, True),
+        (eager, torch.strided, True),
+        (halved, torch.strided, False),
+        (unsummed, torch.strided, False),
+    ],
+)
+def test_nested_tensors(way, layout, proved, around):
+    torch.manual_seed(0)
+    model, pieces = Nested(way).eval(), [torch.randn(3, 16), torch.randn(5, 16)]
+    with warnings.catch_warnings(), around():
+        warnings.simplefilter("ignore")  # nested tensors are a prototype, says PyTorch
+        nested = torch.nested.nested_tensor(pieces, layout=layout)
+        if way is halved and around is torch.enable_grad:
+            return  # PyTorch refuses to write on what a gradient needs
+        before = model(nested)
+        with record(model) as seen:
+            after = model(nested)
+    assert all(torch.equal(*pair) for pair in zip(before.unbind(), after.unbind(), strict=True))
+    (entry,) = seen
+    assert entry.proved == proved and "nested" in entry.note
+    heads = 2 if way is jagged else 1
+    assert entry.shape == (2, heads, 5, 5)
+    if not proved:
+        assert "mul_" in entry.reason if way is halved else "no sum" in entry.reason
+        return
+    for piece, weights in zip(pieces, entry.weights, strict=True):
+        q, k = (p(piece).unflatten(-1, (heads, -1)).transpose(0, 1) for p in (model.q, model.k))
+        n = len(piece)
+        torch.testing.assert_close(weights[:, :n, :n], (q @ k.mT / 8**0.5).softmax(-1), atol=1e-6, rtol=0)
+        assert weights[:, n:].abs().sum() + weights[:, :, n:].abs().sum() == 0
+
+
+def test_an_encoder_with_padding():
+    """torch.nn makes a nested tensor of it in its fast path."""
+    torch.manual_seed(0)
+    model = nn.TransformerEncoder(nn.TransformerEncoderLayer(16, 4, 32, batch_first=True), 2).eval()
+    x, padded = torch.randn(3, 5, 16), torch.zeros(3, 5, dtype=torch.bool)
+    padded[1, 3:] = True
+    with torch.no_grad(), record(model) as seen:
+        model(x, src_key_padding_mask=padded)
+    assert [entry.proved for entry in seen] == [True, True]
+    assert seen[0].weights[1, :, :, 3:].abs().max() == 0
