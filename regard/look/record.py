@@ -185,12 +185,12 @@ class Recorder:
         note: str | None = None,
         unsure: str | None = None,
         call: Call | None = None,
-    ) -> None:
+    ) -> Entry | None:
         """Dense attention. `unsure` says why it cannot be proved, whatever its sums are; `call` is where it happened,
         if that is not where we are."""
         call, layer = self.place(call)
         if call is None:
-            return
+            return None
         with self.ear.resting():
             shape = source.b, source.h, source.n, source.m
             source.choose(self.wanted.heads_of(source.h, call.name), self.wanted.rows_of(source.n, call.name))
@@ -223,6 +223,7 @@ class Recorder:
                     kept=kept,
                 )
             )
+            return self.seen.entries[-1]
 
     def edges(self, source: EdgeSource, dropped: bool, changes: tuple[str, ...]) -> None:
         """Attention along edges. It is as long as the list of edges, so it is always kept."""

@@ -400,6 +400,73 @@ def written_into(m: Any, w: Tensor) -> Tensor:
     return w
 
 
+def head_by_head(m: Any, x: Tensor) -> Told:
+    a, v = scores(m, x)
+    w = a.softmax(-1)
+    return torch.stack([w[:, i] @ v[:, i] for i in range(H)], 1), w
+
+
+def rows_in_parts(*sizes: int) -> Callable[..., Told]:
+    def way(m: Any, x: Tensor) -> Told:
+        a, v = scores(m, x)
+        w = a.softmax(-1)
+        return torch.cat([part @ v for part in w.split(sizes, 2)], 2), w
+
+    return way
+
+
+def many_before_values(m: Any, x: Tensor) -> Told:
+    q, k, v = qkv(m, x)
+    ws = [(q[:, i % H] @ k[:, i % H].mT * (1 + i) / 4).softmax(-1) for i in range(12)]
+    return torch.stack([w @ v[:, i % H] for i, w in enumerate(ws)]), [w.clone() for w in ws]
+
+
+def one_vector(m: Any, x: Tensor) -> Told:
+    """A product of a matrix and a vector, twice."""
+    y = x[0]
+    w = torch.softmax(m.k(y) @ m.q(y)[0], 0)
+    return y.T @ w, w
+
+
+def complex_values(m: Any, x: Tensor) -> Told:
+    q, k, v = qkv(m, x)
+    q, v = torch.complex(q, k), torch.complex(v, k)
+    w = (q @ q.mH).abs().softmax(-1)
+    return torch.view_as_real(w.to(v.dtype) @ v), w
+
+
+def product_of_three(m: Any, x: Tensor) -> Told:
+    a, v = scores(m, x)
+    e = (a - a.amax(-1, keepdim=True)).exp()
+    total = e.sum(-1)
+    return torch.einsum("bhij,bhi,bhjd->bhid", e, 1 / total, v), e / total[..., None]
+
+
+def twice_and_changed(m: Any, x: Tensor) -> Told:
+    a, v = scores(m, x)
+    w = a.softmax(-1)
+    return w @ split(m.r(x)) + (w * m.gate.sigmoid()) @ v, w
+
+
+def padded_queries(m: Any, x: Tensor) -> Told:
+    """ESPnet: what is masked is filled with zeros once more, also rows that saw nothing."""
+    a, v = scores(m, x)
+    mask = torch.zeros(2, 1, N, N, dtype=torch.bool)
+    mask[1, :, 4:] = mask[1, :, :, 4:] = True
+    w = a.masked_fill(mask, -1e4).softmax(-1).masked_fill(mask, 0.0)
+    return w @ v, w
+
+
+def online(m: Any, x: Tensor) -> Told:
+    """Keys in two halves, with a running sum."""
+    q, k, v = qkv(m, x)
+    total, out = torch.zeros(2, H, N, 1), torch.zeros(2, H, N, C)
+    for here in (slice(0, 3), slice(3, 6)):
+        e = (q @ k[:, :, here].mT).exp()
+        total, out = total + e.sum(-1, keepdim=True), out + e @ v[:, :, here]
+    return out / total, None
+
+
 @dataclass(frozen=True)
 class Case:
     way: Callable[..., Told]
@@ -458,6 +525,16 @@ ODD: dict[str, Case] = {
     "vmap": Case(mapped),
     "fused": Case(fused()),
     "fused, causal": Case(fused(is_causal=True, scale=0.9)),
+    "head by head": Case(head_by_head),
+    "rows in equal parts": Case(rows_in_parts(3, 3)),
+    "rows in other parts": no(rows_in_parts(2, 4), "in parts"),
+    "many before values": Case(many_before_values, entries=12),
+    "one vector": Case(one_vector),
+    "complex values": Case(complex_values),
+    "product of three": Case(product_of_three),
+    "padded queries": Case(padded_queries),
+    "twice and changed": no(twice_and_changed, "twice"),
+    "online": no(online, "not to 1", entries=2),
     "filled with zero": Case(after(lambda m, w: w.masked_fill(w < 0, 0.0))),
     "times one": Case(after(lambda m, w: w * torch.ones(H, 1, 1))),
     "nan to num": Case(after(lambda m, w: torch.nan_to_num(w))),

@@ -48,10 +48,10 @@ def link(found: Sum) -> Linked | None:
     if root.tensor is None:
         return None
     m = found.values.shape[1]
-    first = found.node.locate(found.starts)
-    last = found.node.locate(found.starts + found.step * (m - 1))
-    if first is None or last is None or not _along(first, last, root.axis, m, root.tensor.shape[root.axis]):
+    ends = found.find_ends()
+    if ends is None or not _along(*ends, root.axis, m, root.tensor.shape[root.axis]):
         return None
+    first, _ = ends
     layout = Layout.of(root, first)
     if layout is None:
         return None
@@ -71,13 +71,14 @@ def link(found: Sum) -> Linked | None:
     arranged = Arranged.of(root, layout, m)
     kept, note, changed = arranged.put(cells), arranged.note, 0.0
     if found.node.changes and not found.node.dropped:
-        rows = found.weights.reshape(-1, m)
+        rows = (found.weights.real if found.weights.is_complex() else found.weights).reshape(-1, m)
         used = (rows if layout.in_order else rows[layout.order]).reshape(cells.shape)
         kept, changed, emptied = _compare(kept, arranged.put(used))
         if emptied:
             note = _joined(note, EMPTY)
     if m < root.tensor.shape[root.axis]:
         note = _joined(note, SINK)
+    values, out = (torch.view_as_real(x).flatten(-2) if x.is_complex() else x for x in (values, out))
     source = Kept(kept, arranged.put(values), arranged.put(out), arranged.q, arranged.k)
     return Linked(source, arranged.kin, note, changed)
 
@@ -119,6 +120,8 @@ def unheard(root: Weights) -> str:
         )
     if steps:
         return f"no sum of these weights with values was heard; after the softmax they went through {steps}"
+    if root.parts:
+        return "these weights were summed with values in parts that could not be put together"
     return "no sum of these weights with values was heard"
 
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from regard.look.recording.lineage import Node, Product, Weights
+from regard.look.recording.lineage import Geometry, Node, Product, Weights
 from regard.look.recording.sums import Sum
 
 CLOSE = 1e-3  # how near to one a row must sum
@@ -20,14 +20,14 @@ EXPONENTIALS = {"exp", "exp_", "exp2", "exp2_"}
 
 def may_be_weights(node: Node | None, weights: Tensor) -> bool:
     """Is it worth asking? `weights` are what was multiplied with values, as the product was given them."""
-    if node is None or not isinstance(node.root, Product):
+    if node is None or not isinstance(node.root, Product) or not weights.is_floating_point():
         return False
     return node.root.left is not None or bool((weights.detach() >= 0).all())
 
 
 def with_own_root(found: Sum) -> Sum | None:
     """The same sum, with its weights as the place where something begins."""
-    own = found.node.own
+    own = _without_ones(found.node.own)
     first, second = own.elements(found.starts), own.elements(found.starts + found.step)
     if first is None or second is None:
         return None
@@ -39,10 +39,21 @@ def with_own_root(found: Sum) -> Sum | None:
     return replace(found, node=Node(root, own, dropped=found.node.dropped))
 
 
+def _without_ones(own: Geometry) -> Geometry:
+    """Of more than four axes, those of size one are left out from the end."""
+    kept = list(range(len(own.sizes)))
+    for axis in reversed(range(len(own.sizes))):
+        if len(kept) > 4 and own.sizes[axis] == 1:
+            kept.remove(axis)
+    return Geometry(tuple(own.sizes[a] for a in kept), tuple(own.strides[a] for a in kept), own.start)
+
+
 def is_normalized(weights: Tensor) -> bool:
     """Are the weights not negative, and does each row sum to one? Rows of nothing but zeros have nothing to look
     at.   ... m"""
-    if weights.shape[-1] < 2 or not weights.numel() or not (weights >= 0).all():
+    if weights.shape[-1] < 2 or not weights.numel() or not weights.is_floating_point():
+        return False
+    if not (weights >= 0).all():
         return False
     total = weights.sum(-1, dtype=torch.float64)
     close = CLOSE if torch.finfo(weights.dtype).bits > 16 else CLOSE_HALF

@@ -99,6 +99,8 @@ class Weights:
         False  # its scores come from a product of two computed tensors, as those of queries and keys
     )
     mixed: str | None = None  # between what its weights were mixed
+    parts: list[Any] = field(default_factory=list)  # sums of some of its rows
+    entry: Any = None  # what was recorded of it
     lost: list[str] = field(default_factory=list)  # what it went through without being followed any further
 
 

@@ -37,11 +37,11 @@ from regard.look.recording.lineage import (
 from regard.look.recording.nested import NestedEar, is_nested
 from regard.look.recording.operators import Fused, arguments_by_name
 from regard.look.recording.source import Source
-from regard.look.recording.sums import Sum, from_weighted_sum, of_product
+from regard.look.recording.sums import Sum, from_weighted_sum, join, of_product
 
-PENDING = 8  # softmaxes that wait for values at once
+PENDING = 64  # softmaxes that wait for values at once
 
-Hear = Callable[..., None]
+Hear = Callable[..., Any]
 
 
 class AttentionDispatchMode(TorchDispatchMode):
@@ -187,6 +187,8 @@ class AttentionDispatchMode(TorchDispatchMode):
 
     def product(self, name: str, left: Tensor, right: Tensor, out: Tensor) -> None:
         """A product: of weights and values, of queries and keys, or of anything else."""
+        if name == "mv":
+            name, right, out = "mm", right[:, None], out[:, None]
         nodes = self.lineage.node(left), self.lineage.node(right)
         weighed = any(node is not None and isinstance(node.root, Weights) for node in nodes)
         for weights, values, on_the_right in ((left, right, False), (right, left, True)):
@@ -292,15 +294,39 @@ class AttentionDispatchMode(TorchDispatchMode):
         """Weights were summed with values."""
         root = found.node.root
         assert isinstance(root, Weights)
+        if root.used and (found.node.changes or found.node.dropped):
+            self.reused(root, found)
         if root.used or root.tensor is None:
             return
         linked = link(found)
+        if linked is None:
+            whole = self.complete(root, found)
+            linked = None if whole is None else link(whole)
+            found = found if whole is None else whole
         if linked is not None:
             root.used = True
-            self.told(linked, found, f"softmax, {name}")
+            root.entry = self.told(linked, found, f"softmax, {name}")
             self.drop(root)
 
-    def told(self, linked: Linked, found: Sum, operator: str, *, unsure: str | None = None) -> None:
+    def complete(self, root: Weights, found: Sum) -> Sum | None:
+        """Perhaps some of its rows were summed, and others before: all of them, if these are the last."""
+        assert root.tensor is not None
+        root.parts.append(found)
+        rows = root.tensor.numel() // max(1, root.tensor.shape[root.axis])
+        if sum(part.starts.size for part in root.parts) == rows > found.starts.size:
+            return join(root.parts)
+        return None
+
+    def reused(self, root: Weights, found: Sum) -> None:
+        """The same weights are summed once more, and were changed before."""
+        if root.entry is not None and root.entry.reason is None:
+            steps = ", ".join(dict.fromkeys(found.node.changes)) or "dropout"
+            root.entry.reason = (
+                "these weights were summed with values twice, and before the second time they went through "
+                f"{steps}"
+            )
+
+    def told(self, linked: Linked, found: Sum, operator: str, *, unsure: str | None = None) -> Any:
         how: dict[str, Any] = {
             "dropped": found.node.dropped,
             "changed": linked.changed,
@@ -308,7 +334,7 @@ class AttentionDispatchMode(TorchDispatchMode):
             "note": linked.note,
             "unsure": unsure,
         }
-        self.hear(linked.source, operator, linked.itself, **how)
+        return self.hear(linked.source, operator, linked.itself, **how)
 
     def unsummed(self, root: Weights) -> None:
         """Queries met keys, a softmax followed, and no sum with values was heard: say so."""
@@ -346,6 +372,7 @@ class AttentionDispatchMode(TorchDispatchMode):
         if not root.used and root.scored and root.tensor is not None and root.tensor.shape[root.axis] > 1:
             self.unsummed(root)
         root.tensor = None
+        root.parts.clear()
         self.pending = [other for other in self.pending if other is not root]
 
     def forget(self, ended: Any) -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
+import torch
 from torch import Tensor
 
-from regard.look.recording.lineage import Node, Weighted
+from regard.look.recording.lineage import Index, Node, Weighted
 
 
 @dataclass(eq=False)
@@ -20,6 +21,39 @@ class Sum:
     weights: Tensor  # B R m
     values: Tensor  # B m e
     out: Tensor  # B R e
+    ends: tuple[Index, Index] | None = (
+        None  # the first and the last weight of each sum, in the tensor of the root
+    )
+
+    def find_ends(self) -> tuple[Index, Index] | None:
+        """B R for each axis; None if they are not known."""
+        if self.ends is not None:
+            return self.ends
+        first = self.node.locate(self.starts)
+        last = self.node.locate(self.starts + self.step * (self.values.shape[1] - 1))
+        if first is None or last is None:
+            return None
+        return first, last
+
+
+def join(parts: list[Sum]) -> Sum | None:
+    """Sums of parts of the same weights, head by head or a few rows at a time, as one; None if their sizes
+    differ."""
+    shapes = {(part.weights.shape[1:], part.values.shape[1:]) for part in parts}
+    ends = [part.find_ends() for part in parts]
+    known = [each for each in ends if each is not None]
+    if len(shapes) != 1 or len(known) != len(parts):
+        return None
+    first, last = (
+        [np.concatenate(axis) for axis in zip(*(each[end] for each in known), strict=True)] for end in (0, 1)
+    )
+    weights, values, out = (
+        torch.cat([getattr(part, name) for part in parts]) for name in ("weights", "values", "out")
+    )
+    changes = tuple(change for part in parts for change in part.node.changes)
+    dropped = any(part.node.dropped for part in parts)
+    node = replace(parts[0].node, changes=changes, dropped=dropped)
+    return Sum(node, parts[0].starts, parts[0].step, weights, values, out, (first, last))
 
 
 def of_product(node: Node, weights: Tensor, values: Tensor, out: Tensor, *, right: bool) -> Sum:
