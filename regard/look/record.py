@@ -155,7 +155,7 @@ class Recorder:
             if (key := key_of(p)) is not None
         }
         self.fast = torch.backends.mha.get_fastpath_enabled()
-        self.ear = AttentionDispatchMode(calls, parameters, self.hear)
+        self.ear = AttentionDispatchMode(calls, parameters, self.hear, self.edges)
 
     def tapped(self, heard: Heard | Mixed) -> None:
         """Our own attention."""
@@ -225,7 +225,9 @@ class Recorder:
             )
             return self.seen.entries[-1]
 
-    def edges(self, source: EdgeSource, dropped: bool, changes: tuple[str, ...]) -> None:
+    def edges(
+        self, source: EdgeSource, dropped: bool, changes: tuple[str, ...], *, unsure: str | None = None
+    ) -> None:
         """Attention along edges. It is as long as the list of edges, so it is always kept."""
         call, layer = self.place()
         if call is None:
@@ -247,7 +249,7 @@ class Recorder:
                     dtype=source.out.dtype,
                     error=proof.error,
                     errors=proof.errors,
-                    reason=doubt(proof, source.out.dtype, dropped=dropped, changes=changes),
+                    reason=unsure or doubt(proof, source.out.dtype, dropped=dropped, changes=changes),
                     note=self.notes(None),
                     top=self.wanted.top,
                     source=source,

@@ -117,6 +117,37 @@ def test_layers_without_attention_are_silent():
     assert len(seen) == 0
 
 
+class ByHand(nn.Module):
+    """A softmax over edges without any library."""
+
+    def __init__(self):
+        super().__init__()
+        self.score, self.value = nn.Linear(2 * WIDTH, 2), nn.Linear(WIDTH, 8)
+
+    def forward(self, x, index, scatter):
+        here, there = index[1], index[0]
+        e = self.score(torch.cat((x[here], x[there]), -1)).exp()
+        w = e / torch.zeros(NODES, 2).index_add(0, here, e)[here]
+        messages = w[..., None] * self.value(x).unflatten(-1, (2, 4))[there]
+        if scatter:
+            return torch.zeros(NODES, 2, 4).scatter_add(0, here[:, None, None].expand(-1, 2, 4), messages)
+        return torch.zeros(NODES, 2, 4).index_add_(0, here, messages)
+
+
+@pytest.mark.parametrize("scatter", [False, True])
+def test_written_out_it_is_said_and_not_proved(scatter):
+    x, index = graph()
+    layer = ByHand()
+    with record(layer) as seen:
+        layer(x, index, scatter)
+    (entry,) = seen
+    assert entry.kind == "edges" and "from where" in entry.reason and entry.error < 1e-5
+    weights = entry.get_weights(unproved=True)
+    assert weights.shape == (2, 26)
+    total = torch.zeros(NODES).index_add(0, index[1], weights[0])
+    assert set(total.detach().round(decimals=4).tolist()) <= {0.0, 1.0}
+
+
 def test_nothing_is_left_behind():
     x, index = graph()
     layer = geometric.GATConv(WIDTH, 8)

@@ -14,7 +14,7 @@ from regard.look.recording.lineage import Geometry, Node, Product, Weights
 from regard.look.recording.sums import Sum
 
 CLOSE = 1e-3  # how near to one a row must sum
-CLOSE_HALF = 2e-2
+CLOSE_HALF = 5e-2  # exp(a − logsumexp(a)) in bfloat16 is off by 0.03
 EXPONENTIALS = {"exp", "exp_", "exp2", "exp2_"}
 
 
@@ -22,7 +22,10 @@ def may_be_weights(node: Node | None, weights: Tensor) -> bool:
     """Is it worth asking? `weights` are what was multiplied with values, as the product was given them."""
     if node is None or not isinstance(node.root, Product) or not weights.is_floating_point():
         return False
-    return node.root.left is not None or bool((weights.detach() >= 0).all())
+    row = weights.detach()
+    while row.dim() > 1 and len(row):
+        row = row[0]
+    return node.root.left is not None or bool((row >= 0).all())
 
 
 def with_own_root(found: Sum) -> Sum | None:
@@ -59,6 +62,9 @@ def is_normalized(weights: Tensor) -> bool:
     close = CLOSE if torch.finfo(weights.dtype).bits > 16 else CLOSE_HALF
     fits = (total - 1).abs() <= close
     return bool((fits | (total == 0)).all() and fits.any())
+
+
+DROPPED = "attention dropout was on: these are the weights after it; call model.eval() before recording"
 
 
 def describe(weights: Tensor) -> str:

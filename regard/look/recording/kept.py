@@ -57,8 +57,9 @@ class Kept(Source):
 
     def sums(self, weights: Tensor, rows: Rows) -> tuple[Tensor, Tensor]:
         if self.values.dim() == 4:
-            return both_sums(weights, self.values.to(weights.dtype))
-        values = self.values[:, :, rows].to(weights.dtype)
+            return both_sums(weights, self.values)
+        values = wide(self.values[:, :, rows])
+        weights = weights.to(values.dtype)
         sums = [torch.einsum(EACH_ROW, w, v) for w, v in ((weights, values), (weights.abs(), values.abs()))]
         return sums[0], sums[1]
 

@@ -16,6 +16,7 @@ from regard.look.recording.calls import Calls, in_backward
 from regard.look.recording.eager import HEADS, Linked, link, mixed_over, show_alone, unheard
 from regard.look.recording.flex import Flexed
 from regard.look.recording.handwritten import (
+    DROPPED,
     EXPONENTIALS,
     describe,
     is_normalized,
@@ -36,10 +37,10 @@ from regard.look.recording.lineage import (
 )
 from regard.look.recording.nested import NestedEar, is_nested
 from regard.look.recording.operators import Fused, arguments_by_name
+from regard.look.recording.scattered import SUMS, UNKNOWN, edges_by_hand
 from regard.look.recording.source import Source
 from regard.look.recording.sums import Sum, from_weighted_sum, join, of_product
-
-PENDING = 64  # softmaxes that wait for values at once
+from regard.look.recording.waiting import Waiting
 
 Hear = Callable[..., Any]
 
@@ -55,14 +56,15 @@ class AttentionDispatchMode(TorchDispatchMode):
         nothing."""
         return False
 
-    def __init__(self, calls: Calls, parameters: set[int], hear: Hear) -> None:
+    def __init__(self, calls: Calls, parameters: set[int], hear: Hear, hear_edges: Hear) -> None:
         super().__init__()
-        self.calls, self.parameters, self.hear = calls, parameters, hear
+        self.calls, self.parameters = calls, parameters
+        self.hear, self.hear_edges = hear, hear_edges
         self.lineage = Lineage()
-        self.pending: list[Weights] = []
+        self.waiting = Waiting(self.unsummed)
         self.deaf = False
-        self.nested = NestedEar(calls, hear)
-        calls.when_ended.append(self.forget)
+        self.nested = NestedEar(calls, self.resting, hear)
+        calls.when_ended.append(self.waiting.forget)
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
@@ -85,7 +87,7 @@ class AttentionDispatchMode(TorchDispatchMode):
                 return func._op_dk(torch._C.DispatchKey.CompositeImplicitAutograd, *args, **kwargs)
         writes = func._schema.is_mutable
         if writes:
-            self.save(inputs)
+            self.waiting.save(inputs)
         out = func(*args, **kwargs)
         outputs = find_tensors(out)
         if outputs and not is_nested(outputs) and self.calls.current is not None:
@@ -131,6 +133,11 @@ class AttentionDispatchMode(TorchDispatchMode):
                 self.heard(source, name, given["query"], given["key"], dropped=source.dropout > 0)
         elif what == "sum":
             self.summed(name, args, out)
+        if name in SUMS and len(args) > 3:
+            node = self.lineage.node(args[3])
+            along = edges_by_hand(None if node is None else node.root, args, out)
+            if along is not None and not is_told_by_the_tap():
+                self.hear_edges(along, False, (), unsure=UNKNOWN)
 
     # ── what each operation tells
 
@@ -251,7 +258,10 @@ class AttentionDispatchMode(TorchDispatchMode):
         linked = None if own is None else link(own)
         if own is None or linked is None:
             return False
-        unsure = None if normal else describe(linked.source.kept)
+        if own.node.dropped:
+            unsure: str | None = DROPPED
+        else:
+            unsure = None if normal else describe(linked.source.kept)
         self.told(linked, own, f"{name} of weights written out", unsure=unsure)
         return True
 
@@ -266,9 +276,7 @@ class AttentionDispatchMode(TorchDispatchMode):
             scored=self.lineage.scored(scores),
         )
         self.lineage.begin(out, root)
-        self.pending.append(root)
-        for old in self.pending[:-PENDING]:
-            self.drop(old)
+        self.waiting.add(root)
 
     def summed(self, name: str, args: Any, out: Tensor) -> None:
         """(weights * values).sum(axis)"""
@@ -306,7 +314,7 @@ class AttentionDispatchMode(TorchDispatchMode):
         if linked is not None:
             root.used = True
             root.entry = self.told(linked, found, f"softmax, {name}")
-            self.drop(root)
+            self.waiting.drop(root)
 
     def complete(self, root: Weights, found: Sum) -> Sum | None:
         """Perhaps some of its rows were summed, and others before: all of them, if these are the last."""
@@ -338,10 +346,10 @@ class AttentionDispatchMode(TorchDispatchMode):
 
     def unsummed(self, root: Weights) -> None:
         """Queries met keys, a softmax followed, and no sum with values was heard: say so."""
-        linked = show_alone(root)
-        self.hear(
-            linked.source, "softmax", linked.itself, note=linked.note, unsure=unheard(root), call=root.call
-        )
+        with self.resting():
+            linked = show_alone(root)
+            how: dict[str, Any] = {"note": linked.note, "unsure": unheard(root), "call": root.call}
+            self.hear(linked.source, "softmax", linked.itself, **how)
 
     def heard(self, source: Source, operator: str, q: Tensor, k: Tensor, **how: Any) -> None:
         """Attention of which queries and keys are known."""
@@ -359,26 +367,6 @@ class AttentionDispatchMode(TorchDispatchMode):
             yield
         finally:
             self.deaf = before
-
-    # ── what is held, and for how long
-
-    def save(self, inputs: list[Tensor]) -> None:
-        """Something is about to be written in place: weights that still wait for values are copied before."""
-        for root in self.pending:
-            if root.tensor is not None and any(key_of(x) == key_of(root.tensor) for x in inputs):
-                root.tensor = root.tensor.clone()
-
-    def drop(self, root: Weights) -> None:
-        if not root.used and root.scored and root.tensor is not None and root.tensor.shape[root.axis] > 1:
-            self.unsummed(root)
-        root.tensor = None
-        root.parts.clear()
-        self.pending = [other for other in self.pending if other is not root]
-
-    def forget(self, ended: Any) -> None:
-        """A call has ended: nobody will sum values with the weights that were waiting in it."""
-        for root in [root for root in self.pending if root.owner is ended]:
-            self.drop(root)
 
 
 def _views_as_ever() -> Any:

@@ -5,6 +5,7 @@ they are, and shown with the shorter sequences padded by zeros.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
@@ -53,8 +54,10 @@ class NestedEar:
     """Hears what happens to nested tensors. Only those that hold their sequences themselves are understood; all
     others are made of such."""
 
-    def __init__(self, calls: Calls, hear: Callable[..., None]) -> None:
-        self.calls, self.hear = calls, hear
+    def __init__(
+        self, calls: Calls, resting: Callable[[], AbstractContextManager[None]], hear: Callable[..., Any]
+    ) -> None:
+        self.calls, self.resting, self.hear = calls, resting, hear
         self.pending: list[NestedWeights] = []
         calls.when_ended.append(self.forget)
 
@@ -78,4 +81,6 @@ class NestedEar:
         """A call has ended: no values will come."""
         for found in [each for each in self.pending if each.owner is ended]:
             self.pending.remove(found)
-            self.told(Kept.alone(pad(found.tensor)), "softmax", unsure=UNHEARD, call=found.call)
+            with self.resting():
+                source = Kept.alone(pad(found.tensor))
+            self.told(source, "softmax", unsure=UNHEARD, call=found.call)

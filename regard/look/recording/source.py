@@ -67,8 +67,7 @@ class Source(ABC):
         """Σ_j w_ij (v_j + r_ij) and Σ_j |w_ij| |v_j| + |Σ_j w_ij r_ij| for weights of every head.
         b h r m -> b h r e, twice"""
         assert self.v is not None
-        v = heads_of(self.v, self.h).to(weights.dtype)
-        return both_sums(weights, v)
+        return both_sums(weights, heads_of(self.v, self.h))
 
     def spread_values(self, find: Callable[[Tensor, torch.dtype], Tensor]) -> Tensor:
         """Something found for the value of each key, for every head.   b h m"""
@@ -124,6 +123,8 @@ class Source(ABC):
 
 def both_sums(weights: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
     """Σ_j w_ij v_j and Σ_j |w_ij| |v_j|.   b h r m and b h m e -> b h r e, twice"""
+    widest = torch.promote_types(weights.dtype, wide(v).dtype)
+    weights, v = weights.to(widest), v.to(widest)
     if weights.numel() and weights.amin() < 0:
         return weights @ v, weights.abs() @ v.abs()
     both = weights @ torch.cat((v, v.abs()), -1)
