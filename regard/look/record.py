@@ -19,7 +19,7 @@ from regard.look.recording.entry import Entry, Seen
 from regard.look.recording.kept import slim
 from regard.look.recording.lineage import key_of
 from regard.look.recording.listen import AttentionDispatchMode
-from regard.look.recording.proof import doubt, prove
+from regard.look.recording.proof import doubt, find_gaps, prove
 from regard.look.recording.source import Source
 from regard.look.recording.summary import summarize
 from regard.look.recording.tapped import Tapped, TappedMix, source_along
@@ -215,8 +215,9 @@ class Recorder:
                     dtype=dtype,
                     error=proof.error,
                     errors=proof.errors,
+                    alike=proof.alike,
                     reason=reason,
-                    note=self.notes(note),
+                    note=self.notes(note, find_gaps(proof) if reason is None else None),
                     rows=None if source.rows is None else tuple(source.rows.tolist()),
                     top=self.wanted.top,
                     source=None if kept is not None else source,
@@ -249,8 +250,9 @@ class Recorder:
                     dtype=source.out.dtype,
                     error=proof.error,
                     errors=proof.errors,
+                    alike=proof.alike,
                     reason=unsure or doubt(proof, source.out.dtype, dropped=dropped, changes=changes),
-                    note=self.notes(None),
+                    note=self.notes(),
                     top=self.wanted.top,
                     source=source,
                 )
@@ -266,9 +268,9 @@ class Recorder:
         self.calls.mark_block()
         return (call if self.wanted.layer(layer, call.name) else None), layer
 
-    def notes(self, note: str | None) -> str | None:
+    def notes(self, *notes: str | None) -> str | None:
         """What a reader should know of the way in which this was computed."""
-        found = [note] if note is not None else []
+        found = [note for note in notes if note is not None]
         modules = [call.module for call in self.calls.stack]
         if (
             self.fast

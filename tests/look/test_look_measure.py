@@ -221,7 +221,8 @@ def test_contribution_is_not_attention():
     x[:, 2] = 0
     with record(model) as seen:
         model(x)
-    close(seen[0].weights[0, 0, 0], [0.25] * 4)
+    # three values are alike, so the output cannot prove how much weight each has
+    close(seen[0].get_weights(unproved=True)[0, 0, 0], [0.25] * 4)
     close(gradient_times_input(model, x)[0], [0.25, 0.25, 0, 0.25])
     close(leave_one_out(model, x, fill=0.0)[0], [0.25, 0.25, 0, 0.25])
 

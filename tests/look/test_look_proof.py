@@ -11,7 +11,7 @@ from torch import nn
 from regard.look.record import record
 from regard.look.recording.kept import Kept
 from regard.look.recording.operators import Fused
-from regard.look.recording.proof import TOLERANCE, find_alike
+from regard.look.recording.proof import TOLERANCE, group_alike
 from regard.look.recording.source import Source
 
 B, H, N, C = 2, 4, 6, 8
@@ -131,10 +131,6 @@ def same_in_one_head(v):
     v[:, 1] = v[:, 1, :1]
 
 
-def same_in_one_example(v):
-    v[1, 1] = v[1, 1, :1]
-
-
 def nothing(v):
     v[:, 1] = 0
 
@@ -143,13 +139,16 @@ def nearly_same(v):
     v[:, 1] = 1000 + 1e-3 * v[:, 1]
 
 
+def of_two_kinds(v):
+    v[:, 1, ::2] = v[:, 1, :1]
+    v[:, 1, 1::2] = v[:, 1, 1:2]
+
+
 def same_but_one(v):
     v[:, 1, 1:] = v[:, 1, 1:2]
 
 
-@pytest.mark.parametrize(
-    "make", [same, same_in_one_head, same_in_one_example, nothing, nearly_same, same_but_one]
-)
+@pytest.mark.parametrize("make", [same, same_in_one_head, nothing, nearly_same, same_but_one, of_two_kinds])
 def test_values_that_are_alike_prove_nothing(model, make, monkeypatch):
     q, k, v = random_inputs(n=12)
     make(v)
@@ -166,7 +165,7 @@ def test_values_that_are_alike_prove_nothing(model, make, monkeypatch):
 
 
 def test_what_can_be_told_is_proved(model):
-    q, k, v = random_inputs()
+    q, k, v = random_inputs(n=12)
     assert heard(model, q[:, :, :1], k[:, :, :1], v[:, :, :1]).proved  # one key: its weight is 1
     repeated = v.clone()
     repeated[:, :, 3] = repeated[:, :, 0]  # a token that comes twice
@@ -175,14 +174,39 @@ def test_what_can_be_told_is_proved(model):
     assert heard(model, q, k, 100 + v).proved
 
 
-def test_alike_are_those_of_the_larger_part():
+def test_a_row_of_the_batch_in_which_values_are_alike_is_noted(model):
+    """As in a window of padding: the head is proved by the others."""
+    q, k, v = random_inputs(n=12)
+    v[1] = v[1, :, :1]
+    entry = heard(model, q, k, v)
+    assert entry.proved and "1 of 2 rows of the batch (1)" in entry.note
+    assert (entry.alike >= 0.5).all(1).tolist() == [False, True]
+    assert heard(model, q[:1], k[:1], v[:1]).note is None
+    assert not heard(model, q[1:], k[1:], v[1:]).proved
+
+
+def test_groups_of_alike_values():
     v = torch.randn(9, 3)
     v[[1, 2, 4, 6, 8]] = v[0].clone()
-    assert find_alike(v, torch.float32).tolist() == [True, True, True, False, True, False, True, False, True]
-    v[[1, 2]] += 1
-    assert not find_alike(v, torch.float32)[[1, 2, 3, 5, 7]].any()
-    assert not find_alike(torch.full((9, 3), torch.nan), torch.float32).any()
-    assert find_alike(torch.zeros(0, 3), torch.float32).shape == (0,)
+    groups = group_alike(v, torch.float32)
+    assert (groups > 0).tolist() == [True, True, True, False, True, False, True, False, True]
+    v[[1, 2]] += 1  # a token that comes twice, and another that comes four times: most keys can be told
+    assert not group_alike(v, torch.float32).any()
+    v[1::2], v[::2] = v[1].clone(), v[0].clone()
+    assert group_alike(v[:8], torch.float32).unique().numel() == 2, "two kinds"
+    near = 1000 + 1e-3 * torch.randn(9, 3)
+    assert len(set(group_alike(near, torch.float32).tolist())) == 1
+    assert not group_alike(near.double(), torch.float64).any()
+    assert not group_alike(torch.full((9, 3), torch.nan), torch.float32).any()
+    assert group_alike(torch.zeros(0, 3), torch.float32).shape == (0,)
+
+
+def test_what_is_nan_proves_nothing(model):
+    q, k, v = random_inputs()
+    v[1, 2, 3] = torch.nan
+    entry = heard(model, q, k, v)
+    assert not entry.proved and "NaN" in entry.reason
+    assert heard(model, q, k, v, heads=[0, 1, 3]).proved
 
 
 def test_a_source_must_say_its_weights():

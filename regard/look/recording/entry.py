@@ -42,6 +42,8 @@ class Entry:
     # b h r: max over channels of |Σ_j w_ij (v_j + r_ij) − what was computed| / Σ_j |w_ij| |v_j|, for the heads
     # and rows that are kept; along edges 1 h n. None: no sum of values was heard
     errors: Tensor | None = field(default=None, repr=False)
+    # b h: which part of the weight lies on values that are alike, where the output says nothing of the weights
+    alike: Tensor | None = field(default=None, repr=False)
     note: str | None = None
     rows: tuple[int, ...] | None = None  # the numbers of the queries; None: all
     top: int | None = None

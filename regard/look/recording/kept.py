@@ -9,7 +9,7 @@ from torch import Tensor
 
 from regard.attention.kernels.reference import heads_of
 from regard.look.recording.calls import copy_detached
-from regard.look.recording.source import Rows, Source, both_sums, quiet, wide
+from regard.look.recording.source import Rows, Source, both_sums, quiet, sum_in_groups, wide
 
 EACH_ROW = "bhnm,bhnme->bhne"  # every row has values of its own
 
@@ -63,13 +63,14 @@ class Kept(Source):
         sums = [torch.einsum(EACH_ROW, w, v) for w, v in ((weights, values), (weights.abs(), values.abs()))]
         return sums[0], sums[1]
 
-    def spread_values(self, find: Callable[[Tensor, torch.dtype], Tensor]) -> Tensor:
-        return find(self.values, self.out.dtype)
+    def group_values(self, group: Callable[[Tensor, torch.dtype], Tensor]) -> Tensor:
+        return group(self.values, self.out.dtype)
 
-    def weight_on(self, chosen: Tensor, weights: Tensor, rows: Rows) -> Tensor:
-        if chosen.dim() == 3:
-            return super().weight_on(chosen, weights, rows)
-        return (weights.abs() * chosen[:, :, rows]).sum((-2, -1))
+    def weight_in_groups(self, groups: Tensor, weights: Tensor, rows: Rows) -> Tensor:
+        if groups.dim() == 3:
+            return super().weight_in_groups(groups, weights, rows)
+        largest = sum_in_groups(groups[:, :, rows], weights.abs()).amax(-1)  # of each row
+        return largest.sum(-1, keepdim=True)
 
 
 def slim(source: Source) -> Source:

@@ -109,7 +109,10 @@ class AttentionDispatchMode(TorchDispatchMode):
         elif what == "written":  # some elements of it; the others stay what they were
             self.lineage.follow(out, out, change=name)
         elif what == "copy":
-            self.lineage.follow(inputs[-1] if name == "copy_" else inputs[0], out)
+            copied = inputs[-1] if name == "copy_" else inputs[0]
+            if self.lineage.node(copied) is None and name == "copy_":
+                self.lineage.follow(out, out, change=name)
+            self.lineage.follow(copied, out)
         elif what == "product":
             first = PRODUCTS[name]
             self.product(name, args[first], args[first + 1], out)

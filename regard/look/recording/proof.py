@@ -19,7 +19,7 @@ MOST = 2**22  # weights in memory at once while a proof is done
 TOLERANCE = {torch.float64: 1e-9, torch.float32: 1e-4, torch.float16: 4e-3, torch.bfloat16: 2e-2}
 # Values are alike if a tenth of a row's weight could move from one to the other within the tolerance.
 MOVED = 0.1
-# A head is not proved if more than this part of its weight lies on alike values.
+# Nothing is proved where this part of a head's weight, or more, lies on one group of alike values.
 MOST_ALIKE = 0.5
 NAMED = 4  # heads in a reason
 DROPPED = (
@@ -33,7 +33,7 @@ class Proof:
     """What was found for every head and row that is wanted."""
 
     errors: Tensor  # b h r: max over channels of |Σ_j w_ij v_jc − what was computed| / Σ_j |w_ij| |v_jc|
-    alike: Tensor  # b h: which part of the weight lies on values that are alike
+    alike: Tensor  # b h: which part of the weight lies on one group of values that are alike
     heads: tuple[int, ...]  # their numbers
     rows: tuple[int, ...] | None  # and those of the rows; None: all
 
@@ -69,24 +69,48 @@ def relative_errors(mine: Tensor, theirs: Tensor, size: Tensor, dtype: torch.dty
     return errors.nan_to_num(nan=torch.inf).amax(-1)
 
 
-def find_alike(values: Tensor, dtype: torch.dtype) -> Tensor:
-    """The largest group of keys whose values are so alike that the sum cannot tell one from the other, if it is
-    the larger part of them: then it has the median in every channel.   ... m e -> ... m"""
+def group_alike(values: Tensor, dtype: torch.dtype) -> Tensor:
+    """Groups of keys whose values are so alike that the sum cannot tell one from the other, if at least half of all
+    keys are in them: the number of each key's group, 0 for the others. Nearly equal values that are the larger part
+    have the median in every channel.   ... m e -> ... m"""
+    count = values.shape[-2]
     if not values.numel():
-        return values.new_zeros(values.shape[:-1], dtype=torch.bool)
+        return values.new_zeros(values.shape[:-1], dtype=torch.long)
+    values = wide(values)
+    groups = _group_equal(values)
     if not _may_be_alike(values, dtype):
-        return values.new_zeros(values.shape[:-1], dtype=torch.bool)
-    columns = wide(values).mT
+        return groups
+    columns = values.mT
     centre = columns.median(-1, keepdim=True).values
     size = columns.abs().median(-1, keepdim=True).values
     near = ((columns - centre).abs() <= size * smallest_step(dtype)).all(-2)
-    return near & (near.sum(-1, keepdim=True) > 1)
+    many = near.sum(-1, keepdim=True) >= max(2, count / 2)
+    return groups.masked_fill(near & many, count + 1)
+
+
+def _group_equal(values: Tensor) -> Tensor:
+    """Sorted along one direction, equal values are neighbours."""
+    channels = torch.arange(values.shape[-1], device=values.device)
+    place = (values * ((channels * 0.618) % 1 + 0.5)).sum(-1)
+    order = place.argsort(-1)
+    place = place.gather(-1, order)
+    same = place[..., 1:] == place[..., :-1]
+    groups = torch.zeros_like(order)
+    if not same.any():
+        return groups
+    rows = values.gather(-2, order[..., None].expand(values.shape))
+    same = same & (rows[..., 1:, :] == rows[..., :-1, :]).all(-1)
+    first = torch.cat((torch.zeros_like(same[..., :1]), same), -1)
+    number = (~first).cumsum(-1)  # from 1 on
+    sizes = torch.zeros_like(groups).repeat_interleave(2, -1).scatter_add(-1, number, torch.ones_like(number))
+    few = sizes.gather(-1, number) < max(2, values.shape[-2] / 2)
+    number = number.masked_fill(few, 0)
+    return groups.scatter(-1, order, number)
 
 
 def _may_be_alike(values: Tensor, dtype: torch.dtype) -> bool:
     """If more than half of the keys are alike, two neighbours are (the last and the first are neighbours, too).
     Medians take long, and this does not: no median of sizes is above twice their mean."""
-    values = wide(values)
     most = values.abs().mean(-2, keepdim=True) * (4 * smallest_step(dtype))
     apart = (values - values.roll(1, -2)).abs()
     return bool((apart <= most).all(-1).any())
@@ -101,25 +125,28 @@ def prove(source: Source) -> Proof:
     """Of the heads and rows that are wanted. Where no values were heard, nothing is known."""
     dtype = source.out.dtype
     with quiet(source.out):
-        twins = source.spread_values(find_alike)
-        blind = bool(twins.any())
+        groups = source.group_values(group_alike)
+        blind = bool(groups.any())
         errors: list[Tensor] = []
-        inside = whole = torch.zeros(source.b, source.h, device=source.out.device)
+        whole = torch.zeros(source.b, source.h, device=source.out.device)
+        inside = whole[..., None]
         for rows, weights in source.blocks(MOST):
             mine, size = source.sums(weights, rows)
-            theirs = source.out[:, :, rows]
-            errors.append(source.picked(relative_errors(mine, theirs, size, dtype)).float())
+            found = relative_errors(mine, source.out[:, :, rows], size, dtype)
+            if not size.isfinite().all():  # NaN, which any weights would give
+                found = found.masked_fill(~size.isfinite().any(-1) & weights.isfinite().all(-1), torch.nan)
+            errors.append(source.picked(found).float())
             if blind:
-                inside = inside + source.weight_on(twins, weights, rows)
+                inside = inside + source.weight_in_groups(groups, weights, rows)
                 whole = whole + weights.abs().sum((-2, -1))
         heads = tuple(range(source.h)) if source.numbers is None else source.numbers
         rows_named = None if source.rows is None else tuple(source.rows.tolist())
-        alike = source.picked(part_of(inside, whole))
+        alike = source.picked(part_of(inside.amax(-1), whole))
         if not source.out.shape[-1]:
             errors = [torch.full_like(each, torch.inf) for each in errors]
         if errors:
             return Proof(torch.cat(errors, 2), alike, heads, rows_named)
-        return Proof(source.picked(inside)[..., None][..., :0], alike, heads, rows_named)
+        return Proof(alike[..., None][..., :0], alike, heads, rows_named)
 
 
 def doubt(
@@ -150,6 +177,8 @@ def _too_far(proof: Proof, dtype: torch.dtype) -> str | None:
     wrong = ~(proof.errors <= tolerance_of(dtype))
     if not wrong.any():
         return None
+    if proof.errors.isnan().any():
+        return "values are not finite, so what was computed is NaN, as it would be with any other weights"
     place = int(proof.errors.flatten().argmax())
     head, row = proof.heads[place // proof.errors.shape[2] % len(proof.heads)], place % proof.errors.shape[2]
     row = row if proof.rows is None else proof.rows[row]
@@ -162,15 +191,30 @@ def _too_far(proof: Proof, dtype: torch.dtype) -> str | None:
 
 
 def _too_alike(proof: Proof) -> str | None:
-    """Where other weights would have given the same."""
-    blind = proof.alike > MOST_ALIKE
+    """Where other weights would have given the same. A head is one rule for the whole batch: if the values can tell
+    in some rows of it, it is proved there, and `find_gaps` names the others (windows of padding or of background)."""
+    if not proof.alike.numel():
+        return None
+    least = proof.alike.amin(0)
+    heads = [number for number, part in zip(proof.heads, least.tolist(), strict=True) if part >= MOST_ALIKE]
+    if not heads:
+        return None
+    return (
+        f"the values are alike where {float(least.max()):.0%} of the weight lies, so other weights would give the "
+        f"same output ({_named(heads, len(proof.heads))})"
+    )
+
+
+def find_gaps(proof: Proof) -> str | None:
+    """A note on the rows of the batch in which values are alike, although the heads are proved."""
+    blind = (proof.alike >= MOST_ALIKE).any(1)
     if not blind.any():
         return None
-    heads = [number for number, bad in zip(proof.heads, blind.any(0).tolist(), strict=True) if bad]
-    most = float(proof.alike.max())
+    where = blind.nonzero().flatten().tolist()
+    shown = ", ".join(map(str, where[:NAMED])) + (", …" if len(where) > NAMED else "")
     return (
-        f"the values are alike where {most:.0%} of the weight lies, so other weights would give the same output "
-        f"({_named(heads, len(proof.heads))})"
+        f"in {len(where)} of {len(blind)} rows of the batch ({shown}) the values are alike: there the output says "
+        "nothing about the weights, and the proof is that of the others"
     )
 
 

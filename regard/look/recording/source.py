@@ -69,15 +69,14 @@ class Source(ABC):
         assert self.v is not None
         return both_sums(weights, heads_of(self.v, self.h))
 
-    def spread_values(self, find: Callable[[Tensor, torch.dtype], Tensor]) -> Tensor:
-        """Something found for the value of each key, for every head.   b h m"""
+    def group_values(self, group: Callable[[Tensor, torch.dtype], Tensor]) -> Tensor:
+        """The number of the group in which each key's value is, for every head.   b h m"""
         assert self.v is not None
-        return heads_of(find(self.v, self.out.dtype)[..., None], self.h)[..., 0]
+        return heads_of(group(self.v, self.out.dtype)[..., None], self.h)[..., 0]
 
-    def weight_on(self, chosen: Tensor, weights: Tensor, rows: Rows) -> Tensor:
-        """How much of the weight of these rows lies on chosen keys.   b h m and b h r m -> b h"""
-        received = weights.abs().sum(-2)
-        return (received * chosen).sum(-1)
+    def weight_in_groups(self, groups: Tensor, weights: Tensor, rows: Rows) -> Tensor:
+        """How much of the weight of these rows lies in each group of keys.   b h m and b h r m -> b h g"""
+        return sum_in_groups(groups, weights.abs().sum(-2))
 
     def held(self, shelf: list[Tensor]) -> None:
         """Copy what is to be kept for later. The shelf has masks of other attentions, which need not be held
@@ -119,6 +118,12 @@ class Source(ABC):
         for start in range(0, len(wanted), step):
             rows = wanted[start : start + step]
             yield rows, self.all_weights(rows)
+
+
+def sum_in_groups(groups: Tensor, weights: Tensor) -> Tensor:
+    """The weights in each group, those in no group left out.   ... m -> ... g"""
+    total = weights.new_zeros(*weights.shape[:-1], weights.shape[-1] + 2)
+    return total.scatter_add(-1, groups, weights)[..., 1:]
 
 
 def both_sums(weights: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
