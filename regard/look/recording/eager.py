@@ -21,6 +21,9 @@ from regard.look.recording.sums import Sum
 MERGED = "heads cannot be told from the batch here: each is listed as a row of the batch, with one head"
 SINK = "the softmax ran over more columns than there are values (attention sinks): weights sum to less than 1"
 HEADS, QUERIES = "heads", "queries"
+GUESSED = (
+    "which axis is that of the batch, of the heads and of the queries was not heard: this order is a guess"
+)
 EMPTY = "rows whose weights were all set to zero after the softmax are shown as zeros"
 
 
@@ -167,6 +170,11 @@ class Layout:
     others: tuple[int, ...]
     order: np.ndarray  # L·n: which sum, in the order of B R, is that of each cell and row
     in_order: bool
+
+    @property
+    def is_usual(self) -> bool:
+        """Do keys come last, after queries?"""
+        return self.axis == len(self.sizes) - 1 and (self.row is None or self.row == self.axis - 1)
 
     @property
     def n(self) -> int:
@@ -354,7 +362,8 @@ def _arranged(layout: Layout, scores: Scores | None) -> tuple[np.ndarray, str | 
                 return found, None
     if len(sizes) < 2:
         return cells.reshape(-1, 1), MERGED if len(cells) > 1 else None
-    return cells.reshape(-1, sizes[-1]), None  # b h n m, as most write it
+    # b h n m, as most write it
+    return cells.reshape(-1, sizes[-1]), None if scores is not None or layout.is_usual else GUESSED
 
 
 def _by_token(origin: Index, channel: int) -> np.ndarray | None:

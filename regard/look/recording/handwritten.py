@@ -37,8 +37,10 @@ def with_own_root(found: Sum) -> Sum | None:
     moving = [axis for axis, (i, j) in enumerate(zip(first, second, strict=True)) if (i != j).any()]
     if len(moving) != 1:
         return None
-    tensor = found.weights.as_strided(own.sizes, own.strides, own.start)
-    root = Weights(tensor, moving[0], found.node, own)
+    root = found.node.own_root
+    if root is None or root.axis != moving[0]:
+        tensor = found.weights.as_strided(own.sizes, own.strides, own.start)
+        root = found.node.own_root = Weights(tensor, moving[0], found.node, own, scored=True)
     return replace(found, node=Node(root, own, dropped=found.node.dropped))
 
 

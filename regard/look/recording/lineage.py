@@ -98,6 +98,7 @@ class Weights:
     scored: bool = (
         False  # its scores come from a product of two computed tensors, as those of queries and keys
     )
+    consumed: bool = False  # something made of it was multiplied with values
     mixed: str | None = None  # between what its weights were mixed
     parts: list[Any] = field(default_factory=list)  # sums of some of its rows
     entry: Any = None  # what was recorded of it
@@ -150,6 +151,7 @@ class Node:
     dropped: bool = False
     depth: int = 0
     exponential: bool = False  # an exponential was taken on the way
+    own_root: Any = None  # weights that were found to begin here, though no softmax gave them
 
     def locate(self, offsets: np.ndarray) -> Index | None:
         """The elements of the root's own tensor that the elements at these offsets were made of."""
@@ -198,6 +200,8 @@ class Trace:
     far: tuple[int, ...] = ()  # and of what was projected to give that
     node: Node | None = None
     scored: bool = False  # made of a product of two computed tensors, and not projected since
+    paired: bool = False  # made of all pairs of two tensors, element by element
+    softmax: Weights | None = None  # made of this, in whatever way
 
 
 def key_of(x: Tensor) -> int | None:
@@ -257,6 +261,8 @@ class Lineage:
             near, far = _latest(n for t in known for n in t.near), _latest(n for t in known for n in t.far)
         given = {trace.number for trace in known}
         scored = not projects and any(trace.scored for trace in known)
+        paired = not projects and any(trace.paired for trace in known)
+        softmax = None if projects else next((t.softmax for t in known if t.softmax is not None), None)
         for x in outputs:
             trace = self.trace(x)
             if trace is None:
@@ -269,7 +275,7 @@ class Lineage:
                 )
             elif writes:
                 trace.near, trace.far = near, far
-            trace.scored = scored
+            trace.scored, trace.paired, trace.softmax = scored, paired, softmax
 
     def follow(
         self,
@@ -321,13 +327,27 @@ class Lineage:
         trace = self.trace(out)
         if trace is not None:
             trace.node = Node(root, Geometry.of(out), exponential=exponential)
+            if isinstance(root, Weights):
+                trace.softmax = root
 
     def scored(self, x: Tensor) -> bool:
         """Was it made of a product of two computed tensors, as queries and keys, and not projected since?"""
         trace = self.trace(x)
         return trace is not None and trace.scored
 
-    def mark_scored(self, out: Tensor) -> None:
+    def paired(self, x: Tensor) -> bool:
+        """Was it made of all pairs of two tensors, element by element?"""
+        trace = self.trace(x)
+        return trace is not None and trace.paired
+
+    def softmax(self, x: Tensor) -> Weights | None:
+        """The softmax of which it was made, in whatever way."""
+        trace = self.trace(x)
+        return None if trace is None else trace.softmax
+
+    def mark(self, out: Tensor, **flags: Any) -> None:
+        """Something is known of a tensor that the way it was made does not tell."""
         trace = self.trace(out)
-        if trace is not None:
-            trace.scored = True
+        for name, value in flags.items():
+            if trace is not None:
+                setattr(trace, name, value)

@@ -13,15 +13,10 @@ from torch._ops import HigherOrderOperator
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from regard.look.recording.calls import Calls, in_backward
-from regard.look.recording.eager import HEADS, Linked, link, mixed_over, show_alone, unheard
+from regard.look.recording.eager import HEADS
 from regard.look.recording.flex import Flexed
 from regard.look.recording.handwritten import (
-    DROPPED,
     EXPONENTIALS,
-    describe,
-    is_normalized,
-    may_be_weights,
-    with_own_root,
 )
 from regard.look.recording.kinds import PRODUCTS, find_tensors, is_composite, is_told_by_the_tap, kind_of
 from regard.look.recording.lineage import (
@@ -39,8 +34,7 @@ from regard.look.recording.nested import NestedEar, is_nested
 from regard.look.recording.operators import Fused, arguments_by_name
 from regard.look.recording.scattered import SUMS, UNKNOWN, edges_by_hand
 from regard.look.recording.source import Source
-from regard.look.recording.sums import Sum, from_weighted_sum, join, of_product
-from regard.look.recording.waiting import Waiting
+from regard.look.recording.weighing import Weighing
 
 Hear = Callable[..., Any]
 
@@ -61,10 +55,9 @@ class AttentionDispatchMode(TorchDispatchMode):
         self.calls, self.parameters = calls, parameters
         self.hear, self.hear_edges = hear, hear_edges
         self.lineage = Lineage()
-        self.waiting = Waiting(self.unsummed)
         self.deaf = False
         self.nested = NestedEar(calls, self.resting, hear)
-        calls.when_ended.append(self.waiting.forget)
+        self.weighing = Weighing(calls, self.lineage, parameters, self.resting, hear)
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
@@ -87,7 +80,7 @@ class AttentionDispatchMode(TorchDispatchMode):
                 return func._op_dk(torch._C.DispatchKey.CompositeImplicitAutograd, *args, **kwargs)
         writes = func._schema.is_mutable
         if writes:
-            self.waiting.save(inputs)
+            self.weighing.waiting.save(inputs)
         out = func(*args, **kwargs)
         outputs = find_tensors(out)
         if outputs and not is_nested(outputs) and self.calls.current is not None:
@@ -115,12 +108,12 @@ class AttentionDispatchMode(TorchDispatchMode):
             self.lineage.follow(copied, out)
         elif what == "product":
             first = PRODUCTS[name]
-            self.product(name, args[first], args[first + 1], out)
+            self.weighing.product(name, args[first], args[first + 1], out)
         elif what == "convolution":
-            scored = self.scores(args[0])
+            scored = self.weighing.gives_scores(args[0])
             self.lineage.begin(out, Product(channel=1))
             if scored:  # mixed between heads before the softmax
-                self.lineage.mark_scored(out)
+                self.lineage.mark(out, scored=True)
         elif what == "cat":
             self.lineage.join(inputs, (args[1] if len(args) > 1 else 0) % max(1, out.dim()), out)
         elif what == "native_dropout":
@@ -128,14 +121,16 @@ class AttentionDispatchMode(TorchDispatchMode):
         elif what == "noise":
             self.lineage.begin(out, Noise())
         elif what == "softmax" and not is_told_by_the_tap():
-            self.softmax(args[0], arguments_by_name(func, args, kwargs)["dim"] % max(1, out.dim()), out)
+            self.weighing.softmax(
+                args[0], arguments_by_name(func, args, kwargs)["dim"] % max(1, out.dim()), out
+            )
         elif what == "fused" and not is_told_by_the_tap():
             given = arguments_by_name(func, args, kwargs)
             if given["query"].dim() == 4 and not given["query"].is_nested:
                 source = Fused(given, out)
                 self.heard(source, name, given["query"], given["key"], dropped=source.dropout > 0)
         elif what == "sum":
-            self.summed(name, args, out)
+            self.weighing.summed(name, args, out)
         if name in SUMS and len(args) > 3:
             node = self.lineage.node(args[3])
             along = edges_by_hand(None if node is None else node.root, args, out)
@@ -149,6 +144,8 @@ class AttentionDispatchMode(TorchDispatchMode):
         projected."""
         nodes = [(x, node) for x in inputs if (node := self.lineage.node(x)) is not None]
         noisy = any(isinstance(node.root, Noise) for _, node in nodes)
+        if are_paired(nodes, out):
+            self.lineage.mark(out, paired=True)
         for kinds in ((Weights, Portion), (Product,), (Noise,)):
             for x, node in nodes:
                 if not isinstance(node.root, kinds):
@@ -158,7 +155,7 @@ class AttentionDispatchMode(TorchDispatchMode):
                 weights = kinds[0] is Weights
                 if (
                     multiplies
-                    and (weights or node.exponential)
+                    and (weights or node.exponential or self.lineage.scored(x))
                     and not noisy
                     and other is not None
                     and view is not None
@@ -194,165 +191,7 @@ class AttentionDispatchMode(TorchDispatchMode):
                 node.root.lost.append(func._schema.name.rpartition("::")[2])
                 if what == "convolution":
                     node.root.mixed = HEADS
-
-    def product(self, name: str, left: Tensor, right: Tensor, out: Tensor) -> None:
-        """A product: of weights and values, of queries and keys, or of anything else."""
-        if name == "mv":
-            name, right, out = "mm", right[:, None], out[:, None]
-        nodes = self.lineage.node(left), self.lineage.node(right)
-        weighed = any(node is not None and isinstance(node.root, Weights) for node in nodes)
-        for weights, values, on_the_right in ((left, right, False), (right, left, True)):
-            node = nodes[on_the_right]
-            if node is not None and isinstance(node.root, Weights):
-                self.weigh(name, node, weights, values, out, right=on_the_right)
-            elif not weighed and name in ("mm", "bmm") and key_of(values) not in self.parameters:
-                weighed = self.weigh_handwritten(name, node, weights, values, out, right=on_the_right)
-        learned = key_of(left) in self.parameters or key_of(right) in self.parameters
-        scored = self.scores(left) or self.scores(right)
-        if learned or weighed or name not in ("mm", "bmm", "baddbmm"):
-            self.lineage.begin(out, Product())  # what it is made of need not be held
-            if scored and not weighed:
-                self.lineage.mark_scored(out)
-            return
-        kin = self.lineage.kin(left), self.lineage.kin(right)
-        self.lineage.begin(out, Product(-1, left.detach(), right.detach(), *nodes, kin))
-        self.lineage.mark_scored(out)
-
-    def scores(self, x: Tensor) -> bool:
-        """Is it made of a product of two computed tensors, element by element?"""
-        node = self.lineage.node(x)
-        return node is not None and isinstance(node.root, Product) and node.root.left is not None
-
-    def weigh(
-        self, name: str, node: Node, weights: Tensor, values: Tensor, out: Tensor, *, right: bool
-    ) -> None:
-        """Weights of a softmax are in a product."""
-        root = node.root
-        assert isinstance(root, Weights)
-        if name not in ("mm", "bmm"):
-            root.lost.append(name)
-            return
-        found = of_product(node, weights, values, out, right=right)
-        over = mixed_over(found) if root.tensor is not None else None
-        if over is not None and is_normalized(found.weights):  # normalized once more, along the sum
-            root.used = root.used or self.tell_handwritten(name, found)
-        elif over is not None:
-            root.mixed = over
-            root.lost.append(name)
-        elif key_of(values) not in self.parameters or root.scored:
-            self.attention(found, name)
-
-    def weigh_handwritten(
-        self, name: str, node: Node | None, weights: Tensor, values: Tensor, out: Tensor, *, right: bool
-    ) -> bool:
-        """Something that may be weights, though no softmax gave it, is in a product. Is it?"""
-        if node is None or not may_be_weights(node, weights) or is_told_by_the_tap():
-            return False
-        found = of_product(node, weights, values, out, right=right)
-        normal = is_normalized(found.weights)
-        assert isinstance(node.root, Product)
-        if not normal and node.root.left is None:
-            return False
-        return self.tell_handwritten(name, found, normal=normal)
-
-    def tell_handwritten(self, name: str, found: Sum, *, normal: bool = True) -> bool:
-        """Tell of weights that multiplied values, as they were then. False: they could not be laid out."""
-        own = with_own_root(found)
-        linked = None if own is None else link(own)
-        if own is None or linked is None:
-            return False
-        if own.node.dropped:
-            unsure: str | None = DROPPED
-        else:
-            unsure = None if normal else describe(linked.source.kept)
-        self.told(linked, own, f"{name} of weights written out", unsure=unsure)
-        return True
-
-    def softmax(self, scores: Tensor, axis: int, out: Tensor) -> None:
-        root = Weights(
-            out.detach(),
-            axis,
-            self.lineage.node(scores),
-            Geometry.of(scores),
-            self.calls.current,
-            self.calls.outer,
-            scored=self.lineage.scored(scores),
-        )
-        self.lineage.begin(out, root)
-        self.waiting.add(root)
-
-    def summed(self, name: str, args: Any, out: Tensor) -> None:
-        """(weights * values).sum(axis)"""
-        node = self.lineage.node(args[0])
-        if len(args) > 1 and isinstance(args[1], list | tuple):
-            axes = args[1]
-        else:
-            axes = None
-        if node is None or not isinstance(node.root, Weighted):
-            return
-        if axes is None or len(axes) != 1 or args[0].dim() < 2 or key_of(node.root.values) in self.parameters:
-            return
-        root = node.root.node.root
-        if not isinstance(root, Weights | Product):
-            return
-        found = from_weighted_sum(node.root, args[0], axes[0] % args[0].dim(), out)
-        if found is not None and isinstance(root, Weights):
-            self.attention(found, name)
-        elif found is not None and is_normalized(found.weights) and not is_told_by_the_tap():
-            self.tell_handwritten(name, found)
-
-    def attention(self, found: Sum, name: str) -> None:
-        """Weights were summed with values."""
-        root = found.node.root
-        assert isinstance(root, Weights)
-        if root.used and (found.node.changes or found.node.dropped):
-            self.reused(root, found)
-        if root.used or root.tensor is None:
-            return
-        linked = link(found)
-        if linked is None:
-            whole = self.complete(root, found)
-            linked = None if whole is None else link(whole)
-            found = found if whole is None else whole
-        if linked is not None:
-            root.used = True
-            root.entry = self.told(linked, found, f"softmax, {name}")
-            self.waiting.drop(root)
-
-    def complete(self, root: Weights, found: Sum) -> Sum | None:
-        """Perhaps some of its rows were summed, and others before: all of them, if these are the last."""
-        assert root.tensor is not None
-        root.parts.append(found)
-        rows = root.tensor.numel() // max(1, root.tensor.shape[root.axis])
-        if sum(part.starts.size for part in root.parts) == rows > found.starts.size:
-            return join(root.parts)
-        return None
-
-    def reused(self, root: Weights, found: Sum) -> None:
-        """The same weights are summed once more, and were changed before."""
-        if root.entry is not None and root.entry.reason is None:
-            steps = ", ".join(dict.fromkeys(found.node.changes)) or "dropout"
-            root.entry.reason = (
-                "these weights were summed with values twice, and before the second time they went through "
-                f"{steps}"
-            )
-
-    def told(self, linked: Linked, found: Sum, operator: str, *, unsure: str | None = None) -> Any:
-        how: dict[str, Any] = {
-            "dropped": found.node.dropped,
-            "changed": linked.changed,
-            "changes": found.node.changes,
-            "note": linked.note,
-            "unsure": unsure,
-        }
-        return self.hear(linked.source, operator, linked.itself, **how)
-
-    def unsummed(self, root: Weights) -> None:
-        """Queries met keys, a softmax followed, and no sum with values was heard: say so."""
-        with self.resting():
-            linked = show_alone(root)
-            how: dict[str, Any] = {"note": linked.note, "unsure": unheard(root), "call": root.call}
-            self.hear(linked.source, "softmax", linked.itself, **how)
+                    self.lineage.mark(out, softmax=node.root)
 
     def heard(self, source: Source, operator: str, q: Tensor, k: Tensor, **how: Any) -> None:
         """Attention of which queries and keys are known."""
@@ -376,6 +215,17 @@ def _views_as_ever() -> Any:
     """Views of parameters require a gradient also in inference mode, and a product is computed in another order if
     they do. A listener is called where they no longer would."""
     return torch._C._SetExcludeDispatchKeyGuard(torch._C.DispatchKey.ADInplaceOrView, False)
+
+
+def are_paired(nodes: list[tuple[Tensor, Node]], out: Tensor) -> bool:
+    """Are two projected tensors combined so that each element of one meets each of the other along some axes?"""
+    views = [Geometry.of(x).spread(out.shape) for x, node in nodes if isinstance(node.root, Product)]
+    spread = [
+        {axis for axis, stride in enumerate(view.strides) if stride == 0 and view.sizes[axis] > 1}
+        for view in views
+        if view is not None
+    ]
+    return len(spread) == 2 and bool(spread[0] - spread[1]) and bool(spread[1] - spread[0])
 
 
 def _lays(root: Any, weights: Tensor, view: Geometry) -> bool:

@@ -34,7 +34,8 @@ class Waiting:
     def drop(self, root: Weights) -> None:
         """It waits no longer."""
         self.roots = [other for other in self.roots if other is not root]
-        if not root.used and root.scored and root.tensor is not None and root.tensor.shape[root.axis] > 1:
+        attends = root.scored or root.consumed
+        if attends and not root.used and root.tensor is not None and root.tensor.shape[root.axis] > 1:
             self.unsummed(root)
         root.tensor = None
         root.parts.clear()

@@ -1,0 +1,231 @@
+"""Products and sums, as a listener hears them: scores, weights that meet values, and what may be weights though no
+softmax gave it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any
+
+from torch import Tensor
+
+from regard.look.recording.calls import Calls
+from regard.look.recording.eager import Linked, link, mixed_over, show_alone, unheard
+from regard.look.recording.handwritten import DROPPED, describe, is_normalized, may_be_weights, with_own_root
+from regard.look.recording.kinds import is_told_by_the_tap
+from regard.look.recording.lineage import Geometry, Lineage, Node, Product, Weighted, Weights, key_of
+from regard.look.recording.sums import Sum, from_weighted_sum, join, of_product
+from regard.look.recording.waiting import Waiting
+
+
+class Weighing:
+    """Tells `hear` of weights that are summed with values, and of softmaxes that met none."""
+
+    def __init__(
+        self,
+        calls: Calls,
+        lineage: Lineage,
+        parameters: set[int],
+        resting: Callable[[], AbstractContextManager[None]],
+        hear: Callable[..., Any],
+    ) -> None:
+        self.calls, self.lineage, self.parameters = calls, lineage, parameters
+        self.resting, self.hear = resting, hear
+        self.waiting = Waiting(self.unsummed)
+        calls.when_ended.append(self.waiting.forget)
+
+    def product(self, name: str, left: Tensor, right: Tensor, out: Tensor) -> None:
+        """A product: of weights and values, of queries and keys, or of anything else."""
+        if name == "mv":
+            name, right, out = "mm", right[:, None], out[:, None]
+        nodes = self.lineage.node(left), self.lineage.node(right)
+        weighed = any(node is not None and isinstance(node.root, Weights) for node in nodes)
+        for weights, values, on_the_right in ((left, right, False), (right, left, True)):
+            node = nodes[on_the_right]
+            if node is not None and isinstance(node.root, Weights):
+                self.weigh(name, node, weights, values, out, right=on_the_right)
+            elif not weighed and name in ("mm", "bmm") and key_of(values) not in self.parameters:
+                weighed = self.weigh_handwritten(name, node, weights, values, out, right=on_the_right)
+        learned = key_of(left) in self.parameters or key_of(right) in self.parameters
+        scored = any(self.gives_scores(x) for x in (left, right))
+        if learned or weighed or name not in ("mm", "bmm", "baddbmm"):
+            self.lineage.begin(out, Product())  # what it is made of need not be held
+            if scored and not weighed:
+                self.lineage.mark(out, scored=True)
+            return
+        kin = self.lineage.kin(left), self.lineage.kin(right)
+        self.lineage.begin(out, Product(-1, left.detach(), right.detach(), *nodes, kin))
+        self.lineage.mark(out, scored=True)
+
+    def gives_scores(self, x: Tensor) -> bool:
+        """Is it made of all pairs of two tensors, element by element, so that a projection of it is, too?"""
+        node = self.lineage.node(x)
+        if self.lineage.paired(x):
+            return True
+        if node is None or not isinstance(node.root, Product):
+            return False
+        return node.root.left is not None or (node.exponential and self.lineage.scored(x))
+
+    def weigh(
+        self, name: str, node: Node, weights: Tensor, values: Tensor, out: Tensor, *, right: bool
+    ) -> None:
+        """Weights of a softmax are in a product."""
+        root = node.root
+        assert isinstance(root, Weights)
+        if name not in ("mm", "bmm"):
+            root.lost.append(name)
+            return
+        found = of_product(node, weights, values, out, right=right)
+        over = mixed_over(found) if root.tensor is not None else None
+        if over is not None and is_normalized(found.weights):  # normalized once more, along the sum
+            root.used = root.used or self.tell_handwritten(name, found)
+        elif over is not None:
+            root.mixed = over
+            root.lost.append(name)
+            self.lineage.mark(out, softmax=root)
+        elif key_of(values) not in self.parameters or root.scored:
+            self.attention(found, name)
+
+    def weigh_handwritten(
+        self, name: str, node: Node | None, weights: Tensor, values: Tensor, out: Tensor, *, right: bool
+    ) -> bool:
+        """Something that may be weights, though no softmax gave it, is in a product. Is it?"""
+        softmax, scored = self.lineage.softmax(weights), self.lineage.scored(weights)
+        if softmax is not None:  # made of weights, in a way that was not followed
+            length = weights.shape[-2 if right else -1]
+            softmax.consumed |= softmax.tensor is not None and softmax.tensor.shape[softmax.axis] == length
+            return softmax.consumed
+        if not scored and not may_be_weights(node, weights):
+            return False
+        if node is None or not isinstance(node.root, Product):
+            node = Node(Product(), Geometry.of(weights))
+        if is_told_by_the_tap():
+            return False
+        found = of_product(node, weights, values, out, right=right)
+        normal = is_normalized(found.weights)
+        if not normal and not scored:
+            return False
+        return self.tell_handwritten(name, found, normal=normal)
+
+    def tell_handwritten(self, name: str, found: Sum, *, normal: bool = True) -> bool:
+        """Tell of weights that multiplied values, as they were then. False: they could not be laid out."""
+        own = with_own_root(found)
+        if own is None:
+            return False
+        root = own.node.root
+        assert isinstance(root, Weights)
+        if root.used:
+            return True
+        linked = link(own)
+        if linked is None:
+            if root.call is None:
+                root.call, root.owner = self.calls.current, self.calls.outer
+                self.waiting.add(root)
+            whole = self.complete(root, own)
+            linked = None if whole is None else link(whole)
+            if whole is None or linked is None:
+                return True
+            own = whole
+        if own.node.dropped:
+            unsure: str | None = DROPPED
+        else:
+            unsure = None if normal else describe(linked.source.kept)
+        root.used = True
+        self.told(linked, own, f"{name} of weights written out", unsure=unsure)
+        self.waiting.drop(root)
+        return True
+
+    def softmax(self, scores: Tensor, axis: int, out: Tensor) -> None:
+        root = Weights(
+            out.detach(),
+            axis,
+            self.lineage.node(scores),
+            Geometry.of(scores),
+            self.calls.current,
+            self.calls.outer,
+            scored=self.lineage.scored(scores),
+        )
+        self.lineage.begin(out, root)
+        self.waiting.add(root)
+
+    def summed(self, name: str, args: Any, out: Tensor) -> None:
+        """(weights * values).sum(axis)"""
+        node = self.lineage.node(args[0])
+        if len(args) > 1 and isinstance(args[1], list | tuple):
+            axes = args[1]
+        else:
+            axes = None
+        if axes is None or len(axes) != 1 or args[0].dim() < 2:
+            return
+        if node is None or not isinstance(node.root, Weighted):
+            if self.lineage.paired(args[0]):  # as a product of queries and keys
+                self.lineage.mark(out, scored=True, paired=False)
+            return
+        root = node.root.node.root
+        if key_of(node.root.values) in self.parameters or not isinstance(root, Weights | Product):
+            return
+        scored = self.lineage.scored(node.root.weights)
+        found = from_weighted_sum(node.root, args[0], axes[0] % args[0].dim(), out)
+        if found is None:
+            return
+        if isinstance(root, Weights):
+            self.attention(found, name)
+        elif not is_told_by_the_tap():
+            normal = is_normalized(found.weights)
+            if not normal and not scored:
+                return
+            self.tell_handwritten(name, found, normal=normal)
+        self.lineage.mark(out, scored=False, paired=False, softmax=None)
+
+    def attention(self, found: Sum, name: str) -> None:
+        """Weights were summed with values."""
+        root = found.node.root
+        assert isinstance(root, Weights)
+        if root.used and (found.node.changes or found.node.dropped):
+            self.reused(root, found)
+        if root.used or root.tensor is None:
+            return
+        linked = link(found)
+        if linked is None:
+            whole = self.complete(root, found)
+            linked = None if whole is None else link(whole)
+            found = found if whole is None else whole
+        if linked is not None:
+            root.used = True
+            root.entry = self.told(linked, found, f"softmax, {name}")
+            self.waiting.drop(root)
+
+    def complete(self, root: Weights, found: Sum) -> Sum | None:
+        """Perhaps some of its rows were summed, and others before: all of them, if these are the last."""
+        assert root.tensor is not None
+        root.parts.append(found)
+        rows = root.tensor.numel() // max(1, root.tensor.shape[root.axis])
+        if sum(part.starts.size for part in root.parts) == rows > found.starts.size:
+            return join(root.parts)
+        return None
+
+    def reused(self, root: Weights, found: Sum) -> None:
+        """The same weights are summed once more, and were changed before."""
+        if root.entry is not None and root.entry.reason is None:
+            steps = ", ".join(dict.fromkeys(found.node.changes)) or "dropout"
+            root.entry.reason = (
+                "these weights were summed with values twice, and before the second time they went through "
+                f"{steps}"
+            )
+
+    def told(self, linked: Linked, found: Sum, operator: str, *, unsure: str | None = None) -> Any:
+        how: dict[str, Any] = {
+            "dropped": found.node.dropped,
+            "changed": linked.changed,
+            "changes": found.node.changes,
+            "note": linked.note,
+            "unsure": unsure,
+        }
+        return self.hear(linked.source, operator, linked.itself, **how)
+
+    def unsummed(self, root: Weights) -> None:
+        """Queries met keys, a softmax followed, and no sum with values was heard: say so."""
+        with self.resting():
+            linked = show_alone(root)
+            how: dict[str, Any] = {"note": linked.note, "unsure": unheard(root), "call": root.call}
+            self.hear(linked.source, "softmax", linked.itself, **how)
