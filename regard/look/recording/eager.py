@@ -55,7 +55,7 @@ def link(found: Sum) -> Linked | None:
     if ends is None or not _along(*ends, root.axis, m, root.tensor.shape[root.axis]):
         return None
     first, _ = ends
-    layout = Layout.of(root, first)
+    layout = Layout.of(root, first, m)
     if layout is None:
         return None
     column = int(first[root.axis].flat[0])
@@ -172,26 +172,36 @@ class Layout:
     in_order: bool
 
     @property
-    def is_usual(self) -> bool:
-        """Do keys come last, after queries?"""
-        return self.axis == len(self.sizes) - 1 and (self.row is None or self.row == self.axis - 1)
-
-    @property
     def n(self) -> int:
         if self.row is None:
             return 1
         return self.sizes[self.row]
 
     @classmethod
-    def of(cls, root: Weights, first: Index) -> Layout | None:
-        """From the element with which each sum begins: B R for each axis."""
+    def of(cls, root: Weights, first: Index, m: int) -> Layout | None:
+        """From the element with which each sum begins: B R for each axis. If one axis fits the product of queries and
+        keys, it is that of the queries."""
+        found = cls.by_axis(root, first, None)
+        if found is None or len(found.sizes) < 3 or Scores.of(root, found, m) is not None:
+            return found
+        if first[0].shape[1] > 1 or root.given is None:
+            return found
+        for axis in found.others:
+            other = cls.by_axis(root, first, axis)
+            if other is not None and Scores.of(root, other, m) is not None:
+                return other
+        return found
+
+    @classmethod
+    def by_axis(cls, root: Weights, first: Index, row: int | None) -> Layout | None:
+        """With this axis for the queries; None: the one that seems to be theirs."""
         assert root.tensor is not None
         sizes, rank = tuple(root.tensor.shape), root.tensor.dim()
         rest = [a for a in range(rank) if a != root.axis]
         moving = [a for a in rest if (first[a] != first[a][:, :1]).any()]
         usual = rest[-1] if rest else None
-        if usual is None:
-            row = None
+        if row is not None or usual is None:
+            pass
         elif first[0].shape[1] > 1:
             if usual in moving or not moving or (sizes[usual] == 1 and rank > 4):
                 row = usual
@@ -363,7 +373,7 @@ def _arranged(layout: Layout, scores: Scores | None) -> tuple[np.ndarray, str | 
     if len(sizes) < 2:
         return cells.reshape(-1, 1), MERGED if len(cells) > 1 else None
     # b h n m, as most write it
-    return cells.reshape(-1, sizes[-1]), None if scores is not None or layout.is_usual else GUESSED
+    return cells.reshape(-1, sizes[-1]), None if scores is not None else GUESSED
 
 
 def _by_token(origin: Index, channel: int) -> np.ndarray | None:
