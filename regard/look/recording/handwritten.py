@@ -39,7 +39,7 @@ def with_own_root(found: Sum) -> Sum | None:
         return None
     root = found.node.own_root
     if root is None or root.axis != moving[0]:
-        tensor = found.weights.as_strided(own.sizes, own.strides, own.start)
+        tensor = found.storage.as_strided(own.sizes, own.strides, own.start)
         root = found.node.own_root = Weights(tensor, moving[0], found.node, own, scored=True)
     return replace(found, node=Node(root, own, dropped=found.node.dropped))
 

@@ -18,7 +18,8 @@ class Sum:
     node: Node  # of the weights
     starts: np.ndarray  # B R: where in their storage the first weight of each sum is
     step: int  # how far apart two neighbouring weights of a sum are
-    weights: Tensor  # B R m
+    storage: Tensor  # a tensor in the storage of the weights
+    weights: Tensor  # B R m; a copy, perhaps
     values: Tensor  # B m e
     out: Tensor  # B R e
     ends: tuple[Index, Index] | None = (
@@ -53,7 +54,8 @@ def join(parts: list[Sum]) -> Sum | None:
     changes = tuple(change for part in parts for change in part.node.changes)
     dropped = any(part.node.dropped for part in parts)
     node = replace(parts[0].node, changes=changes, dropped=dropped)
-    return Sum(node, parts[0].starts, parts[0].step, weights, values, out, (first, last))
+    whole = replace(parts[0], node=node, weights=weights, values=values, out=out)
+    return replace(whole, ends=(first, last))
 
 
 def of_product(node: Node, weights: Tensor, values: Tensor, out: Tensor, *, right: bool) -> Sum:
@@ -63,7 +65,7 @@ def of_product(node: Node, weights: Tensor, values: Tensor, out: Tensor, *, righ
         weights, values, out = weights.mT, values.mT, out.mT
     (b, r, _), (sb, sr, sm) = weights.shape, weights.stride()
     starts = int(weights.storage_offset()) + np.arange(b)[:, None] * sb + np.arange(r)[None] * sr
-    return Sum(node, starts, sm, weights.detach(), values, out)
+    return Sum(node, starts, sm, weights.detach(), weights.detach(), values, out)
 
 
 def from_weighted_sum(root: Weighted, view: Tensor, axis: int, out: Tensor) -> Sum | None:
@@ -87,4 +89,4 @@ def from_weighted_sum(root: Weighted, view: Tensor, axis: int, out: Tensor) -> S
     sums = sums.permute([kept.index(a) for a in (*rest, channels[-1])]).reshape(
         -1, 1, laid.sizes[channels[-1]]
     )
-    return Sum(root.node, starts.reshape(-1, 1), laid.strides[axis], used, flat, sums)
+    return Sum(root.node, starts.reshape(-1, 1), laid.strides[axis], root.weights, used, flat, sums)

@@ -159,6 +159,7 @@ class Weighing:
             return
         if node is None or not isinstance(node.root, Weighted):
             if self.lineage.paired(args[0]):  # as a product of queries and keys
+                self.lineage.begin(out, Product())
                 self.lineage.mark(out, scored=True, paired=False)
             return
         root = node.root.node.root
