@@ -182,9 +182,9 @@ class Layout:
         """From the element with which each sum begins: B R for each axis. If one axis fits the product of queries and
         keys, it is that of the queries."""
         found = cls.by_axis(root, first, None)
-        if found is None or len(found.sizes) < 3 or Scores.of(root, found, m) is not None:
+        if found is None or len(found.sizes) < 3 or first[0].shape[1] > 1 or root.given is None:
             return found
-        if first[0].shape[1] > 1 or root.given is None:
+        if Scores.of(root, found, m) is not None:
             return found
         for axis in found.others:
             other = cls.by_axis(root, first, axis)
