@@ -344,7 +344,7 @@ class Checking:
             name = f"{law.name} in training"
             said = self.subject.roles.promises.get(name)
             if said is None:
-                if mixes and law.name == "neighbours":
+                if mixes:
                     said = "not promised"
                 else:
                     said = declared

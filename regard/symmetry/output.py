@@ -10,6 +10,7 @@ from torch import Tensor
 
 from regard.errors import RegardError
 
+KEPT = ("past", "cache", "mems", "state")  # how names of what is kept for the next step begin: the law of caches
 FIRST = ("logits", "last_hidden_state", "prediction_logits", "reconstruction")
 
 
@@ -47,8 +48,11 @@ def read_output(output: Any, read: Callable[[Any], Tensor] | None = None) -> Out
             f"the model returned {type(output).__name__}, and none of it is the tensor that counts; say which "
             "with Roles(read=...)"
         )
-    found = dict(_tensors(output, ""))
-    return Output(main, {path: x for path, x in found.items() if x is not main and _has_numbers(x)})
+    others = {}
+    for path, x in _tensors(output, ""):
+        if x is not main and _has_numbers(x) and not path.startswith(KEPT):
+            others[path] = x
+    return Output(main, others)
 
 
 def main_tensor(output: Any) -> Tensor | None:
