@@ -56,7 +56,8 @@ class Roles:
         str, ...
     ] = ()  # other inputs with one entry for each node (positions, the graph it is in)
     of_edges: tuple[str, ...] = ()  # other inputs with one entry for each edge
-    fixed: tuple[str, ...] = ()  # inputs that belong to no row, token or node (a table, a mask for all)
+    fixed: tuple[str, ...] = ()  # inputs that belong to no token or node; perhaps with a row for each row
+    tables: tuple[str, ...] = ()  # inputs that belong to no row either, though they may have as many entries
     whole: bool = False  # the forward takes all inputs as one dict
     unclear: Mapping[str, str] = field(
         default_factory=dict
@@ -76,7 +77,7 @@ class Roles:
     def names(self) -> set[str]:
         """Every input that has a role."""
         found = {self.grid, self.points, self.nodes, self.edges, self.adjacency}
-        found |= {*self.of_nodes, *self.of_edges, *self.fixed}
+        found |= {*self.of_nodes, *self.of_edges, *self.tables}
         for s in self.streams:
             found |= {s.tokens, s.mask, s.places, *s.along}
         return {name for name in found if name is not None}
@@ -95,7 +96,8 @@ NO_TOKENS = ("mask", "label", "length", "position", "type_ids", "segment")  # in
 def inputs_by_name(model: nn.Module, inputs: Any) -> Inputs:
     """The inputs by the names of the model's forward: a tensor, a tuple or a dict -> a dict."""
     if isinstance(inputs, Mapping):
-        return dict(inputs)
+        only = next(iter(inputs.values())) if len(inputs) == 1 else None
+        return dict(only) if isinstance(only, Mapping) else dict(inputs)
     values = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
     if len(values) == 1 and isinstance(values[0], Mapping):  # the forward takes one dict
         return dict(values[0])

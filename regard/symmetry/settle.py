@@ -32,7 +32,7 @@ def settle(subject: Subject) -> Roles:
     if roles.stream is not None:
         roles = _settle_along(subject, roles.stream)
         subject = replace(subject, roles=roles)
-    return replace(roles, fixed=(*roles.fixed, *_tables(subject)))
+    return replace(roles, tables=(*roles.tables, *_tables(subject)))
 
 
 # ---- graphs
@@ -73,37 +73,52 @@ def _settle_graph(subject: Subject) -> Roles:
 def _settle_axis(subject: Subject, stream: Stream) -> Roles:
     """b n d, b c t, or n b d? By who takes the input, by what can be cut, and by what depends on what."""
     roles, x = subject.roles, subject.inputs[stream.tokens]
-    if (
-        stream.axis == 1
-        and x.is_floating_point()
-        and x.dim() == 3
-        and _features_first(subject, stream.tokens)
-    ):
-        points = roles.points if roles.points != stream.tokens else None
-        return replace(roles, streams=(replace(stream, axis=2), *roles.streams[1:]), points=points)
+    if stream.axis == 1 and x.is_floating_point() and x.dim() == 3:
+        axis = _axis_by_takers(subject, stream.tokens)
+        if axis == 2:
+            points = roles.points if roles.points != stream.tokens else None
+            return replace(roles, streams=(replace(stream, axis=2), *roles.streams[1:]), points=points)
+        if axis is None and _resizes(subject, stream.tokens, 2) and not _resizes(subject, stream.tokens, 1):
+            return _unclear(
+                roles,
+                stream,
+                f"it is not known which axis of {stream.tokens!r} runs along the tokens: the second cannot have another "
+                "size, and the third can; say it with Stream(axis=...)",
+            )
     if stream.axis == 1 and _mixes_along_rows(subject, stream.tokens):
         if any(getattr(module, "batch_first", None) is False for module in subject.model.modules()):
             return replace(roles, streams=(replace(stream, axis=0), *roles.streams[1:]))
         if x.shape[0] > x.shape[1]:
-            why = (
+            return _unclear(
+                roles,
+                stream,
                 f"outputs depend on each other along the first axis of {stream.tokens!r} and not along the second: it "
-                "is not known which counts rows and which tokens; say it with Stream(axis=...)"
+                "is not known which counts rows and which tokens; say it with Stream(axis=...)",
             )
-            return replace(roles, unclear={**roles.unclear, stream.tokens: why})
     return roles
 
 
-def _features_first(subject: Subject, name: str) -> bool:
-    """Is an input b x y one of channels and steps, b c t? A convolution that takes it says so; else, whether only the
-    last axis can have another size."""
+def _unclear(roles: Roles, stream: Stream, why: str) -> Roles:
+    return replace(roles, unclear={**roles.unclear, stream.tokens: why})
+
+
+def _axis_by_takers(subject: Subject, name: str) -> int | None:
+    """Of an input b x y: a layer that takes it says where its features are, a convolution before the steps, most others
+    behind. If none takes the input itself, the first counts whose features are as many as one axis has entries."""
     x = subject.inputs[name]
-    for module, given in _takers(subject):
+    takers = [
+        (module, given) for module, given in _takers(subject) if given.dim() == 3 and len(given) == len(x)
+    ]
+    for module, given in takers:
         if given.shape == x.shape and torch.equal(given, x):
-            if isinstance(module, FEATURES_LAST):
-                return False
-            if isinstance(module, FEATURES_FIRST):
-                return True
-    return _resizes(subject, name, 2) and not _resizes(subject, name, 1)
+            return 2 if isinstance(module, FEATURES_FIRST) else 1
+    _, second, third = x.shape
+    if not takers or second == third:
+        return None
+    module, given = takers[0]
+    if isinstance(module, FEATURES_FIRST):
+        return {second: 2, third: 1}.get(given.shape[1])
+    return 1 if given.shape[2] == third else None  # as many as steps: a line over time
 
 
 def _takers(subject: Subject) -> Iterator[tuple[nn.Module, Tensor]]:
@@ -188,37 +203,42 @@ def _differs(subject: Subject, name: str, corner: int) -> Tensor | None:
 
 
 def _settle_along(subject: Subject, stream: Stream) -> Roles:
-    """An input of as many rows and entries belongs to the tokens if the model takes fewer of both and not fewer tokens
-    alone."""
+    """Inputs of as many rows and entries belong to the tokens if the model takes fewer of all of them, and not fewer of
+    the others alone."""
     roles, inputs = subject.roles, subject.inputs
     x = inputs[stream.tokens]
     rows, n = (x.shape[1], x.shape[0]) if stream.axis == 0 else (x.shape[0], x.shape[stream.axis])
-    known = roles.names()
-    along, unclear = [], {}
+    known = roles.names() | set(roles.fixed)
+    names = []
     for name, other in inputs.items():
-        if name in known or not isinstance(other, Tensor) or other.dim() < 2 or other.shape[:2] != (rows, n):
-            continue
-        verdict = _goes_along(subject, stream, name, n)
-        if verdict is None:
-            unclear[name] = (
-                f"it is not known whether {name!r} belongs to the tokens; say it with Stream(along=...) or "
-                "Roles(fixed=...)"
-            )
-        elif verdict:
-            along.append(name)
+        if (
+            name not in known
+            and isinstance(other, Tensor)
+            and other.dim() >= 2
+            and other.shape[:2] == (rows, n)
+        ):
+            names.append(name)
+    if not names:
+        return roles
+    along = _going_along(subject, names, n)
+    if along is None:
+        words = f"it is not known whether {names[0]!r} belongs to the tokens; say it with Stream(along=...) or Roles(fixed=...)"
+        return replace(roles, unclear={**roles.unclear, names[0]: words})
     found = replace(stream, along=(*stream.along, *along))
-    return replace(roles, streams=(found, *roles.streams[1:]), unclear={**roles.unclear, **unclear})
+    return replace(roles, streams=(found, *roles.streams[1:]))
 
 
-def _goes_along(subject: Subject, stream: Stream, name: str, n: int) -> bool | None:
+def _going_along(subject: Subject, names: list[str], n: int) -> list[str] | None:
+    """Those of which there must be as many as tokens; None where no other number is taken."""
     for fewer in (n - 1, n // 2, 2 * n):
         if fewer < 1 or fewer == n:
             continue
         alone = subject.sized(subject.inputs, fewer)
         if _runs(subject, alone):
-            return False
-        if _runs(subject, _resized(alone, [name], 1, fewer)):
-            return True
+            return []
+        if _runs(subject, _resized(alone, names, 1, fewer)):
+            others = {name: [other for other in names if other != name] for name in names}
+            return [name for name in names if not _runs(subject, _resized(alone, others[name], 1, fewer))]
     return None
 
 

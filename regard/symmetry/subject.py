@@ -272,7 +272,7 @@ class Subject:
     def batch_axis(self, name: str, x: Any) -> int | None:
         """Which axis of an input counts rows."""
         roles = self.roles
-        if not isinstance(x, Tensor) or x.dim() == 0 or name in roles.fixed or roles.edges is not None:
+        if not isinstance(x, Tensor) or x.dim() == 0 or name in roles.tables or roles.edges is not None:
             return None
         if name == roles.nodes or (name == roles.adjacency and x.dim() == 2):
             return None
@@ -396,6 +396,9 @@ class Subject:
             return x.mean() + 1.5 * spread * noise
         if x.dtype == torch.bool:
             return ~x
+        if x.is_complex():
+            parts = self.other_values(torch.view_as_real(x), draw)
+            return torch.view_as_complex(parts)
         pool = x.unique()
         if len(pool) < 2:
             if int(pool[0]) == 0:

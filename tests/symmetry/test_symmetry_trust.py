@@ -300,7 +300,7 @@ def test_one_dict_as_the_only_input():
             return self.line(batch["x"]) + batch["bias"][:, None]
 
     inputs = {"x": torch.randn(3, 7, 4), "bias": torch.randn(3, 4)}
-    for given in (inputs, (inputs,)):
+    for given in (inputs, (inputs,), {"batch": inputs}):
         assert check(Takes(), given)["neighbours"].measured == "holds"
 
 
@@ -695,3 +695,56 @@ def test_numbers_without_axes_do_not_hide_the_layer():
     found = check(Model(), torch.randn(2, 7, 4), roles=roles, symmetry=Permutations())["permutation"]
     assert found.measured == "broken" and (found.layer, found.exact) != (None, None)
     assert "RuntimeError" not in found.reason
+
+
+def test_several_inputs_go_along_and_one_has_only_rows():
+    class Series(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.line, self.once = nn.Linear(6, 8), nn.Linear(3, 8)
+            self.rnn = nn.GRU(8, 8, batch_first=True)
+
+        def forward(self, values, times, static, weights):
+            h = torch.cat([values, times[..., None], weights[..., None]], -1)
+            return self.rnn(self.line(h) + self.once(static)[:, None])[0]
+
+    inputs = {
+        "values": torch.randn(3, 12, 4),
+        "times": torch.rand(3, 12),
+        "static": torch.randn(3, 3),
+        "weights": torch.rand(3, 12),
+    }
+    report = check(Series(), inputs, laws=["causality", "neighbours"])
+    assert report.ok, report
+    roles = Roles(streams=(Stream("values", along=("times", "weights")),), fixed=("static",))
+    assert check(Series(), inputs, roles=roles, laws=["causality", "neighbours"]).ok
+
+
+def test_a_layer_over_time_is_not_read_as_a_layer_over_channels():
+    class OverTime(nn.Module):
+        """A line over the sixteen steps of each channel: the channels could be any number, the steps could not."""
+
+        def __init__(self):
+            super().__init__()
+            self.line = nn.Linear(16, 16)
+
+        def forward(self, x):
+            return self.line(x.transpose(1, 2)).transpose(1, 2)
+
+    found = check(OverTime(), torch.randn(4, 16, 3), laws=["causality"])["causality"]
+    assert found.measured == "unknown" and "axis" in found.reason
+    roles = Roles(streams=(Stream("x"),))
+    assert (
+        check(OverTime(), torch.randn(4, 16, 3), laws=["causality"], roles=roles)["causality"].measured
+        == "broken"
+    )
+
+
+@pytest.mark.parametrize("mixes", [False, True])
+def test_complex_inputs(mixes):
+    class Waves(nn.Module):
+        def forward(self, x):
+            return (x - (x.mean(0) if mixes else 0)).abs()
+
+    found = check(Waves(), torch.randn(3, 9, 4, dtype=torch.complex64))["neighbours"]
+    assert found.measured == ("broken" if mixes else "holds"), found
