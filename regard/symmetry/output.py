@@ -10,12 +10,9 @@ from torch import Tensor
 
 from regard.errors import RegardError
 
-KEPT = (
-    "past",
-    "cache",
-    "mems",
-    "state",
-)  # how names of what is kept for the next step begin: the law of caches
+# How names begin of what is no output to compare: what is kept for the next step, of which the law of caches speaks,
+# and what is read from one token of the last states, chosen by its id or its place, which may be padding.
+LEFT_OUT = ("past", "cache", "mems", "state", "pooler_output")
 FIRST = ("logits", "last_hidden_state", "prediction_logits", "reconstruction")
 
 
@@ -55,7 +52,7 @@ def read_output(output: Any, read: Callable[[Any], Tensor] | None = None) -> Out
         )
     others = {}
     for path, x in _tensors(output, ""):
-        if x is not main and _has_numbers(x) and not path.startswith(KEPT):
+        if x is not main and _has_numbers(x) and not path.startswith(LEFT_OUT):
             others[path] = x
     return Output(main, others)
 
