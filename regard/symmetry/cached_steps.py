@@ -93,7 +93,7 @@ def _worst_step(subject: Subject, inputs: Inputs, pieces: list[int]) -> int:
 
 
 def _main(subject: Subject, found: Any) -> Tensor:
-    return subject.read(found).main
+    return subject.read_step(found).main
 
 
 def _steps(

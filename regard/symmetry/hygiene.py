@@ -201,35 +201,35 @@ class Neighbours(Law):
 
     def trials(self, subject: Subject, random: Random, count: int) -> Iterator[Trial]:
         subject.require_clear()
+        given = subject.rows(subject.inputs) or ROWS
         for k in range(count):
             inputs = subject.inputs
             if subject.roles.stream is not None:
                 inputs = subject.sized(inputs, subject.lengths[0] if k < 2 else subject.lengths[-1])
-            batch = subject.more_rows(inputs, ROWS, torch_generator(random))
+            rows = (
+                max(ROWS, given) if k in (0, 3) else ROWS
+            )  # a mistake may need a batch as large as that given
+            batch = subject.more_rows(inputs, rows, torch_generator(random))
             row = k % ROWS
-            rows = torch.tensor([row])
+            index = torch.tensor([row])
             stream = subject.roles.stream
             if k % 4 == 3 and stream is not None and stream.mask is not None and subject.length(batch) > 3:
-                yield self.beside_shorter(subject, batch, stream, row)
+                yield self.beside_shorter(subject, subject.picked(batch, list(range(ROWS))), stream, row)
             elif k % 2 == 0:
-                alone = subject.picked(batch, [row])
-                align = Indexed(rows=Match(1, torch.tensor([0]), ROWS, rows))
                 yield Trial(
-                    f"row {row} alone, and among {ROWS}",
-                    alone,
+                    f"row {row} alone, and among {rows}",
+                    subject.picked(batch, [row]),
                     batch,
-                    align,
+                    Indexed(rows=Match(1, torch.tensor([0]), rows, index)),
                     row_of(subject, 0, row),
                     others_row_of(0, row),
                 )
             else:
-                changed = subject.with_other_rows(batch, row, torch_generator(random))
-                align = Indexed(rows=Match(ROWS, rows, ROWS, rows))
                 yield Trial(
-                    f"other rows beside row {row}",
+                    f"other rows beside row {row} of {rows}",
                     batch,
-                    changed,
-                    align,
+                    subject.with_other_rows(batch, row, torch_generator(random)),
+                    Indexed(rows=Match(rows, index, rows, index)),
                     row_of(subject, row, row),
                     others_row_of(row, row),
                 )

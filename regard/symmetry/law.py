@@ -111,7 +111,7 @@ def compare_outputs(trial: Trial, subject: Subject, first: Output, second: Outpu
 def _second_run(subject: Subject, trial: Trial) -> Output:
     if callable(trial.second):
         with torch.no_grad():
-            return subject.read(trial.second(trial.state()))
+            return subject.read_step(trial.second(trial.state()))
     known = None if trial.second is trial.first else subject.recalled(trial.second)
     if known is None:
         return subject.run_all(trial.second)

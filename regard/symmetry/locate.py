@@ -159,7 +159,7 @@ class Search:
                     found = subject.call(trial.second)
                 else:
                     found = trial.second(state)
-            apart, _ = compare_outputs(trial, subject, self.first_output, subject.read(found))
+            apart, _ = compare_outputs(trial, subject, self.first_output, subject.read_step(found))
             return calls, apart.error
 
     def place(self) -> Place:

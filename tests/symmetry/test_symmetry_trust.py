@@ -748,3 +748,38 @@ def test_complex_inputs(mixes):
 
     found = check(Waves(), torch.randn(3, 9, 4, dtype=torch.complex64))["neighbours"]
     assert found.measured == ("broken" if mixes else "holds"), found
+
+
+def test_a_leak_between_rows_that_needs_the_batch_given():
+    class InChunks(nn.Module):
+        """Eight rows at a time share a mean; fewer do not."""
+
+        def forward(self, x):
+            return x if len(x) < 8 else x - 0.1 * x[:8].mean(0)
+
+    roles = Roles(streams=(Stream("x"),))
+    x = torch.randn(8, 9, 4)
+    assert check(InChunks(), x, roles=roles)["neighbours"].measured == "broken"
+    assert check(InChunks(), x[:4], roles=roles)["neighbours"].measured == "holds"
+
+
+def test_a_step_may_give_the_tensor_that_counts():
+    model = Windowed(0)
+    roles = Roles(
+        streams=(Stream("ids"),),
+        step=lambda model, inputs, state: model.step(inputs["ids"], state),
+        read=lambda output: output["logits"],
+    )
+
+    class Named(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = model
+
+        def forward(self, ids):
+            return {"logits": self.inner(ids)}
+
+        def step(self, ids, state):
+            return self.inner.step(ids, state)
+
+    assert check(Named(), ids(20), roles=roles, laws=["cache"])["cache"].measured == "holds"
