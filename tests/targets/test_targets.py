@@ -5,9 +5,9 @@ import sys
 
 import pytest
 import torch
+from safetensors.torch import save
 from torch import nn
 
-from regard import files
 from regard.models.decoder import Decoder, DecoderConfig
 from regard.models.encoder import Encoder
 from regard.runs.run import Run
@@ -82,7 +82,7 @@ def refused(text, **how):
 
 def saved_run(folder, model, kind):
     run = Run.create(folder, {"kind": kind, "model": model.config})
-    files.write_tensors(run.model_file, model.state_dict())
+    run.publish(save(model.state_dict()))
     return folder
 
 

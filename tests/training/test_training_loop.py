@@ -56,6 +56,7 @@ def test_it_learns_and_says_so(tmp_path):
     assert result.best["loss"] < 1.6 < math.log(VOCAB) and result.best["accuracy"] > 0.5
     assert [step for step, _ in losses(run)] == list(range(1, 61))
     assert set(os.listdir(run.path)) == {
+        "checksums.json",
         "config.json",
         "environment.json",
         "metrics.jsonl",
@@ -524,7 +525,7 @@ def test_a_damaged_checkpoint(tmp_path):
 def test_another_machine_is_noted(tmp_path):
     run, _ = train(tmp_path / "run", observers=[At(5, interrupt)])
     there = run.environment()
-    files.write_json(run.path / "environment.json", there | {"threads": 99})
+    run.write("environment.json", there | {"threads": 99})
     _, result = train(tmp_path / "run", resume=True)
     assert result.notes == (
         f"the run was started with threads 99, now {there['threads']}: "

@@ -90,7 +90,7 @@ class TextRecipe(Recipe):
     def load(self, run: Run) -> nn.Module:
         """The model, with its tokenizer as `model.tokenizer`."""
         model = load_model(run)
-        model.tokenizer = tokenizers.load(run.tokenizer_file)  # type: ignore[assignment]
+        model.tokenizer = tokenizers.load(run.verify("tokenizer.json"))  # type: ignore[assignment]
         return model
 
     def predict(self, run: Run, inputs: Sequence[str]) -> Iterator[Prediction]:
