@@ -31,20 +31,17 @@ from regard.runs.lock import exclusive_lock
 from regard.runs.run_config import FORMAT, RunConfig, read_run_config
 
 C = TypeVar("C")
-# files of the folder itself that only a training writes, or its end
-WRITTEN = (
+# files that later commands read, each with a checksum; the most needed first
+VERIFIED = (
     "config.json",
-    "environment.json",
-    "tokenizer.json",
     "model.safetensors",
-    CHECKSUMS,
-    "metrics.jsonl",
+    "tokenizer.json",
+    "environment.json",
     "laws.json",
     "confusion.json",
-    "confusion.png",
-    "curves.png",
-    "report.html",
 )
+# files of the folder itself that only a training writes, or its end
+WRITTEN = (*VERIFIED, CHECKSUMS, "metrics.jsonl", "confusion.png", "curves.png", "report.html")
 
 
 class Run:
@@ -234,6 +231,10 @@ class Run:
         """Add lines to metrics.jsonl; `sync`: and wait until the disk has them."""
         files.append_text(self.metrics_file, "".join(files.json_text(event) + "\n" for event in events), sync)
 
+    def count_unreadable(self) -> int:
+        """How many lines of metrics.jsonl are no events."""
+        return sum(event is None for _, event in self._lines())
+
     def metrics(self) -> list[dict[str, Any]]:
         """All events so far, in order. A last line that was cut off in the middle is left out."""
         events = []
@@ -256,7 +257,7 @@ class Run:
         """Each line that was finished, with its event, or None if it is none."""
         if not self.metrics_file.exists():
             return []
-        lines = self.metrics_file.read_text("utf-8", errors="replace").split("\n")[:-1]
+        lines = files.read_bytes(self.metrics_file).decode("utf-8", errors="replace").split("\n")[:-1]
         return [(line, _event(line)) for line in lines]
 
 
