@@ -33,7 +33,7 @@ from regard.training.result import Result
 from regard.training.schedule import last_before_decay
 from regard.training.step import Stepper
 from regard.training.stop import Stop
-from regard.training.tasks import as_task
+from regard.training.tasks import as_task, keep_finite
 
 MAY_CHANGE = (
     "minutes",
@@ -286,7 +286,7 @@ class Training:
         self._read()
         try:
             with self.stepper.judging():
-                measures = self.stepper.task.measure(self.stepper.model, self._validation())
+                measures = keep_finite(self.stepper.task.measure(self.stepper.model, self._validation()))
         except Stopped:
             return
         now = self.facts

@@ -193,7 +193,7 @@ NO_FIT = [
         ["mismatched", "transformer.h.0.attn.c_attn.bias (96,) in the file, (192,) in"],
     ),
     (gpt2, {"n_layer": 3}, None, ["missing", "transformer.h.2.attn.c_attn.bias"]),
-    (gpt2, {"n_layer": 1}, None, ["unexpected", "transformer.h.1.attn.c_attn.bias"]),
+    (gpt2, {"n_layer": 1}, None, ["unexpected", "transformer.h.1.attn.c_attn.weight"]),
     (gpt2, {"architectures": ["GPT2ForSequenceClassification"]}, None, ["missing score.weight"]),
     (
         gpt2,
