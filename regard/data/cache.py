@@ -1,6 +1,8 @@
 """Ids and pixels that were made before, by key. An entry is there whole or not at all: it is written in a
-folder of its own beside the others, synced, and gets its name last. What a killed process left behind is
-never used. Of each kind there are MOST_BYTES at most: entries that were used longest ago go first.
+folder of its own beside the others, synced, and gets its name last. Its content is compared with its checksum
+whenever it is opened; a damaged one is made again. What a killed process left behind is never used. Folders
+are private to the user. Of each kind there are MOST_BYTES at most: entries that were used longest ago go
+first.
 """
 
 from __future__ import annotations
@@ -11,8 +13,8 @@ import json
 import os
 import secrets
 import shutil
-import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
@@ -20,12 +22,14 @@ from typing import IO, Any
 import numpy as np
 
 from regard import files
+from regard.data.cores import cores
+from regard.errors import RegardError
 
 Mapped = np.memmap[Any, np.dtype[Any]]
 Write = Callable[[IO[bytes]], dict[str, Any]]
 
 MOST_BYTES = 20 * 10**9  # of each kind
-_ABANDONED = 3600.0  # seconds; what is being written grows every second, so nobody writes this any more
+_PIECE = 2**24  # bytes; cores hash pieces side by side
 
 
 def key(**parts: Any) -> str:
@@ -42,7 +46,7 @@ def ids(
     `write` gets a file for the ids, and returns what is to be known: at least their number, as "tokens".
     `what` they are (or pixels) is the name of the folder they are kept in.
     """
-    folder = cache / what / name
+    folder = make_private(cache / what) / name
     while True:
         about = _about(folder, dtype)
         if about is None:
@@ -59,41 +63,71 @@ def ids(
 
 def cached_json(cache: Path, name: str, find: Callable[[], dict[str, Any]], what: str) -> dict[str, Any]:
     """What was found out before, by key; `find` it out and keep it if it was not."""
-    path = cache / what / f"{name}.json"
+    path = make_private(cache / what) / f"{name}.json"
     with suppress(OSError, ValueError):
-        found: dict[str, Any] = files.read_json(path)
-        return found
+        return files.read_sealed(path)
     found = find()
+    files.sweep(path.parent)
     with suppress(OSError):  # then it is found out again the next time
-        path.parent.mkdir(parents=True, exist_ok=True)
-        files.write_json(path, found)
+        files.write_sealed(path, found)
     return found
+
+
+def make_private(folder: Path) -> Path:
+    """A folder that only this user may enter: made if it is not there, closed to others if it is."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if hasattr(os, "geteuid"):  # Windows keeps the folders of users apart by itself
+        found = folder.stat()
+        if found.st_uid == os.geteuid() and found.st_mode & 0o077:
+            os.chmod(folder, 0o700)
+        elif found.st_uid != os.geteuid() != 0:
+            raise RegardError(
+                f"{folder} belongs to another user, who could change what is read from it; choose a folder of your own "
+                "with REGARD_CACHE"
+            )
+    return folder
 
 
 def _about(folder: Path, dtype: np.dtype[Any]) -> dict[str, Any] | None:
     """What is known about an entry, or None if it is not there or not whole."""
     try:
-        about = files.read_json(folder / "about.json")
+        found = files.read_sealed(folder / "about.json")
+        about: dict[str, Any] = found["about"]
         whole = about["tokens"] * dtype.itemsize == (folder / "ids").stat().st_size
+        if whole and found["checksum"] == _checksum(folder / "ids"):
+            return about
     except (OSError, ValueError, KeyError, TypeError):
-        return None
-    if whole:
-        return about
+        pass
     return None
+
+
+def _checksum(path: Path) -> str:
+    """The SHA-256 of the SHA-256 of all pieces: gigabytes are read at the speed of the disk."""
+    if not path.stat().st_size:
+        return files.checksum_of(b"")
+    mapped = np.memmap(path, dtype=np.uint8, mode="r")
+    with ThreadPoolExecutor(cores()) as pool:
+        starts = range(0, len(mapped), _PIECE)
+        sums = pool.map(
+            lambda start: hashlib.sha256(memoryview(mapped[start : start + _PIECE])).digest(), starts
+        )
+        return files.checksum_of(b"".join(sums))
 
 
 def _build(folder: Path, dtype: np.dtype[Any], write: Write) -> dict[str, Any]:
     part = folder.parent / f".{folder.name}.{secrets.token_hex(4)}.part"
     try:
-        part.mkdir(parents=True)
-        _sweep(folder.parent)
+        part.mkdir()
+        files.sweep(folder.parent)
         with open(part / "ids", "wb") as out:
             about = write(out)
             out.flush()
             os.fsync(out.fileno())
-        files.write_json(part / "about.json", about)
+        files.write_sealed(part / "about.json", {"about": about, "checksum": _checksum(part / "ids")})
         if _about(folder, dtype) is None:  # else another process was sooner, with the same ids
             shutil.rmtree(folder, ignore_errors=True)
+            with suppress(FileNotFoundError, IsADirectoryError, PermissionError):
+                folder.unlink()  # a file in its place
             os.rename(part, folder)
     except OSError as error:
         if error.errno is None:  # said in our words already
@@ -129,12 +163,3 @@ def _drop_unused(latest: Path) -> None:
                 os.rename(folder, gone)
                 total -= size
             shutil.rmtree(gone, ignore_errors=True)
-
-
-def _sweep(parent: Path) -> None:
-    """Remove what killed processes left behind."""
-    for part in parent.glob(".*.part"):
-        with suppress(OSError):
-            newest = max(each.stat().st_mtime for each in (part, *part.iterdir()))
-            if time.time() - newest > _ABANDONED:
-                shutil.rmtree(part, ignore_errors=True)
