@@ -112,15 +112,15 @@ def append_text(path: PathLike, text: str, sync: bool = False) -> None:
         _sync_folder(path.parent)
 
 
-def make_folder(path: PathLike, mode: int = 0o777) -> list[Path]:
+def make_folder(path: PathLike) -> list[Path]:
     """Make a folder and those above it, so that they survive a power cut. Returns those that this process
     made, the innermost first."""
     made: list[Path] = []
     path = Path(path)
     if not path.parent.is_dir():
-        made = make_folder(path.parent, mode)
+        made = make_folder(path.parent)
     try:
-        os.mkdir(path, mode)
+        os.mkdir(path)
     except FileExistsError:
         if not path.is_dir():
             raise

@@ -3,7 +3,6 @@
 import os
 from pathlib import Path
 
-from regard import files
 from regard.data.cache import make_private
 from regard.runs.checksums import FILE as CHECKSUMS
 from regard.runs.run import Run
@@ -13,8 +12,8 @@ def cache_folder() -> Path:
     """The cache of prepared data: REGARD_CACHE, or the user's cache folder."""
     given = os.environ.get("REGARD_CACHE")
     if given:
-        files.make_folder(
-            given, mode=0o700
+        Path(given).mkdir(
+            mode=0o700, parents=True, exist_ok=True
         )  # a folder of the user's own keeps its permissions; those in it are private
         return Path(given)
     return make_private(Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "regard")
