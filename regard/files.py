@@ -389,16 +389,20 @@ def verify(path: PathLike, expected: str) -> None:
 
 def write_sealed(path: PathLike, value: Mapping[str, Any]) -> None:
     """Write JSON with a checksum of its own inside."""
-    write_json(path, {**value, SEAL: _seal(value)})
+    write_text(path, _sealed(value))
 
 
 def read_sealed(path: PathLike) -> dict[str, Any]:
-    """What `write_sealed` wrote. Raise if a single digit of it is another one."""
-    found = read_json(path)
-    if not isinstance(found, dict) or found.pop(SEAL, None) != _seal(found):
-        raise RegardError(f"{path} was damaged or changed: it does not fit the checksum inside it")
-    return found
+    """What `write_sealed` wrote. Raise if a single byte of it is another one."""
+    data = read_bytes(path)
+    found = parse_json(data, path)
+    if isinstance(found, dict):
+        found.pop(SEAL, None)
+        if _sealed(found).encode("utf-8") == data:
+            return found
+    raise RegardError(f"{path} was damaged or changed: it does not fit the checksum inside it")
 
 
-def _seal(value: Any) -> str:
-    return checksum_of(json.dumps(value, sort_keys=True, allow_nan=False).encode("ascii"))
+def _sealed(value: Mapping[str, Any]) -> str:
+    seal = checksum_of(json_text(value).encode("utf-8"))
+    return json_text({**value, SEAL: seal}, indent=2) + "\n"

@@ -31,6 +31,7 @@ def repair_files(path: Path) -> list[str]:
         sums = checksums.read()
     except ValueError:
         sums = _prove(checksums, whole)
+        _cleared(checksums.path)
         checksums.keep(sums)
         done.append(f"made {CHECKSUMS} again, of {', '.join(sums) or 'no file: nothing is proved by a copy'}")
     for name in dict.fromkeys([*VERIFIED, *sums]):

@@ -67,7 +67,7 @@ class Checksums:
             raise RegardError(
                 f"{self.path} is missing, so nothing in {self.folder} can be trusted; {self._advice()}"
             ) from error
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except (IsADirectoryError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise RegardError(f"{self.path} was damaged or changed; {self._advice()}") from error
 
     def verify(self, name: str) -> Path:

@@ -51,8 +51,10 @@ def test_a_folder_that_latest_does_not_name_does_not_count(tmp_path, monkeypatch
     with monkeypatch.context() as patch:
         patch.setattr(
             files,
-            "write_json",
-            lambda path, value, write=files.write_json: dead() if path == made.latest else write(path, value),
+            "write_sealed",
+            lambda path, value, write=files.write_sealed: (
+                dead() if path == made.latest else write(path, value)
+            ),
         )
         with pytest.raises(KeyboardInterrupt):
             made.save(5, tensors(5), {"step": 5})
