@@ -659,7 +659,7 @@ def test_the_clock():
 
 def test_metrics_are_on_the_disk_before_a_checkpoint_counts(tmp_path, monkeypatch):
     seen = []
-    write = files.write_json
+    write = files.write_sealed
 
     def look(path, value):
         if str(path).endswith("latest.json"):
@@ -667,6 +667,6 @@ def test_metrics_are_on_the_disk_before_a_checkpoint_counts(tmp_path, monkeypatc
             seen.append((value["step"], json.loads(lines[-1])["step"]))
         write(path, value)
 
-    monkeypatch.setattr(files, "write_json", look)
+    monkeypatch.setattr(files, "write_sealed", look)
     train(tmp_path / "run", save_every=3)
     assert seen == [(step, step) for step in (3, 4, 6, 8, 9, 12)]
