@@ -19,7 +19,7 @@ from regard.errors import RegardError
 from regard.recipes.base import Recipe
 from regard.recipes.settings import Settings
 from regard.runs.load import load_model
-from regard.runs.lock import FILE as LOCK
+from regard.runs.lock import NAMES as LOCKS
 from regard.runs.lock import exclusive_lock
 from regard.runs.run import WRITTEN, Run, check_free
 
@@ -160,8 +160,9 @@ def _discard(path: Path, made: list[Path]) -> None:
         for each in state.iterdir():
             if each.is_dir():
                 shutil.rmtree(each, ignore_errors=True)
-            elif each.name != LOCK:
+            elif each.name not in LOCKS:
                 each.unlink()
-        (state / LOCK).unlink()
+        for name in LOCKS:
+            (state / name).unlink(missing_ok=True)
         for folder in (state, *made):
             folder.rmdir()

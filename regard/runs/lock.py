@@ -128,7 +128,10 @@ def _own(folder: Path) -> Callable[[], None]:
 
     def release() -> None:
         with suppress(OSError):
-            path.unlink()
+            if (
+                path.read_text("utf-8", errors="replace") == name
+            ):  # it may be gone, and another one's be there
+                path.unlink()
 
     return release
 
