@@ -28,7 +28,7 @@ from regard.training.config import TrainConfig
 from regard.training.facts import Facts
 from regard.training.progress import Board, Metrics, how_to_go_on, tell
 from regard.training.recompute import recomputing
-from regard.training.rescue import Rescue
+from regard.training.rescue import LostFolder, Rescue
 from regard.training.result import Result
 from regard.training.schedule import last_before_decay
 from regard.training.step import Stepper
@@ -209,6 +209,15 @@ class Training:
     # ── the loop
 
     def go(self) -> Result:
+        try:
+            return self._go()
+        except LostFolder:
+            raise
+        except (OSError, RegardError):
+            self._refuse_lost_folder()  # which may be the reason
+            raise
+
+    def _go(self) -> Result:
         clock = budget.Clock(60 * (self.config.minutes or 0.0), compiled=self.config.compile)
         self.stepper.model.train()
         while True:
@@ -383,8 +392,9 @@ class Training:
     def _refuse_lost_folder(self) -> None:
         """Raise if the folder of the run was deleted; what can be kept is kept beside it."""
         if self.rescue.lost() is not None:
+            waiting = self.metrics.give_up()
             self._read()
-            self.rescue.keep(self.facts, self.stepper.tensors, self.metrics.waiting)
+            self.rescue.keep(self.facts, self.stepper.tensors, waiting)
 
     def _end(self, reason: Literal["done", "stopped", "patience"]) -> Result:
         self.metrics.flush()

@@ -85,6 +85,7 @@ class Metrics(Observer):
     def __init__(self, run: Run) -> None:
         self.run = run
         self.waiting: list[dict[str, Any]] = []
+        self.given_up = False
         self.start(0, 0.0)
 
     def start(self, step: int, seconds: float) -> None:
@@ -112,9 +113,14 @@ class Metrics(Observer):
 
     def flush(self, sync: bool = False) -> None:
         self.flushed = time.perf_counter()
-        if self.waiting or sync:
+        if (self.waiting or sync) and not self.given_up:
             self.run.append(self.waiting, sync)
             self.waiting = []
+
+    def give_up(self) -> list[dict[str, Any]]:
+        """Write nothing any more; returns what is not written yet, and gets what is still to come."""
+        self.given_up = True
+        return self.waiting
 
     def _add(self, event: str, **values: Any) -> None:
         seconds = round(time.perf_counter() - self.began, 3)

@@ -26,6 +26,10 @@ SMALL = ("environment.json", "tokenizer.json")
 HOLDS = os.name == "posix"
 
 
+class LostFolder(RegardError):
+    """The folder of a run was deleted during its training."""
+
+
 class Rescue:
     """Holds on to the files of a run: an open file can be read after it was deleted."""
 
@@ -82,7 +86,7 @@ class Rescue:
         """
         lost = self.lost()
         if facts.step == 0:
-            raise RegardError(f"{lost} was deleted before the first step was done, so the training ends")
+            raise LostFolder(f"{lost} was deleted before the first step was done, so the training ends")
         weights = self._held(self.run.model_file)
         if weights is None:  # then the next ones are the best again
             facts = replace(facts, best={}, best_step=None, worse=0)
@@ -95,10 +99,10 @@ class Rescue:
             made = Checkpoints(kept.state).save(facts.step, tensors(), asdict(facts))
             kept.publish(made.weights() if weights is None else weights)
         except OSError as error:
-            raise RegardError(
+            raise LostFolder(
                 f"{lost} was deleted during the training, and nothing could be kept: {error}"
             ) from error
-        raise RegardError(
+        raise LostFolder(
             f"{lost} was deleted during the training; the state of step {facts.step} is kept in {kept.path}; go on "
             f"with: {how_to_go_on(kept)}"
         )
