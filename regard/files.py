@@ -112,13 +112,13 @@ def append_text(path: PathLike, text: str, sync: bool = False) -> None:
         _sync_folder(path.parent)
 
 
-def make_folder(path: PathLike) -> list[Path]:
-    """Make a folder and those above it, so that they survive a power cut. Returns those that this process
-    made, the innermost first."""
+def make_folder(path: PathLike, parents: bool = False) -> list[Path]:
+    """Make a folder, so that it survives a power cut; `parents`: and those above it. Returns those that this
+    process made, the innermost first."""
     made: list[Path] = []
     path = Path(path)
-    if not path.parent.is_dir():
-        made = make_folder(path.parent)
+    if parents and not path.parent.is_dir():
+        made = make_folder(path.parent, parents)
     try:
         os.mkdir(path)
     except FileExistsError:

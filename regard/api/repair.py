@@ -3,6 +3,7 @@ who holds the lock of the run."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -36,7 +37,10 @@ def repair_files(path: Path) -> list[str]:
         done.append(f"made {CHECKSUMS} again, of {', '.join(sums) or 'no file: nothing is proved by a copy'}")
     for name in dict.fromkeys([*VERIFIED, *sums]):
         done += _repair_file(checksums, name, sums, whole)
-    left = [*files.sweep(path, names=(*VERIFIED, CHECKSUMS, "metrics.jsonl")), *files.sweep(path / "state")]
+    left = [
+        *files.sweep(path, names=(*VERIFIED, CHECKSUMS, "metrics.jsonl")),
+        *files.sweep(path / "state", older=-math.inf),
+    ]
     return done + [f"removed {each.name}, which was half-written" for each in left]
 
 
@@ -92,7 +96,7 @@ def _repair_file(
 def _cleared(path: Path) -> Path:
     """A path that may be written to: what is there is damaged, and is set aside under another name."""
     with suppress(OSError):
-        path.rename(path.with_name(f"{path.name}.damaged"))
+        path.replace(path.with_name(f"{path.name}.damaged"))
     return path
 
 

@@ -128,7 +128,7 @@ def new_run(path: files.PathLike, sections: Mapping[str, Any]) -> Iterator[Run]:
 
 def _make_folder(path: Path) -> list[Path]:
     try:
-        return files.make_folder(path)
+        return files.make_folder(path, parents=True)
     except OSError as error:
         words = f"cannot make the folder {path}: {error.strerror}; choose another with --out"
         raise files.say_again(error, words) from error

@@ -65,7 +65,7 @@ def exclusive_lock(folder: Path) -> Iterator[Lock]:
 def _acquire(folder: Path) -> Lock:
     for _ in range(_TRIES):
         try:
-            files.make_folder(folder)
+            files.make_folder(folder, parents=True)
             handle = os.open(folder / FILE, os.O_RDWR | os.O_CREAT, 0o666)
         except FileNotFoundError:  # another process takes the folder away just now
             continue

@@ -2,8 +2,8 @@
 
 config.json        what was asked for, in sections, each decoded by the dataclass of its owner; "steps" once
                    it is decided
-model.safetensors  the best weights so far; with config.json (and tokenizer.json) all that using the model
-                   needs
+model.safetensors  the best weights so far; with config.json, checksums.json (and tokenizer.json) all that
+                   using the model needs
 checksums.json     of all files that later commands read; opening verifies them
 state/             checkpoints to go on from          metrics.jsonl     one line an event, each with its step
 samples/           what the model wrote as it learned  environment.json  on what, and with which command
@@ -71,7 +71,7 @@ class Run:
         }
         run = cls(path, read_run_config(found, str(path)))
         try:
-            files.make_folder(path)
+            files.make_folder(path, parents=True)
         except OSError as error:
             raise files.say_again(
                 error, f"cannot make the folder {path}: {error.strerror}; choose another with --out"

@@ -104,6 +104,7 @@ class Checkpoints:
         self, folder: Path, step: int, tensors: Mapping[str, Mapping[str, Tensor]], facts: Mapping[str, Any]
     ) -> dict[str, str]:
         _remove(folder)  # left over from a kill in the middle, or from damage
+        files.make_folder(folder.parent)
         files.make_folder(folder)
         for name, values in tensors.items():
             files.write_tensors(folder / f"{name}.safetensors", values)

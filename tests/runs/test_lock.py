@@ -39,7 +39,8 @@ def start(path, ready, go, fails=False):
             run.publish(made.weights())
         code = 0
     except (FileExistsError, ValueError) as error:
-        words = ("holds a run already", "another process is training", "trains in")
+        # the last: another start is just being taken away
+        words = ("holds a run already", "another process is training", "trains in", "is not empty")
         code = 3 if any(each in str(error) for each in words) else 5
     except KeyboardInterrupt:
         code = 4

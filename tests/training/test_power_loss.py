@@ -14,6 +14,7 @@ from tests.power import Disk, lay_out, torn
 from tests.training.cases import Tiny, losses, tiny, train
 
 OPTIONS = {"steps": 9, "evaluate_every": 4, "save_every": 3, "average": 0.9, "decay": 0.5}
+TOKENIZERS = (["one"], ["two"])
 MANNERS = ("dropped", "named", "torn", "kept")
 
 
@@ -53,6 +54,8 @@ def tell(folder, **options):
         patch.setattr(Run, "publish", publish)
         with pytest.raises(KeyboardInterrupt):
             train(folder / "runs" / "a", observers=watching, sample=lambda model: "text", **options)
+        for number in TOKENIZERS:
+            Run.open(folder / "runs" / "a").write("tokenizer.json", number)
         run, _ = train(folder / "runs" / "a", resume=True, observers=[saved], **options)
     return disk.moments, losses(run), [*published]
 
@@ -105,6 +108,7 @@ def check(folder, published, words, manner, saved, state):
         return False
     run = Run.open(path)
     assert run.config.steps in (None, OPTIONS["steps"]), where
+    assert run.read("tokenizer.json") in (None, *TOKENIZERS), where
     step = check_checkpoint(run, saved, where)
     if run.model_file.exists():
         assert files.read_bytes(run.verify("model.safetensors")) in published, where

@@ -80,7 +80,8 @@ def test_a_folder_that_goes_while_a_checkpoint_is_written(tmp_path, monkeypatch,
 
     monkeypatch.setattr(os, "replace", replace)
     with pytest.raises(ValueError, match="run was deleted during the training; the state of step 8 is kept"):
-        train(tmp_path / "run", **OPTIONS)
+        train(tmp_path / "run", sample=lambda model: "text", **OPTIONS)
+    assert not (tmp_path / "run").exists()  # nothing makes it anew
     load_weights(Run.open(tmp_path / "run-kept"), Tiny())
     _, result = train(tmp_path / "run-kept", resume=True, **OPTIONS)
     assert result.step == 12
