@@ -1,6 +1,7 @@
 """JSON is always JSON: no NaN and no infinity, in what is written and in what is printed; and no answer is no number."""
 
 import ast
+import io
 import json
 import math
 from pathlib import Path
@@ -15,6 +16,8 @@ from regard.data.batch import Batch
 from regard.recipes.evaluation import evaluate_split
 from regard.recipes.job import Split
 from regard.recipes.prediction import Prediction
+from regard.runs.run import Run
+from regard.training.progress import Lines
 from regard.training.tasks import Classify, keep_finite
 
 ROOT = Path(files.__file__).parent
@@ -128,3 +131,15 @@ def test_the_commands_print_json_as_the_standard_has_it(tmp_path, monkeypatch, c
         strict(path.read_text("utf-8"))
     for line in (tmp_path / "run" / "metrics.jsonl").read_text("utf-8").splitlines():
         strict(line)
+
+
+def test_an_evaluation_before_the_first_step_of_a_resumed_run_shows_no_loss(tmp_path):
+    """A run that was stopped in its evaluation begins with that."""
+    said = io.StringIO()
+    lines = Lines(said)
+    lines.started(Run.create(tmp_path / "run", {}), 9, 4)
+    lines.evaluated(4, {"loss": 1.5})
+    assert said.getvalue().splitlines()[-1] == "step 4/9  validation 1.5000"
+    lines.stepped(5, 2.0, 10, 0.1)
+    lines.evaluated(5, {"loss": 1.25})
+    assert said.getvalue().splitlines()[-1] == "step 5/9  loss 2.0000  validation 1.2500"
