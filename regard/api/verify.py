@@ -124,7 +124,7 @@ def _published(path: Path) -> Iterator[FileState]:
             yield _compare(
                 path / name, name, sums.get(name, []), _remedy(checksums, name, sums.get(name, []))
             )
-        if name in COPIED and name in sums:
+        if name in COPIED and name in sums and (path / "state").is_dir():
             where = checksums.copy_of(name)
             remedy = f"state/{name}: --repair copies {name} there"
             yield _compare(where, f"state/{name}", sums[name], remedy)

@@ -251,3 +251,18 @@ def test_lines_of_metrics_that_cannot_be_read_are_counted(run):
         file.write("\0\0\n{\n")
     found = verify(run)
     assert found.whole and "2 lines cannot be read" in found.format()
+
+
+def test_a_copy_without_checkpoints_is_whole(run, tmp_path):
+    """What is needed to use the weights, taken elsewhere."""
+    (tmp_path / "copy").mkdir()
+    for name in ("config.json", "model.safetensors", "checksums.json", "environment.json"):
+        shutil.copy(run / name, tmp_path / "copy")
+    assert verify(tmp_path / "copy").whole
+    load_weights(Run.open(tmp_path / "copy"), Tiny())
+    assert sorted(os.listdir(tmp_path / "copy")) == [
+        "checksums.json",
+        "config.json",
+        "environment.json",
+        "model.safetensors",
+    ]
