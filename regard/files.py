@@ -2,17 +2,22 @@
 renamed over the old one, which stays untouched if anything fails. What is read is JSON, safetensors or plain
 numpy: nothing is ever unpickled, because a pickle may run any code. Errors are one line: which file, what is
 wrong, what to do.
+
+Every write that must survive a power cut goes through here, so that a test can replay it to every moment.
 """
 
 import errno
 import hashlib
 import json
 import os
+import re
 import secrets
+import shutil
 import stat
+import time
 import zipfile
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from io import BufferedReader
 from pathlib import Path
@@ -27,6 +32,9 @@ if TYPE_CHECKING:
     Array = np.ndarray[Any, np.dtype[Any]]
 
 PathLike = str | os.PathLike[str]
+
+ABANDONED = 3600.0  # seconds; what is being written grows every second, so nobody writes this any more
+SEAL = "sha256"  # the key of a sealed file
 
 
 # ── writing
@@ -46,10 +54,16 @@ def write_text(path: PathLike, text: str) -> None:
 def write_json(path: PathLike, value: Any) -> None:
     """Write readable JSON, whole or not at all; nan and infinity, which JSON does not have, are refused."""
     try:
-        text = json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False)
+        text = json_text(value, indent=2)
     except (TypeError, ValueError) as error:
         raise RegardError(f"cannot write {path}: not possible in JSON: {error}") from error
     write_text(path, text + "\n")
+
+
+def json_text(value: Any, indent: int | None = None) -> str:
+    """A value as JSON, to be written or printed. Raise a ValueError for nan and infinity, which JSON does
+    not have."""
+    return json.dumps(value, indent=indent, ensure_ascii=False, allow_nan=False)
 
 
 def write_tensors(
@@ -78,6 +92,73 @@ def write_tensors(
         except SafetensorError as error:  # it hides the system's error number inside its text
             full = f"os error {errno.ENOSPC}" in str(error)
             raise OSError(errno.ENOSPC if full else errno.EIO, str(error)) from error
+
+
+def append_text(path: PathLike, text: str, sync: bool = False) -> None:
+    """Add text to the end of a file; `sync`: and wait until the disk has it."""
+    path = Path(path)
+    new = not path.exists()
+    try:
+        with open(path, "a", encoding="utf-8", newline="\n") as file:
+            file.write(text)
+            file.flush()
+            if sync:
+                os.fsync(file.fileno())
+    except OSError as error:
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        reason = "the disk is full; free some space, then go on with --resume" if full else error.strerror
+        raise say_again(error, f"cannot write {path}: {reason}") from error
+    if sync and new:
+        _sync_folder(path.parent)
+
+
+def make_folder(path: PathLike, parents: bool = False) -> list[Path]:
+    """Make a folder, so that it survives a power cut; `parents`: and those above it. Returns those that this
+    process made, the innermost first."""
+    made: list[Path] = []
+    path = Path(path)
+    if parents and not path.parent.is_dir():
+        made = make_folder(path.parent, parents)
+    try:
+        os.mkdir(path)
+    except FileExistsError:
+        if not path.is_dir():
+            raise
+        return made
+    _sync_folder(path.parent)
+    return [path, *made]
+
+
+def sweep(folder: PathLike, names: Container[str] = (), older: float = ABANDONED) -> list[Path]:
+    """Remove the half-written files and folders that killed processes left in a folder; returns them.
+
+    names: files that nobody else can be writing now, so that theirs go however young they are; others go when
+    nobody wrote to them for `older` seconds.
+    """
+    found = abandoned(folder, names, older)
+    for part in found:
+        if part.is_dir() and not part.is_symlink():
+            shutil.rmtree(part, ignore_errors=True)
+        else:
+            with suppress(OSError):
+                part.unlink()
+    return found
+
+
+def abandoned(folder: PathLike, names: Container[str] = (), older: float = ABANDONED) -> list[Path]:
+    """What `sweep` would remove."""
+    found = []
+    for part in sorted(Path(folder).glob(".*.part")):
+        match = _PART.fullmatch(part.name)
+        with suppress(OSError):
+            inside = part.iterdir() if part.is_dir() and not part.is_symlink() else ()
+            newest = max(each.lstat().st_mtime for each in (part, *inside))
+            if (match and match[1] in names) or time.time() - newest > older:
+                found.append(part)
+    return found
+
+
+_PART = re.compile(r"\.(.+)\.[0-9a-f]{8}\.part")
 
 
 @contextmanager
@@ -120,19 +201,16 @@ def _sync_folder(folder: Path) -> None:
     except OSError as error:
         if error.errno not in (errno.EINVAL, errno.ENOTSUP, errno.EACCES):
             message = f"{folder} was written to, but the disk does not confirm it: {error.strerror}"
-            raise _told(error, message) from error
+            raise say_again(error, message) from error
 
 
 def _cannot_write(path: PathLike, error: OSError) -> OSError:
     full = "the disk is full; free some space and try again (what was there before is untouched)"
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        reason: str | None = full
-    else:
-        reason = error.strerror
-    return _told(error, f"cannot write {path}: {reason}")
+    reason = full if error.errno in (errno.ENOSPC, errno.EDQUOT) else error.strerror
+    return say_again(error, f"cannot write {path}: {reason}")
 
 
-def _told(error: OSError, message: str) -> OSError:
+def say_again(error: OSError, message: str) -> OSError:
     """The same kind of error in our words. (An OSError made from number and words would print as "[Errno
     ...".)"""
     told = type(error)(message)
@@ -145,8 +223,17 @@ def _told(error: OSError, message: str) -> OSError:
 
 def read_json(path: PathLike) -> Any:
     """What a JSON file holds."""
+    return parse_json(read_bytes(path), path)
+
+
+def read_bytes(path: PathLike) -> bytes:
+    """All bytes of a file."""
     with _reading(path) as file:
-        data = file.read()
+        return file.read()
+
+
+def parse_json(data: bytes, path: PathLike) -> Any:
+    """The value of JSON that was read from a file."""
     try:
         return json.loads(data.decode("utf-8"), parse_constant=_no_constant)
     except json.JSONDecodeError as error:
@@ -156,6 +243,8 @@ def read_json(path: PathLike) -> Any:
     except UnicodeDecodeError as error:
         _refuse_pickle(path)
         raise RegardError(f"{path} is not JSON: it is not text in UTF-8 (byte {error.start})") from error
+    except RecursionError as error:
+        raise RegardError(f"{path} is not JSON that can be read: it is nested too deeply") from error
     except ValueError as error:
         raise RegardError(f"{path} is not JSON: {error}") from error
 
@@ -289,8 +378,34 @@ def checksum(path: PathLike) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+def checksum_of(data: bytes) -> str:
+    """The same of bytes in memory."""
+    return hashlib.sha256(data).hexdigest()
+
+
 def verify(path: PathLike, expected: str) -> None:
     """Raise if the file's SHA-256 is another one."""
     found = checksum(path)
     if found != expected.lower():
         raise RegardError(f"{path} was damaged or changed: its SHA-256 is {found}, expected {expected}")
+
+
+def write_sealed(path: PathLike, value: Mapping[str, Any]) -> None:
+    """Write JSON with a checksum of its own inside."""
+    write_text(path, _sealed(value))
+
+
+def read_sealed(path: PathLike) -> dict[str, Any]:
+    """What `write_sealed` wrote. Raise if a single byte of it is another one."""
+    data = read_bytes(path)
+    found = parse_json(data, path)
+    if isinstance(found, dict):
+        found.pop(SEAL, None)
+        if _sealed(found).encode("utf-8") == data:
+            return found
+    raise RegardError(f"{path} was damaged or changed: it does not fit the checksum inside it")
+
+
+def _sealed(value: Mapping[str, Any]) -> str:
+    seal = checksum_of(json_text(value).encode("utf-8"))
+    return json_text({**value, SEAL: seal}, indent=2) + "\n"

@@ -8,7 +8,6 @@ from typing import Any
 
 from torch import Tensor
 
-from regard import files
 from regard.errors import RegardError
 from regard.runs.run import Run
 from regard.symmetry import check as measure
@@ -56,4 +55,4 @@ def write_laws(run: Run, target: Target) -> None:
         found = check_target(target).to_json()  # as `regard check` measures it, so that both say the same
     except (ImportError, ValueError, OSError, RuntimeError) as error:
         found = {"ok": None, "laws": [], "error": " ".join(str(error).split())}
-    files.write_json(run.path / "laws.json", found)
+    run.write("laws.json", found)

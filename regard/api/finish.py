@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from regard import files
 from regard.api.check import write_laws
 from regard.api.look import write_report
 from regard.look import plot
@@ -58,7 +57,7 @@ def _write_confusion(run: Run, found: Evaluation) -> None:
     if found.confusion is None or found.labels is None or not found.confusion.sum():
         return
     facts = {"split": found.split, "labels": list(found.labels), "counts": found.confusion.tolist()}
-    files.write_json(run.path / confusion.FILE, facts)
+    run.write(confusion.FILE, facts)
     title = f"{run.path.name}, {found.split} split"
     plot.save(plot.confusion(found.confusion, list(found.labels), title=title), run.path / "confusion.png")
 

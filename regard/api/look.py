@@ -7,7 +7,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from regard import files
 from regard.api.check import check_target
 from regard.errors import RegardError
 from regard.look import page, plot, report
@@ -87,10 +86,10 @@ def open_session(
 
 def read_laws(run: Run) -> dict[str, Any] | None:
     """What laws.json of a run says; None if it is not there."""
-    path = run.path / "laws.json"
-    if path.exists():
-        return dict(files.read_json(path))
-    return None
+    found = run.read("laws.json")
+    if found is None:
+        return None
+    return dict(found)
 
 
 def write_report(run: Run, target: Target) -> None:

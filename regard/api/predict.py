@@ -54,7 +54,7 @@ def iter_predictions(
             recipe.check_output(run, files, out)
         found = recipe.predict(run, files)
         for prediction in found if out is None else recipe.draw(run, files, found, out):
-            yield _restore_name(prediction, names)
+            yield _restore_name(prediction.without_nan(), names)
 
 
 def _restore_name(prediction: Prediction, names: Mapping[str, str]) -> Prediction:

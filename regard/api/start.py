@@ -19,7 +19,9 @@ from regard.errors import RegardError
 from regard.recipes.base import Recipe
 from regard.recipes.settings import Settings
 from regard.runs.load import load_model
-from regard.runs.run import Run
+from regard.runs.lock import NAMES as LOCKS
+from regard.runs.lock import exclusive_lock
+from regard.runs.run import WRITTEN, Run, check_free
 
 # ── settings
 
@@ -111,37 +113,63 @@ def copy_weights(model: nn.Module, start: Run) -> None:
 
 @contextmanager
 def new_run(path: files.PathLike, sections: Mapping[str, Any]) -> Iterator[Run]:
-    """A new run. If what follows fails before a step is done, the folder is gone again, and its name free.
+    """A new run, with its lock. If what follows fails before a step is done, the folder is gone again, and
+    its name free.
 
-    Only the process that made the folder takes it away: to take over a folder in which nothing was trained
-    yet would be to take it from another process that is about to begin.
+    Only the process that holds the lock makes a run, and only that process takes it away. Of two that start
+    in one folder at once, the other one gets an error and touches nothing.
     """
     path = Path(path)
-    made = [each for each in (path, *path.parents) if not each.exists()]
-    run = Run.create(path, sections)
-    try:
-        yield run
-    except BaseException:
-        if not _was_trained(run):
-            _discard(run, made)
-        raise
+    check_free(path)
+    made = _make_folder(path)
+    with exclusive_lock(path / "state") as lock:
+        check_free(path)  # another process may have been sooner
+        try:
+            run = Run.create(path, sections)
+            yield run
+        except BaseException:
+            if lock.is_ours() and not _was_trained(path):
+                _discard(path, made)
+            raise
 
 
-def _was_trained(run: Run) -> bool:
-    """Is a step done, or anything saved? If that is unclear, yes."""
+def _make_folder(path: Path) -> list[Path]:
     try:
-        stepped = any(event["event"] == "step" for event in run.metrics())
-    except (OSError, ValueError, KeyError):
+        return files.make_folder(path, parents=True)
+    except OSError as error:
+        words = f"cannot make the folder {path}: {error.strerror}; choose another with --out"
+        raise files.say_again(error, words) from error
+
+
+def _was_trained(path: Path) -> bool:
+    """Is a step done, or anything saved? If that is unclear, yes. (config.json may be gone by now.)"""
+    if (path / "model.safetensors").exists() or (path / "state" / "latest.json").exists():
         return True
-    return stepped or run.model_file.exists() or (run.state / "latest.json").exists()
+    try:
+        return b'"event": "step"' in (path / "metrics.jsonl").read_bytes()
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
 
 
-def _discard(run: Run, made: list[Path]) -> None:
-    """Remove the files of a failed start, and the folders made for it, unless they hold something else."""
+def _discard(path: Path, made: list[Path]) -> None:
+    """Remove the files of a failed start, and the folders made for it, unless they hold something else.
+
+    The lock goes last: who finds no lock makes a run of their own here.
+    """
+    state = path / "state"
     with suppress(OSError):
-        for name in ("config.json", "environment.json", "metrics.jsonl", run.tokenizer_file.name):
-            (run.path / name).unlink(missing_ok=True)
-        for name in ("state", "tensorboard"):
-            shutil.rmtree(run.path / name, ignore_errors=True)
-        for folder in made:
+        for name in WRITTEN:
+            (path / name).unlink(missing_ok=True)
+        files.sweep(path, WRITTEN)
+        shutil.rmtree(path / "tensorboard", ignore_errors=True)
+        for each in state.iterdir():
+            if each.is_dir():
+                shutil.rmtree(each, ignore_errors=True)
+            elif each.name not in LOCKS:
+                each.unlink()
+        for name in LOCKS:
+            (state / name).unlink(missing_ok=True)
+        for folder in (state, *made):
             folder.rmdir()

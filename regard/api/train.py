@@ -25,6 +25,7 @@ from regard.recipes.job import DataContext, Job
 from regard.recipes.same_data import check_same_data
 from regard.recipes.settings import Settings, apply_settings
 from regard.runs.locations import cache_folder, latest_run_path, new_run_path
+from regard.runs.lock import exclusive_lock
 from regard.runs.run import Run, check_free
 from regard.training import loop
 from regard.training.config import TrainConfig
@@ -203,7 +204,7 @@ def _fit(
 ) -> Run:
     """The training, and the files at its end."""
     size = sum(parameter.numel() for parameter in model.parameters())
-    with beginning as run:
+    with beginning as run, exclusive_lock(run.state):
         job.keep(run)
         tell(observers, "described", f"{recipe.describe(job)}; {job.kind} with {size:,} parameters")
         how: dict[str, Any] = {
@@ -213,7 +214,7 @@ def _fit(
             "notes": job.notes,
         }
         ended = loop.fit(run, model, job.task, job.source, settings.train, **how)
-    finish_run(run, recipe, job, ended, observers, report=report)
+        finish_run(run, recipe, job, ended, observers, report=report)
     return run
 
 
@@ -252,9 +253,9 @@ def _train_module(
         about: dict[str, Any] = {"kind": kind, "module": type(model).__qualname__, "train": config}
         about |= {"model": model.config} if kind is not None else {}
         beginning = new_run(new_run_path("module") if out is None else out, about)
-    with beginning as run:
+    with beginning as run, exclusive_lock(run.state):
         loop.fit(run, model, wanted, source, config, resume=resume, observers=observers)
-    if report:
-        curves(run)
-        reports.of_module(run, model)
+        if report:
+            curves(run)
+            reports.of_module(run, model)
     return run

@@ -49,6 +49,22 @@ class EvaluateOptions:
     """
 
 
+@dataclass(frozen=True, kw_only=True)
+class VerifyOptions:
+    """RUN is a run of regard train. Each of its files is compared with the checksum that was written with it.
+
+    exit code: 0 all are whole, 1 something is damaged or missing, 2 it could not be run
+    """
+
+    repair: bool = False
+    """restore what can be restored: config.json and tokenizer.json from their copies in state/, the weights
+    from a checkpoint. What is damaged is kept beside it as NAME.damaged"""
+    accept: bool = False
+    """take the files as they are, and write their checksums anew: after a change by hand, or for a run of an
+    older version, which wrote none"""
+    json: bool = False  # {"path", "whole", "files": [{"file", "state", "reason", "remedy"}], "done"}
+
+
 TARGET = """TARGET is one of these: the folder of a run, made by regard train; the folder of a downloaded Hugging Face
 model (config.json and safetensors; without safetensors the weights are random); or package.module:function,
 your own function that returns (model, inputs[, symmetry[, roles]])."""

@@ -221,9 +221,8 @@ def predict(words: list[str]) -> int:
     chosen, words = options
     if len(words) < 2:
         raise RegardError("regard predict takes a run and one input at least: a text, or a file")
-    import json
-
     from regard.api.predict import iter_predictions
+    from regard.files import json_text
     from regard.training.keep_memory import retain_freed_memory
 
     drawn: dict[str, None] = {}
@@ -233,7 +232,7 @@ def predict(words: list[str]) -> int:
             for note in prediction.notes:
                 print(f"regard: {note}", file=sys.stderr, flush=True)
             if chosen.json:
-                print(json.dumps(prediction.to_json(), ensure_ascii=False), flush=True)
+                print(json_text(prediction.to_json()), flush=True)
             elif prediction.error is not None:
                 print(f"regard: {prediction.error}", file=sys.stderr, flush=True)
             else:
@@ -268,17 +267,16 @@ def evaluate(words: list[str]) -> int:
         return 0
     chosen, words = options
     path = one_word(words, "evaluate", "run")
-    import json
-
     from regard.api.evaluate import evaluate as measure
     from regard.cli.console import spinner
+    from regard.files import json_text
     from regard.training.keep_memory import retain_freed_memory
 
     with spinner(f"evaluating {path}"), retain_freed_memory():
         found = measure(path, chosen.data)
     for note in found.notes:
         print(f"regard: {note}", file=sys.stderr)
-    print(json.dumps(found.to_json(), ensure_ascii=False) if chosen.json else found.format())
+    print(json_text(found.to_json()) if chosen.json else found.format())
     return 0
 
 
@@ -324,9 +322,9 @@ def check(words: list[str]) -> int:
         how["device"] = open_device(chosen.device, advice="try --device cpu")
     report = measure(target, **how)
     if chosen.json:
-        import json
+        from regard.files import json_text
 
-        print(json.dumps(report.to_json(), indent=2))
+        print(json_text(report.to_json(), indent=2))
     else:
         from regard.look.terminal import laws_table
 

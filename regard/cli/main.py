@@ -5,8 +5,11 @@ import io
 import os
 import sys
 
+from regard.cli import verify
 from regard.cli.commands import COMMANDS, help_for
 from regard.errors import RegardError, did_you_mean
+
+assert "verify" in COMMANDS, verify  # its import offers it
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -59,7 +62,8 @@ def _run(words: list[str]) -> int:
     if name not in COMMANDS:
         raise RegardError(_unknown(name))
     # have a help of their own
-    more = name in ("generate", "predict", "evaluate", "check", "look") or (name == "train" and len(rest) > 1)
+    own = ("generate", "predict", "evaluate", "check", "look", "verify")
+    more = name in own or (name == "train" and len(rest) > 1)
     if ("-h" in rest or "--help" in rest) and not more:
         print(help_for(COMMANDS[name]))
         return 0

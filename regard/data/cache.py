@@ -1,8 +1,8 @@
-"""The cache on disk: token ids, decoded pixels and small facts, each entry found by its key.
-
-An entry is complete or does not exist: it is written to a temporary folder, synced, and renamed last. So an
-entry that a killed process left unfinished is never used. Tokens and pixels may each take MOST_BYTES; then
-the entries that were used longest ago are removed.
+"""Ids and pixels that were made before, by key. An entry is there whole or not at all: it is written in a
+folder of its own beside the others, synced, and gets its name last. Its content is compared with its checksum
+whenever it is opened; a damaged one is made again. What a killed process left behind is never used. Folders
+are private to the user. Of each kind there are MOST_BYTES at most: entries that were used longest ago go
+first.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import json
 import os
 import secrets
 import shutil
-import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
@@ -22,12 +22,14 @@ from typing import IO, Any
 import numpy as np
 
 from regard import files
+from regard.data.cores import cores
+from regard.errors import RegardError
 
 Mapped = np.memmap[Any, np.dtype[Any]]
 Write = Callable[[IO[bytes]], dict[str, Any]]
 
-MOST_BYTES = 20 * 10**9  # of tokens, and again of pixels
-_ABANDONED = 3600.0  # seconds without a write; a process that still writes would have written since
+MOST_BYTES = 20 * 10**9  # of each kind
+_PIECE = 2**22  # bytes; cores hash pieces side by side
 
 
 def key(**parts: Any) -> str:
@@ -44,7 +46,7 @@ def ids(
     `write` receives an open file for the ids and returns the facts, among them the number of ids as "tokens".
     `what` is the folder of the cache: tokens or pixels.
     """
-    folder = cache / what / name
+    folder = make_private(cache / what) / name
     while True:
         about = _about(folder, dtype)
         if about is None:
@@ -60,42 +62,71 @@ def ids(
 
 
 def cached_json(cache: Path, name: str, find: Callable[[], dict[str, Any]], what: str) -> dict[str, Any]:
-    """The facts of this name. If they are missing, `find` computes them, and they are kept."""
-    path = cache / what / f"{name}.json"
+    """What was found out before, by key; `find` it out and keep it if it was not."""
+    path = make_private(cache / what) / f"{name}.json"
     with suppress(OSError, ValueError):
-        found: dict[str, Any] = files.read_json(path)
-        return found
+        return files.read_sealed(path)
     found = find()
+    files.sweep(path.parent)
     with suppress(OSError):  # then it is found out again the next time
-        path.parent.mkdir(parents=True, exist_ok=True)
-        files.write_json(path, found)
+        files.write_sealed(path, found)
     return found
+
+
+def make_private(folder: Path) -> Path:
+    """A folder that only this user may enter: made if it is not there, closed to others if it is."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if hasattr(os, "geteuid"):  # Windows keeps the folders of users apart by itself
+        found = folder.stat()
+        if found.st_uid == os.geteuid() and found.st_mode & 0o077:
+            os.chmod(folder, 0o700)
+        elif found.st_uid != os.geteuid() != 0:
+            raise RegardError(
+                f"{folder} belongs to another user, who could change what is read from it; choose a folder of your own "
+                "with REGARD_CACHE"
+            )
+    return folder
 
 
 def _about(folder: Path, dtype: np.dtype[Any]) -> dict[str, Any] | None:
     """The facts about an entry; None: it does not exist or is incomplete."""
     try:
-        about = files.read_json(folder / "about.json")
+        found = files.read_sealed(folder / "about.json")
+        about: dict[str, Any] = found["about"]
         whole = about["tokens"] * dtype.itemsize == (folder / "ids").stat().st_size
+        if whole and found["checksum"] == _checksum(folder / "ids"):
+            return about
     except (OSError, ValueError, KeyError, TypeError):
-        return None
-    if whole:
-        return about
+        pass
     return None
+
+
+def _checksum(path: Path) -> str:
+    """The SHA-256 of the SHA-256 of all pieces: all cores read, so that gigabytes take seconds."""
+
+    def read(start: int) -> bytes:
+        with open(path, "rb", buffering=0) as file:
+            file.seek(start)
+            return hashlib.sha256(file.read(_PIECE)).digest()
+
+    with ThreadPoolExecutor(cores()) as pool:
+        return files.checksum_of(b"".join(pool.map(read, range(0, path.stat().st_size, _PIECE))))
 
 
 def _build(folder: Path, dtype: np.dtype[Any], write: Write) -> dict[str, Any]:
     part = folder.parent / f".{folder.name}.{secrets.token_hex(4)}.part"
     try:
-        part.mkdir(parents=True)
-        _sweep(folder.parent)
+        part.mkdir()
+        files.sweep(folder.parent)
         with open(part / "ids", "wb") as out:
             about = write(out)
             out.flush()
             os.fsync(out.fileno())
-        files.write_json(part / "about.json", about)
+        files.write_sealed(part / "about.json", {"about": about, "checksum": _checksum(part / "ids")})
         if _about(folder, dtype) is None:  # else another process was sooner, with the same ids
             shutil.rmtree(folder, ignore_errors=True)
+            with suppress(FileNotFoundError, IsADirectoryError, PermissionError):
+                folder.unlink()  # a file in its place
             os.rename(part, folder)
     except OSError as error:
         if error.errno is None:  # said in our words already
@@ -134,12 +165,3 @@ def _drop_unused(latest: Path) -> None:
                 os.rename(folder, gone)
                 total -= size
             shutil.rmtree(gone, ignore_errors=True)
-
-
-def _sweep(parent: Path) -> None:
-    """Remove what killed processes left behind."""
-    for part in parent.glob(".*.part"):
-        with suppress(OSError):
-            newest = max(each.stat().st_mtime for each in (part, *part.iterdir()))
-            if time.time() - newest > _ABANDONED:
-                shutil.rmtree(part, ignore_errors=True)

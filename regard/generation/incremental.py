@@ -84,8 +84,9 @@ class IncrementalDecoder:
         finally:
             if training:
                 self.model.train()
-        if logits.isnan().any():
+        if (logits.isnan() | (logits == torch.inf)).any():  # -inf is a token that cannot come
             raise RegardError(
-                "the logits of the model are NaN: its weights are damaged, or its training diverged; train it again"
+                "the logits of the model are NaN or infinite: its training diverged; train it again with a smaller "
+                "--train.lr"
             )
         return logits

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +14,7 @@ from regard.data.batch import Batch
 from regard.errors import RegardError
 from regard.recipes.job import Split
 from regard.runs.figures import say_loss
-from regard.training.tasks import Classify, Task
+from regard.training.tasks import Classify, Task, keep_finite
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -72,6 +73,12 @@ def evaluate_split(
         measures = task.measure(model, counted)
     if not measures:
         raise RegardError(f"cannot evaluate: the {split.name} split is empty; give data with --data")
+    measures = keep_finite(measures)
+    if not math.isfinite(measures.get("loss", 0.0)):
+        raise RegardError(
+            f"cannot evaluate: the loss on the {split.name} split is not a number ({measures['loss']}); the data holds "
+            "values that are too large for the model, or its training diverged"
+        )
     count = counted.rows if split.count is None else split.count
     known = None if labels is None else tuple(labels)
     return Evaluation(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -31,6 +32,18 @@ class Prediction:
         order = shares.argsort(descending=True).tolist()
         found = {labels[i]: share for i, share in zip(order, shares[order].tolist(), strict=True)}
         return cls(input=input, labels=found)
+
+    def without_nan(self) -> Prediction:
+        """The same, or an error in its place if a number of it is NaN or infinite."""
+        parts = [part.without_nan() for part in self.each]
+        wrong = [name for name, value in {**self.labels, **self.values}.items() if not math.isfinite(value)]
+        wrong += [f"{part.input}: {part.error}" for part in parts if part.error is not None]
+        if self.error is not None or not wrong:
+            return self
+        reason = f"the prediction for {self.input[:80]} is not a number ({wrong[0]}): the input is too large for the model"
+        return Prediction(
+            input=self.input, kind=self.kind, notes=self.notes, picture=self.picture, error=reason
+        )
 
     def to_json(self) -> dict[str, Any]:
         """As JSON, without empty values."""

@@ -37,7 +37,7 @@ def load_weights(run: Run, model: nn.Module) -> None:
             f"{run.path} has no model.safetensors yet: training writes it at the first evaluation on the "
             "validation split"
         )
-    tensors = files.read_tensors(run.model_file)
+    tensors = files.read_tensors(run.verify(run.model_file.name))
     wanted = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
     found = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
     for name in sorted(wanted.keys() | found.keys()):
@@ -45,5 +45,11 @@ def load_weights(run: Run, model: nn.Module) -> None:
             raise RegardError(
                 f"{run.model_file} does not fit {type(model).__name__}: '{name}' is "
                 f"{found.get(name, 'missing')} in the file and {wanted.get(name, 'unknown')} in the model"
+            )
+    for name, _ in model.named_parameters():
+        if name in tensors and not bool(tensors[name].isfinite().all()):
+            raise RegardError(
+                f"{run.model_file} cannot be used: '{name}' holds NaN or infinity; train it again with a smaller "
+                "--train.lr, or see: regard verify"
             )
     model.load_state_dict(tensors)

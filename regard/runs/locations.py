@@ -3,6 +3,8 @@
 import os
 from pathlib import Path
 
+from regard.data.cache import make_private
+from regard.runs.checksums import FILE as CHECKSUMS
 from regard.runs.run import Run
 
 
@@ -10,11 +12,11 @@ def cache_folder() -> Path:
     """The cache of prepared data: REGARD_CACHE, or the user's cache folder."""
     given = os.environ.get("REGARD_CACHE")
     if given:
-        base = Path(given)
-    else:
-        base = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "regard"
-    base.mkdir(parents=True, exist_ok=True)
-    return base
+        Path(given).mkdir(
+            mode=0o700, parents=True, exist_ok=True
+        )  # a folder of the user's own keeps its permissions; those in it are private
+        return Path(given)
+    return make_private(Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "regard")
 
 
 def new_run_path(name: str) -> Path:
@@ -27,30 +29,23 @@ def new_run_path(name: str) -> Path:
 
 def latest_run_path(recipe: str | None) -> Path:
     """The most recent run in runs/ of this recipe (None: of the user's own modules)."""
-    found = [path for path in Path("runs").glob("*") if _made_by(path, recipe)]
-    if not found:
-        if recipe is None:
-            what = "a module of your own"
-        else:
-            what = f"the recipe {recipe}"
-        raise FileNotFoundError(
-            f"there is no run of {what} under {Path('runs').resolve()}; name one with --out"
-        )
-    return max(found, key=lambda path: (_touched(path), path.name))
-
-
-def _made_by(path: Path, recipe: str | None) -> bool:
-    try:
-        return Run.open(path).config.recipe == recipe
-    except (OSError, ValueError):
-        return False
+    runs = [path for path in Path("runs").glob("*") if Run.exists(path) or (path / CHECKSUMS).exists()]
+    for path in sorted(runs, key=lambda path: (_touched(path), path.name), reverse=True):
+        if (
+            Run.open(path).config.recipe == recipe
+        ):  # a damaged one is told: going on with an older one is no answer
+            return path
+    if recipe is None:
+        what = "a module of your own"
+    else:
+        what = f"the recipe {recipe}"
+    raise FileNotFoundError(f"there is no run of {what} under {Path('runs').resolve()}; name one with --out")
 
 
 def _touched(path: Path) -> int:
     """When a training last wrote to a run, in nanoseconds."""
-    return max(
-        each.stat().st_mtime_ns for each in (path / "config.json", path / "metrics.jsonl") if each.exists()
-    )
+    names = ("config.json", "metrics.jsonl", CHECKSUMS)
+    return max((path / name).stat().st_mtime_ns for name in names if (path / name).exists())
 
 
 def _numbered(name: str, number: int) -> Path:

@@ -2,16 +2,17 @@
 
 config.json        what was asked for, in sections, each decoded by the dataclass of its owner; "steps" once
                    it is decided
-model.safetensors  the best weights so far; with config.json (and tokenizer.json) all that using the model
-                   needs
+model.safetensors  the best weights so far; with config.json, checksums.json (and tokenizer.json) all that
+                   using the model needs
+checksums.json     of all files that later commands read; opening verifies them
 state/             checkpoints to go on from          metrics.jsonl     one line an event, each with its step
 samples/           what the model wrote as it learned  environment.json  on what, and with which command
 """
 
 from __future__ import annotations
 
-import errno
 import json
+import math
 import os
 import shlex
 from collections.abc import Iterable, Mapping
@@ -22,10 +23,25 @@ from typing import Any, Literal, TypeVar
 from regard import config as configs
 from regard import files
 from regard.errors import RegardError
+from regard.runs.checksums import FILE as CHECKSUMS
+from regard.runs.checksums import Checksums
 from regard.runs.environment import _version, environment
+from regard.runs.lock import NAMES as LOCKS
+from regard.runs.lock import exclusive_lock
 from regard.runs.run_config import FORMAT, RunConfig, read_run_config
 
 C = TypeVar("C")
+# files that later commands read, each with a checksum; the most needed first
+VERIFIED = (
+    "config.json",
+    "model.safetensors",
+    "tokenizer.json",
+    "environment.json",
+    "laws.json",
+    "confusion.json",
+)
+# files of the folder itself that only a training writes, or its end
+WRITTEN = (*VERIFIED, CHECKSUMS, "metrics.jsonl", "confusion.png", "curves.png", "report.html")
 
 
 class Run:
@@ -34,6 +50,7 @@ class Run:
 
     def __init__(self, path: files.PathLike, config: RunConfig) -> None:
         self.path, self.config = Path(path), config
+        self.checksums = Checksums(self.path)
 
     def __repr__(self) -> str:
         """<Run runs/text: text, decoder>"""
@@ -49,19 +66,22 @@ class Run:
         dataclasses."""
         path = Path(path)
         check_free(path)
-        try:
-            path.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise _told(
-                error, f"cannot make the folder {path}: {error.strerror}; choose another with --out"
-            ) from error
         found = {"regard": _version(), "format": FORMAT} | {
             name: _plain(value) for name, value in sections.items()
         }
-        config = read_run_config(found, str(path))
-        files.write_json(path / "config.json", config.to_json())
-        files.write_json(path / "environment.json", environment())
-        return cls(path, config)
+        run = cls(path, read_run_config(found, str(path)))
+        try:
+            files.make_folder(path, parents=True)
+        except OSError as error:
+            raise files.say_again(
+                error, f"cannot make the folder {path}: {error.strerror}; choose another with --out"
+            ) from error
+        with exclusive_lock(run.state):
+            check_free(path)  # another process may have been sooner
+            contents = {"environment.json": environment(), "config.json": run.config.to_json()}
+            # config.json comes last: it is what makes the folder a run
+            run.checksums.write({name: _json_file(value) for name, value in contents.items()}, new=True)
+        return run
 
     @classmethod
     def open(cls, path: files.PathLike) -> Run:
@@ -74,7 +94,10 @@ class Run:
             raise FileNotFoundError(
                 f"{path} is not a run of regard: it has no config.json; give the folder of a run, as made by regard train"
             )
-        return cls(path, read_run_config(files.read_json(path / "config.json"), str(path)))
+        plain = files.read_bytes(path / "config.json")
+        if (path / CHECKSUMS).exists() or may_have_checksums(plain):
+            plain = Checksums(path).read_bytes("config.json")
+        return cls(path, read_run_config(files.parse_json(plain, path / "config.json"), str(path)))
 
     @staticmethod
     def exists(path: files.PathLike) -> bool:
@@ -127,7 +150,7 @@ class Run:
     def update(self, **values: Any) -> None:
         """Write some keys of config.json anew."""
         config = self.config.changed({name: _plain(value) for name, value in values.items()})
-        files.write_json(self.path / "config.json", config.to_json())
+        self.write("config.json", config.to_json())
         self.config = config
 
     def agree(
@@ -161,15 +184,37 @@ class Run:
     def metrics_file(self) -> Path:
         return self.path / "metrics.jsonl"
 
+    def write(self, name: str, value: Any) -> None:
+        """Write a file of JSON with its checksum."""
+        self.checksums.write({name: _json_file(value)})
+
+    def publish(self, data: bytes) -> None:
+        """Write model.safetensors with its checksum."""
+        self.checksums.write({self.model_file.name: data})
+
+    def verify(self, name: str) -> Path:
+        """The path of a file, once it is sure that it is as it was written."""
+        return self.checksums.verify(name)
+
+    def read(self, name: str) -> Any:
+        """The value of a file of JSON, once it is sure that it is as it was written; None if there is
+        none."""
+        if not (self.path / name).exists():
+            return None
+        return files.parse_json(self.checksums.read_bytes(name), self.path / name)
+
+    def sweep(self) -> None:
+        """Remove what killed processes left half-written. For who holds the lock: nobody else writes these."""
+        files.sweep(self.path, names=WRITTEN)
+        for folder in (self.state, self.path / "samples"):
+            files.sweep(folder, older=-math.inf)
+
     def environment(self) -> dict[str, Any]:
         """The content of environment.json; empty if there is none."""
-        path = self.path / "environment.json"
-        if path.exists():
-            return dict(files.read_json(path))
-        return {}
+        return dict(self.read("environment.json") or {})
 
     def write_sample(self, step: int, text: str) -> None:
-        (self.path / "samples").mkdir(exist_ok=True)
+        files.make_folder(self.path / "samples")
         files.write_text(self.path / "samples" / f"{step}.txt", text)
 
     def samples(self) -> list[tuple[int, str]]:
@@ -184,17 +229,11 @@ class Run:
 
     def append(self, events: Iterable[Mapping[str, Any]], sync: bool = False) -> None:
         """Add lines to metrics.jsonl; `sync`: and wait until the disk has them."""
-        text = "".join(json.dumps(event, ensure_ascii=False, allow_nan=False) + "\n" for event in events)
-        try:
-            with open(self.metrics_file, "a", encoding="utf-8") as file:
-                file.write(text)
-                file.flush()
-                if sync:
-                    os.fsync(file.fileno())
-        except OSError as error:
-            full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-            reason = "the disk is full; free some space, then go on with --resume" if full else error.strerror
-            raise _told(error, f"cannot write {self.metrics_file}: {reason}") from error
+        files.append_text(self.metrics_file, "".join(files.json_text(event) + "\n" for event in events), sync)
+
+    def count_unreadable(self) -> int:
+        """How many lines of metrics.jsonl are no events."""
+        return sum(event is None for _, event in self._lines())
 
     def metrics(self) -> list[dict[str, Any]]:
         """All events so far, in order. A last line that was cut off in the middle is left out."""
@@ -218,11 +257,8 @@ class Run:
         """Each line that was finished, with its event, or None if it is none."""
         if not self.metrics_file.exists():
             return []
-        lines = self.metrics_file.read_text("utf-8", errors="replace").split("\n")[:-1]
+        lines = files.read_bytes(self.metrics_file).decode("utf-8", errors="replace").split("\n")[:-1]
         return [(line, _event(line)) for line in lines]
-
-
-# ── models
 
 
 # ── words and places
@@ -239,7 +275,7 @@ def check_free(path: files.PathLike) -> None:
         )
     there: list[str] = []
     if path.is_dir():
-        there = sorted(each.name for each in path.iterdir() if not each.name.endswith(".part"))
+        there = sorted(each.name for each in path.iterdir() if not _is_of_a_start(each))
     if there:
         some = ", ".join(there[:3]) + (", ..." if len(there) > 3 else "")
         raise FileExistsError(
@@ -256,6 +292,27 @@ def check_free(path: files.PathLike) -> None:
         )
 
 
+def _is_of_a_start(path: Path) -> bool:
+    """Is this what a start that was killed before config.json leaves, or one that another process begins?"""
+    names, mine = [path.name], [CHECKSUMS, "environment.json"]
+    if path.name == "state" and path.is_dir():
+        names, mine = [each.name for each in path.iterdir()], [*LOCKS, "config.json"]
+    return all(name in mine or name.endswith(".part") for name in names)
+
+
+def may_have_checksums(config: bytes) -> bool:
+    """Is this no config.json of another program, or of a format without checksums? If that is unclear, yes."""
+    try:
+        found = json.loads(config)
+    except ValueError:
+        return b'"regard"' in config
+    return isinstance(found, dict) and "regard" in found and found.get("format") == FORMAT
+
+
+def _json_file(value: Any) -> bytes:
+    return (files.json_text(value, indent=2) + "\n").encode("utf-8")
+
+
 def _after(event: dict[str, Any], step: int) -> bool:
     """Did it happen after a step? A test did, at any step: it is the last that happens, and happens again."""
     return event["step"] > step or event.get("event") == "test"
@@ -263,8 +320,8 @@ def _after(event: dict[str, Any], step: int) -> bool:
 
 def _event(line: str) -> dict[str, Any] | None:
     try:
-        event = json.loads(line)
-    except json.JSONDecodeError:
+        event = json.loads(line, parse_constant=_no_number)
+    except (ValueError, RecursionError):
         return None
     if isinstance(event, dict) and isinstance(event.get("step"), int):
         return event
@@ -277,7 +334,5 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _told(error: OSError, message: str) -> OSError:
-    told = type(error)(message)
-    told.errno = error.errno
-    return told
+def _no_number(text: str) -> Any:
+    raise ValueError(f"{text} is no JSON number")

@@ -233,7 +233,7 @@ def number(x: float) -> str:
         return "0"
     if math.isfinite(x):
         return f"{x:.1e}"
-    return str(x)
+    return "not finite"
 
 
 def _clipped(text: str, width: int) -> str:

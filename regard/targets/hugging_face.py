@@ -25,8 +25,10 @@ from regard.nn.eval_mode import eval_mode
 from regard.symmetry.output import main_tensor
 from regard.symmetry.roles import Inputs, Roles, Stream
 from regard.symmetry.subject import first_line
+from regard.targets.hugging_face_weights import load_weights
 from regard.targets.promises import CACHES, is_causal, promises, sides
 
+RANDOM = "{} has no weights (*.safetensors) in it, so they are random (seed {}): what it learned cannot be seen here."
 ROWS, TOKENS = 3, 12  # what is made unless more is asked for
 SAMPLES, FRAMES, PIXELS = (
     4000,
@@ -40,8 +42,9 @@ Found = tuple[Inputs, Roles]
 # ---- from a directory
 
 
-def open_directory(path: Path, seed: int = 0) -> nn.Module:
-    """The model of a directory with its weights from safetensors, or with random ones if there are none."""
+def open_directory(path: Path, seed: int = 0) -> tuple[nn.Module, tuple[str, ...]]:
+    """The model of a directory with its weights from safetensors, or with random ones if there are none; and
+    what a reader should know of them."""
     transformers = library()
     with _silent(transformers):
         config = _configuration(path)
@@ -67,13 +70,13 @@ def open_directory(path: Path, seed: int = 0) -> nn.Module:
         with torch.random.fork_rng(devices=[]), _silent(transformers):
             torch.manual_seed(seed)
             if safe:
-                options: dict[str, Any] = {
-                    "use_safetensors": True,
-                    "trust_remote_code": False,
-                    "local_files_only": True,
-                }
-                return _loaded(cls.from_pretrained(path, config=config, dtype=torch.float32, **options))
-            return _loaded(cls.from_config(config) if cls is transformers.AutoModel else cls(config))
+                model, notes = load_weights(cls, path, config)
+            else:
+                model = cls.from_config(config) if cls is transformers.AutoModel else cls(config)
+                notes = (RANDOM.format(path.resolve().name, seed),)
+            return model.float().eval(), notes
+    except RegardError:
+        raise
     except Exception as error:
         raise RegardError(f"{path}: {cls.__name__} cannot be made from it: {first_line(error)}") from error
 
@@ -97,10 +100,6 @@ def _silent(transformers: Any) -> Iterator[None]:
         logging.set_verbosity(level)
         if bars:
             logging.enable_progress_bar()
-
-
-def _loaded(model: nn.Module) -> nn.Module:
-    return model.float().eval()
 
 
 def library() -> Any:

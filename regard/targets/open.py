@@ -30,7 +30,6 @@ from regard.targets.hugging_face_inputs import image_processor, text_processor
 
 TARGETS = "a run directory, a Hugging Face model directory, or package.module:function"
 RETURNS = "(model, inputs[, symmetry[, roles]])"
-RANDOM = "{} has no weights (*.safetensors) in it, so they are random (seed {}): what it learned cannot be seen here."
 FUNCTION = re.compile(r"([A-Za-z_][\w.]*):([A-Za-z_]\w*)")
 
 
@@ -131,12 +130,9 @@ def _target_of_directory(path: Path, seed: int, tokens: int | None, rows: int | 
     if isinstance(config, dict) and "regard" in config:
         return target_of_run(path, seed, tokens, rows)
     if isinstance(config, dict) and ("model_type" in config or "architectures" in config):
-        model = foreign.open_directory(path, seed)
+        model, notes = foreign.open_directory(path, seed)
         target = hugging_face(model, seed=seed, tokens=tokens, rows=rows, name=path.resolve().name, path=path)
-        return replace(
-            target,
-            notes=() if foreign.has_weights(path) else (RANDOM.format(path.resolve().name, seed),),
-        )
+        return replace(target, notes=notes)
     raise RegardError(
         f"{file} is of no run (no 'regard' in it) and of no Hugging Face model (no 'model_type'); give "
         f"{TARGETS}"

@@ -1,16 +1,16 @@
 """Checkpoints that survive a kill at any moment.
 
-First `state/<step>/` is written and synced: the tensors as safetensors, and state.json with a few facts and
-the checksums. Then `state/latest.json` is replaced atomically; only now the checkpoint is valid. Two
-checkpoints are kept, so that little is lost if one is damaged.
+`state/<step>/` is written whole and synced: tensors as safetensors, and state.json with a few facts and the
+checksums. Then one atomic replace of `state/latest.json`, which says the same, makes it count. Both have a
+checksum of their own inside, so nothing is read that no checksum covers. Two are kept, so that damage to one
+loses little.
 """
 
 from __future__ import annotations
 
-import os
 import shutil
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -40,9 +40,18 @@ class Checkpoint:
     def has(self, name: str) -> bool:
         return f"{name}.safetensors" in self.sums
 
-    def publish(self, name: str, path: Path) -> None:
-        """Copy one of its files to another path, atomically."""
-        files.write_bytes(path, (self.folder / f"{name}.safetensors").read_bytes())
+    @property
+    def best(self) -> str:
+        """The name of the weights that are published: the average where there is one."""
+        return "average" if self.has("average") else "model"
+
+    def weights(self) -> bytes:
+        """The file of the weights that are published, once it is sure that it is as it was written."""
+        path = self.folder / f"{self.best}.safetensors"
+        data = files.read_bytes(path)
+        if files.checksum_of(data) != self.sums[path.name]:
+            raise RegardError(f"{path} was damaged or changed since it was written a moment ago")
+        return data
 
     def verify(self) -> None:
         """Raise an error if a file is missing or has changed since it was written."""
@@ -76,33 +85,38 @@ class Checkpoints:
             else:
                 made = Checkpoint(folder, step, self._write(folder, step, tensors, facts), dict(facts))
             kept = [made, *(each for each in self.kept if each.step != step)][:2]
-            files.write_json(
-                self.latest, _entry(kept[0]) | {"previous": _entry(kept[1]) if kept[1:] else None}
-            )
+            self.name_latest(kept)
         self.kept = kept
         for other in self._folders():
             if other not in [each.folder for each in kept]:
-                shutil.rmtree(other, ignore_errors=True)
+                _remove(other)
         return made
+
+    def name_latest(self, kept: Sequence[Checkpoint]) -> None:
+        """Write latest.json: these count, the newest first."""
+        entries = [{"step": each.step, "files": each.sums, "facts": each.facts} for each in kept]
+        previous = entries[1] if entries[1:] else None
+        if self.latest.is_dir():  # whoever put it there, training goes on
+            with suppress(OSError):
+                self.latest.rename(self.latest.with_name("latest.json.moved"))
+        files.write_sealed(self.latest, entries[0] | {"previous": previous})
 
     def _write(
         self, folder: Path, step: int, tensors: Mapping[str, Mapping[str, Tensor]], facts: Mapping[str, Any]
     ) -> dict[str, str]:
-        folder.parent.mkdir(exist_ok=True)
-        shutil.rmtree(folder, ignore_errors=True)  # left over from a killed process, or damaged
-        folder.mkdir()
+        _remove(folder)  # left over from a kill in the middle, or from damage
+        files.make_folder(folder.parent)
+        files.make_folder(folder)
         for name, values in tensors.items():
             files.write_tensors(folder / f"{name}.safetensors", values)
         sums = {f"{name}.safetensors": files.checksum(folder / f"{name}.safetensors") for name in tensors}
-        files.write_json(folder / "state.json", {"step": step, "files": sums, "facts": dict(facts)})
+        files.write_sealed(folder / "state.json", {"step": step, "files": sums, "facts": dict(facts)})
         return sums | {"state.json": files.checksum(folder / "state.json")}
 
     def load(self) -> tuple[Checkpoint | None, list[str]]:
-        """The newest undamaged checkpoint, or None if there is no checkpoint yet; and notes about damaged
-        ones."""
-        if not self.latest.exists():
-            return None, []
-        candidates, notes = self._candidates()
+        """The newest checkpoint that is whole, or None before the first; and what there is to tell about
+        damaged ones."""
+        candidates, notes = self.find()
         for i, each in enumerate(candidates):
             try:
                 each.verify()
@@ -111,31 +125,46 @@ class Checkpoints:
                 continue
             self.kept = candidates[i : i + 2]
             return each, [f"{note}; going on from step {each.step}, the last good one" for note in notes]
+        if not notes:
+            return None, []
         raise RegardError(
-            f"no checkpoint in {self.folder} is whole: {'; '.join(notes) or 'there is none'}. "
+            f"no checkpoint in {self.folder} is whole: {'; '.join(notes)}. "
             f"To start this run again from zero, delete {self.folder}"
         )
 
-    def _candidates(self) -> tuple[list[Checkpoint], list[str]]:
-        """The checkpoints that latest.json names. If it cannot be read: every folder with a complete
-        state.json."""
+    def find(self) -> tuple[list[Checkpoint], list[str]]:
+        """The checkpoints, newest first, not verified yet: those that latest.json names; if it cannot be
+        trusted, all that were finished, by their own state.json. And what is wrong with latest.json."""
         try:
-            entry = files.read_json(self.latest)
+            entry = files.read_sealed(self.latest)
             return [self._from(each) for each in (entry, entry["previous"]) if each is not None], []
-        except (ValueError, KeyError, TypeError, AttributeError):
-            found = []
-            for folder in self._folders():
-                try:
-                    found.append(self._from(files.read_json(folder / "state.json")))
-                except (OSError, ValueError, KeyError, TypeError, AttributeError):
-                    continue
-            return found, [f"{self.latest} is damaged"]
+        except FileNotFoundError:
+            problem = f"{self.latest} is missing"
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            problem = f"{self.latest} is damaged"
+        found, finished = [], False
+        for folder in self._folders():
+            finished = finished or (folder / "state.json").exists()
+            with suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
+                each = self._from(files.read_sealed(folder / "state.json"))
+                if each.folder == folder:
+                    found.append(each)
+        if not finished and not self.latest.exists():
+            return [], []  # killed before the first was finished
+        return found, [problem]
+
+    def read_unsealed(self) -> list[Checkpoint]:
+        """What latest.json names, as a version wrote it that put no checksum into it."""
+        entry = files.read_json(self.latest)
+        return [self._from(each) for each in (entry, entry["previous"]) if each is not None]
 
     def _from(self, entry: dict[str, Any]) -> Checkpoint:
         step, sums = int(entry["step"]), {str(name): str(each) for name, each in entry["files"].items()}
         return Checkpoint(self.folder / str(step), step, sums, dict(entry["facts"]))
 
     def _folders(self) -> list[Path]:
+        if not self.folder.is_dir():
+            return []
         numbered = [each for each in self.folder.iterdir() if each.is_dir() and each.name.isdecimal()]
         return sorted(numbered, key=lambda each: int(each.name), reverse=True)
 
@@ -145,41 +174,19 @@ class Checkpoints:
             yield
         except OSError as error:
             if folder not in [each.folder for each in self.kept]:
-                # an incomplete checkpoint is useless and takes space
-                shutil.rmtree(folder, ignore_errors=True)
+                # half of a checkpoint is of no use, and needs space
+                _remove(folder)
             if self.kept:
                 left = f"the checkpoint of step {self.kept[0].step} is still there"
             else:
                 left = "there is no checkpoint yet"
-            told = type(error)(f"{error}; {left}; then go on with --resume")
-            told.errno = error.errno
-            raise told from error
+            raise files.say_again(error, f"{error}; {left}; then go on with --resume") from error
 
 
-def _entry(checkpoint: Checkpoint) -> dict[str, Any]:
-    return {"step": checkpoint.step, "files": checkpoint.sums, "facts": checkpoint.facts}
-
-
-@contextmanager
-def exclusive_lock(folder: Path) -> Iterator[None]:
-    """Only one process may train in a folder. The system releases the lock when the process ends, also after
-    a kill."""
-    try:
-        import fcntl
-    except ImportError:  # Windows
-        yield
-        return
-    folder.mkdir(exist_ok=True)
-    handle = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT, 0o666)
-    try:
-        try:
-            fcntl.lockf(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except (BlockingIOError, PermissionError) as error:
-            raise RegardError(
-                f"another process is training in {folder.parent}; wait for it, or stop it first"
-            ) from error
-        except OSError:  # a file system without locks
-            pass
-        yield
-    finally:
-        os.close(handle)
+def _remove(path: Path) -> None:
+    """Remove a folder, or what is in its place."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        with suppress(OSError):
+            path.unlink()

@@ -10,7 +10,7 @@ import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from typing import Any, Literal
 
 from torch import Tensor, nn
@@ -19,18 +19,21 @@ from regard.config import to_dict
 from regard.data.batch import Batch, Source
 from regard.errors import RegardError
 from regard.runs.environment import environment
+from regard.runs.lock import exclusive_lock
 from regard.runs.run import Run
 from regard.training import budget
-from regard.training.checkpoint import Checkpoint, Checkpoints, exclusive_lock
+from regard.training.checkpoint import Checkpoint, Checkpoints
 from regard.training.compiled import compiled
 from regard.training.config import TrainConfig
+from regard.training.facts import Facts
 from regard.training.progress import Board, Metrics, how_to_go_on, tell
 from regard.training.recompute import recomputing
+from regard.training.rescue import LostFolder, Rescue
 from regard.training.result import Result
 from regard.training.schedule import last_before_decay
 from regard.training.step import Stepper
 from regard.training.stop import Stop
-from regard.training.tasks import as_task
+from regard.training.tasks import as_task, keep_finite
 
 MAY_CHANGE = (
     "minutes",
@@ -48,19 +51,6 @@ class NotANumber(RegardError):
 
 class Stopped(Exception):
     """An evaluation was stopped before its end."""
-
-
-@dataclass
-class Facts:
-    """What a checkpoint holds besides tensors."""
-
-    step: int = 0
-    seconds: float = 0.0  # spent on the run, by all processes
-    evaluated: int = 0  # the step of the last evaluation
-    measures: dict[str, float] = field(default_factory=dict)
-    best: dict[str, float] = field(default_factory=dict)
-    best_step: int | None = None
-    worse: int = 0  # evaluations since the best
 
 
 def fit(
@@ -84,9 +74,11 @@ def fit(
     To resume, give a model made as the first time (with the same seed), which is what a run without
     checkpoint starts from.
     """
-    with exclusive_lock(run.state), Stop() as stop, ExitStack() as after:
+    with exclusive_lock(run.state) as lock, Stop() as stop, ExitStack() as after:
+        run.sweep()
+        rescue = after.enter_context(Rescue(run, lock))
         training = Training(
-            run, Stepper(model, as_task(task), source, config), config, observers, sample, stop
+            run, Stepper(model, as_task(task), source, config), config, observers, sample, stop, rescue
         )
         try:
             training.prepare(resume, notes)
@@ -111,8 +103,10 @@ class Training:
         observers: Sequence[Any],
         sample: Callable[[nn.Module], str] | None,
         stop: Stop,
+        rescue: Rescue,
     ) -> None:
         self.run, self.stepper, self.config, self.sample, self.stop = run, stepper, config, sample, stop
+        self.rescue = rescue
         self.metrics = Metrics(run)
         self.observers = [self.metrics, *observers, *([Board()] if config.tensorboard else [])]
         self.checkpoints = Checkpoints(run.state)
@@ -218,6 +212,15 @@ class Training:
     # ── the loop
 
     def go(self) -> Result:
+        try:
+            return self._go()
+        except LostFolder:
+            raise
+        except (OSError, RegardError):
+            self._refuse_lost_folder()  # which may be the reason
+            raise
+
+    def _go(self) -> Result:
         clock = budget.Clock(60 * (self.config.minutes or 0.0), compiled=self.config.compile)
         self.stepper.model.train()
         while True:
@@ -225,6 +228,7 @@ class Training:
                 self._look()
             done = self.facts.step == self.steps
             tired = self.config.patience is not None and self.facts.worse >= self.config.patience
+            self._refuse_lost_folder()
             if done or tired or self.stop.wished or self._save_due():
                 self._save()
             if done or tired or self.stop.wished:
@@ -294,7 +298,7 @@ class Training:
         self._read()
         try:
             with self.stepper.judging():
-                measures = self.stepper.task.measure(self.stepper.model, self._validation())
+                measures = keep_finite(self.stepper.task.measure(self.stepper.model, self._validation()))
         except Stopped:
             return
         now = self.facts
@@ -385,7 +389,15 @@ class Training:
         self.tell("saved", made.step)
 
     def _publish(self, checkpoint: Checkpoint) -> None:
-        checkpoint.publish("average" if checkpoint.has("average") else "model", self.run.model_file)
+        self.run.publish(checkpoint.weights())
+        self.rescue.hold()
+
+    def _refuse_lost_folder(self) -> None:
+        """Raise if the folder of the run was deleted; what can be kept is kept beside it."""
+        if self.rescue.lost() is not None:
+            waiting = self.metrics.give_up()
+            self._read()
+            self.rescue.keep(self.facts, self.stepper.tensors, waiting)
 
     def _end(self, reason: Literal["done", "stopped", "patience"]) -> Result:
         self.metrics.flush()

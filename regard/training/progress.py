@@ -3,6 +3,7 @@ changes the training."""
 
 from __future__ import annotations
 
+import math
 import shlex
 import sys
 import time
@@ -85,6 +86,7 @@ class Metrics(Observer):
     def __init__(self, run: Run) -> None:
         self.run = run
         self.waiting: list[dict[str, Any]] = []
+        self.given_up = False
         self.start(0, 0.0)
 
     def start(self, step: int, seconds: float) -> None:
@@ -112,9 +114,14 @@ class Metrics(Observer):
 
     def flush(self, sync: bool = False) -> None:
         self.flushed = time.perf_counter()
-        if self.waiting or sync:
+        if (self.waiting or sync) and not self.given_up:
             self.run.append(self.waiting, sync)
             self.waiting = []
+
+    def give_up(self) -> list[dict[str, Any]]:
+        """Write nothing any more; returns what is not written yet, and gets what is still to come."""
+        self.given_up = True
+        return self.waiting
 
     def _add(self, event: str, **values: Any) -> None:
         seconds = round(time.perf_counter() - self.began, 3)
@@ -146,13 +153,10 @@ class Lines(Observer):
     def stepped(self, step: int, loss: float, tokens: int, seconds: float) -> None:
         self.speed.add(step, loss, tokens, seconds)
         if time.perf_counter() - self.told >= self.every:
-            self._say(f"step {step:,}{self._of()}  loss {say_loss(self.speed.loss)}  {self.speed.say()}")
+            self._say(f"step {step:,}{self._of()}  {self.speed.say_loss()}{self.speed.say()}")
 
     def evaluated(self, step: int, measures: Mapping[str, float]) -> None:
-        self._say(
-            f"step {step:,}{self._of()}  loss {say_loss(self.speed.loss)}  validation "
-            f"{say_measures(measures)}"
-        )
+        self._say(f"step {step:,}{self._of()}  {self.speed.say_loss()}validation {say_measures(measures)}")
 
     def sampled(self, step: int, text: str) -> None:
         self._say(f"── sample after step {step:,} ──\n{text}\n──")
@@ -244,7 +248,7 @@ class Bar(Observer):
     def _show(self) -> None:
         self.told = time.perf_counter()
         if self.task is not None:
-            numbers = f"loss {say_loss(self.speed.loss)}  {self.validation}{self.speed.say()}"
+            numbers = f"{self.speed.say_loss()}{self.validation}{self.speed.say()}"
             self.progress.update(self.task, completed=self.speed.step, numbers=numbers)
 
     def _say(self, text: str) -> None:
@@ -315,6 +319,12 @@ class Speed:
         self.step = step
         self.loss = loss if fresh else 0.9 * self.loss + 0.1 * loss
         self.tokens, self.seconds = 0.98 * self.tokens + tokens, 0.98 * self.seconds + seconds
+
+    def say_loss(self) -> str:
+        """The smoothed loss and two spaces; nothing before the first step."""
+        if math.isnan(self.loss):
+            return ""
+        return f"loss {say_loss(self.loss)}  "
 
     def say(self) -> str:
         if self.seconds:

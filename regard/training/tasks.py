@@ -7,6 +7,7 @@ A task has `loss(model, batch) -> (mean loss, how many it is the mean of)` and `
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import lru_cache
@@ -31,6 +32,12 @@ class Task(Protocol):
     def measure(self, model: nn.Module, batches: Iterable[Batch]) -> dict[str, float]:
         """Means over all batches, each weighted by its count; "loss" is one of them."""
         ...
+
+
+def keep_finite(measures: dict[str, float]) -> dict[str, float]:
+    """Measures without those that are no numbers here, such as R² of one example. The loss stays, whatever
+    it is: a loss that is no number has to be told."""
+    return {name: value for name, value in measures.items() if name == "loss" or math.isfinite(value)}
 
 
 def call(model: nn.Module, batch: Batch) -> Tensor:

@@ -10,8 +10,8 @@ from dataclasses import replace
 
 import pytest
 import torch
+from safetensors.torch import save
 
-from regard import files
 from regard.api.look import write_report
 from regard.cli import main
 from regard.data import tokenizer
@@ -50,8 +50,8 @@ def made_run(path):
     run = Run.create(
         path, {"recipe": "text", "kind": "decoder", "model": model.config, "data": {}, "corpus": {}}
     )
-    files.write_tensors(run.model_file, model.state_dict())
-    tokenizer.save(characters, run.tokenizer_file)
+    run.publish(save(model.state_dict()))
+    run.write("tokenizer.json", characters.to_json())
     run.append(
         [
             {"event": "step", "step": 1, "loss": 2.0},
@@ -59,9 +59,7 @@ def made_run(path):
         ]
     )
     run.write_sample(1, "a bad cab")
-    files.write_json(
-        run.path / "laws.json", {"ok": True, "laws": [{"law": "causality", "measured": "holds"}]}
-    )
+    run.write("laws.json", {"ok": True, "laws": [{"law": "causality", "measured": "holds"}]})
     return run
 
 

@@ -2,12 +2,15 @@
 
 import os
 import shutil
+import stat
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from regard.data import cache
+from regard.runs.locations import cache_folder
+from tests.damage import WAYS, flipped, some_bits
 
 BYTES = np.dtype(np.uint8)
 
@@ -37,6 +40,7 @@ def there(folder, what="pixels"):
 @pytest.fixture(autouse=True)
 def small(monkeypatch):
     monkeypatch.setattr(cache, "MOST_BYTES", 300)
+    monkeypatch.setattr(os, "fsync", lambda handle: None)
 
 
 def test_what_was_used_longest_ago_goes_first(tmp_path):
@@ -88,3 +92,116 @@ def test_the_page_says_how_much_is_kept(monkeypatch):
     monkeypatch.undo()
     page = (Path(__file__).parents[2] / "docs" / "images.md").read_text("utf-8")
     assert f"at most {cache.MOST_BYTES // 10**9} GB of decoded images" in page
+
+
+# ── damage ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("file", ["ids", "about.json"])
+def test_a_damaged_entry_is_made_again(tmp_path, file):
+    """Every flipped bit, and every other way in which a file breaks."""
+    entry(tmp_path, "a")
+    path = tmp_path / "pixels" / "a" / file
+    data, made, count = path.read_bytes(), [], 0
+    for bit in some_bits(data, 60):
+        path.write_bytes(flipped(data, bit))
+        entry(tmp_path, "a", made=made)  # compares the content
+        count += 1
+    for way in WAYS.values():
+        way(path)
+        entry(tmp_path, "a", made=made)
+        count += 1
+    assert made == ["a"] * count
+    entry(tmp_path, "a", made=made)
+    assert len(made) == count == 60 + len(WAYS)
+
+
+def test_a_file_or_a_folder_in_place_of_an_entry(tmp_path):
+    made = []
+    (tmp_path / "pixels" / "a" / "ids").mkdir(parents=True)
+    (tmp_path / "pixels" / "b").write_text("a file")
+    entry(tmp_path, "a", made=made)
+    entry(tmp_path, "b", made=made)
+    entry(tmp_path, "a", made=made)
+    assert made == ["a", "b"]
+
+
+def test_what_was_found_out_is_found_out_again_when_it_is_damaged(tmp_path):
+    found = []
+
+    def find():
+        found.append(1)
+        return {"mean": [0.25, 1.5], "words": "Σ"}
+
+    def ask():
+        assert cache.cached_json(tmp_path, "x", find, what="pictures") == {"mean": [0.25, 1.5], "words": "Σ"}
+
+    ask()
+    path = tmp_path / "pictures" / "x.json"
+    data, count = path.read_bytes(), 1
+    for bit in some_bits(data, 60):
+        path.write_bytes(flipped(data, bit))
+        ask()
+        count += 1
+    for name, way in WAYS.items():
+        way(path)
+        ask()
+        count += 1
+        if name == "a folder":  # stays, and the answer is found out every time
+            path.rmdir()
+            ask()
+            count += 1
+    ask()
+    assert len(found) == count
+
+
+def test_what_a_killed_process_left_is_swept(tmp_path):
+    entry(tmp_path, "a")
+    folder = tmp_path / "pixels"
+    for name, old in ((".b.01234567.part", True), (".c.01234567.part", False)):
+        (folder / name).mkdir()
+        (folder / name / "ids").write_bytes(b"half")
+        if old:
+            for path in (folder / name / "ids", folder / name):
+                os.utime(path, (1, 1))
+    cache.cached_json(tmp_path, "y", dict, what="pixels")
+    for name, old in ((".y.json.01234567.part", True), (".z.json.01234567.part", False)):
+        (folder / name).write_bytes(b"half")
+        if old:
+            os.utime(folder / name, (1, 1))
+    cache.cached_json(tmp_path, "z", dict, what="pixels")
+    assert there(tmp_path) == [".c.01234567.part", ".z.json.01234567.part", "a", "y.json", "z.json"]
+
+
+# ── whose it is ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def mode(path):
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def test_folders_are_private(tmp_path, monkeypatch):
+    (tmp_path / "tokens").mkdir(mode=0o755)  # made by an older version
+    entry(tmp_path, "a", what="tokens")
+    entry(tmp_path, "a")
+    cache.cached_json(tmp_path, "x", dict, what="pictures")
+    assert {name: mode(tmp_path / name) for name in ("tokens", "pixels", "pictures")} == dict.fromkeys(
+        ("tokens", "pixels", "pictures"), 0o700
+    )
+    monkeypatch.delenv("REGARD_CACHE", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
+    (tmp_path / "home" / "regard").mkdir(parents=True, mode=0o755)
+    assert mode(cache_folder()) == 0o700
+    monkeypatch.setenv("REGARD_CACHE", str(tmp_path / "given"))
+    assert mode(cache_folder()) == 0o700
+    os.chmod(tmp_path / "given", 0o755)
+    assert mode(cache_folder()) == 0o755  # whoever names a folder decides about it; those in it are private
+
+
+def test_a_folder_of_another_user_is_refused(tmp_path, monkeypatch):
+    entry(tmp_path, "a")
+    monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
+    with pytest.raises(ValueError, match="pixels belongs to another user.*REGARD_CACHE"):
+        entry(tmp_path, "a")
+    monkeypatch.delattr(os, "geteuid")  # Windows
+    entry(tmp_path, "a")

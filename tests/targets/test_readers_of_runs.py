@@ -5,8 +5,8 @@ import re
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import save
 
-from regard import files
 from regard.api.look import open_session
 from regard.look.reader import GONE
 from regard.models.deep_sets import DeepSetsConfig
@@ -41,7 +41,7 @@ def run(tmp_path, monkeypatch):
         sections = {"model": job.model, "data": data, "train": settings.train, "corpus": job.info}
         made = Run.create(tmp_path / name, {"recipe": recipe.name, "kind": job.kind, **sections})
         network = job.build()
-        files.write_tensors(made.model_file, network.state_dict())
+        made.publish(save(network.state_dict()))
         return network, job.info, open_target(made.path).reader
 
     return made

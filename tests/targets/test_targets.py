@@ -6,9 +6,9 @@ import sys
 
 import pytest
 import torch
+from safetensors.torch import load_file, save, save_file
 from torch import nn
 
-from regard import files
 from regard.models.decoder import Decoder, DecoderConfig
 from regard.models.encoder import Encoder
 from regard.runs.run import Run
@@ -83,7 +83,7 @@ def refused(text, **how):
 
 def saved_run(folder, model, kind):
     run = Run.create(folder, {"kind": kind, "model": model.config})
-    files.write_tensors(run.model_file, model.state_dict())
+    run.publish(save(model.state_dict()))
     return folder
 
 
@@ -182,11 +182,71 @@ def test_pickled_weights_are_never_opened(tmp_path):
     )
 
 
-def test_weights_that_do_not_fit_are_refused(tmp_path):
-    gpt2().save_pretrained(tmp_path)
+def renamed(tensors, old, new):
+    return {name.replace(old, new): tensor for name, tensor in tensors.items()}
+
+
+NO_FIT = [
+    (
+        gpt2,
+        {"n_embd": 64},
+        None,
+        ["mismatched", "transformer.h.0.attn.c_attn.bias (96,) in the file, (192,) in"],
+    ),
+    (gpt2, {"n_layer": 3}, None, ["missing", "transformer.h.2.attn.c_attn.bias"]),
+    (gpt2, {"n_layer": 1}, None, ["unexpected", "transformer.h.1.attn.c_attn.weight"]),
+    (gpt2, {"architectures": ["GPT2ForSequenceClassification"]}, None, ["missing score.weight"]),
+    (
+        gpt2,
+        {},
+        lambda found: renamed(found, "h.1.mlp.c_fc.bias", "h.1.mlp.c_fc.bais"),
+        ["missing", "bias", "bais"],
+    ),
+    (gpt2, {}, lambda found: {"x": torch.ones(2)}, ["missing", "and", "more", "unexpected x"]),
+    (
+        gpt2,
+        {},
+        lambda found: found | {"transformer.wte.weight": torch.ones(3, 3)},
+        ["mismatched", "(3, 3) in the"],
+    ),
+    (
+        gpt2,
+        {},
+        lambda found: found | {"transformer.wpe.weight": found["transformer.wpe.weight"] / 0},
+        ["wpe", "NaN"],
+    ),
+    (bert, {"num_hidden_layers": 1}, None, ["unexpected", "bert.encoder.layer.1."]),
+    (bert, {"vocab_size": 9}, None, ["mismatched", "bert.embeddings.word_embeddings.weight"]),
+    (vit, {"qkv_bias": False}, None, ["unexpected", "bias"]),
+    (vit, {"hidden_size": 64}, None, ["mismatched", "vit.embeddings.cls_token"]),
+    (t5, {"num_layers": 1}, None, ["unexpected", "encoder.block.1."]),
+]
+
+
+@pytest.mark.parametrize("make, change, spoil, words", NO_FIT)
+def test_weights_that_do_not_fit_are_refused_with_their_names(tmp_path, make, change, spoil, words):
+    """Today's library fills what is missing with random numbers: what is measured would not be that model."""
+    make().save_pretrained(tmp_path)
     config = json.loads((tmp_path / "config.json").read_text())
-    (tmp_path / "config.json").write_text(json.dumps(config | {"n_embd": 64}))
-    assert "GPT2LMHeadModel cannot be made from it" in refused(tmp_path)
+    (tmp_path / "config.json").write_text(json.dumps(config | change))
+    if spoil is not None:
+        file = tmp_path / "model.safetensors"
+        save_file(spoil(load_file(file)), file, {"format": "pt"})
+    said = refused(tmp_path)
+    assert str(tmp_path) in said and all(word in said for word in words), said
+
+
+def test_weights_of_a_head_that_is_not_asked_for_are_left_out_and_told(tmp_path):
+    """A body alone, and constants that older versions saved."""
+    model = gpt2()
+    model.save_pretrained(tmp_path)
+    file = tmp_path / "model.safetensors"
+    more = {"transformer.h.0.attn.masked_bias": torch.ones(1), "other_head.dense.weight": torch.ones(2, 2)}
+    save_file(load_file(file) | more, file, {"format": "pt"})
+    target = open_target(tmp_path)
+    (note,) = target.notes
+    assert "other_head.dense.weight" in note and "left out" in note
+    assert torch.equal(target.model.lm_head.weight, model.lm_head.weight)
 
 
 def test_transformers_that_are_not_installed_are_asked_for(tmp_path, monkeypatch):

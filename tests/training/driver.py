@@ -13,6 +13,7 @@ from pathlib import Path
 import torch
 
 from regard.runs.run import Run
+from regard.training.progress import Lines
 from tests.training.cases import losses, train
 
 OPTIONS = {"steps": 24, "evaluate_every": 8, "save_every": 3, "average": 0.9, "decay": 0.5}
@@ -100,6 +101,38 @@ def signalled(path, signals, resume=False, **options):
     return end(process)
 
 
+def ignoring(path):
+    """As under nohup: the terminal goes, and the training goes on."""
+    reading, writing = os.pipe()
+
+    def work():
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        train(path, observers=[Tells(writing)], **OPTIONS)
+
+    process = child(work)
+    os.read(reading, 1)
+    os.kill(process, signal.SIGHUP)
+    return end(process)
+
+
+def closed_terminal(path):
+    """A training that prints at every step to a terminal, which is then closed."""
+    reading, writing = os.pipe()
+    process, terminal = os.forkpty()
+    if process == 0:
+        code = 1
+        try:
+            train(path, observers=[Lines(every=0.0), Tells(writing)], **OPTIONS)
+            print("the last words")
+            sys.stdout.flush()
+            code = 0
+        finally:
+            os._exit(code)
+    os.read(reading, 1)
+    os.close(terminal)
+    return end(process)
+
+
 def interrupted_twice(path):
     """Ctrl-C, and again while a long sample still keeps the first one waiting."""
     reading, writing = os.pipe()
@@ -138,12 +171,15 @@ def main(folder):
     found = {}
     whole, killed, stopped = folder / "whole", folder / "killed", folder / "stopped"
     found["whole"] = {"codes": [attempt(whole)], **seen(whole)}
-    # config.json · environment.json · model, optimiser, average, state.json, latest.json and the published model of step 3
+    # checksums.json, environment.json, the copy of config.json, config.json, and all four again once the steps are
+    # known; model, optimiser, average, state.json, latest.json of step 3, then what is published
     kills = [
         ("replace", 1),
+        ("replace", 4),
         ("stepped", 2),
         ("replace", 7),
         ("replace", 6),
+        ("replace", 8),
         ("saved", 2),
         ("stepped", 5),
         ("evaluated", 1),
@@ -157,6 +193,14 @@ def main(folder):
     codes.append(signalled(stopped, [signal.SIGTERM], resume=True))
     codes.append(attempt(stopped))
     found["resumed"] = {"codes": codes, **seen(stopped)}
+    hung, kept, closed = folder / "hung", folder / "nohup", folder / "closed"
+    codes = [signalled(hung, [signal.SIGHUP])]
+    found["hung up"] = seen(hung)
+    found["hung up and resumed"] = {"codes": [*codes, attempt(hung)], **seen(hung)}
+    found["nohup"] = {"codes": [ignoring(kept)], **seen(kept)}
+    codes = [closed_terminal(closed)]
+    found["closed"] = seen(closed)
+    found["closed and resumed"] = {"codes": [*codes, attempt(closed)], **seen(closed)}
     found["twice"] = {"codes": [interrupted_twice(folder / "twice")]}
     json.dump(found, sys.stdout)
 

@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from regard import files
-from regard.training.checkpoint import Checkpoints, exclusive_lock
+from regard.runs.lock import exclusive_lock
+from regard.training.checkpoint import Checkpoints
 
 
 def tensors(step):
@@ -50,8 +51,10 @@ def test_a_folder_that_latest_does_not_name_does_not_count(tmp_path, monkeypatch
     with monkeypatch.context() as patch:
         patch.setattr(
             files,
-            "write_json",
-            lambda path, value, write=files.write_json: dead() if path == made.latest else write(path, value),
+            "write_sealed",
+            lambda path, value, write=files.write_sealed: (
+                dead() if path == made.latest else write(path, value)
+            ),
         )
         with pytest.raises(KeyboardInterrupt):
             made.save(5, tensors(5), {"step": 5})
@@ -144,11 +147,12 @@ def test_the_same_step_again_changes_the_facts_only(tmp_path, monkeypatch):
     assert (found.facts, notes) == ({"step": 5, "best": True}, [])
 
 
-def test_publishing_is_a_copy(tmp_path):
-    made = saved(tmp_path / "state", 3)
-    made.kept[0].publish("model", tmp_path / "model.safetensors")
-    flip(tmp_path / "state" / "3" / "model.safetensors")
-    assert files.read_tensors(tmp_path / "model.safetensors")["w"].tolist() == [3.0] * 3
+def test_what_is_published_is_what_was_written(tmp_path):
+    made, file = saved(tmp_path, 3), tmp_path / "3" / "model.safetensors"
+    assert made.kept[0].weights() == file.read_bytes()
+    flip(file)
+    with pytest.raises(ValueError, match=f"{file} was damaged"):
+        made.kept[0].weights()
 
 
 def test_only_one_process_trains_in_a_folder(tmp_path):

@@ -36,7 +36,7 @@ def test_every_step_is_there_once(seen):
 @pytest.mark.parametrize("what", ["losses", "looks", "model", "step", "folders"])
 def test_kills_change_nothing(seen, what):
     """Killed as config.json, the checkpoint and the published model were written, between steps, and after a look."""
-    assert seen["killed"]["codes"] == [-9] * 7 + [0]
+    assert seen["killed"]["codes"] == [-9] * 9 + [0]
     assert seen["killed"][what] == seen["whole"][what]
 
 
@@ -52,6 +52,22 @@ def test_stops_change_nothing(seen, what):
     """Stopped by SIGINT, resumed and stopped by SIGTERM, resumed: each ended cleanly."""
     assert seen["resumed"]["codes"] == [0, 0, 0]
     assert seen["resumed"][what] == seen["whole"][what]
+
+
+@pytest.mark.parametrize("how", ["hung up", "closed"])
+def test_a_terminal_that_is_closed_saves_as_ctrl_c_does(seen, how):
+    """Also when the training prints to that terminal at every step."""
+    stopped, resumed = seen[how], seen[f"{how} and resumed"]
+    assert resumed["codes"] == [0, 0]
+    assert 0 < stopped["step"] == len(stopped["losses"]) < 24 and stopped["model"]
+    assert stopped["losses"] == seen["whole"]["losses"][: stopped["step"]]
+    for what in ("losses", "looks", "model", "step"):
+        assert resumed[what] == seen["whole"][what]
+
+
+def test_nohup_goes_on(seen):
+    assert seen["nohup"]["codes"] == [0]
+    assert seen["nohup"]["losses"] == seen["whole"]["losses"] and seen["nohup"]["step"] == 24
 
 
 def test_a_second_ctrl_c_stops_at_once(seen):

@@ -57,6 +57,7 @@ def test_it_learns_and_says_so(tmp_path):
     assert result.best["loss"] < 1.6 < math.log(VOCAB) and result.best["accuracy"] > 0.5
     assert [step for step, _ in losses(run)] == list(range(1, 61))
     assert set(os.listdir(run.path)) == {
+        "checksums.json",
         "config.json",
         "environment.json",
         "metrics.jsonl",
@@ -530,7 +531,7 @@ def test_a_damaged_checkpoint(tmp_path):
 def test_another_machine_is_noted(tmp_path):
     run, _ = train(tmp_path / "run", observers=[At(5, interrupt)])
     there = run.environment()
-    files.write_json(run.path / "environment.json", there | {"threads": 99})
+    run.write("environment.json", there | {"threads": 99})
     _, result = train(tmp_path / "run", resume=True)
     assert result.notes == (
         f"the run was started with threads 99, now {there['threads']}: "
@@ -662,7 +663,7 @@ def test_the_clock():
 
 def test_metrics_are_on_the_disk_before_a_checkpoint_counts(tmp_path, monkeypatch):
     seen = []
-    write = files.write_json
+    write = files.write_sealed
 
     def look(path, value):
         if str(path).endswith("latest.json"):
@@ -670,6 +671,6 @@ def test_metrics_are_on_the_disk_before_a_checkpoint_counts(tmp_path, monkeypatc
             seen.append((value["step"], json.loads(lines[-1])["step"]))
         write(path, value)
 
-    monkeypatch.setattr(files, "write_json", look)
+    monkeypatch.setattr(files, "write_sealed", look)
     train(tmp_path / "run", save_every=3)
     assert seen == [(step, step) for step in (3, 4, 6, 8, 9, 12)]

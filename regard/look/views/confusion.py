@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from regard import files
 from regard.look.pack import pack_array
 from regard.look.view import View
 from regard.runs.run import Run
@@ -31,10 +30,9 @@ class ConfusionView(View):
 
 def confusion(run: Run) -> dict[str, Any] | None:
     """The view, or None for a run that tells no classes apart, or has not ended."""
-    path = run.path / FILE
-    if not path.exists():
+    found = run.read(FILE)
+    if found is None:
         return None
-    found = files.read_json(path)
     counts = np.array(found["counts"], dtype=np.uint32)
     return {
         "view": "confusion",

@@ -20,8 +20,9 @@ from regard.data.cores import cores
 from regard.data.encode_text import characters, encode, learn_in_subprocess
 from regard.data.progress import Note
 from regard.data.text_files import TextFile, check_unchanged, find, fingerprint, pieces, sample_pieces
-from regard.data.tokenizer import Bytes, Characters, Tokenizer, load, save
+from regard.data.tokenizer import Bytes, Characters, Tokenizer, from_json
 from regard.errors import RegardError
+from regard.recipes.text.given_tokenizer import load_given_tokenizer
 
 TokenChoice = Literal["auto", "characters", "bytes", "words", "bpe"]
 
@@ -238,7 +239,7 @@ def _tokenizer(
     config: TextConfig, found: list[TextFile], text: str, cache: Path, seed: int, workers: int, note: Note
 ) -> Tokenizer:
     if config.tokenizer is not None:
-        return load(config.tokenizer)
+        return load_given_tokenizer(config.tokenizer)
     total = sum(file.size for file in found)
     tokens: str = config.tokens
     if tokens == "auto":
@@ -260,18 +261,19 @@ def _tokenizer(
         recipe |= {"vocabulary": config.vocabulary, "parts": whole}
         if len(parts) < whole:
             recipe |= {"sample": config.sample, "seed": seed}
-    path = cache / "tokenizers" / f"{store.key(**recipe)}.json"
-    if not path.exists():
-        path.parent.mkdir(parents=True, exist_ok=True)
+
+    def learn() -> dict[str, Any]:
         if tokens == "characters":
             seen = characters(parts, workers, note)
             if not seen:
                 raise _no_text(config)
-            save(Characters(seen), path)
+            learned: Tokenizer = Characters(seen)
         else:
-            save(learn_in_subprocess(tokens, parts, config.vocabulary, note), path)
+            learned = learn_in_subprocess(tokens, parts, config.vocabulary, note)
         check_unchanged(found)
-    return load(path)
+        return learned.to_json()
+
+    return from_json(store.cached_json(cache, store.key(**recipe), learn, what="tokenizers"))
 
 
 def _no_text(config: TextConfig) -> ValueError:

@@ -89,7 +89,7 @@ def _writer(corpus: Corpus, seed: int) -> Callable[[nn.Module], str]:
 
 def other_split(run: Run, path: str, context: DataContext) -> tuple[Task, Split, tuple[str, ...] | None]:
     """Another text, or another table with labels, read with the tokenizer of the run."""
-    train, tokenizer = run.section(TrainConfig, "train"), tokenizers.load(run.tokenizer_file)
+    train, tokenizer = run.section(TrainConfig, "train"), tokenizers.load(run.verify("tokenizer.json"))
     if is_classifier(run.config):
         data, labels = run.section(LabelledConfig, "data"), run.section(LabelledInfo, "corpus").labels
         rows = read_other_labelled(replace(data, path=path), labels, tokenizer, context.note)
@@ -129,12 +129,12 @@ def _tokenizer_of(run: Run | None, data: TextConfig | LabelledConfig) -> tokeniz
                 f"the tokenizer comes from {run.path}, so --data.{name} {asked} has no effect; leave it out, or "
                 f"train without --from"
             )
-    return tokenizers.load(run.tokenizer_file)
+    return tokenizers.load(run.verify("tokenizer.json"))
 
 
 def _keep_tokenizer(tokenizer: tokenizers.Tokenizer) -> Callable[[Run], None]:
     def keep(run: Run) -> None:
         if not run.tokenizer_file.exists():
-            tokenizers.save(tokenizer, run.tokenizer_file)
+            run.write("tokenizer.json", tokenizer.to_json())
 
     return keep

@@ -23,9 +23,10 @@ from regard.data.labels import sort_labels
 from regard.data.progress import Note
 from regard.data.splits import stratified_mask
 from regard.data.text_files import Piece, find, pieces, read_lines, sample_pieces
-from regard.data.tokenizer import Tokenizer, half_a_character, learn, load
+from regard.data.tokenizer import Tokenizer, half_a_character, learn
 from regard.errors import RegardError, nearest
 from regard.recipes.text.dataset import LEARNED_PIECE, TokenChoice, check_tokens
+from regard.recipes.text.given_tokenizer import load_given_tokenizer
 
 SUFFIXES = (".csv", ".tsv", ".jsonl", ".ndjson")
 
@@ -354,7 +355,7 @@ def _tokenizer(config: LabelledConfig, rows: list[Row], held: Array, seed: int, 
     """The tokenizer of the config, learned from the train split (characters: from all rows, so that none is
     unknown)."""
     if config.tokenizer is not None:
-        return load(config.tokenizer)
+        return load_given_tokenizer(config.tokenizer)
     tokens: str = config.tokens
     texts = [row.text for row, out in zip(rows, held, strict=True) if not out]
     if tokens == "auto":

@@ -24,7 +24,7 @@ def predict(run: Run, inputs: Sequence[str]) -> Iterator[Prediction]:
     if not is_classifier(run.config):
         raise RegardError(f"{run.path} is not a classifier; {_instead(run)}")
     labels, context = run.section(LabelledInfo, "corpus").labels, run.section(LabelledConfig, "data").context
-    model, tokenizer = load_model(run), tokenizers.load(run.tokenizer_file)
+    model, tokenizer = load_model(run), tokenizers.load(run.verify("tokenizer.json"))
 
     def predict_one(given: str) -> list[Prediction]:
         if not given.strip():

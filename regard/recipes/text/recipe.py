@@ -30,6 +30,8 @@ from regard.runs.run import Run
 from regard.runs.run_config import RunConfig
 from regard.training.tasks import Task
 
+LARGEST_LOSS = 700.0  # e to more than that is no float
+
 
 class TextRecipe(Recipe):
     """Text: a language model, or a classifier of texts with labels."""
@@ -90,7 +92,7 @@ class TextRecipe(Recipe):
     def load(self, run: Run) -> nn.Module:
         """The model, with its tokenizer as `model.tokenizer`."""
         model = load_model(run)
-        model.tokenizer = tokenizers.load(run.tokenizer_file)  # type: ignore[assignment]
+        model.tokenizer = tokenizers.load(run.verify("tokenizer.json"))  # type: ignore[assignment]
         return model
 
     def predict(self, run: Run, inputs: Sequence[str]) -> Iterator[Prediction]:
@@ -103,7 +105,10 @@ class TextRecipe(Recipe):
             if is_classifier(run.config):
                 return found
             return replace(found, unit="tokens, some of them masked")
-        return replace(found, measures=found.measures | {"perplexity": math.exp(found.measures["loss"])})
+        loss = found.measures["loss"]
+        if loss > LARGEST_LOSS:
+            return found
+        return replace(found, measures=found.measures | {"perplexity": math.exp(loss)})
 
     def other_split(
         self, run: Run, data: str, context: DataContext

@@ -22,7 +22,7 @@ class RunTextReader(TextReader):
     """The text reader of a run."""
 
     def __init__(self, run: Run, model: nn.Module) -> None:
-        self.run, self.tokenizer = run, tokenizers.load(run.tokenizer_file)
+        self.run, self.tokenizer = run, tokenizers.load(run.verify("tokenizer.json"))
         config: Any = model.config
         self.longest = getattr(model, "limit", config.context)
         self.labels: tuple[str, ...] | None = None

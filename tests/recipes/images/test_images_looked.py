@@ -302,8 +302,7 @@ def test_a_sheet_is_not_endless(capsys):
 
 def test_only_images_are_drawn(capsys):
     path = shutil.copytree(run_of(), "other-run")
-    file = Path("other-run/config.json")
-    file.write_text(json.dumps(json.loads(file.read_text()) | {"recipe": "text"}))
+    Run.open(path).update(recipe="text")
     code, _, err = predict_command(capsys, path, "words", "--out", "looked.png")
     assert code == 2 and re.search("other-run.*text.*--out", err)
 
@@ -425,7 +424,7 @@ def test_the_page_says_which_image_it_is_and_what_it_is_labelled_with(tmp_path):
 def test_the_page_has_the_confusion_of_the_run():
     name = shutil.copytree(run_of(), "confused")
     written = {"split": "validation", "labels": ["blue", "red"], "counts": [[3, 1], [0, 70_000]]}
-    Path("confused/confusion.json").write_text(json.dumps(written))
+    Run.open("confused").write("confusion.json", written)
     _, shown = views_of(look(name, "pictures/red/03.png", out="confused.html"))
     assert shown["confusion"]["labels"] == ["blue", "red"] and shown["confusion"]["split"] == "validation"
     assert pack.unpack_array(shown["confusion"]["counts"], "u4", 2, 2).tolist() == written["counts"]

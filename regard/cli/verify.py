@@ -1,0 +1,29 @@
+"""The command that compares the files of a run with their checksums."""
+
+from regard.cli.command_options import VerifyOptions
+from regard.cli.commands import command, command_options, one_word
+
+
+@command(
+    "verify RUN [--repair]",
+    "are the files of a run whole? exit 0: yes, 1: some are damaged",
+    "regard verify runs/text",
+    "regard verify runs/text --repair",
+)
+def verify(words: list[str]) -> int:
+    options = command_options("verify", VerifyOptions, words)
+    if options is None:
+        return 0
+    chosen, words = options
+    path = one_word(words, "verify", "run")
+
+    from regard.api.verify import verify as compare
+    from regard.cli.console import spinner
+    from regard.files import json_text
+
+    with spinner(f"reading {path}"):
+        found = compare(path, repair=chosen.repair, accept=chosen.accept)
+    print(json_text(found.to_json(), indent=2) if chosen.json else found.format())
+    if found.whole:
+        return 0
+    return 1
