@@ -108,6 +108,9 @@ class Indexed(Alignment):
     tokens: Match | None = None
     rows: Match | None = None
     renamed: Tensor | None = None  # for graphs: what each number of a node became
+    future: bool = (
+        False  # tokens that are not matched may change, and so may all that does not follow the tokens
+    )
 
     def pairs(self, first: Tensor, second: Tensor) -> list[Pair]:
         if first.dim() != second.dim():
@@ -173,7 +176,8 @@ class Indexed(Alignment):
                 plan.append(None)
                 strange = strange or one != two or self.maybe_folded(one, two)
         if not strange:
-            return [(plan, True)]
+            known = not self.future or any(match is not None and match is self.tokens for match in plan)
+            return [(plan, known)]
         return [(folded, False) for folded in self.foldings(first, second, plan)]
 
     def maybe_folded(self, one: int, two: int) -> bool:

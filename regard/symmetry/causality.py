@@ -31,9 +31,13 @@ class Causality(Law):
         return subject.roles.stream is not None and subject.follows
 
     def trials(self, subject: Subject, random: Random, count: int) -> Iterator[Trial]:
+        stream = subject.stream
         subject.require_clear()
         if not subject.follows:
-            raise CannotTell("the output does not follow the tokens, so there is no output i")
+            raise CannotTell(
+                f"the output {tuple(subject.output.shape)} does not follow the tokens {stream.tokens!r}, so there is no "
+                "output i; if it follows another input, name that first in Roles(streams=...)"
+            )
         if max(subject.lengths) < 2:
             raise CannotTell("one token has no future; give more of them")
         idle = count <= 3  # nobody relies on it
@@ -51,7 +55,7 @@ class Causality(Law):
                     f"other inputs after {last} of {n}",
                     inputs,
                     changed,
-                    Indexed(tokens=Match(n, seen, n, seen)),
+                    Indexed(tokens=Match(n, seen, n, seen), future=True),
                     along_tokens(subject, seen, seen),
                     others_along_tokens(seen, seen),
                 )

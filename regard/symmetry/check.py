@@ -28,7 +28,7 @@ from regard.symmetry.laws import NAMED, Named, Symmetry
 from regard.symmetry.locate import MOST_PATCHES, locate
 from regard.symmetry.reach import PRECISION, REACH
 from regard.symmetry.report import Finding, Report
-from regard.symmetry.roles import Roles, guess, inputs_by_name, takes_one_dict, unknown_names
+from regard.symmetry.roles import Inputs, Roles, Stream, guess, inputs_by_name, takes_one_dict, unknown_names
 from regard.symmetry.settle import settle
 from regard.symmetry.state import Snapshot, eval_state, working_copy
 from regard.symmetry.subject import CannotTell, Subject, Vacuous, first_line, short
@@ -351,7 +351,7 @@ class Checking:
                 else:
                     said = declared
             if not torch.equal(once, again):
-                reason = "the model draws random numbers in training, also with dropout at 0"
+                reason = "the model gives something else each time in training: random numbers, or state that it updates"
                 found.append(Finding(name, None, "unknown", reason=reason))
             else:
                 found.append(self.finding(law, said, None, suffix=" in training"))
@@ -359,8 +359,8 @@ class Checking:
 
 
 def _unpadded(subject: Subject) -> Subject:
-    """Inputs without the padding they came with: laws put their own. Each row is cut to the shortest row's
-    real tokens."""
+    """Inputs without the padding they came with: laws put their own. Each row is as long as the longest: its real
+    tokens, over again from the start."""
     inputs = subject.inputs
     for stream in subject.roles.streams:
         mask = inputs.get(stream.mask) if stream.mask else None
@@ -369,9 +369,30 @@ def _unpadded(subject: Subject) -> Subject:
         real = ~mask.bool() if stream.hides else mask.bool()
         if real.all() or not real.any(1).all():
             continue
-        count = int(real.sum(1).min())
-        if real[:, :count].all():
-            inputs = subject.taken(inputs, stream, torch.arange(count))
-        elif real[:, -count:].all():
-            inputs = subject.taken(inputs, stream, torch.arange(real.shape[1] - count, real.shape[1]))
+        counts = real.sum(1)
+        first = real.long().argmax(1)  # where the real tokens begin
+        slots = torch.arange(int(counts.max()), device=real.device)
+        index = first[:, None] + slots % counts[:, None]  # b n
+        if not real.gather(1, index).all():  # real tokens with padding between them
+            index = first.min() + slots.expand(len(real), -1) % int(counts.min())
+        inputs = _gathered(subject, inputs, stream, index)
     return replace(subject, inputs=inputs)
+
+
+def _gathered(subject: Subject, inputs: Inputs, stream: Stream, index: Tensor) -> Inputs:
+    """Each row with the tokens of its own index.   index: b n"""
+    out = dict(inputs)
+    for name, x in inputs.items():
+        axis = subject.token_axis(name, x, stream) if isinstance(x, Tensor) else None
+        if axis is None:
+            continue
+        if name == stream.places:  # those of the row that needs none over again
+            out[name] = x.narrow(axis, 0, index.shape[1])
+            continue
+        rows_first = x.transpose(0, 1) if axis == 0 else x.transpose(1, axis)
+        where = index.view(*index.shape, *[1] * (rows_first.dim() - 2)).expand(
+            *index.shape, *rows_first.shape[2:]
+        )
+        taken = rows_first.gather(1, where.to(x.device))
+        out[name] = taken.transpose(0, 1) if axis == 0 else taken.transpose(1, axis)
+    return out

@@ -77,7 +77,9 @@ class Padding(Law):
                 raise CannotTell(
                     f"it is not known what {unclear[0]!r} means; say it with Stream(mask=..., hides=...)"
                 )
-            raise CannotTell("the model takes no mask of real tokens")
+            lengths = [name for name in subject.inputs if "length" in name]
+            more = f"; {lengths[0]!r} is no mask, and nothing is known of it" if lengths else ""
+            raise CannotTell(f"the model takes no mask of real tokens{more}")
         subject.require_clear()
         for stream in streams:
             given, short = subject.lengths_of(stream)[0], subject.lengths_of(stream)[-1]
@@ -93,7 +95,8 @@ class Padding(Law):
         places."""
         draw, row = torch_generator(random), kind % ROWS
         base = subject.more_rows(subject.sized(subject.inputs, n, stream), ROWS, draw)
-        lengths = [max(1, n - 2), n, max(1, n // 2)]
+        lengths = [max(1, n - 2), n, n // 2 if kind % 4 < 2 else n // 8]
+        lengths = [min(n, max(2, length)) for length in lengths]
         extra = (4, 1, 0, 7)[kind % 4]
         batch = _padded(subject, base, stream, lengths, n + extra, side, draw)
         length, size = lengths[row], n + extra
@@ -200,7 +203,7 @@ class Neighbours(Law):
         return subject.rows(subject.inputs) is not None
 
     def trials(self, subject: Subject, random: Random, count: int) -> Iterator[Trial]:
-        subject.require_clear()
+        subject.require_clear(rows_only=True)
         given = subject.rows(subject.inputs) or ROWS
         for k in range(count):
             inputs = subject.inputs
@@ -210,11 +213,13 @@ class Neighbours(Law):
                 max(ROWS, given) if k in (0, 3) else ROWS
             )  # a mistake may need a batch as large as that given
             batch = subject.more_rows(inputs, rows, torch_generator(random))
-            row = k % ROWS
+            row = {0: rows - 1, 3: rows // 2}.get(k, k % ROWS) if rows > ROWS else k % ROWS
             index = torch.tensor([row])
             stream = subject.roles.stream
             if k % 4 == 3 and stream is not None and stream.mask is not None and subject.length(batch) > 3:
-                yield self.beside_shorter(subject, subject.picked(batch, list(range(ROWS))), stream, row)
+                yield self.beside_shorter(
+                    subject, subject.picked(batch, list(range(ROWS))), stream, row % ROWS
+                )
             elif k % 2 == 0:
                 yield Trial(
                     f"row {row} alone, and among {rows}",

@@ -21,7 +21,7 @@ from regard.symmetry.actions import (
     OnWhere,
 )
 from regard.symmetry.align import Alignment, Indexed, Match, Moved
-from regard.symmetry.elements import Element, Permutation, Shift
+from regard.symmetry.elements import Composed, Element, Mirror, Permutation, Shift
 from regard.symmetry.groups import (
     Group,
     Permutations,
@@ -199,7 +199,9 @@ class Named(Law):
         group."""
         built = self.build(subject, self.kept(symmetry))
         if built is None:
-            raise CannotTell(f"none of the inputs is one that {self.name} acts on")
+            more = "; for a graph, say it with Roles(nodes=..., edges=...) or Roles(nodes=..., adjacency=...)"
+            hint = more if self.name == "relabelling" else ", as far as names and shapes say; see roles="
+            raise CannotTell(f"none of the inputs is one that {self.name} acts on{hint}")
         return built
 
     def trials(self, subject: Subject, random: Random, count: int) -> Iterator[Trial]:
@@ -330,15 +332,16 @@ def _relabelling(subject: Subject, group: Group | None) -> Symmetry | None:
     roles = subject.roles
     if roles.nodes is None:
         return None
-    into: dict[str, Action] = {name: OnAxis(0) for name in (roles.nodes, *roles.of_nodes)}
+    axis = subject.inputs[roles.nodes].dim() - 2 if roles.adjacency is not None else 0  # n d, or b n d
+    into: dict[str, Action] = {name: OnAxis(axis) for name in (roles.nodes, *roles.of_nodes)}
     if roles.edges is not None:
         into[roles.edges] = OnEdges()
     if roles.adjacency is not None:
         into[roles.adjacency] = OnBoth()
-    n = subject.inputs[roles.nodes].shape[0]
-    follows = subject.output.dim() > 0 and subject.output.shape[0] == n
+    n = subject.inputs[roles.nodes].shape[axis]
+    follows = subject.output.dim() > axis and subject.output.shape[axis] == n
     graphs = "batch" if "batch" in roles.of_nodes else None
-    out: Action = OnAxis(0) if follows else Fixed()
+    out: Action = OnAxis(axis) if follows else Fixed()
     return Relabelling(Permutations(), into, out, "relabelling", graphs)
 
 
@@ -382,15 +385,28 @@ class PlacesShift(Symmetry):
 
 @dataclass(frozen=True)
 class PointMirror(Symmetry):
-    """Mirrors of space: one for each coordinate."""
+    """Mirrors of space: one for each coordinate, then others that stand askew."""
 
     def trials(self, subject: Subject, random: Random, count: int) -> Iterator[Trial]:
         ((name, action),) = self.actions(subject.inputs).items()
-        sizes = (subject.inputs[name].shape[-1],) * subject.inputs[name].shape[-1]
-        for element in self.group.draw(sizes, random, count):
+        width = subject.inputs[name].shape[-1]
+        sizes = (width,) * width
+        elements = self.group.draw(sizes, random, count)
+        turns: list[Element] = []
+        if width in (2, 3):
+            turns = Rotations("plane" if width == 2 else "space").draw(
+                (0,) * width, random, max(1, count // 2)
+            )
+        elements = [*elements[: max(width, count - len(turns))], *(_askew(turn) for turn in turns)]
+        for element in elements:
             moved = {**subject.inputs, name: action.act(element, subject.inputs[name])}
             align = Moved(((subject.inputs[name], moved[name]),))
-            yield Trial(str(element), subject.inputs, moved, align, self.expected(element))
+            what = "mirror askew" if isinstance(element, Composed) else str(element)
+            yield Trial(what, subject.inputs, moved, align, self.expected(element))
+
+
+def _askew(turn: Element) -> Element:
+    return Composed((turn, Mirror(0), turn.inverse()))
 
 
 PERMUTATION = Named("permutation", Permutations, _permutation)

@@ -12,7 +12,6 @@ proof only says "in this module or after it".
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
@@ -31,6 +30,9 @@ from regard.symmetry.watch import Call, Calls, Held, Key, Patch, record_calls
 
 FEW_TRIALS = 3  # on images: a step along each axis, a quarter turn, both mirrors, a few orders of patches
 MOST_PATCHES = 64  # modules that are put right before the search is given up
+VANISHES = (
+    "the break disappears when the model is watched: it takes another path then, or depends on earlier runs"
+)
 MOST_COMPARED = 12  # modules whose harm is compared
 
 
@@ -94,9 +96,7 @@ def _on_images(
             return min(found, key=lambda each: each.when).place
     last = Paths(trial, subject, tolerance).found()
     if last is None:
-        return Place(
-            "", False, "the break disappears when the model is watched (a fused path is then not taken)"
-        )
+        return Place("", False, VANISHES)
     return last.place._replace(exact=False)  # rounding may hide what is right
 
 
@@ -165,9 +165,7 @@ class Search:
     def place(self) -> Place:
         calls, error = self.run({})
         if not error > self.tolerance:
-            return Place(
-                "", False, "the break disappears when the model is watched (a fused path is then not taken)"
-            )
+            return Place("", False, VANISHES)
         if isinstance(self.trial.align, Same):
             return self.tried(calls)
         suspect = self.suspect(calls)
@@ -292,14 +290,8 @@ class Search:
         return True
 
     def around(self, suspects: list[Suspect]) -> Place:
-        """The smallest module around all that are suspected, since no single one could be proved."""
-        names = [s.key[0].split(".") for s in suspects]
-        shared = [
-            parts[0] for parts in itertools.takewhile(lambda p: len(set(p)) == 1, zip(*names, strict=False))
-        ]
-        if len(shared) == len(names[0]):
-            shared = shared[:-1]
-        return Place(".".join(shared), False, f"{suspects[0].reason}, which alone does not explain it")
+        """No module could be proved, so none is named: the cause may be outside of all that were suspected."""
+        return Place("", False, f"no module alone explains it; the first to differ is {suspects[0].key[0]}")
 
     def patch(self, key: Key) -> Patch:
         first = self.first.get(key)

@@ -212,11 +212,11 @@ class Paths:
     def more(self, first: Call) -> str:
         """Who else breaks it, each by itself: what it was given is moved, and what it gives does not
         follow."""
-        names: list[str] = []
+        names: list[str] = [first.name]
         for call in list(self.first.values())[list(self.first).index(first.key) + 1 :]:
             if call.name not in names and not call.children and self.strays(call):
                 names.append(call.name)
-        return also_breaks(names)
+        return also_breaks(names[1:])
 
     def strays(self, call: Call) -> bool:
         """Does a module of one map to one tensor give something else, in whatever way the map is read?"""

@@ -78,28 +78,42 @@ def _settle_axis(subject: Subject, stream: Stream) -> Roles:
         if axis == 2:
             points = roles.points if roles.points != stream.tokens else None
             return replace(roles, streams=(replace(stream, axis=2), *roles.streams[1:]), points=points)
-        if axis is None and _resizes(subject, stream.tokens, 2) and not _resizes(subject, stream.tokens, 1):
-            return _unclear(
-                roles,
-                stream,
+        if axis is None and not _has_as_many(subject, stream.tokens) and _only_third_resizes(subject, stream):
+            why = (
                 f"it is not known which axis of {stream.tokens!r} runs along the tokens: the second cannot have another "
-                "size, and the third can; say it with Stream(axis=...)",
+                "size, and the third can; say it with Stream(axis=...)"
             )
+            return replace(roles, unclear={**roles.unclear, stream.tokens: why})
     if stream.axis == 1 and _mixes_along_rows(subject, stream.tokens):
         if any(getattr(module, "batch_first", None) is False for module in subject.model.modules()):
             return replace(roles, streams=(replace(stream, axis=0), *roles.streams[1:]))
         if x.shape[0] > x.shape[1]:
-            return _unclear(
-                roles,
-                stream,
+            why = (
                 f"outputs depend on each other along the first axis of {stream.tokens!r} and not along the second: it "
-                "is not known which counts rows and which tokens; say it with Stream(axis=...)",
+                "is not known which counts rows and which tokens; say it with Stream(axis=...)"
             )
+            return replace(roles, unclear={**roles.unclear, "rows": why})
     return roles
 
 
-def _unclear(roles: Roles, stream: Stream, why: str) -> Roles:
-    return replace(roles, unclear={**roles.unclear, stream.tokens: why})
+def _has_as_many(subject: Subject, name: str) -> bool:
+    """Has another input one entry for each entry along the second axis, as a mask of tokens has?"""
+    rows, count, other = subject.inputs[name].shape
+    shapes = [
+        x.shape[:2]
+        for key, x in subject.inputs.items()
+        if key != name and isinstance(x, Tensor) and x.dim() > 1
+    ]
+    return count != other and (rows, count) in shapes
+
+
+def _only_third_resizes(subject: Subject, stream: Stream) -> bool:
+    n = subject.length(subject.inputs, stream)
+    if any(
+        _runs(subject, subject.sized(subject.inputs, other)) for other in (n - 1, n // 2, 2 * n) if other > 0
+    ):
+        return False
+    return _resizes(subject, stream.tokens, 2)
 
 
 def _axis_by_takers(subject: Subject, name: str) -> int | None:

@@ -249,10 +249,11 @@ class Subject:
             raise CannotTell("none of the inputs is known to be tokens; say which with roles=")
         return self.roles.stream
 
-    def require_clear(self) -> None:
-        """For what moves tokens or nodes: it must be known what moves with them."""
-        for why in self.roles.unclear.values():
-            raise CannotTell(why)
+    def require_clear(self, *, rows_only: bool = False) -> None:
+        """For what moves tokens or nodes: it must be known what moves with them; for what moves rows, which they are."""
+        for name, why in self.roles.unclear.items():
+            if name == "rows" or not rows_only:
+                raise CannotTell(why)
 
     def tokens(self, inputs: Inputs, stream: Stream | None = None) -> Tensor:
         return inputs[(stream or self.stream).tokens]
@@ -284,7 +285,7 @@ class Subject:
         roles = self.roles
         if not isinstance(x, Tensor) or x.dim() == 0 or name in roles.tables or roles.edges is not None:
             return None
-        if name == roles.nodes or (name == roles.adjacency and x.dim() == 2):
+        if name in (roles.nodes, roles.adjacency) and x.dim() == 2:
             return None
         for stream in roles.streams:
             if name == stream.places and x.dim() == 1:

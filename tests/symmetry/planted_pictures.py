@@ -238,7 +238,7 @@ def raw_coordinates_in_an_invariant_net(bug: bool) -> Case:
     return Cloud(features=Distances(bug)), points(), {"roles": CLOUD, "symmetry": symmetry}
 
 
-@planted("rotation", at="first.0")
+@planted("rotation", at="first.0", also=("reflection",))
 def each_axis_divided_by_its_own_spread(bug: bool) -> Case:
     symmetry = product(Rotations("space"), Reflections(), Permutations())
     return Cloud(Normalised(bug), features=Distances(False)), points(), {"roles": CLOUD, "symmetry": symmetry}
@@ -328,7 +328,7 @@ class AroundTheMean(nn.Module):
         return points - middle
 
 
-@planted("translation", at="first.0", also=("rotation",))
+@planted("translation", at="first.0", also=("rotation", "reflection"))
 def one_coordinate_is_not_centred(bug: bool) -> Case:
     symmetry = product(Translations(), Rotations("space"), Reflections(), Permutations())
     return Cloud(AroundTheMean(bug), features=Lengths()), points(), {"roles": CLOUD, "symmetry": symmetry}

@@ -783,3 +783,58 @@ def test_a_step_may_give_the_tensor_that_counts():
             return self.inner.step(ids, state)
 
     assert check(Named(), ids(20), roles=roles, laws=["cache"])["cache"].measured == "holds"
+
+
+def test_mirrors_that_stand_askew_are_tried():
+    class Heights(nn.Module):
+        def forward(self, points):
+            middle = points - points.mean(1, keepdim=True)
+            return middle.abs().sum(1)
+
+    roles = Roles(streams=(Stream("points"),), points="points")
+    found = check(Heights(), torch.randn(3, 9, 3), roles=roles, laws=["reflection"])["reflection"]
+    assert found.measured == "broken" and "askew" in found.worst
+
+
+def test_rows_that_are_mostly_padding_are_tried_as_they_were_given():
+    class Mean(nn.Module):
+        """Divides by a quarter of the tokens at least."""
+
+        def forward(self, x, attention_mask):
+            real = attention_mask[..., None].to(x.dtype)
+            return (x * real).sum(1) / real.sum(1).clamp(min=x.shape[1] / 4)
+
+    mask = (torch.arange(16) < torch.tensor([16, 2, 9])[:, None]).long()
+    found = check(Mean(), {"x": torch.randn(3, 16, 4), "attention_mask": mask}, laws=["padding"])["padding"]
+    assert found.measured == "broken" and found.length >= 16
+
+
+def test_a_state_after_the_last_token_is_no_suspect_of_causality():
+    class Leaks(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.rnns = nn.ModuleList([nn.GRU(4, 4, batch_first=True) for _ in range(2)])
+
+        def forward(self, x):
+            x, _ = self.rnns[0](x)
+            x = x + 0.3 * x.mean(1, keepdim=True)
+            return self.rnns[1](x)[0]
+
+    found = check(Leaks(), torch.randn(3, 9, 4), laws=["causality"])["causality"]
+    assert found.measured == "broken" and found.layer == "", found
+
+
+def test_an_adjacency_of_a_batch():
+    class Dense(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.line = nn.Linear(4, 4)
+
+        def forward(self, x, adj):
+            return self.line(adj @ x)
+
+    inputs = {"x": torch.randn(3, 9, 4), "adj": (torch.rand(3, 9, 9) < 0.3).float()}
+    assert "adjacency" in check(Dense(), inputs, laws=["relabelling"])["relabelling"].reason
+    roles = Roles(nodes="x", adjacency="adj")
+    report = check(Dense(), inputs, laws=["relabelling", "neighbours"], roles=roles)
+    assert report["relabelling"].measured == report["neighbours"].measured == "holds", report
