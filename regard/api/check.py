@@ -46,7 +46,8 @@ def check_target(target: Target, *, device: Any = None, **how: Any) -> Report:
         inputs = {name: x.to(device) if isinstance(x, Tensor) else x for name, x in inputs.items()}
     known: dict[str, Any] = {"symmetry": target.symmetry, "roles": target.roles, "name": target.name}
     given = {key: value for key, value in known.items() if value is not None} | how
-    return replace(measure.check(target.model, inputs, **given), notes=target.notes)
+    report = measure.check(target.model, inputs, **given)
+    return replace(report, notes=(*target.notes, *report.notes))
 
 
 def write_laws(run: Run, target: Target) -> None:

@@ -93,7 +93,7 @@ def check(
         guessed = roles is None and not isinstance(getattr(module, "roles", None), Roles)
         checking = Checking(subject, symmetry, seed, trials, guessed)
         findings = checking.findings(laws)
-    return Report(tuple(findings), seed, name or type(model).__name__)
+    return Report(tuple(findings), seed, name or type(model).__name__, checking.notes())
 
 
 class Called(nn.Module):
@@ -149,6 +149,17 @@ class Checking:
             with eval_state(self.subject.model, seed=self.seed, training=True):
                 found += self.in_training(again)
         return found
+
+    def notes(self) -> tuple[str, ...]:
+        """How inputs were read, where that is not the usual way."""
+        stream = self.subject.roles.stream
+        if not self.guessed or stream is None or stream.axis == 1:
+            return ()
+        axes = "tokens, rows, features" if stream.axis == 0 else "rows, channels, steps"
+        shape = tuple(self.subject.inputs[stream.tokens].shape)
+        return (
+            f"{stream.tokens} {shape} is read as {axes}; if its rows come first and then its tokens, give roles=",
+        )
 
     def begin(self, state: Snapshot) -> None:
         """The first runs: does it take these inputs, so many tokens, and what is each of them?"""

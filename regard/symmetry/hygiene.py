@@ -200,10 +200,13 @@ class Neighbours(Law):
     name = "neighbours"
 
     def applies(self, subject: Subject) -> bool:
-        return subject.rows(subject.inputs) is not None
+        return subject.rows(subject.inputs) is not None or _graphs(subject) > 1
 
     def trials(self, subject: Subject, random: Random, count: int) -> Iterator[Trial]:
         subject.require_clear(rows_only=True)
+        if subject.roles.edges is not None:
+            yield from _beside_other_graphs(subject, random, count)
+            return
         given = subject.rows(subject.inputs) or ROWS
         for k in range(count):
             inputs = subject.inputs
@@ -252,6 +255,46 @@ class Neighbours(Law):
         others = others_tokens_of_row(subject, stream, row, row, kept, kept)
         what = f"row {row} of {n - 2} among rows of {n}, and of {n - 2}"
         return Trial(what, first, second, align, outputs, others)
+
+
+def _graphs(subject: Subject) -> int:
+    """How many graphs there are side by side, by the input `batch` that says in which a node is."""
+    if "batch" not in subject.roles.of_nodes:
+        return 0
+    return int(subject.inputs["batch"].max()) + 1
+
+
+def _beside_other_graphs(subject: Subject, random: Random, count: int) -> Iterator[Trial]:
+    """The nodes of all other graphs get other values."""
+    graphs = _graphs(subject)
+    if graphs < 2:
+        raise CannotTell("there is one graph only; with several, an input `batch` says in which a node is")
+    roles, inputs, out = subject.roles, subject.inputs, subject.output
+    nodes = len(inputs["batch"])
+    if not out.dim() or out.shape[0] not in (graphs, nodes) or graphs == nodes:
+        raise CannotTell(
+            f"the output {tuple(out.shape)} has no entry for each of {graphs} graphs or {nodes} nodes"
+        )
+    for k in range(count):
+        graph = k % graphs
+        inside = inputs["batch"] == graph
+        kept = inside.nonzero().flatten().cpu() if out.shape[0] == nodes else torch.tensor([graph])
+        changed = dict(inputs)
+        for name in (roles.nodes, *roles.of_nodes):
+            if name is None or name == "batch" or not inputs[name].is_floating_point():
+                continue
+            x = inputs[name]
+            own = inside.view(-1, *[1] * (x.dim() - 1))
+            changed[name] = torch.where(own, x, subject.other_values(x, torch_generator(random)))
+        here = inside.nonzero().flatten().cpu()
+        one = torch.tensor([graph])
+        align = Indexed(Match(nodes, here, nodes, here), Match(graphs, one, graphs, one))
+
+        def outputs(first: Tensor, second: Tensor, kept: Tensor = kept) -> Pair:
+            index = kept.to(first.device)
+            return first.index_select(0, index), second.index_select(0, index)
+
+        yield Trial(f"other values in the graphs beside graph {graph}", inputs, changed, align, outputs)
 
 
 class Determinism(Law):

@@ -838,3 +838,28 @@ def test_an_adjacency_of_a_batch():
     roles = Roles(nodes="x", adjacency="adj")
     report = check(Dense(), inputs, laws=["relabelling", "neighbours"], roles=roles)
     assert report["relabelling"].measured == report["neighbours"].measured == "holds", report
+
+
+@pytest.mark.parametrize("mixes", [False, True])
+def test_graphs_side_by_side_do_not_see_each_other(mixes):
+    class Norm(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.line = nn.Linear(4, 4)
+
+        def forward(self, x, edge_index, batch):
+            h = self.line(x)
+            h = h + torch.zeros_like(h).index_add(0, edge_index[1], h[edge_index[0]])
+            if mixes:
+                h = h - h.mean(0)
+            return torch.zeros(int(batch.max()) + 1, 4, dtype=h.dtype).index_add(0, batch, h)
+
+    inputs = {name: x for name, x in molecules().items() if name in ("x", "edge_index", "batch")}
+    found = check(Norm(), inputs)["neighbours"]
+    assert found.measured == ("broken" if mixes else "holds")
+
+
+def test_an_unusual_reading_is_noted():
+    report = check(nn.LSTM(4, 4), torch.randn(9, 3, 4))
+    assert "tokens, rows" in report.notes[0] and "(9, 3, 4)" in report.notes[0]
+    assert check(nn.LSTM(4, 4, batch_first=True), torch.randn(3, 9, 4)).notes == ()
