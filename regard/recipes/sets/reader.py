@@ -76,7 +76,7 @@ class SetReader(Reader):
         self.example, self.named, self.opened, self.taken = example, named, read or _rows_in, taken
         self.columns, self.classes, self.notes = tuple(columns), classes, notes
 
-    def read(self, given: str | bytes | None = None, target: str | None = None) -> SetInput:
+    def read(self, given: str | bytes | None = None, target: str | bytes | None = None) -> SetInput:
         columns, shown = self.columns, None
         if isinstance(given, str) and self.named is not None and not Path(given).exists():
             shown = self.named(given)
