@@ -5,7 +5,7 @@ config.json        what was asked for, in sections, each decoded by the dataclas
 model.safetensors  the best weights so far; with config.json (and tokenizer.json) all that using the model
                    needs
 state/             checkpoints to go on from          metrics.jsonl     one line an event, each with its step
-samples/           what the model wrote as it learned  environment.json  on what, and with which command
+samples/           what the model wrote as it learned  environment.json  on what, and if asked by whom and how
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Any, Literal, TypeVar
 from regard import config as configs
 from regard import files
 from regard.errors import RegardError
-from regard.runs.environment import _version, environment
+from regard.runs.environment import _version, environment, start_folder
 from regard.runs.run_config import FORMAT, RunConfig, read_run_config
 
 C = TypeVar("C")
@@ -58,9 +58,12 @@ class Run:
         found = {"regard": _version(), "format": FORMAT} | {
             name: _plain(value) for name, value in sections.items()
         }
+        if _has_relative_paths(sections.get("data")):
+            found["folder"] = start_folder(path)
         config = read_run_config(found, str(path))
+        provenance = bool((config.train or {}).get("provenance"))
         files.write_json(path / "config.json", config.to_json())
-        files.write_json(path / "environment.json", environment())
+        files.write_json(path / "environment.json", environment(provenance))
         return cls(path, config)
 
     @classmethod
@@ -111,7 +114,9 @@ class Run:
 
     def _found_again(self, section: Mapping[str, Any], names: Iterable[str]) -> dict[str, str]:
         """Paths that lead nowhere from here, and somewhere from where the run was started."""
-        began = self.environment().get("folder")
+        began = self.config.folder
+        if isinstance(began, str):
+            began = os.path.normpath(self.path.resolve() / began)
         found: dict[str, str] = {}
         for name in names:
             path = section.get(name)
@@ -269,6 +274,12 @@ def _event(line: str) -> dict[str, Any] | None:
     if isinstance(event, dict) and isinstance(event.get("step"), int):
         return event
     return None
+
+
+def _has_relative_paths(data: Any) -> bool:
+    """Does a section name files by paths that count from some folder?"""
+    paths = [getattr(data, name) for name in getattr(type(data), "paths", ())]
+    return any(isinstance(path, str) and not os.path.isabs(os.path.expanduser(path)) for path in paths)
 
 
 def _plain(value: Any) -> Any:

@@ -28,6 +28,7 @@ class RunConfig:
     corpus: dict[str, Any] | None = None  # a summary of the data, for people and for later commands
     unit: str = "tokens"  # the unit of the speed that training prints
     origin: str | None = None  # the run that it started from
+    folder: str | None = None  # from which relative paths of data count, seen from the run's own folder
     given: str | None = None  # the type of the data, if it was an object; None: a path
     steps: int | None = None  # the number of steps, once it is known
     evaluate_every: int | None = None

@@ -44,6 +44,8 @@ class TrainConfig:
     seed: int = 0  # the same seed, steps and threads give the same losses, bit for bit on a CPU
     device: str = "auto"  # auto: an accelerator if there is one
     tensorboard: bool = False  # also write TensorBoard events
+    # also record who trained it, on which machine, in which folder and with which command
+    provenance: bool = False
 
     def __post_init__(self) -> None:
         check_positive(self, "batch", "accumulate", "save_minutes")
