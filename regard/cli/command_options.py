@@ -6,6 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from regard.config import check_sizes
 from regard.errors import RegardError
 
 
@@ -66,6 +67,7 @@ class CheckOptions:
     device: str | None = None  # cpu, cuda, mps; None: as the model is
 
     def __post_init__(self) -> None:
+        check_sizes(self)
         for name, least in (("seed", 0), ("trials", 1)):
             if getattr(self, name) < least:
                 raise RegardError(f"{name} must be a whole number from {least} on, got {getattr(self, name)}")
@@ -91,6 +93,7 @@ class LookOptions:
     laws: bool = False  # also measure the laws of a model that is not a run; a run has them already
 
     def __post_init__(self) -> None:
+        check_sizes(self)
         if self.port is not None and not 0 <= self.port <= 65535:
             raise RegardError(f"port must be a whole number from 0 to 65535, got {self.port}")
         if self.port is not None and self.out is not None:

@@ -16,6 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.attention.dropout import Dropout
+from regard.config import check_sizes
 from regard.errors import RegardError
 from regard.models.checks import build_seeded, check_dropout, check_names, check_whole
 from regard.models.sample_inputs import sample_images
@@ -85,6 +86,7 @@ class LeNetConfig(ConvNetConfig):
     dropout: float = 0.25  # share of channels dropped in training, before both linear layers
 
     def __post_init__(self) -> None:
+        check_sizes(self)
         check_whole(self, "classes", "colours", "size", "hidden")
         if self.size < 4:
             raise RegardError(f"size must be at least 4, got {self.size}: sides are halved twice")
@@ -138,6 +140,7 @@ class ResNetConfig(ConvNetConfig):
     padding: Literal["circular", "zeros"] = "zeros"  # what a filter sees beyond the border
 
     def __post_init__(self) -> None:
+        check_sizes(self)
         check_names(self)
         check_whole(self, "classes", "colours", "size", "width")
         _check_blocks(self.blocks)
@@ -222,6 +225,7 @@ class DenseNetConfig(ConvNetConfig):
     padding: Literal["circular", "zeros"] = "zeros"  # what a filter sees beyond the border
 
     def __post_init__(self) -> None:
+        check_sizes(self)
         check_names(self)
         check_whole(self, "classes", "colours", "size", "growth")
         _check_blocks(self.blocks)

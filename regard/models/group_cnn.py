@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from regard.config import check_sizes
 from regard.errors import RegardError
 from regard.models.checks import build_seeded, check_dropout, check_names, check_whole
 from regard.models.sample_inputs import sample_images
@@ -35,6 +36,7 @@ class GroupCNNConfig:
     dropout: float = 0.0  # share of channels dropped in training, after each layer
 
     def __post_init__(self) -> None:
+        check_sizes(self)
         check_names(self)
         check_whole(self, "classes", "colours", "size", "hidden", "depth", "kernel", "last")
         check_dropout(self)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from regard.config import check_positive
+from regard.config import check_positive, check_sizes
 from regard.errors import RegardError
 
 
@@ -48,6 +48,7 @@ class TrainConfig:
     provenance: bool = False
 
     def __post_init__(self) -> None:
+        check_sizes(self)
         check_positive(self, "batch", "accumulate", "save_minutes")
         optional = ("minutes", "steps", "lr", "adam_lr", "clip", "evaluate_every", "patience", "save_every")
         check_positive(self, *(name for name in optional if getattr(self, name) is not None))

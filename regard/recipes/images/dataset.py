@@ -17,7 +17,7 @@ from typing import IO, Any, ClassVar, Literal
 import numpy as np
 import torch
 
-from regard.config import check_positive
+from regard.config import check_positive, check_sizes
 from regard.data import cache as caches
 from regard.data.array import Array
 from regard.data.batch import Batch, Epochs, Source
@@ -66,6 +66,7 @@ class ImagesConfig:
     augment: AugmentConfig = field(default_factory=AugmentConfig)
 
     def __post_init__(self) -> None:
+        check_sizes(self)
         check_positive(self, *(["size"] if self.size is not None else []))
         if not 0 <= self.validation < 1:
             raise RegardError(

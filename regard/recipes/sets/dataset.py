@@ -10,7 +10,7 @@ from typing import ClassVar, Literal, get_args
 import numpy as np
 import torch
 
-from regard.config import check_positive
+from regard.config import check_positive, check_sizes
 from regard.data.array import Array
 from regard.data.batch import IGNORE, Batch, Epochs, Source, generator
 from regard.data.surface import random_turns
@@ -44,6 +44,7 @@ class SetsConfig:
     validation: float = 0.1  # share of the sets (of each class) in the validation split, drawn by the seed
 
     def __post_init__(self) -> None:
+        check_sizes(self)
         check_positive(self, *(name for name in ("points", "sets") if getattr(self, name) is not None))
         if self.task not in get_args(Made):
             near = nearest(self.task, get_args(Made))

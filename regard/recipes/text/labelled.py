@@ -15,7 +15,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 import torch
 
-from regard.config import check_positive
+from regard.config import check_positive, check_sizes
 from regard.data.array import Array
 from regard.data.batch import Batch, Epochs, Source, generator, pad_rows
 from regard.data.encode_text import learn_in_subprocess
@@ -51,6 +51,7 @@ class LabelledConfig:
     sample: float = 100.0  # megabytes of text, drawn by the seed, from which bpe is learned
 
     def __post_init__(self) -> None:
+        check_sizes(self)
         check_positive(self, "vocabulary", "context", "sample")
         check_tokens(self)
         if not 0 <= self.validation < 1:
