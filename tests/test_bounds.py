@@ -4,6 +4,7 @@ number of every config, from Python, from config.json and from the command line.
 import json
 import sys
 import time
+from contextlib import suppress
 from dataclasses import fields, is_dataclass, replace
 from functools import cache
 from types import NoneType
@@ -23,11 +24,14 @@ from regard.models.memory import TO_TRAIN, build_within_memory, check_fits, meas
 from regard.recipes.base import get_recipe
 from regard.recipes.graphs.info import GraphsInfo
 from regard.recipes.images.dataset import ImagesInfo
-from regard.recipes.sets.dataset import SetsInfo
+from regard.recipes.sets.dataset import SetsForm
 from regard.recipes.text.dataset import TextInfo
 from regard.recipes.text.labelled import LabelledInfo
 from regard.training.config import TrainConfig
 
+# counts of the data, of which nothing is made
+ONLY_TOLD = {"files", "bytes", "characters", "tokens", "validation", "test", "rows", "longest", "graphs", "nodes",
+             "edges", "pictures", "smallest", "largest", "counts"}  # fmt: skip
 NEVER = (10**18, 2**63, 10**4000, -1, -(10**18))
 MODELS = tuple(registry.entries("models"))
 RECIPES = tuple(registry.entries("recipes"))
@@ -64,13 +68,15 @@ NUMBERS = sorted(set(whole_numbers()))
 def test_there_are_many_numbers_and_each_is_declared():
     assert len(NUMBERS) > 150
     undeclared = {name for _, name, _ in NUMBERS} - configs.LARGEST.keys()
-    assert undeclared <= {"top_k", "usual", "bins"}, "give it a largest value in regard.config.LARGEST"
+    assert undeclared == set(), "give it a largest value in regard.config.LARGEST"
 
 
 @pytest.mark.parametrize("name, field, several", NUMBERS)
 def test_every_whole_number_has_bounds(name, field, several):
     config = configs_of_everything()[name]
     for value in NEVER:
+        if (name, field, value) == ("Sampling", "seed", -1):  # any other seed is as good
+            continue
         began = time.monotonic()
         with pytest.raises(RegardError) as refused:
             replace(config, **{field: (value,) if several else value})
@@ -93,26 +99,21 @@ def configs_are_written(config):
 def test_zero_and_the_largest_are_refused_or_cost_nothing(name, field, several):
     """Where a number may be 0, or as large as it may be at all, making the config takes no time and no memory."""
     config = configs_of_everything()[name]
-    largest = configs.LARGEST.get(field, configs.OTHER)
-    for value in (0, largest):
+    for value in (0, configs.LARGEST[field]):
         began = time.monotonic()
-        try:
-            made = replace(config, **{field: (value,) if several else value})
-        except RegardError as refused:
-            assert "\n" not in str(refused)
-        else:
-            assert is_dataclass(made)
+        with suppress(RegardError):
+            assert is_dataclass(replace(config, **{field: (value,) if several else value}))
         assert time.monotonic() - began < 1
 
 
-@pytest.mark.parametrize("cls", [TextInfo, LabelledInfo, ImagesInfo, SetsInfo, GraphsInfo])
+@pytest.mark.parametrize("cls", [TextInfo, LabelledInfo, ImagesInfo, SetsForm, GraphsInfo])
 def test_sizes_that_a_run_keeps_of_its_data_have_bounds(cls):
     hints = get_type_hints(cls)
     for field in fields(cls):
-        if int not in (hints[field.name], *get_args(hints[field.name])):
+        if int not in (hints[field.name], *get_args(hints[field.name])) or field.name in ONLY_TOLD:
             continue
-        for value in NEVER:
-            with pytest.raises(RegardError, match="whole number from 0 to|needs"):
+        for value in (10**18, 2**63, 10**4000):
+            with pytest.raises(RegardError, match=f"{field.name} .* at most"):
                 configs.check_sizes(planted(cls, hints, {field.name: value}))
 
 

@@ -93,9 +93,8 @@ class LookOptions:
     laws: bool = False  # also measure the laws of a model that is not a run; a run has them already
 
     def __post_init__(self) -> None:
-        check_sizes(self)
         if self.port is not None and not 0 <= self.port <= 65535:
-            raise RegardError(f"port must be a whole number from 0 to 65535, got {self.port}")
+            raise RegardError(f"port must be a whole number from 0 to 65535, got {str(self.port)[:20]}")
         if self.port is not None and self.out is not None:
             raise RegardError("--port is for a page that is served, and --out writes one; give one of them")
 

@@ -88,6 +88,8 @@ class LeNetConfig(ConvNetConfig):
     def __post_init__(self) -> None:
         check_sizes(self)
         check_whole(self, "classes", "colours", "size", "hidden")
+        if min(self.widths, default=0) < 1:
+            raise RegardError(f"widths must be whole numbers above zero, got {self.widths}")
         if self.size < 4:
             raise RegardError(f"size must be at least 4, got {self.size}: sides are halved twice")
         check_dropout(self)

@@ -95,7 +95,7 @@ def test_the_environment_is_told_and_no_secrets(run, monkeypatch):
     assert found["command"] == ["regard", "train", "text"] and found["folder"] == os.getcwd()
     assert found["torch"] == torch.__version__
     assert "hush" not in json.dumps(found)
-    assert set(run.environment()) == set(found)
+    assert set(run.environment()) == set(environment())
 
 
 def test_an_existing_run_is_refused(run):

@@ -124,6 +124,14 @@ class ImagesInfo:
     deviation: tuple[float, ...]
     skipped: tuple[str, ...]  # what was wrong with files that were left out
 
+    def __post_init__(self) -> None:
+        check_sizes(self)
+        if not len(self.mean) == len(self.deviation) == self.channels or min(self.deviation, default=0) <= 0:
+            raise RegardError(
+                f"mean and deviation must be {self.channels} numbers each, one for each channel, and no "
+                f"deviation 0, got {self.mean} and {self.deviation}"
+            )
+
 
 def read_other_images(
     config: ImagesConfig, info: ImagesInfo, *, cache: Path, note: Note | None = None

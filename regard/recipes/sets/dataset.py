@@ -83,6 +83,16 @@ class SetsForm:
     each: bool = False  # does every element have a target, not the set?
     size: int = 1  # the most elements of a set in a batch
 
+    def __post_init__(self) -> None:
+        check_sizes(self)
+        if not len(self.features) == len(self.centre) == len(self.scale):
+            raise RegardError(
+                f"{len(self.features)} features need as many centres and scales, got {len(self.centre)} and "
+                f"{len(self.scale)}"
+            )
+        if min((*self.scale, *self.target_scale), default=1) <= 0:
+            raise RegardError(f"no scale may be 0, got {self.scale} and {self.target_scale}")
+
     @property
     def element(self) -> str:
         """What an element is called: a point of a point cloud, an element of any other set."""

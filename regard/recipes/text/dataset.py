@@ -137,6 +137,9 @@ class TextInfo:
     vocabulary: int
     bytes_per_token: float
 
+    def __post_init__(self) -> None:
+        check_sizes(self)
+
 
 @dataclass(frozen=True, eq=False)
 class Corpus:

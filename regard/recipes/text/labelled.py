@@ -146,6 +146,9 @@ class LabelledInfo:
     kind: str  # of the tokens
     vocabulary: int
 
+    def __post_init__(self) -> None:
+        check_sizes(self)
+
 
 @dataclass(frozen=True, eq=False)
 class LabelledCorpus:
