@@ -27,6 +27,7 @@ from regard.recipes.images.dataset import ImagesInfo
 from regard.recipes.sets.dataset import SetsForm
 from regard.recipes.text.dataset import TextInfo
 from regard.recipes.text.labelled import LabelledInfo
+from regard.symmetry.subject import main_tensor
 from regard.training.config import TrainConfig
 
 # counts of the data, of which nothing is made
@@ -168,6 +169,25 @@ def test_the_size_of_a_model_is_known_before_it_is_built(name):
     state = torch.random.get_rng_state()
     assert measure(lambda: cls(model.config)) == sum(each.nbytes for each in tensors.values())
     assert torch.equal(state, torch.random.get_rng_state())
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_measuring_a_model_leaves_nothing_behind(name):
+    """Tables that are kept for all models of a size are real ones, although the first who asked had no memory."""
+    cls = registry.find("models", name)
+    config = cls.tiny()[0].config
+    for module in list(sys.modules.values()):
+        for kept in (
+            list(vars(module).values()) if getattr(module, "__name__", "").startswith("regard.") else ()
+        ):
+            if hasattr(kept, "cache_clear"):
+                kept.cache_clear()
+    measure(lambda: cls(config))
+    model, inputs = cls.tiny()
+    assert all(not each.is_meta for each in (*model.parameters(), *model.buffers()))
+    with torch.no_grad():
+        found = model(**inputs)
+    assert main_tensor(found).isfinite().all()
 
 
 @pytest.mark.parametrize("name", MODELS)
