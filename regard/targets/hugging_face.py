@@ -20,7 +20,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.errors import RegardError, did_you_mean
-from regard.files import read_json
+from regard.files import open_regular, read_json
 from regard.models.memory import TO_USE, check_fits
 from regard.nn.eval_mode import eval_mode
 from regard.symmetry.roles import Inputs, Roles, Stream
@@ -146,6 +146,9 @@ def library() -> Any:
 def _configuration(path: Path) -> Any:
     """config.json as the class that it names. Code that comes with a model is never run."""
     transformers = library()
+    for each in path.iterdir():  # the library would wait for ever at a pipe
+        if not each.is_dir() and each.exists():
+            open_regular(each).close()
     plain = read_json(path / "config.json")
     if not isinstance(plain, dict):
         raise RegardError(f"{path / 'config.json'} holds no settings of a model")

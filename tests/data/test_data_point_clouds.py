@@ -200,10 +200,10 @@ def saved(array):
 @pytest.mark.parametrize(
     "name, content, words",
     [
-        ("a.npy", pickled(), "a.npy holds pickled objects"),
-        ("a.npy", pickle.dumps(POINTS), "a.npy holds pickled objects"),
-        ("a.npy", cut(saved(POINTS)), "a.npy is not a NumPy file, or it is cut off"),
-        ("a.npy", b"", "a.npy is not a NumPy file, or it is cut off"),
+        ("a.npy", pickled(), "a.npy holds Python objects as a pickle"),
+        ("a.npy", pickle.dumps(POINTS), "a.npy is a pickle"),
+        ("a.npy", cut(saved(POINTS)), "a.npy is not a .npy file, or is damaged"),
+        ("a.npy", b"", "a.npy is not a .npy file"),
         (
             "a.npy",
             saved(np.zeros((2, 2, 2))),
@@ -215,7 +215,7 @@ def saved(array):
             saved(np.array([[1, 2], [3, np.nan]])),
             "a.npy has NaN or infinity in point 2",
         ),
-        ("a.npz", b"PK\x03\x04 nothing", "a.npz is not a NumPy file, or it is cut off"),
+        ("a.npz", b"PK\x03\x04 nothing", "a.npz is not a .npz file, or is damaged"),
         ("a.csv", "1,2,3\n4,5\n", "line 2 of .*a.csv has 2 numbers, but the lines before have 3"),
         ("a.csv", "x,y\n1,2\n3,four\n", "line 3 of .*a.csv has 'four', expected a number"),
         ("a.csv", "1,2\n\nnan,3\n", "line 3 of .*a.csv has NaN or infinity"),

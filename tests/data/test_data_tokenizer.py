@@ -325,8 +325,8 @@ def test_special_tokens_of_a_byte_level_tokenizer():
             '{"kind": "words", "vocabulary": ["b", "a"]}',
             "a vocabulary of words must be sorted, without repeats",
         ),
-        ('{"model": {"type": "BPE"}}', "tokenizer.json is not a tokenizer.json: tokenizers cannot read it: "),
-        ('{"model": null}', "tokenizer.json is not a tokenizer.json: tokenizers cannot read it: "),
+        ('{"model": {"type": "BPE"}}', "tokenizer.json is not a tokenizer.json: tokenizers cannot use it: "),
+        ('{"model": null}', "tokenizer.json is not a tokenizer.json: its 'model' must be an object"),
     ],
 )
 def test_a_file_that_is_no_tokenizer(tmp_path, content, words):

@@ -296,7 +296,7 @@ def _json_rows(lines: Iterator[str], path: str, text: str, label: str) -> Iterat
             continue
         try:
             row = json.loads(content)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise RegardError(
                 f"line {line} of {path} is not JSON: {error}; JSONL has one object in each line"
             ) from error
