@@ -12,7 +12,6 @@ import os
 import secrets
 import stat
 import zipfile
-import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from io import BufferedReader
@@ -263,10 +262,12 @@ def open_regular(path: PathLike) -> BufferedReader:
 
 def read_bounded(file: BufferedReader, most: int, path: PathLike) -> bytes:
     """All bytes of a file that has no more than so many."""
-    data = file.read(most + 1)
-    if len(data) > most:
-        raise RegardError(f"{path} has more than {most:,} bytes, which is more than such a file may have")
-    return data
+    size = os.fstat(file.fileno()).st_size
+    if size <= most:
+        data = file.read(size + 1)  # no more is asked for than there is: Python sets it aside first
+        if len(data) <= most:
+            return data
+    raise RegardError(f"{path} has more than {most:,} bytes, which is more than such a file may have")
 
 
 @contextmanager
@@ -318,7 +319,9 @@ def _reading_numpy(path: PathLike, magic: bytes, wanted: str) -> Iterator[Buffer
     try:
         with open_regular(path) as file:  # opened here, because numpy leaves a damaged one open
             yield file
-    except (ValueError, EOFError, OSError, zipfile.BadZipFile, zlib.error) as error:
+    except MemoryError:
+        raise
+    except Exception as error:  # numpy and zipfile raise anything, such as tokenize.TokenError
         _refuse_pickle(path)
         if "allow_pickle" in str(error):
             raise RegardError(

@@ -20,8 +20,8 @@ from regard.errors import RegardError
 
 MOST_IDS = 2**24
 DEEPEST = 64  # levels of brackets
-SECONDS = 20.0  # for all that is tried
-MEMORY = 4 * 2**30  # bytes
+SECONDS = 10.0  # for all that is tried
+MEMORY = 2 * 2**30  # bytes
 MOST_OF_A_CHARACTER = 64  # ids
 TRIED: set[str] = set()  # what is known to be harmless, by its hash
 

@@ -8,6 +8,13 @@ from typing import Any
 
 from regard.errors import RegardError, nearest
 
+SECTIONS = ("model", "data", "train", "corpus", "test")
+TEXTS = ("regard", "recipe", "kind", "module", "unit", "from", "folder", "given")
+KINDS: dict[str, Any] = {
+    **dict.fromkeys(SECTIONS, dict | None),
+    **dict.fromkeys(TEXTS, str | None),
+    **dict.fromkeys(("steps", "evaluate_every"), int | None),
+}  # what each key of the file holds
 FORMAT = 1  # of config.json; raised when older files can no longer be read
 KEYS = {"origin": "from"}  # the name of a field in the file, where that is not a valid name in Python
 
@@ -60,4 +67,8 @@ def read_run_config(found: Any, where: str) -> RunConfig:
             near = nearest(name, names)
             hint = f"; did you mean '{near}'?" if near else ""
             raise RegardError(f"{where}/config.json has a key '{name}' that this version does not know{hint}")
+        if not isinstance(found[name], KINDS.get(name, object)):
+            raise RegardError(
+                f"{where}/config.json has '{name}' of the type {type(found[name]).__name__}, which no run has"
+            )
     return RunConfig(**{names[name]: value for name, value in found.items()})

@@ -21,8 +21,10 @@ from regard.look.reader import LARGEST_FILE, Control
 from regard.look.session import Session
 from regard.models.decoder import Decoder, DecoderConfig
 from tests.look.asked import HEADERS, PORT, TOKEN, ask, check_answer, post
-from tests.look.scenes import Reads
+from tests.look.scenes import Reads, reader_for
 from tests.look.test_look_session import read
+from tests.look.test_look_things import graph_net, points_of, set_transformer
+from tests.test_hostile_files import CONTENTS
 
 pytest.importorskip("uvicorn")
 
@@ -304,6 +306,40 @@ def test_every_control_gives_bytes_or_numbers():
     with pytest.raises(ValueError, match="100,000 numbers"):
         Control(name="a", type="numbers").parse([0] * 100_001)
     assert server.LARGEST > LARGEST_FILE * 4 / 3
+
+
+@pytest.fixture(scope="module")
+def apps():
+    """A server of sets and one of graphs."""
+    inputs = {"x": points_of(6)}
+    model = set_transformer()
+    sets = Session(model, reader_for(model, inputs), "sets", tsne=False)
+    draw = torch.Generator().manual_seed(0)
+    network = graph_net()
+    known = {"x": torch.randn(9, 4, generator=draw), "edges": torch.randint(9, (2, 20), generator=draw)}
+    graphs = Session(network, reader_for(network, known), "graphs", tsne=False)
+    return {"sets": server.app(sets, TOKEN), "graphs": server.app(graphs, TOKEN)}
+
+
+@pytest.mark.parametrize("kind", ["sets", "graphs"])
+def test_files_that_a_page_sends(apps, kind):
+    """Hostile bytes get one line, and nothing of the machine is in it."""
+    for name, content in CONTENTS.items():
+        if len(content) > 2**20:
+            continue
+        sent = "data:text/csv;base64," + base64.b64encode(content).decode()
+        answer = post(apps[kind], {"file": sent})
+        check_answer(answer, [200, 400])
+        if answer.status == 400:
+            assert "/tmp" not in answer.json()["error"], (name, answer.json())
+    check_answer(ask(apps[kind]), [200])
+
+
+@pytest.mark.parametrize("kind", ["sets", "graphs"])
+@pytest.mark.parametrize("value", [-1, 10**6, 2**53, 2**60, -(2**60), 1.5, True, "3", [], None, {}])
+def test_numbers_that_a_page_sends(apps, kind, value):
+    for field in ("node", "order", "file", "silence", "text"):
+        check_answer(post(apps[kind], {field: value}), [200, 400])
 
 
 # ── anything at all
