@@ -22,7 +22,7 @@ from regard.errors import RegardError
 from regard.generation.sampling import Sampling
 from regard.models.memory import TO_TRAIN, build_within_memory, check_fits, measure
 from regard.recipes.base import get_recipe
-from regard.recipes.graphs.info import GraphsInfo
+from regard.recipes.graphs.info import GraphsInfo, Scaling
 from regard.recipes.images.dataset import ImagesInfo
 from regard.recipes.sets.dataset import SetsForm
 from regard.recipes.text.dataset import TextInfo
@@ -116,6 +116,33 @@ def test_sizes_that_a_run_keeps_of_its_data_have_bounds(cls):
         for value in (10**18, 2**63, 10**4000):
             with pytest.raises(RegardError, match=f"{field.name} .* at most"):
                 configs.check_sizes(planted(cls, hints, {field.name: value}))
+
+
+IMAGES = {"path": "x", "pictures": 1, "train": 1, "validation": 0, "test": 0, "labels": ["a"], "counts": [1],
+          "size": 8, "channels": 1, "mean": [0.5], "deviation": [0.2], "skipped": []}  # fmt: skip
+SETS = {"features": ["x"], "centre": [0.0], "scale": [1.0], "answers": ["a", "b"]}
+
+
+@pytest.mark.parametrize(
+    "cls, fine, change",
+    [
+        (ImagesInfo, IMAGES, {"size": -1}),
+        (ImagesInfo, IMAGES, {"size": 0}),
+        (ImagesInfo, IMAGES, {"labels": []}),
+        (ImagesInfo, IMAGES, {"channels": 3}),
+        (ImagesInfo, IMAGES, {"deviation": [0.0]}),
+        (ImagesInfo, IMAGES, {"mean": [1e999]}),
+        (SetsForm, SETS, {"answers": []}),
+        (SetsForm, SETS, {"scale": [0.0]}),
+        (SetsForm, SETS, {"centre": []}),
+        (SetsForm, SETS, {"target_scale": [-1.0]}),
+        (Scaling, {"how": "x"}, {"deviation": [0.0]}),
+    ],
+)
+def test_what_would_make_answers_that_are_not_finite_is_refused(cls, fine, change):
+    configs.from_dict(cls, fine)
+    with pytest.raises(RegardError):
+        configs.from_dict(cls, fine | change)
 
 
 def planted(cls, hints, values):

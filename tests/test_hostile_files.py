@@ -340,7 +340,7 @@ def try_out(reader, path):
 
 @pytest.fixture(autouse=True)
 def little_time(monkeypatch):
-    monkeypatch.setattr("regard.data.foreign_tokenizer.SECONDS", 4.0)
+    monkeypatch.setattr("regard.data.foreign_tokenizer.SECONDS", 1.5)
 
 
 @pytest.fixture(scope="module", autouse=True)

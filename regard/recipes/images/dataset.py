@@ -126,6 +126,8 @@ class ImagesInfo:
 
     def __post_init__(self) -> None:
         check_sizes(self)
+        if self.size < 1 or not self.labels:
+            raise RegardError(f"images need a size above zero and labels, got {self.size} and {self.labels}")
         if not len(self.mean) == len(self.deviation) == self.channels or min(self.deviation, default=0) <= 0:
             raise RegardError(
                 f"mean and deviation must be {self.channels} numbers each, one for each channel, and no "

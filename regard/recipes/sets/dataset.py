@@ -90,6 +90,8 @@ class SetsForm:
                 f"{len(self.features)} features need as many centres and scales, got {len(self.centre)} and "
                 f"{len(self.scale)}"
             )
+        if self.asks != "clusters" and not self.answers:
+            raise RegardError(f"a model of {self.asks} needs their names, got none")
         if min((*self.scale, *self.target_scale), default=1) <= 0:
             raise RegardError(f"no scale may be 0, got {self.scale} and {self.target_scale}")
 
