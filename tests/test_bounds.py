@@ -24,6 +24,7 @@ from regard.models.memory import TO_TRAIN, build_within_memory, check_fits, meas
 from regard.recipes.base import get_recipe
 from regard.recipes.graphs.info import GraphsInfo, Scaling
 from regard.recipes.images.dataset import ImagesInfo
+from regard.recipes.prediction import Prediction, predict_each
 from regard.recipes.sets.dataset import SetsForm
 from regard.recipes.text.dataset import TextInfo
 from regard.recipes.text.labelled import LabelledInfo
@@ -143,6 +144,17 @@ def test_what_would_make_answers_that_are_not_finite_is_refused(cls, fine, chang
     configs.from_dict(cls, fine)
     with pytest.raises(RegardError):
         configs.from_dict(cls, fine | change)
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf"), -float("inf")])
+def test_no_prediction_is_not_finite(bad):
+    for how in ({"labels": {"a": bad}}, {"values": {"a": 1.0, "b": bad}}):
+        with pytest.raises(RegardError, match="x.csv.*weights are damaged"):
+            Prediction(input="x.csv", **how)
+    (told,) = predict_each(["x.csv"], lambda name: [Prediction(input=name, values={"a": bad})])
+    assert "damaged" in told.error and json.loads(json.dumps(told.to_json(), allow_nan=False))
+    with pytest.raises(RegardError, match="2 classes, and 3"):
+        Prediction.of_classes("x", torch.tensor([0.5, 0.5]), ["a", "b", "c"])
 
 
 def planted(cls, hints, values):
