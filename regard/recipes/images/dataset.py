@@ -45,6 +45,7 @@ class ImagesConfig:
     """Which images, and how they become pixels of one size."""
 
     paths: ClassVar[tuple[str, ...]] = ("path",)
+    largest: ClassVar[dict[str, int]] = {"size": 2**13}  # pixels of a side: an image of it has 200 MB
 
     # a folder with one folder a class, idx files, .npz, a .csv of paths and labels; None: digits
     path: str | None = None
