@@ -16,6 +16,28 @@ from regard.errors import RegardError, nearest
 
 C = TypeVar("C")
 
+# The largest value of each whole number in a config, by its name; a class can say otherwise in `largest`. They are
+# far above what anybody trains, and below what hangs, overflows or fills the memory by itself: a number that is
+# too large is refused here, before anything is made of it. (What is too much together, models/memory.py refuses.)
+LARGEST: dict[str, int] = {
+    **dict.fromkeys(("vocab", "vocabulary"), 2**24),
+    **dict.fromkeys(("context", "window", "points", "sample"), 2**22),
+    "classes": 2**16,
+    **dict.fromkeys(("outputs", "features", "size", "sets", "places", "neighbours"), 2**20),
+    **dict.fromkeys(("dim", "hidden", "width", "widths", "growth", "turned"), 2**18),
+    **dict.fromkeys(("depth", "depths", "blocks", "halve"), 512),
+    **dict.fromkeys(("heads", "kv_heads", "registers"), 1024),
+    **dict.fromkeys(("colours", "channels", "patch", "after", "seeds", "spread", "farthest", "ratio"), 1024),
+    **dict.fromkeys(("kernel", "last"), 64),
+    **dict.fromkeys(("batch", "accumulate", "max_new", "trials", "top_k", "usual"), 2**20),
+    **dict.fromkeys(("samples", "beams"), 2**12),
+    "ngrams": 8,
+    "seed": 2**32 - 1,
+    "port": 65_535,
+    **dict.fromkeys(("steps", "warmup", "evaluate_every", "save_every", "patience", "train"), 10**12),
+}
+LONGEST = 1024  # numbers in a row, such as the widths of layers
+
 
 def to_dict(config: Any) -> dict[str, Any]:
     """A config as dicts, lists and scalars, ready for JSON. Raises TypeError for what could not come back
@@ -42,6 +64,10 @@ def from_json(cls: type[C], text: str) -> C:
         data = json.loads(text, object_pairs_hook=_without_repeats, parse_constant=_no_constant)
     except json.JSONDecodeError as error:
         raise RegardError(f"not JSON at line {error.lineno}, column {error.colno}: {error.msg}") from error
+    except RegardError:
+        raise
+    except (ValueError, RecursionError) as error:  # a number of too many digits, too many brackets
+        raise RegardError(f"not JSON that can be read: {error}") from error
     return from_dict(cls, data)
 
 
@@ -71,6 +97,31 @@ def check_positive(config: Any, *names: str) -> None:
         value = getattr(config, name)
         if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
             raise RegardError(f"{name} of {type(config).__name__} must be a number above zero, got {value!r}")
+
+
+def check_sizes(config: Any) -> None:
+    """For `__post_init__`, before all else: no whole number is above its largest value, and each number is
+    finite."""
+    for field in fields(config):
+        value = getattr(config, field.name)
+        if not isinstance(value, tuple):
+            _check_size(config, field.name, value)
+            continue
+        if field.name in LARGEST and len(value) > LONGEST:
+            raise RegardError(f"{field.name} may have {LONGEST:,} numbers at most, got {len(value):,}")
+        for each in value:
+            _check_size(config, field.name, each)
+
+
+def _check_size(config: Any, name: str, value: Any) -> None:
+    if isinstance(value, float) and not math.isfinite(value):
+        raise RegardError(f"{name} of {type(config).__name__} must be a finite number, got {value}")
+    if type(value) is not int:
+        return
+    largest = getattr(type(config), "largest", {}).get(name, LARGEST.get(name))
+    if largest is not None and abs(value) > largest:
+        given = f"{value:,}" if abs(value) < 10**30 else f"one of {value.bit_length():,} bits"
+        raise RegardError(f"{name} of {type(config).__name__} must be at most {largest:,}, got {given}")
 
 
 # ── writing

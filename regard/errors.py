@@ -1,12 +1,37 @@
 """What a user can mend, and the name that was probably meant. Anything else that is raised is a bug."""
 
+import re
 from collections.abc import Iterable
 
 LIKE = 0.5  # of the letters of a name, for one to be meant by another
 
 
+LONGEST = 1000  # characters of a message; what it quotes may be as long as a file
+CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")  # what a terminal would obey, or could not show
+
+
 class RegardError(ValueError):
-    """Something that a user can mend: the message says what was given, what was expected and what to do."""
+    """Something that a user can mend: the message says what was given, what was expected and what to do.
+
+    It is one line, whatever it quotes: controls are written out, and what is very long is cut in the middle.
+    """
+
+    def __init__(self, message: str = "") -> None:
+        super().__init__(_in_one_line(str(message)))
+
+
+def _in_one_line(message: str) -> str:
+    if CONTROLS.search(message):
+        message = CONTROLS.sub(lambda found: _written_out(found[0]), message)
+    if len(message) > LONGEST:
+        message = f"{message[: LONGEST * 2 // 3]} … {message[-LONGEST // 4 :]}"
+    return message
+
+
+def _written_out(sign: str) -> str:
+    if sign in "\n\r\t":
+        return " "
+    return f"\\x{ord(sign):02x}"
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:

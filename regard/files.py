@@ -9,6 +9,7 @@ Every write that must survive a power cut goes through here, so that a test can 
 import errno
 import hashlib
 import json
+import math
 import os
 import re
 import secrets
@@ -16,7 +17,6 @@ import shutil
 import stat
 import time
 import zipfile
-import zlib
 from collections.abc import Container, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from io import BufferedReader
@@ -35,6 +35,7 @@ PathLike = str | os.PathLike[str]
 
 ABANDONED = 3600.0  # seconds; what is being written grows every second, so nobody writes this any more
 SEAL = "sha256"  # the key of a sealed file
+MOST_JSON = 2**27  # bytes of a JSON file: the largest vocabularies have a quarter of them
 
 
 # ── writing
@@ -223,7 +224,9 @@ def say_again(error: OSError, message: str) -> OSError:
 
 def read_json(path: PathLike) -> Any:
     """What a JSON file holds."""
-    return parse_json(read_bytes(path), path)
+    with _reading(path) as file:
+        data = read_bounded(file, MOST_JSON, path)
+    return parse_json(data, path)
 
 
 def read_bytes(path: PathLike) -> bytes:
@@ -281,6 +284,8 @@ def read_array(path: PathLike, key: str | None = None) -> "Array":
     if key is not None:
         raise RegardError(f"{path} is no .npz file, so there is no '{key}' in it; leave the key out")
     with _reading_numpy(path, b"\x93NUMPY", "a .npy file") as file:
+        _check_header(file, os.fstat(file.fileno()).st_size)
+        file.seek(0)
         array: Array = np.load(file, allow_pickle=False)
         return array
 
@@ -293,14 +298,87 @@ def read_arrays(path: PathLike) -> dict[str, "Array"]:
         for name in arrays.zip.namelist():
             if not name.endswith(".npy"):
                 raise RegardError(f"it holds '{name}', which is no array")
+        _check_unpacked(arrays.zip)
         return {name: arrays[name] for name in arrays.files}
+
+
+def _check_unpacked(archive: zipfile.ZipFile) -> None:
+    """Raise for an archive that would be larger than a quarter of the memory, and for an array that claims to
+    have more numbers than there are bytes for it."""
+    size, most = sum(info.file_size for info in archive.infolist()), most_unpacked()
+    if size > most:
+        raise RegardError(f"its arrays would have {size:,} bytes; at most {most:,} are unpacked here")
+    for info in archive.infolist():
+        with archive.open(info) as file:
+            _check_header(file, info.file_size)
+
+
+def _check_header(file: Any, size: int) -> None:
+    """Raise if the header of a .npy file of this size promises more than it can hold."""
+    import numpy as np
+
+    version = np.lib.format.read_magic(file)
+    if version == (1, 0):
+        shape, _, dtype = np.lib.format.read_array_header_1_0(file)
+    else:
+        shape, _, dtype = np.lib.format.read_array_header_2_0(file)
+    count = math.prod(shape)
+    if min(shape, default=0) < 0 or count * max(1, dtype.itemsize) > size:
+        claimed = " × ".join(f"{each:,}"[:40] for each in shape)
+        raise RegardError(f"it claims {claimed} of {dtype}, more than its {size:,} bytes can hold")
+
+
+def most_unpacked() -> int:
+    """Bytes that one file may become: a quarter of the memory."""
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 4 if hasattr(os, "sysconf") else 2**32
+
+
+def open_regular(path: PathLike) -> BufferedReader:
+    """A file opened for reading bytes. A pipe, a device or a socket, at which a program may wait for ever, is
+    refused without waiting; it may be one by the time that a path was looked at, so what is open is asked."""
+    handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))
+    try:
+        kind = os.fstat(handle).st_mode
+        if stat.S_ISDIR(kind):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), os.fspath(path))
+        if not stat.S_ISREG(kind):
+            raise RegardError(
+                f"{path} is not a regular file (a device or a pipe); save its content in a file first"
+            )
+        return open(handle, "rb")
+    except BaseException:
+        os.close(handle)
+        raise
+
+
+def read_bounded(file: BufferedReader, most: int, path: PathLike) -> bytes:
+    """All bytes of a file that has no more than so many."""
+    size = os.fstat(file.fileno()).st_size
+    if size <= most:
+        data = file.read(size + 1)  # no more is asked for than there is: Python sets it aside first
+        if len(data) <= most:
+            return data
+    raise RegardError(f"{path} has more than {most:,} bytes, which is more than such a file may have")
+
+
+@contextmanager
+def readable_as(path: PathLike, what: str) -> Iterator[None]:
+    """Whatever the reader of a file raises about its content, in one line: readers of odd content raise
+    anything, from OverflowError to struct.error."""
+    try:
+        yield
+    except (RegardError, OSError, MemoryError, ImportError):
+        raise
+    except Exception as error:
+        words = " ".join(str(error).split())[:200] or type(error).__name__
+        raise RegardError(f"{path} is not {what}, or is damaged: {words}") from error
 
 
 @contextmanager
 def _reading(path: PathLike) -> Iterator[BufferedReader]:
     """The file opened for reading bytes, with an error that names it and says what is there instead."""
     try:
-        with open(path, "rb") as file:
+        with open_regular(path) as file:
             yield file
     except FileNotFoundError as error:
         folder = Path(path).absolute().parent
@@ -333,9 +411,11 @@ def _reading_numpy(path: PathLike, magic: bytes, wanted: str) -> Iterator[Buffer
         _refuse_pickle(path)
         raise RegardError(f"{path} is not {wanted}, whatever its name")
     try:
-        with open(path, "rb") as file:  # opened here, because numpy leaves a damaged one open
+        with open_regular(path) as file:  # opened here, because numpy leaves a damaged one open
             yield file
-    except (ValueError, EOFError, OSError, zipfile.BadZipFile, zlib.error) as error:
+    except MemoryError:
+        raise
+    except Exception as error:  # numpy and zipfile raise anything, such as tokenize.TokenError
         _refuse_pickle(path)
         if "allow_pickle" in str(error):
             raise RegardError(

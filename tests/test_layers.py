@@ -8,7 +8,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1] / "regard"
 
-GROUND = {"errors", "registry", "shapes", "config", "files"}
+GROUND = {"errors", "registry", "shapes", "config", "files", "machine"}
 TO_NN = {"attention", "symmetry"} | GROUND
 TO_MODELS = TO_NN | {"nn"}
 TO_GENERATION = TO_MODELS | {"models", "data"}

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from inspect import cleandoc
 from typing import Literal
 
+from regard.config import check_sizes
 from regard.errors import RegardError
 
 
@@ -88,6 +89,7 @@ class CheckOptions:
     device: str | None = None  # cpu, cuda or mps; None: that of the model
 
     def __post_init__(self) -> None:
+        check_sizes(self)
         for name, least in (("seed", 0), ("trials", 1), ("length", 1)):
             if getattr(self, name) is not None and getattr(self, name) < least:
                 raise RegardError(f"{name} must be a whole number from {least} on, got {getattr(self, name)}")
@@ -114,7 +116,7 @@ class LookOptions:
 
     def __post_init__(self) -> None:
         if self.port is not None and not 0 <= self.port <= 65535:
-            raise RegardError(f"port must be a whole number from 0 to 65535, got {self.port}")
+            raise RegardError(f"port must be a whole number from 0 to 65535, got {str(self.port)[:20]}")
         if self.port is not None and self.out is not None:
             raise RegardError("--port is for a page that is served, and --out writes one; give one of them")
 

@@ -7,6 +7,7 @@ import sys
 
 from regard.cli import verify
 from regard.cli.commands import COMMANDS, help_for
+from regard.cli.memory import limit_memory, out_of_memory
 from regard.errors import RegardError, did_you_mean
 
 assert "verify" in COMMANDS, verify  # its import offers it
@@ -22,6 +23,8 @@ def main(arguments: list[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal that cannot show Σ shows ? instead of failing
+    if arguments is None:  # the process is this command and nothing else
+        limit_memory()
     try:
         code = _run(words)
         sys.stdout.flush()
@@ -32,10 +35,12 @@ def main(arguments: list[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("regard: stopped", file=sys.stderr)
         return 130
-    except Exception as error:
+    except (SystemExit, GeneratorExit):
+        raise
+    except BaseException as error:  # extensions written in Rust panic with what is no Exception
         if debug:
             raise
-        print(f"regard: {_one_line(error)}", file=sys.stderr)
+        print(f"regard: {_one_line(error, words[0] if words else '')}", file=sys.stderr)
         return 2
 
 
@@ -96,9 +101,12 @@ def _unknown(name: str) -> str:
     return f"there is no {what} '{name}'; {did_you_mean(name, known)}see: regard --help"
 
 
-def _one_line(error: Exception) -> str:
+def _one_line(error: BaseException, command: str = "") -> str:
     """What a user can mend says all there is to say. Anything else is a bug, and asks to be reported."""
     message = " ".join(str(error).split())
+    memory = out_of_memory(error, command)
+    if memory is not None and not isinstance(error, RegardError):
+        return memory
     if message and isinstance(error, RegardError | OSError):
         return message
     what = f"{type(error).__name__}{message and f': {message}'}"

@@ -71,7 +71,10 @@ def _option_value(words: list[str], option: str) -> str | None:
 def early_options(recipe: Recipe, words: list[str]) -> dict[str, Any]:
     """The options on which defaults of this recipe depend; whole numbers as such."""
     found = {each: value for each in recipe.early_options if (value := _option_value(words, f"--{each}"))}
-    return {name: int(value) if value.isdecimal() else value for name, value in found.items()}
+    short = {
+        name: value.isdecimal() and len(value) < 20 for name, value in found.items()
+    }  # others are refused
+    return {name: int(value) if short[name] else value for name, value in found.items()}
 
 
 def help_text(recipe: Recipe, path: str | None, kind: str | None, words: list[str]) -> str:

@@ -95,7 +95,7 @@ def read_columns(path: str, *, header: bool | None = None) -> Columns:
         if mark == " ":
             row = text.split()
         else:
-            row = next(csv.reader([text], delimiter=mark, skipinitialspace=True))
+            row = split_cells(text, mark, f"line {line} of {path}")
         if rows and len(row) != len(rows[0]):
             raise RegardError(
                 f"line {line} of {path} has {len(row)} values, but line {lines[0]} has {len(rows[0])}; "
@@ -112,6 +112,14 @@ def read_columns(path: str, *, header: bool | None = None) -> Columns:
     if header and rows:
         return Columns(path, tuple(name.strip() for name in rows[0]), rows[1:], lines[1:])
     return Columns(path, None, rows, lines)
+
+
+def split_cells(text: str, mark: str, where: str) -> list[str]:
+    """The cells of one line of CSV. where: the line, for an error"""
+    try:
+        return next(csv.reader([text], delimiter=mark, skipinitialspace=True), [])
+    except csv.Error as error:  # a cell longer than any text in a table
+        raise RegardError(f"{where} is not CSV: {error}") from error
 
 
 def is_number(text: str) -> bool:

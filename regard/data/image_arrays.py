@@ -7,6 +7,8 @@ a header says.
 from __future__ import annotations
 
 import gzip
+import math
+import os
 import re
 import struct
 import zlib
@@ -20,7 +22,7 @@ from regard.data.array import Array
 from regard.data.image_files import Pixels
 from regard.data.splits import SPLITS, TEST, TRAIN
 from regard.errors import RegardError
-from regard.files import read_arrays
+from regard.files import most_unpacked, open_regular, read_arrays
 
 
 class Rows(NamedTuple):
@@ -101,12 +103,13 @@ def read_idx_files(paths: Sequence[Path], name: str) -> Rows:
 
 def _read_idx(path: Path, axes: int) -> Pixels:
     """The numbers of an idx file of bytes, gzipped or not."""
-    with open(path, "rb") as file:
+    with open_regular(path) as file:
         packed = file.read(2) == b"\x1f\x8b"
         file.seek(0)
         try:
             stream = cast(IO[bytes], gzip.GzipFile(fileobj=file) if packed else file)
-            return _idx(stream, path, axes, path.stat().st_size * (MOST_PACKED if packed else 1))
+            size = os.fstat(file.fileno()).st_size * (MOST_PACKED if packed else 1)
+            return _idx(stream, path, axes, min(size, most_unpacked()))
         except (OSError, EOFError, zlib.error) as error:
             raise RegardError(f"{path} is damaged: {error}") from error
 
@@ -119,8 +122,13 @@ def _idx(stream: IO[bytes], path: Path, axes: int, most: int) -> Pixels:
             f"it begins with {start[:4].hex(' ') or 'nothing'}, not 00 00 08 {axes:02x}"
         )
     shape = struct.unpack(f">{axes}I", start[4:])
-    size = int(np.prod(shape, dtype=object))
-    content = stream.read(size + 1 if size <= most else most)  # (what would be unpacked beyond that is not)
+    size = math.prod(shape)
+    if size > most:  # nothing is unpacked to see that
+        raise RegardError(
+            f"{path} should hold {' × '.join(map(str, shape))} bytes, and it can have {most:,} at most here; it "
+            "is cut off or damaged"
+        )
+    content = stream.read(size + 1)
     if len(content) != size:
         if len(content) < size:
             held = f"holds {len(content):,}"

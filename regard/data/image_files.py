@@ -19,6 +19,7 @@ from typing import Any, Literal
 import numpy as np
 
 from regard.errors import RegardError
+from regard.files import open_regular
 
 Fit = Literal["crop", "pad", "stretch"]
 Pixels = np.ndarray[Any, np.dtype[np.uint8]]
@@ -201,7 +202,7 @@ def _what_it_is(path: str | os.PathLike[str] | bytes) -> str:
         start, suffix = path[:12], ""
     else:
         suffix = os.path.splitext(path)[1].lower()
-        with open(path, "rb") as file:
+        with open_regular(path) as file:
             start = file.read(12)
     if not start:
         return "is empty"

@@ -9,6 +9,7 @@ from regard.data.surface import fan
 from regard.data.text_files import read_lines
 from regard.errors import RegardError
 
+DIGITS = 12  # of a whole number that counts vertices or names one
 Line = tuple[int, list[str]]
 
 
@@ -28,6 +29,8 @@ def read_off(path: str) -> tuple[Array, Array]:
     if not lines:
         raise RegardError(f"{path} is cut off: there is nothing after its first line")
     counts = _whole(lines[0], path, 2)[:2]
+    if min(counts) < 0:
+        raise RegardError(f"line {lines[0][0]} of {path} promises {counts[0]} vertices and {counts[1]} faces")
     vertices, faces = lines[1 : 1 + counts[0]], lines[1 + counts[0] : 1 + sum(counts)]
     if len(vertices) + len(faces) < sum(counts):
         raise RegardError(
@@ -72,7 +75,7 @@ def _whole(line: Line, path: str, least: int) -> list[int]:
     a face."""
     found: list[int] = []
     for word in line[1]:
-        if not word.removeprefix("-").isdecimal():
+        if not word.removeprefix("-").isdecimal() or len(word) > DIGITS:
             break
         found.append(int(word))
     if len(found) < least:

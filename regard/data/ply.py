@@ -10,6 +10,7 @@ import numpy as np
 from regard.data.array import Array
 from regard.data.surface import fan
 from regard.errors import RegardError
+from regard.files import most_unpacked, open_regular, read_bounded
 
 TYPES = {
     "char": "i1",
@@ -60,8 +61,8 @@ class Ply(NamedTuple):
 
 def read_ply(path: str) -> Ply:
     """Vertices and faces; all other elements are skipped."""
-    with open(path, "rb") as file:
-        data = file.read()
+    with open_regular(path) as file:
+        data = read_bounded(file, most_unpacked(), path)
     elements, order, start, line = _header(data, path)
     if not any(element.name == "vertex" for element in elements):
         raise RegardError(f"{path} has no points: its header has no element vertex")
@@ -113,6 +114,12 @@ def _header(data: bytes, path: str) -> tuple[list[Element], str, int, int]:
                 elements[-1].columns.append(Column(words[2], TYPES[words[1]]))
         except (KeyError, IndexError, ValueError):
             raise RegardError(f"line {number} of {path} is not valid in a PLY header: {line!r}") from None
+    wrong = next((each for each in elements if not 0 <= each.count <= len(data)), None)
+    if wrong is not None:
+        raise RegardError(
+            f"the header of {path} promises {str(wrong.count)[:20]} of {wrong.name}, and the file has "
+            f"{len(data):,} bytes; it is cut off or damaged"
+        )
     if order is None:
         raise RegardError(
             f"the header of {path} has no format: ascii, binary_little_endian or binary_big_endian"

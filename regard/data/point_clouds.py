@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import csv
 import os
-import zipfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from regard.data.array import Array
-from regard.data.columns import is_number
+from regard.data.columns import is_number, split_cells
 from regard.data.off import read_off
 from regard.data.ply import read_ply
 from regard.data.surface import Surface
 from regard.data.text_files import read_lines
 from regard.errors import RegardError
+from regard.files import open_regular, read_array, read_arrays, readable_as
 
 
 class Cloud(NamedTuple):
@@ -58,7 +57,8 @@ def read_cloud(path: str, count: int | None, random: np.random.Generator) -> Clo
     if suffix not in READERS:
         raise RegardError(f"{path} is not a point cloud; give one of {', '.join(READERS)}")
     try:
-        cloud = READERS[suffix](path, count, random)
+        with readable_as(path, "a point cloud"):
+            cloud = READERS[suffix](path, count, random)
     except OSError as error:
         raise RegardError(f"{path} cannot be read: {error.strerror or error}") from error
     if not np.isfinite(cloud.points).all():
@@ -78,22 +78,18 @@ def _hidden(path: Path, root: Path) -> bool:
 
 
 def _npy(path: str, count: int | None, random: np.random.Generator) -> Cloud:
-    found = _numpy(path)
-    if not isinstance(found, np.ndarray):
-        raise RegardError(f"{path} holds several arrays; rename it to end in .npz")
-    return Cloud(_points(found, path))
+    with open_regular(path) as file:
+        if file.read(2) == b"PK":
+            raise RegardError(f"{path} holds several arrays; rename it to end in .npz")
+    return Cloud(_points(read_array(path), path))
 
 
 def _npz(path: str, count: int | None, random: np.random.Generator) -> Cloud:
     """Arrays `points` n d and, for a label of each point, `labels` n. A single array may have any name."""
-    arrays = _numpy(path)
-    if isinstance(arrays, np.ndarray):
-        raise RegardError(f"{path} holds one array; rename it to end in .npy")
-    with arrays:
-        try:
-            held = {name: arrays[name] for name in arrays.files}
-        except (ValueError, zipfile.BadZipFile, EOFError, OSError) as error:
-            raise RegardError(_no_numpy(path, error)) from error
+    with open_regular(path) as file:
+        if file.read(6) == b"\x93NUMPY":
+            raise RegardError(f"{path} holds one array; rename it to end in .npy")
+    held = read_arrays(path)
     name = next(iter(held)) if len(held) == 1 else None
     if "points" in held:
         name = "points"
@@ -105,21 +101,6 @@ def _npz(path: str, count: int | None, random: np.random.Generator) -> Cloud:
             f"{path} has labels of shape {labels.shape} for {len(points)} points; give one for each"
         )
     return Cloud(points, labels)
-
-
-def _numpy(path: str) -> Any:
-    try:
-        return np.load(path, allow_pickle=False)
-    except (ValueError, EOFError, zipfile.BadZipFile) as error:
-        raise RegardError(_no_numpy(path, error)) from error
-
-
-def _no_numpy(path: str, error: Exception) -> str:
-    if "pickle" in str(error) or "Object arrays" in str(error):
-        return (
-            f"{path} holds pickled objects, which could run code when opened; save it as an array of numbers"
-        )
-    return f"{path} is not a NumPy file, or it is cut off: {' '.join(str(error).split())}"
 
 
 def _points(array: Array, path: str) -> Array:
@@ -139,7 +120,7 @@ def _csv(path: str, count: int | None, random: np.random.Generator) -> Cloud:
             continue
         if delimiter is None:
             delimiter = max(",;\t ", key=line.count)
-        words = next(csv.reader([line.strip()], delimiter=delimiter, skipinitialspace=True))
+        words = split_cells(line.strip(), delimiter, f"line {number} of {path}")
         try:
             row = [float(word) for word in words]
         except ValueError:

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from regard.data.array import Array
+from regard.data.foreign_tokenizer import calm, check_count, check_tokenizer
 from regard.data.text_cuts import cuts
 from regard.data.tokenizer import BytePieces, Stream, Tokenizer, half_a_character, shown_bytes
 from regard.errors import RegardError
@@ -36,12 +37,10 @@ class Subwords(Tokenizer):
     not truncate."""
 
     def __init__(self, data: dict[str, Any]) -> None:
-        try:
-            self._inner = _package().Tokenizer.from_str(json.dumps(data))
-        except ImportError:
-            raise
-        except Exception as error:  # the package raises nothing more special
-            raise RegardError(f"tokenizers cannot read it: {error}") from error
+        package = _package()
+        check_tokenizer(data)
+        with calm("read it"):
+            self._inner = package.Tokenizer.from_str(json.dumps(data))
         self._inner.no_truncation()
         self._inner.no_padding()
         self._data = json.loads(self._inner.to_str())
@@ -59,7 +58,8 @@ class Subwords(Tokenizer):
 
     def encode(self, text: str) -> Array:
         try:
-            return np.fromiter(chain.from_iterable(self._ids(text)), dtype=self.dtype)
+            with calm("encode this text"):
+                return np.fromiter(chain.from_iterable(self._ids(text)), dtype=self.dtype)
         except (UnicodeEncodeError, TypeError) as error:
             raise half_a_character(text) or error from error
 
@@ -67,7 +67,8 @@ class Subwords(Tokenizer):
         ids = self._checked(ids).tolist()
         if self._pieces is not None:
             return b"".join(self._pieces[id] for id in ids).decode("utf-8", "replace")
-        return str(self._inner.decode(ids, skip_special_tokens=False))
+        with calm("decode these ids"):
+            return str(self._inner.decode(ids, skip_special_tokens=False))
 
     def called(self, id: int) -> str:
         if self._pieces is None:
@@ -98,7 +99,9 @@ class Subwords(Tokenizer):
             if self._by_segments:
                 yield from self._remembered(text[start:stop])
             elif stop > start:
-                yield self._inner.encode(text[start:stop], add_special_tokens=False).ids
+                found = self._inner.encode(text[start:stop], add_special_tokens=False).ids
+                check_count(len(found), stop - start)
+                yield found
             start = stop
 
     def _remembered(self, text: str) -> Iterator[Iterable[int]]:

@@ -6,10 +6,13 @@ import csv
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from regard.data.columns import split_cells
 from regard.data.text_files import read_lines
 from regard.errors import RegardError, nearest
+from regard.files import most_unpacked, open_regular, readable_as
 
 SUFFIXES = (".csv", ".tsv", ".parquet")
+BYTES_OF_A_CELL = 64  # in memory, at least
 
 
 class Table(NamedTuple):
@@ -52,9 +55,10 @@ def looks_like_table(path: str) -> bool:
 
 def read_table(path: str) -> Table:
     """Every row of a file, in memory."""
-    if path.lower().endswith(".parquet"):
-        return _parquet(path)
-    return _csv(path)
+    with readable_as(path, "a table"):
+        if path.lower().endswith(".parquet"):
+            return _parquet(path)
+        return _csv(path)
 
 
 def _csv(path: str) -> Table:
@@ -63,7 +67,7 @@ def _csv(path: str) -> Table:
     if not first.strip():
         raise RegardError(f"{path} has no header; write the column names in its first line")
     mark = max(",;\t", key=first.count)
-    names = [name.strip() for name in next(csv.reader([first], delimiter=mark))]
+    names = [name.strip() for name in split_cells(first.strip("\r\n"), mark, f"line 1 of {path}")]
     rows: list[list[Any]] = []
     lines: list[int] = []
     reader = csv.reader(stream, delimiter=mark, strict=True)
@@ -83,6 +87,17 @@ def _csv(path: str) -> Table:
     return Table(path, names, rows, lines)
 
 
+def _check_cells(path: str, about: Any) -> None:
+    """Raise for a table too large for memory: a few bytes can say that a million cells are all alike."""
+    size = sum(about.row_group(i).total_byte_size for i in range(about.num_row_groups))
+    cells, most = about.num_rows * about.num_columns, most_unpacked()
+    if max(size, cells * BYTES_OF_A_CELL) > most:
+        raise RegardError(
+            f"{path} has {about.num_rows:,} rows of {about.num_columns:,} columns and {size:,} bytes unpacked, "
+            f"which is more than the {most:,} bytes that are read here; give a part of it"
+        )
+
+
 def _parquet(path: str) -> Table:
     try:
         from pyarrow import ArrowException, parquet  # type: ignore[import-untyped]
@@ -94,7 +109,10 @@ def _parquet(path: str) -> Table:
     if not Path(path).exists():
         raise FileNotFoundError(f"there is no {path}; give a table (.csv, .tsv, .parquet)")
     try:
-        columns: dict[str, list[Any]] = parquet.read_table(path).to_pydict()
+        with open_regular(path) as file:
+            opened = parquet.ParquetFile(file)
+            _check_cells(path, opened.metadata)
+            columns: dict[str, list[Any]] = opened.read().to_pydict()
     except (ArrowException, OSError) as error:
         raise RegardError(
             f"{path} is not a Parquet file, or it is cut off: {' '.join(str(error).split())}"

@@ -23,6 +23,9 @@ from regard.data.progress import Note
 from regard.data.scan import once
 from regard.data.text_cuts import REACH, cut
 from regard.errors import RegardError
+from regard.files import open_regular
+
+LONGEST_LINE = 2**24  # bytes of a line of a table
 
 
 class TextFile(NamedTuple):
@@ -203,7 +206,11 @@ def read_lines(path: str) -> Iterator[str]:
     """The lines of a file, ends included, with the same care; one at a time."""
     with _open(path) as stream:
         place = 0
-        for line in stream:
+        while line := stream.readline(LONGEST_LINE + 1):
+            if len(line) > LONGEST_LINE:
+                raise RegardError(
+                    f"{path} has a line of more than {LONGEST_LINE:,} bytes, from byte {place} on"
+                )
             yield _decode_part(line, path, place)
             place += len(line)
 
@@ -258,7 +265,7 @@ def _border(stream: BufferedReader, at: int) -> int:
 
 def _open(path: str) -> BufferedReader:
     try:
-        return open(path, "rb")
+        return open_regular(path)
     except PermissionError as error:
         raise PermissionError(
             f"cannot read {path}: permission denied; chmod u+r gives it, if the file is yours"

@@ -240,7 +240,8 @@ def load(path: files.PathLike) -> Tokenizer:
     if os.path.isdir(path):
         path = Path(path) / "tokenizer.json"
     try:
-        return from_json(files.read_json(path))
+        with files.readable_as(path, "a tokenizer.json"):
+            return from_json(files.read_json(path))
     except FileNotFoundError as error:
         raise FileNotFoundError(
             f"{error}; give a tokenizer.json (ours or Hugging Face's), or its folder"

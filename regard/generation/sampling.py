@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.config import check_positive
+from regard.config import check_positive, check_sizes
 from regard.errors import RegardError, nearest
 
 
@@ -31,6 +31,7 @@ class Sampling:
     stop: tuple[str, ...] = ()  # texts that end the generation; they are not part of the output
 
     def __post_init__(self) -> None:
+        check_sizes(self)
         for name in ("max_new", "samples", "beams", "top_k"):
             value = getattr(self, name)
             if not (name == "top_k" and value is None) and (type(value) is not int or value < 1):

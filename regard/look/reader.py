@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 GONE = "The data of this run cannot be read any more, so what is shown was drawn at random; --input shows something of yours."
 NAMED = 16_384  # things that have a name each; more are only numbered
 LONGEST = 20_000  # characters of a text
+LARGEST_FILE = 20 * 2**20  # bytes of a file
+LARGEST_NUMBER = 2**53  # that JSON has exactly, in any language
+MOST_NUMBERS = 100_000  # of a control
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,9 +38,13 @@ class Control:
     accept: str = ""  # which files: endings or media types
     media: str = ""  # with which the data URL of a file begins
     example: str = "text/csv"  # a media type that it may be
+    most: int = LARGEST_FILE  # bytes of a file
 
     def parse(self, value: Any) -> Any:
-        """The value of a request: a text, the bytes of a file, a number or numbers."""
+        """The value of a request: the bytes of a text or of a file, a number or numbers.
+
+        A text is bytes, too: a reader opens files by strings, and no string of a request gets that far.
+        """
         if self.type == "string":
             return self._text(value)
         if self.type == "file":
@@ -49,14 +56,21 @@ class Control:
             else:
                 what = "a list of whole numbers"
             raise RegardError(f"{self.name} must be {what}")
+        if len(found) > MOST_NUMBERS or any(abs(each) > LARGEST_NUMBER for each in found):
+            raise RegardError(f"{self.name} may have {MOST_NUMBERS:,} numbers, none above {LARGEST_NUMBER:,}")
         return value
 
-    def _text(self, value: Any) -> str:
+    def _text(self, value: Any) -> bytes:
         if not isinstance(value, str):
             raise RegardError(f"{self.name} must be a text, got {type(value).__name__}")
         if len(value) > LONGEST:
             raise RegardError(f"{self.name} has {len(value):,} characters; at most {LONGEST:,} are read")
-        return value
+        try:
+            return value.encode("utf-8")
+        except UnicodeEncodeError as error:
+            raise RegardError(
+                f"{self.name} has half a character at place {error.start}; leave it out"
+            ) from error
 
     def _bytes(self, value: Any) -> bytes:
         if (
@@ -66,9 +80,12 @@ class Control:
         ):
             raise RegardError(f"{self.name} must be a data URL such as data:{self.example};base64,…")
         try:
-            return base64.b64decode(value.partition(";base64,")[2], validate=True)
-        except binascii.Error as error:
+            found = base64.b64decode(value.partition(";base64,")[2], validate=True)
+        except (binascii.Error, ValueError) as error:
             raise RegardError(f"{self.name} is no valid base64") from error
+        if len(found) > self.most:
+            raise RegardError(f"{self.name} has {len(found):,} bytes; at most {self.most:,} are read")
+        return found
 
 
 class Reader(ABC):
@@ -82,8 +99,12 @@ class Reader(ABC):
     longest: int | None = None  # tokens that the model takes at most
 
     @abstractmethod
-    def read(self, given: str | bytes | None = None, target: str | None = None) -> ModelInput:
-        """The input for this text, or this file or its bytes; None: an example."""
+    def read(self, given: str | bytes | None = None, target: str | bytes | None = None) -> ModelInput:
+        """The input for this text, or this file or its bytes; None: an example.
+
+        A string comes from whoever started the program, and may be the path of a file. What a request brings,
+        typed text too, is bytes, and never a path.
+        """
 
     def change(self, given: ModelInput, values: Mapping[str, Any]) -> ModelInput:
         """The input with what controls other than texts and files say."""
@@ -109,7 +130,7 @@ class FixedReader(Reader):
     def __init__(self, inputs: Mapping[str, Any]) -> None:
         self.inputs = inputs
 
-    def read(self, given: str | bytes | None = None, target: str | None = None) -> ModelInput:
+    def read(self, given: str | bytes | None = None, target: str | bytes | None = None) -> ModelInput:
         if given is not None:
             raise RegardError(
                 "this model brings its own inputs, and nobody knows how it reads others; leave --input out"

@@ -8,6 +8,7 @@ from torch import nn
 
 from regard.look import page
 from regard.look.model_input import ModelInput
+from regard.look.private import without_folders
 from regard.look.scene import FORMAT, in_short
 from regard.look.views import history
 from regard.look.views.confusion import confusion
@@ -29,7 +30,7 @@ def of_module(run: Run, model: nn.Module) -> None:
 
 def instead(run: Run, why: str) -> None:
     """What can still be shown when the model cannot be looked at, and why that is."""
-    plain(run, "", [f"The model could not be looked at: {why}"], [])
+    plain(run, "", [f"The model could not be looked at: {without_folders(why)}"], [])
 
 
 def plain(run: Run, subtitle: str, notes: list[str], more: list[dict[str, Any]]) -> None:

@@ -158,6 +158,7 @@ class Session:
         )
 
 
-def as_json(control: Control) -> dict[str, str]:
+def as_json(control: Control) -> dict[str, Any]:
     """A control as the page has it."""
-    return {name: getattr(control, name) for name in ("name", "type", "label", "placeholder", "accept")}
+    names = ("name", "type", "label", "placeholder", "accept", "most")
+    return {name: getattr(control, name) for name in names}

@@ -11,6 +11,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 import torch
 
 from regard.errors import RegardError, nearest
+from regard.models.memory import OnlyShapes
 
 
 def check_names(config: Any) -> None:
@@ -66,7 +67,7 @@ def check_heads(config: Any) -> None:
 def check_position(config: Any, positions: Mapping[str, Callable[[Any], Any]]) -> None:
     """Its position, made by a table of them, goes with its sizes."""
     try:
-        with torch.device("meta"):
+        with torch.device("meta"), OnlyShapes():
             positions[config.position](config)
     except ValueError as error:
         sizes = f"dim={config.dim} and heads={config.heads}"

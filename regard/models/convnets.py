@@ -16,6 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.attention.dropout import Dropout
+from regard.config import check_sizes
 from regard.errors import RegardError
 from regard.models.checks import build_seeded, check_dropout, check_names, check_whole
 from regard.models.image_model import ImageModel
@@ -54,7 +55,10 @@ class LeNetConfig(ConvNetConfig):
     dropout: float = 0.25  # share of channels dropped in training, before both linear layers
 
     def __post_init__(self) -> None:
+        check_sizes(self)
         check_whole(self, "classes", "colours", "size", "hidden")
+        if min(self.widths, default=0) < 1:
+            raise RegardError(f"widths must be whole numbers above zero, got {self.widths}")
         if self.size < 4:
             raise RegardError(f"size must be at least 4, got {self.size}: sides are halved twice")
         check_dropout(self)
@@ -106,6 +110,7 @@ class ResNetConfig(ConvNetConfig):
     padding: Literal["circular", "zeros"] = "zeros"  # what a filter sees beyond the border
 
     def __post_init__(self) -> None:
+        check_sizes(self)
         check_names(self)
         check_whole(self, "classes", "colours", "size", "width")
         _check_blocks(self.blocks)
@@ -192,6 +197,7 @@ class DenseNetConfig(ConvNetConfig):
     padding: Literal["circular", "zeros"] = "zeros"  # what a filter sees beyond the border
 
     def __post_init__(self) -> None:
+        check_sizes(self)
         check_names(self)
         check_whole(self, "classes", "colours", "size", "growth")
         _check_blocks(self.blocks)

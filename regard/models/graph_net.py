@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.attention.edge_ops import edge_sum
+from regard.config import check_sizes
 from regard.errors import RegardError
 from regard.models.checks import build_seeded, check_names, check_whole
 from regard.models.sample_inputs import sample_graph
@@ -53,6 +54,7 @@ class GraphNetConfig:
     ordered: bool = False  # pairs: the prediction for (i, j) may differ from (j, i)
 
     def __post_init__(self) -> None:
+        check_sizes(self)
         check_names(self)
         check_whole(self, "features", "outputs", "hidden", "depth", "heads")
         if type(self.spread) is not int or self.spread < 0:

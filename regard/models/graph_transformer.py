@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from regard.attention.biases import Bias, Distance
 from regard.attention.mask import Mask
 from regard.attention.masks import Padding
+from regard.config import check_sizes
 from regard.errors import RegardError
 from regard.models.checks import build_seeded, check_dropout, check_names, check_whole
 from regard.models.graph_net import GraphModel, read_out
@@ -52,6 +53,7 @@ class GraphTransformerConfig:
     ordered: bool = False  # pairs: the prediction for (i, j) may differ from (j, i)
 
     def __post_init__(self) -> None:
+        check_sizes(self)
         check_names(self)
         check_whole(self, "features", "outputs", "dim", "depth", "heads", "farthest", "places")
         if self.dim % self.heads:

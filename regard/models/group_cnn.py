@@ -8,6 +8,7 @@ from typing import Literal, Self
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from regard.config import check_sizes
 from regard.errors import RegardError
 from regard.models.checks import build_seeded, check_dropout, check_names, check_whole
 from regard.models.image_model import ImageModel
@@ -33,6 +34,7 @@ class GroupCNNConfig:
     dropout: float = 0.0  # share of channels dropped in training, after each layer
 
     def __post_init__(self) -> None:
+        check_sizes(self)
         check_names(self)
         check_whole(self, "classes", "colours", "size", "hidden", "depth", "kernel", "last")
         check_dropout(self)

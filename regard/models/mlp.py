@@ -9,6 +9,7 @@ from typing import Literal, Self
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from regard.config import check_sizes
 from regard.errors import RegardError
 from regard.models.checks import build_seeded, check_names, check_whole
 from regard.models.set_model import SetModel, tiny_set
@@ -28,6 +29,7 @@ class MLPConfig:
     activation: Literal["relu", "leaky", "gelu", "relu2"] = "gelu"  # after each hidden layer
 
     def __post_init__(self) -> None:
+        check_sizes(self)
         check_names(self)
         check_whole(self, "features", "size", "outputs", "hidden", "depth")
 

@@ -9,7 +9,7 @@ from typing import Self
 import torch
 from torch import Tensor, nn
 
-from regard.models.checks import build_seeded
+from regard.models.checks import build_seeded, check_whole
 from regard.models.set_model import SetConfig, SetModel, perceptron, tiny_set
 from regard.nn.set_attention import POOLS
 
@@ -20,6 +20,10 @@ class PointNetConfig(SetConfig):
     point, then a max pool."""
 
     turned: int = 64  # width of the features that a second matrix transforms
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_whole(self, "turned")
 
 
 class Turn(nn.Module):

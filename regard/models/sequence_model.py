@@ -22,7 +22,7 @@ from regard.attention.dropout import Dropout
 from regard.attention.mask import Mask
 from regard.attention.masks import Causal, Window
 from regard.attention.positions import Concatenated, Learned, Nothing, Position, Rotary, Sinusoidal
-from regard.config import check_positive
+from regard.config import check_positive, check_sizes
 from regard.errors import RegardError
 from regard.models.caches import Caches
 from regard.models.checks import check_dropout, check_heads, check_names, check_position, check_whole
@@ -73,6 +73,7 @@ class SequenceConfig:
     causal: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
+        check_sizes(self)
         check_names(self)
         check_whole(self, "vocab", "context", "dim", "depth", "heads", "ngrams")
         check_whole(

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from regard.config import check_sizes
 from regard.models.checks import check_names, check_whole
 from regard.models.sample_inputs import sample_sets
 from regard.nn.padding import zero_padding
@@ -32,6 +33,7 @@ class SetConfig:
     each: bool = False  # one row of outputs for each element, not one for the set
 
     def __post_init__(self) -> None:
+        check_sizes(self)
         check_names(self)
         check_whole(self, "features", "outputs", "hidden", "depth")
 

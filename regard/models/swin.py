@@ -21,6 +21,7 @@ from regard.attention.biases import Offsets
 from regard.attention.dropout import Dropout
 from regard.attention.masks import Dense, Window
 from regard.attention.places import Side
+from regard.config import check_sizes
 from regard.errors import RegardError
 from regard.models.checks import build_seeded, check_dropout, check_names, check_patch, check_whole
 from regard.models.image_model import ImageModel
@@ -53,6 +54,7 @@ class SwinConfig:
     drop_path: float = 0.0
 
     def __post_init__(self) -> None:
+        check_sizes(self)
         check_names(self)
         check_whole(self, "classes", "colours", "size", "patch", "dim", "window", "ratio")
         check_patch(self)

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from regard.attention.dropout import Dropout
 from regard.attention.positions import LearnedGrid, Nothing, Position, Rotary, Sinusoidal
+from regard.config import check_sizes
 from regard.errors import RegardError
 from regard.models.checks import (
     build_seeded,
@@ -56,6 +57,7 @@ class ViTConfig:
     drop_path: float = 0.0
 
     def __post_init__(self) -> None:
+        check_sizes(self)
         check_names(self)
         check_whole(self, "classes", "colours", "size", "patch", "dim", "depth", "heads")
         check_whole(self, *(["hidden"] if self.hidden is not None else []))

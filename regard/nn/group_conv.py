@@ -77,7 +77,8 @@ def by_basis(group: PlaneGroup, kernel: int, lifted: bool) -> Tensor:
 
 @lru_cache(maxsize=64)
 def _table(group: PlaneGroup, kernel: int, lifted: bool) -> Tensor:
-    return by_turning(group, kernel, lifted)
+    with torch.device("cpu"):  # what is kept must serve a model on any device, whichever asked first
+        return by_turning(group, kernel, lifted)
 
 
 class GroupConvolution(nn.Module):

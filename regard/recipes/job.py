@@ -12,6 +12,7 @@ from torch import nn
 from regard import registry
 from regard.data.batch import Batch, Source
 from regard.data.progress import Note
+from regard.models.memory import TO_TRAIN, build_within_memory
 from regard.runs.run import Run
 from regard.training.tasks import Task
 
@@ -62,9 +63,8 @@ class Job:
     test: Split | None = None  # evaluated once, with the best weights, at the end
 
     def build(self) -> nn.Module:
-        """A new model."""
-        model: nn.Module = registry.find("models", self.kind)(self.model)
-        return model
+        """A new model, to be trained."""
+        return build_within_memory(registry.find("models", self.kind), self.model, copies=TO_TRAIN)
 
     @property
     def best_split(self) -> Split:

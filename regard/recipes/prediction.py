@@ -9,6 +9,8 @@ from typing import Any, Literal
 
 from torch import Tensor
 
+from regard.errors import RegardError
+
 SHOWN = 5  # labels that are printed
 
 
@@ -26,9 +28,21 @@ class Prediction:
     picture: str | None = None  # a file that shows where the model looked
     error: str | None = None  # why there is no prediction for this input; other inputs still get theirs
 
+    def __post_init__(self) -> None:
+        for name, number in (*self.labels.items(), *self.values.items()):
+            if not math.isfinite(number):
+                raise RegardError(
+                    f"the model gives {number} as {name} for {self.input}; its weights are damaged, or the "
+                    "numbers of the input are too large"
+                )
+
     @classmethod
     def of_classes(cls, input: str, shares: Tensor, labels: Sequence[str]) -> Prediction:
         """Probabilities of classes as a prediction.   classes"""
+        if len(shares) != len(labels):
+            raise RegardError(
+                f"the model knows {len(shares):,} classes, and {len(labels):,} have a name in config.json of the run"
+            )
         order = shares.argsort(descending=True).tolist()
         found = {labels[i]: share for i, share in zip(order, shares[order].tolist(), strict=True)}
         return cls(input=input, labels=found)

@@ -1,7 +1,9 @@
-"""On what a process computes: all that the last bit of a loss may depend on, and the command."""
+"""On what a process computes: all that the last bit of a loss may depend on. Who ran it, where and with which
+command is nobody's business, and is told only if asked for."""
 
 from __future__ import annotations
 
+import getpass
 import os
 import platform
 import sys
@@ -11,18 +13,36 @@ from typing import Any
 import torch
 
 
-def environment() -> dict[str, Any]:
-    """On what this process computes: all that the last bit of a loss may depend on, and the command."""
-    return {
+def environment(provenance: bool = False) -> dict[str, Any]:
+    """On what this process computes; with provenance also the command, the folder, the user and the machine."""
+    found = {
         "regard": _version(),
         "python": platform.python_version(),
         "torch": torch.__version__,
         "platform": platform.platform(),
         "processor": _processor(),
         "threads": torch.get_num_threads(),
-        "command": sys.argv,
-        "folder": os.getcwd(),
     }
+    if provenance:
+        found |= {"command": sys.argv, "folder": os.getcwd(), "user": _user(), "machine": platform.node()}
+    return found
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):  # a number that no name belongs to
+        return str(os.getuid())
+
+
+def start_folder(run: Path) -> str:
+    """Where a run is started, seen from its own folder: "../.." of runs/mine, which tells no names; the whole
+    path only of a run that lies elsewhere."""
+    here = Path.cwd()
+    inside = run.resolve()
+    if here not in inside.parents:
+        return str(here)
+    return "/".join([".."] * len(inside.relative_to(here).parts))
 
 
 def _processor() -> str:

@@ -6,6 +6,7 @@ from torch import nn
 
 from regard import files, registry
 from regard.errors import RegardError
+from regard.models.memory import build_within_memory
 from regard.runs.run import Run
 
 
@@ -19,8 +20,10 @@ def build(run: Run) -> nn.Module:
             "import load_weights)"
         )
     cls = registry.find("models", run.config.kind)
-    model: nn.Module = cls(run.section(cls.Config, "model"))
-    return model
+    try:
+        return build_within_memory(cls, run.section(cls.Config, "model"))
+    except RegardError as error:
+        raise RegardError(f"{run.path}: {error}") from error
 
 
 def load_model(run: Run) -> nn.Module:

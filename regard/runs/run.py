@@ -6,7 +6,7 @@ model.safetensors  the best weights so far; with config.json, checksums.json (an
                    using the model needs
 checksums.json     of all files that later commands read; opening verifies them
 state/             checkpoints to go on from          metrics.jsonl     one line an event, each with its step
-samples/           what the model wrote as it learned  environment.json  on what, and with which command
+samples/           what the model wrote as it learned  environment.json  on what, and if asked by whom and how
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from regard import files
 from regard.errors import RegardError
 from regard.runs.checksums import FILE as CHECKSUMS
 from regard.runs.checksums import Checksums
-from regard.runs.environment import _version, environment
+from regard.runs.environment import _version, environment, start_folder
 from regard.runs.lock import NAMES as LOCKS
 from regard.runs.lock import exclusive_lock
 from regard.runs.run_config import FORMAT, RunConfig, read_run_config
@@ -69,7 +69,10 @@ class Run:
         found = {"regard": _version(), "format": FORMAT} | {
             name: _plain(value) for name, value in sections.items()
         }
+        if _has_relative_paths(sections.get("data")):
+            found["folder"] = start_folder(path)
         run = cls(path, read_run_config(found, str(path)))
+        provenance = bool((run.config.train or {}).get("provenance"))
         try:
             files.make_folder(path, parents=True)
         except OSError as error:
@@ -78,7 +81,7 @@ class Run:
             ) from error
         with exclusive_lock(run.state):
             check_free(path)  # another process may have been sooner
-            contents = {"environment.json": environment(), "config.json": run.config.to_json()}
+            contents = {"environment.json": environment(provenance), "config.json": run.config.to_json()}
             # config.json comes last: it is what makes the folder a run
             run.checksums.write({name: _json_file(value) for name, value in contents.items()}, new=True)
         return run
@@ -134,7 +137,9 @@ class Run:
 
     def _found_again(self, section: Mapping[str, Any], names: Iterable[str]) -> dict[str, str]:
         """Paths that lead nowhere from here, and somewhere from where the run was started."""
-        began = self.environment().get("folder")
+        began = self.config.folder
+        if isinstance(began, str):
+            began = os.path.normpath(self.path.resolve() / began)
         found: dict[str, str] = {}
         for name in names:
             path = section.get(name)
@@ -326,6 +331,12 @@ def _event(line: str) -> dict[str, Any] | None:
     if isinstance(event, dict) and isinstance(event.get("step"), int):
         return event
     return None
+
+
+def _has_relative_paths(data: Any) -> bool:
+    """Does a section name files by paths that count from some folder?"""
+    paths = [getattr(data, name) for name in getattr(type(data), "paths", ())]
+    return any(isinstance(path, str) and not os.path.isabs(os.path.expanduser(path)) for path in paths)
 
 
 def _plain(value: Any) -> Any:

@@ -10,6 +10,13 @@ from typing import Any
 from regard.errors import RegardError, nearest
 from regard.runs.command import shell_command
 
+SECTIONS = ("model", "data", "train", "corpus", "test")
+TEXTS = ("regard", "recipe", "kind", "module", "unit", "from", "folder", "given")
+KINDS: dict[str, Any] = {
+    **dict.fromkeys(SECTIONS, dict | None),
+    **dict.fromkeys(TEXTS, str | None),
+    **dict.fromkeys(("steps", "evaluate_every"), int | None),
+}  # what each key of the file holds
 FORMAT = 2  # of config.json; raised when older files can no longer be read
 WITHOUT_CHECKSUMS = 1  # the format before; otherwise the same
 KEYS = {"origin": "from"}  # the name of a field in the file, where that is not a valid name in Python
@@ -31,6 +38,7 @@ class RunConfig:
     corpus: dict[str, Any] | None = None  # a summary of the data, for people and for later commands
     unit: str = "tokens"  # the unit of the speed that training prints
     origin: str | None = None  # the run that it started from
+    folder: str | None = None  # from which relative paths of data count, seen from the run's own folder
     given: str | None = None  # the type of the data, if it was an object; None: a path
     steps: int | None = None  # the number of steps, once it is known
     evaluate_every: int | None = None
@@ -68,4 +76,8 @@ def read_run_config(found: Any, where: str) -> RunConfig:
             near = nearest(name, names)
             hint = f"; did you mean '{near}'?" if near else ""
             raise RegardError(f"{where}/config.json has a key '{name}' that this version does not know{hint}")
+        if not isinstance(found[name], KINDS.get(name, object)):
+            raise RegardError(
+                f"{where}/config.json has '{name}' of the type {type(found[name]).__name__}, which no run has"
+            )
     return RunConfig(**{names[name]: value for name, value in found.items()})

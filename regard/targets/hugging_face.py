@@ -9,10 +9,9 @@ in `promises.py`.
 from __future__ import annotations
 
 import inspect
-import json
 import re
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,8 @@ import torch
 from torch import Tensor, nn
 
 from regard.errors import RegardError, did_you_mean
+from regard.files import open_regular, read_json
+from regard.models.memory import TO_USE, check_fits
 from regard.nn.eval_mode import eval_mode
 from regard.symmetry.output import main_tensor
 from regard.symmetry.roles import Inputs, Roles, Stream
@@ -35,6 +36,8 @@ SAMPLES, FRAMES, PIXELS = (
     96,
     (64, 224),
 )  # sound as it is heard, as a spectrogram; images of models of any size
+LAYERS = re.compile(r"layers?\b|_layers?_|depths?\b|stages\b|blocks\b", re.IGNORECASE)  # counts of modules
+MOST_LAYERS, LARGEST_SIZE = 1024, 2**40
 SPECIAL = re.compile(r".*_token_(id|ids|index)|(pad|bos|eos|unk|mask|sep|cls)_(index|id)")
 Found = tuple[Inputs, Roles]
 
@@ -66,19 +69,44 @@ def open_directory(path: Path, seed: int = 0) -> tuple[nn.Module, tuple[str, ...
             f"{path} has its weights only in {pickled[0]}, a pickle, which is never opened; save them as "
             f"safetensors, or give a directory with config.json alone to check random weights"
         )
+
+    def make() -> nn.Module:
+        return cls.from_config(config) if cls is transformers.AutoModel else cls(config)
+
     try:
         with torch.random.fork_rng(devices=[]), _silent(transformers):
+            _check_fits(make, path)
             torch.manual_seed(seed)
             if safe:
                 model, notes = load_weights(cls, path, config)
             else:
-                model = cls.from_config(config) if cls is transformers.AutoModel else cls(config)
-                notes = (RANDOM.format(path.resolve().name, seed),)
+                model, notes = make(), (RANDOM.format(path.resolve().name, seed),)
             return model.float().eval(), notes
     except RegardError:
         raise
     except Exception as error:
         raise RegardError(f"{path}: {cls.__name__} cannot be made from it: {first_line(error)}") from error
+
+
+def _check_fits(make: Callable[[], nn.Module], path: Path) -> None:
+    """Raise if a model does not fit into the memory; of one that cannot be built without memory nothing is
+    known."""
+    with suppress(RuntimeError, NotImplementedError, TypeError):
+        check_fits(make, f"{path}: the model of its config.json", copies=TO_USE, lower="its sizes")
+
+
+def _check_sizes(plain: Any, path: Path, key: str = "") -> None:
+    """Raise for a number in config.json that would hang whatever is built from it."""
+    if isinstance(plain, dict):
+        for name, value in plain.items():
+            _check_sizes(value, path, str(name))
+    elif isinstance(plain, list):
+        for value in plain[:MOST_LAYERS]:
+            _check_sizes(value, path, key)
+    elif type(plain) is int:
+        largest = MOST_LAYERS if LAYERS.search(key) else LARGEST_SIZE
+        if abs(plain) > largest:
+            raise RegardError(f"{path / 'config.json'}: {key} is {plain:.3g}; at most {largest:,} is read")
 
 
 def has_weights(path: Path) -> bool:
@@ -115,7 +143,13 @@ def library() -> Any:
 def _configuration(path: Path) -> Any:
     """config.json as the class that it names. Code that comes with a model is never run."""
     transformers = library()
-    plain = json.loads((path / "config.json").read_text("utf-8"))
+    for each in path.iterdir():  # the library would wait for ever at a pipe
+        if not each.is_dir() and each.exists():
+            open_regular(each).close()
+    plain = read_json(path / "config.json")
+    if not isinstance(plain, dict):
+        raise RegardError(f"{path / 'config.json'} holds no settings of a model")
+    _check_sizes(plain, path)
     model_type = plain.get("model_type")
     known = transformers.CONFIG_MAPPING
     if model_type not in known:

@@ -12,7 +12,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from regard.data.foreign_tokenizer import check_tokenizer
 from regard.errors import RegardError
+from regard.files import read_json
 from regard.recipes.processors import ImageProcessor, Pixels, TextProcessor, WindowStage
 from regard.symmetry.subject import first_line
 from regard.targets.hugging_face import library
@@ -52,6 +54,8 @@ def _open_beside(path: Path, files: Sequence[str], cls: str) -> Any | None:
     never run."""
     if not any((path / name).exists() for name in files):
         return None
+    if (path / "tokenizer.json").exists():
+        _try_tokenizer(path / "tokenizer.json")
     try:
         return getattr(library(), cls).from_pretrained(path, local_files_only=True, trust_remote_code=False)
     except Exception as error:
@@ -60,6 +64,17 @@ def _open_beside(path: Path, files: Sequence[str], cls: str) -> Any | None:
         else:
             part = "preprocessing"
         raise RegardError(f"{path}: its {part} cannot be opened: {first_line(error)}") from error
+
+
+def _try_tokenizer(path: Path) -> None:
+    """Raise for a tokenizer.json that the library should not be given."""
+    found = read_json(path)
+    if not isinstance(found, dict):
+        raise RegardError(f"{path} is not a tokenizer.json: it holds no object")
+    try:
+        check_tokenizer(found)
+    except RegardError as error:
+        raise RegardError(f"{path} is not a tokenizer.json: {error}") from error
 
 
 class HuggingFaceText(TextProcessor):

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import importlib
 import inspect
-import json
 import os
 import re
 import sys
@@ -18,6 +17,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from regard.errors import RegardError
+from regard.files import read_json
 from regard.look.reader import FixedReader, Reader
 from regard.recipes.base import foreign_reader, recipe_of
 from regard.recipes.processors import ForeignModel
@@ -124,8 +124,8 @@ def _target_of_directory(path: Path, seed: int, tokens: int | None, rows: int | 
     if not file.exists():
         raise RegardError(f"{path} has no config.json; give {TARGETS}")
     try:
-        config = json.loads(file.read_text("utf-8"))
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
+        config = read_json(file)
+    except OSError as error:
         raise RegardError(f"{file} cannot be read: {first_line(error)}") from error
     if isinstance(config, dict) and "regard" in config:
         return target_of_run(path, seed, tokens, rows)

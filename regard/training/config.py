@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from regard.config import check_positive
+from regard.config import check_positive, check_sizes
 from regard.errors import RegardError
 
 
@@ -44,8 +44,11 @@ class TrainConfig:
     seed: int = 0  # the same seed, steps and threads give the same losses, bit for bit on a CPU
     device: str = "auto"  # auto: an accelerator if there is one
     tensorboard: bool = False  # also write TensorBoard events
+    # also record who trained it, on which machine, in which folder and with which command
+    provenance: bool = False
 
     def __post_init__(self) -> None:
+        check_sizes(self)
         check_positive(self, "batch", "accumulate", "save_minutes")
         optional = ("minutes", "steps", "lr", "adam_lr", "clip", "evaluate_every", "patience", "save_every")
         check_positive(self, *(name for name in optional if getattr(self, name) is not None))

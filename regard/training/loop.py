@@ -41,6 +41,7 @@ MAY_CHANGE = (
     "save_minutes",
     "save_every",
     "tensorboard",
+    "provenance",
 )  # of a TrainConfig, when a run goes on
 READ_EVERY = 16  # steps between two readings of losses from a device that would have to be waited for
 

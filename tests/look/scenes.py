@@ -31,10 +31,12 @@ class Reads(TextReader):
     """A reader of text that is a function."""
 
     def __init__(self, read):
-        self.read = read
+        self.function = read
 
     def read(self, given=None, target=None):
-        raise AssertionError("replaced by the function")
+        return self.function(
+            *(each.decode() if isinstance(each, bytes) else each for each in (given, target))
+        )
 
 
 def html_page(data):

@@ -174,7 +174,29 @@ def test_nothing_is_read_as_html_or_from_elsewhere():
         assert word not in made["script"] + made["style"], word
     addresses = re.findall(r"https?://[^\"'\s]+", made["script"] + made["style"] + made["page"])
     assert addresses == ["http://www.w3.org/2000/svg"]  # a name, which nobody asks for
-    assert "default-src 'none'" in made["page"]
+    assert "{{POLICY}}" in made["page"] and page.policy().startswith(
+        "default-src 'none'; script-src 'sha256-"
+    )
+    assert "'unsafe" not in page.policy() + page.policy(live=True)
+
+
+def test_only_the_scripts_of_the_page_run(browser, tmp_path):
+    """Whatever else gets into a page, by whatever way, is not run: the policy names the script by its hash."""
+    where = write_page(pages.page_of([pages.classes()], ["a"]), tmp_path / "page.html")
+    planted = (
+        "<script>window.planted = 1</script><img src=x onerror='window.planted = 2'>"
+        "<style>body { color: rgb(1, 2, 3) !important }</style><a href='javascript:window.planted = 3' id=go>x</a>"
+        "<iframe srcdoc='<script>parent.planted = 4</script>'></iframe>"
+    )
+    text = where.read_text().replace("</body>", f"{planted}</body>")
+    where.write_text(text)
+    with opened(browser, where, expected="Content Security Policy") as shown:
+        ready(shown, "regard:open")
+        shown.evaluate("document.getElementById('go').click()")
+        shown.wait_for_timeout(50)
+        assert shown.evaluate("window.planted") is None
+        assert shown.evaluate("getComputedStyle(document.body).color") != "rgb(1, 2, 3)"
+        assert shown.locator("h1").inner_text()
 
 
 def test_hostile_labels(browser, tmp_path):

@@ -40,17 +40,17 @@ class Stub:
                 self.wfile.write(body)
 
             def do_GET(self):
-                if self.path == "/":
+                path, _, query = self.path.partition("?")
+                assert query == "token=of-the-stub"
+                if path == "/":
                     return self.answer(html_page(stub.look()).encode(), "text/html; charset=utf-8")
-                record, layer, call, head, window = map(
-                    int, self.path.removeprefix("/api/weights/").split("/")
-                )
+                record, layer, call, head, window = map(int, path.removeprefix("/api/weights/").split("/"))
                 assert call == window == 0
                 weights = stub.weights[record][layer][head].numpy().astype("<f4")
                 return self.answer(weights.tobytes(), "application/octet-stream")
 
             def do_POST(self):
-                assert self.path == "/api/look"
+                assert self.path == "/api/look?token=of-the-stub"
                 question = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
                 stub.asked.append(question)
                 if question["text"] == "bad":
@@ -61,6 +61,7 @@ class Stub:
 
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.address = f"http://127.0.0.1:{self.server.server_port}/"
+        self.opened = f"{self.address}?token=of-the-stub"
 
     def look(self, question=None):
         record = len(self.weights)
@@ -92,7 +93,7 @@ def stub():
 @contextmanager
 def served(browser, stub, **options):
     with watched(browser, allowed=stub.address, **options) as shown:
-        shown.goto(stub.address)
+        shown.goto(stub.opened)
         ready(shown)
         yield shown
 
@@ -100,7 +101,7 @@ def served(browser, stub, **options):
 def run(shown, text):
     """Type it, press Ctrl + Enter, and wait for the answer."""
     shown.get_by_label("text", exact=True).fill(text)
-    with shown.expect_response("**/api/look"):
+    with shown.expect_response("**/api/look?*"):
         shown.keyboard.press("Control+Enter")
     shown.locator(".state", has_text="done in").wait_for()
     shown.wait_for_function("text => document.querySelectorAll('.chip').length === text.length", arg=text)
@@ -127,7 +128,7 @@ def test_another_text(browser, stub):
 def test_an_error_is_one_line_and_nothing_is_lost(browser, stub):
     with served(browser, stub, expected="status of 400") as shown:
         shown.get_by_label("text", exact=True).fill("bad")
-        with shown.expect_response("**/api/look"):
+        with shown.expect_response("**/api/look?*"):
             shown.get_by_role("button", name="Run").click()
         alert = shown.get_by_role("alert")
         alert.wait_for()
@@ -212,7 +213,7 @@ def test_an_image_is_sent_as_it_is(browser, stub, tmp_path):
     where = tmp_path / "small.png"
     where.write_bytes(base64.b64decode(pages.image_url(8).partition(",")[2]))
     with served(browser, stub) as shown:
-        with shown.expect_response("**/api/look"):
+        with shown.expect_response("**/api/look?*"):
             shown.get_by_label("image").set_input_files(where)
         assert stub.asked[-1]["image"] == pages.image_url(8)
         shown.locator(

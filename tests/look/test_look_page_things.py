@@ -183,16 +183,17 @@ def test_a_layer_that_is_not_proved_says_why(browser, folder):
 
 @contextmanager
 def running(live):
-    uvicorn = pytest.importorskip("uvicorn")
-    process = uvicorn.Server(uvicorn.Config(server.app(live), host="127.0.0.1", port=0, log_level="error"))
-    thread = threading.Thread(target=process.run, daemon=True)
-    thread.start()
-    while not process.started:
-        thread.join(0.02)
-        assert thread.is_alive(), "the server did not start"
-    yield f"http://127.0.0.1:{process.servers[0].sockets[0].getsockname()[1]}/"
-    process.should_exit = True
-    thread.join(10)
+    pytest.importorskip("uvicorn")
+    process = server.server(live, "a-token")
+    with server.listen(None) as listening:
+        thread = threading.Thread(target=process.run, kwargs={"sockets": [listening]}, daemon=True)
+        thread.start()
+        while not process.started:
+            thread.join(0.02)
+            assert thread.is_alive(), "the server did not start"
+        yield server.address_of(listening, "a-token")
+        process.should_exit = True
+        thread.join(10)
 
 
 def live_of(model, inputs):
@@ -204,7 +205,7 @@ def test_another_file_and_a_silenced_head(browser, tmp_path):
     np.save(tmp_path / "other.npy", points_of(9, seed=5)[0].numpy())
     with (
         running(live_of(set_transformer(seeds=2), {"x": points_of(6)})) as address,
-        watched(browser, allowed=address) as shown,
+        watched(browser, allowed=address.partition("?")[0]) as shown,
     ):
         shown.goto(address)
         ready(shown)
@@ -224,7 +225,10 @@ def test_another_file_and_a_silenced_head(browser, tmp_path):
 def test_another_node_of_a_large_graph(browser):
     draw = torch.Generator().manual_seed(0)
     inputs = {"x": torch.randn(500, 4, generator=draw), "edges": torch.randint(500, (2, 900), generator=draw)}
-    with running(live_of(graph_net(), inputs)) as address, watched(browser, allowed=address) as shown:
+    with (
+        running(live_of(graph_net(), inputs)) as address,
+        watched(browser, allowed=address.partition("?")[0]) as shown,
+    ):
         shown.goto(address)
         ready(shown)
         first = readout(shown).split()[1]

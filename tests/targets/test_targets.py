@@ -270,7 +270,7 @@ def test_directories_that_are_no_target_say_why(tmp_path):
         tmp_path / "c"
     )
     (tmp_path / "c" / "config.json").write_text("{")
-    assert "config.json cannot be read: JSONDecodeError" in refused(tmp_path / "c")
+    assert "config.json is not JSON: line 1, column 2" in refused(tmp_path / "c")
     assert "config.json is a file; give a run directory" in refused(tmp_path / "c" / "config.json")
     assert refused("no/such/place").startswith("there is no directory 'no/such/place'; give a run directory")
 

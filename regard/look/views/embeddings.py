@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 
 FEW, MANY = 4, 1024  # points that are worth drawing
+FARTHEST = 1e12  # from 0 that a point may be
+SAME = 1e-6  # of their distance from 0: points that are no farther apart are one point
 TABLE = 400  # tokens of a vocabulary that is drawn whole
 CHARACTER_CLASSES = {
     "small letters": str.islower,
@@ -88,7 +90,8 @@ def _character_class(label: str) -> str:
 
 
 def _item(name: str, points: Tensor, labels: list[str], *, tsne: bool) -> dict[str, Any]:
-    flat, explained = principal(points.detach().float().cpu())
+    points = _finite(points.detach().float().cpu())
+    flat, explained = principal(points)
     return {
         "name": name,
         "labels": labels,
@@ -97,15 +100,25 @@ def _item(name: str, points: Tensor, labels: list[str], *, tsne: bool) -> dict[s
         "thumbs": None,
         "pca": round_digits(flat, 3),
         "explained": round_digits(explained, 3),
-        "tsne": _neighbourly(points.detach().float().cpu()) if tsne else None,
+        "tsne": _neighbourly(points) if tsne else None,
     }
+
+
+def _finite(points: Tensor) -> Tensor:
+    """Points at places that can be drawn: what is not finite is at 0, and none is so far away that squares of
+    distances would not be finite."""
+    found = points.nan_to_num(nan=0.0, posinf=0.0, neginf=0.0)
+    largest = float(found.abs().max()) if found.numel() else 0.0
+    if largest > FARTHEST:
+        return found * (FARTHEST / largest)
+    return found
 
 
 def principal(points: Tensor, axes: int = 2) -> tuple[Tensor, Tensor]:
     """The directions in which points differ most, and the share of the variance that each explains.
     n d -> n axes, axes"""
-    centred = points - points.mean(0)
-    u, s, _ = torch.linalg.svd(centred.nan_to_num(), full_matrices=False)
+    centred = _finite(points) - _finite(points).mean(0)
+    u, s, _ = torch.linalg.svd(centred, full_matrices=False)
     flat = torch.zeros(len(points), axes)
     count = min(axes, len(s))
     flat[:, :count] = u[:, :count] * s[:count]
@@ -115,9 +128,14 @@ def principal(points: Tensor, axes: int = 2) -> tuple[Tensor, Tensor]:
 
 
 def _neighbourly(points: Tensor) -> list[list[float]] | None:
-    """t-SNE: near points stay near, distances mean little. None without scikit-learn, or for a handful of
-    points."""
-    if len(points) < 12:
+    """t-SNE: near points stay near, distances mean little. None without scikit-learn, for a handful of
+    points, and for points of which hardly any two differ: there the package divides by 0, and crashes."""
+    spread = (points - points.mean(0)).double()
+    widest = float(spread.abs().max()) if points.numel() else 0.0
+    if len(points) < 12 or points.shape[1] < 2 or not widest > SAME * max(1e-30, float(points.abs().max())):
+        return None
+    spread = (spread / widest).float()
+    if len(spread.unique(dim=0)) < 4:
         return None
     try:
         from sklearn.manifold import TSNE  # type: ignore[import-untyped]
@@ -125,7 +143,7 @@ def _neighbourly(points: Tensor) -> list[list[float]] | None:
         return None
     perplexity = min(30.0, (len(points) - 1) / 3)
     found = TSNE(perplexity=perplexity, init="pca", random_state=0, max_iter=500).fit_transform(
-        points.nan_to_num().numpy()
+        spread.numpy() * (widest if 1e-3 < widest < 1e3 else 1.0)
     )
     result: list[list[float]] = round_digits(torch.from_numpy(found), 3)
     return result

@@ -9,6 +9,7 @@ from torch import nn
 
 from regard.look.pack import round_digits
 from regard.look.plot import smooth
+from regard.look.private import PERSONAL, without_folders
 from regard.look.view import View
 from regard.runs.figures import say_loss
 from regard.runs.run import Run
@@ -146,6 +147,8 @@ def about(model: nn.Module, name: str, run: Run | None = None) -> dict[str, Any]
             if values is not None:
                 rows += _flat(values, f"{section}.")
         rows += _flat(run.environment())
+        if not (run.config.train or {}).get("provenance"):
+            rows = [[key, without_folders(value)] for key, value in rows if key not in PERSONAL]
     return {
         "view": "about",
         "rows": [[key, value if len(value) < 300 else value[:300] + "…"] for key, value in rows],

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from regard.config import check_sizes
 from regard.data.array import Array
 from regard.data.batch import IGNORE, Batch, Epochs, Source
 from regard.data.progress import Note
@@ -58,6 +59,7 @@ class GraphsConfig:
     neighbours: int = 10  # neighbours drawn for each node and layer, in graphs too large for one batch
 
     def __post_init__(self) -> None:
+        check_sizes(self)
         for name, known in (("level", Level), ("target", Target), ("features", Features), ("scale", Scale)):
             if getattr(self, name) not in get_args(known):
                 raise RegardError(

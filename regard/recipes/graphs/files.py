@@ -16,7 +16,16 @@ from regard.data.array import Array
 from regard.data.columns import Columns, read_columns
 from regard.errors import RegardError
 from regard.recipes.graphs.labels import has_fraction
-from regard.recipes.graphs.parts import SPLITS, Parts, Rows, check_edges, check_finite, one, side_by_side
+from regard.recipes.graphs.parts import (
+    SPLITS,
+    Parts,
+    Rows,
+    check_count,
+    check_edges,
+    check_finite,
+    one,
+    side_by_side,
+)
 
 ENDS = (("source", "target"), ("from", "to"), ("src", "dst"), ("u", "v"), ("node1", "node2"))
 IDS = ("id", "node", "name")
@@ -37,6 +46,11 @@ KNOWN = (
 
 def read_graphs(path: str, *, nodes: str | None = None, label: str = "label") -> Parts:
     """Read the graphs at a path, in any format of this module."""
+    with files.readable_as(path, "a graph"):
+        return _read(path, nodes, label)
+
+
+def _read(path: str, nodes: str | None, label: str) -> Parts:
     where = Path(path)
     if where.is_dir():
         return _of_folder(where, nodes, label)
@@ -256,6 +270,7 @@ def _apart(
 ) -> Parts:
     """Many graphs from one disconnected graph: `of` holds the graph of each node, in order."""
     graphs = max(graphs, int(of.max(initial=-1)) + 1)
+    check_count(graphs, "graphs", what)
     if len(of) and ((np.diff(of) < 0).any() or of[0] < 0):
         raise RegardError(f"the array 'of' of {what} must not decrease; keep the nodes of a graph together")
     across = np.flatnonzero(of[edges[0]] != of[edges[1]])
@@ -289,7 +304,9 @@ def _rows_of(arrays: Mapping[str, Array], what: str) -> Rows:
     starts, columns = (_whole(arrays[f"feat_{name}"], f"feat_{name}", what) for name in ("indptr", "indices"))
     count, width = map(int, arrays["feat_shape"])
     values = arrays.get("feat_values", np.ones(len(columns)))
-    if len(starts) != count + 1 or (len(columns) and not 0 <= columns.min() <= columns.max() < width):
+    inside = not len(columns) or 0 <= columns.min() <= columns.max() < width
+    in_order = len(starts) == count + 1 and starts[0] == 0 and (np.diff(starts) >= 0).all()
+    if not inside or not in_order or not starts[-1] == len(columns) == len(values):
         raise RegardError(f"the sparse features of {what} do not fit their shape {count} × {width}")
     return Rows(starts, columns, values.astype(np.float32), width)
 

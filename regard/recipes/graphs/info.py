@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from regard.config import check_sizes
+from regard.errors import RegardError
+
 
 @dataclass(frozen=True, kw_only=True)
 class Scaling:
@@ -15,6 +18,11 @@ class Scaling:
     of: Literal["given", "degree", "both"] | None = None  # None: a large graph, features unchanged
     mean: tuple[float, ...] | None = None
     deviation: tuple[float, ...] | None = None
+
+    def __post_init__(self) -> None:
+        check_sizes(self)
+        if self.deviation is not None and min(self.deviation, default=1) <= 0:
+            raise RegardError(f"no deviation may be 0, got {self.deviation}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,3 +42,6 @@ class GraphsInfo:
     label: str | None = None  # the name of the numbers
     size: tuple[float, float] | None = None  # their mean and standard deviation
     scaling: Scaling
+
+    def __post_init__(self) -> None:
+        check_sizes(self)

@@ -21,6 +21,7 @@ from regard.data.array import Array
 from regard.data.batch import IGNORE, Batch, Epochs, Source, generator
 from regard.data.splits import split_by_class
 from regard.errors import RegardError
+from regard.files import open_regular, readable_as
 from regard.recipes.graphs.info import GraphsInfo, Scaling
 from regard.recipes.graphs.parts import SPLITS
 
@@ -140,7 +141,8 @@ def _mapped(path: str, name: str) -> Array:
         raise RegardError(
             f"there is no {file}; a large graph needs {', '.join(f'{each}.npy' for each in NEEDED)}"
         )
-    found: Array = np.load(file, mmap_mode="r", allow_pickle=False)
+    with open_regular(file), readable_as(file, "a .npy file"):
+        found: Array = np.load(file, mmap_mode="r", allow_pickle=False)
     return found
 
 

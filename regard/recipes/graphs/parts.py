@@ -11,6 +11,7 @@ import numpy as np
 from regard.data.array import Array
 from regard.errors import RegardError
 
+MOST = 10**8  # nodes, or graphs, that are read into memory
 SPLITS = ("train", "validation", "test")
 
 
@@ -67,8 +68,19 @@ class Parts:
         return names[number]
 
 
+def check_count(count: int, unit: str, what: str) -> None:
+    """Raise for a number of nodes or graphs that would fill the memory by itself: it follows from the largest
+    number in a file, which may be anything."""
+    if count > MOST:
+        raise RegardError(
+            f"{what} would have {count:,} {unit}, because its largest number is {count - 1:,}; at most {MOST:,} "
+            "are read, numbered from 0 on"
+        )
+
+
 def one(what: str, edges: Array, nodes: int, **more: Any) -> Parts:
     """A single graph."""
+    check_count(nodes, "nodes", what)
     return Parts(
         what=what, edges=edges, starts=np.array([0, nodes]), edge_starts=np.array([0, edges.shape[1]]), **more
     )

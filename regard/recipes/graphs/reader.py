@@ -63,7 +63,7 @@ class GraphReader(Reader):
             classes,
         )
 
-    def read(self, given: str | bytes | None = None, target: str | None = None) -> GraphInput:
+    def read(self, given: str | bytes | None = None, target: str | bytes | None = None) -> GraphInput:
         if isinstance(given, str) and not Path(given).exists():
             name = given
         else:

@@ -105,7 +105,7 @@ def _of_large(path: str, config: GraphsConfig, hops: int, name: str | None) -> G
         path, neighbours=config.neighbours, validation=config.validation, test=config.test, seed=0
     )
     count = len(graph.starts) - 1
-    if name is not None and not (name.isdecimal() and int(name) < count):
+    if name is not None and not (name.isdecimal() and len(name) < 20 and int(name) < count):
         raise RegardError(f"there is no file and no node {name!r}; nodes are called 0 … {count - 1}")
     node = 0 if name is None else int(name)
     nodes, edges = graph.around(np.array([node]), hops, generator(0, 7, node))

@@ -12,6 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from regard.config import check_sizes
 from regard.errors import RegardError
 
 
@@ -34,6 +35,7 @@ class AugmentConfig:
     cutmix: float = 0.0
 
     def __post_init__(self) -> None:
+        check_sizes(self)
         for name in ("crop", "zoom", "colour", "erase"):
             if not 0 <= getattr(self, name) <= 1:
                 raise RegardError(f"{name} must be a share from 0 to 1, got {getattr(self, name)}")

@@ -17,7 +17,7 @@ from typing import IO, Any, ClassVar, Literal
 import numpy as np
 import torch
 
-from regard.config import check_positive
+from regard.config import check_positive, check_sizes
 from regard.data import cache as caches
 from regard.data.array import Array
 from regard.data.batch import Batch, Epochs, Source
@@ -45,6 +45,7 @@ class ImagesConfig:
     """Which images, and how they become pixels of one size."""
 
     paths: ClassVar[tuple[str, ...]] = ("path",)
+    largest: ClassVar[dict[str, int]] = {"size": 2**13}  # pixels of a side: an image of it has 200 MB
 
     # a folder with one folder a class, idx files, .npz, a .csv of paths and labels; None: digits
     path: str | None = None
@@ -66,6 +67,7 @@ class ImagesConfig:
     augment: AugmentConfig = field(default_factory=AugmentConfig)
 
     def __post_init__(self) -> None:
+        check_sizes(self)
         check_positive(self, *(["size"] if self.size is not None else []))
         if not 0 <= self.validation < 1:
             raise RegardError(
@@ -125,6 +127,16 @@ class ImagesInfo:
     mean: tuple[float, ...]  # of each channel, where 0 is black and 1 is white
     deviation: tuple[float, ...]
     skipped: tuple[str, ...]  # what was wrong with files that were left out
+
+    def __post_init__(self) -> None:
+        check_sizes(self)
+        if self.size < 1 or not self.labels:
+            raise RegardError(f"images need a size above zero and labels, got {self.size} and {self.labels}")
+        if not len(self.mean) == len(self.deviation) == self.channels or min(self.deviation, default=0) <= 0:
+            raise RegardError(
+                f"mean and deviation must be {self.channels} numbers each, one for each channel, and no "
+                f"deviation 0, got {self.mean} and {self.deviation}"
+            )
 
 
 def read_other_images(

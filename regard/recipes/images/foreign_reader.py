@@ -46,7 +46,7 @@ class ForeignImageReader(ImageReader):
     def __init__(self, processor: ImageProcessor) -> None:
         self.processor = processor
 
-    def read(self, given: str | bytes | None = None, target: str | None = None) -> ImageInput:
+    def read(self, given: str | bytes | None = None, target: str | bytes | None = None) -> ImageInput:
         processor = self.processor
         found = processor.process(placeholder_image() if given is None else open_image(given))
         height, width = found.x.shape[-2:]
@@ -94,7 +94,7 @@ class TensorReader(ImageReader):
         self.reads: Any = getattr(model.config, "pool", None)
         self.pixels, self.patch = roles.grid or "", roles.patch
 
-    def read(self, given: str | bytes | None = None, target: str | None = None) -> ImageInput:
+    def read(self, given: str | bytes | None = None, target: str | bytes | None = None) -> ImageInput:
         inputs = self.inputs.read(given, target).inputs
         x: Tensor = inputs[self.pixels]
         height, width = x.shape[-2:]

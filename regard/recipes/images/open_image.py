@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import Any
 
 from regard.data import image_files as files
 from regard.errors import RegardError
+from regard.files import open_regular
 
 CELLS = 8  # in a row, at most
 LARGEST_FILE = 20 * 2**20  # bytes
@@ -19,9 +19,10 @@ def open_image(given: str | bytes) -> Any:
     if isinstance(given, str):
         if not os.path.isfile(given):
             raise RegardError(f"there is no image {given!r}; give the path of an image file")
-        given = Path(given).read_bytes()
+        with open_regular(given) as file:
+            given = file.read(LARGEST_FILE + 1)
     if len(given) > LARGEST_FILE:
-        raise RegardError(f"{name} has {len(given):,} bytes; an image may have {LARGEST_FILE:,}")
+        raise RegardError(f"{name} has more than {LARGEST_FILE:,} bytes; make it smaller")
     with files.readable(name), files.open_image_file(given, name) as image:
         files.small_enough(image, name)
         return files.to_channels(image, 3, name)

@@ -73,7 +73,7 @@ class RunImageReader(ImageReader):
         )
         self.crowd = lru_cache(maxsize=1)(partial(validation_images, run, self.scaled))
 
-    def read(self, given: str | bytes | None = None, target: str | None = None) -> ImageInput:
+    def read(self, given: str | bytes | None = None, target: str | bytes | None = None) -> ImageInput:
         if given is None:
             shown = self.example()
         else:

@@ -10,7 +10,7 @@ from typing import ClassVar, Literal, get_args
 import numpy as np
 import torch
 
-from regard.config import check_positive
+from regard.config import check_positive, check_sizes
 from regard.data.array import Array
 from regard.data.batch import IGNORE, Batch, Epochs, Source, generator
 from regard.data.surface import random_turns
@@ -44,6 +44,7 @@ class SetsConfig:
     validation: float = 0.1  # share of the sets (of each class) in the validation split, drawn by the seed
 
     def __post_init__(self) -> None:
+        check_sizes(self)
         check_positive(self, *(name for name in ("points", "sets") if getattr(self, name) is not None))
         if self.task not in get_args(Made):
             near = nearest(self.task, get_args(Made))
@@ -81,6 +82,18 @@ class SetsForm:
     target_scale: tuple[float, ...] = ()
     each: bool = False  # does every element have a target, not the set?
     size: int = 1  # the most elements of a set in a batch
+
+    def __post_init__(self) -> None:
+        check_sizes(self)
+        if not len(self.features) == len(self.centre) == len(self.scale):
+            raise RegardError(
+                f"{len(self.features)} features need as many centres and scales, got {len(self.centre)} and "
+                f"{len(self.scale)}"
+            )
+        if self.asks != "clusters" and not self.answers:
+            raise RegardError(f"a model of {self.asks} needs their names, got none")
+        if min((*self.scale, *self.target_scale), default=1) <= 0:
+            raise RegardError(f"no scale may be 0, got {self.scale} and {self.target_scale}")
 
     @property
     def element(self) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,7 +12,9 @@ from torch import Tensor
 
 from regard.data.array import Array
 from regard.data.batch import generator
+from regard.data.columns import split_cells
 from regard.data.point_clouds import read_cloud
+from regard.data.text_files import read_lines
 from regard.errors import RegardError
 from regard.look.model_input import Tokens
 from regard.look.reader import NAMED, Control, Reader, at_path
@@ -76,7 +77,7 @@ class SetReader(Reader):
         self.example, self.named, self.opened, self.taken = example, named, read or _rows_in, taken
         self.columns, self.classes, self.notes = tuple(columns), classes, notes
 
-    def read(self, given: str | bytes | None = None, target: str | None = None) -> SetInput:
+    def read(self, given: str | bytes | None = None, target: str | bytes | None = None) -> SetInput:
         columns, shown = self.columns, None
         if isinstance(given, str) and self.named is not None and not Path(given).exists():
             shown = self.named(given)
@@ -162,8 +163,8 @@ def _header_of(path: Path) -> tuple[str, ...]:
     """The column names in the first line of a .csv; () if that line holds a number."""
     if path.suffix.lower() != ".csv":
         return ()
-    with open(path, encoding="utf-8-sig", newline="") as file:
-        words = [word.strip() for word in next(csv.reader(file), [])]
+    first = next(read_lines(str(path)), "").strip()
+    words = [word.strip() for word in split_cells(first, ",", f"line 1 of {path.name}")]
     if any(word.lstrip("+-").replace(".", "", 1).isdecimal() for word in words):
         return ()
     return tuple(words)

@@ -66,7 +66,7 @@ def run_reader(run: Run, model: Any) -> Reader:
     def named(name: str) -> SetExample:
         """A set of the data by its name; a set of a synthetic task by its number."""
         if config.path is None:
-            if not (name.isdecimal() and int(name)):
+            if not (name.isdecimal() and len(name) < 10 and int(name)):
                 raise RegardError(
                     f"there is no file {name!r}; sets of the synthetic task {config.task} are called 1, 2, 3 …"
                 )

@@ -12,7 +12,7 @@ from typing import IO, Any, ClassVar, Literal, cast, get_args
 import numpy as np
 import torch
 
-from regard.config import check_positive
+from regard.config import check_positive, check_sizes
 from regard.data import cache as store
 from regard.data.array import Array
 from regard.data.batch import IGNORE, Batch, Source, generator
@@ -49,6 +49,7 @@ class TextConfig:
     sample: float = 100.0  # megabytes of text, drawn by the seed, from which words and bpe are learned
 
     def __post_init__(self) -> None:
+        check_sizes(self)
         check_positive(self, "vocabulary", "context", "sample")
         check_tokens(self)
         if not 0 <= self.validation < 1:
@@ -136,6 +137,9 @@ class TextInfo:
     kind: str  # of the tokens
     vocabulary: int
     bytes_per_token: float
+
+    def __post_init__(self) -> None:
+        check_sizes(self)
 
 
 @dataclass(frozen=True, eq=False)

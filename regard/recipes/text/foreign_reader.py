@@ -19,7 +19,7 @@ class ForeignTextReader(TextReader):
         if self.takes_target:
             self.controls = (TEXT, TARGET, ORDER)
 
-    def read(self, given: str | bytes | None = None, target: str | None = None) -> TextInput:
+    def read(self, given: str | bytes | None = None, target: str | bytes | None = None) -> TextInput:
         processor = self.processor
         if given is None:
             text = processor.example or FIRST_WORDS
@@ -30,11 +30,13 @@ class ForeignTextReader(TextReader):
         self.check_length(ids.shape[1], "the text")
         streams = [self._stream("source" if self.takes_target else "tokens", ids)]
         main, along = processor.ids, processor.along
+        asked = None
         if processor.target is not None:
             if target is None:
                 written = processor.write_target(inputs)
             else:
-                written = processor.encode_target(as_text(target))
+                asked = as_text(target)
+                written = processor.encode_target(asked)
             self.check_length(written.shape[1], "the target")
             inputs = inputs | {processor.target: written}
             streams.insert(0, self._stream("target", written))
@@ -45,7 +47,7 @@ class ForeignTextReader(TextReader):
             ids=main,
             along=tuple(name for name in along if name in inputs),
             text=text,
-            target=target if self.takes_target else None,
+            target=asked,
             answers=processor.answers,
             called=processor.label if processor.answers == "classes" else processor.called,
             notes=processor.notes,

@@ -8,7 +8,9 @@ from typing import Literal
 
 from regard.data.text_files import decode_text
 from regard.errors import RegardError
+from regard.files import open_regular, read_bounded
 
+MOST = 2**26  # bytes of a file with a text to read
 # reviews/one.txt, but not "and/or, he said"
 LIKE_A_PATH = re.compile(r"\A[^\n]*\.(txt|csv|tsv|jsonl?)\Z|\A\S*/\S*\Z")
 
@@ -24,7 +26,8 @@ def read_given_text(given: str) -> tuple[str, Literal["text", "file"]]:
     if folder and given.strip():
         raise RegardError(f"{given} is a folder; give a text, or files of text: {given.rstrip('/')}/*.txt")
     if file:
-        text = decode_text(path.read_bytes(), given)
+        with open_regular(path) as opened:
+            text = decode_text(read_bounded(opened, MOST, given), given)
         if not text.strip():
             raise RegardError(f"{given} is empty; give a file with text in it")
         return text, "file"

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 import torch
 
-from regard.config import check_positive
+from regard.config import check_positive, check_sizes
 from regard.data.array import Array
 from regard.data.batch import Batch, Epochs, Source, generator, pad_rows
 from regard.data.encode_text import learn_in_subprocess
@@ -52,6 +52,7 @@ class LabelledConfig:
     sample: float = 100.0  # megabytes of text, drawn by the seed, from which bpe is learned
 
     def __post_init__(self) -> None:
+        check_sizes(self)
         check_positive(self, "vocabulary", "context", "sample")
         check_tokens(self)
         if not 0 <= self.validation < 1:
@@ -145,6 +146,9 @@ class LabelledInfo:
     longest: int
     kind: str  # of the tokens
     vocabulary: int
+
+    def __post_init__(self) -> None:
+        check_sizes(self)
 
 
 @dataclass(frozen=True, eq=False)
@@ -293,7 +297,7 @@ def _json_rows(lines: Iterator[str], path: str, text: str, label: str) -> Iterat
             continue
         try:
             row = json.loads(content)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise RegardError(
                 f"line {line} of {path} is not JSON: {error}; JSONL has one object in each line"
             ) from error

@@ -32,7 +32,7 @@ class TextReader(Reader):
 
 
 def as_text(given: str | bytes) -> str:
-    """A text, or the text of a file; bytes are the content of a file from the page."""
+    """A text, or the text of a file; bytes are what somebody typed on the page."""
     if isinstance(given, bytes):
-        return decode_text(given, "the input")
+        return decode_text(given, "the text")
     return read_given_text(given)[0]

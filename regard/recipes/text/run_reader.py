@@ -31,7 +31,7 @@ class RunTextReader(TextReader):
         self.masked = config.vocab > self.tokenizer.size and self.labels is None
         self.causal = bool(config.causal)
 
-    def read(self, given: str | bytes | None = None, target: str | None = None) -> TextInput:
+    def read(self, given: str | bytes | None = None, target: str | bytes | None = None) -> TextInput:
         text = self.example() if given is None else as_text(given)
         ids = self.encode(text)
         self.check_length(len(ids), "the text")

@@ -94,8 +94,10 @@ class WaveReader(Reader):
     def __init__(self, info: WavesInfo) -> None:
         self.info = info
 
-    def read(self, given: str | bytes | None = None, target: str | None = None) -> WaveInput:
-        words = "0," * (self.info.length - 1) + "0" if given is None else str(given)
+    def read(self, given: str | bytes | None = None, target: str | bytes | None = None) -> WaveInput:
+        words = "0," * (self.info.length - 1) + "0"
+        if given is not None:
+            words = given.decode() if isinstance(given, bytes) else given
         x = torch.tensor([[float(each) for each in words.split(",")]])
         return WaveInput(inputs={"x": x}, answers="classes", called=self.info.labels.__getitem__)
 

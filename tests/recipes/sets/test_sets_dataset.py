@@ -173,7 +173,11 @@ def test_parquet_is_read_with_pyarrow_and_missed_in_one_line(tmp_path, monkeypat
         ValueError, match=r"pyarrow.*reads.*not installed; use pip install 'regard\[tables\]'"
     ):
         read_long(path)
-    reader = types.SimpleNamespace(read_table=lambda path: types.SimpleNamespace(to_pydict=lambda: columns))
+    small = types.SimpleNamespace(num_row_groups=0, num_rows=4, num_columns=3)
+    whole = types.SimpleNamespace(to_pydict=lambda: columns)
+    reader = types.SimpleNamespace(
+        ParquetFile=lambda file: types.SimpleNamespace(metadata=small, read=lambda: whole)
+    )
     monkeypatch.setitem(sys.modules, "pyarrow", types.SimpleNamespace(parquet=reader, ArrowException=OSError))
     with pytest.raises(ValueError, match="3.*table.parquet.*'x'"):
         read_long(path)

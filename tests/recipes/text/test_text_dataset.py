@@ -421,11 +421,13 @@ def test_paths_that_lead_nowhere(tmp_path, cache, monkeypatch):
 
 
 def test_a_file_that_may_not_be_read(story, cache, monkeypatch):
-    def refuse(path, mode):
+    def refuse(path):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(reading, "open", refuse, raising=False)
-    with pytest.raises(PermissionError, match="^cannot.*story.txt.*u.r"):
+    monkeypatch.setattr(reading, "open_regular", refuse)
+    with pytest.raises(
+        PermissionError, match="^cannot read .*story.txt: permission denied; chmod u.r gives it"
+    ):
         prepared(story, cache)
 
 

@@ -15,6 +15,7 @@ function furnished(node, attributes, children) {
   for (const [name, value] of Object.entries(attributes)) {
     if (value === null || value === undefined || value === false) continue;
     if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
+    else if (name === "style") node.style.cssText = value;  // an attribute of this name is what the page's policy forbids
     else node.setAttribute(name, value === true ? "" : value);
   }
   node.append(...present(children));

@@ -52,7 +52,8 @@ class Weights {
   }
 
   static async served(record, layer, place) {
-    const answer = await fetch(`/api/weights/${record}/${layer.layer}/${layer.call}/${layer.heads[place]}/${layer.window ?? 0}`);
+    const path = ["/api/weights", record, layer.layer, layer.call, layer.heads[place], layer.window ?? 0].join("/");
+    const answer = await fetch(withToken(path));
     if (!answer.ok) throw new Error(`the server has no weights of record ${record}`);
     const values = new Float32Array(await answer.arrayBuffer());
     if (values.length !== layer.n * layer.m) throw new Error(`got ${values.length} weights, expected ${layer.n} × ${layer.m}`);

@@ -1,7 +1,13 @@
 // With a server behind the page: other inputs, heads that are silenced, tokens that change places.
 
 const served = /^https?:$/.test(location.protocol);  // a page that was saved is served no more
+const TOKEN = new URLSearchParams(location.search).get("token") ?? "";
 const NO_ANSWER = "The server does not answer. Is `regard look` still running?";
+
+// An address of the server, with the secret word that this page was opened with: nobody else may ask.
+function withToken(path) {
+  return `${path}?${new URLSearchParams({ token: TOKEN })}`;
+}
 
 // Can a field of a request be changed? What a page offers, its model's reader says.
 function offers(live, name) {
@@ -71,11 +77,17 @@ function liveInput(page) {
     ask({ order: null });
   });
   for (const [, box] of typed) box.addEventListener("input", () => grow(box));
-  for (const [{ name }, input] of chosenFiles) {
+  for (const [{ name, most }, input] of chosenFiles) {
     input.addEventListener("change", async () => {
       if (!input.files.length) return;
-      fileName = input.files[0].name;
-      ask({ [name]: await dataAddress(input.files[0]), order: null, node: null });
+      const [file] = input.files;
+      if (most && file.size > most) {
+        error.textContent = `${file.name} has ${whole(file.size)} bytes; at most ${whole(most)} are read`;
+        error.hidden = false;
+        return;
+      }
+      fileName = file.name;
+      ask({ [name]: await dataAddress(file), order: null, node: null });
     });
   }
 
@@ -116,7 +128,7 @@ function liveInput(page) {
 async function answered(question) {
   if (!served) throw new Error(NO_ANSWER);
   const headers = { "Content-Type": "application/json" };
-  const answer = await fetch("/api/look", { method: "POST", headers, body: JSON.stringify(question) }).catch(() => {
+  const answer = await fetch(withToken("/api/look"), { method: "POST", headers, body: JSON.stringify(question) }).catch(() => {
     throw new Error(NO_ANSWER);
   });
   const data = await answer.json().catch(() => ({ error: `The server answered with ${answer.status} and no data.` }));
