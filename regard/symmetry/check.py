@@ -70,10 +70,10 @@ def check(
     if trials < 1:
         raise RegardError(f"trials must be at least 1, got {trials}")
     module = model if isinstance(model, nn.Module) else Called(model)
-    for name, parameter in module.named_parameters():
+    for weight, parameter in module.named_parameters():
         if isinstance(parameter, nn.parameter.UninitializedParameter):
             raise RegardError(
-                f"the weight {name!r} has no size yet; run the model once on its inputs, then check it"
+                f"the weight {weight!r} has no size yet; run the model once on its inputs, then check it"
             )
     given = inputs_by_name(module, inputs)
     said = roles if roles is not None else guess(module, given)
