@@ -10,7 +10,12 @@ from torch import Tensor
 
 from regard.errors import RegardError
 
-KEPT = ("past", "cache", "mems", "state")  # how names of what is kept for the next step begin: the law of caches
+KEPT = (
+    "past",
+    "cache",
+    "mems",
+    "state",
+)  # how names of what is kept for the next step begin: the law of caches
 FIRST = ("logits", "last_hidden_state", "prediction_logits", "reconstruction")
 
 
