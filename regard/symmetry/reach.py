@@ -11,7 +11,7 @@ from torch import Tensor
 
 from regard.symmetry.align import Equal
 from regard.symmetry.compare import difference
-from regard.symmetry.float64 import cast_tensor
+from regard.symmetry.float64 import cast, cast_tensor
 from regard.symmetry.law import Law, Measure, Trial, torch_generator
 from regard.symmetry.output import Output
 from regard.symmetry.roles import Inputs, Stream
@@ -19,6 +19,7 @@ from regard.symmetry.subject import CannotTell, Subject, first_line
 
 REDRAWS = 4  # other values that a token is given before it is called dead
 WORK = 1e10  # multiplications of what is quick
+ENLARGED = 10  # weights are rounded once; what is computed from them tens of times, errors of either sign
 
 
 class Reach(Law):
@@ -135,7 +136,26 @@ class Precision(Law):
                 Measure(apart, "in bfloat16", Trial("in bfloat16", exact, exact, Equal()), length=length)
             )
         worst = max(found, key=lambda each: each.error)
+        if worst.error > self.tolerance and worst.trial is not None:
+            self.blame(subject, worst.trial.first, worst.error)
         return replace(worst, length=found[-1].length)
+
+    def blame(self, subject: Subject, inputs: Inputs, error: float) -> None:
+        """Is it the way of computing? A model that is as far off in float32, with only its weights rounded,
+        enlarges every rounding, whatever its code does."""
+        model = cast(subject.model, subject.output.dtype)
+        for parameter in model.parameters():
+            if parameter.is_floating_point():
+                parameter.data = parameter.data.to(torch.bfloat16).to(parameter.dtype)
+        true, other = subject.run_all(inputs), subject.anew(model=model).run_all(inputs)
+        apart = difference(true.main, other.main, None).error
+        for path in true.others.keys() & other.others.keys():
+            apart = max(apart, difference(true.others[path], other.others[path], None).error)
+        if apart > error / ENLARGED:
+            raise CannotTell(
+                f"in bfloat16 the error is {error:.2f}, and {apart:.2f} when only the weights are rounded: "
+                "these weights enlarge any rounding"
+            )
 
     def sized(self, subject: Subject) -> list[Inputs]:
         """A few tokens, and all where that is quick or was asked for."""

@@ -46,6 +46,12 @@ EXCEPTIONS: dict[str, tuple[str, ...]] = {
     "unlimited_ocr": (
         "cache",
     ),  # what is read at once is kept for good, and what is written only for a while
+    "vilt": (
+        "determinism",
+        "neighbours",
+        "padding",
+        "precision",
+    ),  # draws which patches it reads, and their order, at random
     "xclip": ("neighbours",),  # writes a prompt for each pair of a text and a video
 }
 RIGHT_ONLY = ("recurrent_gemma",)  # its recurrence has no mask

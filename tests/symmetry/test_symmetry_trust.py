@@ -185,6 +185,27 @@ def test_precision_is_tried_at_the_length_asked_for():
     assert found.measured == "broken" and found.length == 600
 
 
+@pytest.mark.parametrize("gain", [1, 300])
+def test_weights_that_enlarge_every_rounding_are_no_bug_of_the_code(gain):
+    """Two numbers that nearly cancel: the result is as far off in float32 if only the weights are rounded."""
+
+    class Cancels(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.one, self.two = (nn.Linear(WIDTH, WIDTH, bias=False) for _ in range(2))
+            self.two.weight.data = self.one.weight.data + 1 / gain * self.two.weight.data
+
+        def forward(self, x):
+            return self.two(x) - self.one(x)
+
+    torch.manual_seed(0)
+    found = check(Cancels(), torch.randn(2, 5, WIDTH), laws=["precision"])["precision"]
+    if gain == 1:
+        assert found.measured == "holds"
+    else:
+        assert found.measured == "unknown" and "weights" in found.reason
+
+
 # ---- scale
 
 

@@ -485,6 +485,16 @@ def test_a_pooled_output_has_no_cache_and_no_padding_at_the_left():
     assert target.roles.promises["padding"] == "not promised"  # it looks for the last id that is not padding
 
 
+def test_an_order_drawn_at_random_is_shown_and_not_counted():
+    """ViLT draws the order of its patches."""
+    sizes = {"image_size": 16, "patch_size": 4, "hidden_size": 16, "intermediate_size": 24}
+    layers = {"num_hidden_layers": 1, "num_attention_heads": 2, "vocab_size": 40}
+    target = hugging_face(built("ViltModel", "ViltConfig", **sizes, **layers))
+    report = check(target.model, target.inputs, roles=target.roles, trials=2)
+    assert report["determinism"].measured == "broken" and report["determinism"].declared == "not promised"
+    assert report.ok
+
+
 def test_a_leak_that_an_architecture_does_not_deny_is_shown_and_not_counted():
     """ConvBERT convolves over neighbouring tokens, padding among them."""
     target = hugging_face(
