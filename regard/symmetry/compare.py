@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 AT_ONCE = 2**18  # numbers compared at once: outputs over a vocabulary are long
+LEAST_FILL = 1e3  # smaller numbers are no fill: among a few numbers one may be small by chance
 GAP = 1e4  # between a fill and the largest of the other numbers
 SPREAD = 4.0  # within this factor, large numbers are one fill
 LEAST = (
@@ -115,7 +116,7 @@ def _worst_channel(scale: Tensor, apart: Tensor, rows: int) -> Difference:
 def _fill(x: Tensor, top: float) -> float | None:
     """From which size on numbers are a fill: a few large ones alike, and a wide gap to all others."""
     limit = None
-    while top > 0:
+    while top >= LEAST_FILL:
         low, high = top / GAP, top / SPREAD
         few = x[: max(1, AT_ONCE // x.shape[1])].abs()
         if ((few > low) & (few < high)).any():  # as nearly always

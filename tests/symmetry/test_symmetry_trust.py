@@ -14,6 +14,7 @@ from torch.nn import functional as F
 
 from regard.errors import RegardError
 from regard.symmetry.check import check
+from regard.symmetry.compare import difference
 from regard.symmetry.groups import Permutations, Rotations, Translations, product
 from regard.symmetry.roles import Roles, Stream
 from tests.symmetry.planted_caches import cache_kept_in_half_precision
@@ -884,3 +885,10 @@ def test_an_unusual_reading_is_noted():
     report = check(nn.LSTM(4, 4), torch.randn(9, 3, 4))
     assert "tokens, rows" in report.notes[0] and "(9, 3, 4)" in report.notes[0]
     assert check(nn.LSTM(4, 4, batch_first=True), torch.randn(3, 9, 4)).notes == ()
+
+
+def test_a_number_that_is_small_by_chance_makes_no_fill_of_the_others():
+    one = torch.tensor([-0.6, -0.7, -0.5, 0.4, 5e-5])
+    assert difference(one, one + 1e-4).error < 1e-3
+    filled = torch.tensor([-1e9, -1e9, 0.5, 0.4])
+    assert difference(filled, filled + torch.tensor([0, 0, 0.1, 0])).error > 0.1
