@@ -319,7 +319,7 @@ def wrong(tmp_path, kind):
         ("damaged gz", "is damaged: "),
         ("cut gz", "damaged: Compressed"),
         ("bomb", "hold 6 × 5 × 5 bytes.*holds more"),
-        ("huge", "should hold 4294967295 × 4294967295 × 4294967295 bytes and holds 50"),
+        ("huge", "should hold 4294967295 × 4294967295 × 4294967295 bytes"),
         ("no pixels", "images.*5 × 0 pixels"),
         ("damaged npz", "or is damaged"),
         ("text as npz", r"not.*\.npz file, whatever.*name"),
