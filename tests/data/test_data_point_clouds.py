@@ -203,7 +203,7 @@ def saved(array):
         ("a.npy", pickled(), "a.npy.*pickle"),
         ("a.npy", pickle.dumps(POINTS), "a.npy.*pickle"),
         ("a.npy", cut(saved(POINTS)), "a.npy.*damaged"),
-        ("a.npy", b"", "a.npy.*damaged"),
+        ("a.npy", b"", "a.npy.*npy file"),
         (
             "a.npy",
             saved(np.zeros((2, 2, 2))),
