@@ -55,7 +55,7 @@ def check_tokenizer(data: Any) -> None:
     _check_ids(data)
     if _made_here(data):
         return
-    text = json.dumps(data)
+    text = json.dumps(data, allow_nan=False)
     known = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
     if known not in TRIED:
         _try(text)

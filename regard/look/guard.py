@@ -153,7 +153,7 @@ def in_time(receive: Receive) -> Receive:
 
 async def refuse(send: Send, status: int, why: str) -> None:
     """One line, and the end of the connection: what else was sent is not read."""
-    body = json.dumps({"error": why}).encode("ascii")
+    body = json.dumps({"error": why}, allow_nan=False).encode("ascii")
     headers = [(b"content-type", b"application/json"), (b"connection", b"close")]
     headers.append((b"content-length", str(len(body)).encode("ascii")))
     await send({"type": "http.response.start", "status": status, "headers": headers})

@@ -28,14 +28,6 @@ class Prediction:
     picture: str | None = None  # a file that shows where the model looked
     error: str | None = None  # why there is no prediction for this input; other inputs still get theirs
 
-    def __post_init__(self) -> None:
-        for name, number in (*self.labels.items(), *self.values.items()):
-            if not math.isfinite(number):
-                raise RegardError(
-                    f"the model gives {number} as {name} for {self.input}; its weights are damaged, or the "
-                    "numbers of the input are too large"
-                )
-
     @classmethod
     def of_classes(cls, input: str, shares: Tensor, labels: Sequence[str]) -> Prediction:
         """Probabilities of classes as a prediction.   classes"""
@@ -54,7 +46,7 @@ class Prediction:
         wrong += [f"{part.input}: {part.error}" for part in parts if part.error is not None]
         if self.error is not None or not wrong:
             return self
-        reason = f"the prediction for {self.input[:80]} is not a number ({wrong[0]}): the input is too large for the model"
+        reason = f"the prediction for {self.input[:80]} is not a number ({wrong[0]}): the numbers of the input are too large, or the weights are damaged"
         return Prediction(
             input=self.input, kind=self.kind, notes=self.notes, picture=self.picture, error=reason
         )
@@ -86,4 +78,5 @@ def predict_each(
             found = list(predict(each))
         except (ValueError, OSError) as error:
             found = [Prediction(input=each, error=str(error))]
-        yield from found
+        for prediction in found:
+            yield prediction.without_nan()

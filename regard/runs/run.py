@@ -309,7 +309,7 @@ def may_have_checksums(config: bytes) -> bool:
     """Is this no config.json of another program, or of a format without checksums? If that is unclear, yes."""
     try:
         found = json.loads(config)
-    except ValueError:
+    except (ValueError, RecursionError):
         return b'"regard"' in config
     return isinstance(found, dict) and "regard" in found and found.get("format") == FORMAT
 

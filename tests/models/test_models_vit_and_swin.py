@@ -162,7 +162,7 @@ def test_norms_are_not_blamed_for_what_others_do():
     assert (
         finding.measured == "broken"
         and finding.exact is False
-        and "alone does not explain it" in finding.reason
+        and "no module alone explains it" in finding.reason
     )
 
 
