@@ -29,7 +29,7 @@ LARGEST: dict[str, int] = {
     **dict.fromkeys(("heads", "kv_heads", "registers"), 1024),
     **dict.fromkeys(("colours", "channels", "patch", "after", "seeds", "spread", "farthest", "ratio"), 1024),
     **dict.fromkeys(("kernel", "last"), 64),
-    **dict.fromkeys(("batch", "accumulate", "max_new", "trials", "top_k", "usual"), 2**20),
+    **dict.fromkeys(("batch", "accumulate", "max_new", "trials", "length", "top_k", "usual"), 2**20),
     **dict.fromkeys(("samples", "beams"), 2**12),
     "ngrams": 8,
     "seed": 2**32 - 1,

@@ -46,7 +46,10 @@ class Prediction:
         wrong += [f"{part.input}: {part.error}" for part in parts if part.error is not None]
         if self.error is not None or not wrong:
             return self
-        reason = f"the prediction for {self.input[:80]} is not a number ({wrong[0]}): the numbers of the input are too large, or the weights are damaged"
+        reason = (
+            f"the prediction for {self.input[:80]} is not a number ({wrong[0]}): the numbers of the input are too "
+            "large, or the weights are damaged"
+        )
         return Prediction(
             input=self.input, kind=self.kind, notes=self.notes, picture=self.picture, error=reason
         )
