@@ -194,6 +194,7 @@ def main(folder):
     codes.append(attempt(stopped))
     found["resumed"] = {"codes": codes, **seen(stopped)}
     hung, kept, closed = folder / "hung", folder / "nohup", folder / "closed"
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # the tests themselves may run under nohup
     codes = [signalled(hung, [signal.SIGHUP])]
     found["hung up"] = seen(hung)
     found["hung up and resumed"] = {"codes": [*codes, attempt(hung)], **seen(hung)}
