@@ -1,8 +1,8 @@
 """The registry: every part that has a name, where it lives, and one sentence about it.
 
 Only strings, so that listing them imports nothing; `find` imports the one that is asked for. To add a part,
-add a line; to add a category, add a `Category` to the table at the end. Another package offers parts by entry points
-of the group `regard.CATEGORY`. A test imports every entry.
+add a line; to add a category, add a `Category` to the table at the end. Another package offers parts by entry
+points of the group `regard.CATEGORY`. A test imports every entry.
 """
 
 from functools import cache
@@ -39,8 +39,8 @@ def describe(category: str) -> str:
 
 
 def entries(category: str) -> dict[str, Entry]:
-    """All parts of one category by name, in reading order: our own, then those of other packages under names of
-    their own."""
+    """All parts of one category by name, in reading order: our own, then those of other packages under names
+    of their own."""
     own = _category(category).entries
     return own | {
         name: entry for name, entry in _offered_by_others().get(category, {}).items() if name not in own

@@ -31,7 +31,8 @@ def evaluate(
     context = DataContext(cache=cache_folder(), note=note, old=run)
     if run.config.given is not None and data is None:
         raise RegardError(
-            f"{run.path} was trained on a {run.config.given} in memory, so there is no file to read again; give a "
+            f"{run.path} was trained on a {run.config.given} in memory, so there is no file to read again; "
+            "give a "
             "file of the same kind"
         )
     with scanning_once():

@@ -36,7 +36,8 @@ def resolve_defaults(
     """
     if isinstance(data, str) and not data.strip():
         raise RegardError(
-            f"data must be a path, got {data!r}; leave --data out to train on the built-in data of {recipe.name}"
+            f"data must be a path, got {data!r}; leave --data out to train on the built-in data of "
+            f"{recipe.name}"
         )
     early = {name: options[name] for name in recipe.early_options if name in options}
     settings = recipe.defaults(data, kind, early)

@@ -42,8 +42,8 @@ class EvaluateOptions:
     """
 
     data: str | None = None
-    """another file or folder of the same kind, with labels. If it has a test split, only that is used; otherwise all
-    of it"""
+    """another file or folder of the same kind, with labels. If it has a test split, only that is used;
+    otherwise all of it"""
     json: bool = False
     """print JSON: "split", "count", "unit" and "measures". A classifier also has "labels" and "confusion":
     confusion[i][j] is how often class i was predicted as class j

@@ -45,7 +45,8 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _show_swallowed() -> None:
-    """Exceptions that a command goes on after, such as a model that refuses what a check tries, are shown too."""
+    """Exceptions that a command goes on after, such as a model that refuses what a check tries, are shown
+    too."""
     import logging
 
     log = logging.getLogger("regard")

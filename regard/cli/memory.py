@@ -1,5 +1,5 @@
-"""Memory that the machine does not have: asked for in vain, it is one line; taken for granted, it is the end of
-the process, or of another one. So a command may have as much as there is, and hears of it when it asks for
+"""Memory that the machine does not have: asked for in vain, it is one line; taken for granted, it is the end
+of the process, or of another one. So a command may have as much as there is, and hears of it when it asks for
 more.
 """
 
@@ -27,8 +27,9 @@ OTHERS = "give a smaller input"
 
 
 def limit_memory() -> None:
-    """No more than the machine has left, for this process. Systems promise more than that, and then end whoever
-    takes it. (The drivers of graphics cards map more than there is, so there everything stays as it was.)"""
+    """No more than the machine has left, for this process. Systems promise more than that, and then end
+    whoever takes it. (The drivers of graphics cards map more than there is, so there everything stays as it
+    was.)"""
     try:
         import resource
     except ImportError:  # not a Unix

@@ -37,7 +37,8 @@ class Batch:
         # (targets of a graph may be those of its nodes, of whole graphs or of pairs)
         if self.tokens.dim() < 1 or (self.edges is None and self.target.shape[:1] != self.tokens.shape[:1]):
             raise RegardError(
-                f"tokens and target must have the same number of rows, got shapes {tuple(self.tokens.shape)} and "
+                "tokens and target must have the same number of rows, got shapes "
+                f"{tuple(self.tokens.shape)} and "
                 f"{tuple(self.target.shape)}"
             )
         if self.real is not None:
@@ -201,7 +202,8 @@ def _length(data: Any) -> int:
             count = len(data)
     except TypeError as error:
         raise RegardError(
-            f"{type(data).__name__} has no __len__, so its number of rows is unknown; give a Dataset with __len__"
+            f"{type(data).__name__} has no __len__, so its number of rows is unknown; give a Dataset with "
+            "__len__"
         ) from error
     if count == 0:
         raise RegardError("the data has no rows; give at least one")

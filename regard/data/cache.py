@@ -82,7 +82,8 @@ def make_private(folder: Path) -> Path:
             os.chmod(folder, 0o700)
         elif found.st_uid != os.geteuid() != 0:
             raise RegardError(
-                f"{folder} belongs to another user, who could change what is read from it; choose a folder of your own "
+                f"{folder} belongs to another user, who could change what is read from it; choose a folder "
+                "of your own "
                 "with REGARD_CACHE"
             )
     return folder

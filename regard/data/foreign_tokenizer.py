@@ -49,8 +49,8 @@ sys.stdout.write("fine")
 
 
 def check_tokenizer(data: Any) -> None:
-    """Raise unless the content of a tokenizer.json can be used: its ids and its depth are bounded, and it does
-    its work in time."""
+    """Raise unless the content of a tokenizer.json can be used: its ids and its depth are bounded, and it
+    does its work in time."""
     _check_depth(data)
     _check_ids(data)
     if _made_here(data):

@@ -16,7 +16,8 @@ class Surface:
         sizes = areas(corners)
         if not sizes.sum() > 0:
             raise RegardError(
-                f"a mesh needs at least one triangle with an area above 0, got {len(faces)} faces without area"
+                f"a mesh needs at least one triangle with an area above 0, got {len(faces)} faces without "
+                "area"
             )
         self.corners, self.upto = corners[sizes > 0], np.cumsum(sizes[sizes > 0])
 

@@ -42,7 +42,8 @@ class UnknownCharacter(RegardError):
         super().__init__(
             f"unknown character {character!r} (U+{ord(character):04X}) at place {place} of the text: it is "
             "not among the "
-            f"{known} characters of this tokenizer; leave it out, or train with --data.tokens bytes, which knows "
+            f"{known} characters of this tokenizer; leave it out, or train with --data.tokens bytes, which "
+            "knows "
             "all characters"
         )
         self.character, self.place = character, place

@@ -86,7 +86,8 @@ class IncrementalDecoder:
                 self.model.train()
         if (logits.isnan() | (logits == torch.inf)).any():  # -inf is a token that cannot come
             raise RegardError(
-                "the logits of the model are NaN or infinite: its training diverged; train it again with a smaller "
+                "the logits of the model are NaN or infinite: its training diverged; train it again with a "
+                "smaller "
                 "--train.lr"
             )
         return logits

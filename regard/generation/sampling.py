@@ -39,7 +39,8 @@ class Sampling:
         if not _is_number(self.temperature) or not self.temperature >= 0:
             given = self.temperature
             raise RegardError(
-                f"temperature must be a number, 0 or more, got {given!r}; 0 always takes the most probable token"
+                f"temperature must be a number, 0 or more, got {given!r}; 0 always takes the most probable "
+                "token"
             )
         if self.seed is not None and type(self.seed) is not int:
             raise RegardError(f"seed must be a whole number, got {self.seed!r}")
@@ -66,7 +67,8 @@ class Sampling:
             for name in ("temperature", "top_k", "top_p", "min_p", "seed"):
                 if getattr(self, name) != getattr(type(self), name):
                     raise RegardError(
-                        f"{name} is for sampling, but beams={self.beams} is a beam search, which does not sample; "
+                        f"{name} is for sampling, but beams={self.beams} is a beam search, which does not "
+                        "sample; "
                         "leave out one of them"
                     )
 

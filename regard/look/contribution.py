@@ -21,8 +21,8 @@ TOGETHER = 16  # rows that are asked at once
 
 
 class Largest:
-    """The prediction that is asked about when nothing is said: the largest logit of the last token, the same one
-    ever after."""
+    """The prediction that is asked about when nothing is said: the largest logit of the last token, the same
+    one ever after."""
 
     def __init__(self) -> None:
         self.chosen: Tensor | None = None

@@ -1,4 +1,5 @@
-"""What a page that may be sent to others does not tell: in which folders files lie, and who their owner is."""
+"""What a page that may be sent to others does not tell: in which folders files lie, and who their owner
+is."""
 
 from __future__ import annotations
 

@@ -186,8 +186,8 @@ class Recorder:
         unsure: str | None = None,
         call: Call | None = None,
     ) -> Entry | None:
-        """Dense attention. `unsure` says why it cannot be proved, whatever its sums are; `call` is where it happened,
-        if that is not where we are."""
+        """Dense attention. `unsure` says why it cannot be proved, whatever its sums are; `call` is where it
+        happened, if that is not where we are."""
         call, layer = self.place(call)
         if call is None:
             return None

@@ -2,8 +2,8 @@
 
 ResNet and DenseNet have batch norms: in training an image is normed together with its batch, in eval each
 stands alone. What they keep of shifts follows from padding and stride: around the end ("circular") they keep
-shifts by whole steps of the coarsest layer, and the mean over all places at the end makes of that a prediction
-that stays. With zeros beyond the border they keep nothing exactly.
+shifts by whole steps of the coarsest layer, and the mean over all places at the end makes of that a
+prediction that stays. With zeros beyond the border they keep nothing exactly.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
-"""Positions of nodes that do not depend on their numbers: distances, returns of random walks, and the Laplacian.
+"""Positions of nodes that do not depend on their numbers: distances, returns of random walks, and the
+Laplacian.
 
 Eigenvectors are not unique. If v is one, so is −v; if several share an eigenvalue, any rotation of them is as
-good. So no eigenvector is used as a feature. The sums Σ_r f(λ_r) v_ir v_jr are used instead. They are the same
-for every choice, because f gives the same factor to all eigenvectors of one eigenvalue. Only the first k
-eigenvectors are kept. If some eigenvectors of an eigenvalue were kept and others not, the sums would depend on
-the choice again. So a factor falls to zero at the first eigenvalue that is left out.
+good. So no eigenvector is used as a feature. The sums Σ_r f(λ_r) v_ir v_jr are used instead. They are the
+same for every choice, because f gives the same factor to all eigenvectors of one eigenvalue. Only the first k
+eigenvectors are kept. If some eigenvectors of an eigenvalue were kept and others not, the sums would depend
+on the choice again. So a factor falls to zero at the first eigenvalue that is left out.
 
 All functions take adjacency matrices b n n and need n² memory or more. They are for graphs of up to some
 thousands of nodes.

@@ -76,7 +76,8 @@ def evaluate_split(
     measures = keep_finite(measures)
     if not math.isfinite(measures.get("loss", 0.0)):
         raise RegardError(
-            f"cannot evaluate: the loss on the {split.name} split is not a number ({measures['loss']}); the data holds "
+            f"cannot evaluate: the loss on the {split.name} split is not a number ({measures['loss']}); "
+            "the data holds "
             "values that are too large for the model, or its training diverged"
         )
     count = counted.rows if split.count is None else split.count

@@ -33,7 +33,8 @@ class Prediction:
         """Probabilities of classes as a prediction.   classes"""
         if len(shares) != len(labels):
             raise RegardError(
-                f"the model knows {len(shares):,} classes, and {len(labels):,} have a name in config.json of the run"
+                f"the model knows {len(shares):,} classes, and {len(labels):,} have a name in config.json "
+                "of the run"
             )
         order = shares.argsort(descending=True).tolist()
         found = {labels[i]: share for i, share in zip(order, shares[order].tolist(), strict=True)}
@@ -47,7 +48,8 @@ class Prediction:
         if self.error is not None or not wrong:
             return self
         reason = (
-            f"the prediction for {self.input[:80]} is not a number ({wrong[0]}): the numbers of the input are too "
+            f"the prediction for {self.input[:80]} is not a number ({wrong[0]}): the numbers of the input "
+            "are too "
             "large, or the weights are damaged"
         )
         return Prediction(

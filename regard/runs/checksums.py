@@ -87,7 +87,8 @@ class Checksums:
         return found[-1]
 
     def _settle(self, name: str, find: Any) -> None:
-        """Compare the checksum that `find` finds. A training may replace the file meanwhile: then look again."""
+        """Compare the checksum that `find` finds. A training may replace the file meanwhile: then look
+        again."""
         known = self.read()
         while (found := find()) not in known.get(name, ()):
             before, known = known, self.read()
@@ -102,7 +103,8 @@ class Checksums:
             )
         expected = " or ".join(each[:12] for each in known[name])
         return RegardError(
-            f"{path} was damaged or changed: its SHA-256 begins with {found[:12]}, expected {expected}; {self._advice()}"
+            f"{path} was damaged or changed: its SHA-256 begins with {found[:12]}, expected {expected}; "
+            f"{self._advice()}"
         )
 
     def _advice(self) -> str:

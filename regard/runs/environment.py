@@ -14,7 +14,8 @@ import torch
 
 
 def environment(provenance: bool = False) -> dict[str, Any]:
-    """On what this process computes; with provenance also the command, the folder, the user and the machine."""
+    """On what this process computes; with provenance also the command, the folder, the user and the
+    machine."""
     found = {
         "regard": _version(),
         "python": platform.python_version(),

@@ -52,7 +52,8 @@ def load_weights(run: Run, model: nn.Module) -> None:
     for name, _ in model.named_parameters():
         if name in tensors and not bool(tensors[name].isfinite().all()):
             raise RegardError(
-                f"{run.model_file} cannot be used: '{name}' holds NaN or infinity; train it again with a smaller "
+                f"{run.model_file} cannot be used: '{name}' holds NaN or infinity; train it again with a "
+                "smaller "
                 "--train.lr, or see: regard verify"
             )
     model.load_state_dict(tensors)

@@ -119,7 +119,8 @@ def _own(folder: Path) -> Callable[[], None]:
         with suppress(OSError):
             host, _, number = path.read_text("utf-8", errors="replace").partition(" ")
             raise RegardError(
-                f"process {number or '?'} on {host or '?'} trains in {folder.parent}, and this file system has no "
+                f"process {number or '?'} on {host or '?'} trains in {folder.parent}, and this file system "
+                "has no "
                 f"locks to see whether it still does; if it does not, delete {path} and try again"
             ) from error
         raise _busy(folder) from error

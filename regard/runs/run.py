@@ -95,7 +95,8 @@ class Run:
             raise FileNotFoundError(f"{path} {what}; give the folder of a run, as made by regard train")
         if not (path / "config.json").exists():
             raise FileNotFoundError(
-                f"{path} is not a run of regard: it has no config.json; give the folder of a run, as made by regard train"
+                f"{path} is not a run of regard: it has no config.json; give the folder of a run, as made "
+                "by regard train"
             )
         plain = files.read_bytes(path / "config.json")
         if (path / CHECKSUMS).exists() or may_have_checksums(plain):
@@ -209,7 +210,8 @@ class Run:
         return files.parse_json(self.checksums.read_bytes(name), self.path / name)
 
     def sweep(self) -> None:
-        """Remove what killed processes left half-written. For who holds the lock: nobody else writes these."""
+        """Remove what killed processes left half-written. For who holds the lock: nobody else writes
+        these."""
         files.sweep(self.path, names=WRITTEN)
         for folder in (self.state, self.path / "samples"):
             files.sweep(folder, older=-math.inf)
@@ -306,7 +308,8 @@ def _is_of_a_start(path: Path) -> bool:
 
 
 def may_have_checksums(config: bytes) -> bool:
-    """Is this no config.json of another program, or of a format without checksums? If that is unclear, yes."""
+    """Is this no config.json of another program, or of a format without checksums? If that is unclear,
+    yes."""
     try:
         found = json.loads(config)
     except (ValueError, RecursionError):

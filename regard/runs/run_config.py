@@ -62,7 +62,8 @@ def read_run_config(found: Any, where: str) -> RunConfig:
     if found.get("format") == WITHOUT_CHECKSUMS:
         command = shell_command(f"regard verify {shlex.quote(where)} --accept")
         raise RegardError(
-            f"{where} was made by regard {found['regard']} in format {WITHOUT_CHECKSUMS}, which has no checksums; take its "
+            f"{where} was made by regard {found['regard']} in format {WITHOUT_CHECKSUMS}, which has no "
+            "checksums; take its "
             f"files as they are with: {command}"
         )
     if found.get("format") != FORMAT:

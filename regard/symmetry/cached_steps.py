@@ -20,7 +20,8 @@ WORK = 4e10  # multiplications that going through all tokens one by one may take
 
 
 class Cache(Law):
-    """What is kept may be wrong after some step only, when a window is full, say: so every step is compared."""
+    """What is kept may be wrong after some step only, when a window is full, say: so every step is
+    compared."""
 
     name = "cache"
 

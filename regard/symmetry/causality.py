@@ -20,8 +20,8 @@ WORK = 2e10  # multiplications that trying every cut may take
 class Causality(Law):
     """What comes after a cut is changed, with all that runs along it, and nothing up to the cut may change.
 
-    A mask may leak in few places only: at the ends of chunks, beyond a window. So all cuts are tried where that takes
-    little work, and otherwise those at and around powers of two.
+    A mask may leak in few places only: at the ends of chunks, beyond a window. So all cuts are tried where
+    that takes little work, and otherwise those at and around powers of two.
     """
 
     name = "causality"
@@ -35,7 +35,8 @@ class Causality(Law):
         subject.require_clear()
         if not subject.follows:
             raise CannotTell(
-                f"the output {tuple(subject.output.shape)} does not follow the tokens {stream.tokens!r}, so there is no "
+                f"the output {tuple(subject.output.shape)} does not follow the tokens {stream.tokens!r}, "
+                "so there is no "
                 "output i; if it follows another input, name that first in Roles(streams=...)"
             )
         if max(subject.lengths) < 2:
@@ -71,7 +72,8 @@ def _cuts(n: int, every: bool) -> list[int]:
 
 
 def _changed_after(subject: Subject, inputs: Inputs, last: int, draw: torch.Generator) -> Inputs:
-    """Other values after a token: its own, and those of all inputs that run along; what is true or false stays."""
+    """Other values after a token: its own, and those of all inputs that run along; what is true or false
+    stays."""
     stream = subject.stream
     out = dict(inputs)
     for name in (stream.tokens, *stream.along):

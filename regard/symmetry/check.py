@@ -3,9 +3,9 @@
     report = check(model, inputs, laws=["permutation", "causality"])
     assert report.ok
 
-Errors are relative, of seeded trials, and held against a tolerance by dtype. Where they come near it, the same
-trials are run again in float64, all the way (see `float64.py`), which decides: rounding shrinks there, and a break
-does not.
+Errors are relative, of seeded trials, and held against a tolerance by dtype. Where they come near it, the
+same trials are run again in float64, all the way (see `float64.py`), which decides: rounding shrinks there,
+and a break does not.
 """
 
 from __future__ import annotations
@@ -65,7 +65,8 @@ def check(
     dtype      check a copy of the model in this dtype; None: the model as it is.
     length     try so many tokens: those given, over again from the start. None: as many as are given.
 
-    A copy of the model is measured in eval mode, `padding` and `neighbours` once more in training with dropout at
+    A copy of the model is measured in eval mode, `padding` and `neighbours` once more in training with
+    dropout at
     0. Weights, modes, buffers, attributes and random numbers of the model are left as they were.
     """
     if trials < 1:
@@ -159,7 +160,8 @@ class Checking:
         axes = "tokens, rows, features" if stream.axis == 0 else "rows, channels, steps"
         shape = tuple(self.subject.inputs[stream.tokens].shape)
         return (
-            f"{stream.tokens} {shape} is read as {axes}; if its rows come first and then its tokens, give roles=",
+            f"{stream.tokens} {shape} is read as {axes}; if its rows come first and then its tokens, give "
+            "roles=",
         )
 
     def begin(self, state: Snapshot) -> None:
@@ -382,8 +384,8 @@ class Checking:
 
 
 def _unpadded(subject: Subject) -> Subject:
-    """Inputs without the padding they came with: laws put their own. Each row is as long as the longest: its real
-    tokens, over again from the start."""
+    """Inputs without the padding they came with: laws put their own. Each row is as long as the longest: its
+    real tokens, over again from the start."""
     inputs = subject.inputs
     for stream in subject.roles.streams:
         mask = inputs.get(stream.mask) if stream.mask else None

@@ -1,8 +1,8 @@
 """How far two outputs are from each other: the largest difference, by the size of what it stands beside.
 
-One scale for a whole output would hide a lot: a leak of 0.1 in logits of 1 is 1e-10 of the −1e9 that stands for
-"masked" beside them. So every channel has its own scale, numbers that only fill a place (−1e9, the lowest number
-of a dtype) set none, and what is infinite in both runs at the same places is left out.
+One scale for a whole output would hide a lot: a leak of 0.1 in logits of 1 is 1e-10 of the −1e9 that stands
+for "masked" beside them. So every channel has its own scale, numbers that only fill a place (−1e9, the lowest
+number of a dtype) set none, and what is infinite in both runs at the same places is left out.
 """
 
 from __future__ import annotations
@@ -78,7 +78,8 @@ def _in_channels(x: Tensor, axis: int | None) -> Tensor:
 
 
 def _largest(one: Tensor, two: Tensor) -> tuple[Tensor, Tensor]:
-    """Of each channel the largest number of the first, and the largest difference, in pieces that fit a cache."""
+    """Of each channel the largest number of the first, and the largest difference, in pieces that fit a
+    cache."""
     rows = max(1, AT_ONCE // one.shape[1])
     found = [
         (x.abs().amax(0), (y - x).abs_().amax(0))
@@ -98,8 +99,8 @@ def _finite_in_both(one: Tensor, two: Tensor) -> Tensor | None:
 
 
 def _worst_channel(scale: Tensor, apart: Tensor, rows: int) -> Difference:
-    """The largest error of all channels. Few numbers do not tell the size of a channel: with one row, all channels
-    have the same scale."""
+    """The largest error of all channels. Few numbers do not tell the size of a channel: with one row, all
+    channels have the same scale."""
     scale, apart = scale.double(), apart.double()
     top = float(scale.max())
     if not top:

@@ -1,4 +1,5 @@
-"""Is it a break, or rounding? The same trials in float64 decide: there rounding shrinks, and a break does not."""
+"""Is it a break, or rounding? The same trials in float64 decide: there rounding shrinks, and a break does
+not."""
 
 from __future__ import annotations
 
@@ -58,7 +59,8 @@ class Decider:
         if again is None:
             if own.broken and measure.error < NEAR * tolerance:
                 raise CannotTell(
-                    f"the error is {measure.error:.1e}, which may be rounding in {short(dtype)}, and the model does "
+                    f"the error is {measure.error:.1e}, which may be rounding in {short(dtype)}, and the "
+                    "model does "
                     "not run in float64, which would tell"
                 )
             return own
@@ -105,6 +107,7 @@ def _rounding(own: Decision, again: Measure) -> str | None:
     if not own.broken:
         return None
     return (
-        f"rounding: the error is {own.measure.error:.1e} in {short(own.dtype)} and shrinks to {again.error:.1e} in "
+        f"rounding: the error is {own.measure.error:.1e} in {short(own.dtype)} and shrinks to "
+        f"{again.error:.1e} in "
         "float64"
     )

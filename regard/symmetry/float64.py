@@ -1,8 +1,8 @@
-"""A copy of a model in another dtype, and in float64 all the way: many models cast to float32 or less on their way
-(norms, rotations, softmax), whatever dtype they have.
+"""A copy of a model in another dtype, and in float64 all the way: many models cast to float32 or less on
+their way (norms, rotations, softmax), whatever dtype they have.
 
-In a copy whose rounding is to be a billion times smaller, such a cast would bring the rounding back. Complex numbers
-stay complex.
+In a copy whose rounding is to be a billion times smaller, such a cast would bring the rounding back. Complex
+numbers stay complex.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Laws of hygiene: what every good model keeps, whatever its architecture. Padding, batches, the order of edges,
-repetition; time and caches are in files of their own."""
+"""Laws of hygiene: what every good model keeps, whatever its architecture. Padding, batches, the order of
+edges, repetition; time and caches are in files of their own."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """The parts of a law: what may be done to an input, and what must then happen to the output.
 
-A law makes trials. A trial is two runs of the model and what of their outputs must be equal; its alignment says the
-same of every tensor inside, which is how a break is located. To write a law of your own, subclass Law and pass an
-object of it to `check`. The symmetries are in `laws.py`, the laws of hygiene in `hygiene.py`.
+A law makes trials. A trial is two runs of the model and what of their outputs must be equal; its alignment
+says the same of every tensor inside, which is how a break is located. To write a law of your own, subclass
+Law and pass an object of it to `check`. The symmetries are in `laws.py`, the laws of hygiene in `hygiene.py`.
 """
 
 from __future__ import annotations

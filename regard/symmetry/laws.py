@@ -126,7 +126,8 @@ class Symmetry(Law):
         return outputs
 
     def others(self, element: Element, subject: Subject) -> Others:
-        """Outputs of the same shape as the one that counts must follow as it does; of others nothing is said."""
+        """Outputs of the same shape as the one that counts must follow as it does; of others nothing is
+        said."""
 
         def pair(axes: Axes, first: Tensor, second: Tensor) -> Pair | None:
             if first.dim() == subject.output.dim() and axes == subject.main_axes:
@@ -301,7 +302,8 @@ def _translation(subject: Subject, group: Group | None) -> Symmetry | None:
 
 @dataclass(frozen=True)
 class Relabelling(Symmetry):
-    """The nodes of a graph get other numbers. Several graphs in one keep their order: each has its own numbers."""
+    """The nodes of a graph get other numbers. Several graphs in one keep their order: each has its own
+    numbers."""
 
     graphs: str | None = None  # the input that says in which graph a node is
 

@@ -4,10 +4,10 @@ Both runs of a trial are watched, in float64 where the model allows it, so that 
 rounding. A module is followed inwards while its inputs agree under the transformation and its output does
 not. The name is then put to the proof: with that module's output replaced by what it should have been, the
 law must hold. If it does not, more modules break it, and they are replaced too, until it holds; a module that
-turns out not to be needed is not named, and of several the one that does the most harm is named first. Where this
-ends without proof, or a tensor's layout is not known, the smallest module around it is named instead, and marked as
-not exact. Where it is not known how inner tensors should change at all (points that turn, places that shift), the
-proof only says "in this module or after it".
+turns out not to be needed is not named, and of several the one that does the most harm is named first. Where
+this ends without proof, or a tensor's layout is not known, the smallest module around it is named instead,
+and marked as not exact. Where it is not known how inner tensors should change at all (points that turn,
+places that shift), the proof only says "in this module or after it".
 """
 
 from __future__ import annotations
@@ -184,8 +184,8 @@ class Search:
         return Place("", False, "it is not known how what passes between the modules should have changed")
 
     def in_or_after(self, call: Call, calls: Calls) -> Place:
-        """The proof says that what this module gives carries all of the change, and so may what a later one gives:
-        only a module after which none passes the same proof is the place itself."""
+        """The proof says that what this module gives carries all of the change, and so may what a later one
+        gives: only a module after which none passes the same proof is the place itself."""
         keys = list(calls)
         later = [calls[key] for key in keys[keys.index(call.key) + 1 :] if calls[key].parent != call.key]
         reason = f"{self.called(call)} gives something else, and without that the law holds"
@@ -290,7 +290,8 @@ class Search:
         return True
 
     def around(self, suspects: list[Suspect]) -> Place:
-        """No module could be proved, so none is named: the cause may be outside of all that were suspected."""
+        """No module could be proved, so none is named: the cause may be outside of all that were
+        suspected."""
         return Place("", False, f"no module alone explains it; the first to differ is {suspects[0].key[0]}")
 
     def patch(self, key: Key) -> Patch:

@@ -5,7 +5,8 @@ A tensor is what it should be if it holds the same numbers as before, moved in a
 follow: maps roll, turn and flip like the image, by fewer steps where they are coarser; tokens change
 places; channels may change places as well, in the same way everywhere, since a group convolution has one for
 each pose. What was flattened only has to hold the same numbers, moved in the same way in every row of the
-batch; windows that were cut out, the same windows in another order. Numbers are compared, so no layout has to be guessed.
+batch; windows that were cut out, the same windows in another order. Numbers are compared, so no layout has to
+be guessed.
 
 Features that mix when an image turns, as those of steerable networks do, are recognised by their lengths,
 and of them it is said that it is not known.

@@ -40,7 +40,8 @@ def row_of(subject: Subject, here: int, there: int) -> Outputs:
         one, two = first.select(axis, here), second.select(axis, there)
         if one.shape != two.shape and not subject.follows:
             raise CannotTell(
-                f"the output of a row has another shape beside other rows: {tuple(one.shape)} and {tuple(two.shape)}"
+                f"the output of a row has another shape beside other rows: {tuple(one.shape)} and "
+                f"{tuple(two.shape)}"
             )
         return one, two
 
@@ -77,8 +78,8 @@ def tokens_of_row(
 def others_tokens_of_row(
     subject: Subject, stream: Stream, row: int, other: int, here: Tensor, there: Tensor
 ) -> Others | None:
-    """The same for other outputs. Nothing is said of them where another stream than the first is padded, nor of what
-    is read from the first token where padding comes before it."""
+    """The same for other outputs. Nothing is said of them where another stream than the first is padded, nor
+    of what is read from the first token where padding comes before it."""
     if stream is not subject.stream:
         return None
     at_left = len(there) > 0 and int(there[0]) > 0

@@ -1,6 +1,6 @@
-"""What names and shapes leave open about the inputs of a model, settled by trying: which axis runs along the tokens,
-and which inputs go along with them. What trying does not settle is said to be unclear, and the laws that would have
-to know it are *unknown*.
+"""What names and shapes leave open about the inputs of a model, settled by trying: which axis runs along the
+tokens, and which inputs go along with them. What trying does not settle is said to be unclear, and the laws
+that would have to know it are *unknown*.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ def settle(subject: Subject) -> Roles:
 
 
 def _settle_graph(subject: Subject) -> Roles:
-    """Inputs with one entry for each node move with the nodes, those with one for each edge with the edges."""
+    """Inputs with one entry for each node move with the nodes, those with one for each edge with the
+    edges."""
     roles, inputs = subject.roles, subject.inputs
     if roles.nodes is None or roles.edges is None:
         return roles
@@ -80,7 +81,8 @@ def _settle_axis(subject: Subject, stream: Stream) -> Roles:
             return replace(roles, streams=(replace(stream, axis=2), *roles.streams[1:]), points=points)
         if axis is None and not _has_as_many(subject, stream.tokens) and _only_third_resizes(subject, stream):
             why = (
-                f"it is not known which axis of {stream.tokens!r} runs along the tokens: the second cannot have another "
+                f"it is not known which axis of {stream.tokens!r} runs along the tokens: the second cannot "
+                "have another "
                 "size, and the third can; say it with Stream(axis=...)"
             )
             return replace(roles, unclear={**roles.unclear, stream.tokens: why})
@@ -89,7 +91,8 @@ def _settle_axis(subject: Subject, stream: Stream) -> Roles:
             return replace(roles, streams=(replace(stream, axis=0), *roles.streams[1:]))
         if x.shape[0] > x.shape[1]:
             why = (
-                f"outputs depend on each other along the first axis of {stream.tokens!r} and not along the second: it "
+                f"outputs depend on each other along the first axis of {stream.tokens!r} and not along the "
+                "second: it "
                 "is not known which counts rows and which tokens; say it with Stream(axis=...)"
             )
             return replace(roles, unclear={**roles.unclear, "rows": why})
@@ -117,8 +120,9 @@ def _only_third_resizes(subject: Subject, stream: Stream) -> bool:
 
 
 def _axis_by_takers(subject: Subject, name: str) -> int | None:
-    """Of an input b x y: a layer that takes it says where its features are, a convolution before the steps, most others
-    behind. If none takes the input itself, the first counts whose features are as many as one axis has entries."""
+    """Of an input b x y: a layer that takes it says where its features are, a convolution before the steps,
+    most others behind. If none takes the input itself, the first counts whose features are as many as one
+    axis has entries."""
     x = subject.inputs[name]
     takers = [
         (module, given) for module, given in _takers(subject) if given.dim() == 3 and len(given) == len(x)
@@ -177,8 +181,8 @@ def _runs(subject: Subject, inputs: Inputs) -> bool:
 
 
 def _mixes_along_rows(subject: Subject, name: str) -> bool:
-    """Does an output depend on other entries along the first axis, and on none along the second? Then the tokens are
-    along the first, as torch.nn has it by default."""
+    """Does an output depend on other entries along the first axis, and on none along the second? Then the
+    tokens are along the first, as torch.nn has it by default."""
     x, out = subject.inputs[name], subject.output
     b, n = x.shape[:2]
     if out.dim() and out.shape[0] == n != b and n not in out.shape[1:]:
@@ -217,8 +221,8 @@ def _differs(subject: Subject, name: str, corner: int) -> Tensor | None:
 
 
 def _settle_along(subject: Subject, stream: Stream) -> Roles:
-    """Inputs of as many rows and entries belong to the tokens if the model takes fewer of all of them, and not fewer of
-    the others alone."""
+    """Inputs of as many rows and entries belong to the tokens if the model takes fewer of all of them, and
+    not fewer of the others alone."""
     roles, inputs = subject.roles, subject.inputs
     x = inputs[stream.tokens]
     rows, n = (x.shape[1], x.shape[0]) if stream.axis == 0 else (x.shape[0], x.shape[stream.axis])
@@ -257,8 +261,8 @@ def _going_along(subject: Subject, names: list[str], n: int) -> list[str] | None
 
 
 def _tables(subject: Subject) -> list[str]:
-    """Inputs that have as many entries as the batch has rows, and are none: the first row alone gives the same with all
-    of it, and not with its first entry."""
+    """Inputs that have as many entries as the batch has rows, and are none: the first row alone gives the
+    same with all of it, and not with its first entry."""
     roles = subject.roles
     others = [
         name for name in subject.by_row.keys() - roles.names() if isinstance(subject.inputs.get(name), Tensor)

@@ -19,8 +19,8 @@ CONTAINERS = (list, dict, set, deque)
 
 
 class Snapshot:
-    """What the modules of a model hold: which modules and weights, buffers, attributes, lists and dicts, and objects
-    such as a configuration. Restoring puts all of it back, into the same objects."""
+    """What the modules of a model hold: which modules and weights, buffers, attributes, lists and dicts, and
+    objects such as a configuration. Restoring puts all of it back, into the same objects."""
 
     def __init__(self, model: nn.Module) -> None:
         self.weights = {id(p) for p in model.parameters()}

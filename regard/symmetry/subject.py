@@ -168,8 +168,8 @@ class Subject:
 
     @cached_property
     def other_axes(self) -> dict[str, Axes]:
-        """What the axes of each other output count, seen over two numbers of rows and of tokens. An output of which
-        that is not clear (two axes for the tokens, as in a map of weights) is left out."""
+        """What the axes of each other output count, seen over two numbers of rows and of tokens. An output of
+        which that is not clear (two axes for the tokens, as in a map of weights) is left out."""
         short = self.short
         first = self.plain_all(short).others
         if not first:
@@ -236,7 +236,8 @@ class Subject:
         changed = _changed(out, more)
         if changed is None or len(changed) != 1 or out.shape[changed[0]] != rows:
             raise CannotTell(
-                f"with one row more the output changes from {tuple(out.shape)} to {tuple(more.shape)}: none of its axes "
+                f"with one row more the output changes from {tuple(out.shape)} to {tuple(more.shape)}: "
+                "none of its axes "
                 "counts the rows"
             )
         return changed[0]
@@ -250,7 +251,8 @@ class Subject:
         return self.roles.stream
 
     def require_clear(self, *, rows_only: bool = False) -> None:
-        """For what moves tokens or nodes: it must be known what moves with them; for what moves rows, which they are."""
+        """For what moves tokens or nodes: it must be known what moves with them; for what moves rows, which
+        they are."""
         for name, why in self.roles.unclear.items():
             if name == "rows" or not rows_only:
                 raise CannotTell(why)
@@ -300,8 +302,8 @@ class Subject:
 
     @cached_property
     def by_row(self) -> dict[str, int]:
-        """Of inputs without a role, the axis that is as long as the batch: the first, or the second where the batch
-        is second in the tokens."""
+        """Of inputs without a role, the axis that is as long as the batch: the first, or the second where the
+        batch is second in the tokens."""
         known = [stream.tokens for stream in self.roles.streams]
         known += [name for name in (self.roles.grid, self.roles.points) if name is not None]
         tensors = {name: x for name, x in self.inputs.items() if isinstance(x, Tensor) and x.dim() > 0}

@@ -1,5 +1,5 @@
-"""Exceptions that a check swallows, because a model may refuse what is tried with it. `regard check --debug` shows
-them all."""
+"""Exceptions that a check swallows, because a model may refuse what is tried with it. `regard check --debug`
+shows them all."""
 
 from __future__ import annotations
 

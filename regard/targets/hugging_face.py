@@ -160,7 +160,8 @@ def _configuration(path: Path) -> Any:
             )
         version = transformers.__version__
         raise RegardError(
-            f"{path}: transformers {version} knows no model_type {model_type!r}{near(model_type, known.keys())}"
+            f"{path}: transformers {version} knows no model_type "
+            f"{model_type!r}{near(model_type, known.keys())}"
         )
     try:
         return transformers.AutoConfig.from_pretrained(path, trust_remote_code=False, local_files_only=True)

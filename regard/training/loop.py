@@ -206,7 +206,8 @@ class Training:
             raise RegardError(
                 f"{self.run.path} has {old} steps and cannot become a run of {wanted}: step "
                 f"{self.facts.step} is done, and the "
-                f"learning rate falls from step {holds + 1} on, so the result would differ from a run of {wanted} "
+                f"learning rate falls from step {holds + 1} on, so the result would differ from a run of "
+                f"{wanted} "
                 f"steps; start a new run, with --from {self.run.quoted} if you want its weights"
             )
 

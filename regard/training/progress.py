@@ -263,7 +263,8 @@ class Board(Observer):
             from torch.utils.tensorboard import SummaryWriter
         except ImportError as error:
             raise RegardError(
-                "TensorBoard is not installed; use pip install 'regard[tensorboard]', or leave tensorboard out"
+                "TensorBoard is not installed; use pip install 'regard[tensorboard]', or leave tensorboard "
+                "out"
             ) from error
         self.make: Any = SummaryWriter
         self.writer: Any = None

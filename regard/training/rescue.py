@@ -103,7 +103,8 @@ class Rescue:
                 f"{lost} was deleted during the training, and nothing could be kept: {error}"
             ) from error
         raise LostFolder(
-            f"{lost} was deleted during the training; the state of step {facts.step} is kept in {kept.path}; go on "
+            f"{lost} was deleted during the training; the state of step {facts.step} is kept in "
+            f"{kept.path}; go on "
             f"with: {how_to_go_on(kept)}"
         )
 

@@ -48,7 +48,8 @@ class Stop:
 
 
 def _signals() -> list[int]:
-    """The signals that stop a training. nohup asks that SIGHUP does nothing, and so does &disown of a shell."""
+    """The signals that stop a training. nohup asks that SIGHUP does nothing, and so does &disown of a
+    shell."""
     found = [signal.SIGINT, signal.SIGTERM]
     if HANGUP is not None and signal.getsignal(HANGUP) != signal.SIG_IGN:
         found.append(HANGUP)

@@ -118,7 +118,8 @@ def unheard(root: Weights) -> str:
         return f"the weights were summed along another axis than that of the softmax ({steps}), and with no values along it"
     if root.mixed is not None:
         return (
-            f"after the softmax the weights were mixed between {root.mixed} ({steps}), and others than these were "
+            f"after the softmax the weights were mixed between {root.mixed} ({steps}), and others than "
+            "these were "
             "multiplied with the values: these are the weights before that"
         )
     if steps:
@@ -133,9 +134,9 @@ def _joined(note: str | None, more: str) -> str:
 
 
 def _compare(kept: Tensor, used: Tensor) -> tuple[Tensor, float, bool]:
-    """The weights of a softmax and those that were summed with values: how far apart they are beyond rounding.
-    Queries with nothing to look at, whose weights were set to zero in all heads, count as zeros; whether there
-    are any is the third answer.   b h n m"""
+    """The weights of a softmax and those that were summed with values: how far apart they are beyond
+    rounding. Queries with nothing to look at, whose weights were set to zero in all heads, count as zeros;
+    whether there are any is the third answer.   b h n m"""
     dtype = min((kept.dtype, used.dtype), key=lambda each: torch.finfo(each).bits)
     known = torch.finfo(dtype)
     widest = torch.promote_types(kept.dtype, used.dtype)
@@ -179,8 +180,8 @@ class Layout:
 
     @classmethod
     def of(cls, root: Weights, first: Index, m: int) -> Layout | None:
-        """From the element with which each sum begins: B R for each axis. If one axis fits the product of queries and
-        keys, it is that of the queries."""
+        """From the element with which each sum begins: B R for each axis. If one axis fits the product of
+        queries and keys, it is that of the queries."""
         found = cls.by_axis(root, first, None)
         if found is None or len(found.sizes) < 3 or first[0].shape[1] > 1 or root.given is None:
             return found

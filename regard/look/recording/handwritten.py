@@ -1,6 +1,6 @@
-"""Weights that no softmax operator gave: exp(a) / Σ exp(a), exp(log_softmax(a)), exp(a − logsumexp(a)) and whatever
-else is written out. They are known by what they are used for: a tensor that follows from scores, element by
-element, is summed with values along one axis, and its rows are not negative and sum to one.
+"""Weights that no softmax operator gave: exp(a) / Σ exp(a), exp(log_softmax(a)), exp(a − logsumexp(a)) and
+whatever else is written out. They are known by what they are used for: a tensor that follows from scores,
+element by element, is summed with values along one axis, and its rows are not negative and sum to one.
 """
 
 from __future__ import annotations
@@ -54,7 +54,8 @@ def _without_ones(own: Geometry) -> Geometry:
 
 
 def is_normalized(weights: Tensor) -> bool:
-    """Are the weights not negative, and does each row sum to one? Rows of nothing but zeros have nothing to look
+    """Are the weights not negative, and does each row sum to one? Rows of nothing but zeros have nothing to
+    look
     at.   ... m"""
     if weights.shape[-1] < 2 or not weights.numel() or not weights.is_floating_point():
         return False

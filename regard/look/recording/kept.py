@@ -1,4 +1,5 @@
-"""Weights that a model itself computed, kept with the values they were summed with until the proof is done."""
+"""Weights that a model itself computed, kept with the values they were summed with until the proof is
+done."""
 
 from __future__ import annotations
 

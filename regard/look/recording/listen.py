@@ -212,13 +212,14 @@ class AttentionDispatchMode(TorchDispatchMode):
 
 
 def _views_as_ever() -> Any:
-    """Views of parameters require a gradient also in inference mode, and a product is computed in another order if
-    they do. A listener is called where they no longer would."""
+    """Views of parameters require a gradient also in inference mode, and a product is computed in another
+    order if they do. A listener is called where they no longer would."""
     return torch._C._SetExcludeDispatchKeyGuard(torch._C.DispatchKey.ADInplaceOrView, False)
 
 
 def are_paired(nodes: list[tuple[Tensor, Node]], out: Tensor) -> bool:
-    """Are two projected tensors combined so that each element of one meets each of the other along some axes?"""
+    """Are two projected tensors combined so that each element of one meets each of the other along some
+    axes?"""
     views = [Geometry.of(x).spread(out.shape) for x, node in nodes if isinstance(node.root, Product)]
     spread = [
         {axis for axis, stride in enumerate(view.strides) if stride == 0 and view.sizes[axis] > 1}

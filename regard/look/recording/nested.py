@@ -1,5 +1,5 @@
-"""Nested tensors: sequences of different lengths in one tensor. Their softmax and its sum with values are heard as
-they are, and shown with the shorter sequences padded by zeros.
+"""Nested tensors: sequences of different lengths in one tensor. Their softmax and its sum with values are
+heard as they are, and shown with the shorter sequences padded by zeros.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ def is_nested(tensors: list[Tensor]) -> bool:
 
 
 class NestedEar:
-    """Hears what happens to nested tensors. Only those that hold their sequences themselves are understood; all
-    others are made of such."""
+    """Hears what happens to nested tensors. Only those that hold their sequences themselves are understood;
+    all others are made of such."""
 
     def __init__(
         self, calls: Calls, resting: Callable[[], AbstractContextManager[None]], hear: Callable[..., Any]

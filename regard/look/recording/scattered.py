@@ -1,5 +1,5 @@
-"""Attention along edges written out by hand: exp(a_e) / Σ exp(a_e) over the edges that end in a node, times values,
-summed there by index. From where each edge comes is not heard, so nothing can be proved of it.
+"""Attention along edges written out by hand: exp(a_e) / Σ exp(a_e) over the edges that end in a node, times
+values, summed there by index. From where each edge comes is not heard, so nothing can be proved of it.
 """
 
 from __future__ import annotations

@@ -13,8 +13,8 @@ MOST = 64  # at once
 
 
 class Waiting:
-    """All of them, in the order in which they ran. `unsummed` is told of those that never met values, if queries
-    met keys in them."""
+    """All of them, in the order in which they ran. `unsummed` is told of those that never met values, if
+    queries met keys in them."""
 
     def __init__(self, unsummed: Callable[[Weights], None]) -> None:
         self.unsummed = unsummed

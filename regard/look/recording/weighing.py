@@ -1,5 +1,5 @@
-"""Products and sums, as a listener hears them: scores, weights that meet values, and what may be weights though no
-softmax gave it."""
+"""Products and sums, as a listener hears them: scores, weights that meet values, and what may be weights
+though no softmax gave it."""
 
 from __future__ import annotations
 

@@ -30,8 +30,8 @@ class ClassesView(View):
 
 
 def _classes(out: Any, given: ModelInput) -> dict[str, Any] | None:
-    """The view, or None where there is not one prediction for the whole: of nodes each has its own, and the graph
-    shows them."""
+    """The view, or None where there is not one prediction for the whole: of nodes each has its own, and the
+    graph shows them."""
     if given.called is None or not has_logits(out):
         return None
     logits = tensor_of(out).detach().float()

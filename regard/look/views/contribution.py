@@ -1,5 +1,5 @@
-"""What each input contributes to the prediction, beside what is attended to. The two are not the same, and the
-view says so."""
+"""What each input contributes to the prediction, beside what is attended to. The two are not the same, and
+the view says so."""
 
 from __future__ import annotations
 

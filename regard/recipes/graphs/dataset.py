@@ -235,7 +235,8 @@ def _split_of(
             few, place = names[int(counts.argmin())], int(np.flatnonzero(classes == counts.argmin())[0])
             raise RegardError(
                 f"the class '{few}' of {parts.what} has one example, {level} {parts.called(level, place)}, "
-                "so it cannot be in two splits; add more examples, remove the class, or use --data.validation 0 "
+                "so it cannot be in two splits; add more examples, remove the class, or use "
+                "--data.validation 0 "
                 "--data.test 0"
             )
     return split_by_class(
@@ -292,7 +293,8 @@ def features(
             beside = f"in {where.stem}.nodes.csv beside it"
         if known is not None:
             raise RegardError(
-                f"{parts.what} has no features of nodes, but the model was trained with features; give them {beside}"
+                f"{parts.what} has no features of nodes, but the model was trained with features; give "
+                f"them {beside}"
             )
         raise RegardError(
             f"{parts.what} has no features of nodes; give columns of numbers ({beside}, or with "
@@ -322,7 +324,8 @@ def features(
             )
         if how == "columns":
             raise RegardError(
-                f"the features of {parts.what} are mostly zero, and columns with mean 0 would make them dense; "
+                f"the features of {parts.what} are mostly zero, and columns with mean 0 would make them "
+                "dense; "
                 "use --data.scale rows or none"
             )
         return _sparse_tensor(x, how == "rows"), Scaling(of="given", how=how)

@@ -59,7 +59,8 @@ class MappedGraph:
         for name, array in (("features", x), ("labels", labels)):
             if len(array) != count:
                 raise RegardError(
-                    f"{path}/{name}.npy has {len(array)} rows, but starts.npy has {count} nodes; they must agree"
+                    f"{path}/{name}.npy has {len(array)} rows, but starts.npy has {count} nodes; they must "
+                    "agree"
                 )
         if starts[0] != 0 or starts[-1] != len(sources):
             raise RegardError(

@@ -73,7 +73,8 @@ def check_count(count: int, unit: str, what: str) -> None:
     number in a file, which may be anything."""
     if count > MOST:
         raise RegardError(
-            f"{what} would have {count:,} {unit}, because its largest number is {count - 1:,}; at most {MOST:,} "
+            f"{what} would have {count:,} {unit}, because its largest number is {count - 1:,}; at most "
+            f"{MOST:,} "
             "are read, numbered from 0 on"
         )
 
@@ -93,7 +94,8 @@ def side_by_side(what: str, graphs: Sequence[Parts], **more: Any) -> Parts:
     }
     if len(widths) > 1:
         raise RegardError(
-            f"all graphs of {what} must have the same number of features per node, got {sorted(widths, key=str)}"
+            f"all graphs of {what} must have the same number of features per node, got "
+            f"{sorted(widths, key=str)}"
         )
     starts = np.cumsum([0, *(g.nodes for g in graphs)])
     edges = [g.edges + start for g, start in zip(graphs, starts, strict=False)]
@@ -133,7 +135,8 @@ def check_finite(x: Array, what: str) -> None:
     if len(wrong):
         row, column = wrong[0]
         raise RegardError(
-            f"{what} has {x[row, column]} in row {row}, column {column}; give a finite number, or remove the node"
+            f"{what} has {x[row, column]} in row {row}, column {column}; give a finite number, or remove "
+            "the node"
         )
 
 

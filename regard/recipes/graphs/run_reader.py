@@ -37,7 +37,8 @@ def run_reader(run: Run, network: Any) -> Reader:
         x, _ = features(parts, edges, config, known=info.scaling)
         if x.shape[1] != model.features:
             raise RegardError(
-                f"{parts.what} has {x.shape[1]} features per node, but the model was trained with {model.features}"
+                f"{parts.what} has {x.shape[1]} features per node, but the model was trained with "
+                f"{model.features}"
             )
         if x.layout is not torch.strided and x.numel() <= DENSE:
             x = x.to_dense()

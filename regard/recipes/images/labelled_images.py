@@ -1,8 +1,8 @@
 """Which images there are and what each shows: folders, a table of paths, idx files (MNIST and its family),
 .npz, or digits.
 
-Labelled images have files or pixels, never both. Splits are what the data itself says: folders or files called train,
-validation and test, or a column of that name; where nothing says so, all is for training.
+Labelled images have files or pixels, never both. Splits are what the data itself says: folders or files
+called train, validation and test, or a column of that name; where nothing says so, all is for training.
 """
 
 from __future__ import annotations

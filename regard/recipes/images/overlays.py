@@ -1,5 +1,5 @@
-"""Stills of an image: where a model looked, by name of the map, and what mattered to its prediction, laid over
-what it saw."""
+"""Stills of an image: where a model looked, by name of the map, and what mattered to its prediction, laid
+over what it saw."""
 
 from __future__ import annotations
 

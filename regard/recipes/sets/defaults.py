@@ -33,7 +33,8 @@ KINDS: dict[str, type[Settings]] = {
     "pointnet": _settings(PointNetConfig, "PointNet, for point clouds."),
     "settransformer": _settings(
         SetTransformerConfig,
-        "The Set Transformer: elements attend to each other, then learned seed vectors pool them by attention.",
+        "The Set Transformer: elements attend to each other, then learned seed vectors pool them by "
+        "attention.",
     ),
     "mlp": _settings(
         MLPConfig, "MLP: a baseline without permutation symmetry, which must learn every order."

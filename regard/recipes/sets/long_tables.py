@@ -102,7 +102,8 @@ def _numbers(
                 ) from None
             if not good:
                 raise RegardError(
-                    f"line {line} of {path} has {value} in column '{names[place]}', which is not a finite number; "
+                    f"line {line} of {path} has {value} in column '{names[place]}', which is not a finite "
+                    "number; "
                     "give a number, or remove the line"
                 )
     raise RegardError(f"{path} holds numbers that cannot be read")

@@ -42,7 +42,8 @@ def _of_clouds(config: SetsConfig, form: SetsForm, note: Note) -> SetsCorpus:
             words.append(class_of(file, str(config.path)))
         elif cloud.labels is None:
             raise RegardError(
-                f"{file.path} has no labels for its points, but the model predicts a label for each point; add labels"
+                f"{file.path} has no labels for its points, but the model predicts a label for each point; "
+                "add labels"
             )
         else:
             words += [str(each) for each in cloud.labels.tolist()]

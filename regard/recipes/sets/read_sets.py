@@ -125,7 +125,8 @@ def _of_clouds(config: SetsConfig, seed: int, note: Note) -> SetsCorpus:
     if labelled and len(labelled) < len(files):
         missing = files[next(i for i, each in enumerate(labels) if each is None)].path
         raise RegardError(
-            f"{missing} has no labels for its points, but other files have; give labels to all files, or to none"
+            f"{missing} has no labels for its points, but other files have; give labels to all files, or "
+            "to none"
         )
     if labelled:
         words = [str(each) for each in np.concatenate(labelled).tolist()]
@@ -186,8 +187,10 @@ def sets_in(path: str, config: SetsConfig, form: SetsForm) -> Iterator[tuple[str
 def class_of(file: CloudFile, folder: str) -> str:
     if file.label is None:
         raise RegardError(
-            f"{file.path} is not in the folder of a class; put the point clouds of each class in one folder of "
-            f"{folder} that has the name of the class (or label each point: an .npz with arrays points and labels)"
+            f"{file.path} is not in the folder of a class; put the point clouds of each class in one "
+            "folder of "
+            f"{folder} that has the name of the class (or label each point: an .npz with arrays points and "
+            "labels)"
         )
     return file.label
 
@@ -213,7 +216,8 @@ def _of_table(config: SetsConfig, seed: int) -> SetsCorpus:
     if config.asks == "numbers" and numbers is None:
         wrong = next(i for i, word in enumerate(words) if _as_numbers([word]) is None)
         raise RegardError(
-            f"line {table.lines[wrong]} of {path} has {words[wrong]!r} in column '{config.target}', expected a "
+            f"line {table.lines[wrong]} of {path} has {words[wrong]!r} in column '{config.target}', "
+            "expected a "
             "number; use --data.asks classes for targets that are text"
         )
     sets = len(starts) - 1
@@ -258,7 +262,8 @@ def _split(
     if config.validation and counts.min() < 2:
         alone = answers[int(counts.argmin())]
         raise RegardError(
-            f"{config.path} has one set of class '{alone}', but the train and the validation split need one each; "
+            f"{config.path} has one set of class '{alone}', but the train and the validation split need "
+            "one each; "
             "add more sets, remove the class, or use --data.validation 0"
         )
     return stratified_mask(target, config.validation, seed)

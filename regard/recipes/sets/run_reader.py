@@ -68,7 +68,8 @@ def run_reader(run: Run, model: Any) -> Reader:
         if config.path is None:
             if not (name.isdecimal() and len(name) < 10 and int(name)):
                 raise RegardError(
-                    f"there is no file {name!r}; sets of the synthetic task {config.task} are called 1, 2, 3 …"
+                    f"there is no file {name!r}; sets of the synthetic task {config.task} are called 1, 2, "
+                    "3 …"
                 )
             return told(made(int(name)))
         return told(_of_table(table(), Path(config.path).name, form, name))

@@ -126,7 +126,8 @@ def _tokenizer_of(run: Run | None, data: TextConfig | LabelledConfig) -> tokeniz
         asked = getattr(data, name)
         if asked not in (default, own.get(name)):
             raise RegardError(
-                f"the tokenizer comes from {run.path}, so --data.{name} {asked} has no effect; leave it out, or "
+                f"the tokenizer comes from {run.path}, so --data.{name} {asked} has no effect; leave it "
+                "out, or "
                 f"train without --from"
             )
     return tokenizers.load(run.verify("tokenizer.json"))

@@ -40,7 +40,8 @@ class TextRecipe(Recipe):
     title = "Text: a language model of plain text, or a classifier of labelled text."
     help: ClassVar[Mapping[str, str]] = {
         "--data PATH": "a text file, a folder, a glob, or a table with labels (.csv, .tsv, .jsonl); default: Python's own\n"
-        "                source (--data.text and --data.label name the columns of a table; see --data rows.csv "
+        "                source (--data.text and --data.label name the columns of a table; see --data "
+        "rows.csv "
         "--help)",
         "--model KIND": "decoder (causal LM) or encoder (masked LM); a table with labels trains an encoder as classifier",
     }
