@@ -892,3 +892,38 @@ def test_a_number_that_is_small_by_chance_makes_no_fill_of_the_others():
     assert difference(one, one + 1e-4).error < 1e-3
     filled = torch.tensor([-1e9, -1e9, 0.5, 0.4])
     assert difference(filled, filled + torch.tensor([0, 0, 0.1, 0])).error > 0.1
+
+
+def test_inputs_that_cannot_be_changed_do_not_make_an_output_constant():
+    class Clouds(nn.Module):
+        """A list of clouds of different sizes."""
+
+        def __init__(self):
+            super().__init__()
+            self.line = nn.Linear(3, 4)
+
+        def forward(self, clouds):
+            return torch.stack([self.line(cloud).mean(0) for cloud in clouds])
+
+    report = check(Clouds(), {"clouds": [torch.randn(5, 3), torch.randn(7, 3)]})
+    assert report.ok and report["determinism"].measured == "holds", report
+
+
+def test_reasons_say_what_to_give():
+    class Series(nn.Module):
+        def forward(self, series):
+            return series.flip(1)
+
+    class Translator(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.embed = nn.Embedding(VOCAB, WIDTH)
+
+        def forward(self, input_ids, decoder_input_ids):
+            return self.embed(decoder_input_ids) + self.embed(input_ids).mean(1, keepdim=True)
+
+    found = check(Series(), torch.randn(3, 9), laws=["causality"])["causality"]
+    assert found.measured == "unknown" and "roles=" in found.reason
+    inputs = {"input_ids": ids(9), "decoder_input_ids": ids(7)}
+    found = check(Translator(), inputs, laws=["causality"])["causality"]
+    assert found.measured == "unknown" and "streams" in found.reason and "input_ids" in found.reason
