@@ -37,9 +37,12 @@ class TrainConfig:
     average: float | None = None
     # steps between evaluations on the validation split; None: ten in a run, fewer in a short one
     evaluate_every: int | None = None
-    # stop after this many evaluations without a lower validation loss; None: never
+    # the weights that are kept: those with the lowest validation loss, or with the highest validation accuracy
+    # (of equal ones, the lowest loss); auto: accuracy for classes, else loss
+    keep: Literal["auto", "loss", "accuracy"] = "auto"
+    # stop after this many evaluations without better weights (see keep); None: never
     patience: int | None = None
-    save_minutes: float = 5.0  # minutes between checkpoints; a lower validation loss saves one too
+    save_minutes: float = 5.0  # minutes between checkpoints; better weights are saved at once
     save_every: int | None = None  # steps between checkpoints instead
     seed: int = 0  # the same seed, steps and threads give the same losses, bit for bit on a CPU
     device: str = "auto"  # auto: an accelerator if there is one
