@@ -55,7 +55,7 @@ def prepare_job(settings: Settings, context: DataContext) -> Job:
         unit="nodes",
         examples=unit,
         labels=info.labels,
-        notes=_notes_on(config, info.scaling.of),
+        notes=(*_notes_on(config, info.scaling.of), *_note_on_budget(settings.train)),
         validation=info.validation,
         test=test,
     )
@@ -93,6 +93,13 @@ def _notes_on(config: GraphsConfig, of: str | None) -> tuple[str, ...]:
     else:
         own = "the degree of each node is added to its features"
     return (f"{own}; --data.features given leaves it out",)
+
+
+def _note_on_budget(train: TrainConfig) -> tuple[str, ...]:
+    """A note if the budget is the default number of steps: it is the same on a slow or busy machine."""
+    if train.steps is None or train.minutes is not None:
+        return ()
+    return (f"{train.steps:,} steps, however long they take; --train.minutes 1 plans by time",)
 
 
 def open_mapped(config: GraphsConfig, path: str, seed: int, held_out: bool = False) -> MappedGraph:
