@@ -42,7 +42,8 @@ class GraphNetConfig:
     gather: Literal["sum", "mean", "max"] = "mean"  # how conv combines neighbours
     heads: int = 8  # attention heads in all layers but the last, which has one
     activation: Literal["relu", "leaky", "gelu", "elu"] = "relu"  # between layers
-    norm: Literal["none", "layernorm", "rmsnorm"] = "none"  # before each activation
+    # before each activation; batchnorm: over the nodes of a batch
+    norm: Literal["none", "layernorm", "rmsnorm", "batchnorm"] = "none"
     residual: bool = False  # residual connections around all layers but the first and the last
     dropout: float = 0.0  # share of channels, and of attention, dropped in training
     spread: int = 0  # steps of personalised PageRank after the layers (APPNP); 0: none
@@ -77,7 +78,11 @@ LAYERS: dict[str, Callable[[GraphNetConfig, int, int, bool], nn.Module]] = {
     ),
     "alone": lambda c, a, b, last: Alone(a, b),
 }
-NORMS_OR_NONE: dict[str, Callable[[int], nn.Module]] = {"none": lambda dim: nn.Identity(), **NORMS}
+NORMS_OR_NONE: dict[str, Callable[[int], nn.Module]] = {
+    "none": lambda dim: nn.Identity(),
+    "batchnorm": nn.BatchNorm1d,
+    **NORMS,
+}
 BETWEEN: dict[str, Callable[[Tensor], Tensor]] = {**ACTIVATIONS, "elu": nn.functional.elu}
 
 

@@ -26,8 +26,9 @@ DECIDING = BUDGET | {
 MINUTES = 0.5  # the budget if one in minutes is wanted
 FEW = 1000  # labels below which a model overfits soon
 ALIKE = 0.3  # homophily from which neighbours help as they are
+ATTENTION = ("gat", "gatv2")
 LOOKS = 40  # evaluations in a training of a known number of steps
-EPOCHS, LEAST_STEPS, MOST_STEPS = 100, 500, 5000  # of whole graphs
+EPOCHS, LEAST_STEPS, MOST_STEPS = 50, 500, 5000  # of whole graphs
 
 
 GraphNetSettings = settings_class(
@@ -118,23 +119,35 @@ def _net_defaults(graphs: GraphsConfig, traits: Traits, layer: str | None) -> Se
         return GraphNetSettings(data=graphs, model=model, train=train)
     layer = layer or _layer_for(traits)
     model = GraphNetConfig(layer=layer, **_sizes_for(layer, traits), **SIZES)
-    train = _train_config(traits, lr=0.01, weight_decay=0.5)
+    train = replace(_train_config(traits, lr=0.01, weight_decay=0.5), **_rates_for(layer, traits))
     return GraphNetSettings(data=graphs, model=model, train=train)
 
 
 def _layer_for(traits: Traits) -> Any:
     """Are neighbours alike? gcn, which mixes them. Otherwise conv, whose own weights for the node itself keep
-    its features apart from those of its neighbours."""
+    its features apart from those of its neighbours. Do neighbours tell nothing? Then they are noise: alone."""
     if traits.homophily is None or traits.homophily >= ALIKE:
         return "gcn"
-    return "conv"
+    if traits.related:
+        return "conv"
+    return "alone"
+
+
+def _rates_for(layer: str, traits: Traits) -> dict[str, Any]:
+    """What differs in training. Attention learns more slowly, and best at a rate that does not fall: it
+    wanders, and the validation split chooses among many evaluations."""
+    if layer in ATTENTION:
+        return {"lr": 0.005, "weight_decay": 1.0, "decay": 0.0, "steps": 2 * (_steps_for(traits) or 1)}
+    if layer in ("conv", "alone"):
+        return {"weight_decay": 5.0}
+    return {}
 
 
 def _sizes_for(layer: str, traits: Traits) -> dict[str, Any]:
     """Width and dropout. Words are many features of which each says little, so most can be dropped; of a few
     dense features each is needed."""
-    if layer in ("gat", "gatv2"):  # drops inputs, values and attention
-        return {"dropout": 0.6 if traits.words else 0.3}
+    if layer in ATTENTION:  # drops inputs, values and attention
+        return {"dropout": 0.6 if traits.words else 0.3, "activation": "elu"}
     if traits.words and traits.train < FEW:
         return {"hidden": 256, "dropout": 0.9}
     return {"dropout": 0.5}

@@ -7,7 +7,13 @@ from regard.api import train
 from regard.cli import options
 from regard.recipes.base import get_recipe
 from regard.recipes.graphs.dataset import GraphsConfig
-from regard.recipes.graphs.traits import LEAST_EDGES, find_traits, measure_homophily
+from regard.recipes.graphs.traits import (
+    LEAST_EDGES,
+    are_related,
+    find_traits,
+    labelled_ends,
+    measure_homophily,
+)
 from regard.training.progress import Observer
 
 N, CLASSES = 300, 3
@@ -37,7 +43,7 @@ def settings_for(path, *words):
     return options.read_settings(RECIPE, RECIPE.defaults(path), list(words), "regard train graphs")
 
 
-@pytest.mark.parametrize("same, layer", [(0.9, "gcn"), (0.34, "conv"), (0.0, "conv")])
+@pytest.mark.parametrize("same, layer", [(0.9, "gcn"), (1 / 3, "alone"), (0.0, "conv")])
 def test_unlike_neighbours_get_a_layer_that_keeps_a_node_apart_from_them(tmp_path, same, layer):
     path = planted(tmp_path, same)
     homophily = find_traits(GraphsConfig(path=path)).homophily
@@ -47,18 +53,31 @@ def test_unlike_neighbours_get_a_layer_that_keeps_a_node_apart_from_them(tmp_pat
 
 def test_labels_of_the_test_split_do_not_choose_the_layer():
     edges = np.random.default_rng(0).integers(0, 60, (2, 500))
-    labels, shown = np.arange(60) % 2, np.arange(40)
+    labels = np.arange(60) % 2
     changed = np.where(np.arange(60) < 40, labels, 1 - labels)
-    assert measure_homophily(edges, labels, shown) == measure_homophily(edges, changed, shown)
-    assert measure_homophily(edges, labels, np.arange(60)) != measure_homophily(edges, changed, np.arange(60))
+    for shown, same in ((40, True), (60, False)):
+        one, other = (labelled_ends(edges, each, np.arange(shown)) for each in (labels, changed))
+        assert np.array_equal(one, other) == same
 
 
 def test_few_edges_between_labels_say_nothing():
-    chain = np.stack([np.arange(LEAST_EDGES), np.arange(LEAST_EDGES) + 1])
-    labels = np.arange(LEAST_EDGES + 1) % 2
-    assert measure_homophily(chain, labels, np.arange(LEAST_EDGES + 1)) == pytest.approx(-1)
-    assert measure_homophily(chain, labels, np.arange(LEAST_EDGES)) is None
-    assert measure_homophily(chain, 0 * labels, np.arange(LEAST_EDGES + 1)) is None  # of one class
+    ends = np.stack([np.arange(LEAST_EDGES) % 2, 1 - np.arange(LEAST_EDGES) % 2])
+    assert measure_homophily(ends) == pytest.approx(-1)
+    assert measure_homophily(ends[:, 1:]) is None
+    assert measure_homophily(0 * ends) is None  # of one class
+
+
+@pytest.mark.parametrize("classes", [2, 3, 7])
+def test_ends_by_chance_are_not_related_and_others_are(classes):
+    random = np.random.default_rng(0)
+    chance = [are_related(random.integers(0, classes, (2, 400))) for _ in range(100)]
+    assert np.mean(chance) <= 0.05
+    for step in (0, 1):  # the same class, or the next one
+        source = random.integers(0, classes, 400)
+        ends = np.stack([source, (source + step) % classes])
+        # a third of the edges follow the rule, the others are random
+        ends[1] = np.where(random.random(400) < 1 / 3, ends[1], random.integers(0, classes, 400))
+        assert are_related(ends)
 
 
 def test_words_are_dropped_more_than_dense_features(tmp_path):
