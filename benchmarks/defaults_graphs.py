@@ -149,7 +149,7 @@ def tu(options: argparse.Namespace) -> None:
 
 
 FOLDS = 10
-GIN_SETTINGS = "GIN from PyTorch Geometric (five layers of width 64, batch norm, sum of nodes, Adam at 0.003)"
+GIN_SETTINGS = "GIN from PyTorch Geometric (five layers of width 64, batch norm, no dropout, sum of nodes, Adam at 0.003)"
 
 
 def split_folds(target: Array) -> Array:
@@ -184,16 +184,15 @@ def fold_file(graphs: Graphs, fold: int) -> Iterator[str]:
 
 
 class GIN(nn.Module):
-    """As PyTorch Geometric's example for MUTAG builds it."""
+    """As PyTorch Geometric's example for MUTAG builds it, but without its dropout, with which it learned less in
+    so few steps (28 instead of 45 % on a fold of ENZYMES, 33 instead of 42 % in validation)."""
 
     def __init__(self, features: int, outputs: int, hidden: int = 64, layers: int = 5) -> None:
         super().__init__()
         from torch_geometric.nn.models import GIN as Layers
 
         self.layers = Layers(features, hidden, layers, norm="batch_norm")
-        self.head = nn.Sequential(
-            nn.Linear(hidden, hidden), nn.ReLU(), nn.Dropout(0.5), nn.Linear(hidden, outputs)
-        )
+        self.head = nn.Sequential(nn.Linear(hidden, hidden), nn.ReLU(), nn.Linear(hidden, outputs))
 
     def forward(self, x: Tensor, edges: Tensor, of: Tensor, graphs: int) -> Tensor:
         from torch_geometric.nn import global_add_pool

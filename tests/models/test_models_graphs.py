@@ -21,6 +21,7 @@ VARIANTS = {
     "sum of a graph": {"layer": "conv", "gather": "sum", "level": "graph", "pool": "sum"},
     "asked of a graph": {"layer": "gcn", "level": "graph", "pool": "attention"},
     "ordered pairs": {"layer": "conv", "level": "edge", "ordered": True},
+    "batch norm": {"layer": "conv", "gather": "sum", "level": "graph", "norm": "batchnorm"},
     "largest of a graph": {"layer": "gcn", "level": "graph", "pool": "max", "norm": "rmsnorm"},
 }
 

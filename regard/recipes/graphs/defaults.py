@@ -117,13 +117,13 @@ def _net_defaults(graphs: GraphsConfig, traits: Traits, layer: str | None) -> Se
         model = GraphNetConfig(layer="conv", norm="layernorm", **SIZES)
         train = _train_config(traits, lr=0.01, weight_decay=0.01)
         return GraphNetSettings(data=graphs, model=model, train=train)
-    layer = layer or _layer_for(traits)
-    model = GraphNetConfig(layer=layer, **_sizes_for(layer, traits), **SIZES)
-    train = replace(_train_config(traits, lr=0.01, weight_decay=0.5), **_rates_for(layer, traits))
+    chosen: Any = layer or _layer_for(traits)
+    model = GraphNetConfig(layer=chosen, **_sizes_for(chosen, traits), **SIZES)
+    train = replace(_train_config(traits, lr=0.01, weight_decay=0.5), **_rates_for(chosen, traits))
     return GraphNetSettings(data=graphs, model=model, train=train)
 
 
-def _layer_for(traits: Traits) -> Any:
+def _layer_for(traits: Traits) -> str:
     """Are neighbours alike? gcn, which mixes them. Otherwise conv, whose own weights for the node itself keep
     its features apart from those of its neighbours. Do neighbours tell nothing? Then they are noise: alone."""
     if traits.homophily is None or traits.homophily >= ALIKE:
