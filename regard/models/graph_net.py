@@ -69,6 +69,18 @@ class GraphNetConfig:
             )
 
 
+class NodeBatchNorm(nn.BatchNorm1d):
+    """Batch norm over the nodes of a batch; a single node, which has no deviation, is scaled as in use."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        if len(input) > 1 or not self.training:
+            return super().forward(input)
+        scaled: Tensor = nn.functional.batch_norm(
+            input, self.running_mean, self.running_var, self.weight, self.bias, False, 0.0, self.eps
+        )
+        return scaled
+
+
 LAYERS: dict[str, Callable[[GraphNetConfig, int, int, bool], nn.Module]] = {
     "conv": lambda c, a, b, last: GraphConv(a, b, gather=c.gather),
     "gcn": lambda c, a, b, last: GCN(a, b),
@@ -80,7 +92,7 @@ LAYERS: dict[str, Callable[[GraphNetConfig, int, int, bool], nn.Module]] = {
 }
 NORMS_OR_NONE: dict[str, Callable[[int], nn.Module]] = {
     "none": lambda dim: nn.Identity(),
-    "batchnorm": nn.BatchNorm1d,
+    "batchnorm": NodeBatchNorm,
     **NORMS,
 }
 BETWEEN: dict[str, Callable[[Tensor], Tensor]] = {**ACTIVATIONS, "elu": nn.functional.elu}

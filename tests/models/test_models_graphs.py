@@ -26,6 +26,12 @@ VARIANTS = {
 }
 
 
+def test_batch_norm_of_one_node_can_be_trained():
+    model = made("batch norm").train()
+    x = torch.randn(1, 4, dtype=torch.float64)
+    assert model(x, torch.zeros(2, 0, dtype=torch.long)).isfinite().all()
+
+
 def made(name, **more):
     torch.manual_seed(0)
     return GraphNet(GraphNetConfig(**SIZES, **VARIANTS[name], **more)).double().eval()
