@@ -114,7 +114,8 @@ def _transformer_defaults(graphs: GraphsConfig, traits: Traits) -> Settings:
 def _net_defaults(graphs: GraphsConfig, traits: Traits, layer: str | None) -> Settings:
     if traits.level == "graph" and traits.classes:
         # sums count the neighbours, as in GIN; sums of any size need batch norm
-        counts = GraphNetConfig(layer="conv", gather="sum", depth=4, norm="batchnorm", **SIZES)
+        how: dict[str, Any] = {"gather": "sum", "norm": "batchnorm", "residual": True}
+        counts = GraphNetConfig(layer="conv", hidden=128, depth=5, **how, **SIZES)
         train = _train_config(traits, lr=0.01, weight_decay=0.01)
         return GraphNetSettings(data=graphs, model=counts, train=train)
     if traits.level == "graph" or not traits.classes:
