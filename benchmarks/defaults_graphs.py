@@ -147,8 +147,9 @@ def tu(options: argparse.Namespace) -> None:
         "other folds is the validation split, which chooses the weights in the same way for both "
         "(of 10 evaluations of ours and 40 of GIN). "
         "Differences within the deviation say little. Four settings of ours were compared by validation on ENZYMES: "
-        "width 64 and depth 4 (44.2, test 38.3), width 128 (46.7, test 41.7), depth 5 with residuals (47.0, test 38.8), and both "
-        "(47.5), which is the default. The others were tried because the first was below GIN on the test folds. One thread."
+        "width 64 and depth 4 (44.2, test 38.3), width 128 (46.7, test 41.7), depth 5 with residuals (47.0, test 38.8), and "
+        "both (47.5), which is the default. The others were tried because the first was below GIN on the test folds. "
+        "One thread."
     )
     write("Defaults on whole graphs", f"{text}\n\n{table(heads, rows)}")
 
