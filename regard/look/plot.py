@@ -19,7 +19,7 @@ from torch import Tensor
 from regard import files
 from regard.errors import RegardError
 from regard.look import measure
-from regard.runs.figures import say_loss
+from regard.runs.best import best_look, say_best
 from regard.runs.run import Run
 
 TRAINING, SMOOTHED, VALIDATION = "#c6dbef", "#2171b5", "#d55e00"  # told apart without colour vision, too
@@ -34,11 +34,11 @@ REACH = 0.02  # share of all steps that a smoothed loss is the mean of, to eithe
 
 def curves(run: Run) -> None:
     """Write curves.png: loss against steps, in training and on the validation split."""
-    files.write_bytes(run.path / "curves.png", drawn_curves(run.metrics(), title=run.path.name))
+    files.write_bytes(run.path / "curves.png", drawn_curves(run.metrics(), run.path.name, run.config.keep))
 
 
-def drawn_curves(events: Sequence[Mapping[str, Any]], title: str) -> bytes:
-    """The figure as PNG bytes."""
+def drawn_curves(events: Sequence[Mapping[str, Any]], title: str, keep: str | None = None) -> bytes:
+    """The figure as PNG bytes. keep: the measure that chose the best weights; None: the loss"""
     pyplot = plotter()
     from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
@@ -56,9 +56,9 @@ def drawn_curves(events: Sequence[Mapping[str, Any]], title: str) -> bytes:
             label="training, each step",
         )
         axis.plot(at, smooth(losses), color=SMOOTHED, linewidth=1.6, label="training, smoothed")
-    if looks:
-        best = min(looks, key=lambda event: event["loss"])
-        said = f"validation, best {say_loss(best['loss'])} at step {best['step']:,}"
+    best = best_look(looks, keep)
+    if best is not None:
+        said = f"validation, best {say_best(best, keep)} at step {best['step']:,}"
         axis.plot(*columns(looks), "o-", color=VALIDATION, markersize=4, linewidth=1.6, label=said)
         axis.plot(
             [best["step"]],

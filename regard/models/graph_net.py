@@ -43,7 +43,8 @@ class GraphNetConfig:
     gather: Literal["sum", "mean", "max"] = "mean"  # how conv combines neighbours
     heads: int = 8  # attention heads in all layers but the last, which has one
     activation: Literal["relu", "leaky", "gelu", "elu"] = "relu"  # between layers
-    norm: Literal["none", "layernorm", "rmsnorm"] = "none"  # before each activation
+    # before each activation; batchnorm: over the nodes of a batch
+    norm: Literal["none", "layernorm", "rmsnorm", "batchnorm"] = "none"
     residual: bool = False  # residual connections around all layers but the first and the last
     dropout: float = 0.0  # share of channels, and of attention, dropped in training
     spread: int = 0  # steps of personalised PageRank after the layers (APPNP); 0: none
@@ -70,6 +71,18 @@ class GraphNetConfig:
             )
 
 
+class NodeBatchNorm(nn.BatchNorm1d):
+    """Batch norm over the nodes of a batch; a single node, which has no deviation, is scaled as in use."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        if len(input) > 1 or not self.training:
+            return super().forward(input)
+        scaled: Tensor = nn.functional.batch_norm(
+            input, self.running_mean, self.running_var, self.weight, self.bias, False, 0.0, self.eps
+        )
+        return scaled
+
+
 LAYERS: dict[str, Callable[[GraphNetConfig, int, int, bool], nn.Module]] = {
     "conv": lambda c, a, b, last: GraphConv(a, b, gather=c.gather),
     "gcn": lambda c, a, b, last: GCN(a, b),
@@ -79,7 +92,11 @@ LAYERS: dict[str, Callable[[GraphNetConfig, int, int, bool], nn.Module]] = {
     ),
     "alone": lambda c, a, b, last: Alone(a, b),
 }
-NORMS_OR_NONE: dict[str, Callable[[int], nn.Module]] = {"none": lambda dim: nn.Identity(), **NORMS}
+NORMS_OR_NONE: dict[str, Callable[[int], nn.Module]] = {
+    "none": lambda dim: nn.Identity(),
+    "batchnorm": NodeBatchNorm,
+    **NORMS,
+}
 BETWEEN: dict[str, Callable[[Tensor], Tensor]] = {**ACTIVATIONS, "elu": nn.functional.elu}
 
 

@@ -42,6 +42,7 @@ class RunConfig:
     given: str | None = None  # the type of the data, if it was an object; None: a path
     steps: int | None = None  # the number of steps, once it is known
     evaluate_every: int | None = None
+    keep: str | None = None  # the measure by which the best weights are chosen
     test: dict[str, float] | None = None  # measures on the test split
 
     def to_json(self) -> dict[str, Any]:

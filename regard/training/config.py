@@ -18,12 +18,14 @@ class TrainConfig:
     steps: int | None = None  # the budget in steps; it replaces minutes
     batch: int = 32  # rows in a batch
     accumulate: int = 1  # batches per step: same as one batch this many times larger, with the memory of one
-    # muon: Muon for the matrices of the body, AdamW for the rest
-    optimiser: Literal["muon", "adamw", "sgd"] = "muon"
-    # the peak learning rate; None: 0.02 for muon, 0.001 for adamw, 0.1 for sgd
+    # muon: Muon for the matrices of the body, AdamW for the rest; adam: weight decay is part of the gradient
+    optimiser: Literal["muon", "adamw", "adam", "sgd"] = "muon"
+    # the peak learning rate; None: 0.02 for muon, 0.001 for adamw and adam, 0.1 for sgd
     lr: float | None = None
     adam_lr: float | None = None  # peak learning rate of the AdamW beside muon; None: 0.3 of lr
-    momentum: float | None = None  # None: 0.95 for muon, 0.9 for sgd (AdamW has 0.9 and 0.95)
+    momentum: float | None = (
+        None  # None: 0.95 for muon, 0.9 for sgd (AdamW has 0.9 and 0.95, Adam 0.9 and 0.999)
+    )
     weight_decay: float = 0.1  # of matrices; not of norms, biases and embeddings
     decay_all: bool = False  # weight decay also for norms, biases and embeddings
     warmup: int = 20  # steps in which the learning rate rises
@@ -37,9 +39,12 @@ class TrainConfig:
     average: float | None = None
     # steps between evaluations on the validation split; None: ten in a run, fewer in a short one
     evaluate_every: int | None = None
-    # stop after this many evaluations without a lower validation loss; None: never
+    # the weights that are kept: those with the lowest validation loss, or with the highest validation accuracy
+    # (of equal ones, the lowest loss); auto: accuracy for classes, else loss
+    keep: Literal["auto", "loss", "accuracy"] = "auto"
+    # stop after this many evaluations without better weights (see keep); None: never
     patience: int | None = None
-    save_minutes: float = 5.0  # minutes between checkpoints; a lower validation loss saves one too
+    save_minutes: float = 5.0  # minutes between checkpoints; better weights are saved at once
     save_every: int | None = None  # steps between checkpoints instead
     seed: int = 0  # the same seed, steps and threads give the same losses, bit for bit on a CPU
     device: str = "auto"  # auto: an accelerator if there is one
@@ -80,11 +85,13 @@ class TrainConfig:
             )
         if self.adam_lr is not None and self.optimiser != "muon":
             raise RegardError(f"adam_lr goes with muon, got optimiser={self.optimiser!r}; give lr")
-        if self.momentum is not None and self.optimiser == "adamw":
-            raise RegardError("momentum goes with muon or sgd, got optimiser='adamw'; leave it out")
+        if self.momentum is not None and self.optimiser in ("adamw", "adam"):
+            raise RegardError(
+                f"momentum goes with muon or sgd, got optimiser={self.optimiser!r}; leave it out"
+            )
 
     @property
     def peak_lr(self) -> float:
         if self.lr is None:
-            return {"muon": 0.02, "adamw": 1e-3, "sgd": 0.1}[self.optimiser]
+            return {"muon": 0.02, "adamw": 1e-3, "adam": 1e-3, "sgd": 0.1}[self.optimiser]
         return self.lr

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from regard.config import to_dict
 from regard.data.batch import Batch, Source
 from regard.errors import RegardError
+from regard.runs.best import rank
 from regard.runs.environment import environment
 from regard.runs.lock import exclusive_lock
 from regard.runs.run import Run
@@ -118,6 +119,10 @@ class Training:
             tuple[int, Tensor, int, float]
         ] = []  # steps whose loss was not read from the device yet
         self.loss: float | None = None
+        if config.keep == "auto":
+            self.keep: str = getattr(stepper.task, "best_by", "loss")
+        else:
+            self.keep = config.keep
         self.saved = self.counted = time.perf_counter()
 
     @property
@@ -197,6 +202,8 @@ class Training:
             self.plan = budget.by_steps(wanted, self.config.evaluate_every)
         if wanted != old or self.run.config.train != to_dict(self.config):
             self.run.update(train=self.config, **({} if self.plan is None else asdict(self.plan)))
+        if self.run.config.keep != self.keep:
+            self.run.update(keep=self.keep)
 
     def _refuse_other_budget(self, old: int, wanted: int) -> None:
         """Allow another number of steps as long as the learning rate has not begun to fall: the result is
@@ -307,13 +314,18 @@ class Training:
         now.evaluated = now.step
         if not measures:  # no validation split: the last weights are the best
             return
+        if self.keep not in measures:
+            raise RegardError(
+                f"weights cannot be kept by {self.keep}: the measures of this task are {', '.join(measures)}; "
+                "use --train.keep loss"
+            )
         if not math.isfinite(measures["loss"]):
             raise NotANumber(
                 f"the validation loss is not a number ({measures['loss']}) at step {now.step}; "
                 f"{self._advice()}"
             )
         now.measures, now.worse = measures, now.worse + 1
-        if now.best_step is None or measures["loss"] < now.best["loss"]:
+        if now.best_step is None or rank(measures, self.keep) > rank(now.best, self.keep):
             now.best, now.best_step, now.worse = measures, now.step, 0
         self.tell("evaluated", now.step, measures)
         if self.sample is not None:
@@ -416,6 +428,7 @@ class Training:
             notes=tuple(self.notes),
             again=how_to_go_on(self.run),
             worse=now.worse,
+            keep=self.keep,
             averaged=self.stepper.average is not None,
         )
         self.tell("ended", result)

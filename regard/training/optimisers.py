@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from regard.errors import RegardError
 from regard.training.config import TrainConfig
 from regard.training.muon import Muon
-from regard.training.rules import SGD, AdamW, Rule
+from regard.training.rules import SGD, Adam, AdamW, Rule
 
 MATRICES = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.MultiheadAttention)
 
@@ -86,8 +86,8 @@ class Optimiser:
 def make(model: nn.Module, config: TrainConfig) -> Optimiser:
     """The optimiser of a config.
 
-    muon: Muon for the matrices of the body, AdamW at `adam_lr` for everything else. adamw, sgd: one rule for
-    all.
+    muon: Muon for the matrices of the body, AdamW at `adam_lr` for everything else. adamw, adam, sgd: one rule
+    for all.
     """
     parts, lr, decay = split(model), config.peak_lr, config.weight_decay
     spared = decay if config.decay_all else 0.0
@@ -100,8 +100,9 @@ def make(model: nn.Module, config: TrainConfig) -> Optimiser:
         return Optimiser(
             [SGD(parts.body | parts.matrices, lr, decay, momentum), SGD(parts.rest, lr, spared, momentum)]
         )
-    if config.optimiser == "adamw":
-        return Optimiser([AdamW(parts.body | parts.matrices, lr, decay), AdamW(parts.rest, lr, spared)])
+    if config.optimiser in ("adamw", "adam"):
+        rule = AdamW if config.optimiser == "adamw" else Adam
+        return Optimiser([rule(parts.body | parts.matrices, lr, decay), rule(parts.rest, lr, spared)])
     if config.adam_lr is None:
         adam_lr = 0.3 * lr
     else:

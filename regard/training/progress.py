@@ -20,6 +20,8 @@ from regard.runs.figures import say_loss
 from regard.runs.run import Run
 from regard.training.result import Result, say_measures, say_test, say_time
 
+FEW_STEPS = 100  # fewer hardly train a model
+
 
 def how_to_go_on(run: Run) -> str:
     """The command, or the Python call, that resumes a run."""
@@ -27,6 +29,15 @@ def how_to_go_on(run: Run) -> str:
     if recipe is None or run.config.given is not None:
         return f"the same call and out={str(run.path)!r}, resume=True"
     return shell_command(f"regard train {recipe} --resume --out {shlex.quote(str(run.path))}")
+
+
+def _what_fits(steps: int) -> str:
+    """The number of steps that a budget in minutes became."""
+    if steps == 1:
+        return "only one step fits into the budget; give more minutes"
+    if steps < FEW_STEPS:
+        return f"only {steps} steps fit into the budget, which are few; give more minutes, or --train.steps"
+    return f"{steps:,} steps fit into the budget"
 
 
 def _where_it_goes_on(run: Run, steps: int | None, first_step: int) -> str:
@@ -145,10 +156,7 @@ class Lines(Observer):
 
     def decided(self, steps: int) -> None:
         self.steps = self.speed.steps = steps
-        if steps > 1:
-            self._say(f"{steps:,} steps fit into the budget")
-        else:
-            self._say("only one step fits into the budget; give more minutes")
+        self._say(_what_fits(steps))
 
     def stepped(self, step: int, loss: float, tokens: int, seconds: float) -> None:
         self.speed.add(step, loss, tokens, seconds)
@@ -214,6 +222,8 @@ class Bar(Observer):
         self.speed.steps = steps
         if self.task is not None:
             self.progress.update(self.task, total=steps)
+        if steps < FEW_STEPS:
+            self._say(_what_fits(steps))
 
     def stepped(self, step: int, loss: float, tokens: int, seconds: float) -> None:
         self.speed.add(step, loss, tokens, seconds)

@@ -8,7 +8,7 @@ from typing import Literal
 
 from regard.runs.figures import say_loss
 
-# evaluations without a lower validation loss before a note warns of overfitting
+# evaluations without better weights before a note warns of overfitting
 LOOKS_TOO_MANY = 3
 SHARE_TOO_LONG = 0.25  # smallest share of the steps after the best one
 CLEARLY_WORSE = 0.05  # smallest relative increase of the validation loss
@@ -30,6 +30,7 @@ class Result:
     notes: tuple[str, ...] = ()
     again: str = "--resume"  # how to resume
     worse: int = 0  # evaluations since the best
+    keep: str = "loss"  # the measure by which the best was chosen
     averaged: bool = False  # are the saved weights a moving average?
 
     def say(self) -> str:
@@ -42,7 +43,9 @@ class Result:
         if self.reason == "stopped":
             return f"stopped at step {self.step:,}{of} and saved{best}; go on with {self.again}"
         if self.reason == "patience":
-            why = " because the validation loss no longer falls"
+            why = (
+                f" because the validation {self.keep} no longer {'falls' if self.keep == 'loss' else 'rises'}"
+            )
         else:
             why = ""
         if self.step == 1:
@@ -63,7 +66,13 @@ class Result:
             last = ", the last one"
         else:
             last = ""
-        return f"kept: {weights} of step {self.best_step:,}{last}, which had the lowest validation loss"
+        return f"kept: {weights} of step {self.best_step:,}{last}, which had the {self._best()}"
+
+    def _best(self) -> str:
+        """What decided which weights were kept."""
+        if self.keep == "loss":
+            return "lowest validation loss"
+        return f"highest validation {self.keep}"
 
     def overfitting(self) -> str | None:
         """A note if the validation loss rose for long; None: it did not."""
@@ -78,8 +87,8 @@ class Result:
         if now - then < CLEARLY_WORSE * abs(then) or as_often_right:
             return None
         return (
-            f"note: overfitting: the validation loss was lowest at step {self.best_step:,} of {self.step:,}, "
-            f"then rose from {say_loss(then)} to {say_loss(now)}. More data or a smaller model would help; "
+            f"note: overfitting: step {self.best_step:,} of {self.step:,} had the {self._best()}; since then "
+            f"the validation loss rose from {say_loss(then)} to {say_loss(now)}. More data or a smaller model would help; "
             f"--train.patience {LOOKS_TOO_MANY} stops in time"
         )
 

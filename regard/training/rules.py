@@ -1,4 +1,4 @@
-"""Rules by which an optimiser moves parameters: AdamW and SGD. Muon has its own file.
+"""Rules by which an optimiser moves parameters: AdamW, Adam and SGD. Muon has its own file.
 
 They are torch's own functions with state that is plain tensors by name. (The classes of torch.optim would do,
 but the first one made imports the whole compiler, which takes longer than torch itself.)
@@ -6,10 +6,12 @@ but the first one made imports the whole compiler, which takes longer than torch
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import ClassVar
 
 import torch
 from torch import Tensor
+from torch.optim.adam import adam
 from torch.optim.adamw import adamw
 from torch.optim.sgd import sgd
 
@@ -42,6 +44,8 @@ class AdamW(Rule):
     """m ← β₁m + (1 − β₁)g;  v ← β₂v + (1 − β₂)g²;  w ← (1 − lr·decay)·w − lr·m̂/(√v̂ + ε), with m̂, v̂ free
     of their start at 0."""
 
+    formula: ClassVar[Callable[..., None]] = staticmethod(adamw)
+
     def __init__(
         self,
         parameters: Mapping[str, Tensor],
@@ -56,7 +60,7 @@ class AdamW(Rule):
     def move(
         self, parameters: list[Tensor], gradients: list[Tensor], state: dict[str, list[Tensor]], lr: float
     ) -> None:
-        adamw(
+        self.formula(
             parameters,
             gradients,
             state["mean"],
@@ -72,6 +76,22 @@ class AdamW(Rule):
             eps=1e-8,
             maximize=False,
         )
+
+
+class Adam(AdamW):
+    """AdamW, but the decay is part of the gradient, g + decay·w (L2): weights whose gradients are small, such as
+    those of rare words, shrink faster."""
+
+    formula = staticmethod(adam)
+
+    def __init__(
+        self,
+        parameters: Mapping[str, Tensor],
+        lr: float,
+        weight_decay: float,
+        betas: tuple[float, float] = (0.9, 0.999),
+    ) -> None:
+        super().__init__(parameters, lr, weight_decay, betas)
 
 
 class SGD(Rule):

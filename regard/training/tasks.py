@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import torch
 import torch.nn.functional as F
@@ -25,6 +25,9 @@ EXTRAS = ("real", "where", "edges", "of", "graphs", "pairs")  # of a batch, by t
 
 
 class Task(Protocol):
+    """What a model learns. `best_by`, if a task has it, names the measure by which weights are kept; otherwise
+    the loss decides."""
+
     def loss(self, model: nn.Module, batch: Batch) -> tuple[Tensor, Count]:
         """The mean loss of a training batch, and the number of targets in the mean."""
         ...
@@ -62,6 +65,9 @@ def _accepted(forward: Callable[..., Any]) -> tuple[str, ...]:
 
 class Classify:
     """−log softmax(logits)[target], over all targets that are not IGNORE.   logits ... c, target ..."""
+
+    # a loss may rise while more predictions are right: few wrong ones grow too sure
+    best_by: ClassVar[str] = "accuracy"
 
     def loss(self, model: nn.Module, batch: Batch) -> tuple[Tensor, Count]:
         logits, target = self._ask(model, batch)
@@ -117,6 +123,8 @@ class Classify:
 class NextToken(Classify):
     """−log p(target) at every place, where target is the token that follows.   logits b n v, target b n"""
 
+    best_by = "loss"  # the probabilities are used, not only the most likely token
+
 
 class MaskedToken(Classify):
     """Predict masked tokens from all others, as BERT: a share of them is chosen; of these 80 % become `mask`,
@@ -125,6 +133,8 @@ class MaskedToken(Classify):
     Training draws from torch's generator, which the loop seeds by (seed, step). What is hidden in validation
     is always the same. `never` are ids that are not chosen (padding, marks).
     """
+
+    best_by = "loss"
 
     def __init__(
         self, mask: int, vocab: int, *, share: float = 0.15, never: Iterable[int] = (), seed: int = 0

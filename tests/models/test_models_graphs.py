@@ -21,8 +21,15 @@ VARIANTS = {
     "sum of a graph": {"layer": "conv", "gather": "sum", "level": "graph", "pool": "sum"},
     "asked of a graph": {"layer": "gcn", "level": "graph", "pool": "attention"},
     "ordered pairs": {"layer": "conv", "level": "edge", "ordered": True},
+    "batch norm": {"layer": "conv", "gather": "sum", "level": "graph", "norm": "batchnorm"},
     "largest of a graph": {"layer": "gcn", "level": "graph", "pool": "max", "norm": "rmsnorm"},
 }
+
+
+def test_batch_norm_of_one_node_can_be_trained():
+    model = made("batch norm").train()
+    x = torch.randn(1, 4, dtype=torch.float64)
+    assert model(x, torch.zeros(2, 0, dtype=torch.long)).isfinite().all()
 
 
 def made(name, **more):

@@ -17,6 +17,8 @@ from torch import nn
 
 from regard import files
 from regard.data.batch import IGNORE, Batch
+from regard.errors import RegardError
+from regard.look.views.history import curves
 from regard.runs.load import load_weights
 from regard.runs.run import Run
 from regard.training import budget
@@ -26,6 +28,7 @@ from regard.training.progress import Lines
 from regard.training.recompute import blocks, recomputing
 from regard.training.result import Result
 from regard.training.step import pick_device, pick_half, seed_all
+from regard.training.tasks import Classify, MaskedToken, NextToken, Regress
 from tests.training.cases import VOCAB, WIDTH, Pairs, Tiny, losses, says, tiny, train
 
 
@@ -423,6 +426,68 @@ def test_patience_stops_and_the_best_is_published(tmp_path):
     assert files.read_json(run.state / "latest.json")["step"] == 8  # best and last are both there
     _, result = train(tmp_path / "run", resume=True, task=Worse(0.1), evaluate_every=2, patience=2)
     assert (result.reason, result.step) == ("patience", 8)
+
+
+class Surer(Worse):
+    """A task whose validation loss and accuracy are as given: the loss rises while more is right."""
+
+    best_by = "accuracy"
+
+    def measure(self, model, batches):
+        list(batches)
+        loss, accuracy = self.values.pop(0)
+        return {"loss": loss, "accuracy": accuracy}
+
+
+RISES_WHILE_RIGHT = ((0.5, 0.6), (0.9, 0.8), (0.8, 0.8), (0.85, 0.8), (1.2, 0.7), (1.3, 0.5))
+
+
+@pytest.mark.parametrize("keep, step", [("auto", 6), ("accuracy", 6), ("loss", 2)])
+def test_weights_are_kept_by_the_measure_that_is_asked_for_and_of_equal_ones_by_the_loss(
+    tmp_path, keep, step
+):
+    kept = {}
+
+    class Keeps:
+        def evaluated(self, step, measures):
+            kept[step] = model.head.weight.detach().clone()
+
+    model = tiny()
+    run, result = train(
+        tmp_path / "run",
+        model=model,
+        task=Surer(*RISES_WHILE_RIGHT),
+        evaluate_every=2,
+        keep=keep,
+        observers=[Keeps()],
+    )
+    assert (result.best_step, result.step) == (step, 12)
+    assert torch.equal(files.read_tensors(run.model_file)["head.weight"], kept[step])
+    measure = "loss" if keep == "loss" else "accuracy"
+    assert run.config.keep == measure and f"validation {measure}" in result.kept()
+    note = result.overfitting()
+    assert f"step {step} of 12" in note and "1.3000" in note
+    assert curves(run)["best"]["point"][0] == step  # what the page shows is what was kept
+
+
+def test_patience_counts_evaluations_without_better_weights(tmp_path):
+    _, result = train(
+        tmp_path / "run", task=Surer(*RISES_WHILE_RIGHT), evaluate_every=2, patience=2, keep="accuracy"
+    )
+    assert (result.reason, result.step, result.best_step) == ("patience", 10, 6)
+    assert "the validation accuracy no longer rises" in result.say()
+
+
+def test_weights_cannot_be_kept_by_a_measure_that_the_task_lacks(tmp_path):
+    with pytest.raises(RegardError, match=r"accuracy.*loss"):
+        train(tmp_path / "run", task=Worse(1.0), evaluate_every=2, keep="accuracy")
+
+
+@pytest.mark.parametrize(
+    "task, measure", [(Classify, "accuracy"), (NextToken, "loss"), (MaskedToken, "loss"), (Regress, "loss")]
+)
+def test_classes_are_kept_by_accuracy_and_tokens_and_numbers_by_loss(task, measure):
+    assert getattr(task, "best_by", "loss") == measure
 
 
 def test_samples_are_kept_and_told(tmp_path):

@@ -9,7 +9,7 @@ from torch import nn
 from regard.training.config import TrainConfig
 from regard.training.muon import POLYNOMIALS, Muon, orthogonalise
 from regard.training.optimisers import make, split
-from regard.training.rules import SGD, AdamW
+from regard.training.rules import SGD, Adam, AdamW
 from regard.training.schedule import last_before_decay, schedule
 from tests.training.cases import tiny
 
@@ -105,6 +105,12 @@ def test_adamw_is_torchs():
     torch.testing.assert_close(moved(lambda: rule.step(0.01), ours), moved(other.step, theirs))
 
 
+def test_adam_is_torchs():
+    ours, theirs = parameters(), parameters()
+    rule, other = Adam(ours, 0.01, 0.1), torch.optim.Adam(theirs.values(), lr=0.01, weight_decay=0.1)
+    torch.testing.assert_close(moved(lambda: rule.step(0.01), ours), moved(other.step, theirs))
+
+
 def test_sgd_is_torchs():
     ours, theirs = parameters(), parameters()
     rule, other = (
@@ -183,6 +189,7 @@ def test_frozen_parameters_are_left_alone():
         ({"optimiser": "muon"}, {0.02, 0.3 * 0.02}),
         ({"optimiser": "muon", "lr": 0.1, "adam_lr": 0.001}, {0.1, 0.001}),
         ({"optimiser": "adamw"}, {0.001}),
+        ({"optimiser": "adam"}, {0.001}),
         ({"optimiser": "sgd"}, {0.1}),
     ],
 )
@@ -191,7 +198,7 @@ def test_learning_rates(optimiser, rates):
 
 
 @pytest.mark.parametrize("everything", [False, True])
-@pytest.mark.parametrize("optimiser", ["muon", "adamw", "sgd"])
+@pytest.mark.parametrize("optimiser", ["muon", "adamw", "adam", "sgd"])
 def test_weight_decay_spares_norms_biases_and_embeddings(optimiser, everything):
     """With gradients of zero only weight decay moves anything."""
     model = tiny()
@@ -204,7 +211,7 @@ def test_weight_decay_spares_norms_biases_and_embeddings(optimiser, everything):
     assert stayed == (set() if everything else set(split(model).rest))
 
 
-@pytest.mark.parametrize("optimiser", ["muon", "adamw", "sgd"])
+@pytest.mark.parametrize("optimiser", ["muon", "adamw", "adam", "sgd"])
 def test_the_state_goes_there_and_back(optimiser):
     config = TrainConfig(optimiser=optimiser)
     first, second = tiny(), tiny()

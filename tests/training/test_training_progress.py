@@ -232,3 +232,15 @@ def test_speed_is_smoothed():
     assert speed.loss == 5.0 and speed.say().startswith("1,000 tokens/s  0:00 left")
     speed.add(4, 4.0, 100, 0.1)
     assert speed.loss == pytest.approx(4.9)
+
+
+@pytest.mark.parametrize("steps, said", [(1, "only one step"), (42, "only 42 steps"), (4200, "4,200 steps")])
+def test_few_steps_in_a_budget_are_said_on_a_terminal_too(tmp_path, steps, said):
+    lines, console = io.StringIO(), io.StringIO()
+    bar = Bar(Console(file=console, width=200))
+    for observer in (Lines(lines), bar):
+        observer.started(Run.create(tmp_path / type(observer).__name__, {}), None, 0)
+        observer.decided(steps)
+    bar.progress.stop()
+    assert said in lines.getvalue()
+    assert (said in console.getvalue()) == (steps < 100)  # a bar shows how many there are

@@ -11,6 +11,7 @@ from regard.look.pack import round_digits
 from regard.look.plot import smooth
 from regard.look.private import PERSONAL, without_folders
 from regard.look.view import View
+from regard.runs.best import best_look, say_best
 from regard.runs.figures import say_loss
 from regard.runs.run import Run
 
@@ -71,19 +72,19 @@ def curves(run: Run) -> dict[str, Any] | None:
         "training": _thinned(losses),
         "smoothed": _thinned(soft),
         "validation": _thinned([(event["step"], event["loss"]) for event in looks]),
-        "best": best(looks),
+        "best": best(looks, run.config.keep),
         "measures": {
             name: _thinned([(e["step"], e[name]) for e in looks if _plain(e.get(name))]) for name in measures
         },
     }
 
 
-def best(looks: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
-    """The lowest loss of the validation split, where it is in the curve and in words."""
-    if not looks:
+def best(looks: Sequence[dict[str, Any]], by: str | None) -> dict[str, Any] | None:
+    """The evaluation whose weights were kept, where it is in the curve and in words."""
+    event = best_look(looks, by)
+    if event is None:
         return None
-    event = min(looks, key=lambda event: event["loss"])
-    return {"point": [event["step"], round_digits(float(event["loss"]))], "said": say_loss(event["loss"])}
+    return {"point": [event["step"], round_digits(float(event["loss"]))], "said": say_best(event, by)}
 
 
 def _plain(value: Any) -> bool:
@@ -110,7 +111,10 @@ def best_scores(run: Run) -> dict[str, dict[str, str]]:
     split."""
     events = run.metrics()
     tests, looks = ([event for event in events if event["event"] == each] for each in ("test", "validation"))
-    found = {"test": tests[-1:], "validation": sorted(looks, key=lambda event: event["loss"])[:1]}
+    kept = best_look(looks, run.config.keep)
+    found: dict[str, list[Mapping[str, Any]]] = {"test": [*tests[-1:]], "validation": []}
+    if kept is not None:
+        found["validation"].append(kept)
     return {
         name: {
             key: said(key, value)

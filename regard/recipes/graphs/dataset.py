@@ -22,7 +22,7 @@ from regard.errors import RegardError
 from regard.recipes.graphs.digits import digits
 from regard.recipes.graphs.files import read_graphs, stamp
 from regard.recipes.graphs.info import GraphsInfo, Scaling
-from regard.recipes.graphs.labels import Target, infer_target, is_known, targets
+from regard.recipes.graphs.labels import Target, targets
 from regard.recipes.graphs.objects import of_object
 from regard.recipes.graphs.parts import SPLITS, Parts, Rows, symmetric
 
@@ -99,25 +99,6 @@ def _read(path: str, nodes: str | None, label: str, _: Any) -> Parts:
     return read_graphs(path, nodes=nodes, label=label)
 
 
-def infer_task(config: GraphsConfig, given: Any = None) -> tuple[str, str]:
-    """The level (node, edge, graph) and the kind of target (classes, numbers); if that is unclear, classes of
-    nodes."""
-    try:
-        if given is not None:
-            parts = of_object(given)
-        else:
-            parts = read_parts(config)
-        level = _level_of(parts, config)
-    except (ValueError, OSError):  # `prepare_graphs` reads the data again and reports the error
-        return "node", "classes"
-    labels = labels_at(parts, level)
-    if labels is None:
-        known = []
-    else:
-        known = [label for label in labels if is_known(label)]
-    return level, infer_target(known, config.target)
-
-
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Graphs:
     """Graphs side by side, with a target for each node, edge or graph (IGNORE or NaN: unknown)."""
@@ -163,7 +144,7 @@ class Graphs:
 
 def _build_graphs(parts: Parts, config: GraphsConfig, seed: int) -> Graphs:
     """Turn what was read into training data."""
-    level = _level_of(parts, config)
+    level = level_of(parts, config)
     labels = labels_at(parts, level)
     if labels is None:
         raise RegardError(
@@ -172,7 +153,7 @@ def _build_graphs(parts: Parts, config: GraphsConfig, seed: int) -> Graphs:
         )
     edges, edge_starts = add_reverse_edges(parts, config)
     classes, numbers, target = targets(list(labels), config.target, parts.what)
-    split = parts.split or _split_of(parts, level, classes, target, config, seed)
+    split = parts.split or draw_split(parts, level, classes, target, config, seed)
     split = _checked(split, target, parts.what)
     learned = target[split["train"]]
     if numbers is None:
@@ -204,7 +185,7 @@ def add_reverse_edges(parts: Parts, config: GraphsConfig) -> tuple[Array, Array]
     return symmetric(parts.edges, parts.edge_starts, parts.nodes)
 
 
-def _level_of(parts: Parts, config: GraphsConfig) -> str:
+def level_of(parts: Parts, config: GraphsConfig) -> str:
     if config.level != "auto":
         return config.level
     found = [level for level in ("graph", "node", "edge") if getattr(parts, f"{level}_labels") is not None]
@@ -220,7 +201,7 @@ def labels_at(parts: Parts, level: str) -> Any:
 # ── splits
 
 
-def _split_of(
+def draw_split(
     parts: Parts, level: str, names: tuple[str, ...] | None, target: Array, config: GraphsConfig, seed: int
 ) -> dict[str, Array]:
     """Splits drawn by the seed, with the same shares of each class."""
@@ -300,7 +281,7 @@ def features(
             f"{parts.what} has no features of nodes; give columns of numbers ({beside}, or with "
             "--data.nodes), or use --data.features degree"
         )
-    if of == "given" and isinstance(x, np.ndarray) and (known is None or known.mean is None) and _is_thin(x):
+    if of == "given" and isinstance(x, np.ndarray) and (known is None or known.mean is None) and is_thin(x):
         x = _to_rows(x)
     if isinstance(x, Rows):
         sparse, width = True, x.width
@@ -351,7 +332,7 @@ def features(
     return torch.from_numpy(np.ascontiguousarray(x, dtype=np.float32)), scaling
 
 
-def _is_thin(x: Array) -> bool:
+def is_thin(x: Array) -> bool:
     return bool(x.shape[1] >= WIDE and np.count_nonzero(x) < SPARSE_BELOW * x.size)
 
 

@@ -1,5 +1,5 @@
-"""Default settings for graphs: the task (classes or numbers) and its level (node, edge, graph) decide
-them."""
+"""Default settings for graphs: the task, its level (node, edge, graph), the number of labels, the features and
+whether neighbours are alike decide them."""
 
 from __future__ import annotations
 
@@ -10,13 +10,25 @@ from typing import Any
 
 from regard.models.graph_net import GraphNetConfig
 from regard.models.graph_transformer import GraphTransformerConfig
-from regard.recipes.graphs.dataset import GraphsConfig, infer_task
+from regard.recipes.graphs.dataset import GraphsConfig
 from regard.recipes.graphs.neighbours import looks_mapped
+from regard.recipes.graphs.traits import Traits, find_traits
 from regard.recipes.settings import Settings, check_choice, settings_class
 from regard.training.config import TrainConfig
 
 UNKNOWN = 1  # stands for a size that follows from the data
 SIZES: dict[str, Any] = {"features": UNKNOWN, "outputs": UNKNOWN}
+BUDGET = frozenset({"train.minutes", "train.steps"})
+DECIDING = BUDGET | {
+    "model.layer",
+    "train.seed",
+}  # options on which defaults depend, beside those of the data
+MINUTES = 0.5  # the budget if one in minutes is wanted
+FEW = 1000  # labels below which a model overfits soon
+ALIKE = 0.3  # homophily from which neighbours help as they are
+ATTENTION = ("gat", "gatv2")
+LOOKS = 40  # evaluations in a training of a known number of steps
+EPOCHS, LEAST_STEPS, MOST_STEPS = 50, 500, 5000  # of whole graphs
 
 
 GraphNetSettings = settings_class(
@@ -38,7 +50,7 @@ KINDS: dict[str, type[Settings]] = {
 
 
 def defaults(data: Any = None, kind: str | None = None) -> Settings:
-    """A GraphNet that spreads its predictions along edges, or the given kind."""
+    """A GraphNet, or the given kind."""
     # an object in memory has no path
     if isinstance(data, str | os.PathLike):
         path = os.fspath(data)
@@ -50,47 +62,128 @@ def defaults(data: Any = None, kind: str | None = None) -> Settings:
         graphs = GraphsConfig(path=path)
     else:
         graphs = GraphsConfig(train=20, validation=0.2, test=0.5)
-    return _defaults_for(graphs, kind, None if path is not None else data)
-
-
-def _defaults_for(graphs: GraphsConfig, kind: str, given: Any = None) -> Settings:
-    """The settings for these graphs and their task."""
-    large = given is None and looks_mapped(graphs.path)
-    # Classes of nodes or edges: few labels, and the whole graph is one batch, so much dropout and weight
-    # decay. Numbers and whole graphs: many labels, so no dropout, and layers that separate a node from its
-    # neighbours.
-    few = not large and infer_task(graphs, given) in (("node", "classes"), ("edge", "classes"))
-    how: dict[str, Any] = {"minutes": 0.5, "weight_decay": 0.5 if few else 0.01}
-    if large:
-        how = {"minutes": 2.0, "batch": 1024, "weight_decay": 0.05}
-    if kind == "graphtransformer":
-        if large:
-            along: dict[str, Any] = {"attention": "edges", "bias": "none", "position": "none"}
-        else:
-            along = {}
-        how |= {} if large or not few else {"weight_decay": 0.1}
-        return GraphTransformerSettings(
-            data=graphs,
-            model=GraphTransformerConfig(dropout=0.3 if few or large else 0.0, **along, **SIZES),
-            train=TrainConfig(optimiser="adamw", lr=0.003, precision="float32", **how),
-        )
-    if few:
-        model = GraphNetConfig(dropout=0.6, **SIZES)
-    else:
-        model = GraphNetConfig(layer="conv", dropout=0.2 if large else 0.0, norm="layernorm", **SIZES)
-    train = TrainConfig(optimiser="adamw", lr=0.01, warmup=10, precision="float32", **how)
-    return GraphNetSettings(data=graphs, model=model, train=train)
+    return _defaults_for(graphs, kind, {}, None if path is not None else data)
 
 
 def refine_defaults(settings: Settings, options: Mapping[str, Any], data: Any) -> Settings:
-    """The defaults, chosen again if options change the task: which label column, which level."""
+    """The defaults, chosen again if options change what they depend on: the label column, the level, the
+    layer, the budget."""
     names = [field.name for field in fields(settings.data)]
     said = {name: options[f"data.{name}"] for name in names if f"data.{name}" in options}
-    if not said:
+    if not said and not DECIDING & options.keys():
         return settings
-    return replace(
-        _defaults_for(replace(settings.data, **said), model_kind(settings), data), data=settings.data
+    graphs = replace(settings.data, **said)
+    return replace(_defaults_for(graphs, model_kind(settings), options, data), data=settings.data)
+
+
+def _defaults_for(graphs: GraphsConfig, kind: str, options: Mapping[str, Any], given: Any = None) -> Settings:
+    """The settings for these graphs and their task. options: those that were given"""
+    if given is None and looks_mapped(graphs.path):
+        return _large_defaults(graphs, kind)
+    traits = find_traits(graphs, given, seed=options.get("train.seed", 0))
+    if kind == "graphtransformer":
+        settings = _transformer_defaults(graphs, traits)
+    else:
+        settings = _net_defaults(graphs, traits, options.get("model.layer"))
+    if not BUDGET & options.keys():
+        return settings
+    # default steps would replace the minutes that were asked for
+    own = replace(settings.train, steps=None, minutes=MINUTES, evaluate_every=None)
+    return replace(settings, train=own)
+
+
+def _large_defaults(graphs: GraphsConfig, kind: str) -> Settings:
+    """A graph that is read in samples: many labels, and a budget in minutes."""
+    how: dict[str, Any] = {"minutes": 2.0, "batch": 1024, "weight_decay": 0.05, "precision": "float32"}
+    if kind == "graphtransformer":
+        along = GraphTransformerConfig(dropout=0.3, attention="edges", bias="none", position="none", **SIZES)
+        slow = TrainConfig(optimiser="adamw", lr=0.003, **how)
+        return GraphTransformerSettings(data=graphs, model=along, train=slow)
+    model = GraphNetConfig(layer="conv", dropout=0.2, norm="layernorm", **SIZES)
+    train = TrainConfig(optimiser="adamw", lr=0.01, warmup=10, **how)
+    return GraphNetSettings(data=graphs, model=model, train=train)
+
+
+def _transformer_defaults(graphs: GraphsConfig, traits: Traits) -> Settings:
+    few = traits.classes and traits.level != "graph"
+    model = GraphTransformerConfig(dropout=0.3 if few else 0.0, **SIZES)
+    train = _train_config(traits, lr=0.003, weight_decay=0.1 if few else 0.01, warmup=20)
+    return GraphTransformerSettings(data=graphs, model=model, train=train)
+
+
+def _net_defaults(graphs: GraphsConfig, traits: Traits, layer: str | None) -> Settings:
+    if traits.level == "graph" and traits.classes:
+        # sums count the neighbours, as in GIN; sums of any size need batch norm
+        how: dict[str, Any] = {"gather": "sum", "norm": "batchnorm", "residual": True}
+        counts = GraphNetConfig(layer="conv", hidden=128, depth=5, **how, **SIZES)
+        train = _train_config(traits, lr=0.01, weight_decay=0.01)
+        return GraphNetSettings(data=graphs, model=counts, train=train)
+    if traits.level == "graph" or not traits.classes:
+        # many labels: no dropout, and layers that separate a node from its neighbours
+        model = GraphNetConfig(layer="conv", norm="layernorm", **SIZES)
+        train = _train_config(traits, lr=0.01, weight_decay=0.01)
+        return GraphNetSettings(data=graphs, model=model, train=train)
+    chosen: Any = layer or _layer_for(traits)
+    model = GraphNetConfig(layer=chosen, **_sizes_for(chosen, traits), **SIZES)
+    train = replace(_train_config(traits, lr=0.01, weight_decay=0.5), **_rates_for(chosen, traits))
+    return GraphNetSettings(data=graphs, model=model, train=train)
+
+
+def _layer_for(traits: Traits) -> str:
+    """Are neighbours alike? gcn, which mixes them. Otherwise conv, whose own weights for the node itself keep
+    its features apart from those of its neighbours. Do neighbours tell nothing? Then they are noise: alone."""
+    if traits.homophily is None or traits.homophily >= ALIKE:
+        return "gcn"
+    if traits.related:
+        return "conv"
+    return "alone"
+
+
+def _rates_for(layer: str, traits: Traits) -> dict[str, Any]:
+    """What differs in training. Attention is trained as its authors do: L2 of all weights by Adam, at a rate
+    that does not fall, for more steps, of which the validation split chooses one."""
+    if layer in ATTENTION:
+        decays = {"weight_decay": 5e-4, "decay_all": True, "decay": 0.0}
+        steps = 2 * (_steps_for(traits) or 1)
+        return {"optimiser": "adam", "lr": 0.005, **decays, "steps": steps, "evaluate_every": 2}
+    if layer in ("conv", "alone"):
+        return {"weight_decay": 5.0}
+    return {}
+
+
+def _sizes_for(layer: str, traits: Traits) -> dict[str, Any]:
+    """Width and dropout. Words are many features of which each says little, so most can be dropped; of a few
+    dense features each is needed."""
+    if layer in ATTENTION:  # drops inputs, values and attention
+        return {"dropout": 0.6 if traits.words else 0.3, "activation": "elu"}
+    if traits.words and traits.train < FEW:
+        return {"hidden": 256, "dropout": 0.9}
+    return {"dropout": 0.5}
+
+
+def _train_config(traits: Traits, *, lr: float, weight_decay: float, warmup: int = 10) -> TrainConfig:
+    """A budget in steps, so that a busy machine trains as many as an idle one, and evaluations so often that
+    none of a short training is missed. Many graphs have a budget in minutes: their steps are many anyway."""
+    steps = _steps_for(traits)
+    if steps is None:
+        budget: dict[str, Any] = {"minutes": MINUTES}
+    elif traits.level == "graph":
+        # the few graphs of a validation split are judged seldom: the best of many looks would be the luckiest
+        budget = {"minutes": None, "steps": steps}
+    else:
+        budget = {"minutes": None, "steps": steps, "evaluate_every": max(5, steps // LOOKS)}
+    return TrainConfig(
+        optimiser="adamw", lr=lr, warmup=warmup, weight_decay=weight_decay, precision="float32", **budget
     )
+
+
+def _steps_for(traits: Traits) -> int | None:
+    if traits.level != "graph":  # the whole graph at every step
+        return 200 if traits.train < FEW else 500
+    steps = EPOCHS * -(-traits.train // TrainConfig.batch)
+    if steps > MOST_STEPS:
+        return None
+    return max(LEAST_STEPS, steps)
 
 
 def model_kind(settings: Settings) -> str:

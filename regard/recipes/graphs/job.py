@@ -55,7 +55,7 @@ def prepare_job(settings: Settings, context: DataContext) -> Job:
         unit="nodes",
         examples=unit,
         labels=info.labels,
-        notes=_notes_on(config, info.scaling.of),
+        notes=_notes_on(settings, info.scaling.of),
         validation=info.validation,
         test=test,
     )
@@ -84,7 +84,15 @@ def _type_of_model(run: Run) -> type[Any]:
     return found
 
 
-def _notes_on(config: GraphsConfig, of: str | None) -> tuple[str, ...]:
+def _notes_on(settings: Settings, of: str | None) -> tuple[str, ...]:
+    """What follows from the data and may surprise."""
+    notes = [*_note_on_degrees(settings.data, of), *_note_on_budget(settings.train)]
+    if getattr(settings.model, "layer", None) == "alone" and not settings.model.spread:
+        notes.append("the layer alone uses no edges; --model.layer conv and gcn do")
+    return tuple(notes)
+
+
+def _note_on_degrees(config: GraphsConfig, of: str | None) -> tuple[str, ...]:
     """A note if nodes got their degree as a feature."""
     if config.features != "auto" or of not in ("degree", "both"):
         return ()
@@ -93,6 +101,13 @@ def _notes_on(config: GraphsConfig, of: str | None) -> tuple[str, ...]:
     else:
         own = "the degree of each node is added to its features"
     return (f"{own}; --data.features given leaves it out",)
+
+
+def _note_on_budget(train: TrainConfig) -> tuple[str, ...]:
+    """A note if the budget is the default number of steps: it is the same on a slow or busy machine."""
+    if train.steps is None or train.minutes is not None:
+        return ()
+    return (f"{train.steps:,} steps, however long they take; --train.minutes 1 plans by time",)
 
 
 def open_mapped(config: GraphsConfig, path: str, seed: int, held_out: bool = False) -> MappedGraph:

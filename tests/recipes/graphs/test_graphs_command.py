@@ -98,7 +98,7 @@ def test_whole_graphs_and_numbers(tmp_path):
 def test_what_is_asked_decides_the_defaults(tmp_path, capsys):
     classes, numbers, whole = files(tmp_path), files(tmp_path, "numbers"), many(tmp_path)
     found = get_recipe("graphs").defaults(str(classes))
-    assert (found.model.layer, found.model.dropout, found.train.weight_decay) == ("gcn", 0.6, 0.5)
+    assert (found.model.layer, found.model.dropout, found.train.weight_decay) == ("gcn", 0.5, 0.5)
     for data in (numbers, whole):
         other = get_recipe("graphs").defaults(str(data))
         assert (other.model.layer, other.model.dropout, other.train.weight_decay) == ("conv", 0.0, 0.01)
