@@ -1,6 +1,6 @@
 """What the defaults learn beside the peer that people of the field would take first, on data they were not tuned on.
 
-    python benchmarks/defaults.py text --train train.csv --test test.csv [--rows 100 1000] [--seeds 3] [--steps 800]
+    python benchmarks/defaults.py text --train train.csv --test test.csv [--rows 100 1000] [--seeds 3] [--steps 600]
 
 text: a table with the columns text and label. The peer is scikit-learn's TF-IDF (words and pairs of words, characters
 inside words) with logistic regression. Both see the same rows, drawn by the seed with each label in proportion; the
@@ -38,7 +38,7 @@ def add_text_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--test", required=True)
     parser.add_argument("--rows", type=int, nargs="*", default=[100, 1000])
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--steps", type=int, default=800)
+    parser.add_argument("--steps", type=int, default=600)
 
 
 def compare_text(options: argparse.Namespace) -> str:
@@ -130,12 +130,18 @@ def spread(found: list[tuple[float, ...]]) -> str:
 PARTS: dict[
     str, tuple[Callable[[argparse.ArgumentParser], None], Callable[[argparse.Namespace], str], str]
 ] = {
-    "text": (add_text_options, compare_text, "python benchmarks/defaults.py text --train train.csv --test test.csv"),
+    "text": (
+        add_text_options,
+        compare_text,
+        "python benchmarks/defaults.py text --train train.csv --test test.csv",
+    ),
 }
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     commands = parser.add_subparsers(dest="part")
     for name, (add_options, _, _) in PARTS.items():
         add_options(commands.add_parser(name))

@@ -225,7 +225,8 @@ class Words(Tokenizer):
         return _EachWord(self)
 
     def unknowns(self, text: str) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(each for each in _TOKEN.findall(text) if each not in self._ids))
+        found = (each for each in _TOKEN.findall(text) if each.casefold() not in self._folded)
+        return tuple(dict.fromkeys(found))
 
     def to_json(self) -> dict[str, Any]:
         return {"kind": self.name, "vocabulary": list(self.vocabulary)}

@@ -70,14 +70,15 @@ class Encoder(SequenceModel):
             self.pool = None
         else:
             self.pool = POOLS[config.pool](config)
+        self.bag: BagOfNGrams | None = None
         if config.classes is None:
             self.head = Head(config)
-        else:
-            self.head = nn.Linear(config.dim, config.classes)
-        self.bag: BagOfNGrams | None = None
-        if config.bag and config.classes is not None:
+            return
+        head = nn.Linear(config.dim, config.classes)
+        self.head = head
+        if config.bag:
             self.bag = BagOfNGrams(config.vocab, config.classes)
-            nn.init.zeros_(self.head.weight)  # what the bag learns first is not drowned by chance
+            nn.init.zeros_(head.weight)  # chance adds nothing to what the bag learns first
 
     @property
     def symmetry(self) -> Group:

@@ -311,4 +311,4 @@ def test_training_reaches_every_parameter():
 
 def test_sequence_config_is_what_both_share():
     encoders, both = ({field.name for field in fields(c)} for c in (EncoderConfig, SequenceConfig))
-    assert encoders - both == {"classes", "pool"}
+    assert encoders - both == {"classes", "pool", "bag"}
