@@ -23,6 +23,7 @@ from regard.recipes.text.spelling import (
 from regard.runs.load import load_model
 from regard.training.config import TrainConfig
 from regard.training.optimisers import make
+from regard.training.progress import Observer
 
 SYLLABLES = ("ba", "co", "du", "fe", "gi", "ho", "ku", "la", "mi", "no", "pa", "re")
 
@@ -121,14 +122,24 @@ def test_laws_of_such_a_run_hold(run):
     assert report.ok
 
 
-def test_a_resumed_run_ends_with_the_same_weights(run, tmp_path):
+class Killed(Exception):
+    """What ends a run in its midst."""
+
+
+class Killer(Observer):
+    def stepped(self, step, loss, size, seconds):
+        if step == 25:
+            raise Killed
+
+
+def test_a_killed_and_resumed_run_ends_with_the_same_weights(run, tmp_path):
     options = {"model.dim": 16, "model.heads": 2, "data.validation": 0.2, "train.save_every": 10}
-    data = run.config.data["path"]
-    how = {"data": data, "options": options, "report": False}
-    regard.train("text", out=tmp_path / "run", steps=40, **how)
-    whole = load_model(run).state_dict()
-    same = regard.load(tmp_path / "run").state_dict()
-    assert all(torch.equal(whole[name], same[name]) for name in whole)
+    how = {"out": tmp_path / "run", "data": run.config.data["path"], "report": False}
+    with pytest.raises(Killed):
+        regard.train("text", steps=40, options=options, observers=[Killer()], **how)
+    resumed = regard.train("text", resume=True, **how)
+    whole, again = load_model(run).state_dict(), load_model(resumed).state_dict()
+    assert all(torch.equal(whole[name], again[name]) for name in whole)
 
 
 def test_another_classifier_can_start_from_it(run, tmp_path):
