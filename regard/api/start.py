@@ -94,7 +94,9 @@ def copy_weights(model: nn.Module, start: Run) -> None:
     fitting = {
         name: theirs[name] for name in mine if name in theirs and theirs[name].shape == mine[name].shape
     }
-    missing = [name for name in mine if name not in fitting and not name.startswith(("head.", "pool."))]
+    missing = [
+        name for name in mine if name not in fitting and not name.startswith(("head.", "pool.", "bag."))
+    ]
     if missing:
         first, more = missing[0], len(missing) - 1
         if first in theirs:

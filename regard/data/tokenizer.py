@@ -169,7 +169,8 @@ class Bytes(Tokenizer):
 
 
 class Words(Tokenizer):
-    """One id for each word, each run of spaces, and each other character. Id 0 is for unknown words.
+    """One id for each word, each run of spaces, and each other character. Id 0 is for unknown words; a word
+    that is known in other case only has the id of that.
 
     A single space between two words has no id; `decode` puts it back. "I like dogs." becomes I·like·dogs·.
     and "yes, no" becomes yes·,·␣·no. So whitespace and punctuation are kept, and a text has about as many
@@ -190,6 +191,8 @@ class Words(Tokenizer):
         self.size = 1 + len(self.vocabulary)
         self._texts = (self.sign, *self.vocabulary)
         self._ids = {text: id for id, text in enumerate(self.vocabulary, start=1)}
+        # of words that differ only in case, the last is in lower case: capitals sort before
+        self._folded = {text.casefold(): id for text, id in self._ids.items()}
         self._is_word = np.array([True, *(_WORD.fullmatch(text) is not None for text in self.vocabulary)])
 
     @property
@@ -200,6 +203,8 @@ class Words(Tokenizer):
     def encode(self, text: str) -> Array:
         found = _TOKEN.findall(text)
         ids = np.fromiter(map(self._ids.get, found, repeat(0)), dtype=self.dtype, count=len(found))
+        for place in np.flatnonzero(ids == 0).tolist():
+            ids[place] = self._folded.get(found[place].casefold(), 0)
         word = self._is_word[ids]
         implied = ids[1:-1] == self._ids[" "]
         implied &= word[:-2]
@@ -221,7 +226,8 @@ class Words(Tokenizer):
         return _EachWord(self)
 
     def unknowns(self, text: str) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(each for each in _TOKEN.findall(text) if each not in self._ids))
+        found = (each for each in _TOKEN.findall(text) if each.casefold() not in self._folded)
+        return tuple(dict.fromkeys(found))
 
     def to_json(self) -> dict[str, Any]:
         return {"kind": self.name, "vocabulary": list(self.vocabulary)}

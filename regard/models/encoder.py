@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, Self
 
+import torch
 from torch import Tensor, nn
 
 from regard.models.checks import build_seeded, check_whole
@@ -17,9 +18,14 @@ from regard.models.sequence_model import (
     count_places,
     tiny_tokens,
 )
+from regard.nn.bag import BagOfNGrams
 from regard.nn.pool import AttentionPool, ClassToken, MaxPool, MeanPool
 from regard.shapes import expect
 from regard.symmetry.groups import Group, Trivial
+
+# Share of the rows of a training batch on which a bag of n-grams is trained by itself. It learns from few rows
+# what blocks need many for; trained only together, it would not learn what they memorise.
+BAG_ALONE = 0.9
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,6 +34,8 @@ class EncoderConfig(SequenceConfig):
 
     classes: int | None = None  # number of classes; None: predict tokens
     pool: Literal["mean", "max", "attention", "class"] = "mean"  # how a classifier pools its tokens
+    # add a linear map of a bag of words and character n-grams to the logits of a classifier
+    bag: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -62,10 +70,15 @@ class Encoder(SequenceModel):
             self.pool = None
         else:
             self.pool = POOLS[config.pool](config)
+        self.bag: BagOfNGrams | None = None
         if config.classes is None:
             self.head = Head(config)
-        else:
-            self.head = nn.Linear(config.dim, config.classes)
+            return
+        head = nn.Linear(config.dim, config.classes)
+        self.head = head
+        if config.bag:
+            self.bag = BagOfNGrams(config.vocab, config.classes)
+            nn.init.zeros_(head.weight)  # chance adds nothing to what the bag learns first
 
     @property
     def symmetry(self) -> Group:
@@ -82,7 +95,13 @@ class Encoder(SequenceModel):
         x = self.features(tokens, where=where, real=real)
         if isinstance(self.head, Head):
             return self.head(x, self.embed.weight)
-        return self.head(x)
+        if self.bag is None:
+            return self.head(x)
+        logits = self.head(x)
+        if self.training:
+            both = torch.rand(len(logits), 1, device=logits.device) >= BAG_ALONE
+            logits = logits.masked_fill(~both, 0.0)
+        return logits + self.bag(tokens, real)
 
     def features(self, tokens: Tensor, *, where: Tensor | None = None, real: Tensor | None = None) -> Tensor:
         """What the head reads.   b n -> b n d, or b d for a classifier"""

@@ -42,6 +42,10 @@ def _keep_nothing(run: Run) -> None:
     """Most kinds need nothing beside the weights."""
 
 
+def _fill_nothing(model: nn.Module) -> None:
+    """Most models need nothing beside their config."""
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Job:
     """Settings and data, ready for training."""
@@ -57,6 +61,8 @@ class Job:
     labels: tuple[str, ...] | None = None  # class names of a classifier
     # writes the files that later commands need beside the weights
     keep: Callable[[Run], None] = field(default=_keep_nothing)
+    # puts what a new model must know of the data, beside its config, into its buffers
+    fill: Callable[[nn.Module], None] = field(default=_fill_nothing)
     sample: Callable[[nn.Module], str] | None = None  # a text sample of the model
     notes: tuple[str, ...] = ()  # what the user should know about the data
     validation: int | None = None  # number of examples in the validation split
@@ -64,7 +70,10 @@ class Job:
 
     def build(self) -> nn.Module:
         """A new model, to be trained."""
-        return build_within_memory(registry.find("models", self.kind), self.model, copies=TO_TRAIN)
+        make = registry.find("models", self.kind)
+        model: nn.Module = build_within_memory(make, self.model, copies=TO_TRAIN)
+        self.fill(model)
+        return model
 
     @property
     def best_split(self) -> Split:

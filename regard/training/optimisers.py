@@ -10,18 +10,19 @@ from torch import Tensor, nn
 from regard.errors import RegardError
 from regard.training.config import TrainConfig
 from regard.training.muon import Muon
-from regard.training.rules import SGD, Adam, AdamW, Rule
+from regard.training.rules import SGD, Adam, AdamW, Rule, SharedAdamW
 
 MATRICES = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.MultiheadAttention)
 
 
 @dataclass(frozen=True)
 class Split:
-    """The parameters of a model by name: matrices of its body, other matrices, and the rest (norms, biases,
-    embeddings)."""
+    """The parameters of a model by name: matrices of its body, other matrices, linear maps of sparse features,
+    and the rest (norms, biases, embeddings)."""
 
     body: dict[str, Tensor]
     matrices: dict[str, Tensor]
+    sparse: dict[str, Tensor]
     rest: dict[str, Tensor]
 
 
@@ -30,7 +31,8 @@ def split(model: nn.Module) -> Split:
     vectors are not.
 
     The body is what is repeated (inside an nn.ModuleList), or, where nothing is, all but the first and the
-    last matrix. What a head shares with an embedding is an embedding.
+    last matrix. What a head shares with an embedding is an embedding. A module whose features are mostly zero
+    says so by `sparse_features = True`.
     """
     tables = {
         id(p)
@@ -41,11 +43,19 @@ def split(model: nn.Module) -> Split:
     repeated = {
         id(p) for each in model.modules() if isinstance(each, nn.ModuleList) for p in each.parameters()
     }
+    rare = {
+        id(p)
+        for each in model.modules()
+        if getattr(each, "sparse_features", False)
+        for p in each.parameters(recurse=False)
+    }
     named: dict[str, Tensor] = {name: p for name, p in model.named_parameters() if p.requires_grad}
     found = {name: p for name, p in named.items() if p.dim() >= 2 and id(p) not in tables}
     body = {name: p for name, p in found.items() if id(p) in repeated} or dict(list(found.items())[1:-1])
     others = {name: p for name, p in found.items() if name not in body}
-    return Split(body, others, {name: p for name, p in named.items() if name not in found})
+    sparse = {name: p for name, p in named.items() if id(p) in rare}
+    rest = {name: p for name, p in named.items() if name not in found and name not in sparse}
+    return Split(body, others, sparse, rest)
 
 
 class Optimiser:
@@ -87,22 +97,31 @@ def make(model: nn.Module, config: TrainConfig) -> Optimiser:
     """The optimiser of a config.
 
     muon: Muon for the matrices of the body, AdamW at `adam_lr` for everything else. adamw, adam, sgd: one rule
-    for all.
+    for all. In all but sgd, linear maps of sparse features have one rate for all their weights.
     """
     parts, lr, decay = split(model), config.peak_lr, config.weight_decay
     spared = decay if config.decay_all else 0.0
-    if not (parts.body or parts.matrices or parts.rest):
+    if not (parts.body or parts.matrices or parts.sparse or parts.rest):
         raise RegardError(
             f"{type(model).__name__} has no parameters to train; set requires_grad on at least one"
         )
     if config.optimiser == "sgd":
         momentum = 0.9 if config.momentum is None else config.momentum
         return Optimiser(
-            [SGD(parts.body | parts.matrices, lr, decay, momentum), SGD(parts.rest, lr, spared, momentum)]
+            [
+                SGD(parts.body | parts.matrices, lr, decay, momentum),
+                SGD(parts.sparse | parts.rest, lr, spared, momentum),
+            ]
         )
     if config.optimiser in ("adamw", "adam"):
         rule = AdamW if config.optimiser == "adamw" else Adam
-        return Optimiser([rule(parts.body | parts.matrices, lr, decay), rule(parts.rest, lr, spared)])
+        return Optimiser(
+            [
+                rule(parts.body | parts.matrices, lr, decay),
+                SharedAdamW(parts.sparse, lr, spared),
+                rule(parts.rest, lr, spared),
+            ]
+        )
     if config.adam_lr is None:
         adam_lr = 0.3 * lr
     else:
@@ -116,6 +135,7 @@ def make(model: nn.Module, config: TrainConfig) -> Optimiser:
         [
             Muon(parts.body, lr, decay, 0.95 if config.momentum is None else config.momentum, stacked),
             AdamW(parts.matrices, adam_lr, decay),
+            SharedAdamW(parts.sparse, adam_lr, spared),
             AdamW(parts.rest, adam_lr, spared),
         ]
     )

@@ -64,14 +64,20 @@ def _accepted(forward: Callable[..., Any]) -> tuple[str, ...]:
 
 
 class Classify:
-    """−log softmax(logits)[target], over all targets that are not IGNORE.   logits ... c, target ..."""
+    """−log softmax(logits)[target], over all targets that are not IGNORE.   logits ... c, target ...
+
+    smoothing: the share of each target that is given to all classes alike
+    """
+
+    def __init__(self, smoothing: float = 0.0) -> None:
+        self.smoothing = smoothing
 
     # a loss may rise while more predictions are right: few wrong ones grow too sure
     best_by: ClassVar[str] = "accuracy"
 
     def loss(self, model: nn.Module, batch: Batch) -> tuple[Tensor, Count]:
         logits, target = self._ask(model, batch)
-        total, count = _cross_entropy(logits, target)
+        total, count = _cross_entropy(logits, target, self.smoothing)
         return total / count.clamp(min=1), count
 
     def measure(self, model: nn.Module, batches: Iterable[Batch]) -> dict[str, float]:
@@ -101,8 +107,9 @@ class Classify:
         return sums.means()
 
     def _judged(self, logits: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
-        """The loss that decides which weights are best, summed, and the number of targets."""
-        return _cross_entropy(logits, target)
+        """The loss that decides which weights are best, summed, and the number of targets. Labels are smoothed
+        as in training: else weights from halfway, surer than they were taught to be, would win."""
+        return _cross_entropy(logits, target, self.smoothing)
 
     def _ask(self, model: nn.Module, batch: Batch) -> tuple[Tensor, Tensor]:
         logits, target = call(model, batch), batch.target
@@ -141,6 +148,7 @@ class MaskedToken(Classify):
     ) -> None:
         if not 0 < share <= 1:
             raise RegardError(f"share must be above 0 and at most 1, got {share}")
+        super().__init__()
         self.mask, self.vocab, self.share, self.never, self.seed = mask, vocab, share, tuple(never), seed
 
     def loss(self, model: nn.Module, batch: Batch) -> tuple[Tensor, Count]:
@@ -270,10 +278,16 @@ def as_task(task: Any) -> Task:
 # ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _cross_entropy(logits: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+def _cross_entropy(logits: Tensor, target: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
     """The sum over all targets that count, and how many they are."""
     flat = target.reshape(-1).long()
-    total = F.cross_entropy(logits.reshape(-1, logits.shape[-1]), flat, ignore_index=IGNORE, reduction="sum")
+    total = F.cross_entropy(
+        logits.reshape(-1, logits.shape[-1]),
+        flat,
+        ignore_index=IGNORE,
+        label_smoothing=smoothing,
+        reduction="sum",
+    )
     return total, (flat != IGNORE).sum()
 
 

@@ -204,6 +204,12 @@ def test_unknown_words_become_the_unknown():
     assert tokenizer.decode(ids) == "John likes <unknown> like Mary"
 
 
+def test_a_word_known_in_other_case_only_has_the_id_of_that():
+    words = Words(sorted([" ", "Cat", "cat", "Dog"]))
+    assert words.decode(words.encode("CAT dog Cat cow")) == "cat Dog Cat <unknown>"
+    assert words.unknowns("CAT dog Cat cow") == ("cow",)
+
+
 def test_the_most_frequent_words_stay():
     tokenizer = learn("words", ["z d b a c a b a", "z b y y"], size=5)
     assert tokenizer.vocabulary == (" ", "a", "b", "y")  # y and z come twice: the first of them

@@ -50,7 +50,7 @@ def test_every_option_does_something(cls, option):
     config = cls.Config(**SMALL)
     if option not in {field.name for field in fields(config)}:
         return
-    if option == "pool":
+    if option in ("pool", "bag"):
         config = replace(config, classes=4)
     if option == "context":
         config = replace(config, position="learned")
@@ -311,4 +311,4 @@ def test_training_reaches_every_parameter():
 
 def test_sequence_config_is_what_both_share():
     encoders, both = ({field.name for field in fields(c)} for c in (EncoderConfig, SequenceConfig))
-    assert encoders - both == {"classes", "pool"}
+    assert encoders - both == {"classes", "pool", "bag"}

@@ -237,3 +237,12 @@ def test_a_function_must_give_one_number():
 def test_share_must_be_a_share():
     with pytest.raises(ValueError, match="share.*0.*1.*0"):
         MaskedToken(mask=0, vocab=3, share=0)
+
+
+def test_smoothed_labels_are_learned_and_judged():
+    logits, target = torch.randn(6, 3, generator=torch.Generator().manual_seed(0)), torch.arange(6) % 3
+    wanted = F.cross_entropy(logits, target, label_smoothing=0.2)
+    task, batch = Classify(smoothing=0.2), Batch(logits, target)
+    torch.testing.assert_close(task.loss(nn.Identity(), batch)[0], wanted)
+    assert task.measure(nn.Identity(), [batch])["loss"] == pytest.approx(wanted.item())
+    assert Classify().measure(nn.Identity(), [batch])["loss"] != pytest.approx(wanted.item())

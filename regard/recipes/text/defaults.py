@@ -19,6 +19,10 @@ from regard.training.config import TrainConfig
 UNKNOWN = 1  # stands for a size that follows from the data
 JUDGED = 120_000  # bytes of text that are enough to evaluate a small model; at most a tenth of the text
 
+# Up to this size, a table of labelled texts (10,000 reviews, 50,000 titles) teaches blocks little that a bag of
+# n-grams does not know, and they would learn it by heart: one block, which learns slowly.
+FEW_LABELLED = 4_000_000  # bytes
+
 
 DecoderSettings = settings_class(
     "DecoderSettings",
@@ -44,10 +48,14 @@ def defaults(data: Any = None, kind: str | None = None) -> Settings:
     path = path_of(data, "text")
     if path is not None and looks_labelled(path):
         check_choice("kind of model for labelled text", kind or "encoder", ("encoder",))
+        few = sum(file.size for file in find(path)) <= FEW_LABELLED
+        model = EncoderConfig(
+            dim=128, depth=1 if few else 3, heads=4, dropout=0.2, bag=True, zero_start=True, **SIZES
+        )
         return ClassifierSettings(
-            data=LabelledConfig(path=path),
-            model=EncoderConfig(dim=128, depth=3, heads=4, dropout=0.1, zero_start=True, **SIZES),
-            train=TrainConfig(minutes=1.0, batch=32, lr=0.01),
+            data=LabelledConfig(path=path, smoothing=0.1),
+            model=model,
+            train=TrainConfig(minutes=1.0, batch=32, lr=0.001 if few else 0.01, adam_lr=0.0003),
         )
     kind = kind or "decoder"
     check_choice("kind of model for text", kind, ("decoder", "encoder"))

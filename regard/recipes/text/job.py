@@ -11,7 +11,7 @@ from torch import nn
 from regard.data import tokenizer as tokenizers
 from regard.errors import RegardError
 from regard.generation.generate import generate
-from regard.models.encoder import EncoderConfig
+from regard.models.encoder import Encoder, EncoderConfig
 from regard.recipes.job import DataContext, Job, Split
 from regard.recipes.settings import Settings
 from regard.recipes.text.dataset import Corpus, TextConfig, TextSource, encode_corpus, prepare
@@ -23,6 +23,7 @@ from regard.recipes.text.labelled import (
     prepare_labelled,
     read_other_labelled,
 )
+from regard.recipes.text.spelling import fill_bag
 from regard.runs.run import Run
 from regard.training.config import TrainConfig
 from regard.training.tasks import Classify, MaskedToken, NextToken, Task
@@ -39,7 +40,7 @@ def prepare_job(settings: Settings, context: DataContext) -> Job:
         "tokenizer": _tokenizer_of(context.old, settings.data),
     }
     if isinstance(settings.data, LabelledConfig):
-        return _classify(prepare_labelled(settings.data, **how), settings.model, length, train)
+        return _classify(prepare_labelled(settings.data, **how), settings.model, settings.data, train)
     corpus = prepare(settings.data, cache=context.cache, **how)
     size = corpus.tokenizer.size
     known: dict[str, Any] = {
@@ -58,14 +59,19 @@ def prepare_job(settings: Settings, context: DataContext) -> Job:
     return Job(kind="decoder", model=decoder, task=NextToken(), sample=_writer(corpus, train.seed), **known)
 
 
-def _classify(rows: LabelledCorpus, model: EncoderConfig, length: int, train: TrainConfig) -> Job:
+def _classify(rows: LabelledCorpus, model: EncoderConfig, data: LabelledConfig, train: TrainConfig) -> Job:
+    def fill(model: nn.Module) -> None:
+        if isinstance(model, Encoder) and model.bag is not None:
+            fill_bag(model.bag, rows)
+
     return Job(
         kind="encoder",
-        model=replace(model, vocab=rows.tokenizer.size + 1, context=length, classes=len(rows.labels)),
-        task=Classify(),
-        source=rows.source(train.batch, length, train.seed),
+        model=replace(model, vocab=rows.tokenizer.size + 1, context=data.context, classes=len(rows.labels)),
+        task=Classify(data.smoothing),
+        source=rows.source(train.batch, data.context, train.seed),
         info=rows.info,
         labels=rows.labels,
+        fill=fill,
         keep=_keep_tokenizer(rows.tokenizer),
         validation=rows.info.validation,
         examples="rows",
@@ -99,7 +105,7 @@ def other_split(run: Run, path: str, context: DataContext) -> tuple[Task, Split,
             unit="rows",
             batches=lambda: rows.held_batches(train.batch, data.context),
         )
-        return Classify(), split, labels
+        return Classify(data.smoothing), split, labels
     config = replace(run.section(TextConfig, "data"), path=path)
     corpus = encode_corpus(
         config, cache=context.cache, seed=train.seed, note=context.note, tokenizer=tokenizer

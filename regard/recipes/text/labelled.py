@@ -50,6 +50,7 @@ class LabelledConfig:
     context: int = 256  # tokens per text; longer texts are cut off
     validation: float = 0.1  # share of the rows of each label in the validation split, drawn by the seed
     sample: float = 100.0  # megabytes of text, drawn by the seed, from which bpe is learned
+    smoothing: float = 0.0  # share of each label that is given to all classes alike
 
     def __post_init__(self) -> None:
         check_sizes(self)
@@ -59,6 +60,8 @@ class LabelledConfig:
             raise RegardError(
                 f"validation is a share of the rows: at least 0 and below 1, got {self.validation}"
             )
+        if not 0 <= self.smoothing < 1:
+            raise RegardError(f"smoothing is a share of each label, from 0 to below 1, got {self.smoothing}")
         if self.text == self.label:
             raise RegardError(f"text and label must be different columns, got '{self.text}' for both")
 

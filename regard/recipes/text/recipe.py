@@ -56,7 +56,7 @@ class TextRecipe(Recipe):
         "model.context": "give --data.context",
         "model.classes": "",
     }
-    not_inherited = frozenset({"vocab", "context", "classes", "pool", "dropout"})
+    not_inherited = frozenset({"vocab", "context", "classes", "pool", "bag", "dropout"})
     generate_options = GenerateOptions
 
     def defaults(

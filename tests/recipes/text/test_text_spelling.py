@@ -1,0 +1,150 @@
+"""What a bag of n-grams is told of a tokenizer and its texts, and that it learns from it what it must."""
+
+from __future__ import annotations
+
+import csv
+
+import numpy as np
+import pytest
+import torch
+
+import regard
+from regard.data.tokenizer import Bytes, Words, learn
+from regard.nn.bag import ROWS, BagOfNGrams
+from regard.recipes.text.labelled import LabelledConfig, prepare_labelled
+from regard.recipes.text.spelling import (
+    character_ngrams,
+    fill_bag,
+    fold_tokens,
+    hash_ngram,
+    rarity,
+    spell_tokens,
+)
+from regard.runs.load import load_model
+from regard.training.config import TrainConfig
+from regard.training.optimisers import make
+from regard.training.progress import Observer
+
+SYLLABLES = ("ba", "co", "du", "fe", "gi", "ho", "ku", "la", "mi", "no", "pa", "re")
+
+
+def write(path, rows):
+    with open(path, "w", newline="") as file:
+        csv.writer(file).writerows([("text", "label"), *rows])
+    return str(path)
+
+
+def endings(start):
+    """A word of each pair of syllables from this one on, and its label: how the word ends."""
+    stems = [a + b for a in SYLLABLES[start::2] for b in SYLLABLES]
+    return [(stem + ending, ending) for stem in stems for ending in ("ing", "ous")]
+
+
+def test_ngrams_of_a_token():
+    assert character_ngrams("Ab") == ["<a", "ab", "b>", "<ab", "ab>", "<ab>"]
+    assert character_ngrams("  ") == []
+    assert character_ngrams("a") == ["<a", "a>", "<a>"]
+    assert max(map(len, character_ngrams("spelling"))) == 5
+
+
+def test_rows_of_ngrams_are_the_same_in_every_process():
+    assert [hash_ngram(each) for each in ("<a", "ab", "ä>")] == [19469, 1399, 25748]
+    assert all(1 <= hash_ngram(str(each)) < ROWS for each in range(1000))
+
+
+def test_tokens_that_differ_only_in_case_are_the_same_and_unknown_ones_are_not_spelled():
+    words = Words(sorted([" ", "Cat", "cat", "dog"]))
+    same, spelling = fold_tokens(words, words.size + 1), spell_tokens(words, words.size + 1)
+    big, small, dog = (words.encode(each)[0] for each in ("Cat", "cat", "dog"))
+    assert same[big] == same[small] != same[dog]
+    assert np.array_equal(spelling[big], spelling[small]) and spelling[dog].any()
+    assert not spelling[0].any() and not spelling[-1].any()
+
+
+def test_other_tokenizers_are_spelled_too():
+    spelling = spell_tokens(Bytes(), 257)
+    assert spelling[ord("a")].any() and not spelling[ord(" ")].any()
+
+
+def test_rarity_counts_training_texts(tmp_path):
+    rows = [("cat Cat dog", "a"), ("cat", "b"), ("dog sun", "a"), ("sun", "b")] * 5
+    corpus = prepare_labelled(LabelledConfig(path=write(tmp_path / "a.csv", rows)), seed=0)
+    bag = BagOfNGrams(corpus.tokenizer.size + 1, 2)
+    fill_bag(bag, corpus)
+    count = int((~corpus.held).sum())
+    kept = [row for row, held in zip(rows, corpus.held, strict=True) if not held]
+    for word in ("cat", "dog", "sun"):
+        texts = sum(word in text.lower().split() for text, _ in kept)
+        found = bag.word_rarity[int(corpus.tokenizer.encode(word)[0])].item()
+        assert found == pytest.approx(rarity(texts, count), rel=1e-6)
+    assert bag.part_rarity[0] == 0 and bag.part_rarity[hash_ngram("<cat")] > 1
+
+
+def test_it_learns_endings_from_words_that_it_is_not_asked_about(tmp_path):
+    """Each word is known to the tokenizer, but the words of the other half have no label: only what they are
+    made of tells."""
+    tokenizer = learn("words", [word for word, _ in endings(0) + endings(1)])
+    config = LabelledConfig(path=write(tmp_path / "a.csv", endings(0)), validation=0.0)
+    corpus = prepare_labelled(config, seed=0, tokenizer=tokenizer)
+    bag = BagOfNGrams(tokenizer.size + 1, 2)
+    fill_bag(bag, corpus)
+    optimiser = make(bag, TrainConfig(lr=0.001))
+    batch = corpus.take(np.arange(len(corpus.classes)), 8)
+    torch.manual_seed(0)
+    for _ in range(20):
+        torch.nn.functional.cross_entropy(bag(batch.tokens), batch.target).backward()
+        optimiser.step(1.0)
+    bag.eval()
+    other = torch.tensor([[int(tokenizer.encode(word)[0])] for word, _ in endings(1)])
+    found = [corpus.labels[each] for each in bag(other).argmax(1).tolist()]
+    assert found == [label for _, label in endings(1)]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("bag")
+    options = {"model.dim": 16, "model.heads": 2, "data.validation": 0.2}
+    data = write(folder / "a.csv", [(f"{a} {word}", label) for word, label in endings(0) for a in "abcd"])
+    return regard.train("text", data=data, out=folder / "run", steps=40, options=options, report=False)
+
+
+def test_a_run_learns_it_and_keeps_all_of_it(run):
+    first, again = load_model(run), load_model(run)
+    assert first.bag is not None and first.bag.spelling.any() and first.bag.words.any()
+    assert all(torch.equal(a, b) for a, b in zip(first.bag.buffers(), again.bag.buffers(), strict=True))
+    assert regard.evaluate(run.path).measures["accuracy"] > 0.9
+    predicted = [next(iter(each.labels)) for each in regard.predict(run.path, ["a bacoing", "a bacoous"])]
+    assert predicted == ["ing", "ous"]
+
+
+def test_laws_of_such_a_run_hold(run):
+    report = regard.check(run.path)
+    assert report.ok
+
+
+class Killed(Exception):
+    """What ends a run in its midst."""
+
+
+class Killer(Observer):
+    def stepped(self, step, loss, size, seconds):
+        if step == 25:
+            raise Killed
+
+
+def test_a_killed_and_resumed_run_ends_with_the_same_weights(run, tmp_path):
+    options = {"model.dim": 16, "model.heads": 2, "data.validation": 0.2, "train.save_every": 10}
+    how = {"out": tmp_path / "run", "data": run.config.data["path"], "report": False}
+    with pytest.raises(Killed):
+        regard.train("text", steps=40, options=options, observers=[Killer()], **how)
+    resumed = regard.train("text", resume=True, **how)
+    whole, again = load_model(run).state_dict(), load_model(resumed).state_dict()
+    assert all(torch.equal(whole[name], again[name]) for name in whole)
+
+
+def test_another_classifier_can_start_from_it(run, tmp_path):
+    data = write(tmp_path / "b.csv", [(f"a {word}", word[0]) for word, _ in endings(0)])
+    started = regard.train("text", data=data, start=run.path, out=tmp_path / "run", steps=3, report=False)
+    model = load_model(started)
+    assert model.bag.words.shape[1] == len({word[0] for word, _ in endings(0)})
+    assert model.bag.spelling.any()
