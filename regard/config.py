@@ -34,6 +34,7 @@ LARGEST: dict[str, int] = {
     "ngrams": 8,
     "seed": 2**32 - 1,
     "port": 65_535,
+    "threads": 4096,
     **dict.fromkeys(("steps", "warmup", "evaluate_every", "save_every", "patience", "train"), 10**12),
 }
 LONGEST = 1024  # numbers in a row, such as the widths of layers

@@ -40,6 +40,7 @@ def finish_run(
         if shows:
             _write_confusion(run, found)
     if report:
+        tell(observers, "working", "measuring the laws and writing the report ...")
         target = target_of_run(run.path, model=model)
         write_laws(run, target)
         write_report(run, target)

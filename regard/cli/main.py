@@ -8,6 +8,7 @@ import sys
 from regard.cli import verify
 from regard.cli.commands import COMMANDS, help_for
 from regard.cli.memory import limit_memory, out_of_memory
+from regard.cli.threads import wait_passively
 from regard.errors import RegardError, did_you_mean
 
 assert "verify" in COMMANDS, verify  # its import offers it
@@ -25,6 +26,7 @@ def main(arguments: list[str] | None = None) -> int:
             stream.reconfigure(errors="replace")  # a terminal that cannot show Σ shows ? instead of failing
     if arguments is None:  # the process is this command and nothing else
         limit_memory()
+        wait_passively()
     try:
         code = _run(words)
         sys.stdout.flush()

@@ -1,4 +1,4 @@
-"""A budget in minutes becomes a number of steps, once, after a few real steps were timed."""
+"""A plan: how many steps a budget in steps or minutes has, and when a run is evaluated."""
 
 from __future__ import annotations
 
@@ -7,68 +7,75 @@ from dataclasses import dataclass
 
 LOOKS = 10  # evaluations in a run, if time allows
 APART = 10  # fewest steps between two evaluations, if the budget is in steps
-SHARE = 0.15  # largest share of the time for evaluations
+SHARE = 0.25  # largest share of the time for evaluations
+LAST = 0.05  # fewest steps that a plan still adds, as a share of those done: so the learning rate can fall
 
 
 @dataclass(frozen=True)
 class Plan:
-    """The number of steps, and the steps between two evaluations."""
+    """The number of steps, when to evaluate, and the share of the training that is done at each step.
+
+    A plan that was made after `since` steps, when the share `share` was done, spreads the rest evenly over the
+    steps that are left. Schedules follow the share, so they go on from where they were.
+    """
 
     steps: int
-    evaluate_every: int
+    evaluate_every: int | None = None  # steps between two evaluations; None: `looks` decides
+    since: int = 0
+    share: float = 0.0
+    looks: int = LOOKS  # evaluations in the whole time, evenly apart, where `evaluate_every` is None
+
+    def share_done(self, step: int) -> float:
+        """The share of the training that is done after so many steps."""
+        if step >= self.steps:
+            return 1.0
+        return self.share + (1 - self.share) * (step - self.since) / (self.steps - self.since)
 
 
 def by_steps(steps: int, evaluate_every: int | None) -> Plan:
-    return Plan(steps, max(APART, math.ceil(steps / LOOKS)) if evaluate_every is None else evaluate_every)
+    """The plan of a budget in steps. It never changes."""
+    if evaluate_every is None:
+        evaluate_every = max(APART, math.ceil(steps / LOOKS))
+    return Plan(steps, evaluate_every)
 
 
 def by_time(
-    left: float, done: int, *, step: float, look: float, decay: float, evaluate_every: int | None = None
+    budget: float,
+    spent: float,
+    done: int,
+    *,
+    step: float,
+    look: float,
+    decay: float,
+    evaluate_every: int | None = None,
+    old: Plan | None = None,
 ) -> Plan:
-    """The plan for the seconds `left` after `done` steps, where a step takes `step` seconds and a look
-    `look`.
+    """The plan of a budget in seconds, of which `spent` have passed after `done` steps, where a step takes
+    `step` seconds and an evaluation `look`. old: the plan before this one
 
-    The steps already done were taken at a learning rate that does not fall yet. So there are at least as many
-    steps as keeps it so, and the plan gives what the same number of steps would have given from the start.
+    Until the learning rate begins to fall, the share that is done is that of the time. From then on it is the
+    one of the plan before, so that the learning rate never jumps.
     """
-    if look > 0:
-        looks = max(1, min(LOOKS, int(SHARE * left / look)))
-    else:
-        looks = LOOKS
+    looks = count_looks(budget, look)
+    left = budget - spent
     if evaluate_every is None:
-        more = (left - looks * look) / step
+        more = (left - looks_left(spent, budget, looks) * look) / step
     else:
         more = (left - look) / (step + look / evaluate_every)
-    least = math.ceil((done - 1) / (1 - decay))
-    steps = max(1, done + int(max(0.0, more)), least)
-    return Plan(steps, max(done, math.ceil(steps / looks)) if evaluate_every is None else evaluate_every)
+    share = 0.0 if old is None else old.share_done(done)
+    if share <= 1 - decay:
+        share = min(spent / budget, 1 - decay)
+    steps = done + max(1, int(more), math.ceil(LAST * done))
+    return Plan(steps, evaluate_every, done, share, looks)
 
 
-class Clock:
-    """Times real steps until it has seen enough of them: 4 % of the budget and three steps, or 20 % and one.
+def count_looks(budget: float, look: float) -> int:
+    """Evaluations in `budget` seconds: `LOOKS`, or what fits into its share of the time, but one at least."""
+    if look <= 0:
+        return LOOKS
+    return max(1, min(LOOKS, int(SHARE * budget / look)))
 
-    `compiled`: the first step may take a minute that tells nothing about the others, so it is left out
-    altogether.
-    """
 
-    def __init__(self, seconds: float, compiled: bool = False) -> None:
-        self.budget, self.compiles = seconds, compiled
-        self.taken: list[float] = []
-
-    def add(self, seconds: float) -> None:
-        if not self.compiles:
-            self.taken.append(seconds)
-        self.compiles = False
-
-    @property
-    def enough(self) -> bool:
-        spent = sum(self.taken)
-        return (spent >= 0.04 * self.budget and len(self.taken) >= 3) or (
-            spent >= 0.2 * self.budget and bool(self.taken)
-        )
-
-    @property
-    def step(self) -> float:
-        """Seconds of a step. The first pays for memory, so it does not count if there are others."""
-        counted = self.taken[1:] or self.taken
-        return max(1e-6, sum(counted) / len(counted))
+def looks_left(spent: float, budget: float, looks: int) -> int:
+    """Evaluations still to come after `spent` seconds, the one at the end included."""
+    return max(1, looks - int(spent / budget * looks))

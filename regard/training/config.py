@@ -11,8 +11,8 @@ from regard.errors import RegardError
 
 @dataclass(frozen=True, kw_only=True)
 class TrainConfig:
-    """How a model is trained. A budget in minutes becomes a fixed number of steps after the first steps are
-    timed."""
+    """How a model is trained. A budget in minutes is planned from the first steps, and planned again as steps
+    turn out faster or slower."""
 
     minutes: float | None = 2.0  # the budget in minutes
     steps: int | None = None  # the budget in steps; it replaces minutes
@@ -48,6 +48,8 @@ class TrainConfig:
     save_every: int | None = None  # steps between checkpoints instead
     seed: int = 0  # the same seed, steps and threads give the same losses, bit for bit on a CPU
     device: str = "auto"  # auto: an accelerator if there is one
+    # threads of the processor; None: all, or with a budget in minutes one if steps are faster with it
+    threads: int | None = None
     tensorboard: bool = False  # also write TensorBoard events
     # also record who trained it, on which machine, in which folder and with which command
     provenance: bool = False
@@ -56,7 +58,7 @@ class TrainConfig:
         check_sizes(self)
         check_positive(self, "batch", "accumulate", "save_minutes")
         optional = ("minutes", "steps", "lr", "adam_lr", "clip", "evaluate_every", "patience", "save_every")
-        check_positive(self, *(name for name in optional if getattr(self, name) is not None))
+        check_positive(self, *(name for name in (*optional, "threads") if getattr(self, name) is not None))
         for name, low, high in (
             ("weight_decay", 0, None),
             ("warmup", 0, None),

@@ -13,9 +13,9 @@ from contextlib import ExitStack
 from dataclasses import asdict
 from typing import Any, Literal
 
+import torch
 from torch import Tensor, nn
 
-from regard.config import to_dict
 from regard.data.batch import Batch, Source
 from regard.errors import RegardError
 from regard.runs.best import rank
@@ -31,16 +31,19 @@ from regard.training.progress import Board, Metrics, how_to_go_on, tell
 from regard.training.recompute import recomputing
 from regard.training.rescue import LostFolder, Rescue
 from regard.training.result import Result
-from regard.training.schedule import last_before_decay
+from regard.training.settle_budget import settle_budget
 from regard.training.step import Stepper
 from regard.training.stop import Stop
 from regard.training.tasks import as_task, keep_finite
+from regard.training.threads import own_threads
+from regard.training.timekeeper import Timekeeper, time_evaluation
 
 MAY_CHANGE = (
     "minutes",
     "steps",
     "save_minutes",
     "save_every",
+    "threads",
     "tensorboard",
     "provenance",
 )  # of a TrainConfig, when a run goes on
@@ -79,6 +82,7 @@ def fit(
     with exclusive_lock(run.state) as lock, Stop() as stop, ExitStack() as after:
         run.sweep()
         rescue = after.enter_context(Rescue(run, lock))
+        after.enter_context(own_threads())
         training = Training(
             run, Stepper(model, as_task(task), source, config), config, observers, sample, stop, rescue
         )
@@ -114,6 +118,7 @@ class Training:
         self.checkpoints = Checkpoints(run.state)
         self.facts = Facts()
         self.plan: budget.Plan | None = None
+        self.timekeeper: Timekeeper | None = None  # of a budget in minutes
         self.notes: list[str] = []
         self.unread: list[
             tuple[int, Tensor, int, float]
@@ -140,7 +145,10 @@ class Training:
         if found is not None:
             self.stepper.load(found)
             self.facts = Facts(**found.facts)
-        self._settle()
+        device = self.stepper.device
+        self.plan, self.timekeeper = settle_budget(self.run, self.config, self.facts, device)
+        if self.run.config.keep != self.keep:
+            self.run.update(keep=self.keep)
         if resume and (lost := self.run.cut(-1 if found is None else found.step)):
             self.notes.append(f"{lost} lines of {self.run.metrics_file} could not be read and were dropped")
         self.metrics.start(self.facts.step, self.facts.seconds)
@@ -173,51 +181,6 @@ class Training:
             )
         return found
 
-    def _settle(self) -> None:
-        """The number of steps, if it is known: from the config, or decided in an earlier process."""
-        if self.run.config.train is not None:
-            before = self.run.section(TrainConfig, "train")
-        else:
-            before = self.config
-        old = self.run.config.steps
-        if self.config.steps is None:
-            wanted = old
-        else:
-            wanted = self.config.steps
-        if (
-            old
-            and self.config.steps is None
-            and before.steps is None
-            and before.minutes
-            and self.config.minutes
-        ):
-            # the timing of then still counts
-            wanted = max(1, round(old * self.config.minutes / before.minutes))
-        if wanted is not None and wanted == old:
-            assert old is not None and self.run.config.evaluate_every is not None  # they are written together
-            self.plan = budget.Plan(old, self.run.config.evaluate_every)
-        elif wanted is not None:
-            if old is not None:
-                self._refuse_other_budget(old, wanted)
-            self.plan = budget.by_steps(wanted, self.config.evaluate_every)
-        if wanted != old or self.run.config.train != to_dict(self.config):
-            self.run.update(train=self.config, **({} if self.plan is None else asdict(self.plan)))
-        if self.run.config.keep != self.keep:
-            self.run.update(keep=self.keep)
-
-    def _refuse_other_budget(self, old: int, wanted: int) -> None:
-        """Allow another number of steps as long as the learning rate has not begun to fall: the result is
-        then exact."""
-        holds = last_before_decay(min(old, wanted), self.config.decay)
-        if self.facts.step > holds + 1:
-            raise RegardError(
-                f"{self.run.path} has {old} steps and cannot become a run of {wanted}: step "
-                f"{self.facts.step} is done, and the "
-                f"learning rate falls from step {holds + 1} on, so the result would differ from a run of "
-                f"{wanted} "
-                f"steps; start a new run, with --from {self.run.quoted} if you want its weights"
-            )
-
     # ── the loop
 
     def go(self) -> Result:
@@ -230,7 +193,6 @@ class Training:
             raise
 
     def _go(self) -> Result:
-        clock = budget.Clock(60 * (self.config.minutes or 0.0), compiled=self.config.compile)
         self.stepper.model.train()
         while True:
             if self._look_due():
@@ -244,24 +206,34 @@ class Training:
                 if done:
                     return self._end("done")
                 return self._end("patience" if tired else "stopped")
-            clock.add(self._step())
-            if self.plan is None and clock.enough:
-                self._decide(clock)
+            self._timed_step()
 
-    def _step(self) -> float:
-        """One step; returns its seconds."""
+    def _timed_step(self) -> None:
+        """One step, and a new plan if its time says so."""
+        if self.timekeeper is None:
+            self._step()
+            return
+        self.timekeeper.begin_step()
+        began = time.perf_counter()
+        self._step()
+        self.timekeeper.add_step(time.perf_counter() - began)
+        due = self.timekeeper.due(self.plan, self.facts.step, self._seconds())
+        if due and not self.timekeeper.retry_threads():
+            self._make_plan(self.timekeeper)
+
+    def _step(self) -> None:
+        """One step."""
         began, step = time.perf_counter(), self.facts.step
         loss, size = self.stepper.gradients(step)
         near = self.stepper.device.type == "cpu"
         if near:
             self._check(float(loss), step + 1)  # before it can spoil the weights
-        self.stepper.move(step, self.steps)
+        self.stepper.move(step, 0.0 if self.plan is None else self.plan.share_done(step))
         self.facts.step = step + 1
         seconds = time.perf_counter() - began
         self.unread.append((step + 1, loss, size, seconds))
         if near or len(self.unread) == READ_EVERY:
             self._read()
-        return seconds
 
     def _read(self) -> None:
         """Read losses that the device has computed, and tell them."""
@@ -290,28 +262,33 @@ class Training:
 
     def _look_due(self) -> bool:
         """Is it time for an evaluation, and was there none at this step before a stop?"""
+        step = self.facts.step
+        if step in (0, self.facts.evaluated):
+            return False
         if self.plan is None:
             every = self.config.evaluate_every
         else:
             every = self.plan.evaluate_every
-        step = self.facts.step
-        return (
-            step > 0
-            and step != self.facts.evaluated
-            and (step == self.steps or (every is not None and step % every == 0))
-        )
+        if step == self.steps:
+            return True
+        if every is not None:
+            return step % every == 0
+        if self.plan is None or self.timekeeper is None:
+            return False
+        return self.timekeeper.look_due(self.plan, self.facts.looked, self._seconds())
 
     def _look(self) -> None:
         """Evaluate; save and publish a new best. A signal to stop ends it early, and the resumed run
         evaluates instead."""
         self._read()
+        began = time.perf_counter()
         try:
             with self.stepper.judging():
                 measures = keep_finite(self.stepper.task.measure(self.stepper.model, self._validation()))
         except Stopped:
             return
         now = self.facts
-        now.evaluated = now.step
+        now.evaluated, now.looked = now.step, self._seconds()
         if not measures:  # no validation split: the last weights are the best
             return
         if self.keep not in measures:
@@ -324,6 +301,7 @@ class Training:
                 f"the validation loss is not a number ({measures['loss']}) at step {now.step}; "
                 f"{self._advice()}"
             )
+        now.before = now.measures.get("loss")
         now.measures, now.worse = measures, now.worse + 1
         if now.best_step is None or rank(measures, self.keep) > rank(now.best, self.keep):
             now.best, now.best_step, now.worse = measures, now.step, 0
@@ -335,6 +313,8 @@ class Training:
             self.tell("sampled", now.step, text)
         if now.best_step == now.step:
             self._save()
+        if self.timekeeper is not None:
+            self.timekeeper.look = time.perf_counter() - began
 
     def _validation(self) -> Iterator[Batch]:
         for batch in self.stepper.source.validation():
@@ -342,35 +322,30 @@ class Training:
                 raise Stopped
             yield batch.to(self.stepper.device)
 
-    def _decide(self, clock: budget.Clock) -> None:
-        """Turn minutes into steps, after timing a checkpoint, a sample and a part of an evaluation."""
+    def _make_plan(self, keeper: Timekeeper) -> None:
+        """Turn the minutes that are left into steps, and save the plan."""
+        old, trial = self.plan, keeper.trial
+        if old is None:
+            self._time_extras(keeper)
+        self.plan = keeper.decide(self.facts.step, self._seconds(), old)
+        self.facts.plan, self.facts.threads = asdict(self.plan), torch.get_num_threads()
         began = time.perf_counter()
         self._save()
+        keeper.save = time.perf_counter() - began
+        self.run.update(steps=self.plan.steps, evaluate_every=self.plan.evaluate_every)
+        if trial is not None and (line := trial.say()) is not None:
+            self.tell("noted", line)
+        self.tell("decided", self.plan.steps, None if old is None else old.steps)
+
+    def _time_extras(self, keeper: Timekeeper) -> None:
+        """Time a checkpoint, a sample and a part of an evaluation, before the first plan."""
+        began = time.perf_counter()
+        self._save()
+        keeper.save = time.perf_counter() - began
         with self.stepper.judging():
             if self.sample is not None:
                 self.sample(self.stepper.model)
-            look = time.perf_counter() - began + self._time_of_look(0.01 * clock.budget)
-        self.plan = budget.by_time(
-            clock.budget - self._seconds(),
-            self.facts.step,
-            step=clock.step,
-            look=look,
-            decay=self.config.decay,
-            evaluate_every=self.config.evaluate_every,
-        )
-        self.run.update(**asdict(self.plan))
-        self.tell("decided", self.plan.steps)
-
-    def _time_of_look(self, limit: float) -> float:
-        """Seconds to measure the whole validation split, from as much of it as takes `limit` seconds."""
-        seen, began, batches = 0, time.perf_counter(), self.stepper.source.validation()
-        for batch in batches:
-            self.stepper.task.measure(self.stepper.model, [batch.to(self.stepper.device)])
-            seen += 1
-            if time.perf_counter() - began > limit:
-                break
-        seconds = time.perf_counter() - began
-        return seconds / max(seen, 1) * (seen + sum(1 for _ in batches))
+            keeper.look = time.perf_counter() - began + time_evaluation(self.stepper, 0.01 * keeper.budget)
 
     def _save_due(self) -> bool:
         if self._is_saved():
@@ -430,6 +405,8 @@ class Training:
             worse=now.worse,
             keep=self.keep,
             averaged=self.stepper.average is not None,
+            before=now.before,
+            minutes=self.config.minutes if self.timekeeper is not None else None,
         )
         self.tell("ended", result)
         return result

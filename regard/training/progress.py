@@ -21,6 +21,7 @@ from regard.runs.run import Run
 from regard.training.result import Result, say_measures, say_test, say_time
 
 FEW_STEPS = 100  # fewer hardly train a model
+NEWS = 0.2  # a new number of steps is told if it differs by this share
 
 
 def how_to_go_on(run: Run) -> str:
@@ -40,6 +41,17 @@ def _what_fits(steps: int) -> str:
     return f"{steps:,} steps fit into the budget"
 
 
+def _is_news(steps: int, before: int) -> bool:
+    return abs(steps - before) >= NEWS * before
+
+
+def _what_changed(steps: int, before: int) -> str:
+    """A plan that was made again."""
+    if steps < before:
+        return f"steps take longer than at first: {steps:,} fit into the budget, not {before:,}"
+    return f"steps take less time than at first: {steps:,} fit into the budget, not {before:,}"
+
+
 def _where_it_goes_on(run: Run, steps: int | None, first_step: int) -> str:
     if first_step == steps:
         return f"all {steps:,} steps of {run.path} are done; to train more, start a new run with --from {run.quoted}"
@@ -53,7 +65,8 @@ class Observer:
     def started(self, run: Run, steps: int | None, first_step: int) -> None:
         """Steps is None while a budget in minutes is being timed; `decided` follows."""
 
-    def decided(self, steps: int) -> None: ...
+    def decided(self, steps: int, before: int | None = None) -> None:
+        """A budget in minutes has so many steps. before: what an earlier plan said"""
 
     def stepped(self, step: int, loss: float, tokens: int, seconds: float) -> None: ...
 
@@ -73,6 +86,9 @@ class Observer:
 
     def failed(self, error: BaseException) -> None:
         """Training ended with an error."""
+
+    def working(self, text: str) -> None:
+        """What is being done after training, before it takes a while."""
 
     def tested(self, measures: Mapping[str, float], count: int | None) -> None:
         """Measures of the saved weights on the test split, and the number of its examples, if known."""
@@ -154,9 +170,12 @@ class Lines(Observer):
         if first_step:
             self._say(_where_it_goes_on(run, steps, first_step))
 
-    def decided(self, steps: int) -> None:
+    def decided(self, steps: int, before: int | None = None) -> None:
         self.steps = self.speed.steps = steps
-        self._say(_what_fits(steps))
+        if before is None:
+            self._say(_what_fits(steps))
+        elif _is_news(steps, before):
+            self._say(_what_changed(steps, before))
 
     def stepped(self, step: int, loss: float, tokens: int, seconds: float) -> None:
         self.speed.add(step, loss, tokens, seconds)
@@ -173,6 +192,9 @@ class Lines(Observer):
         self._say(f"note: {text}")
 
     def described(self, text: str) -> None:
+        self._say(text)
+
+    def working(self, text: str) -> None:
         self._say(text)
 
     def ended(self, result: Result) -> None:
@@ -218,12 +240,14 @@ class Bar(Observer):
         if first_step:
             self._say(_where_it_goes_on(run, steps, first_step))
 
-    def decided(self, steps: int) -> None:
+    def decided(self, steps: int, before: int | None = None) -> None:
         self.speed.steps = steps
         if self.task is not None:
             self.progress.update(self.task, total=steps)
-        if steps < FEW_STEPS:
+        if before is None and steps < FEW_STEPS:
             self._say(_what_fits(steps))
+        elif before is not None and _is_news(steps, before):
+            self._say(_what_changed(steps, before))
 
     def stepped(self, step: int, loss: float, tokens: int, seconds: float) -> None:
         self.speed.add(step, loss, tokens, seconds)
@@ -241,6 +265,9 @@ class Bar(Observer):
         self._say(f"note: {text}")
 
     def described(self, text: str) -> None:
+        self._say(text)
+
+    def working(self, text: str) -> None:
         self._say(text)
 
     def ended(self, result: Result) -> None:

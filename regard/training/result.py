@@ -12,6 +12,7 @@ from regard.runs.figures import say_loss
 LOOKS_TOO_MANY = 3
 SHARE_TOO_LONG = 0.25  # smallest share of the steps after the best one
 CLEARLY_WORSE = 0.05  # smallest relative increase of the validation loss
+STILL_FALLING = 0.005  # smallest relative decrease of the validation loss, from one evaluation to the next
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,8 @@ class Result:
     worse: int = 0  # evaluations since the best
     keep: str = "loss"  # the measure by which the best was chosen
     averaged: bool = False  # are the saved weights a moving average?
+    before: float | None = None  # validation loss of the evaluation before the last
+    minutes: float | None = None  # the budget, if it was given in minutes
 
     def say(self) -> str:
         """One line for the user."""
@@ -87,15 +90,33 @@ class Result:
         if now - then < CLEARLY_WORSE * abs(then) or as_often_right:
             return None
         return (
-            f"note: overfitting: step {self.best_step:,} of {self.step:,} had the {self._best()}; since then "
-            f"the validation loss rose from {say_loss(then)} to {say_loss(now)}. More data or a smaller model would help; "
+            f"note: overfitted since step {self.best_step:,} of {self.step:,}, which had the {self._best()}: the "
+            f"validation loss rose from {say_loss(then)} to {say_loss(now)}. More data or a smaller model would help; "
             f"--train.patience {LOOKS_TOO_MANY} stops in time"
+        )
+
+    def still_falling(self) -> str | None:
+        """A note if the last evaluation was the best, and clearly better than the one before; None: it was
+        not."""
+        if self.reason != "done" or self.best_step != self.step or self.before is None:
+            return None
+        now = self.measures["loss"]
+        if self.before - now < STILL_FALLING * abs(self.before):
+            return None
+        if self.minutes is None:
+            more, option = "steps", f"--train.steps {3 * self.step}"
+        else:
+            more, option = "minutes", f"--train.minutes {3 * self.minutes:g}"
+        return (
+            f"note: the last evaluation was the best, and the validation loss was still falling (from "
+            f"{say_loss(self.before)} to {say_loss(now)}): more {more} will help: the same command with {option}"
         )
 
     def lines(self) -> list[str]:
         """All lines that are printed at the end."""
         kept = [self.kept()] if self.step else []
-        return [self.say(), *kept, *([note] if (note := self.overfitting()) is not None else [])]
+        notes = [note for note in (self.overfitting(), self.still_falling()) if note is not None]
+        return [self.say(), *kept, *notes]
 
 
 def say_measures(measures: Mapping[str, float]) -> str:

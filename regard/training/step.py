@@ -72,11 +72,11 @@ class Stepper:
         )
         return mean, size
 
-    def move(self, step: int, steps: int | None) -> None:
-        """Change the weights by the gradients of a step."""
+    def move(self, step: int, done: float) -> None:
+        """Change the weights by the gradients of a step. done: the share of the training that is done"""
         if self.config.clip is not None:
             nn.utils.clip_grad_norm_(self.optimiser.parameters, self.config.clip)
-        self.optimiser.step(schedule(step, steps, warmup=self.config.warmup, decay=self.config.decay))
+        self.optimiser.step(schedule(step, done, warmup=self.config.warmup, decay=self.config.decay))
         if self.average is not None:
             self.average.add(step)
 

@@ -1,6 +1,8 @@
 """A tiny model, an endless source of small batches, and one call that trains the one on the other."""
 
+import os
 import re
+import signal
 
 import torch
 from torch import nn
@@ -51,6 +53,21 @@ class Pairs:
 
     def validation(self):
         return (self.batch(10**6 + i) for i in range(self.looks))
+
+
+class At:
+    """Does something once, when a step is told."""
+
+    def __init__(self, step, act):
+        self.step, self.act = step, act
+
+    def stepped(self, step, *facts):
+        if step == self.step:
+            self.act()
+
+
+def interrupt():
+    os.kill(os.getpid(), signal.SIGINT)
 
 
 def tiny(seed=0, **options):

@@ -2,14 +2,12 @@
 
 import errno
 import io
-import itertools
 import json
 import math
 import os
 import re
 import signal
 import threading
-from types import SimpleNamespace
 
 import pytest
 import torch
@@ -21,7 +19,6 @@ from regard.errors import RegardError
 from regard.look.views.history import curves
 from regard.runs.load import load_weights
 from regard.runs.run import Run
-from regard.training import budget
 from regard.training.config import TrainConfig
 from regard.training.loop import fit
 from regard.training.progress import Lines
@@ -29,22 +26,7 @@ from regard.training.recompute import blocks, recomputing
 from regard.training.result import Result
 from regard.training.step import pick_device, pick_half, seed_all
 from regard.training.tasks import Classify, MaskedToken, NextToken, Regress
-from tests.training.cases import VOCAB, WIDTH, Pairs, Tiny, losses, says, tiny, train
-
-
-class At:
-    """Does something once, when a step is told."""
-
-    def __init__(self, step, act):
-        self.step, self.act = step, act
-
-    def stepped(self, step, *facts):
-        if step == self.step:
-            self.act()
-
-
-def interrupt():
-    os.kill(os.getpid(), signal.SIGINT)
+from tests.training.cases import VOCAB, WIDTH, At, Pairs, Tiny, interrupt, losses, says, tiny, train
 
 
 def facts(run):
@@ -367,7 +349,7 @@ class Worse:
         ),
         ((3.0, 2.0, 2.0, 2.0, 2.0, 2.01), None),  # hardly worse
         ((3.0, 2.0, 1.0, 0.5, 0.9, 0.9), None),  # not for long
-        ((3.0, 2.5, 2.0, 1.5, 1.0, 0.5), None),
+        ((3.0, 2.5, 2.0, 1.5, 1.0, 0.999), None),
     ],
 )
 def test_which_weights_are_kept_and_what_was_learned_by_heart_is_said(tmp_path, losses, said):
@@ -655,75 +637,6 @@ def test_more_steps_after_the_fall_are_refused(tmp_path):
     ):
         train(tmp_path / "run", resume=True, steps=20, decay=0.5)
     assert Run.open(tmp_path / "run").config.steps == 12
-
-
-def test_minutes_become_steps_once(tmp_path, monkeypatch):
-    """And give the losses that this number of steps gives."""
-    ticks = itertools.count()
-    monkeypatch.setattr("regard.training.loop.time", SimpleNamespace(perf_counter=lambda: next(ticks) / 100))
-    run, result = train(tmp_path / "minutes", steps=None, minutes=0.4 / 60, evaluate_every=None)
-    steps = run.config.steps
-    assert result.step == result.steps == steps >= 10
-    assert 1 <= run.config.evaluate_every <= steps
-    other, _ = train(tmp_path / "steps", steps=steps, evaluate_every=None)
-    assert losses(run) == losses(other)
-    assert losses(run, "validation")[-1] == losses(other, "validation")[-1]
-
-
-def test_decided_steps_are_kept_and_more_minutes_are_in_proportion(tmp_path):
-    config = TrainConfig(minutes=1.0, warmup=3, evaluate_every=4, decay=0.5)
-    run = Run.create(tmp_path / "run", {"train": config, "steps": 14, "evaluate_every": 4})
-    result = fit(run, tiny(), "next token", Pairs(), config, observers=[At(3, interrupt)])
-    assert (result.step, result.steps) == (3, 14)
-    again, result = train(tmp_path / "run", resume=True, steps=None, minutes=1.5, decay=0.5)
-    assert result.step == again.config.steps == 21
-    assert again.config.train["minutes"] == 1.5
-
-
-@pytest.mark.parametrize(
-    "left, done, step, look, expected",
-    [
-        (100.0, 10, 0.1, 0.0, (1010, 101)),
-        (100.0, 10, 0.1, 1.0, (10 + 900, 91)),  # ten looks take ten seconds
-        (100.0, 10, 0.1, 5.0, (10 + 850, 287)),  # three looks fit into 15 % of the time
-        (100.0, 10, 0.1, 60.0, (10 + 400, 410)),  # one at least
-        (-5.0, 7, 0.1, 0.1, (15, 15)),  # time is up, but the seventh step was not in the fall
-        (0.0, 1, 9.0, 1.0, (1, 1)),
-    ],
-)
-def test_plans(left, done, step, look, expected):
-    plan = budget.by_time(left, done, step=step, look=look, decay=0.6)
-    assert (plan.steps, plan.evaluate_every) == expected
-
-
-def test_a_plan_with_looks_as_asked():
-    plan = budget.by_time(110.0, 0, step=0.9, look=10.0, decay=0.6, evaluate_every=100)
-    assert (plan.steps, plan.evaluate_every) == (100, 100)
-    assert budget.by_steps(95, None) == budget.Plan(95, 10) and budget.by_steps(95, 7) == budget.Plan(95, 7)
-    assert [budget.by_steps(steps, None).evaluate_every for steps in (5, 30, 100, 101, 5000)] == [
-        10,
-        10,
-        10,
-        11,
-        500,
-    ]
-
-
-def test_the_clock():
-    clock = budget.Clock(100.0)
-    assert not clock.enough
-    for seconds, enough in ((3.0, False), (1.5, False), (0.5, True)):
-        clock.add(seconds)
-        assert clock.enough == enough
-    assert clock.step == 1.0
-    slow = budget.Clock(100.0)
-    slow.add(21.0)
-    assert slow.enough and slow.step == 21.0
-    compiled = budget.Clock(100.0, compiled=True)
-    for seconds, enough in ((60.0, False), (1.5, False), (1.5, False), (1.5, True)):
-        compiled.add(seconds)
-        assert compiled.enough == enough
-    assert compiled.step == 1.5
 
 
 def test_metrics_are_on_the_disk_before_a_checkpoint_counts(tmp_path, monkeypatch):

@@ -264,15 +264,15 @@ def test_the_state_goes_there_and_back(optimiser):
 
 
 def test_schedule_rises_holds_and_falls():
-    values = [schedule(step, 20, warmup=4, decay=0.5) for step in range(20)]
+    values = [schedule(step, step / 20, warmup=4, decay=0.5) for step in range(20)]
     assert values[:4] == [0.25, 0.5, 0.75, 1.0]
     assert values[4:11] == [1.0] * 7
     torch.testing.assert_close(values[10:], [1 - i / 10 for i in range(10)])
 
 
 def test_schedule_without_rise_or_fall():
-    assert {schedule(step, 9, warmup=0, decay=0.0) for step in range(9)} == {1.0}
-    assert schedule(0, 1, warmup=0, decay=1.0) == 1.0
+    assert {schedule(step, step / 9, warmup=0, decay=0.0) for step in range(9)} == {1.0}
+    assert schedule(0, 0.0, warmup=0, decay=1.0) == 1.0
 
 
 @pytest.mark.parametrize("steps", [1, 2, 7, 100, 999])
@@ -280,6 +280,7 @@ def test_schedule_without_rise_or_fall():
 def test_before_the_fall_the_number_of_steps_does_not_matter(steps, decay):
     last = last_before_decay(steps, decay)
     for step in range(min(last + 1, steps)):
-        assert schedule(step, steps, warmup=5, decay=decay) == schedule(step, None, warmup=5, decay=decay)
+        done = step / steps
+        assert schedule(step, done, warmup=5, decay=decay) == schedule(step, 0.0, warmup=5, decay=decay)
     if last + 1 < steps:
-        assert schedule(last + 1, steps, warmup=0, decay=decay) < 1
+        assert schedule(last + 1, (last + 1) / steps, warmup=0, decay=decay) < 1

@@ -107,7 +107,9 @@ def test_it_learns_and_the_command_line_says_so(images, capsys, everything):
     made = "model.safetensors, report.html, curves.png, confusion.png, laws.json, config.json, metrics.jsonl"
     assert out.splitlines()[-3] == f"mine: {made}"
     assert re.search(
-        r"^kept: the averaged weights of step \d+.*, which had the highest validation accuracy$", out, re.MULTILINE
+        r"^kept: the averaged weights of step \d+.*, which had the highest validation accuracy$",
+        out,
+        re.MULTILINE,
     )
     last = [event for event in Run.open("mine").metrics() if event["event"] == "validation"][-1]
     assert last["accuracy"] == 1.0
