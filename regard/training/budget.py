@@ -8,6 +8,7 @@ from dataclasses import dataclass
 LOOKS = 10  # evaluations in a run, if time allows
 APART = 10  # fewest steps between two evaluations, if the budget is in steps
 SHARE = 0.25  # largest share of the time for evaluations
+FEWEST = 8  # batches of the validation split in an evaluation, if only a part of them is evaluated
 LAST = 0.05  # fewest steps that a plan still adds, as a share of those done: so the learning rate can fall
 
 
@@ -24,6 +25,7 @@ class Plan:
     since: int = 0
     share: float = 0.0
     looks: int = LOOKS  # evaluations in the whole time, evenly apart, where `evaluate_every` is None
+    stride: int = 1  # every so many batches of the validation split are evaluated
 
     def share_done(self, step: int) -> float:
         """The share of the training that is done after so many steps."""
@@ -66,7 +68,7 @@ def by_time(
     if share <= 1 - decay:
         share = min(spent / budget, 1 - decay)
     steps = done + max(1, int(more), math.ceil(LAST * done))
-    return Plan(steps, evaluate_every, done, share, looks)
+    return Plan(steps, evaluate_every, done, share, looks, 1 if old is None else old.stride)
 
 
 def count_looks(budget: float, look: float) -> int:
@@ -74,6 +76,16 @@ def count_looks(budget: float, look: float) -> int:
     if look <= 0:
         return LOOKS
     return max(1, min(LOOKS, int(SHARE * budget / look)))
+
+
+def find_stride(budget: float, *, whole: float, extra: float, batches: int) -> int:
+    """The stride with which `LOOKS` evaluations fit into their share of the time, if at least `FEWEST` batches
+    are evaluated then. whole: seconds for all batches, extra: for what else an evaluation does"""
+    room = SHARE * budget / LOOKS - extra
+    if whole <= room or batches < 2 * FEWEST:
+        return 1
+    largest = batches // FEWEST
+    return largest if room <= 0 else min(largest, math.ceil(whole / room))
 
 
 def looks_left(spent: float, budget: float, looks: int) -> int:

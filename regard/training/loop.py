@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict
+from itertools import islice
 from typing import Any, Literal
 
 import torch
@@ -317,7 +318,8 @@ class Training:
             self.timekeeper.look = time.perf_counter() - began
 
     def _validation(self) -> Iterator[Batch]:
-        for batch in self.stepper.source.validation():
+        stride = 1 if self.plan is None else self.plan.stride
+        for batch in islice(self.stepper.source.validation(), 0, None, stride):
             if self.stop.wished:
                 raise Stopped
             yield batch.to(self.stepper.device)
@@ -345,7 +347,10 @@ class Training:
         with self.stepper.judging():
             if self.sample is not None:
                 self.sample(self.stepper.model)
-            keeper.look = time.perf_counter() - began + time_evaluation(self.stepper, 0.01 * keeper.budget)
+            extra = time.perf_counter() - began
+            keeper.expect_looks(extra, *time_evaluation(self.stepper, 0.01 * keeper.budget))
+        if keeper.stride > 1:
+            self.tell("noted", f"evaluations take one of {keeper.stride} validation batches, to spare time")
 
     def _save_due(self) -> bool:
         if self._is_saved():

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 import time
+from dataclasses import replace
 
 import torch
 
-from regard.training.budget import Plan, by_time, looks_left
+from regard.training.budget import Plan, by_time, find_stride, looks_left
 from regard.training.config import TrainConfig
 from regard.training.step import Stepper
 from regard.training.threads import ThreadTrial, use_threads
@@ -27,6 +28,7 @@ class Timekeeper:
         assert config.minutes is not None
         self.config, self.budget = config, 60 * config.minutes
         self.look, self.save = 0.0, 0.0  # of an evaluation, of a checkpoint
+        self.stride = 1  # of the batches of an evaluation
         self.total, self.count = 0.0, 0.0  # of recent steps
         self.planned: float | None = None  # seconds of a step that the plan counts on
         self.made = 0.0  # when the plan was made
@@ -94,6 +96,12 @@ class Timekeeper:
         self.trial, self.tried = ThreadTrial(self.choices), 0.0
         return True
 
+    def expect_looks(self, extra: float, whole: float, batches: int) -> None:
+        """What an evaluation will take: `whole` seconds for all batches, and `extra` for what else it does."""
+        if self.config.evaluate_every is None:
+            self.stride = find_stride(self.budget, whole=whole, extra=extra, batches=batches)
+        self.look = extra + whole / self.stride
+
     def decide(self, step: int, seconds: float, old: Plan | None) -> Plan:
         """Choose threads if they were tried, and make a plan."""
         if self.trial is not None:
@@ -103,7 +111,7 @@ class Timekeeper:
                 self.total, self.count = self.trial.step(threads), 1.0
             self.trial = None
         self.planned, self.made = self.pace, seconds
-        return by_time(
+        plan = by_time(
             self.budget,
             seconds,
             step,
@@ -113,6 +121,7 @@ class Timekeeper:
             evaluate_every=self.config.evaluate_every,
             old=old,
         )
+        return replace(plan, stride=self.stride) if old is None else plan
 
     def look_due(self, plan: Plan, looked: float, seconds: float) -> bool:
         """Has the time for another evaluation come? looked: when the last one ended"""
@@ -129,8 +138,9 @@ class Timekeeper:
         return seconds + left * self.pace + looks * self.look
 
 
-def time_evaluation(stepper: Stepper, limit: float) -> float:
-    """Seconds to measure the whole validation split, from as much of it as takes `limit` seconds."""
+def time_evaluation(stepper: Stepper, limit: float) -> tuple[float, int]:
+    """Seconds to measure the whole validation split, from as much of it as takes `limit` seconds; and its
+    batches."""
     seen, began, batches = 0, time.perf_counter(), stepper.source.validation()
     for batch in batches:
         stepper.task.measure(stepper.model, [batch.to(stepper.device)])
@@ -138,4 +148,5 @@ def time_evaluation(stepper: Stepper, limit: float) -> float:
         if time.perf_counter() - began > limit:
             break
     seconds = time.perf_counter() - began
-    return seconds / max(seen, 1) * (seen + sum(1 for _ in batches))
+    count = seen + sum(1 for _ in batches)
+    return seconds / max(seen, 1) * count, count

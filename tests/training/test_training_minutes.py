@@ -3,6 +3,7 @@
 import io
 import itertools
 import math
+from functools import partial
 from types import SimpleNamespace
 
 import pytest
@@ -49,8 +50,11 @@ class Slow(Pairs):
 
     def validation(self):
         for batch in super().validation():
-            self.clock.now += self.look / self.looks
-            yield batch
+            yield SimpleNamespace(to=partial(self._evaluate, batch))
+
+    def _evaluate(self, batch, device):
+        self.clock.now += self.look / self.looks
+        return batch
 
 
 class Rates(Observer):
@@ -107,6 +111,27 @@ def test_a_plan_made_once_would_miss_the_budget(tmp_path, clock, monkeypatch):
 def test_evaluations_that_take_long_are_fewer(tmp_path, clock):
     _, _, share, seen = spend(tmp_path, clock, PACES["steady"], look=5.0, threads=1)
     assert len(seen.evaluated_at) == 3 and share <= 1.1
+
+
+def test_evaluations_of_many_batches_take_a_part_of_them(tmp_path, clock):
+    """Ten of them in a minute, where three of the whole split would fit."""
+    stride = budget.find_stride(60.0, whole=5.0, extra=0.5, batches=40)
+    assert stride == 5 and 10 * (5.0 / stride + 0.5) <= 15.0
+    source = Slow(clock, PACES["steady"], look=5.0)
+    source.looks, seen = 40, Rates()
+    began = clock.now
+    options = {"steps": None, "minutes": 1.0, "evaluate_every": None, "warmup": 0, "threads": 1}
+    run, _ = train(tmp_path / "run", source=source, observers=[seen], **options)
+    assert len(seen.evaluated_at) >= 10 and clock.now - began < 66
+    assert any("validation batches" in note for note in seen.notes)
+    assert loop.Checkpoints(run.state).load()[0].facts["plan"]["stride"] == 4
+
+
+@pytest.mark.parametrize(
+    "batches, extra, stride", [(15, 0.0, 1), (16, 0.0, 2), (160, 9.0, 20), (10**4, 0.5, 6)]
+)
+def test_a_part_of_the_validation_split_has_eight_batches_at_least(batches, extra, stride):
+    assert budget.find_stride(60.0, whole=6.0, extra=extra, batches=batches) == stride
 
 
 def test_the_learning_rate_never_jumps_and_ends_near_zero(tmp_path, clock, monkeypatch):
