@@ -132,7 +132,9 @@ class Run:
         if found is None:
             raise RegardError(f"{self.path / 'config.json'} has no section '{name}'")
         try:
-            return configs.from_dict(cls, found | self._found_again(found, getattr(cls, "paths", ())))
+            absent = getattr(cls, "absent", {})  # what a run had that is older than these settings
+            again = self._found_again(found, getattr(cls, "paths", ()))
+            return configs.from_dict(cls, absent | found | again)
         except ValueError as error:
             raise RegardError(f"{self.path / 'config.json'}: section '{name}': {error}") from error
 
