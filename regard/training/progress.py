@@ -18,7 +18,7 @@ from regard.errors import RegardError
 from regard.runs.command import shell_command
 from regard.runs.figures import say_loss
 from regard.runs.run import Run
-from regard.training.result import Result, say_measures, say_test, say_time
+from regard.training.result import Result, say_measures, say_time
 
 FEW_STEPS = 100  # fewer hardly train a model
 
@@ -76,6 +76,9 @@ class Observer:
 
     def tested(self, measures: Mapping[str, float], count: int | None) -> None:
         """Measures of the saved weights on the test split, and the number of its examples, if known."""
+
+    def concluded(self, text: str) -> None:
+        """How good the model is, in one line, at the end of a training that was not stopped."""
 
 
 class Ending(Observer):
@@ -179,8 +182,8 @@ class Lines(Observer):
         for line in result.lines():
             self._say(line)
 
-    def tested(self, measures: Mapping[str, float], count: int | None) -> None:
-        self._say(say_test(measures, count))
+    def concluded(self, text: str) -> None:
+        self._say(text)
 
     def _of(self) -> str:
         if self.steps:
@@ -249,8 +252,8 @@ class Bar(Observer):
         for line in result.lines():
             self._say(line)
 
-    def tested(self, measures: Mapping[str, float], count: int | None) -> None:
-        self._say(say_test(measures, count))
+    def concluded(self, text: str) -> None:
+        self._say(text)
 
     def failed(self, error: BaseException) -> None:
         self.progress.stop()
