@@ -14,6 +14,7 @@ from regard.look.views import confusion
 from regard.recipes.base import Recipe
 from regard.recipes.evaluation import Evaluation, evaluate_split
 from regard.recipes.job import Job
+from regard.runs.repeats import Repeats
 from regard.runs.run import Run
 from regard.symmetry.report import law_title
 from regard.targets.open import target_of_run
@@ -92,8 +93,11 @@ FILES = (
 )
 
 
-def files_in_a_line(run: Run) -> str:
+def files_in_a_line(run: Run | Repeats) -> str:
     """runs/text: model.safetensors, report.html, ...: those that are there."""
+    if isinstance(run, Repeats):
+        page = "report.html, " if (run.path / "report.html").exists() else ""
+        return f"{run.path}: summary.json, {page}{run.names[0]}/ … {run.names[-1]}/"
     there = [path for path in (run.path / name for name in FILES) if path.exists()]
     return f"{run.path}: {', '.join(path.name + '/' * path.is_dir() for path in there)}"
 

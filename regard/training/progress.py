@@ -17,6 +17,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 from regard.errors import RegardError
 from regard.runs.command import shell_command
 from regard.runs.figures import say_loss
+from regard.runs.folder_of_runs import folder_of_runs_above
 from regard.runs.run import Run
 from regard.training.result import Result, say_measures, say_time
 
@@ -26,9 +27,10 @@ FEW_STEPS = 100  # fewer hardly train a model
 def how_to_go_on(run: Run) -> str:
     """The command, or the Python call, that resumes a run."""
     recipe = run.config.recipe
+    place = folder_of_runs_above(run.path) or run.path
     if recipe is None or run.config.given is not None:
-        return f"the same call and out={str(run.path)!r}, resume=True"
-    return shell_command(f"regard train {recipe} --resume --out {shlex.quote(str(run.path))}")
+        return f"the same call and out={str(place)!r}, resume=True"
+    return shell_command(f"regard train {recipe} --resume --out {shlex.quote(str(place))}")
 
 
 def _what_fits(steps: int) -> str:
