@@ -23,7 +23,6 @@ from regard.errors import RegardError
 from regard.look.repeats_page import write_repeats_page
 from regard.recipes.base import Recipe, get_recipe, settings_of
 from regard.recipes.settings import Settings, apply_settings
-from regard.runs.command import shell_command
 from regard.runs.folder_of_runs import FILE
 from regard.runs.lock import exclusive_lock
 from regard.runs.repeats import Over, Repeats, name_runs, number_of
@@ -228,6 +227,8 @@ def _train_each(
         if ending.stopped:
             tell(observers, "described", _say_stopped(repeats))
             return repeats
+    if report:
+        write_repeats_page(repeats)  # it may have been killed before that
     tell(observers, "concluded", repeats.say())
     return repeats
 
@@ -252,12 +253,9 @@ def _say_plan(repeats: Repeats, waiting: Sequence[str], train: TrainConfig) -> s
 
 
 def _say_stopped(repeats: Repeats) -> str:
-    done, count = len(repeats.figures), len(repeats.names)
-    if repeats.facts["given"] is not None:
-        again = f"the same call and out={str(repeats.path)!r}, resume=True"
-    else:
-        again = shell_command(f"regard train {repeats.recipe} --resume --out {repeats.quoted}")
-    return f"{done} of {count} runs are finished; go on with {again}"
+    return (
+        f"{len(repeats.figures)} of {len(repeats.names)} runs are finished; --resume goes on with the others"
+    )
 
 
 @contextmanager

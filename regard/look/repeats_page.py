@@ -17,7 +17,7 @@ from regard.runs.repeats import Figures, Repeats, say_figure, say_spread
 from regard.runs.run import Run
 
 STYLE = "repeats.css"
-WIDTH, HEIGHT, LEFT, BELOW = 820, 300, 62, 26  # of a figure, and the room for what is written at its axes
+WIDTH, HEIGHT = 820, 280  # of a figure
 MOST = 400  # points of a curve
 
 
@@ -156,11 +156,10 @@ def _figure(
     points = [point for curve in curves.values() for point in curve]
     last = max(step for step, _ in points)
     low, high = min(value for _, value in points), max(value for _, value in points)
-    wide, tall = WIDTH - LEFT - 8, HEIGHT - BELOW - 8
 
     def place(step: int, value: float) -> str:
-        right = LEFT + wide * step / max(last, 1)
-        down = 8 + tall * (high - value) / ((high - low) or 1.0)
+        right = WIDTH * step / max(last, 1)
+        down = HEIGHT * (high - value) / ((high - low) or 1.0)
         return f"{right:.1f},{down:.1f}"
 
     lines = [
@@ -168,20 +167,14 @@ def _figure(
         f"<title>{escape(name)}</title></polyline>"
         for name, curve in curves.items()
     ]
-    said = [
-        f'<text x="{LEFT - 8}" y="20" text-anchor="end">{escape(say_figure(measure, high))}</text>',
-        f'<text x="{LEFT - 8}" y="{8 + tall}" text-anchor="end">{escape(say_figure(measure, low))}</text>',
-        f'<text x="{LEFT}" y="{HEIGHT - 6}">0</text>',
-        f'<text x="{WIDTH - 8}" y="{HEIGHT - 6}" text-anchor="end">step {last:,}</text>',
-    ]
+    top, bottom = escape(say_figure(measure, high)), escape(say_figure(measure, low))
     return "\n".join(
         [
             f'<section class="figure-of-runs"><h2>{escape(title)}</h2>',
+            f'<p class="axis"><span>{top}</span></p>',
             f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(title)} of each run">',
-            f'<rect class="frame" x="{LEFT}" y="8" width="{wide}" height="{tall}"/>',
             *lines,
-            *said,
-            "</svg></section>",
+            f'</svg><p class="axis"><span>{bottom}</span><span>step {last:,}</span></p></section>',
         ]
     )
 

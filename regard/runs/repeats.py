@@ -153,8 +153,12 @@ def say_spread(measure: str, found: Mapping[str, Any]) -> str:
     """87.2% ± 0.4%, 1.8532 ± 0.0113; the mean alone if it is of one run."""
     if found["mean"] is None:
         return "no number"
-    said = [say_figure(measure, found[each]) for each in ("mean", "deviation") if found[each] is not None]
-    return " ± ".join(said)
+    mean, deviation = found["mean"], found["deviation"]
+    if deviation is None:
+        return say_figure(measure, mean)
+    if measure == "loss" and abs(mean) >= 0.01:
+        return f"{say_figure(measure, mean)} ± {deviation:.4f}"  # as many digits as the mean has
+    return f"{say_figure(measure, mean)} ± {say_figure(measure, deviation)}"
 
 
 def say_figure(measure: str, value: float) -> str:
