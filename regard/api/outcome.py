@@ -36,7 +36,7 @@ def _without_test(run: Run, job: Job, ended: Result) -> str | None:
     else:
         advice = f"; --data.test 0.1 keeps some {job.examples} for a figure to cite"
     return (
-        f"{said}, by which the weights were chosen: on new {job.examples} it will be "
+        f"{said}, by which the weights were chosen, so on new {job.examples} it is likely "
         f"{'lower' if more_is_better else 'higher'}{advice}"
     )
 

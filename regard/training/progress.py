@@ -218,7 +218,11 @@ class Bar(Observer):
 
     def started(self, run: Run, steps: int | None, first_step: int) -> None:
         self.speed.start(steps, first_step, run.config.unit)
-        self.task = self.progress.add_task("training", total=steps, completed=first_step, numbers="")
+        if self.task is not None:  # of the run before, where there are several
+            self.progress.remove_task(self.task)
+        self.validation = ""
+        name = "training" if folder_of_runs_above(run.path) is None else run.path.name
+        self.task = self.progress.add_task(name, total=steps, completed=first_step, numbers="")
         self.progress.start()
         if first_step:
             self._say(_where_it_goes_on(run, steps, first_step))
