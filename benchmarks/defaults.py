@@ -96,7 +96,7 @@ def train_ours(rows: list[tuple[str, str]], test: str, seed: int, steps: int) ->
             data=str(data),
             out=Path(folder) / "run",
             steps=steps,
-            options={"train.seed": seed},
+            options={"train.seed": seed, "data.test": 0.0},  # the test table is another file
             observers=[],
             report=False,
         )

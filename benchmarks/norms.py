@@ -106,7 +106,9 @@ def decoder(setting: Setting, vocab: int) -> Decoder:
 
 def read(text: str, folder: Path) -> Corpus:
     return prepare(
-        TextConfig(path=text, tokens="characters", context=CONTEXT, validation=0.1), cache=folder, seed=0
+        TextConfig(path=text, tokens="characters", context=CONTEXT, validation=0.1, test=0.0),
+        cache=folder,
+        seed=0,
     )
 
 

@@ -250,7 +250,9 @@ class Exam:
 
 def exam(path: str, cache: Path, steps: int, seed: int) -> Exam:
     corpus = prepare(
-        TextConfig(path=path, tokens="characters", context=TRAINED, validation=0.1), cache=cache, seed=seed
+        TextConfig(path=path, tokens="characters", context=TRAINED, validation=0.1, test=0.0),
+        cache=cache,
+        seed=seed,
     )
     longest, have = LENGTHS[-1], len(corpus.validation)
     if have < longest:

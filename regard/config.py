@@ -31,6 +31,7 @@ LARGEST: dict[str, int] = {
     **dict.fromkeys(("kernel", "last"), 64),
     **dict.fromkeys(("batch", "accumulate", "max_new", "trials", "length", "top_k", "usual"), 2**20),
     **dict.fromkeys(("samples", "beams"), 2**12),
+    **dict.fromkeys(("folds", "fold"), 1000),
     "ngrams": 8,
     "seed": 2**32 - 1,
     "port": 65_535,

@@ -8,11 +8,13 @@ from typing import Any
 
 from regard.api.check import write_laws
 from regard.api.look import write_report
+from regard.api.outcome import outcome_line
 from regard.look import plot
 from regard.look.views import confusion
 from regard.recipes.base import Recipe
 from regard.recipes.evaluation import Evaluation, evaluate_split
 from regard.recipes.job import Job
+from regard.runs.repeats import Repeats
 from regard.runs.run import Run
 from regard.symmetry.report import law_title
 from regard.targets.open import target_of_run
@@ -23,9 +25,17 @@ from regard.training.result import Result
 def finish_run(
     run: Run, recipe: Recipe, job: Job, ended: Result, observers: Sequence[Observer], *, report: bool = True
 ) -> None:
-    """Evaluate the published weights and write the reports. A stopped run is not evaluated yet."""
-    tests = job.test is not None and ended.reason != "stopped"
-    shows = report and job.labels is not None and job.best_split.count != 0
+    """Evaluate the published weights and write the reports. A stopped run may go on, so nobody looks at its
+    test split yet: its reports are made from the validation split."""
+    over = ended.reason != "stopped"
+    tests = job.test is not None and over
+    if over:
+        split = job.best_split
+    else:
+        split = job.validation_split
+    shows = report and job.labels is not None and split.count != 0
+    if over and not tests:
+        _tell_outcome(run, job, ended, None, observers)
     if report:
         plot.curves(run)
     if not run.model_file.exists():
@@ -34,9 +44,10 @@ def finish_run(
         return
     model = recipe.load(run)
     if tests or shows:
-        found = evaluate_split(model, job.task, job.best_split, job.labels)
+        found = evaluate_split(model, job.task, split, job.labels)
         if tests:
             _write_test(run, found, ended.step, observers)
+            _tell_outcome(run, job, ended, found, observers)
         if shows:
             _write_confusion(run, found)
     if report:
@@ -51,6 +62,13 @@ def _write_test(run: Run, found: Evaluation, step: int, observers: Sequence[Obse
     run.update(test=found.measures)
     run.append([{"step": step, "event": "test", **found.measures, "count": found.count}])
     tell(observers, "tested", found.measures, found.count)
+
+
+def _tell_outcome(
+    run: Run, job: Job, ended: Result, found: Evaluation | None, observers: Sequence[Observer]
+) -> None:
+    if (line := outcome_line(run, job, ended, found)) is not None:
+        tell(observers, "concluded", line)
 
 
 def _write_confusion(run: Run, found: Evaluation) -> None:
@@ -76,8 +94,11 @@ FILES = (
 )
 
 
-def files_in_a_line(run: Run) -> str:
+def files_in_a_line(run: Run | Repeats) -> str:
     """runs/text: model.safetensors, report.html, ...: those that are there."""
+    if isinstance(run, Repeats):
+        page = "report.html, " if (run.path / "report.html").exists() else ""
+        return f"{run.path}: summary.json, {page}{run.names[0]}/ … {run.names[-1]}/"
     there = [path for path in (run.path / name for name in FILES) if path.exists()]
     return f"{run.path}: {', '.join(path.name + '/' * path.is_dir() for path in there)}"
 

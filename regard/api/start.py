@@ -124,7 +124,7 @@ def new_run(path: files.PathLike, sections: Mapping[str, Any]) -> Iterator[Run]:
     """
     path = Path(path)
     check_free(path)
-    made = _make_folder(path)
+    made = make_run_folder(path)
     with exclusive_lock(path / "state") as lock:
         check_free(path)  # another process may have been sooner
         try:
@@ -132,11 +132,11 @@ def new_run(path: files.PathLike, sections: Mapping[str, Any]) -> Iterator[Run]:
             yield run
         except BaseException:
             if lock.is_ours() and not _was_trained(path):
-                _discard(path, made)
+                discard_start(path, made)
             raise
 
 
-def _make_folder(path: Path) -> list[Path]:
+def make_run_folder(path: Path) -> list[Path]:
     try:
         return files.make_folder(path, parents=True)
     except OSError as error:
@@ -156,7 +156,7 @@ def _was_trained(path: Path) -> bool:
         return True
 
 
-def _discard(path: Path, made: list[Path]) -> None:
+def discard_start(path: Path, made: list[Path]) -> None:
     """Remove the files of a failed start, and the folders made for it, unless they hold something else.
 
     The lock goes last: who finds no lock makes a run of their own here.

@@ -26,6 +26,7 @@ from regard.recipes.same_data import check_same_data
 from regard.recipes.settings import Settings, apply_settings
 from regard.runs.locations import cache_folder, latest_run_path, new_run_path
 from regard.runs.lock import exclusive_lock
+from regard.runs.repeats import Repeats
 from regard.runs.run import Run, check_free
 from regard.training import loop
 from regard.training.config import TrainConfig
@@ -52,11 +53,13 @@ def train(
     note: Note | None = None,
     observers: Sequence[Observer] | None = None,
     report: bool = True,
-) -> Run:
-    """Train a recipe on your data, or any module of your own. Returns the run directory.
+) -> Run | Any:
+    """Train a recipe on your data, or any module of your own. Returns the run directory; for several seeds or
+    folds the folder with all their runs, `regard.runs.repeats.Repeats`.
 
         train("text", data="my.txt", out="runs/mine", minutes=2)
         train("text", data="my.txt", options={"model.dim": 256, "train.lr": 0.01})
+        train("sets", data="clouds", options={"data.folds": 5}).facts["test"]["accuracy"]["mean"]
         train(model=my_module, task="classify", data=(x, y), steps=500)
 
     data      a path for a recipe; for a module a pair of tensors, a Dataset or a Source
@@ -92,8 +95,15 @@ def train(
         given = data
     else:
         given = None
+    from regard.api import repeat  # which trains each of several runs by the functions below
+
     if resume:
-        run = Run.open(latest_run_path(recipe) if out is None else out)
+        place = latest_run_path(recipe) if out is None else out
+        if Repeats.exists(place):
+            several, settings = repeat.open_to_resume(place, found, model=model, start=start, given=given)
+            changed = apply_settings(settings, wanted | ({} if path is None else {"data.path": path}))
+            return repeat.resume_repeats(several, changed, given=given, **how)
+        run = Run.open(place)
         check_resumable(run, found, model=model, start=start, given=given)
         settings = apply_settings(settings_of(run), wanted | ({} if path is None else {"data.path": path}))
         return resume_run(run, settings, given=given, **how)
@@ -102,9 +112,8 @@ def train(
         check_free(place)  # before any work on data
         origin = None if start is None else Run.open(start)
         settings = resolve_defaults(found, data if path is None else path, model, wanted, origin)
-        return train_recipe(
-            found, apply_settings(settings, wanted), out=place, start=origin, given=given, **how
-        )
+        settings = apply_settings(settings, wanted)
+        return repeat.train_settings(found, settings, out=place, start=origin, given=given, **how)
 
 
 # ── a recipe
@@ -235,6 +244,11 @@ def _train_module(
     """Train any module on a pair of tensors, a Dataset or a Source. options: those of TrainConfig"""
     settings = {name.removeprefix("train."): value for name, value in (options or {}).items()}
     config = configs.from_dict(TrainConfig, settings)
+    if config.seeds is not None:
+        raise RegardError(
+            f"seeds={config.seeds} needs a recipe, which makes a new model for each; call train for each seed, "
+            "with a new module"
+        )
     if task is None or data is None:
         raise RegardError(
             "a module needs a task ('classify', 'regress', 'next token' or a function) and data to train on"

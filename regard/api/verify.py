@@ -13,6 +13,7 @@ from regard.api.repair import accept_files, repair_files
 from regard.errors import RegardError
 from regard.runs.checksums import COPIED, Checksums
 from regard.runs.checksums import FILE as CHECKSUMS
+from regard.runs.folder_of_runs import is_folder_of_runs, say_which_runs
 from regard.runs.lock import NAMES as LOCKS
 from regard.runs.lock import exclusive_lock
 from regard.runs.run import VERIFIED, WRITTEN, Run, may_have_checksums
@@ -81,6 +82,8 @@ def verify(path: str | os.PathLike[str], *, repair: bool = False, accept: bool =
     if not path.is_dir():
         what = "is a file" if path.exists() else "does not exist"
         raise FileNotFoundError(f"{path} {what}; give the folder of a run, as made by regard train")
+    if is_folder_of_runs(path):
+        raise RegardError(say_which_runs(path))
     if not _looks_like_a_run(path):
         raise RegardError(f"{path} is not a run of regard: it has no {CHECKSUMS} and no config.json of one")
     done: list[str] = []

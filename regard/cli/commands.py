@@ -101,6 +101,7 @@ def train(words: list[str]) -> int:
     from regard.cli import options
     from regard.recipes.base import get_recipe
     from regard.runs.command import shell_command
+    from regard.runs.repeats import Repeats
     from regard.training.keep_memory import retain_freed_memory
     from regard.training.progress import Ending
 
@@ -112,6 +113,8 @@ def train(words: list[str]) -> int:
     with retain_freed_memory():
         run = train_as_asked(recipe, given, rest, ending, resume=resume, report=report)
     print(f"\n{files_in_a_line(run)}")
+    if isinstance(run, Repeats):
+        run = run.runs[0]
     if (laws := read_laws(run)) is not None and laws["laws"]:
         print(laws_in_a_line(laws["laws"]))
     print(f"next: {shell_command(recipe.next_command(run))}")
@@ -125,6 +128,7 @@ def train_as_asked(
     recipe: Any, given: dict[str, str], words: list[str], ending: Any, *, resume: bool, report: bool
 ) -> Any:
     """Settings from the words of the command, read once, and the training with them."""
+    from regard.api import repeat
     from regard.api import train as training
     from regard.api.start import resolve_defaults
     from regard.cli import options
@@ -133,6 +137,7 @@ def train_as_asked(
     from regard.recipes.base import settings_of
     from regard.recipes.settings import apply_settings
     from regard.runs.locations import latest_run_path, new_run_path
+    from regard.runs.repeats import Repeats
     from regard.runs.run import Run, check_free
     from regard.training.progress import watch
 
@@ -144,7 +149,13 @@ def train_as_asked(
         "report": report,
     }
     if resume:
-        run = Run.open(out or latest_run_path(recipe.name))
+        place = out or latest_run_path(recipe.name)
+        if Repeats.exists(place):
+            several, settings = repeat.open_to_resume(place, recipe, model=kind, start=start, given=None)
+            settings = apply_settings(settings, {} if data is None else {"data.path": data})
+            settings = options.read_settings(recipe, settings, words, program)
+            return repeat.resume_repeats(several, settings, **how)
+        run = Run.open(place)
         training.check_resumable(run, recipe, model=kind, start=start, given=None)
         settings = apply_settings(settings_of(run), {} if data is None else {"data.path": data})
         return training.resume_run(run, options.read_settings(recipe, settings, words, program), **how)
@@ -154,7 +165,7 @@ def train_as_asked(
         settings = options.read_settings(recipe, settings, words, program)
         place = out or new_run_path(recipe.name)
         check_free(place)  # before any work on data
-        return training.train_recipe(recipe, settings, out=place, start=origin, **how)
+        return repeat.train_settings(recipe, settings, out=place, start=origin, **how)
 
 
 @command(

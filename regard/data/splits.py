@@ -1,11 +1,16 @@
-"""Train, validation and test splits: shares of each class, drawn by the seed."""
+"""Train, validation and test splits: shares of each class, or folds, drawn by the seed."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 
 from regard.data.array import Array
-from regard.data.batch import generator
+from regard.data.batch import generator, held_out
+from regard.errors import RegardError
 
 TRAIN, VALIDATION, TEST = 0, 1, 2
 SPLITS = {
@@ -18,6 +23,186 @@ SPLITS = {
     "testing": TEST,
     "t10k": TEST,
 }  # names of the splits in folders, files and columns
+
+ENOUGH = 1000  # examples from which a test split is cut unless somebody says otherwise
+USUAL = 0.1  # its share: a hundred examples at least, whose accuracy is known to five points
+NAMED = 3  # classes that are named in a note
+# random numbers of validation splits, test splits and folds do not depend on each other
+OF_VALIDATION, OF_TEST, OF_FOLDS = 2, 12, 14
+
+
+@dataclass(frozen=True, kw_only=True)
+class SplitConfig:
+    """Which examples a model does not learn from: the part of the data settings that most kinds share."""
+
+    absent: ClassVar[dict[str, Any]] = {"test": 0.0}  # what runs had that were made before these settings
+
+    # share of the examples (of each class) in the validation split, by which the weights are chosen
+    validation: float = 0.1
+    # share of the examples (of each class) in the test split, evaluated once, at the end; None: a tenth if there
+    # are 1,000 or more, and none if the data has its own test split or is smaller
+    test: float | None = None
+    # cross-validation: train once for each of this many parts of the data, which is then the test split
+    folds: int | None = None
+    fold: int | None = None  # with folds: train only for this one, counted from 1
+    seed: int | None = None  # draws the splits; None: the seed of --train.seed
+
+    def seed_of(self, train: int) -> int:
+        """The seed of the splits, from that of the training."""
+        if self.seed is None:
+            return train
+        return self.seed
+
+
+def check_splits(config: SplitConfig, unit: str) -> None:
+    """For `__post_init__`: the shares and the fold can be right. unit: what is counted"""
+    for name in ("validation", "test"):
+        share = getattr(config, name)
+        if share is not None and not 0 <= share < 1:
+            raise RegardError(f"{name} is a share of the {unit}: at least 0 and below 1, got {share}")
+    if config.test is not None and config.folds is None and not config.validation + config.test < 1:
+        raise RegardError(
+            f"validation and test are shares, together below 1, got {config.validation} and {config.test}"
+        )
+    if config.seed is not None and config.seed < 0:
+        raise RegardError(f"seed must be at least 0, got {config.seed}")
+    if config.folds is None:
+        if config.fold is not None:
+            raise RegardError(f"fold {config.fold} needs the number of folds; give --data.folds, too")
+        return
+    if config.folds < 2:
+        raise RegardError(f"folds must be at least 2, got {config.folds}")
+    if config.fold is not None and not 1 <= config.fold <= config.folds:
+        raise RegardError(f"fold must be from 1 to {config.folds}, the number of folds, got {config.fold}")
+    if config.validation + 1 / config.folds >= 1:
+        raise RegardError(
+            f"validation {config.validation} and one of {config.folds} folds leave nothing to train on; "
+            "use more folds, or a smaller --data.validation"
+        )
+
+
+def share_of_test(config: SplitConfig, count: int) -> float:
+    """The share of the test split among so many examples."""
+    if config.test is not None:
+        return config.test
+    if count >= ENOUGH:
+        return USUAL
+    return 0.0
+
+
+def draw_splits(
+    count: int,
+    config: SplitConfig,
+    seed: int,
+    *,
+    unit: str,
+    classes: Array | None = None,
+    names: Sequence[str] = (),
+) -> Array:
+    """TRAIN, VALIDATION or TEST for each of `count` examples.   uint8 count
+
+    classes: the class of each example, of which every split has the same share; None: there are none. Every
+    class keeps at least one example for training. names: those of the classes. unit: what is counted
+    """
+    splits = np.zeros(count, dtype=np.uint8)
+    share = share_of_test(config, count)
+    if config.folds is not None:
+        splits[fold_mask(count, config, seed, unit=unit, classes=classes, names=names)] = TEST
+    elif share:
+        splits[_mask(count, share, seed, classes, OF_TEST)] = TEST
+    rest = np.flatnonzero(splits == TRAIN)
+    held_out_share = config.validation
+    if len(rest) < count:
+        held_out_share = min(config.validation * count / len(rest), 0.999)
+    left = None if classes is None else classes[rest]
+    splits[rest[_mask(len(rest), held_out_share, seed, left, OF_VALIDATION)]] = VALIDATION
+    if share or config.folds is not None:
+        _check_none_empty(splits, config, share, unit)
+    return splits
+
+
+def _check_none_empty(splits: Array, config: SplitConfig, share: float, unit: str) -> None:
+    counts = np.bincount(splits, minlength=3)
+    wanted = {"validation": config.validation, "test": share}
+    for name, part in wanted.items():
+        if part and not counts[SPLITS[name]]:
+            raise RegardError(
+                f"{len(splits):,} {unit} are too few for a {name} split of {part:g}: training keeps one of each "
+                f"class, and nothing is left; give more {unit}, or --data.{name} 0"
+            )
+
+
+def fold_mask(
+    count: int,
+    config: SplitConfig,
+    seed: int,
+    *,
+    unit: str,
+    classes: Array | None = None,
+    names: Sequence[str] = (),
+) -> Array:
+    """The examples of one fold.   bool count"""
+    folds, fold = config.folds or 0, config.fold or 1
+    if count < folds:
+        raise RegardError(
+            f"{folds} folds need as many {unit}, got {count}; use --data.folds {max(2, count)} or less"
+        )
+    if classes is not None:
+        counts = np.bincount(classes)
+        alone = np.flatnonzero(counts == 1)
+        if len(alone):
+            called = names[alone[0]] if len(names) else str(alone[0])
+            raise RegardError(
+                f"the class '{called}' has one of the {count:,} {unit}, so the fold that tests it leaves none to "
+                "train on; add more, or remove the class"
+            )
+    return number_folds(count, folds, seed, classes) == fold - 1
+
+
+def number_folds(count: int, folds: int, seed: int, classes: Array | None = None) -> Array:
+    """The fold of each example, 0 … folds − 1: of each class as many in one as in another, or one more.
+    count"""
+    if classes is None:
+        order = generator(seed, OF_FOLDS).permutation(count)
+    else:
+        of_each = [
+            generator(seed, OF_FOLDS, int(each)).permutation(np.flatnonzero(classes == each))
+            for each in np.unique(classes)
+        ]
+        order = np.concatenate(of_each)
+    numbers = np.zeros(count, dtype=np.int64)
+    numbers[order] = np.arange(count) % folds
+    return numbers
+
+
+def note_missing(splits: Array, classes: Array, names: Sequence[str], unit: str) -> tuple[str, ...]:
+    """A note for each drawn split that has no example of some class."""
+    if not (splits == TEST).any():
+        return ()
+    notes = []
+    for name, number in (("validation", VALIDATION), ("test", TEST)):
+        there = classes[splits == number]
+        gone = np.flatnonzero(np.bincount(there, minlength=len(names)) == 0)
+        if not len(there) or not len(gone):
+            continue
+        said = ", ".join(f"'{names[each]}'" for each in gone[:NAMED])
+        if len(gone) > NAMED:
+            said += f" and {len(gone) - NAMED:,} more classes"
+        notes.append(f"the {name} split has no {unit} of {said}: there are too few of them")
+    return tuple(notes)
+
+
+def _mask(count: int, share: float, seed: int, classes: Array | None, stream: int) -> Array:
+    """A share of the examples, of each class if there are classes.   bool count"""
+    if classes is not None:
+        return stratified_mask(classes, share, seed, stream)
+    held = np.zeros(count, dtype=bool)
+    if stream == OF_VALIDATION:
+        order = generator(seed, 0).permutation(count)
+    else:
+        order = generator(seed, stream).permutation(count)
+    held[order[: held_out(count, share)]] = True
+    return held
 
 
 def split_by_class(
@@ -42,22 +227,23 @@ def split_by_class(
     }
 
 
-def stratified_mask(classes: Array, share: float, seed: int) -> Array:
+def stratified_mask(classes: Array, share: float, seed: int, stream: int = OF_VALIDATION) -> Array:
     """The rows of the validation split: a share of each class, rounded so that the total is right too.
     bool rows
 
-    Every class keeps at least one row for training.
+    Every class keeps at least one row for training. stream: other numbers draw other rows by the same seed
     """
     counts = np.bincount(classes)
+    most = np.maximum(counts - 1, 0)
     wanted = counts * share
-    take = np.minimum(np.floor(wanted).astype(int), counts - 1)
+    take = np.minimum(np.floor(wanted).astype(int), most)
     if share:
-        total = min(max(1, round(len(classes) * share)), int((counts - 1).sum()))
+        total = min(max(1, round(len(classes) * share)), int(most.sum()))
     else:
         total = 0
     for each in np.argsort(take - wanted, kind="stable"):  # first those that lost most by rounding down
-        take[each] += take.sum() < total and take[each] < counts[each] - 1
+        take[each] += take.sum() < total and take[each] < most[each]
     held = np.zeros(len(classes), dtype=bool)
     for each, count in enumerate(take):
-        held[generator(seed, 2, each).permutation(np.flatnonzero(classes == each))[:count]] = True
+        held[generator(seed, stream, each).permutation(np.flatnonzero(classes == each))[:count]] = True
     return held

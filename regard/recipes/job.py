@@ -76,9 +76,14 @@ class Job:
         return model
 
     @property
+    def validation_split(self) -> Split:
+        """The split by which the weights are chosen."""
+        return Split(
+            name="validation", count=self.validation, unit=self.examples, batches=self.source.validation
+        )
+
+    @property
     def best_split(self) -> Split:
         """The split for the evaluation of a finished model: the test split, or the validation split without
         one."""
-        return self.test or Split(
-            name="validation", count=self.validation, unit=self.examples, batches=self.source.validation
-        )
+        return self.test or self.validation_split

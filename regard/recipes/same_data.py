@@ -20,7 +20,9 @@ def check_same_data(run: Run, info: Any, advice: str = "") -> None:
     if the run is not resumed"""
     if run.config.corpus is None:
         return
-    then, now = _flat(run.config.corpus), _flat(json.loads(json.dumps(to_dict(info))))
+    # as it would be summarised now: an older run lacks what is counted since
+    then = _flat(json.loads(json.dumps(to_dict(run.section(type(info), "corpus")))))
+    now = _flat(json.loads(json.dumps(to_dict(info))))
     # (the path may differ when it is given from another folder)
     other = [key for key in dict.fromkeys((*then, *now)) if key != "path" and then.get(key) != now.get(key)]
     if other:

@@ -5,6 +5,8 @@ from pathlib import Path
 
 from regard.data.cache import make_private
 from regard.runs.checksums import FILE as CHECKSUMS
+from regard.runs.folder_of_runs import FILE as SUMMARY
+from regard.runs.repeats import Repeats
 from regard.runs.run import Run
 
 
@@ -29,11 +31,10 @@ def new_run_path(name: str) -> Path:
 
 def latest_run_path(recipe: str | None) -> Path:
     """The most recent run in runs/ of this recipe (None: of the user's own modules)."""
-    runs = [path for path in Path("runs").glob("*") if Run.exists(path) or (path / CHECKSUMS).exists()]
+    runs = [path for path in Path("runs").glob("*") if _holds_a_run(path)]
     for path in sorted(runs, key=lambda path: (_touched(path), path.name), reverse=True):
-        if (
-            Run.open(path).config.recipe == recipe
-        ):  # a damaged one is told: going on with an older one is no answer
+        # a damaged one is told: going on with an older one is no answer
+        if _recipe_of(path) == recipe:
             return path
     if recipe is None:
         what = "a module of your own"
@@ -42,10 +43,20 @@ def latest_run_path(recipe: str | None) -> Path:
     raise FileNotFoundError(f"there is no run of {what} under {Path('runs').resolve()}; name one with --out")
 
 
+def _holds_a_run(path: Path) -> bool:
+    return Run.exists(path) or (path / CHECKSUMS).exists() or Repeats.exists(path)
+
+
+def _recipe_of(path: Path) -> str | None:
+    if Repeats.exists(path):
+        return Repeats.open(path).recipe
+    return Run.open(path).config.recipe
+
+
 def _touched(path: Path) -> int:
-    """When a training last wrote to a run, in nanoseconds."""
-    names = ("config.json", "metrics.jsonl", CHECKSUMS)
-    return max((path / name).stat().st_mtime_ns for name in names if (path / name).exists())
+    """When a training last wrote to a run, or to one of several in a folder, in nanoseconds."""
+    names = ("config.json", "metrics.jsonl", CHECKSUMS, SUMMARY, "*/metrics.jsonl")
+    return max(file.stat().st_mtime_ns for name in names for file in path.glob(name))
 
 
 def _numbered(name: str, number: int) -> Path:

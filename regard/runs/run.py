@@ -26,6 +26,7 @@ from regard.errors import RegardError
 from regard.runs.checksums import FILE as CHECKSUMS
 from regard.runs.checksums import Checksums
 from regard.runs.environment import _version, environment, start_folder
+from regard.runs.folder_of_runs import is_folder_of_runs, say_which_runs
 from regard.runs.lock import NAMES as LOCKS
 from regard.runs.lock import exclusive_lock
 from regard.runs.run_config import FORMAT, RunConfig, read_run_config
@@ -93,6 +94,8 @@ class Run:
         if not path.is_dir():
             what = "is a file" if path.exists() else "does not exist"
             raise FileNotFoundError(f"{path} {what}; give the folder of a run, as made by regard train")
+        if is_folder_of_runs(path):
+            raise RegardError(say_which_runs(path))
         if not (path / "config.json").exists():
             raise FileNotFoundError(
                 f"{path} is not a run of regard: it has no config.json; give the folder of a run, as made "
@@ -132,7 +135,9 @@ class Run:
         if found is None:
             raise RegardError(f"{self.path / 'config.json'} has no section '{name}'")
         try:
-            return configs.from_dict(cls, found | self._found_again(found, getattr(cls, "paths", ())))
+            absent = getattr(cls, "absent", {})  # what a run had that is older than these settings
+            again = self._found_again(found, getattr(cls, "paths", ()))
+            return configs.from_dict(cls, absent | found | again)
         except ValueError as error:
             raise RegardError(f"{self.path / 'config.json'}: section '{name}': {error}") from error
 
@@ -276,7 +281,7 @@ def check_free(path: files.PathLike) -> None:
     path = Path(path)
     if path.exists() and not path.is_dir():
         raise FileExistsError(f"{path} is a file; choose a folder that is not there yet with --out")
-    if Run.exists(path):
+    if Run.exists(path) or is_folder_of_runs(path):
         raise FileExistsError(
             f"{path} holds a run already; go on with it with --resume, or choose another folder with --out"
         )

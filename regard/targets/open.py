@@ -21,6 +21,7 @@ from regard.files import read_json
 from regard.look.reader import FixedReader, Reader
 from regard.recipes.base import foreign_reader, recipe_of
 from regard.recipes.processors import ForeignModel
+from regard.runs.folder_of_runs import is_folder_of_runs, say_which_runs
 from regard.runs.load import load_model
 from regard.runs.run import Run
 from regard.symmetry.roles import Roles, inputs_by_name
@@ -121,6 +122,8 @@ def hugging_face(
 
 def _target_of_directory(path: Path, seed: int, tokens: int | None, rows: int | None) -> Target:
     file = path / "config.json"
+    if is_folder_of_runs(path):
+        raise RegardError(say_which_runs(path))
     if not file.exists():
         raise RegardError(f"{path} has no config.json; give {TARGETS}")
     try:

@@ -46,6 +46,8 @@ class TrainConfig:
     patience: int | None = None
     save_minutes: float = 5.0  # minutes between checkpoints; better weights are saved at once
     save_every: int | None = None  # steps between checkpoints instead
+    # train once for each of so many seeds, from `seed` on, and give mean and standard deviation; None: once
+    seeds: int | None = None
     seed: int = 0  # the same seed, steps and threads give the same losses, bit for bit on a CPU
     device: str = "auto"  # auto: an accelerator if there is one
     # threads of the processor; None: all, or with a budget in minutes one if steps are faster with it
@@ -76,6 +78,8 @@ class TrainConfig:
             value = getattr(self, name)
             if value is not None and not 0 <= value < 1:
                 raise RegardError(f"{name} must be at least 0 and below 1, got {value}")
+        if self.seeds is not None and self.seeds < 2:
+            raise RegardError(f"seeds must be at least 2, got {self.seeds}; leave it out to train once")
         if self.steps is None and self.minutes is None:
             raise RegardError(
                 "training needs a budget, got minutes=None and steps=None; give minutes or steps"

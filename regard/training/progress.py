@@ -17,8 +17,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 from regard.errors import RegardError
 from regard.runs.command import shell_command
 from regard.runs.figures import say_loss
+from regard.runs.folder_of_runs import folder_of_runs_above
 from regard.runs.run import Run
-from regard.training.result import Result, say_measures, say_test, say_time
+from regard.training.result import Result, say_measures, say_time
 
 FEW_STEPS = 100  # fewer hardly train a model
 NEWS = 0.2  # a new number of steps is told if it differs by this share
@@ -27,9 +28,10 @@ NEWS = 0.2  # a new number of steps is told if it differs by this share
 def how_to_go_on(run: Run) -> str:
     """The command, or the Python call, that resumes a run."""
     recipe = run.config.recipe
+    place = folder_of_runs_above(run.path) or run.path
     if recipe is None or run.config.given is not None:
-        return f"the same call and out={str(run.path)!r}, resume=True"
-    return shell_command(f"regard train {recipe} --resume --out {shlex.quote(str(run.path))}")
+        return f"the same call and out={str(place)!r}, resume=True"
+    return shell_command(f"regard train {recipe} --resume --out {shlex.quote(str(place))}")
 
 
 def _what_fits(steps: int) -> str:
@@ -92,6 +94,9 @@ class Observer:
 
     def tested(self, measures: Mapping[str, float], count: int | None) -> None:
         """Measures of the saved weights on the test split, and the number of its examples, if known."""
+
+    def concluded(self, text: str) -> None:
+        """How good the model is, in one line, at the end of a training that was not stopped."""
 
 
 class Ending(Observer):
@@ -201,8 +206,8 @@ class Lines(Observer):
         for line in result.lines():
             self._say(line)
 
-    def tested(self, measures: Mapping[str, float], count: int | None) -> None:
-        self._say(say_test(measures, count))
+    def concluded(self, text: str) -> None:
+        self._say(text)
 
     def _of(self) -> str:
         if self.steps:
@@ -235,7 +240,11 @@ class Bar(Observer):
 
     def started(self, run: Run, steps: int | None, first_step: int) -> None:
         self.speed.start(steps, first_step, run.config.unit)
-        self.task = self.progress.add_task("training", total=steps, completed=first_step, numbers="")
+        if self.task is not None:  # of the run before, where there are several
+            self.progress.remove_task(self.task)
+        self.validation = ""
+        name = "training" if folder_of_runs_above(run.path) is None else run.path.name
+        self.task = self.progress.add_task(name, total=steps, completed=first_step, numbers="")
         self.progress.start()
         if first_step:
             self._say(_where_it_goes_on(run, steps, first_step))
@@ -276,8 +285,8 @@ class Bar(Observer):
         for line in result.lines():
             self._say(line)
 
-    def tested(self, measures: Mapping[str, float], count: int | None) -> None:
-        self._say(say_test(measures, count))
+    def concluded(self, text: str) -> None:
+        self._say(text)
 
     def failed(self, error: BaseException) -> None:
         self.progress.stop()

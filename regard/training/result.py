@@ -126,10 +126,6 @@ def say_measures(measures: Mapping[str, float]) -> str:
     )
 
 
-def say_test(measures: Mapping[str, float], count: int | None) -> str:
-    return f"test {say_measures(measures)}{'' if count is None else f'  (of {count:,})'}"
-
-
 def say_time(seconds: float) -> str:
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)

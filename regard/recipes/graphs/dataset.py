@@ -17,7 +17,7 @@ from regard.config import check_sizes
 from regard.data.array import Array
 from regard.data.batch import IGNORE, Batch, Epochs, Source
 from regard.data.progress import Note
-from regard.data.splits import split_by_class
+from regard.data.splits import SplitConfig, check_splits
 from regard.errors import RegardError
 from regard.recipes.graphs.digits import digits
 from regard.recipes.graphs.files import read_graphs, stamp
@@ -25,6 +25,7 @@ from regard.recipes.graphs.info import GraphsInfo, Scaling
 from regard.recipes.graphs.labels import Target, targets
 from regard.recipes.graphs.objects import of_object
 from regard.recipes.graphs.parts import SPLITS, Parts, Rows, symmetric
+from regard.recipes.graphs.splits import check_split, draw_split, no_folds
 
 SPARSE_BELOW, WIDE = 0.1, 64  # features with fewer nonzeros and at least this width are stored sparse
 MOST_DEGREE = 15  # each degree up to this one is a feature
@@ -36,7 +37,7 @@ Scale = Literal["auto", "none", "rows", "columns"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class GraphsConfig:
+class GraphsConfig(SplitConfig):
     """Which graphs to read, their task, and their splits."""
 
     paths: ClassVar[tuple[str, ...]] = ("path", "nodes")
@@ -55,7 +56,8 @@ class GraphsConfig:
     # examples of each class in the train split; None: all that are in no other split
     train: int | None = None
     validation: float = 0.1  # share of each class in the validation split, if the data has no split
-    test: float = 0.1  # share of each class in the test split, which is evaluated once, at the end
+    # share of each class in the test split, evaluated once, at the end, if the data has no split; None: a tenth
+    test: float | None = None
     neighbours: int = 10  # neighbours drawn for each node and layer, in graphs too large for one batch
 
     def __post_init__(self) -> None:
@@ -65,11 +67,7 @@ class GraphsConfig:
                 raise RegardError(
                     f"{name} must be one of {', '.join(get_args(known))}, got {getattr(self, name)!r}"
                 )
-        if not (self.validation >= 0 and self.test >= 0 and self.validation + self.test < 1):
-            shares = f"{self.validation} and {self.test}"
-            raise RegardError(
-                f"validation and test are shares: each at least 0, together below 1, got {shares}"
-            )
+        check_splits(self, "examples")
         if (self.train is not None and self.train < 1) or self.neighbours < 1:
             raise RegardError(
                 f"train and neighbours must be at least 1, got {self.train} and {self.neighbours}"
@@ -153,8 +151,10 @@ def _build_graphs(parts: Parts, config: GraphsConfig, seed: int) -> Graphs:
         )
     edges, edge_starts = add_reverse_edges(parts, config)
     classes, numbers, target = targets(list(labels), config.target, parts.what)
+    if parts.split and config.folds is not None:
+        raise no_folds(parts.what, config)
     split = parts.split or draw_split(parts, level, classes, target, config, seed)
-    split = _checked(split, target, parts.what)
+    split = check_split(split, target, parts.what)
     learned = target[split["train"]]
     if numbers is None:
         size = (0.0, 1.0)
@@ -196,59 +196,6 @@ def level_of(parts: Parts, config: GraphsConfig) -> str:
 
 def labels_at(parts: Parts, level: str) -> Any:
     return {"node": parts.node_labels, "edge": parts.edge_labels, "graph": parts.graph_labels}[level]
-
-
-# ── splits
-
-
-def draw_split(
-    parts: Parts, level: str, names: tuple[str, ...] | None, target: Array, config: GraphsConfig, seed: int
-) -> dict[str, Array]:
-    """Splits drawn by the seed, with the same shares of each class."""
-    if names is None:
-        classes = np.where(np.isnan(target), -1, 0)
-        if (classes == 0).sum() < 2:
-            raise RegardError(f"{parts.what} has {(classes == 0).sum()} known target; give at least two")
-    else:
-        classes = np.where(target == IGNORE, -1, target)
-        counts = np.bincount(classes[classes >= 0], minlength=len(names))
-        if (config.validation or config.test) and counts.min() < 2:
-            few, place = names[int(counts.argmin())], int(np.flatnonzero(classes == counts.argmin())[0])
-            raise RegardError(
-                f"the class '{few}' of {parts.what} has one example, {level} {parts.called(level, place)}, "
-                "so it cannot be in two splits; add more examples, remove the class, or use "
-                "--data.validation 0 "
-                "--data.test 0"
-            )
-    return split_by_class(
-        classes, validation=config.validation, test=config.test, seed=seed, train=config.train
-    )
-
-
-def _checked(split: dict[str, Array], target: Array, what: str) -> dict[str, Array]:
-    """The given or drawn splits without unknown targets. Raise if a number is out of range, or in two
-    splits."""
-    if target.dtype.kind == "f":
-        known = ~np.isnan(target)
-    else:
-        known = target != IGNORE
-    found = {}
-    for name in SPLITS:
-        rows = np.asarray(split.get(name, ()), dtype=np.int64)
-        if len(rows) and not 0 <= rows.min() <= rows.max() < len(target):
-            raise RegardError(
-                f"the {name} split of {what} has the number {rows.max()}, but there are {len(target)}, 0 … "
-                f"{len(target) - 1}"
-            )
-        found[name] = rows[known[rows]]
-    if not len(found["train"]):
-        raise RegardError(
-            f"the train split of {what} has no labelled example; label some, or change the split"
-        )
-    seen = np.concatenate(list(found.values()))
-    if len(np.unique(seen)) < len(seen):
-        raise RegardError(f"the splits of {what} overlap; put each node, edge or graph in one split only")
-    return found
 
 
 # ── features

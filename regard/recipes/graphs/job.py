@@ -19,6 +19,7 @@ from regard.recipes.graphs.defaults import model_kind
 from regard.recipes.graphs.info import GraphsInfo
 from regard.recipes.graphs.neighbours import MOST, MappedGraph, looks_mapped
 from regard.recipes.graphs.other_data import read_other_graphs
+from regard.recipes.graphs.splits import no_folds, note_missing_classes, share_of_test
 from regard.recipes.graphs.task import task_of
 from regard.recipes.job import DataContext, Job, Split
 from regard.recipes.settings import Settings
@@ -31,15 +32,19 @@ def prepare_job(settings: Settings, context: DataContext) -> Job:
     """Read the graphs, then make the task, the source and a model config that fits them."""
     seed, batch, config = settings.train.seed, settings.train.batch, settings.data
     source: Any
+    missing: tuple[str, ...] = ()
     if context.given is None and looks_mapped(config.path):
         _check_large(settings.model)
-        large = open_mapped(config, config.path, seed)
+        large = open_mapped(config, config.path, config.seed_of(seed))
         source, info, outputs = large.source(batch, seed, settings.model.depth), large.info(), large.outputs
-        count = min(info.test, MOST["test"])
+        count, given = min(info.test, MOST["test"]), large.given
     else:
-        graphs = prepare_graphs(config, seed=seed, given=context.given, note=context.note)
+        drawn = config.seed_of(seed)
+        graphs = prepare_graphs(config, seed=drawn, given=context.given, note=context.note)
         source, info, outputs = graphs.source(batch, seed), graphs.info(config.label), graphs.outputs
-        count = info.test
+        count, given = info.test, bool(graphs.parts.split)
+        if not given and graphs.labels is not None:
+            missing = note_missing_classes(graphs.split, graphs.target.numpy(), graphs.labels, info.level)
     known = {"features": info.features, "outputs": outputs, "level": info.level, "ordered": config.directed}
     unit = f"{info.level}s"
     if count:
@@ -55,7 +60,7 @@ def prepare_job(settings: Settings, context: DataContext) -> Job:
         unit="nodes",
         examples=unit,
         labels=info.labels,
-        notes=_notes_on(settings, info.scaling.of),
+        notes=(*_notes_on(settings, info.scaling.of), *_note_on_splits(config, info.path, given), *missing),
         validation=info.validation,
         test=test,
     )
@@ -92,6 +97,13 @@ def _notes_on(settings: Settings, of: str | None) -> tuple[str, ...]:
     return tuple(notes)
 
 
+def _note_on_splits(config: GraphsConfig, path: str, given: bool) -> tuple[str, ...]:
+    """A note if a share was asked for that has no effect."""
+    if not given or config.test is None:
+        return ()
+    return (f"{path} has its own splits, so --data.test {config.test:g} has no effect",)
+
+
 def _note_on_degrees(config: GraphsConfig, of: str | None) -> tuple[str, ...]:
     """A note if nodes got their degree as a feature."""
     if config.features != "auto" or of not in ("degree", "both"):
@@ -112,9 +124,10 @@ def _note_on_budget(train: TrainConfig) -> tuple[str, ...]:
 
 def open_mapped(config: GraphsConfig, path: str, seed: int, held_out: bool = False) -> MappedGraph:
     """A large graph. held_out: all labelled nodes are the test split, unless the folder has a test.npy"""
-    graph = MappedGraph.open(
-        path, neighbours=config.neighbours, validation=config.validation, test=config.test, seed=seed
-    )
+    if config.folds is not None and not held_out:
+        raise no_folds(path, config)
+    shares = {"validation": config.validation, "test": share_of_test(config)}
+    graph = MappedGraph.open(path, neighbours=config.neighbours, seed=seed, **shares)
     if not held_out or (Path(path) / "test.npy").exists():
         return graph
     return replace(graph, split=graph.split | {"test": np.flatnonzero(np.asarray(graph.classes) >= 0)})

@@ -50,6 +50,7 @@ class MappedGraph:
     neighbours: int
     labels: tuple[str, ...]
     level: str = "node"
+    given: bool = False  # does the folder have splits of its own?
 
     @classmethod
     def open(cls, path: str, *, neighbours: int, validation: float, test: float, seed: int) -> MappedGraph:
@@ -77,7 +78,8 @@ class MappedGraph:
         }
         split = given or split_by_class(np.asarray(labels), validation=validation, test=test, seed=seed)
         split = {name: split.get(name, np.zeros(0, dtype=np.int64)) for name in SPLITS}
-        return cls(path, starts, sources, x, labels, split, neighbours, tuple(map(str, range(classes))))
+        names = tuple(map(str, range(classes)))
+        return cls(path, starts, sources, x, labels, split, neighbours, names, given=bool(given))
 
     @property
     def outputs(self) -> int:

@@ -102,9 +102,7 @@ def run_reader(run: Run, network: Any) -> Reader:
 
 def _of_large(path: str, config: GraphsConfig, hops: int, name: str | None) -> GraphExample:
     """The input for a prediction of one node of a large graph: sampled neighbours, as in training."""
-    graph = MappedGraph.open(
-        path, neighbours=config.neighbours, validation=config.validation, test=config.test, seed=0
-    )
+    graph = MappedGraph.open(path, neighbours=config.neighbours, validation=0.0, test=0.0, seed=0)
     count = len(graph.starts) - 1
     if name is not None and not (name.isdecimal() and len(name) < 20 and int(name) < count):
         raise RegardError(f"there is no file and no node {name!r}; nodes are called 0 … {count - 1}")

@@ -12,7 +12,6 @@ import numpy as np
 from regard.data.array import Array
 from regard.recipes.graphs.dataset import (
     GraphsConfig,
-    draw_split,
     is_thin,
     labels_at,
     level_of,
@@ -21,6 +20,7 @@ from regard.recipes.graphs.dataset import (
 from regard.recipes.graphs.labels import targets
 from regard.recipes.graphs.objects import of_object
 from regard.recipes.graphs.parts import Parts, Rows
+from regard.recipes.graphs.splits import draw_split
 
 LEAST_EDGES = 10  # between labelled nodes: fewer say nothing
 
@@ -57,7 +57,7 @@ def _traits_of(parts: Parts, config: GraphsConfig, seed: int) -> Traits:
     if labels is None:
         return Traits(level=level)
     names, _, target = targets(list(labels), config.target, parts.what)
-    split = parts.split or draw_split(parts, level, names, target, config, seed)
+    split = parts.split or draw_split(parts, level, names, target, config, config.seed_of(seed))
     if names is None or level != "node":
         homophily, related = None, True
     else:

@@ -24,7 +24,16 @@ from regard.data.batch import Batch, Epochs, Source
 from regard.data.cores import cores
 from regard.data.image_files import Damaged, Fit, Pixels, fit_square, header, pillow, read
 from regard.data.progress import Note
-from regard.data.splits import TEST, TRAIN, VALIDATION, stratified_mask
+from regard.data.splits import (
+    TEST,
+    TRAIN,
+    VALIDATION,
+    SplitConfig,
+    check_splits,
+    draw_splits,
+    note_missing,
+    stratified_mask,
+)
 from regard.errors import RegardError
 from regard.recipes.images.augment import AugmentConfig
 from regard.recipes.images.labelled_images import LabelledImages, displayable, find_images
@@ -41,7 +50,7 @@ ONE_OF_EACH = "every class has one training image, so there is no validation spl
 
 
 @dataclass(frozen=True, kw_only=True)
-class ImagesConfig:
+class ImagesConfig(SplitConfig):
     """Which images, and how they become pixels of one size."""
 
     paths: ClassVar[tuple[str, ...]] = ("path",)
@@ -56,8 +65,6 @@ class ImagesConfig:
     channels: Literal["auto", "grey", "colour"] = "auto"  # auto: grey if all of them are
     fit: Fit = "crop"  # to a square: the middle of it, all of it with black beside, or out of shape
     damaged: Literal["skip", "stop"] = "skip"  # what to do with files that cannot be read; they are named
-    # share of the training images of each class for the validation split, where the data has none
-    validation: float = 0.1
     decoded: Literal["auto", "never"] = "auto"  # auto: decoded images are kept on the disk when they fit
     balanced: bool = False  # rare classes count as much as frequent ones
     smoothing: float = 0.0  # share of each label that is given to all classes alike
@@ -69,10 +76,7 @@ class ImagesConfig:
     def __post_init__(self) -> None:
         check_sizes(self)
         check_positive(self, *(["size"] if self.size is not None else []))
-        if not 0 <= self.validation < 1:
-            raise RegardError(
-                f"validation is a share of the images, from 0 to below 1, got {self.validation}"
-            )
+        check_splits(self, "images")
         if not 0 <= self.smoothing < 1:
             raise RegardError(f"smoothing is a share of each label, from 0 to below 1, got {self.smoothing}")
         if self.image == self.label:
@@ -90,24 +94,43 @@ def prepare(config: ImagesConfig, *, seed: int, cache: Path, note: Note | None =
         skipped: tuple[str, ...] = ()
     else:
         found, store, skipped = _decoded(found, side, channels, config, cache, tell)
-    splits = with_validation(found, config.validation, seed)
-    lonely = config.validation and not (splits == VALIDATION).any()
-    if lonely:
-        notes = (*found.notes, ONE_OF_EACH)
-    else:
-        notes = found.notes
+    splits = complete_splits(found, config, seed)
+    notes = found.notes
+    if config.validation and not (splits == VALIDATION).any():
+        notes = (*notes, ONE_OF_EACH)
+    if not (found.splits == TEST).any():
+        notes = (*notes, *note_missing(splits, found.classes, found.labels, "image"))
     mean, deviation = _mean_and_deviation(store, np.flatnonzero(splits == TRAIN), cache)
     return Images(replace(found, splits=splits, notes=notes), store, side, channels, mean, deviation, skipped)
 
 
-def with_validation(found: LabelledImages, share: float, seed: int) -> Array:
-    """The split of each image; without a validation split, a share of each class is taken from training."""
-    splits = found.splits
-    if not (splits == VALIDATION).any() and share:
-        rows = np.flatnonzero(splits == TRAIN)
-        held = stratified_mask(found.classes[rows], share, seed)
-        splits = splits.copy()
-        splits[rows[held]] = VALIDATION
+def complete_splits(found: LabelledImages, config: ImagesConfig, seed: int) -> Array:
+    """The split of each image; of the splits that the data does not have, a share of each class is taken from
+    training."""
+    splits, rows = found.splits.copy(), np.flatnonzero(found.splits == TRAIN)
+    given = {
+        name for name, number in (("test", TEST), ("validation", VALIDATION)) if (splits == number).any()
+    }
+    if config.folds is not None and given:
+        raise RegardError(
+            f"{found.name} has its own {' and '.join(sorted(given))} split, so it cannot be cut into "
+            f"{config.folds} folds; use --train.seeds {config.folds}, or give data without splits"
+        )
+    if config.test and "test" in given:
+        raise RegardError(
+            f"{found.name} has its own test split of {int((splits == TEST).sum()):,} images, so there is no "
+            f"share to cut from the rest, got --data.test {config.test}; leave it out"
+        )
+    if "test" in given:
+        if "validation" not in given and config.validation:
+            splits[rows[stratified_mask(found.classes[rows], config.validation, seed)]] = VALIDATION
+        return splits
+    shares = config
+    if "validation" in given:
+        shares = replace(config, validation=0.0)
+    splits[rows] = draw_splits(
+        len(rows), shares, seed, unit="images", classes=found.classes[rows], names=found.labels
+    )
     return splits
 
 

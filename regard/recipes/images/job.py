@@ -23,7 +23,7 @@ def prepare_job(settings: Settings, context: DataContext) -> Job:
     """Read the images, then make task, source and the model's configuration to their measure."""
     data: ImagesConfig = settings.data
     seed, batch = settings.train.seed, settings.train.batch
-    images = prepare(data, seed=seed, cache=context.cache, note=context.note)
+    images = prepare(data, seed=data.seed_of(seed), cache=context.cache, note=context.note)
     info = images.info
     config = replace(settings.model, classes=len(info.labels), colours=images.channels, size=images.size)
     source = images.source(batch, seed)

@@ -15,7 +15,7 @@ from torch import Tensor
 from regard.data.cores import cores
 from regard.data.image_files import Damaged, Pixels, read
 from regard.data.splits import VALIDATION
-from regard.recipes.images.dataset import ImagesConfig, ImagesInfo, resize_all, with_validation
+from regard.recipes.images.dataset import ImagesConfig, ImagesInfo, complete_splits, resize_all
 from regard.recipes.images.labelled_images import LabelledImages, find_images
 from regard.recipes.images.model_input import ReferenceImages
 from regard.runs.run import Run
@@ -28,12 +28,12 @@ def validation_images(run: Run, scaled: Callable[[Pixels], Tensor]) -> Reference
     """Up to 240 of them, evenly taken; None if the data is gone, or if it is not the data that the run was
     trained on."""
     data, info = run.section(ImagesConfig, "data"), run.section(ImagesInfo, "corpus")
-    seed = run.section(TrainConfig, "train").seed
+    seed = data.seed_of(run.section(TrainConfig, "train").seed)
     try:
         found = _readable(find_images(data.path, data.image, data.label), info.skipped)
     except (ValueError, OSError):
         return None
-    rows = np.flatnonzero(with_validation(found, data.validation, seed) == VALIDATION)
+    rows = np.flatnonzero(complete_splits(found, data, seed) == VALIDATION)
     if found.labels != info.labels or len(found) != info.pictures or len(rows) != info.validation:
         return None
     rows = rows[np.linspace(0, len(rows) - 1, min(MOST, len(rows))).round().astype(int)]

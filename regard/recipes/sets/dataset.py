@@ -13,6 +13,7 @@ import torch
 from regard.config import check_positive, check_sizes
 from regard.data.array import Array
 from regard.data.batch import IGNORE, Batch, Epochs, Source, generator
+from regard.data.splits import TEST, TRAIN, VALIDATION, SplitConfig, check_splits
 from regard.data.surface import random_turns
 from regard.errors import RegardError, nearest
 from regard.recipes.sets.made_sets import MADE, Drawn, Turn, Wish
@@ -22,7 +23,7 @@ Made = Literal["max", "sum", "statistics", "clusters", "solids"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class SetsConfig:
+class SetsConfig(SplitConfig):
     """Which sets to read, and how."""
 
     paths: ClassVar[tuple[str, ...]] = ("path",)
@@ -41,7 +42,6 @@ class SetsConfig:
     columns: str | None = None  # table: the feature columns, as a,b,c; None: all others
     # what the target holds; auto: classes if it is text or at most ten different whole numbers
     asks: Literal["auto", "classes", "numbers"] = "auto"
-    validation: float = 0.1  # share of the sets (of each class) in the validation split, drawn by the seed
 
     def __post_init__(self) -> None:
         check_sizes(self)
@@ -60,9 +60,11 @@ class SetsConfig:
             raise RegardError(
                 f"sets is for synthetic tasks, and {self.path} has a fixed number of sets; leave sets out"
             )
-        if not 0 <= self.validation < 1:
+        check_splits(self, "sets")
+        if self.path is None and self.folds is not None:
             raise RegardError(
-                f"validation is a share of the sets: at least 0 and below 1, got {self.validation}"
+                f"the task {self.task} is synthetic and its sets are drawn anew, so there is nothing to cut into "
+                f"{self.folds} folds; use --train.seeds {self.folds} instead"
             )
         if self.id == self.target:
             raise RegardError(f"id and target must be different columns, got '{self.id}' for both")
@@ -123,6 +125,7 @@ class SetsInfo:
     task: str | None  # of synthetic sets; None: the sets are from files
     train: int | None  # sets; None: new sets at every step
     validation: int
+    test: int = 0
     smallest: int  # elements of the smallest set
     largest: int
     form: SetsForm
@@ -141,8 +144,15 @@ class SetsCorpus:
     points: Array
     starts: Array
     target: Array  # of each set, or with form.each of each element
-    held: Array  # bool: sets for validation
+    splits: Array  # TRAIN, VALIDATION or TEST, of each set
     names: tuple[str, ...] = ()  # of the sets: their files, or their ids in a table; synthetic sets have none
+    drawn_test: int = 0  # sets in the test split of a synthetic task, which are drawn when they are needed
+
+    @property
+    def held(self) -> Array:
+        """bool: sets that are not for training."""
+        found: Array = self.splits != TRAIN
+        return found
 
     @property
     def endless(self) -> bool:
@@ -161,7 +171,8 @@ class SetsCorpus:
             path=self.config.path,
             task=self.config.task if self.config.path is None else None,
             train=None if self.endless else int((~self.held).sum()),
-            validation=int(self.held.sum()),
+            validation=int((self.splits == VALIDATION).sum()),
+            test=self.drawn_test or int((self.splits == TEST).sum()),
             smallest=int(sizes.min()),
             largest=int(sizes.max()),
             form=self.form,
@@ -171,9 +182,9 @@ class SetsCorpus:
         """Batches of this many sets."""
         return SetsSource(self, batch, seed)
 
-    def held_batches(self, batch: int, seed: int) -> Iterator[Batch]:
-        """The validation split, sets of similar size together."""
-        held = np.flatnonzero(self.held)
+    def batches(self, split: int, batch: int, seed: int) -> Iterator[Batch]:
+        """All of one split, sets of similar size together."""
+        held = np.flatnonzero(self.splits == split)
         held = held[np.argsort(np.minimum(np.diff(self.starts), self.form.size)[held], kind="stable")]
         for start in range(0, len(held), batch):
             yield self.take(held[start : start + batch], generator(seed, 5, start))
@@ -222,7 +233,7 @@ class SetsSource(Source):
         return padded_sets([points[a:b] for a, b in pairwise(drawn.starts)], target)
 
     def validation(self) -> Iterator[Batch]:
-        return self._corpus.held_batches(self._batch, self._seed)
+        return self._corpus.batches(VALIDATION, self._batch, self._seed)
 
 
 def padded_sets(sets: list[Array], target: Array | list[Array]) -> Batch:

@@ -3,11 +3,14 @@ them."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from regard.data.batch import Batch
+from regard.data.splits import TEST, note_missing
 from regard.errors import RegardError
 from regard.models.deep_sets import DeepSetsConfig
 from regard.models.mlp import MLPConfig
@@ -17,7 +20,7 @@ from regard.recipes.sets.dataset import SetsConfig, SetsCorpus, SetsForm, SetsIn
 from regard.recipes.sets.defaults import model_kind
 from regard.recipes.sets.made_sets import CLUSTERS
 from regard.recipes.sets.other_data import read_other_sets
-from regard.recipes.sets.read_sets import prepare_sets
+from regard.recipes.sets.read_sets import draw_test_sets, prepare_sets
 from regard.recipes.sets.task import labels_of, task_of
 from regard.recipes.settings import Settings
 from regard.runs.run import Run
@@ -28,8 +31,17 @@ from regard.training.tasks import Task
 def prepare_job(settings: Settings, context: DataContext) -> Job:
     """Read the sets, then make the task, the source and a model config that fits them."""
     seed, batch = settings.train.seed, settings.train.batch
-    corpus = prepare_sets(settings.data, seed=seed, note=context.note)
+    drawn = settings.data.seed_of(seed)
+    corpus = prepare_sets(settings.data, seed=drawn, note=context.note)
     form = corpus.form
+    test = None
+    if corpus.info.test:
+        test = Split(
+            name="test",
+            count=corpus.info.test,
+            unit="sets",
+            batches=lambda: _test_batches(corpus, batch, drawn),
+        )
     return Job(
         kind=model_kind(settings),
         model=_measured(settings.model, form, corpus.usual),
@@ -41,7 +53,14 @@ def prepare_job(settings: Settings, context: DataContext) -> Job:
         labels=labels_of(form),
         notes=_notes_on(corpus),
         validation=corpus.info.validation,
+        test=test,
     )
+
+
+def _test_batches(corpus: SetsCorpus, batch: int, seed: int) -> Iterator[Batch]:
+    if corpus.drawn_test:
+        corpus = draw_test_sets(corpus, seed)
+    return corpus.batches(TEST, batch, seed)
 
 
 def other_split(run: Run, path: str, context: DataContext) -> tuple[Task, Split, tuple[str, ...] | None]:
@@ -49,17 +68,20 @@ def other_split(run: Run, path: str, context: DataContext) -> tuple[Task, Split,
     config, form = run.section(SetsConfig, "data"), run.section(SetsInfo, "corpus").form
     corpus = read_other_sets(config, form, path, context.note)
     batch = run.section(TrainConfig, "train").batch
-    count = int(corpus.held.sum())
-    split = Split(name=path, count=count, unit="sets", batches=lambda: corpus.held_batches(batch, seed=0))
+    count = len(corpus.splits)
+    split = Split(name=path, count=count, unit="sets", batches=lambda: corpus.batches(TEST, batch, seed=0))
     return task_of(form), split, labels_of(form)
 
 
 def _notes_on(corpus: SetsCorpus) -> tuple[str, ...]:
-    """Notes on sets from files: which are empty, and which features have one value in the whole train
-    split."""
+    """Notes on sets from files: which are empty, which features have one value in the whole train split, and
+    which classes a split lacks."""
     if not corpus.names:
         return ()
-    sizes, found = np.diff(corpus.starts), []
+    sizes = np.diff(corpus.starts)
+    found: list[str] = []
+    if corpus.form.asks == "classes" and not corpus.form.each:
+        found += note_missing(corpus.splits, corpus.target, corpus.form.answers, "set")
     if len(empty := np.flatnonzero(sizes == 0)):
         which = f"{len(empty):,} of {len(sizes):,} sets are empty, such as {corpus.names[empty[0]]}"
         found.append(f"{which}; the model gives all empty sets the same prediction")

@@ -12,6 +12,7 @@ from regard.data.array import Array
 from regard.data.batch import generator
 from regard.data.point_clouds import find_clouds, read_cloud
 from regard.data.progress import Note
+from regard.data.splits import TEST
 from regard.errors import RegardError
 from regard.recipes.sets.dataset import SetsConfig, SetsCorpus, SetsForm, standardise_target
 from regard.recipes.sets.long_tables import read_long
@@ -19,7 +20,7 @@ from regard.recipes.sets.read_sets import class_of, learned_from_tables
 
 
 def read_other_sets(config: SetsConfig, form: SetsForm, path: str, note: Note | None = None) -> SetsCorpus:
-    """All sets of a folder of point clouds, or of a table, as one validation split."""
+    """All sets of a folder of point clouds, or of a table, as one test split."""
     if learned_from_tables(config, form):
         return _of_table(replace(config, path=path), form)
     if not form.fitted:
@@ -50,9 +51,9 @@ def _of_clouds(config: SetsConfig, form: SetsForm, note: Note) -> SetsCorpus:
         note("reading", (number + 1) / len(files))
     starts = np.concatenate(([0], np.cumsum([len(cloud) for cloud in points])))
     target = _numbers_of(words, form, str(config.path))
-    held = np.ones(len(files), dtype=bool)
+    splits = np.full(len(files), TEST, dtype=np.uint8)
     return SetsCorpus(
-        config, form, np.concatenate(points), starts, target, held, tuple(file.path for file in files)
+        config, form, np.concatenate(points), starts, target, splits, tuple(file.path for file in files)
     )
 
 
@@ -79,9 +80,11 @@ def _of_table(config: SetsConfig, form: SetsForm) -> SetsCorpus:
             ) from None
         if not form.each:
             target = target[:, None]
-    held = np.ones(len(table.sets), dtype=bool)
+    splits = np.full(len(table.sets), TEST, dtype=np.uint8)
     points = form.scaled(table.points)
-    return SetsCorpus(config, form, points, table.starts, standardise_target(target, form), held, table.sets)
+    return SetsCorpus(
+        config, form, points, table.starts, standardise_target(target, form), splits, table.sets
+    )
 
 
 def _numbers_of(words: Sequence[str], form: SetsForm, path: str) -> Array:

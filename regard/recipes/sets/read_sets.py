@@ -11,11 +11,11 @@ from typing import Any, Literal
 import numpy as np
 
 from regard.data.array import Array
-from regard.data.batch import generator, held_out
+from regard.data.batch import generator
 from regard.data.labels import sort_labels
 from regard.data.point_clouds import CloudFile, find_clouds, read_cloud
 from regard.data.progress import Note
-from regard.data.splits import stratified_mask
+from regard.data.splits import TEST, TRAIN, VALIDATION, draw_splits
 from regard.data.tables import looks_like_table
 from regard.errors import RegardError, nearest
 from regard.recipes.sets.dataset import SetsConfig, SetsCorpus, SetsForm, draw, in_ball, standardise_target
@@ -25,7 +25,8 @@ from regard.recipes.sets.made_sets import MADE
 FEW = 10  # whole numbers with no more different values than this are classes
 
 
-JUDGED, TOGETHER = 512, 32  # sets in the validation split of a synthetic task, and how many are drawn at once
+# sets in the validation split of a synthetic task, and in its test split, and how many are drawn at once
+JUDGED, TOGETHER = 512, 32
 
 
 USUAL = 4096  # sets that give the mean and standard deviation of a synthetic task
@@ -97,8 +98,22 @@ def _made(config: SetsConfig, seed: int) -> SetsCorpus:
         target_scale=wide,
         size=config.points or task.most,
     )
-    held = np.arange(len(starts) - 1) < judged
-    return SetsCorpus(config, form, form.scaled(points), starts, standardise_target(target, form), held)
+    splits = np.where(np.arange(len(starts) - 1) < judged, VALIDATION, TRAIN).astype(np.uint8)
+    target = standardise_target(target, form)
+    drawn_test = 0 if config.test == 0 else JUDGED
+    return SetsCorpus(config, form, form.scaled(points), starts, target, splits, drawn_test=drawn_test)
+
+
+def draw_test_sets(corpus: SetsCorpus, seed: int) -> SetsCorpus:
+    """The test split of a synthetic task: sets that are in no other split."""
+    parts = [
+        draw(corpus.config, TOGETHER, generator(seed, 8, i)) for i in range(corpus.drawn_test // TOGETHER)
+    ]
+    points = corpus.form.scaled(np.concatenate([part.points for part in parts]))
+    target = standardise_target(np.concatenate([part.target for part in parts]), corpus.form)
+    starts = np.concatenate(([0], np.cumsum(np.concatenate([np.diff(part.starts) for part in parts]))))
+    splits = np.full(len(starts) - 1, TEST, dtype=np.uint8)
+    return replace(corpus, points=points, starts=starts, target=target, splits=splits)
 
 
 def _of_clouds(config: SetsConfig, seed: int, note: Note) -> SetsCorpus:
@@ -135,7 +150,7 @@ def _of_clouds(config: SetsConfig, seed: int, note: Note) -> SetsCorpus:
     answers = sort_labels(words)
     number_of = {label: i for i, label in enumerate(answers)}
     target = np.array([number_of[word] for word in words])
-    held = _split(target, answers, config, seed, each=bool(labelled), sets=len(files))
+    splits = _split(target, answers, config, seed, each=bool(labelled), sets=len(files))
     width = clouds[0].points.shape[1]
     names = (*"xyz", *(f"number {i + 1}" for i in range(3, width)))[:width]
     form = SetsForm(
@@ -149,10 +164,10 @@ def _of_clouds(config: SetsConfig, seed: int, note: Note) -> SetsCorpus:
     )
     points = np.concatenate([in_ball(cloud.points) for cloud in clouds])
     if width > 3:  # numbers beyond x y z are standardised like columns of a table
-        centre, scale = _standard(points[_elements_of(starts, ~held)][:, 3:])
+        centre, scale = _standard(points[_elements_of(starts, splits == TRAIN)][:, 3:])
         form = replace(form, centre=(0.0,) * 3 + centre, scale=(1.0,) * 3 + scale)
     return SetsCorpus(
-        config, form, form.scaled(points), starts, target, held, tuple(file.path for file in files)
+        config, form, form.scaled(points), starts, target, splits, tuple(file.path for file in files)
     )
 
 
@@ -230,34 +245,33 @@ def _of_table(config: SetsConfig, seed: int) -> SetsCorpus:
         answers = sort_labels(asked)
         number_of = {label: i for i, label in enumerate(answers)}
         target: Array = np.array([number_of[word] for word in asked])
-        held = _split(target, answers, config, seed, each=each, sets=sets)
+        splits = _split(target, answers, config, seed, each=each, sets=sets)
         shared |= {"asks": "classes", "answers": answers}
     else:
-        held = _random_split(config, seed, sets)
+        splits = draw_splits(sets, config, seed, unit="sets")
         target = numbers if each else numbers[:, None]
-        middle, wide = _standard(target[_elements_of(starts, ~held) if each else ~held].reshape(-1, 1))
+        learned = splits == TRAIN
+        middle, wide = _standard(target[_elements_of(starts, learned) if each else learned].reshape(-1, 1))
         shared |= {
             "asks": "numbers",
             "answers": (config.target,),
             "target_centre": middle,
             "target_scale": wide,
         }
-    centre, scale = _standard(table.points[_elements_of(starts, ~held)])
+    centre, scale = _standard(table.points[_elements_of(starts, splits == TRAIN)])
     form = SetsForm(centre=centre, scale=scale, **shared)
-    return SetsCorpus(
-        config, form, form.scaled(table.points), starts, standardise_target(target, form), held, table.sets
-    )
+    target = standardise_target(target, form)
+    return SetsCorpus(config, form, form.scaled(table.points), starts, target, splits, table.sets)
 
 
 def _split(
     target: Array, answers: tuple[str, ...], config: SetsConfig, seed: int, *, each: bool, sets: int
 ) -> Array:
-    """The sets of the validation split: the same share of each class, or any sets if each element has a
-    label."""
+    """The split of each set: the same share of each class, or any sets if each element has a label."""
     if len(answers) < 2:
         raise RegardError(f"{config.path} has only the class '{answers[0]}'; a classifier needs at least two")
     if each:
-        return _random_split(config, seed, sets)
+        return draw_splits(sets, config, seed, unit="sets")
     counts = np.bincount(target)
     if config.validation and counts.min() < 2:
         alone = answers[int(counts.argmin())]
@@ -266,13 +280,7 @@ def _split(
             "one each; "
             "add more sets, remove the class, or use --data.validation 0"
         )
-    return stratified_mask(target, config.validation, seed)
-
-
-def _random_split(config: SetsConfig, seed: int, sets: int) -> Array:
-    held = np.zeros(sets, dtype=bool)
-    held[generator(seed, 0).permutation(sets)[: held_out(sets, config.validation)]] = True
-    return held
+    return draw_splits(sets, config, seed, unit="sets", classes=target, names=answers)
 
 
 def _elements_of(starts: Array, sets: Array) -> Array:

@@ -65,7 +65,9 @@ class SetsRecipe(Recipe):
             classes = None
         else:
             classes = format_count(len(job.labels), "classes")
-        return describe_data(info.path or info.task, format_splits(info.train, info.validation), classes)
+        return describe_data(
+            info.path or info.task, format_splits(info.train, info.validation, info.test), classes
+        )
 
     def next_command(self, run: Run) -> str:
         path = run.section(SetsConfig, "data").path

@@ -28,7 +28,7 @@ READABLE = 50  # elements of a set that a person can look at one by one
 def run_reader(run: Run, model: Any) -> Reader:
     """The reader of a run on sets. If the data of the run is gone, it shows random sets."""
     config, form, roles = run.section(SetsConfig, "data"), run.section(SetsInfo, "corpus").form, model.roles
-    seed, inputs = run.section(TrainConfig, "train").seed, model.sample_inputs()
+    seed, inputs = config.seed_of(run.section(TrainConfig, "train").seed), model.sample_inputs()
 
     def read(path: Path) -> Array:
         """The point cloud of a file, the first point cloud of a folder, or the first set of a table."""

@@ -19,6 +19,7 @@ from regard.data.batch import IGNORE, Batch, Source, generator
 from regard.data.cores import cores
 from regard.data.encode_text import characters, encode, learn_in_subprocess
 from regard.data.progress import Note
+from regard.data.splits import SplitConfig, check_splits
 from regard.data.text_files import TextFile, check_unchanged, find, fingerprint, pieces, sample_pieces
 from regard.data.tokenizer import Bytes, Characters, Tokenizer, from_json
 from regard.errors import RegardError
@@ -31,11 +32,13 @@ TokenChoice = Literal["auto", "characters", "bytes", "words", "bpe"]
 CHARACTERS_UP_TO = 16_000_000  # bytes
 PIECE = 2 << 20  # bytes encoded at once: some 30 MB of memory in each worker
 LEARNED_PIECE = 1 << 18  # bytes drawn at once for learning: 400 places of the text make 100 MB
+ENOUGH = 1_000_000  # bytes from which a test split is cut unless somebody says otherwise
+TESTED, LARGEST_TEST = 60_000, 0.05  # bytes that are enough to test a small model, and their largest share
 FORMAT = 1  # to be raised when the same text and tokenizer would give other ids
 
 
 @dataclass(frozen=True, kw_only=True)
-class TextConfig:
+class TextConfig(SplitConfig):
     """Which text to read, and how to split it into tokens and windows."""
 
     paths: ClassVar[tuple[str, ...]] = ("path", "tokenizer")
@@ -45,17 +48,31 @@ class TextConfig:
     tokenizer: str | None = None  # a tokenizer.json (ours or Hugging Face's) to use instead
     vocabulary: int = 8192  # largest vocabulary of words and bpe
     context: int = 256  # tokens per window
-    validation: float = 0.1  # share of the text, at its end, in the validation split
+    validation: float = 0.1  # share of the text, before the test split at its end, in the validation split
+    # share of the text, at its end, in the test split, evaluated once, after training; None: a twentieth, but at
+    # most about 60,000 bytes, if there is a megabyte or more
+    test: float | None = None
+    folds: int | None = None  # a language model has no folds: its text is one row
     sample: float = 100.0  # megabytes of text, drawn by the seed, from which words and bpe are learned
 
     def __post_init__(self) -> None:
         check_sizes(self)
         check_positive(self, "vocabulary", "context", "sample")
         check_tokens(self)
-        if not 0 <= self.validation < 1:
+        check_splits(self, "text")
+        if self.folds is not None:
             raise RegardError(
-                f"validation is a share of the text: at least 0 and below 1, got {self.validation}"
+                "a language model learns from one row of text in its order, which cannot be cut into "
+                f"{self.folds} folds; use --train.seeds {self.folds} instead, which trains it {self.folds} times"
             )
+
+    def share_of_test(self, size: int) -> float:
+        """The share of the test split in a text of so many bytes."""
+        if self.test is not None:
+            return self.test
+        if size < ENOUGH:
+            return 0.0
+        return min(LARGEST_TEST, round(TESTED / size, 4))
 
 
 def check_tokens(config: Any) -> None:
@@ -112,14 +129,17 @@ def encode_corpus(
     name = store.key(format=FORMAT, text=text, tokenizer=tokenizer.to_json())
     ids, about = store.ids(Path(cache), name, tokenizer.dtype, write)
     what = config.path or "Python's standard library"
+    size = sum(file.size for file in found)
+    tested = config.share_of_test(size)
     return Corpus(
         what,
         tokenizer,
         ids,
-        split=int(len(ids) * (1 - config.validation)),
+        split=int(len(ids) * (1 - config.validation - tested)),
         files=len(found),
-        bytes=sum(file.size for file in found),
+        bytes=size,
         characters=about["characters"],
+        end=int(len(ids) * (1 - tested)),
     )
 
 
@@ -134,6 +154,7 @@ class TextInfo:
     tokens: int
     train: int  # tokens
     validation: int
+    test: int = 0
     kind: str  # of the tokens
     vocabulary: int
     bytes_per_token: float
@@ -144,7 +165,8 @@ class TextInfo:
 
 @dataclass(frozen=True, eq=False)
 class Corpus:
-    """A text as ids. Ids before `split` are the train split, the rest is the validation split."""
+    """A text as ids. Ids before `split` are the train split, those before `end` the validation split, and the
+    rest is the test split."""
 
     path: str
     tokenizer: Tokenizer
@@ -153,6 +175,7 @@ class Corpus:
     files: int
     bytes: int
     characters: int
+    end: int | None = None  # None: there is no test split
 
     @property
     def train(self) -> store.Mapped:
@@ -160,7 +183,11 @@ class Corpus:
 
     @property
     def validation(self) -> store.Mapped:
-        return cast(store.Mapped, self.ids[self.split :])
+        return cast(store.Mapped, self.ids[self.split : self.end])
+
+    @property
+    def test(self) -> store.Mapped:
+        return cast(store.Mapped, self.ids[len(self.ids) if self.end is None else self.end :])
 
     @property
     def info(self) -> TextInfo:
@@ -173,6 +200,7 @@ class Corpus:
             tokens=len(self.ids),
             train=len(self.train),
             validation=len(self.validation),
+            test=len(self.test),
             kind=self.tokenizer.name,
             vocabulary=self.tokenizer.size,
             bytes_per_token=self.bytes / len(self.ids),
@@ -192,42 +220,52 @@ class Corpus:
                 f"use --data.context {self.split - 1} or less, or give more text"
             )
 
-    def source(self, batch: int, context: int, seed: int) -> Source:
+    def source(self, batch: int, context: int, seed: int) -> TextSource:
         """Batches of `batch` windows of `context` tokens."""
         self.check(context)
-        return TextSource(self.ids, self.split, batch, context, seed)
+        return TextSource(self.ids, self.split, batch, context, seed, self.end)
 
 
 class TextSource(Source):
     """Windows of a long row of ids; the target is the window one token later.   tokens, target: b n
 
     Training windows lie anywhere before `split`, drawn by (seed, step). Validation windows follow each other
-    without gap or overlap from `split` on, each token a target exactly once; the first is predicted from the
-    last one before.
+    without gap or overlap from `split` to `end`, each token a target exactly once; the first is predicted from
+    the last one before. Test windows follow from `end` on.
     """
 
-    def __init__(self, ids: Array, split: int, batch: int, context: int, seed: int) -> None:
+    def __init__(
+        self, ids: Array, split: int, batch: int, context: int, seed: int, end: int | None = None
+    ) -> None:
         for name, value in (("batch", batch), ("context", context)):
             if value < 1:
                 raise RegardError(f"{name} must be at least 1, got {value}")
         self._ids = np.asarray(ids)  # the same memory, without what a memmap adds to each slice
         self.split, self.rows, self.context, self.seed = split, batch, context, seed
+        self.end = len(self._ids) if end is None else end
 
     def batch(self, step: int) -> Batch:
         starts = generator(self.seed, step).integers(0, self.split - self.context, self.rows)
         return self._windows(starts)
 
     def validation(self) -> Iterator[Batch]:
-        if self.split < len(self._ids):
-            starts = np.arange(self.split - 1, len(self._ids) - 1, self.context)
+        return self._between(self.split, self.end)
+
+    def test(self) -> Iterator[Batch]:
+        return self._between(self.end, len(self._ids))
+
+    def _between(self, first: int, end: int) -> Iterator[Batch]:
+        """Windows that predict the tokens first … end − 1."""
+        if first < end:
+            starts = np.arange(first - 1, end - 1, self.context)
         else:
             starts = np.arange(0)
-        for first in range(0, len(starts), self.rows):
-            yield self._windows(starts[first : first + self.rows])
+        for place in range(0, len(starts), self.rows):
+            yield self._windows(starts[place : place + self.rows], end)
 
-    def _windows(self, starts: Array) -> Batch:
+    def _windows(self, starts: Array, end: int | None = None) -> Batch:
         places = starts[:, None] + np.arange(self.context + 1)
-        beyond = places >= len(self._ids)  # only in the last window of validation
+        beyond = places >= (len(self._ids) if end is None else end)  # only in the last window of a split
         if not beyond.any():
             ids = torch.from_numpy(self._ids[places].astype(np.int64))
             return Batch(ids[:, :-1].contiguous(), ids[:, 1:].contiguous())
@@ -259,7 +297,8 @@ def _tokenizer(
     if tokens != "characters":
         if tokens == "bpe":  # bpe is learned from the train split only
             ends = np.cumsum([part.stop - part.start for part in parts])
-            parts = parts[: max(1, int((ends <= total * (1 - config.validation)).sum()))]
+            learned = total * (1 - config.validation - config.share_of_test(total))
+            parts = parts[: max(1, int((ends <= learned).sum()))]
         whole = len(parts)
         parts = sample_pieces(parts, config.sample * 1e6, generator(seed, 0))
         recipe |= {"vocabulary": config.vocabulary, "parts": whole}

@@ -9,6 +9,7 @@ from typing import Any
 from torch import nn
 
 from regard.data import tokenizer as tokenizers
+from regard.data.splits import TEST, note_missing
 from regard.errors import RegardError
 from regard.generation.generate import generate
 from regard.models.encoder import Encoder, EncoderConfig
@@ -35,7 +36,7 @@ def prepare_job(settings: Settings, context: DataContext) -> Job:
     """Read the text, then make the task, the source and a model config that fits it."""
     train, length = settings.train, settings.data.context
     how: dict[str, Any] = {
-        "seed": train.seed,
+        "seed": settings.data.seed_of(train.seed),
         "note": context.note,
         "tokenizer": _tokenizer_of(context.old, settings.data),
     }
@@ -43,8 +44,13 @@ def prepare_job(settings: Settings, context: DataContext) -> Job:
         return _classify(prepare_labelled(settings.data, **how), settings.model, settings.data, train)
     corpus = prepare(settings.data, cache=context.cache, **how)
     size = corpus.tokenizer.size
+    source = corpus.source(train.batch, length, train.seed)
+    test = None
+    if len(corpus.test):
+        test = Split(name="test", count=len(corpus.test), unit="tokens", batches=source.test)
     known: dict[str, Any] = {
-        "source": corpus.source(train.batch, length, train.seed),
+        "source": source,
+        "test": test,
         "info": corpus.info,
         "keep": _keep_tokenizer(corpus.tokenizer),
         "validation": len(corpus.validation),
@@ -64,11 +70,21 @@ def _classify(rows: LabelledCorpus, model: EncoderConfig, data: LabelledConfig, 
         if isinstance(model, Encoder) and model.bag is not None:
             fill_bag(model.bag, rows)
 
+    test = None
+    if rows.info.test:
+        test = Split(
+            name="test",
+            count=rows.info.test,
+            unit="rows",
+            batches=lambda: rows.batches(TEST, train.batch, data.context),
+        )
     return Job(
         kind="encoder",
         model=replace(model, vocab=rows.tokenizer.size + 1, context=data.context, classes=len(rows.labels)),
         task=Classify(data.smoothing),
         source=rows.source(train.batch, data.context, train.seed),
+        test=test,
+        notes=note_missing(rows.splits, rows.classes, rows.labels, "row"),
         info=rows.info,
         labels=rows.labels,
         fill=fill,
@@ -103,7 +119,7 @@ def other_split(run: Run, path: str, context: DataContext) -> tuple[Task, Split,
             name=path,
             count=len(rows.classes),
             unit="rows",
-            batches=lambda: rows.held_batches(train.batch, data.context),
+            batches=lambda: rows.batches(TEST, train.batch, data.context),
         )
         return Classify(data.smoothing), split, labels
     config = replace(run.section(TextConfig, "data"), path=path)

@@ -21,7 +21,7 @@ from regard.data.batch import Batch, Epochs, Source, generator, pad_rows
 from regard.data.encode_text import learn_in_subprocess
 from regard.data.labels import sort_labels
 from regard.data.progress import Note
-from regard.data.splits import stratified_mask
+from regard.data.splits import TEST, TRAIN, VALIDATION, SplitConfig, check_splits, draw_splits
 from regard.data.text_files import Piece, find, pieces, read_lines, sample_pieces
 from regard.data.tokenizer import Tokenizer, half_a_character, learn
 from regard.errors import RegardError, nearest
@@ -36,7 +36,7 @@ LONGEST_MEAN_WORD = 12.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class LabelledConfig:
+class LabelledConfig(SplitConfig):
     """Which table to read, and how to split its texts into tokens."""
 
     paths: ClassVar[tuple[str, ...]] = ("path", "tokenizer")
@@ -48,7 +48,6 @@ class LabelledConfig:
     tokenizer: str | None = None  # a tokenizer.json (ours or Hugging Face's) to use instead
     vocabulary: int = 8192  # largest vocabulary of words and bpe
     context: int = 256  # tokens per text; longer texts are cut off
-    validation: float = 0.1  # share of the rows of each label in the validation split, drawn by the seed
     sample: float = 100.0  # megabytes of text, drawn by the seed, from which bpe is learned
     smoothing: float = 0.0  # share of each label that is given to all classes alike
 
@@ -56,10 +55,7 @@ class LabelledConfig:
         check_sizes(self)
         check_positive(self, "vocabulary", "context", "sample")
         check_tokens(self)
-        if not 0 <= self.validation < 1:
-            raise RegardError(
-                f"validation is a share of the rows: at least 0 and below 1, got {self.validation}"
-            )
+        check_splits(self, "rows")
         if not 0 <= self.smoothing < 1:
             raise RegardError(f"smoothing is a share of each label, from 0 to below 1, got {self.smoothing}")
         if self.text == self.label:
@@ -87,21 +83,21 @@ def prepare_labelled(
         )
     number = {label: i for i, label in enumerate(labels)}
     classes = np.array([number[row.label] for row in rows])
-    held = stratified_mask(classes, config.validation, seed)
-    if config.validation and not held.any():
+    splits = draw_splits(len(rows), config, seed, unit="rows", classes=classes, names=labels)
+    if config.validation and not (splits == VALIDATION).any():
         raise RegardError(
             f"{config.path} has one row for each label, too few for a validation split; give more rows, or "
             "use --data.validation 0"
         )
     if tokenizer is None:
-        tokenizer = _tokenizer(config, rows, held, seed, tell)
-    return _encode_rows(config.path, rows, tokenizer, labels, classes, held, tell)
+        tokenizer = _tokenizer(config, rows, splits != TRAIN, seed, tell)
+    return _encode_rows(config.path, rows, tokenizer, labels, classes, splits, tell)
 
 
 def read_other_labelled(
     config: LabelledConfig, labels: tuple[str, ...], tokenizer: Tokenizer, note: Note | None = None
 ) -> LabelledCorpus:
-    """All rows of another file with these labels, as one validation split."""
+    """All rows of another file with these labels, as one test split."""
     rows = read_rows(config.path, config.text, config.label)
     number = {label: i for i, label in enumerate(labels)}
     for row in rows:
@@ -110,9 +106,10 @@ def read_other_labelled(
                 f"line {row.line} of {config.path} has the label '{row.label}', but the model knows "
                 f"{', '.join(labels[:5])}{', ...' * (len(labels) > 5)}; remove the row, or correct its label"
             )
-    classes, held = np.array([number[row.label] for row in rows]), np.ones(len(rows), dtype=bool)
+    classes = np.array([number[row.label] for row in rows])
+    splits = np.full(len(rows), TEST, dtype=np.uint8)
     return _encode_rows(
-        config.path, rows, tokenizer, labels, classes, held, note or (lambda what, share: None)
+        config.path, rows, tokenizer, labels, classes, splits, note or (lambda what, share: None)
     )
 
 
@@ -122,7 +119,7 @@ def _encode_rows(
     tokenizer: Tokenizer,
     labels: tuple[str, ...],
     classes: Array,
-    held: Array,
+    splits: Array,
     note: Note,
 ) -> LabelledCorpus:
     encoded = []
@@ -132,7 +129,7 @@ def _encode_rows(
             note("encoding", place / len(rows))
     note("encoding", 1.0)
     starts = np.cumsum([0, *map(len, encoded)])
-    return LabelledCorpus(path, tokenizer, labels, np.concatenate(encoded), starts, classes, held)
+    return LabelledCorpus(path, tokenizer, labels, np.concatenate(encoded), starts, classes, splits)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,6 +140,7 @@ class LabelledInfo:
     rows: int
     train: int  # rows
     validation: int
+    test: int = 0
     labels: tuple[str, ...]
     counts: tuple[int, ...]  # rows of each label
     tokens: int
@@ -165,7 +163,13 @@ class LabelledCorpus:
     ids: Array
     starts: Array
     classes: Array
-    held: Array  # bool: rows for validation
+    splits: Array  # TRAIN, VALIDATION or TEST, of each
+
+    @property
+    def held(self) -> Array:
+        """bool: rows that are not for training."""
+        found: Array = self.splits != TRAIN
+        return found
 
     @property
     def info(self) -> LabelledInfo:
@@ -174,7 +178,8 @@ class LabelledCorpus:
             path=self.path,
             rows=len(self.classes),
             train=int((~self.held).sum()),
-            validation=int(self.held.sum()),
+            validation=int((self.splits == VALIDATION).sum()),
+            test=int((self.splits == TEST).sum()),
             labels=self.labels,
             counts=tuple(np.bincount(self.classes, minlength=len(self.labels)).tolist()),
             tokens=len(self.ids),
@@ -187,9 +192,9 @@ class LabelledCorpus:
         """Batches of this many rows, each cut off after `context` tokens."""
         return LabelledSource(self, batch, context, seed)
 
-    def held_batches(self, batch: int, context: int) -> Iterator[Batch]:
-        """The validation split, rows of similar length together."""
-        held = np.flatnonzero(self.held)
+    def batches(self, split: int, batch: int, context: int) -> Iterator[Batch]:
+        """All of one split, rows of similar length together."""
+        held = np.flatnonzero(self.splits == split)
         held = held[np.argsort(np.minimum(np.diff(self.starts), context)[held], kind="stable")]
         for start in range(0, len(held), batch):
             yield self.take(held[start : start + batch], context)
@@ -218,7 +223,7 @@ class LabelledSource(Source):
         return self._corpus.take(self._epochs.rows(step), self.context)
 
     def validation(self) -> Iterator[Batch]:
-        return self._corpus.held_batches(self._epochs.batch, self.context)
+        return self._corpus.batches(VALIDATION, self._epochs.batch, self.context)
 
 
 # ── reading rows

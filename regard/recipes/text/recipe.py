@@ -76,7 +76,7 @@ class TextRecipe(Recipe):
             figures = [format_count(info.files, "files"), format_count(info.characters, "characters")]
         else:
             figures = [format_count(info.rows, "rows")]
-        splits = format_splits(info.train, info.validation)
+        splits = format_splits(info.train, info.validation, info.test)
         if job.labels is None:
             labels = None
         else:

@@ -163,7 +163,7 @@ def test_nothing_readable_is_said(tmp_path):
     "how, words",
     [
         ({"size": 0}, "size.*ImagesConfig"),
-        ({"validation": 1.0}, "from 0 to below 1"),
+        ({"validation": 1.0}, "below 1, got 1.0"),
         ({"image": "label"}, "must be two columns"),
     ],
 )

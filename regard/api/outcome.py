@@ -1,0 +1,61 @@
+"""How good a finished model is, in one line: the figure to cite, beside the one that chose the weights."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from regard.recipes.evaluation import Evaluation, format_measure
+from regard.recipes.job import Job
+from regard.runs.best import RISING
+from regard.runs.run import Run
+from regard.training.result import Result
+
+
+def outcome_line(run: Run, job: Job, ended: Result, found: Evaluation | None) -> str | None:
+    """test accuracy 87.4%  loss 0.4106 of 250 rows (validation 88.1%  0.3987 of 250, by which …).
+
+    found: the measures on the test split; None: there is none. The line is None if nothing was evaluated.
+    """
+    if found is None:
+        return _without_test(run, job, ended)
+    said = f"test {_with_names(found.measures, ended.keep)}{_of(found.count, f' {found.unit}')}"
+    if not ended.best:
+        return f"{said} (there is no validation split, so these are the last weights)"
+    chosen = "  ".join(_without_names(ended.best, ended.keep))
+    return f"{said} (validation {chosen}{_of(job.validation)}, by which the weights were chosen)"
+
+
+def _without_test(run: Run, job: Job, ended: Result) -> str | None:
+    if not ended.best:
+        return None
+    more_is_better = ended.keep in RISING
+    said = f"validation {_with_names(ended.best, ended.keep)}{_of(job.validation, f' {job.examples}')}"
+    if (run.config.data or {}).get("test", "no such setting") == "no such setting":
+        advice = ""
+    else:
+        advice = f"; --data.test 0.1 keeps some {job.examples} for a figure to cite"
+    return (
+        f"{said}, by which the weights were chosen, so on new {job.examples} it is likely "
+        f"{'lower' if more_is_better else 'higher'}{advice}"
+    )
+
+
+def _of(count: int | None, unit: str = "") -> str:
+    if count is None:
+        return ""
+    return f" of {count:,}{unit}"
+
+
+def _with_names(measures: Mapping[str, float], first: str) -> str:
+    return "  ".join(format_measure(name, measures[name]) for name in sort_measures(measures, first))
+
+
+def _without_names(measures: Mapping[str, float], first: str) -> list[str]:
+    ordered = sort_measures(measures, first)
+    return [format_measure(name, measures[name]).removeprefix(f"{name} ") for name in ordered]
+
+
+def sort_measures(measures: Mapping[str, Any], first: str | None) -> list[str]:
+    """The names of measures: the one that chose the weights first, the others as they come."""
+    return sorted(measures, key=lambda name: name != first)

@@ -1,0 +1,94 @@
+"""A small file of each kind of data that a recipe reads, with forty examples, and options for a model that takes no
+time."""
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+COUNT = 40
+
+
+class Tiny(NamedTuple):
+    recipe: str
+    data: str | None
+    options: dict[str, Any]
+    examples: int | None  # those that have a label, or a number; None: a synthetic task, or a text
+    classes: bool
+
+
+def texts(folder: Path) -> Tiny:
+    words = ("good fine", "bad poor")
+    rows = [f"{words[i % 2]} {i},{i % 2}" for i in range(COUNT)]
+    path = folder / "rows.csv"
+    path.write_text("\n".join(["text,label", *rows]))
+    small = {"model.dim": 8, "model.heads": 1, "model.bag": False, "train.batch": 8}
+    return Tiny("text", str(path), small, COUNT, True)
+
+
+def language(folder: Path) -> Tiny:
+    path = folder / "plain.txt"
+    path.write_text("".join(chr(97 + i * i % 23) for i in range(2000)))
+    small = {"model.dim": 8, "model.heads": 1, "model.depth": 1, "model.ngrams": 1, "data.context": 8}
+    return Tiny("text", str(path), small, None, False)
+
+
+def set_table(folder: Path, numbers: bool = False) -> Tiny:
+    random = np.random.default_rng(0)
+    rows = []
+    for i in range(COUNT):
+        target = f"{i + 0.5}" if numbers else "ab"[i % 2]
+        rows += [f"{i},{x:.3f},{target}" for x in random.normal(i % 2, 1, 3)]
+    path = folder / f"{'numbers' if numbers else 'classes'}.csv"
+    path.write_text("\n".join(["set,x,target", *rows]))
+    return Tiny("sets", str(path), {"model.hidden": 4, "train.batch": 8}, COUNT, not numbers)
+
+
+def set_numbers(folder: Path) -> Tiny:
+    return set_table(folder, numbers=True)
+
+
+def made_sets(folder: Path) -> Tiny:
+    return Tiny("sets", "max", {"model.hidden": 4, "train.batch": 8}, None, False)
+
+
+def nodes(folder: Path) -> Tiny:
+    random = np.random.default_rng(0)
+    label = np.arange(COUNT) % 2
+    x = random.normal(label[:, None], 1, (COUNT, 3))
+    np.savez(folder / "nodes.npz", edges=random.integers(0, COUNT, (2, 80)), x=x, labels=label)
+    return Tiny("graphs", str(folder / "nodes.npz"), {"model.hidden": 4}, COUNT, True)
+
+
+def edges(folder: Path) -> Tiny:
+    place = folder / "linked"
+    place.mkdir(exist_ok=True)
+    ends = [(i, j) for i in range(20) for j in range(i)][:COUNT]
+    rows = [f"{a},{b},{'ab'[i % 2]}" for i, (a, b) in enumerate(ends)]
+    (place / "edges.csv").write_text("\n".join(["source,target,label", *rows]))
+    features = [f"{i},{i / 20}" for i in range(20)]
+    (place / "nodes.csv").write_text("\n".join(["id,x", *features]))
+    return Tiny("graphs", str(place), {"model.hidden": 4}, COUNT, True)
+
+
+def graphs(folder: Path) -> Tiny:
+    of = np.repeat(np.arange(COUNT), 3)
+    at = 3 * np.arange(COUNT)
+    ends = np.stack([np.concatenate([at, at + 1]), np.concatenate([at + 1, at + 2])])
+    x = np.random.default_rng(0).normal(size=(len(of), 2))
+    np.savez(folder / "graphs.npz", edges=ends, x=x, of=of, labels=np.arange(COUNT) % 2)
+    return Tiny("graphs", str(folder / "graphs.npz"), {"model.hidden": 4, "train.batch": 8}, COUNT, True)
+
+
+def images(folder: Path) -> Tiny:
+    label = np.arange(COUNT) % 2
+    pixels = np.random.default_rng(0).integers(0, 100, (COUNT, 8, 8)) + 80 * label[:, None, None]
+    np.savez(folder / "images.npz", images=pixels.astype(np.uint8), labels=label)
+    small = {"model.dim": 8, "model.heads": 1, "model.depth": 1, "train.batch": 8}
+    return Tiny("images", str(folder / "images.npz"), small, COUNT, True)
+
+
+KINDS = {
+    make.__name__: make
+    for make in (texts, language, set_table, set_numbers, made_sets, nodes, edges, graphs, images)
+}
