@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +22,7 @@ from regard.recipes.graphs.info import GraphsInfo
 from regard.recipes.graphs.neighbours import MOST, MappedGraph, looks_mapped
 from regard.recipes.graphs.other_data import read_other_graphs
 from regard.recipes.graphs.task import task_of
-from regard.recipes.job import DataContext, Job, Split
+from regard.recipes.job import DataContext, Example, Job, Split
 from regard.recipes.settings import Settings
 from regard.runs.run import Run
 from regard.training.config import TrainConfig
@@ -31,15 +33,18 @@ def prepare_job(settings: Settings, context: DataContext) -> Job:
     """Read the graphs, then make the task, the source and a model config that fits them."""
     seed, batch, config = settings.train.seed, settings.train.batch, settings.data
     source: Any
+    called: Callable[[int], str]
     if context.given is None and looks_mapped(config.path):
         _check_large(settings.model)
         large = open_mapped(config, config.path, seed)
         source, info, outputs = large.source(batch, seed, settings.model.depth), large.info(), large.outputs
         count = min(info.test, MOST["test"])
+        rows, called = source.rows, str
     else:
         graphs = prepare_graphs(config, seed=seed, given=context.given, note=context.note)
         source, info, outputs = graphs.source(batch, seed), graphs.info(config.label), graphs.outputs
         count = info.test
+        rows, called = source.rows, partial(graphs.parts.called, info.level)
     known = {"features": info.features, "outputs": outputs, "level": info.level, "ordered": config.directed}
     unit = f"{info.level}s"
     if count:
@@ -58,6 +63,8 @@ def prepare_job(settings: Settings, context: DataContext) -> Job:
         notes=_notes_on(settings, info.scaling.of),
         validation=info.validation,
         test=test,
+        rows=rows,
+        show=lambda split, place: Example(name=f"{info.level} {called(int(rows(split)[place]))}"),
     )
 
 
@@ -74,7 +81,9 @@ def other_split(run: Run, path: str, context: DataContext) -> tuple[Task, Split,
     else:
         graphs = read_other_graphs(replace(config, path=path, nodes=None), info)
         source, count = graphs.source(train.batch, 0), len(graphs.split["test"])
-    split = Split(name=path, count=count, unit=unit, batches=lambda: source.of("test"))
+    split = Split(
+        name=path, count=count, unit=unit, batches=lambda: source.of("test"), rows=lambda: source.rows("test")
+    )
     return task_of(info), split, info.labels
 
 

@@ -173,10 +173,16 @@ class SetsCorpus:
 
     def held_batches(self, batch: int, seed: int) -> Iterator[Batch]:
         """The validation split, sets of similar size together."""
-        held = np.flatnonzero(self.held)
-        held = held[np.argsort(np.minimum(np.diff(self.starts), self.form.size)[held], kind="stable")]
+        held = self.held_rows()
         for start in range(0, len(held), batch):
             yield self.take(held[start : start + batch], generator(seed, 5, start))
+
+    def held_rows(self) -> Array:
+        """The numbers of the sets of the validation split, in the order of its batches."""
+        held = np.flatnonzero(self.held)
+        sizes = np.minimum(np.diff(self.starts), self.form.size)
+        ordered: Array = held[np.argsort(sizes[held], kind="stable")]
+        return ordered
 
     def take(self, rows: Array, random: np.random.Generator) -> Batch:
         """Some sets as a batch: elements of large sets are drawn at random, and point clouds of files are

@@ -18,6 +18,7 @@ from regard.recipes.sets.defaults import model_kind
 from regard.recipes.sets.made_sets import CLUSTERS
 from regard.recipes.sets.other_data import read_other_sets
 from regard.recipes.sets.read_sets import prepare_sets
+from regard.recipes.sets.show import show_set
 from regard.recipes.sets.task import labels_of, task_of
 from regard.recipes.settings import Settings
 from regard.runs.run import Run
@@ -41,6 +42,8 @@ def prepare_job(settings: Settings, context: DataContext) -> Job:
         labels=labels_of(form),
         notes=_notes_on(corpus),
         validation=corpus.info.validation,
+        rows=(lambda split: corpus.held_rows()) if corpus.names else None,
+        show=lambda split, place: show_set(corpus, int(corpus.held_rows()[place])),
     )
 
 
@@ -50,7 +53,13 @@ def other_split(run: Run, path: str, context: DataContext) -> tuple[Task, Split,
     corpus = read_other_sets(config, form, path, context.note)
     batch = run.section(TrainConfig, "train").batch
     count = int(corpus.held.sum())
-    split = Split(name=path, count=count, unit="sets", batches=lambda: corpus.held_batches(batch, seed=0))
+    split = Split(
+        name=path,
+        count=count,
+        unit="sets",
+        batches=lambda: corpus.held_batches(batch, seed=0),
+        rows=corpus.held_rows,
+    )
     return task_of(form), split, labels_of(form)
 
 

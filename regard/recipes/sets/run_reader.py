@@ -19,6 +19,7 @@ from regard.recipes.sets.dataset import SetsConfig, SetsForm, SetsInfo, draw
 from regard.recipes.sets.long_tables import LongTable, read_long
 from regard.recipes.sets.read_sets import files_of, sets_in
 from regard.recipes.sets.reader import SetExample, SetReader
+from regard.runs.figures import say_percent
 from regard.runs.run import Run
 from regard.training.config import TrainConfig
 
@@ -116,7 +117,7 @@ def _introduced(example: SetExample, model: Any, form: SetsForm) -> str:
         out = model(torch.from_numpy(form.read(example.rows))[None])[0]
     if form.asks == "classes":
         share, best = out.softmax(-1).max(-1)
-        says = f"{form.answers[best]} ({share:.0%})"
+        says = f"{form.answers[best]} ({say_percent(float(share))})"
     else:
         says = _numbers_in_words(
             out.double().numpy() * np.array(form.target_scale) + np.array(form.target_centre), form

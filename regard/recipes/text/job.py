@@ -23,6 +23,7 @@ from regard.recipes.text.labelled import (
     prepare_labelled,
     read_other_labelled,
 )
+from regard.recipes.text.labelled_texts import LabelledTexts
 from regard.recipes.text.spelling import fill_bag
 from regard.runs.run import Run
 from regard.training.config import TrainConfig
@@ -64,6 +65,7 @@ def _classify(rows: LabelledCorpus, model: EncoderConfig, data: LabelledConfig, 
         if isinstance(model, Encoder) and model.bag is not None:
             fill_bag(model.bag, rows)
 
+    table = LabelledTexts(data)
     return Job(
         kind="encoder",
         model=replace(model, vocab=rows.tokenizer.size + 1, context=data.context, classes=len(rows.labels)),
@@ -75,6 +77,8 @@ def _classify(rows: LabelledCorpus, model: EncoderConfig, data: LabelledConfig, 
         keep=_keep_tokenizer(rows.tokenizer),
         validation=rows.info.validation,
         examples="rows",
+        rows=lambda split: rows.held_rows(data.context),
+        show=lambda split, place: table.show(int(rows.held_rows(data.context)[place])),
     )
 
 
@@ -104,6 +108,7 @@ def other_split(run: Run, path: str, context: DataContext) -> tuple[Task, Split,
             count=len(rows.classes),
             unit="rows",
             batches=lambda: rows.held_batches(train.batch, data.context),
+            rows=lambda: rows.held_rows(data.context),
         )
         return Classify(data.smoothing), split, labels
     config = replace(run.section(TextConfig, "data"), path=path)

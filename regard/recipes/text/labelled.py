@@ -189,10 +189,15 @@ class LabelledCorpus:
 
     def held_batches(self, batch: int, context: int) -> Iterator[Batch]:
         """The validation split, rows of similar length together."""
-        held = np.flatnonzero(self.held)
-        held = held[np.argsort(np.minimum(np.diff(self.starts), context)[held], kind="stable")]
+        held = self.held_rows(context)
         for start in range(0, len(held), batch):
             yield self.take(held[start : start + batch], context)
+
+    def held_rows(self, context: int) -> Array:
+        """The numbers of the rows of the validation split, in the order of its batches."""
+        held = np.flatnonzero(self.held)
+        ordered: Array = held[np.argsort(np.minimum(np.diff(self.starts), context)[held], kind="stable")]
+        return ordered
 
     def take(self, rows: Array, context: int) -> Batch:
         """Some rows as a batch."""
