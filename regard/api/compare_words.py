@@ -7,18 +7,19 @@ from typing import Any
 from regard.api.compare import Comparison
 from regard.api.compared_run import ComparedRun
 from regard.recipes.paired import Difference
-from regard.runs.figures import say_difference, say_measures
+from regard.runs.figures import say_difference, say_measure
 
 LONGEST = 60  # characters of a setting
 
 
 def say_outcome(run: ComparedRun) -> str:
-    """accuracy 87.6%  loss 0.4023 (validation, of 120)"""
+    """accuracy 87.6%, loss 0.4023 (validation, of 120)"""
     if run.outcome is None:
         return "no evaluation yet"
-    measures = dict(sorted(run.outcome.measures.items(), key=lambda each: each[0] == "loss"))
+    measures = sorted(run.outcome.measures.items(), key=lambda each: each[0] == "loss")
+    told = ", ".join(say_measure(name, value) for name, value in measures)
     count = "" if run.outcome.count is None else f", of {run.outcome.count:,}"
-    return f"{say_measures(measures)}  ({run.outcome.split}{count})"
+    return f"{told} ({run.outcome.split}{count})"
 
 
 def say_setting(name: str, value: Any) -> str:

@@ -124,7 +124,8 @@ def _parameters(run: Run) -> int | None:
     if not run.model_file.exists():
         return None
     with safe_open(run.verify(run.model_file.name), framework="np") as tensors:
-        return sum(math.prod(tensors.get_slice(name).get_shape()) for name in tensors.keys())
+        names = tensors.keys()
+        return sum(math.prod(tensors.get_slice(name).get_shape()) for name in names)
 
 
 def _last_step(events: Sequence[Mapping[str, Any]]) -> int | None:

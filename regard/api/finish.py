@@ -1,10 +1,13 @@
-"""The end of a run: the test split, the confusion matrix, the curves, the laws, the report. The model is
-loaded once."""
+"""The end of a run: the test split, the confusion matrix, the outcome, the curves, the laws, the report. The
+model is loaded once."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
+
+from torch import nn
 
 from regard.api.check import write_laws
 from regard.api.look import write_report
@@ -13,6 +16,8 @@ from regard.look.views import confusion
 from regard.recipes.base import Recipe
 from regard.recipes.evaluation import Evaluation, evaluate_split
 from regard.recipes.job import Job
+from regard.recipes.kept_examples import choose_examples
+from regard.runs import outcome
 from regard.runs.run import Run
 from regard.symmetry.report import law_title
 from regard.targets.open import target_of_run
@@ -40,6 +45,7 @@ def finish_run(
         if shows:
             _write_confusion(run, found)
     if report:
+        _write_outcome(run, recipe, job, model, stopped=ended.reason == "stopped")
         target = target_of_run(run.path, model=model)
         write_laws(run, target)
         write_report(run, target)
@@ -50,6 +56,23 @@ def _write_test(run: Run, found: Evaluation, step: int, observers: Sequence[Obse
     run.update(test=found.measures)
     run.append([{"step": step, "event": "test", **found.measures, "count": found.count}])
     tell(observers, "tested", found.measures, found.count)
+
+
+def _write_outcome(run: Run, recipe: Recipe, job: Job, model: nn.Module, *, stopped: bool) -> None:
+    """outcome.json: what the run was trained on, what to type next, and a few examples. A run is not lost over
+    it. The test split of a stopped run is left alone."""
+    split = job.validation_split if stopped else job.best_split
+    facts: dict[str, Any] = {
+        "data": recipe.describe(job),
+        "unit": split.unit,
+        "validation": job.validation,
+        "next": recipe.next_command(run).replace(run.quoted, "{run}"),
+        "examples": None,
+    }
+    if (run.config.train or {}).get("examples", True):
+        with suppress(ValueError, OSError, ImportError):
+            facts["examples"] = choose_examples(model, job, split)
+    run.write(outcome.FILE, facts)
 
 
 def _write_confusion(run: Run, found: Evaluation) -> None:

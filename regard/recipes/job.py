@@ -85,6 +85,8 @@ class Job:
     test: Split | None = None  # evaluated once, with the best weights, at the end
     rows: Callable[[str], Array] | None = None  # of the split of this name, as `Split.rows`
     show: Callable[[str, int], Example] | None = None  # of the split of this name, as `Split.show`
+    # a predicted number in the units of the data; None: a model predicts no single number
+    say_number: Callable[[float], str] | None = None
 
     def build(self) -> nn.Module:
         """A new model, to be trained."""
@@ -97,9 +99,21 @@ class Job:
     def best_split(self) -> Split:
         """The split for the evaluation of a finished model: the test split, or the validation split without
         one."""
-        found = self.test or Split(
-            name="validation", count=self.validation, unit=self.examples, batches=self.source.validation
+        if self.test is None:
+            return self.validation_split
+        return self._numbered(self.test)
+
+    @property
+    def validation_split(self) -> Split:
+        """The split by which the best weights are chosen."""
+        return self._numbered(
+            Split(
+                name="validation", count=self.validation, unit=self.examples, batches=self.source.validation
+            )
         )
+
+    def _numbered(self, found: Split) -> Split:
+        """A split whose examples can be told apart, and shown."""
         return replace(
             found,
             rows=None if self.rows is None else partial(self.rows, found.name),

@@ -49,6 +49,8 @@ class TrainConfig:
     seed: int = 0  # the same seed, steps and threads give the same losses, bit for bit on a CPU
     device: str = "auto"  # auto: an accelerator if there is one
     tensorboard: bool = False  # also write TensorBoard events
+    # keep a few examples of the test (or validation) split in the run, for its report and for regard look
+    examples: bool = True
     # also record who trained it, on which machine, in which folder and with which command
     provenance: bool = False
 

@@ -43,6 +43,7 @@ MAY_CHANGE = (
     "save_every",
     "tensorboard",
     "provenance",
+    "examples",
 )  # of a TrainConfig, when a run goes on
 READ_EVERY = 16  # steps between two readings of losses from a device that would have to be waited for
 

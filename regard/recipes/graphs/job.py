@@ -23,7 +23,9 @@ from regard.recipes.graphs.neighbours import MOST, MappedGraph, looks_mapped
 from regard.recipes.graphs.other_data import read_other_graphs
 from regard.recipes.graphs.task import task_of
 from regard.recipes.job import DataContext, Example, Job, Split
+from regard.recipes.prediction import DIGITS
 from regard.recipes.settings import Settings
+from regard.runs.figures import say_number
 from regard.runs.run import Run
 from regard.training.config import TrainConfig
 from regard.training.tasks import Task
@@ -64,6 +66,7 @@ def prepare_job(settings: Settings, context: DataContext) -> Job:
         validation=info.validation,
         test=test,
         rows=rows,
+        say_number=_say_number(info),
         show=lambda split, place: Example(name=f"{info.level} {called(int(rows(split)[place]))}"),
     )
 
@@ -85,6 +88,14 @@ def other_split(run: Run, path: str, context: DataContext) -> tuple[Task, Split,
         name=path, count=count, unit=unit, batches=lambda: source.of("test"), rows=lambda: source.rows("test")
     )
     return task_of(info), split, info.labels
+
+
+def _say_number(info: GraphsInfo) -> Callable[[float], str] | None:
+    """A number that the model predicts, in the units of the data; None: it predicts classes."""
+    if info.size is None or info.labels is not None:
+        return None
+    centre, scale = info.size
+    return lambda x: f"{info.label} {say_number(x * scale + centre, DIGITS)}"
 
 
 def _type_of_model(run: Run) -> type[Any]:

@@ -20,6 +20,7 @@ from regard.recipes.sets.long_tables import LongTable, read_long
 from regard.recipes.sets.read_sets import files_of, sets_in
 from regard.recipes.sets.reader import SetExample, SetReader
 from regard.runs.figures import say_percent
+from regard.runs.outcome import first_example
 from regard.runs.run import Run
 from regard.training.config import TrainConfig
 
@@ -37,6 +38,9 @@ def run_reader(run: Run, model: Any) -> Reader:
 
     @cache
     def example() -> SetExample:
+        kept = _kept(run, form)
+        if kept is not None:
+            return kept
         if config.path is None:
             return made(1)
         path = Path(config.path).expanduser()
@@ -86,6 +90,17 @@ def run_reader(run: Run, model: Any) -> Reader:
     if not readable(example):
         return SetReader(roles, inputs, notes=(GONE,), **how)
     return SetReader(roles, inputs, example=lambda: told(example()), named=None if folder else named, **how)
+
+
+def _kept(run: Run, form: SetsForm) -> SetExample | None:
+    """A set of the validation split that the run kept; None: there is none."""
+    found = first_example(run, "elements")
+    if found is None:
+        return None
+    rows = np.array(found["elements"], dtype=np.float64)
+    if rows.ndim != 2 or rows.shape[1] != len(form.features):
+        return None
+    return SetExample(rows, str(found["name"]), str(found["truth"]))
 
 
 def _of_table(table: LongTable, file: str, form: SetsForm, name: str | None = None) -> SetExample:

@@ -3,6 +3,7 @@
 class Page {
   constructor(data, place) {
     this.data = data;
+    this.place = place;
     this.before = null;       // the data before the last run
     this.comparing = false;   // whether it is shown beside what is now
     this.here = null;
@@ -73,6 +74,7 @@ class Page {
     }
     this.panel.setAttribute("aria-labelledby", `tab-${name}`);
     this.panel.className = `panel view-${name}`;
+    this.place.dataset.view = name;
     refill(this.panel);
     views.get(name).draw(this.part, this.panel, this.here);
   }
