@@ -14,6 +14,7 @@ from safetensors import safe_open
 from regard.look.plot import smooth
 from regard.look.private import PERSONAL
 from regard.runs.best import best_look
+from regard.runs.load import build
 from regard.runs.run import Run
 
 MOST = 400  # points of a curve
@@ -120,7 +121,10 @@ def _flat(values: Mapping[str, Any], above: str) -> dict[str, Any]:
 
 
 def _parameters(run: Run) -> int | None:
-    """The numbers in model.safetensors; None before there are any."""
+    """How many there are; of a module of the user's own, the numbers in model.safetensors; None before there
+    are any."""
+    if run.config.kind is not None:
+        return sum(parameter.numel() for parameter in build(run).parameters())
     if not run.model_file.exists():
         return None
     with safe_open(run.verify(run.model_file.name), framework="np") as tensors:
