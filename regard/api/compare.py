@@ -46,11 +46,12 @@ class Pair:
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """Runs beside each other. `settings` are those that differ, with a value for each run."""
+    """Runs beside each other. `settings` are those that all have and that differ, with a value for each."""
 
     runs: tuple[ComparedRun, ...]
     names: tuple[str, ...]  # of the runs, short
     settings: dict[str, list[Any]]
+    partly: tuple[str, ...]  # settings that only some of the runs have
     pairs: tuple[Pair, ...]
     notes: tuple[str, ...] = ()
 
@@ -59,6 +60,7 @@ class Comparison:
         return {
             "runs": [each.to_json() for each in self.runs],
             "settings": self.settings,
+            "settings_of_some": list(self.partly),
             "pairs": [each.to_json() for each in self.pairs],
             "notes": list(self.notes),
         }
@@ -87,10 +89,12 @@ def compare(runs: Sequence[Place], *, data: Place | None = None, note: Note | No
         note("evaluating", 1.0)
     first = judged[0]
     pairs = [_pair(name, names[0], one, first) for name, one in zip(names[1:], judged[1:], strict=True)]
+    settings, partly = differing(found)
     return Comparison(
         runs=tuple(found),
         names=names,
-        settings=differing(found),
+        settings=settings,
+        partly=tuple(partly),
         pairs=tuple(pairs),
         notes=(*notes, *_seen_notes(found, data)),
     )
@@ -212,11 +216,11 @@ def _differ_in(this: Judged, first: Judged) -> str | None:
     """Why two runs are asked different things; None: they are asked the same."""
     if this.recipe != first.recipe:
         return f"one was trained on {this.recipe}, the other on {first.recipe}"
+    if this.labels != first.labels or this.scores.main != first.scores.main:
+        return "they predict different things: other classes, or other numbers"
     if this.data != first.data:
         ours, theirs = (os.path.basename(str(each or "built-in data")) for each in (this.data, first.data))
         return f"they were trained on different data ({ours}, {theirs}); {GIVE_DATA}"
-    if this.labels != first.labels or this.scores.main != first.scores.main:
-        return "they predict different things: other classes, or other numbers"
     if this.split != first.split:
         return f"one has a {this.split} split, the other a {first.split} split; {GIVE_DATA}"
     return None

@@ -8,7 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from regard.api.compare import Comparison, Pair
-from regard.api.compare_words import say_interval, say_methods, say_outcome, say_setting, say_verdict
+from regard.api.compare_words import (
+    say_examples,
+    say_interval,
+    say_methods,
+    say_outcome,
+    say_partly,
+    say_setting,
+    say_verdict,
+)
 from regard.api.compared_run import Point
 from regard.look import page
 from regard.look.comparison import FILES, page_of
@@ -47,6 +55,7 @@ def page_data(found: Comparison, *, seconds: bool = False) -> dict[str, Any]:
         "by": "seconds" if seconds else "steps",
         "runs": runs,
         "settings": rows,
+        "partly": say_partly(found),
         "pairs": [_pair(pair) for pair in found.pairs],
         "sentences": [without_folders(line) for line in say_methods(found)],
     }
@@ -61,8 +70,7 @@ def _pair(pair: Pair) -> dict[str, Any]:
             "interval": say_interval(each),
             "verdict": say_verdict(each),
             "better": each.better,
-            "count": each.count,
-            "split": pair.split,
+            "examples": say_examples(each, pair.split),
             "value": each.value,
             "low": each.low,
             "high": each.high,

@@ -16,7 +16,8 @@ def say_outcome(run: ComparedRun) -> str:
     """accuracy 87.6%, loss 0.4023 (validation, of 120)"""
     if run.outcome is None:
         return "no evaluation yet"
-    measures = sorted(run.outcome.measures.items(), key=lambda each: each[0] == "loss")
+    keep = None if run.run is None else run.run.config.keep
+    measures = sorted(run.outcome.measures.items(), key=lambda each: each[0] != (keep or "loss"))
     told = ", ".join(say_measure(name, value) for name, value in measures)
     count = "" if run.outcome.count is None else f", of {run.outcome.count:,}"
     return f"{told} ({run.outcome.split}{count})"
@@ -49,6 +50,25 @@ def say_interval(difference: Difference) -> str:
         return "too few examples"
     low, high = (say_difference(difference.measure, end) for end in (difference.low, difference.high))
     return f"{low.removesuffix(' points')} … {high}"
+
+
+def say_examples(difference: Difference, split: str | None) -> str:
+    """398 (validation); of long texts also the tokens: 1,743 with 111,540 targets (validation)"""
+    targets = ""
+    if difference.targets != difference.count:
+        targets = f" with {difference.targets:,} targets"
+    return f"{difference.count:,}{targets} ({split})"
+
+
+def say_partly(found: Comparison) -> str | None:
+    """That some settings are not in the table."""
+    count = len(found.partly)
+    if not count:
+        return None
+    if count == 1:
+        return f"Only some of the runs have the setting {found.partly[0]}."
+    some = ", ".join(found.partly[:3])
+    return f"{count} settings are only in some of the runs, because of another recipe or model: {some} ..."
 
 
 def say_verdict(difference: Difference) -> str:

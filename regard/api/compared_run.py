@@ -83,17 +83,14 @@ def read_run(path: str | os.PathLike[str]) -> ComparedRun:
     )
 
 
-def differing(runs: Sequence[ComparedRun]) -> dict[str, list[Any]]:
-    """Settings that are not the same in all runs that could be read, by dotted names; None: not set."""
+def differing(runs: Sequence[ComparedRun]) -> tuple[dict[str, list[Any]], list[str]]:
+    """Settings that are not the same in all runs, by dotted names, and the names of those that only some of
+    the runs have: another recipe or kind of model has other settings."""
     names = dict.fromkeys(name for each in runs for name in each.settings)
-    table = {name: [each.settings.get(name) for each in runs] for name in names}
-    known = [each.error is None for each in runs]
-    found = {}
-    for name, values in table.items():
-        told = [value for value, here in zip(values, known, strict=True) if here]
-        if any(value != told[0] for value in told):
-            found[name] = values
-    return found
+    shared = [name for name in names if all(name in each.settings for each in runs)]
+    table = {name: [each.settings[name] for each in runs] for name in shared}
+    found = {name: values for name, values in table.items() if any(value != values[0] for value in values)}
+    return found, [name for name in names if name not in table]
 
 
 def _settings(run: Run, events: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from torch import nn
 from regard.api.check import write_laws
 from regard.api.look import write_report
 from regard.look import plot
+from regard.look.private import without_folders
 from regard.look.views import confusion
 from regard.recipes.base import Recipe
 from regard.recipes.evaluation import Evaluation, evaluate_split
@@ -66,7 +67,7 @@ def _write_outcome(run: Run, recipe: Recipe, job: Job, model: nn.Module, *, stop
         "data": recipe.describe(job),
         "unit": split.unit,
         "validation": job.validation,
-        "next": recipe.next_command(run).replace(run.quoted, "{run}"),
+        "next": without_folders(recipe.next_command(run).replace(run.quoted, "{run}")),
         "examples": None,
     }
     if (run.config.train or {}).get("examples", True):

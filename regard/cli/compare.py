@@ -55,6 +55,8 @@ def print_comparison(found: Comparison, *, seconds: bool = False) -> None:
     """Outcomes, settings that differ, differences; then what a reader should know."""
     from rich.console import Console
 
+    from regard.api.compare_words import say_partly
+
     console = Console(highlight=False)
     if not console.is_terminal:
         console = Console(highlight=False, width=WIDE)
@@ -64,6 +66,8 @@ def print_comparison(found: Comparison, *, seconds: bool = False) -> None:
         console.print(_settings(found))
     else:
         console.print("All settings are the same.")
+    if (partly := say_partly(found)) is not None:
+        console.print(partly, style="bright_black", markup=False)
     console.print()
     if any(pair.differences for pair in found.pairs):
         console.print(_differences(found.pairs))
@@ -123,7 +127,7 @@ def _settings(found: Comparison) -> Table:
 
 def _differences(pairs: tuple[Pair, ...]) -> Table:
     """A row for each measure of each pair."""
-    from regard.api.compare_words import say_interval, say_verdict
+    from regard.api.compare_words import say_examples, say_interval, say_verdict
     from regard.runs.figures import say_difference
 
     table = _table("difference", "measure", "", "95 % interval", "examples", "")
@@ -131,7 +135,7 @@ def _differences(pairs: tuple[Pair, ...]) -> Table:
         for number, each in enumerate(pair.differences):
             who = f"{pair.run} − {pair.against}" if number == 0 else ""
             row: list[Any] = [who, each.measure, say_difference(each.measure, each.value)]
-            row += [say_interval(each), f"{each.count:,} ({pair.split})", say_verdict(each)]
+            row += [say_interval(each), say_examples(each, pair.split), say_verdict(each)]
             table.add_row(*row)
     return table
 

@@ -32,6 +32,7 @@ class Difference:
     low: float | None  # of the 95 % interval; None: there are too few examples
     high: float | None
     count: int  # examples
+    targets: int  # of all of them: an example of a long text has many
     method: str  # how the interval was computed
     only: tuple[int, int] | None = None  # examples that only this one, or only the other, predicts correctly
 
@@ -45,7 +46,13 @@ class Difference:
     def to_json(self) -> dict[str, Any]:
         """For machines."""
         found: dict[str, Any] = {"measure": self.measure, "difference": self.value}
-        found |= {"low": self.low, "high": self.high, "count": self.count, "method": self.method}
+        found |= {
+            "low": self.low,
+            "high": self.high,
+            "count": self.count,
+            "targets": self.targets,
+            "method": self.method,
+        }
         if self.only is not None:
             found["only"] = list(self.only)
         return found | {"better": self.better}
@@ -64,7 +71,7 @@ def differ(this: Scores, other: Scores, measure: str, seed: int = 0) -> Differen
     else:
         ends = bootstrap_interval(mine - theirs, counts, seed)
         known = {"low": ends[0], "high": ends[1], "method": BOOTSTRAP}
-    return Difference(measure=measure, value=value, count=len(counts), **known)
+    return Difference(measure=measure, value=value, count=len(counts), targets=int(counts.sum()), **known)
 
 
 def _discordant(this: Tensor, other: Tensor) -> tuple[int, int]:

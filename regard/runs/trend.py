@@ -10,7 +10,7 @@ from regard.runs.figures import say_loss, say_percent
 TOO_MANY = 3  # evaluations without better weights
 TOO_LONG = 0.25  # smallest share of the steps after the best one
 CLEARLY_WORSE = 0.05  # smallest relative rise of the validation loss
-CLEARLY_BETTER = 0.02  # smallest relative fall in the last fifth of the steps
+CLEARLY_BETTER = 0.03  # smallest relative fall in the last fifth of the steps
 FEWEST = 4  # evaluations that tell anything
 
 
@@ -32,7 +32,8 @@ def read_trend(looks: Sequence[Look], keep: str | None) -> str | None:
     earlier = [look for look in looks if look["step"] <= 0.8 * last["step"]]
     if after == 0 and earlier:
         fall = (float(earlier[-1]["loss"]) - now) / max(abs(float(earlier[-1]["loss"])), 1e-12)
-        if fall >= CLEARLY_BETTER:
+        more_right = "accuracy" not in last or last["accuracy"] > earlier[-1]["accuracy"]
+        if fall >= CLEARLY_BETTER and more_right:
             return (
                 f"It was still improving: the validation loss fell by {say_percent(fall)} in the last fifth "
                 "of the steps. A longer training may help: --train.minutes, or --train.steps."

@@ -138,9 +138,7 @@ def test_embeddings(browser, example):
 def test_curves(browser, example):
     view = pages.curves()
     with opened(browser, example, "curves") as shown:
-        assert (
-            f"best validation {view['best']['said']} at step 540" in shown.locator(".facts").inner_text()
-        )
+        assert f"best validation {view['best']['said']} at step 540" in shown.locator(".facts").inner_text()
         shown.locator(".plot").first.focus()
         shown.keyboard.press("End")
         said = readout(shown)

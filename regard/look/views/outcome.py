@@ -3,7 +3,7 @@ what to do next."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from torch import nn
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from regard.look.scene import Scene
 
 LONGEST = 1_200  # characters of a sample
-FIRST = ("accuracy",)  # measures that come before all others
 
 
 class OutcomeView(View):
@@ -56,7 +55,10 @@ def _sentence(
     run: Run, model: nn.Module | None, known: Mapping[str, Any], events: list[dict[str, Any]]
 ) -> str:
     """An encoder with 1,566,226 parameters, trained for 60 steps in 7 seconds on reviews.csv: ..."""
-    kind = run.config.kind or run.config.module or "model"
+    if model is None:
+        kind = run.config.kind or run.config.module or "model"
+    else:
+        kind = type(model).__name__
     article = "An" if kind[:1].lower() in "aeiou" else "A"
     parts = [f"{article} {kind}"]
     if model is not None:
@@ -86,9 +88,20 @@ def _figures(run: Run, known: Mapping[str, Any]) -> list[dict[str, Any]]:
         if count is None and split == "validation" and isinstance(known.get("validation"), int):
             count = f"{known['validation']:,}"
         of = None if count is None else f"of {count} {known.get('unit') or 'examples'}"
-        names = sorted(found, key=lambda name: name not in FIRST)
+        first = _main(list(found), run.config.keep)
+        names = sorted(found, key=lambda name: name != first)
         return [{"measure": name, "said": found[name], "split": split, "of": of} for name in names]
     return []
+
+
+def _main(measures: Sequence[str], keep: str | None) -> str:
+    """The measure that says most: errors in the units of the data, or what chose the weights."""
+    errors = [name for name in measures if name.startswith("MAE")]
+    if errors:
+        return errors[0]
+    if keep is not None and keep in measures:
+        return keep
+    return "loss"
 
 
 def _examples(run: Run, known: Mapping[str, Any]) -> dict[str, Any] | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from regard.look.private import without_folders
 from regard.recipes.job import Example
 from regard.recipes.sets.dataset import SetsCorpus
 
@@ -18,6 +19,6 @@ def show_set(corpus: SetsCorpus, number: int) -> Example:
     elements = tuple(tuple(float(f"{each:.{DIGITS}g}") for each in row) for row in rows.tolist())
     name = f"set {number + 1:,}"
     if corpus.names:
-        name = corpus.names[number]
+        name = without_folders(corpus.names[number])
     size = f"{len(points):,} {form.element}{'s' * (len(points) != 1)}"
     return Example(name=name, text=size, elements=elements)

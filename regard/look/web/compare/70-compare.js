@@ -33,7 +33,7 @@ function differencesOf({ pairs, sentences }) {
     each.measure,
     [make("strong", {}, each.said.replace("-", "−")), " ", intervalBar(each, found.filter(({ measure }) => measure === each.measure))],
     each.interval.replaceAll("-", "−"),
-    `${whole(each.count)} (${each.split})`,
+    each.examples,
     make("span", { class: `badge ${each.better === null ? "plain" : each.better ? "good" : "bad"}` }, each.verdict.split(";")[0]),
     each.verdict.split(";")[1]?.trim() ?? "",
   ]);
@@ -85,8 +85,9 @@ function curvesOf({ runs }, here) {
   return section("Curves", choices, figure, make("p", { class: "sentence" }, words));
 }
 
-function settingsOf({ runs, settings }, name) {
-  if (!settings.length) return section("Settings", make("p", { class: "sentence" }, "All settings are the same."));
+function settingsOf({ runs, settings, partly }, name) {
+  const others = partly ? make("p", { class: "sentence" }, partly) : null;
+  if (!settings.length) return section("Settings", make("p", { class: "sentence" }, "All settings are the same."), others);
   const rows = settings.map(([words, values]) => [make("span", { class: "name" }, words), ...values.map((value) => make("bdi", {}, value))]);
-  return section("Settings that differ", scrolled(table(["setting", ...runs.map((_, k) => name(k))], rows)));
+  return section("Settings that differ", scrolled(table(["setting", ...runs.map((_, k) => name(k))], rows)), others);
 }

@@ -48,8 +48,9 @@ function outcomeExamples({ split, chosen, items }) {
 
 function outcomeExample({ name, text, picture, truth, predicted, said, right, classes }) {
   const label = (words) => make("bdi", {}, clipped(shown(words), 60));
-  const badge = make("span", { class: `badge ${right || !classes ? "plain" : "bad"}` }, label(predicted), classes ? ` ${said}` : null);
-  const told = classes && right ? null : [" ", make("span", { class: "quiet" }, classes ? "labelled " : "target "), label(truth), classes ? null : `, ${said}`];
+  const badge = make("span", { class: `badge ${right || !classes ? "plain" : "bad"}` }, label(predicted));
+  const target = classes && right ? null : [", ", classes ? "labelled " : "target ", make("strong", {}, label(truth))];
+  const told = make("span", { class: "quiet" }, ` ${said}`, target);
   return make("li", {},
     picture ? make("img", { src: safeImage(picture), alt: shown(name), width: 64, height: 64 }) : null,
     make("div", {}, make("p", {}, badge, told),
