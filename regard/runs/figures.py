@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from decimal import ROUND_HALF_UP, Context, Decimal
 
 SMALLEST, LARGEST = 0.001, 100_000  # between these a number is written without a power of ten
+HUGE = 1e15  # and more has no decimals that count
 PERCENTS = frozenset({"accuracy"})  # measures that are shares
 LOSSES = frozenset({"loss", "log loss"})
 
@@ -46,9 +47,11 @@ def say_number(x: float, digits: int = 4) -> str:
 
 def say_loss(loss: float) -> str:
     """1.8804: four decimals, or as many as show three digits of a small one."""
-    if loss == 0 or not abs(loss) < 0.01:
+    if not abs(loss) < HUGE:
         return f"{loss:.4f}"
-    return f"{loss:.3g}"
+    if loss == 0 or abs(loss) >= 0.01:
+        return _fixed(loss, 4)
+    return say_number(loss, 3 if abs(loss) >= SMALLEST else 4)
 
 
 def say_value(measure: str, value: float) -> str:
