@@ -82,7 +82,9 @@ def test_look_shows_a_text_of_the_data_and_the_figure_of_predict():
     data = open_session("films").show({})
     kept = first_example(Run.open("films"), "text")
     assert data["input"]["text"] == kept["text"] and data["input"]["truth"] == kept["truth"]
-    assert data["views"][0]["view"] == "outcome"
+    assert data["views"][0]["view"] == "outcome" and data["opens"] is None
+    given = open_session("films", "it was dull").show({})
+    assert given["views"][0]["view"] == "outcome" and given["opens"] == given["views"][1]["view"]
     (classes,) = [view for view in data["views"] if view["view"] == "classes"]
     label, share = classes["likely"][0]
     (prediction,) = regard.predict("films", kept["text"])

@@ -29,7 +29,8 @@ class Page {
   }
 
   get part() {
-    return this.parts.find((part) => part.view === chosen.view) ?? this.parts[0];
+    const called = (name) => this.parts.find((part) => part.view === name);
+    return called(chosen.view) ?? called(this.data.opens) ?? this.parts[0];
   }
 
   // the part of the same view before the last run, if it is to be compared

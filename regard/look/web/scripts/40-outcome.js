@@ -10,7 +10,8 @@ view("outcome", "Outcome", (part, place, here) => {
       curves ? make("section", {}, make("h2", {}, "Training"), lossPlot(curves, here)) : null,
       make("section", {}, make("h2", {}, "What to do next"), outcomeNext(part.next))),
     part.examples ? outcomeExamples(part.examples) : null,
-    part.sample ? outcomeSample(part.sample) : null);
+    part.sample ? outcomeSample(part.sample) : null,
+    here.page.data.live ? make("p", { class: "outcome-section sentence" }, "The other tabs show one input, which you can change there.") : null);
 });
 
 function outcomeFigures(figures) {
