@@ -19,8 +19,8 @@ WIDE = 160  # columns of a table that goes to a file or a pipe
 
 
 @command(
-    "compare RUN RUN... [--data PATH]",
-    "settings that differ, outcomes, and differences on the same examples",
+    "compare RUN RUN... [--out PAGE]",
+    "settings that differ, curves, differences on the same examples",
     "regard compare runs/a runs/b",
     "regard compare 'runs/*' --out compare.html",
     "regard compare runs/a runs/b --data other.csv --json",

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from decimal import ROUND_HALF_UP, Context, Decimal
 
 SMALLEST, LARGEST = 0.001, 100_000  # between these a number is written without a power of ten
+SMALLEST_LOSS = 0.0001  # the same for a loss
 HUGE = 1e15  # and more has no decimals that count
 PERCENTS = frozenset({"accuracy"})  # measures that are shares
 LOSSES = frozenset({"loss", "log loss"})
@@ -38,8 +39,7 @@ def say_number(x: float, digits: int = 4) -> str:
         return "0"
     size = abs(x)
     if SMALLEST <= size < max(LARGEST, 10**digits):
-        rounded = Decimal(size).normalize(Context(prec=digits, rounding=ROUND_HALF_UP))
-        text = _fixed(size, max(0, digits - 1 - rounded.adjusted()))
+        text = _significant(size, digits)
     else:
         text = _power(size, digits - 1)
     return "-" * (x < 0) + text
@@ -51,7 +51,9 @@ def say_loss(loss: float) -> str:
         return f"{loss:.4f}"
     if loss == 0 or abs(loss) >= 0.01:
         return _fixed(loss, 4)
-    return say_number(loss, 3 if abs(loss) >= SMALLEST else 4)
+    if abs(loss) >= SMALLEST_LOSS:
+        return "-" * (loss < 0) + _significant(abs(loss), 3)
+    return say_number(loss, 4)
 
 
 def say_value(measure: str, value: float) -> str:
@@ -82,6 +84,12 @@ def say_difference(measure: str, value: float) -> str:
     else:
         text = say_value(measure, abs(value))
     return f"{'-' if value < 0 else '+'}{text}"
+
+
+def _significant(size: float, digits: int) -> str:
+    """So many digits, without a power of ten."""
+    rounded = Decimal(size).normalize(Context(prec=digits, rounding=ROUND_HALF_UP))
+    return _fixed(size, max(0, digits - 1 - rounded.adjusted()))
 
 
 def _fixed(x: float, decimals: int) -> str:

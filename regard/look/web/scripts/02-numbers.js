@@ -33,7 +33,7 @@ function tens(x, digits) {
 function lossText(x) {
   if (!Number.isFinite(x)) return number(x, 4);
   if (x === 0 || Math.abs(x) >= 0.01) return x.toFixed(4).replace("-", "−");
-  return number(x, Math.abs(x) >= 0.001 ? 3 : 4);
+  return Math.abs(x) >= 0.0001 ? x.toPrecision(3).replace("-", "−") : number(x, 4);
 }
 
 // a measure without its name
