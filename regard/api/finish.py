@@ -1,19 +1,25 @@
-"""The end of a run: the test split, the confusion matrix, the curves, the laws, the report. The model is
-loaded once."""
+"""The end of a run: the test split, the confusion matrix, the outcome, the curves, the laws, the report. The
+model is loaded once."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
+
+from torch import nn
 
 from regard.api.check import write_laws
 from regard.api.look import write_report
 from regard.api.outcome import outcome_line
 from regard.look import plot
+from regard.look.private import without_folders
 from regard.look.views import confusion
 from regard.recipes.base import Recipe
 from regard.recipes.evaluation import Evaluation, evaluate_split
-from regard.recipes.job import Job
+from regard.recipes.job import Job, Split
+from regard.recipes.kept_examples import choose_examples
+from regard.runs import outcome
 from regard.runs.repeats import Repeats
 from regard.runs.run import Run
 from regard.symmetry.report import law_title
@@ -52,6 +58,7 @@ def finish_run(
             _write_confusion(run, found)
     if report:
         tell(observers, "working", "measuring the laws and writing the report ...")
+        _write_outcome(run, recipe, job, model, split)
         target = target_of_run(run.path, model=model)
         write_laws(run, target)
         write_report(run, target)
@@ -69,6 +76,22 @@ def _tell_outcome(
 ) -> None:
     if (line := outcome_line(run, job, ended, found)) is not None:
         tell(observers, "concluded", line)
+
+
+def _write_outcome(run: Run, recipe: Recipe, job: Job, model: nn.Module, split: Split) -> None:
+    """outcome.json: what the run was trained on, what to type next, and a few examples. A run is not lost over
+    it. split: where the examples are from"""
+    facts: dict[str, Any] = {
+        "data": recipe.describe(job),
+        "unit": split.unit,
+        "validation": job.validation,
+        "next": without_folders(recipe.next_command(run).replace(run.quoted, "{run}")),
+        "examples": None,
+    }
+    if (run.config.train or {}).get("examples", True):
+        with suppress(ValueError, OSError, ImportError):
+            facts["examples"] = choose_examples(model, job, split)
+    run.write(outcome.FILE, facts)
 
 
 def _write_confusion(run: Run, found: Evaluation) -> None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from regard.recipes.evaluation import Evaluation, format_measure
+from regard.recipes.evaluation import Evaluation
 from regard.recipes.job import Job
 from regard.runs.best import RISING
+from regard.runs.figures import say_measure, say_value
 from regard.runs.run import Run
 from regard.training.result import Result
 
@@ -48,12 +49,11 @@ def _of(count: int | None, unit: str = "") -> str:
 
 
 def _with_names(measures: Mapping[str, float], first: str) -> str:
-    return "  ".join(format_measure(name, measures[name]) for name in sort_measures(measures, first))
+    return "  ".join(say_measure(name, measures[name]) for name in sort_measures(measures, first))
 
 
 def _without_names(measures: Mapping[str, float], first: str) -> list[str]:
-    ordered = sort_measures(measures, first)
-    return [format_measure(name, measures[name]).removeprefix(f"{name} ") for name in ordered]
+    return [say_value(name, measures[name]) for name in sort_measures(measures, first)]
 
 
 def sort_measures(measures: Mapping[str, Any], first: str | None) -> list[str]:

@@ -66,6 +66,26 @@ class VerifyOptions:
     json: bool = False  # {"path", "whole", "files": [{"file", "state", "reason", "remedy"}], "done"}
 
 
+@dataclass(frozen=True, kw_only=True)
+class CompareOptions:
+    """RUN is the folder of a run, made by regard train: two or more, or a pattern in quotes ('runs/*').
+
+    The output has the settings that differ, the outcome of each run, and for each run the difference to the
+    first one on the same examples, with a 95 % interval. Both must have the same test split (or validation
+    split, without one); otherwise give --data. Runs that have nothing in common are compared in their curves
+    only, and a line says why.
+
+    exit code: 0 it compared, 2 fewer than two runs can be read
+    """
+
+    data: str | None = None
+    """another file or folder of the same kind, with labels, that no run was trained on: all runs are
+    evaluated on it"""
+    out: str | None = None  # also write a page with the curves over each other (.html)
+    by: Literal["steps", "seconds"] = "steps"  # the axis of the curves
+    json: bool = False  # {"runs", "settings", "pairs", "notes"}: all that is printed, in full precision
+
+
 TARGET = """TARGET is one of these: the folder of a run, made by regard train; the folder of a downloaded Hugging Face
 model (config.json and safetensors; without safetensors the weights are random); or package.module:function,
 your own function that returns (model, inputs[, symmetry[, roles]])."""

@@ -20,6 +20,7 @@ from regard import files
 from regard.errors import RegardError
 from regard.look import measure
 from regard.runs.best import best_look, say_best
+from regard.runs.figures import say_percent
 from regard.runs.run import Run
 
 TRAINING, SMOOTHED, VALIDATION = "#c6dbef", "#2171b5", "#d55e00"  # told apart without colour vision, too
@@ -101,7 +102,7 @@ def confusion(counts: Tensor, labels: Sequence[str], *, title: str = "") -> Any:
     axis.set(xlabel="predicted class", ylabel="true class")
     words = "\n".join(wrap(title, int(LETTERS * side)))
     # over the whole width
-    figure.suptitle(f"{words}\n{right:.1%} right".lstrip(), x=0.01, ha="left", fontsize=10)
+    figure.suptitle(f"{words}\n{say_percent(right)} right".lstrip(), x=0.01, ha="left", fontsize=10)
     return figure
 
 

@@ -12,6 +12,7 @@ from regard.look.private import without_folders
 from regard.look.scene import FORMAT, in_short
 from regard.look.views import history
 from regard.look.views.confusion import confusion
+from regard.look.views.outcome import outcome
 from regard.runs.run import Run
 
 FILE = "report.html"
@@ -25,6 +26,7 @@ def of_module(run: Run, model: nn.Module) -> None:
         f"{type(model).__name__} · {in_short(size)} parameters",
         [],
         [history.about(model, run.path.name, run)],
+        model,
     )
 
 
@@ -33,12 +35,11 @@ def instead(run: Run, why: str) -> None:
     plain(run, "", [f"The model could not be looked at: {without_folders(why)}"], [])
 
 
-def plain(run: Run, subtitle: str, notes: list[str], more: list[dict[str, Any]]) -> None:
-    views = [
-        view
-        for view in (confusion(run), history.curves(run), history.samples(run), *more)
-        if view is not None
-    ]
+def plain(
+    run: Run, subtitle: str, notes: list[str], more: list[dict[str, Any]], model: nn.Module | None = None
+) -> None:
+    of_run = (outcome(run, model), confusion(run), history.curves(run), history.samples(run))
+    views = [view for view in (*of_run, *more) if view is not None]
     data: dict[str, Any] = {
         "format": FORMAT,
         "title": run.path.resolve().name,

@@ -24,6 +24,7 @@ from regard.look.views.embeddings import EmbeddingsView
 from regard.look.views.filters import FiltersView
 from regard.look.views.history import AboutView, CurvesView, SamplesView, best_scores
 from regard.look.views.laws import LawsView
+from regard.look.views.outcome import OutcomeView
 from regard.look.views.positions import PositionsView
 from regard.nn.eval_mode import eval_mode
 from regard.runs.run import Run
@@ -33,6 +34,7 @@ T = TypeVar("T")
 
 # What every page shows, where it applies.
 COMMON: tuple[View, ...] = (
+    OutcomeView(),
     AttentionView(),
     ClassesView(),
     ContributionView(),

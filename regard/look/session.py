@@ -17,6 +17,7 @@ from regard.look.reader import LONGEST, Control, Reader
 from regard.look.scene import Scene, gather
 from regard.look.silence import can_silence
 from regard.look.views.attention import count_of, matrix
+from regard.look.views.outcome import OutcomeView
 from regard.runs.run import Run
 
 KEPT = 4  # recordings whose full weights can still be asked for
@@ -113,6 +114,7 @@ class Session:
                 f"no attention was recorded in {self.name}, a {type(self.model).__name__}: neither fused "
                 f"attention nor a softmax whose weights are summed with values"
             )
+        scene.data["opens"] = self._opens(scene)
         scene.data["live"] = {
             "controls": [as_json(control) for control in self.reader.offer(scene)],
             "silence": can_silence(self.model),
@@ -122,6 +124,12 @@ class Session:
         self.scenes.pop(self.count - KEPT, None)
         self.count += 1
         return scene
+
+    def _opens(self, scene: Scene) -> str | None:
+        """The tab that a page opens with: if somebody gave an input, the first one that shows it."""
+        if self.given is None:
+            return None
+        return next((view["view"] for view in scene.data["views"] if view["view"] != OutcomeView.name), None)
 
     def heads(self, pairs: Any) -> list[tuple[str, int]]:
         """Heads by the name of their layer, which the last recording knows."""

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from regard.data.batch import Batch
 from regard.errors import RegardError
 from regard.recipes.job import Split
-from regard.runs.figures import say_loss
+from regard.runs.figures import say_measures
 from regard.training.tasks import Classify, Task, keep_finite
 
 
@@ -47,17 +47,7 @@ class Evaluation:
             of = ""
         else:
             of = f"  (of {self.count:,} {self.unit})"
-        measures = "  ".join(format_measure(name, value) for name, value in self.measures.items())
-        return f"{self.split}: {measures}{of}"
-
-
-def format_measure(name: str, value: float) -> str:
-    """loss 0.2371, accuracy 87.6%, MAE 1.204"""
-    if name == "loss":
-        return f"loss {say_loss(value)}"
-    if name == "accuracy":
-        return f"{name} {value:.1%}"
-    return f"{name} {value:.4g}"
+        return f"{self.split}: {say_measures(self.measures)}{of}"
 
 
 @torch.no_grad()

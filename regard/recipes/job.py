@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from torch import nn
 
 from regard import registry
+from regard.data.array import Array
 from regard.data.batch import Batch, Source
 from regard.data.progress import Note
 from regard.models.memory import TO_TRAIN, build_within_memory
@@ -27,6 +29,16 @@ class DataContext:
     given: Any = None  # data that is not a path
 
 
+@dataclass(frozen=True, kw_only=True)
+class Example:
+    """An example of the data as a person reads it."""
+
+    name: str  # row 17, photo.png, node 1358
+    text: str | None = None
+    picture: str | None = None  # a data URL
+    elements: tuple[tuple[float, ...], ...] | None = None  # of a set
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Split:
     """Examples to evaluate a model on."""
@@ -36,6 +48,10 @@ class Split:
     unit: str  # what is counted: rows, images, nodes
     batches: Callable[[], Iterable[Batch]]
     notes: tuple[str, ...] = ()  # what a reader of the measures should know: files that were left out
+    # which example of the data each one is, in the order of the batches; None: they have no numbers
+    rows: Callable[[], Array] | None = None
+    # an example by its place in that order; None: they cannot be shown one by one
+    show: Callable[[int], Example] | None = None
 
 
 def _keep_nothing(run: Run) -> None:
@@ -67,6 +83,10 @@ class Job:
     notes: tuple[str, ...] = ()  # what the user should know about the data
     validation: int | None = None  # number of examples in the validation split
     test: Split | None = None  # evaluated once, with the best weights, at the end
+    rows: Callable[[str], Array] | None = None  # of the split of this name, as `Split.rows`
+    show: Callable[[str, int], Example] | None = None  # of the split of this name, as `Split.show`
+    # a predicted number in the units of the data; None: a model predicts no single number
+    say_number: Callable[[float], str] | None = None
 
     def build(self) -> nn.Module:
         """A new model, to be trained."""
@@ -78,12 +98,24 @@ class Job:
     @property
     def validation_split(self) -> Split:
         """The split by which the weights are chosen."""
-        return Split(
-            name="validation", count=self.validation, unit=self.examples, batches=self.source.validation
+        return self._numbered(
+            Split(
+                name="validation", count=self.validation, unit=self.examples, batches=self.source.validation
+            )
         )
 
     @property
     def best_split(self) -> Split:
         """The split for the evaluation of a finished model: the test split, or the validation split without
         one."""
-        return self.test or self.validation_split
+        if self.test is None:
+            return self.validation_split
+        return self._numbered(self.test)
+
+    def _numbered(self, found: Split) -> Split:
+        """A split whose examples can be told apart, and shown."""
+        return replace(
+            found,
+            rows=None if self.rows is None else partial(self.rows, found.name),
+            show=None if self.show is None else partial(self.show, found.name),
+        )

@@ -10,8 +10,10 @@ from typing import Any, Literal
 from torch import Tensor
 
 from regard.errors import RegardError
+from regard.runs.figures import say_number, say_percent
 
 SHOWN = 5  # labels that are printed
+DIGITS = 6  # of a number that is predicted
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,8 +69,8 @@ class Prediction:
         """One line, and one more for each part; why there is no prediction, if there is none."""
         if self.error is not None:
             return self.error
-        shares = [f"{label} {share:.1%}" for label, share in list(self.labels.items())[:SHOWN]]
-        numbers = [f"{name} {value:.6g}" for name, value in self.values.items()]
+        shares = [f"{label} {say_percent(share)}" for label, share in list(self.labels.items())[:SHOWN]]
+        numbers = [f"{name} {say_number(value, DIGITS)}" for name, value in self.values.items()]
         line = "   ".join(part for part in ("  ".join([*shares, *numbers]), self.input) if part)
         return "\n".join([line, *(f"  {part.format()}" for part in self.each)])
 

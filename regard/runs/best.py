@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from regard.runs.figures import say_loss
+from regard.runs.figures import say_measure
 
 Look = Mapping[str, Any]  # the measures of an evaluation
 RISING = frozenset({"accuracy"})  # measures of which more is better; of all others less is
@@ -26,6 +26,5 @@ def best_look(looks: Sequence[Look], by: str | None) -> Look | None:
 
 def say_best(look: Look, by: str | None) -> str:
     """The measure that decided, in words."""
-    if by == "accuracy":
-        return f"accuracy {look['accuracy']:.1%}"
-    return f"loss {say_loss(look['loss'])}"
+    name = "accuracy" if by == "accuracy" else "loss"
+    return say_measure(name, float(look[name]))

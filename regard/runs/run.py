@@ -40,6 +40,7 @@ VERIFIED = (
     "environment.json",
     "laws.json",
     "confusion.json",
+    "outcome.json",
 )
 # files of the folder itself that only a training writes, or its end
 WRITTEN = (*VERIFIED, CHECKSUMS, "metrics.jsonl", "confusion.png", "curves.png", "report.html")

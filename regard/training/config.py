@@ -53,6 +53,8 @@ class TrainConfig:
     # threads of the processor; None: all, or with a budget in minutes one if steps are faster with it
     threads: int | None = None
     tensorboard: bool = False  # also write TensorBoard events
+    # keep a few examples of the test (or validation) split in the run, for its report and for regard look
+    examples: bool = True
     # also record who trained it, on which machine, in which folder and with which command
     provenance: bool = False
 

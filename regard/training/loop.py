@@ -47,6 +47,7 @@ MAY_CHANGE = (
     "threads",
     "tensorboard",
     "provenance",
+    "examples",
 )  # of a TrainConfig, when a run goes on
 READ_EVERY = 16  # steps between two readings of losses from a device that would have to be waited for
 

@@ -19,6 +19,7 @@ from torch import Tensor, nn
 
 from regard.data.batch import IGNORE, Batch
 from regard.errors import RegardError, did_you_mean
+from regard.training.scores import ScoreList, Scores
 
 Count = Tensor | int
 EXTRAS = ("real", "where", "edges", "of", "graphs", "pairs")  # of a batch, by the names of a model's forward
@@ -26,7 +27,7 @@ EXTRAS = ("real", "where", "edges", "of", "graphs", "pairs")  # of a batch, by t
 
 class Task(Protocol):
     """What a model learns. `best_by`, if a task has it, names the measure by which weights are kept; otherwise
-    the loss decides."""
+    the loss decides. `score`, if a task has it, gives the numbers of each example (training/scores.py)."""
 
     def loss(self, model: nn.Module, batch: Batch) -> tuple[Tensor, Count]:
         """The mean loss of a training batch, and the number of targets in the mean."""
@@ -83,6 +84,17 @@ class Classify:
     def measure(self, model: nn.Module, batches: Iterable[Batch]) -> dict[str, float]:
         return self._measure(model, batches, None)
 
+    # what the cross-entropy of each example is called: without smoothing, it is not always the loss
+    cross_entropy: ClassVar[str] = "log loss"
+
+    def score(self, model: nn.Module, batches: Iterable[Batch]) -> Scores:
+        """The numbers of each example."""
+        found = ScoreList(self.best_by)
+        for number, batch in enumerate(batches):
+            logits, target = self._ask(model, self._fixed(batch, number))
+            found.add_classes(logits, target, self.cross_entropy)
+        return found.scores()
+
     def measure_with_confusion(
         self, model: nn.Module, batches: Iterable[Batch], classes: int
     ) -> tuple[dict[str, float], Tensor]:
@@ -131,6 +143,7 @@ class NextToken(Classify):
     """−log p(target) at every place, where target is the token that follows.   logits b n v, target b n"""
 
     best_by = "loss"  # the probabilities are used, not only the most likely token
+    cross_entropy = "loss"
 
 
 class MaskedToken(Classify):
@@ -142,6 +155,7 @@ class MaskedToken(Classify):
     """
 
     best_by = "loss"
+    cross_entropy = "loss"
 
     def __init__(
         self, mask: int, vocab: int, *, share: float = 0.15, never: Iterable[int] = (), seed: int = 0
@@ -201,8 +215,32 @@ class Regress:
             sums.add(apart.numel(), loss=apart.square().sum(), **named)
         return sums.means()
 
+    def score(self, model: nn.Module, batches: Iterable[Batch]) -> Scores:
+        """The numbers of each example: errors in the units of the data."""
+        several = len(self.names) > 1
+        found = ScoreList(f"MAE {self.names[0]}" if several else "MAE")
+        for batch in batches:
+            apart, known = self._residuals(model, batch)
+            off = apart.abs() * apart.new_tensor(self.scale)
+            target = batch.target.float()
+            known = torch.ones_like(target, dtype=torch.bool) if known is None else _widen(known, target)
+            if several:  # each is the mean of its own share of all numbers
+                share = torch.eye(len(self.names), device=off.device) * len(self.names)
+                sums = {f"MAE {name}": off * share[i] for i, name in enumerate(self.names)}
+            else:
+                sums = {"MAE": off}
+            found.add_numbers(sums, known, target, target + apart)
+        return found.scores()
+
     def _apart(self, model: nn.Module, batch: Batch) -> Tensor:
         """Output minus target, without padding."""
+        apart, known = self._residuals(model, batch)
+        if known is None:
+            return apart
+        return apart[known]
+
+    def _residuals(self, model: nn.Module, batch: Batch) -> tuple[Tensor, Tensor | None]:
+        """Output minus target, and which of them count, by their first axes; None: all."""
         out, target = call(model, batch).float(), batch.target.float()
         # of every element of a set
         each = out.dim() == 3 and batch.real is not None and out.shape[:2] == batch.real.shape
@@ -213,8 +251,8 @@ class Regress:
                 f"output and target must have one shape, got {tuple(out.shape)} and {tuple(target.shape)}"
             )
         if each:
-            return (out - target)[batch.real]
-        return out - target
+            return out - target, batch.real
+        return out - target, None
 
 
 class Custom:
@@ -269,6 +307,11 @@ def as_task(task: Any) -> Task:
         f"a task must be a name ({', '.join(TASKS)}) or a function (model, batch) -> loss, got "
         f"{type(task).__name__}"
     )
+
+
+def _widen(known: Tensor, target: Tensor) -> Tensor:
+    """The same for each number of a target.   b n -> b n ..."""
+    return known.view(*known.shape, *(1,) * (target.dim() - known.dim())).expand_as(target)
 
 
 # ── sums

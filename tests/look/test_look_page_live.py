@@ -202,7 +202,7 @@ def test_compare_with_before(browser, stub):
         shown.locator(".piece").nth(2).click()
         assert shown.locator(".bars.compared").is_visible()
         before = pages.next_token(TOKENS, 0)["at"][2]["likely"][0][1]
-        assert f"before {100 * before:.1f} %" in plain(shown.locator(".at-token").inner_text())
+        assert f"before {100 * before:.1f}%" in plain(shown.locator(".at-token").inner_text())
         run(shown, "longer")  # other shapes cannot be compared
         shown.locator("#tab-attention").click()
         shown.locator(".legend", has_text="weight").wait_for()

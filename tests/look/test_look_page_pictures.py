@@ -186,7 +186,7 @@ def test_the_answer_stands_above_all_tabs(browser, tmp_path):
     asked |= {"views": "5 views (shifts)"}
     views = [pages.image(), pages.classes()]
     with opened(browser, write_page(pages.page_of(views, input=asked), tmp_path / "answer.html")) as shown:
-        said = "<i>dog</i>.png: predicted as golden retriever, 81.3 %, of 5 views (shifts) together labelled labrador"
+        said = "<i>dog</i>.png: predicted as golden retriever, 81.3%, of 5 views (shifts) together labelled labrador"
         assert plain(shown.locator(".answer").inner_text()) == said
         assert shown.locator(".answer .badge.bad").count() == 1  # it is not what the label says
         assert "the image as it stands" in shown.locator(".view-image").inner_text()
@@ -200,7 +200,7 @@ def test_the_answer_stands_above_all_tabs(browser, tmp_path):
     with opened(browser, write_page(pages.page_of(views, input=known), tmp_path / "right.html")) as shown:
         assert (
             plain(shown.locator(".answer").inner_text())
-            == "<i>dog</i>.png: predicted as labrador, 100 % labelled labrador"
+            == "<i>dog</i>.png: predicted as labrador, 100% labelled labrador"
         )
         assert (
             shown.locator(".answer .badge.bad").count() == 0

@@ -6,14 +6,11 @@ import pytest
 import torch
 
 from regard.look import pack
+from regard.runs.figures import say_loss, say_percent
 from tests.look import pages
 from tests.look.browser import PHONE, eventually, hover, opened, plain, point, readout, ready, three
 from tests.look.pages import level
 from tests.look.scenes import write_page
-
-
-def percent(p):
-    return f"{100 * p:.1f} %" if p >= 0.01 else f"{100 * p:.2f} %"
 
 
 def test_next_token(browser, example):
@@ -23,12 +20,12 @@ def test_next_token(browser, example):
         assert pieces.count() == 17
         pieces.nth(1).hover()
         assert plain(shown.locator(".at-token h2").inner_text()) == "After ·cat 2"
-        assert shown.locator(".bar-figure").all_inner_texts() == [percent(p) for _, p in at[1]["likely"]]
+        assert shown.locator(".bar-figure").all_inner_texts() == [say_percent(p) for _, p in at[1]["likely"]]
         assert shown.locator(".bar-label").all_inner_texts() == [
             name.replace(" ", "·") for name, _ in at[1]["likely"]
         ]
         said = plain(shown.locator(".at-token .facts").inner_text())
-        assert said == f"What really follows: ·sat {percent(at[1]['p'])}, rank 2"
+        assert said == f"What really follows: ·sat {say_percent(at[1]['p'])}, rank 2"
         widths = [each.bounding_box()["width"] for each in shown.locator(".fill").all()]
         first = at[1]["likely"][0][1]
         assert [w / widths[0] for w in widths] == pytest.approx(
@@ -60,7 +57,7 @@ def test_classes(browser, example):
             "<b>cat</b>",
             "teapot",
         ]
-        assert shown.locator(".bar-figure").all_inner_texts() == ["81.3 %", "12.5 %", "3.0 %", "<0.01 %"]
+        assert shown.locator(".bar-figure").all_inner_texts() == ["81.3%", "12.5%", "3.0%", "<0.01%"]
 
 
 def test_contribution_as_text_and_as_bars(browser, example):
@@ -117,7 +114,7 @@ def test_positions(browser, example):
 def test_embeddings(browser, example):
     walk, cloud, _ = pages.embeddings()["items"]
     with opened(browser, example, "embeddings") as shown:
-        assert "60.0 % of the variance" in readout(shown)
+        assert "60.0% of the variance" in readout(shown)
         shown.locator(".scatter").focus()
         shown.keyboard.press("ArrowRight")
         shown.keyboard.press("ArrowRight")
@@ -146,10 +143,10 @@ def test_curves(browser, example):
         shown.keyboard.press("End")
         said = readout(shown)
         last = [view[name][-1][1] for name in ("training", "smoothed", "validation")]
-        assert said == "step 600 each step {} smoothed {} validation {}".format(*map(three, last))
+        assert said == "step 600 each step {} smoothed {} validation {}".format(*map(say_loss, last))
         hover(shown, ".plot", 0.5, 0.5)
         step = int(re.match(r"step (\d+) ", readout(shown))[1])
-        assert f"each step {three(view['training'][step - 1][1])}" in readout(shown)
+        assert f"each step {say_loss(view['training'][step - 1][1])}" in readout(shown)
         shown.locator("label", has_text="logarithmic").click()
         names = shown.locator(".keys .axis-name")
         eventually(
@@ -168,7 +165,7 @@ def test_curves_with_few_numbers(browser, tmp_path):
     with opened(browser, write_page(pages.page_of([one]), tmp_path / "one.html")) as shown:
         shown.locator(".plot").first.focus()
         shown.keyboard.press("ArrowRight")
-        assert readout(shown) == "step 1 each step 2.50"
+        assert readout(shown) == "step 1 each step 2.5000"
         assert "no numbers yet" in shown.locator(".small-plots").inner_text()
 
 
@@ -176,10 +173,7 @@ def test_samples(browser, example):
     items = pages.samples()["items"]
     with opened(browser, example, "samples") as shown:
         assert shown.locator(".samples .text").all_text_contents() == [item["text"] for item in items]
-        assert plain(shown.locator(".samples .step").nth(1).inner_text()).replace("\u202f", "") in (
-            "step 6000",
-            "step 6 000",
-        )
+        assert plain(shown.locator(".samples .step").nth(1).inner_text()) == "step 6,000"
 
 
 def test_laws(browser, example):
@@ -264,7 +258,7 @@ def test_the_confusion_matrix(browser, example, tmp_path):
         said = plain(shown.locator(".sentence").inner_text())
         assert (
             said
-            == "44 of 50 right (88.0 %), on the test split. Rows are true classes, columns predicted ones."
+            == "44 of 50 right (88.0%), on the test split. Rows are true classes, columns predicted ones."
         )
         assert (
             readout(shown)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from regard.look.scene import Scene
 
 LIKELY = 8
+DIGITS = 9  # of a probability: all of float32, so that the page rounds what `predict` rounds
 
 
 class ClassesView(View):
@@ -53,4 +54,4 @@ def likeliest(shares: Tensor, called: LabelFn) -> list[list[Any]]:
     """Labels with their probabilities, the likeliest first.   classes"""
     best = shares.topk(min(LIKELY, len(shares)))
     pairs = zip(best.indices.tolist(), best.values.tolist(), strict=True)
-    return [[called(i), round_digits(share)] for i, share in pairs]
+    return [[called(i), round_digits(share, DIGITS)] for i, share in pairs]

@@ -12,7 +12,7 @@ from regard.look.plot import smooth
 from regard.look.private import PERSONAL, without_folders
 from regard.look.view import View
 from regard.runs.best import best_look, say_best
-from regard.runs.figures import say_loss
+from regard.runs.figures import say_value
 from regard.runs.run import Run
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 
 MOST = 1000  # points of a curve
+DIGITS = 6  # of a value of a curve: as many as are read from it, and two more
 LAST = 8  # samples that are shown
 
 
@@ -84,7 +85,7 @@ def best(looks: Sequence[dict[str, Any]], by: str | None) -> dict[str, Any] | No
     event = best_look(looks, by)
     if event is None:
         return None
-    return {"point": [event["step"], round_digits(float(event["loss"]))], "said": say_best(event, by)}
+    return {"point": [event["step"], round_digits(float(event["loss"]), DIGITS)], "said": say_best(event, by)}
 
 
 def _plain(value: Any) -> bool:
@@ -95,7 +96,7 @@ def _thinned(points: Sequence[tuple[int, float]]) -> list[list[Any]]:
     """Few enough to draw, the last one always among them."""
     every = max(1, len(points) // MOST)
     kept = [*points[:-1][::every], *points[-1:]]
-    return [[step, round_digits(float(value))] for step, value in kept]
+    return [[step, round_digits(float(value), DIGITS)] for step, value in kept]
 
 
 def samples(run: Run) -> dict[str, Any] | None:
@@ -117,23 +118,13 @@ def best_scores(run: Run) -> dict[str, dict[str, str]]:
         found["validation"].append(kept)
     return {
         name: {
-            key: said(key, value)
+            key: say_value(key, value)
             for key, value in each[0].items()
             if key not in ("step", "seconds") and _plain(value)
         }
         for name, each in found.items()
         if each
     }
-
-
-def said(measure: str, value: float) -> str:
-    if measure in ("accuracy", "loss"):
-        if measure == "accuracy":
-            return f"{value:.1%}"
-        return say_loss(value)
-    if isinstance(value, int):
-        return f"{value:,}"
-    return f"{value:.4g}"
 
 
 def about(model: nn.Module, name: str, run: Run | None = None) -> dict[str, Any]:

@@ -362,6 +362,14 @@ class GraphSource(Source):
         for start in range(0, len(rows), self._epochs.batch):
             yield self.some(rows[start : start + self._epochs.batch])
 
+    def rows(self, split: str) -> Array:
+        """The numbers of the nodes, edges or graphs of a split, in the order of its batches: those of one
+        graph in the order of its nodes."""
+        found: Array = self.graphs.split[split]
+        if self.graphs.level == "node":
+            found = np.sort(found)
+        return found
+
     def _whole_batch(self, split: str) -> Batch:
         """The whole graph; only the split has targets."""
         graphs, rows = self.graphs, torch.from_numpy(self.graphs.split[split])

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +23,10 @@ from regard.recipes.graphs.neighbours import MOST, MappedGraph, looks_mapped
 from regard.recipes.graphs.other_data import read_other_graphs
 from regard.recipes.graphs.splits import no_folds, note_missing_classes, share_of_test
 from regard.recipes.graphs.task import task_of
-from regard.recipes.job import DataContext, Job, Split
+from regard.recipes.job import DataContext, Example, Job, Split
+from regard.recipes.prediction import DIGITS
 from regard.recipes.settings import Settings
+from regard.runs.figures import say_number
 from regard.runs.run import Run
 from regard.training.config import TrainConfig
 from regard.training.tasks import Task
@@ -33,11 +37,13 @@ def prepare_job(settings: Settings, context: DataContext) -> Job:
     seed, batch, config = settings.train.seed, settings.train.batch, settings.data
     source: Any
     missing: tuple[str, ...] = ()
+    called: Callable[[int], str]
     if context.given is None and looks_mapped(config.path):
         _check_large(settings.model)
         large = open_mapped(config, config.path, config.seed_of(seed))
         source, info, outputs = large.source(batch, seed, settings.model.depth), large.info(), large.outputs
         count, given = min(info.test, MOST["test"]), large.given
+        rows, called = source.rows, str
     else:
         drawn = config.seed_of(seed)
         graphs = prepare_graphs(config, seed=drawn, given=context.given, note=context.note)
@@ -45,6 +51,7 @@ def prepare_job(settings: Settings, context: DataContext) -> Job:
         count, given = info.test, bool(graphs.parts.split)
         if not given and graphs.labels is not None:
             missing = note_missing_classes(graphs.split, graphs.target.numpy(), graphs.labels, info.level)
+        rows, called = source.rows, partial(graphs.parts.called, info.level)
     known = {"features": info.features, "outputs": outputs, "level": info.level, "ordered": config.directed}
     unit = f"{info.level}s"
     if count:
@@ -63,6 +70,9 @@ def prepare_job(settings: Settings, context: DataContext) -> Job:
         notes=(*_notes_on(settings, info.scaling.of), *_note_on_splits(config, info.path, given), *missing),
         validation=info.validation,
         test=test,
+        rows=rows,
+        say_number=_say_number(info),
+        show=lambda split, place: Example(name=f"{info.level} {called(int(rows(split)[place]))}"),
     )
 
 
@@ -79,8 +89,18 @@ def other_split(run: Run, path: str, context: DataContext) -> tuple[Task, Split,
     else:
         graphs = read_other_graphs(replace(config, path=path, nodes=None), info)
         source, count = graphs.source(train.batch, 0), len(graphs.split["test"])
-    split = Split(name=path, count=count, unit=unit, batches=lambda: source.of("test"))
+    split = Split(
+        name=path, count=count, unit=unit, batches=lambda: source.of("test"), rows=lambda: source.rows("test")
+    )
     return task_of(info), split, info.labels
+
+
+def _say_number(info: GraphsInfo) -> Callable[[float], str] | None:
+    """A number that the model predicts, in the units of the data; None: it predicts classes."""
+    if info.size is None or info.labels is not None:
+        return None
+    centre, scale = info.size
+    return lambda x: f"{info.label} {say_number(x * scale + centre, DIGITS)}"
 
 
 def _type_of_model(run: Run) -> type[Any]:

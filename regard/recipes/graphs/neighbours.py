@@ -188,11 +188,16 @@ class SampledSource(Source):
         return self.of("validation")
 
     def of(self, split: str) -> Iterator[Batch]:
+        rows = self.rows(split)
+        for number, start in enumerate(range(0, len(rows), self._epochs.batch)):
+            yield self.some(rows[start : start + self._epochs.batch], generator(self.seed, 6, number))
+
+    def rows(self, split: str) -> Array:
+        """The nodes of a split that are evaluated, in the order of its batches."""
         rows, most = self.graph.split[split], MOST.get(split, sys.maxsize)
         if len(rows) > most:
             rows = np.sort(generator(self.seed, 5).choice(rows, most, replace=False))
-        for number, start in enumerate(range(0, len(rows), self._epochs.batch)):
-            yield self.some(rows[start : start + self._epochs.batch], generator(self.seed, 6, number))
+        return rows
 
     def some(self, rows: Array, random: np.random.Generator) -> Batch:
         """These nodes with sampled neighbours."""

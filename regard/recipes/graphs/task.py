@@ -12,9 +12,9 @@ from regard.training.tasks import Classify, Regress, Task
 class RegressKnown(Regress):
     """(output − target)² where the target is known, that is, not NaN: only some nodes of a graph have one."""
 
-    def _apart(self, model: nn.Module, batch: Batch) -> Tensor:
-        apart = super()._apart(model, batch)
-        return apart[~apart.isnan()]
+    def _residuals(self, model: nn.Module, batch: Batch) -> tuple[Tensor, Tensor | None]:
+        apart, _ = super()._residuals(model, batch)
+        return apart, ~apart.isnan()
 
 
 def task_of(info: GraphsInfo) -> Task:

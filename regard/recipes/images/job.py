@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from regard.data.splits import TEST
+from regard.data.splits import TEST, VALIDATION
 from regard.recipes.images.dataset import ImagesConfig, ImagesInfo, prepare, read_other_images
 from regard.recipes.images.defaults import model_kind
+from regard.recipes.images.show import show_image
 from regard.recipes.images.task import task_of
 from regard.recipes.job import DataContext, Job, Split
 from regard.recipes.settings import Settings
@@ -16,6 +17,7 @@ from regard.runs.run import Run
 from regard.training.config import TrainConfig
 from regard.training.tasks import Task
 
+SPLITS = {"validation": VALIDATION, "test": TEST}
 NAMED = 5  # damaged files that are named one by one
 
 
@@ -46,6 +48,8 @@ def prepare_job(settings: Settings, context: DataContext) -> Job:
         ),
         validation=info.validation,
         test=test,
+        rows=lambda split: images.rows(SPLITS[split]),
+        show=lambda split, place: show_image(images, int(images.rows(SPLITS[split])[place])),
     )
 
 
@@ -59,6 +63,7 @@ def other_split(run: Run, path: str, context: DataContext) -> tuple[Task, Split,
         count=len(rows),
         unit="images",
         batches=lambda: images.batches(rows, batch),
+        rows=lambda: rows,
         notes=_damaged(images.skipped, path),
     )
     return task_of(config, info), split, info.labels

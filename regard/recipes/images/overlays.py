@@ -16,6 +16,7 @@ from regard.look.record import record
 from regard.recipes.images.attention_maps import AttentionMaps, attention_maps
 from regard.recipes.images.model_input import ImageInput
 from regard.recipes.images.occlusion import OfPatches
+from regard.runs.figures import say_percent
 
 SATURATION, BRIGHTNESS = 0.45, 0.85  # of an image under a map
 STRENGTH = 0.85  # of a map over it
@@ -167,7 +168,7 @@ def _lay(figure: Any, axis: Any, shown: Any, overlay: Overlay) -> None:
 
 def prediction_title(likely: Sequence[tuple[str, float]], called: str) -> str:
     """The likeliest classes of an image, the first one first, and which image it is."""
-    first, *others = [f"{label} {share:.1%}" for label, share in likely[:LIKELY]]
+    first, *others = [f"{label} {say_percent(share)}" for label, share in likely[:LIKELY]]
     return f"{first}" + (f" (then {', '.join(others)})" if others else "") + f"   {called}"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import os
 from contextlib import suppress
 from functools import lru_cache, partial
@@ -19,7 +20,9 @@ from regard.recipes.images.model_input import ImageInput, MultiView
 from regard.recipes.images.multi_view import VIEWS, Views, average_views
 from regard.recipes.images.open_image import patch_grid, placeholder_image
 from regard.recipes.images.reader import ImageReader
+from regard.recipes.images.show import WIDEST
 from regard.recipes.images.validation_images import validation_images
+from regard.runs.outcome import first_example
 from regard.runs.run import Run
 
 HELD_OUT = "This image is from the data and was held out from training; --input shows one of yours."
@@ -56,6 +59,7 @@ class RunImageReader(ImageReader):
 
     def __init__(self, run: Run, model: nn.Module) -> None:
         config: Any = model.config
+        self.run = run
         self.data, info = run.section(ImagesConfig, "data"), run.section(ImagesInfo, "corpus")
         self.size, self.channels, self.labels = info.size, info.channels, info.labels
         self.mean, self.deviation = (
@@ -118,9 +122,24 @@ class RunImageReader(ImageReader):
         """What the model takes.   uint8 b c s s"""
         return (torch.from_numpy(pixels).float() / 255 - self.mean) / self.deviation
 
+    def kept(self) -> Shown | None:
+        """An image of the test or validation split that the run kept, as the model takes it; None: there is
+        none."""
+        found = first_example(self.run, "picture")
+        if found is None or self.size > WIDEST:
+            return None
+        with suppress(ValueError, OSError):
+            content = base64.b64decode(str(found["picture"]).partition(";base64,")[2], validate=True)
+            pixels = read(content, self.size, self.channels, self.data.fit)
+            return Shown(pixels, str(found["name"]), str(found["truth"]), (HELD_OUT,))
+        return None
+
     def example(self) -> Shown:
-        """An image of the data, of those that are not for training if there are any, if they are still
-        there."""
+        """An image that the run kept; or one of the data, of those that are not for training if there are
+        any, if they are still there."""
+        kept = self.kept()
+        if kept is not None:
+            return kept
         with suppress(ValueError, OSError):
             found = self.labelled()
             rows = np.argsort(found.splits != TRAIN, kind="stable")[::-1]

@@ -15,6 +15,7 @@ from regard.data.batch import Batch
 from regard.recipes.images.augment import AugmentConfig, augment, mixup
 from regard.recipes.images.dataset import ImagesConfig, ImagesInfo
 from regard.recipes.images.multi_view import Views, average_views
+from regard.training.scores import Scores
 from regard.training.tasks import Classify, Count, call
 
 
@@ -70,6 +71,9 @@ class ClassifyImages(Classify):
         self, model: nn.Module, batches: Iterable[Batch], confusion: Tensor | None
     ) -> dict[str, float]:
         return super()._measure(_Seen(model, self), batches, confusion)
+
+    def score(self, model: nn.Module, batches: Iterable[Batch]) -> Scores:
+        return super().score(_Seen(model, self), batches)
 
     def _judged(self, logits: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
         """Against smoothed labels, as they are learned. (Against sharp ones, weights from halfway, too sure

@@ -184,10 +184,16 @@ class SetsCorpus:
 
     def batches(self, split: int, batch: int, seed: int) -> Iterator[Batch]:
         """All of one split, sets of similar size together."""
-        held = np.flatnonzero(self.splits == split)
-        held = held[np.argsort(np.minimum(np.diff(self.starts), self.form.size)[held], kind="stable")]
+        held = self.rows_of(split)
         for start in range(0, len(held), batch):
             yield self.take(held[start : start + batch], generator(seed, 5, start))
+
+    def rows_of(self, split: int) -> Array:
+        """The numbers of the sets of a split, in the order of its batches."""
+        held = np.flatnonzero(self.splits == split)
+        sizes = np.minimum(np.diff(self.starts), self.form.size)
+        ordered: Array = held[np.argsort(sizes[held], kind="stable")]
+        return ordered
 
     def take(self, rows: Array, random: np.random.Generator) -> Batch:
         """Some sets as a batch: elements of large sets are drawn at random, and point clouds of files are

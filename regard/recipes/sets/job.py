@@ -3,26 +3,28 @@ them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from regard.data.batch import Batch
-from regard.data.splits import TEST, note_missing
+from regard.data.splits import SPLITS, TEST, note_missing
 from regard.errors import RegardError
 from regard.models.deep_sets import DeepSetsConfig
 from regard.models.mlp import MLPConfig
 from regard.models.set_transformer import SetTransformerConfig
-from regard.recipes.job import DataContext, Job, Split
+from regard.recipes.job import DataContext, Example, Job, Split
+from regard.recipes.prediction import DIGITS
 from regard.recipes.sets.dataset import SetsConfig, SetsCorpus, SetsForm, SetsInfo
 from regard.recipes.sets.defaults import model_kind
 from regard.recipes.sets.made_sets import CLUSTERS
 from regard.recipes.sets.other_data import read_other_sets
 from regard.recipes.sets.read_sets import draw_test_sets, prepare_sets
+from regard.recipes.sets.show import show_set
 from regard.recipes.sets.task import labels_of, task_of
 from regard.recipes.settings import Settings
+from regard.runs.figures import say_number
 from regard.runs.run import Run
 from regard.training.config import TrainConfig
 from regard.training.tasks import Task
@@ -40,7 +42,7 @@ def prepare_job(settings: Settings, context: DataContext) -> Job:
             name="test",
             count=corpus.info.test,
             unit="sets",
-            batches=lambda: _test_batches(corpus, batch, drawn),
+            batches=lambda: _holding(corpus, TEST, drawn).batches(TEST, batch, drawn),
         )
     return Job(
         kind=model_kind(settings),
@@ -54,13 +56,21 @@ def prepare_job(settings: Settings, context: DataContext) -> Job:
         notes=_notes_on(corpus),
         validation=corpus.info.validation,
         test=test,
+        rows=(lambda split: corpus.rows_of(SPLITS[split])) if corpus.names else None,
+        show=lambda split, place: _show(_holding(corpus, SPLITS[split], drawn), SPLITS[split], place),
+        say_number=_say_number(form),
     )
 
 
-def _test_batches(corpus: SetsCorpus, batch: int, seed: int) -> Iterator[Batch]:
-    if corpus.drawn_test:
-        corpus = draw_test_sets(corpus, seed)
-    return corpus.batches(TEST, batch, seed)
+def _holding(corpus: SetsCorpus, split: int, seed: int) -> SetsCorpus:
+    """The sets that hold a split: test sets of a generated task are drawn when they are needed."""
+    if split == TEST and corpus.drawn_test:
+        return draw_test_sets(corpus, seed)
+    return corpus
+
+
+def _show(corpus: SetsCorpus, split: int, place: int) -> Example:
+    return show_set(corpus, int(corpus.rows_of(split)[place]))
 
 
 def other_split(run: Run, path: str, context: DataContext) -> tuple[Task, Split, tuple[str, ...] | None]:
@@ -68,9 +78,22 @@ def other_split(run: Run, path: str, context: DataContext) -> tuple[Task, Split,
     config, form = run.section(SetsConfig, "data"), run.section(SetsInfo, "corpus").form
     corpus = read_other_sets(config, form, path, context.note)
     batch = run.section(TrainConfig, "train").batch
-    count = len(corpus.splits)
-    split = Split(name=path, count=count, unit="sets", batches=lambda: corpus.batches(TEST, batch, seed=0))
+    split = Split(
+        name=path,
+        count=len(corpus.splits),
+        unit="sets",
+        batches=lambda: corpus.batches(TEST, batch, seed=0),
+        rows=lambda: corpus.rows_of(TEST),
+    )
     return task_of(form), split, labels_of(form)
+
+
+def _say_number(form: SetsForm) -> Callable[[float], str] | None:
+    """A number that the model predicts, in the units of the data; None: it predicts classes, or several."""
+    if form.asks != "numbers" or len(form.answers) != 1 or form.each:
+        return None
+    centre, scale, name = form.target_centre[0], form.target_scale[0], form.answers[0]
+    return lambda x: f"{name} {say_number(x * scale + centre, DIGITS)}"
 
 
 def _notes_on(corpus: SetsCorpus) -> tuple[str, ...]:

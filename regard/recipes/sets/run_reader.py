@@ -19,6 +19,8 @@ from regard.recipes.sets.dataset import SetsConfig, SetsForm, SetsInfo, draw
 from regard.recipes.sets.long_tables import LongTable, read_long
 from regard.recipes.sets.read_sets import files_of, sets_in
 from regard.recipes.sets.reader import SetExample, SetReader
+from regard.runs.figures import say_percent
+from regard.runs.outcome import first_example
 from regard.runs.run import Run
 from regard.training.config import TrainConfig
 
@@ -36,6 +38,9 @@ def run_reader(run: Run, model: Any) -> Reader:
 
     @cache
     def example() -> SetExample:
+        kept = _kept(run, form)
+        if kept is not None:
+            return kept
         if config.path is None:
             return made(1)
         path = Path(config.path).expanduser()
@@ -87,6 +92,17 @@ def run_reader(run: Run, model: Any) -> Reader:
     return SetReader(roles, inputs, example=lambda: told(example()), named=None if folder else named, **how)
 
 
+def _kept(run: Run, form: SetsForm) -> SetExample | None:
+    """A set of the validation split that the run kept; None: there is none."""
+    found = first_example(run, "elements")
+    if found is None:
+        return None
+    rows = np.array(found["elements"], dtype=np.float64)
+    if rows.ndim != 2 or rows.shape[1] != len(form.features):
+        return None
+    return SetExample(rows, str(found["name"]), str(found["truth"]))
+
+
 def _of_table(table: LongTable, file: str, form: SetsForm, name: str | None = None) -> SetExample:
     """The set of this name; without a name, a set of median size (at most READABLE): a set of one element is
     a poor example."""
@@ -116,7 +132,7 @@ def _introduced(example: SetExample, model: Any, form: SetsForm) -> str:
         out = model(torch.from_numpy(form.read(example.rows))[None])[0]
     if form.asks == "classes":
         share, best = out.softmax(-1).max(-1)
-        says = f"{form.answers[best]} ({share:.0%})"
+        says = f"{form.answers[best]} ({say_percent(float(share))})"
     else:
         says = _numbers_in_words(
             out.double().numpy() * np.array(form.target_scale) + np.array(form.target_centre), form

@@ -15,6 +15,7 @@ from regard.data.batch import Batch
 from regard.errors import RegardError
 from regard.recipes.sets.dataset import SetsForm
 from regard.recipes.sets.made_sets import CLUSTERS
+from regard.training.scores import ScoreList, Scores
 from regard.training.tasks import Classify, Count, Regress, Task, call
 
 LEAST = 1e-3  # smallest standard deviation: it keeps the likelihood of a single point bounded
@@ -64,12 +65,26 @@ class Mixture:
             return {"loss": -total / count, "log-likelihood": total / count}
         return {}
 
+    def score(self, model: nn.Module, batches: Iterable[Batch]) -> Scores:
+        """The numbers of each set."""
+        found = ScoreList("loss")
+        for batch in batches:
+            each, real = self._likelihoods(model, batch)
+            points = batch.tokens.float().sum(-1)
+            found.add_numbers({"loss": -each}, real, points, points)
+        return found.scores()
+
     def _total(self, model: nn.Module, batch: Batch) -> tuple[Tensor, int]:
+        each, real = self._likelihoods(model, batch)
+        return each.masked_fill(~real, 0).sum(), int(real.sum())
+
+    def _likelihoods(self, model: nn.Module, batch: Batch) -> tuple[Tensor, Tensor]:
+        """The log likelihood of each point, and which points are real.   b n, bool b n"""
         points = batch.tokens.float()
         each = read_mixture(call(model, batch), self.clusters, points.shape[-1]).log_likelihood(points)
         if batch.real is None:
-            return each.sum(), each.numel()
-        return each.masked_fill(~batch.real, 0).sum(), int(batch.real.sum())
+            return each, torch.ones_like(each, dtype=torch.bool)
+        return each, batch.real
 
 
 def labels_of(form: SetsForm) -> tuple[str, ...] | None:

@@ -9,7 +9,7 @@ from typing import Any
 from torch import nn
 
 from regard.data import tokenizer as tokenizers
-from regard.data.splits import TEST, note_missing
+from regard.data.splits import SPLITS, TEST, note_missing
 from regard.errors import RegardError
 from regard.generation.generate import generate
 from regard.models.encoder import Encoder, EncoderConfig
@@ -24,6 +24,7 @@ from regard.recipes.text.labelled import (
     prepare_labelled,
     read_other_labelled,
 )
+from regard.recipes.text.labelled_texts import LabelledTexts
 from regard.recipes.text.spelling import fill_bag
 from regard.runs.run import Run
 from regard.training.config import TrainConfig
@@ -78,6 +79,7 @@ def _classify(rows: LabelledCorpus, model: EncoderConfig, data: LabelledConfig, 
             unit="rows",
             batches=lambda: rows.batches(TEST, train.batch, data.context),
         )
+    table = LabelledTexts(data)
     return Job(
         kind="encoder",
         model=replace(model, vocab=rows.tokenizer.size + 1, context=data.context, classes=len(rows.labels)),
@@ -91,6 +93,8 @@ def _classify(rows: LabelledCorpus, model: EncoderConfig, data: LabelledConfig, 
         keep=_keep_tokenizer(rows.tokenizer),
         validation=rows.info.validation,
         examples="rows",
+        rows=lambda split: rows.rows_of(SPLITS[split], data.context),
+        show=lambda split, place: table.show(int(rows.rows_of(SPLITS[split], data.context)[place])),
     )
 
 
@@ -120,6 +124,7 @@ def other_split(run: Run, path: str, context: DataContext) -> tuple[Task, Split,
             count=len(rows.classes),
             unit="rows",
             batches=lambda: rows.batches(TEST, train.batch, data.context),
+            rows=lambda: rows.rows_of(TEST, data.context),
         )
         return Classify(data.smoothing), split, labels
     config = replace(run.section(TextConfig, "data"), path=path)

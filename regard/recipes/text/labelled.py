@@ -194,10 +194,15 @@ class LabelledCorpus:
 
     def batches(self, split: int, batch: int, context: int) -> Iterator[Batch]:
         """All of one split, rows of similar length together."""
-        held = np.flatnonzero(self.splits == split)
-        held = held[np.argsort(np.minimum(np.diff(self.starts), context)[held], kind="stable")]
+        held = self.rows_of(split, context)
         for start in range(0, len(held), batch):
             yield self.take(held[start : start + batch], context)
+
+    def rows_of(self, split: int, context: int) -> Array:
+        """The numbers of the rows of a split, in the order of its batches."""
+        held = np.flatnonzero(self.splits == split)
+        ordered: Array = held[np.argsort(np.minimum(np.diff(self.starts), context)[held], kind="stable")]
+        return ordered
 
     def take(self, rows: Array, context: int) -> Batch:
         """Some rows as a batch."""

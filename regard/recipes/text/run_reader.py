@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -13,8 +14,10 @@ from regard.recipes.text.defaults import is_classifier
 from regard.recipes.text.labelled import LabelledInfo
 from regard.recipes.text.model_input import TextInput
 from regard.recipes.text.reader import FIRST_WORDS, TextReader, as_text
+from regard.runs.outcome import first_example
 from regard.runs.run import Run
 
+HELD_OUT = "This text is from the data and was held out from training; --input shows one of yours."
 MASK = "[mask]"  # how to write a masked token
 
 
@@ -32,12 +35,17 @@ class RunTextReader(TextReader):
         self.causal = bool(config.causal)
 
     def read(self, given: str | bytes | None = None, target: str | bytes | None = None) -> TextInput:
-        text = self.example() if given is None else as_text(given)
+        known: dict[str, Any] = {}
+        if given is None:
+            text, known = self.example()
+        else:
+            text = as_text(given)
         ids = self.encode(text)
         self.check_length(len(ids), "the text")
-        known: dict[str, Any] = {"answers": "next" if self.causal else "filled", "called": self.called}
         if self.labels is not None:
-            known = {"answers": "classes", "called": self.labels.__getitem__}
+            known |= {"answers": "classes", "called": self.labels.__getitem__}
+        else:
+            known |= {"answers": "next" if self.causal else "filled", "called": self.called}
         return TextInput(
             inputs={"tokens": torch.tensor([ids])},
             streams=(Tokens("tokens", tuple(map(self.called, ids))),),
@@ -61,9 +69,19 @@ class RunTextReader(TextReader):
             ids += self.tokenizer.encode(part).tolist()
         return ids
 
-    def example(self) -> str:
-        """The beginning of the last sample of the run, or a sentence without unknown characters."""
-        written = self.run.samples()
+    def example(self) -> tuple[str, dict[str, Any]]:
+        """A text to look at, and what is known of it: of a classifier one of its own data; otherwise the
+        beginning of the last sample of the run, or a sentence without unknown characters."""
+        kept = first_example(self.run, "text")
+        if kept is not None:
+            text, known = str(kept["text"]), {"truth": str(kept["truth"]), "notes": (HELD_OUT,)}
+            if self.longest is not None and len(self.encode(text)) > self.longest:
+                text = self.tokenizer.decode(self.encode(text)[: self.longest])
+            return text, known
+        return self.beginning(self.run.samples()), {}
+
+    def beginning(self, written: Sequence[tuple[int, str]]) -> str:
+        """The first tokens of the last sample, or of a sentence."""
         text = written[-1][1] if written else FIRST_WORDS
         if self.tokenizer.name == "characters":
             text = "".join(each for each in text if not self.tokenizer.unknowns(each))

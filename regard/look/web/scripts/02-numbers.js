@@ -1,29 +1,59 @@
-// Numbers as a reader wants them.
+// Numbers as a reader wants them. The same rules as in regard/runs/figures.py; a test compares the two.
 
-function three(x) {
+// so many significant digits; large whole numbers keep all of theirs
+function number(x, digits) {
   if (x === null || x === undefined || Number.isNaN(x)) return "–";
   if (x === 0) return "0";
   const size = Math.abs(x);
-  const text = size >= 0.001 && size < 100000 ? (size >= 1000 ? size.toFixed(0) : size.toPrecision(3)) : tens(size);
-  return (x < 0 ? "−" : "") + text;
+  return (x < 0 ? "−" : "") + (size >= 0.001 && size < Math.max(1e5, 10 ** digits) ? plain(size, digits) : tens(size, digits - 1));
+}
+
+function plain(size, digits) {
+  return size >= 10 ** digits ? size.toFixed(0) : withoutPower(size.toPrecision(digits), size);
+}
+
+// toPrecision writes 1.00e+3 for what is rounded up to one more digit
+function withoutPower(text, size) {
+  return text.includes("e") ? size.toFixed(0) : text;
+}
+
+function three(x) {
+  return number(x, 3);
 }
 
 // 1.2·10⁻⁷
-function tens(x) {
+function tens(x, digits) {
   if (!Number.isFinite(x)) return "∞";
-  const [digits, power] = x.toExponential(1).split("e");
+  const [first, power] = x.toExponential(digits - 1).split("e");
   const raised = [...String(Number(power))].map((character) => "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"["-0123456789".indexOf(character)]);
-  return `${digits}·10${raised.join("")}`;
+  return `${first}·10${raised.join("")}`;
+}
+
+// four decimals, or as many as show three digits of a small one
+function lossText(x) {
+  if (!Number.isFinite(x)) return number(x, 4);
+  if (x === 0 || Math.abs(x) >= 0.01) return x.toFixed(4).replace("-", "−");
+  return Math.abs(x) >= 0.0001 ? x.toPrecision(3).replace("-", "−") : number(x, 4);
+}
+
+// a measure without its name
+function valueText(measure, x) {
+  if (measure === "accuracy") return percent(x);
+  return measure === "loss" || measure === "log loss" ? lossText(x) : number(x, 4);
 }
 
 function signed(x) {
   return x > 0 ? `+${three(x)}` : three(x);
 }
 
+// one decimal, and two if it is closer than 1 to 0 or to 100; only what is 0 or 1 is 0% or 100%
 function percent(p) {
+  if (!Number.isFinite(p)) return "–";
   const hundred = 100 * p;
-  if (hundred > 0 && hundred < 0.01) return "<0.01 %";
-  return `${hundred.toFixed(hundred >= 99.95 ? 0 : hundred >= 1 ? 1 : 2)} %`;
+  if (p === 0 || p === 1) return `${hundred}%`;
+  if (hundred > 0 && hundred < 0.01) return "<0.01%";
+  if (hundred > 99.99 && hundred < 100) return ">99.99%";
+  return `${hundred.toFixed(Math.abs(hundred) < 1 || (hundred > 99 && hundred < 100) ? 2 : 1)}%`;
 }
 
 // People count from 1: layers, heads, rows, columns, channels, tokens. Code, addresses and what a server is asked count from 0.
@@ -32,7 +62,7 @@ function nth(k) {
 }
 
 function whole(x) {
-  return x.toLocaleString("en-US").replaceAll(",", "\u202f");
+  return x.toLocaleString("en-US");
 }
 
 // A few round numbers that cover a range.

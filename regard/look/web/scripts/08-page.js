@@ -3,6 +3,7 @@
 class Page {
   constructor(data, place) {
     this.data = data;
+    this.place = place;
     this.before = null;       // the data before the last run
     this.comparing = false;   // whether it is shown beside what is now
     this.here = null;
@@ -28,7 +29,8 @@ class Page {
   }
 
   get part() {
-    return this.parts.find((part) => part.view === chosen.view) ?? this.parts[0];
+    const called = (name) => this.parts.find((part) => part.view === name);
+    return called(chosen.view) ?? called(this.data.opens) ?? this.parts[0];
   }
 
   // the part of the same view before the last run, if it is to be compared
@@ -73,6 +75,7 @@ class Page {
     }
     this.panel.setAttribute("aria-labelledby", `tab-${name}`);
     this.panel.className = `panel view-${name}`;
+    this.place.dataset.view = name;
     refill(this.panel);
     views.get(name).draw(this.part, this.panel, this.here);
   }

@@ -3,7 +3,8 @@
 const MARGIN = { left: 52, right: 16, top: 10, bottom: 40 };
 
 // series: [{name, points: [[x, y], …], colour: () => css, width, dots, faint, ringed: a point or null}]
-function linePlot(here, { series, x, y, name, height = 300, logarithmic = false, hint = true }) {
+// said: how a value is written; reach: [from, to] on the x axis, where several plots share it
+function linePlot(here, { series, x, y, name, height = 300, logarithmic = false, hint = true, said = three, reach: shared = null }) {
   const drawable = ([, value]) => Number.isFinite(value) && (!logarithmic || value > 0);
   const known = series.map((each) => ({ ...each, points: each.points.filter(drawable) })).filter(({ points }) => points.length);
   if (!known.length) return make("p", { class: "empty" }, `${y}: there are no numbers yet.`);
@@ -15,7 +16,7 @@ function linePlot(here, { series, x, y, name, height = 300, logarithmic = false,
   const element = make("div", { class: "plot-figure" }, keys, frame, readout);
   const hair = makeSvg("g", { class: "hair" });
   const places = [...new Set(known.flatMap(({ points }) => points.map(([at]) => at)))].sort((a, b) => a - b);
-  const [left, right] = [places[0], places[places.length - 1]];
+  const [left, right] = shared ?? [places[0], places[places.length - 1]];
   const [bottom, top] = rangeOf(known, logarithmic);
   let [width, at] = [0, null];
 
@@ -43,9 +44,9 @@ function linePlot(here, { series, x, y, name, height = 300, logarithmic = false,
     say();
   }
 
-  function paintKey({ name: said, colour, faint }) {
+  function paintKey({ name: words, colour, faint }) {
     const line = make("span", { class: "line", style: `--colour: ${colour()}; opacity: ${faint ? 0.5 : 1}` });
-    return make("span", { class: "key" }, line, said);
+    return make("span", { class: "key" }, line, words);
   }
 
   function paintSeries({ points, colour, width: stroke = 1.8, dots, faint, ringed }) {
@@ -69,7 +70,7 @@ function linePlot(here, { series, x, y, name, height = 300, logarithmic = false,
       found.map(([each, [a, b]]) => makeSvg("circle", { cx: across(a), cy: up(b), r: 4.5, fill: each.colour() })));
     const elsewhere = (a) => (a === at ? "" : ` (${x} ${whole(a)})`);
     refill(readout, `${x} ${whole(at)} `, found.map(([each, [a, b]]) => make("span", { class: "item" },
-      make("span", { class: "quiet" }, `${each.name}${elsewhere(a)} `), make("strong", {}, three(b)), " ")));
+      make("span", { class: "quiet" }, `${each.name}${elsewhere(a)} `), make("strong", {}, said(b)), " ")));
   }
 
   const point = (next) => {

@@ -6,6 +6,9 @@ view("curves", "Curves", (part, place, here) => {
   const figures = make("div", { class: "curves-figures" });
   const { training = [], smoothed = [], validation = [], measures = {}, best = null } = part;
   const ink = (number) => () => css(ofHead(number));
+  // one axis for all plots: a step is at the same place in each
+  const all = [training, smoothed, validation, ...Object.values(measures)].flatMap((points) => points.map(([step]) => step));
+  const reach = all.length ? [Math.min(...all), Math.max(...all)] : null;
   const few = (points) => points.length <= 60;
   const losses = [
     { name: "each step", points: training, colour: ink(0), width: 1, faint: true },
@@ -16,10 +19,10 @@ view("curves", "Curves", (part, place, here) => {
   function show() {
     const inner = here.afresh();
     const logarithmic = curvesShown.scale === "logarithmic";
-    const main = linePlot(inner, { series: losses, x: "step", y: "loss", name: "loss by step", height: 360, logarithmic });
+    const main = linePlot(inner, { series: losses, x: "step", y: "loss", name: "loss by step", height: 360, logarithmic, said: lossText, reach });
     const others = Object.entries(measures).map(([name, points], k) => linePlot(inner, {
       series: [{ name, points, colour: ink(k + 2), width: 2, dots: few(points) }],
-      x: "step", y: name, name: `${name} by step`, height: 220, hint: false,
+      x: "step", y: name, name: `${name} by step`, height: 220, hint: false, said: (value) => valueText(name, value), reach,
     }));
     refill(figures, main, others.length ? make("div", { class: "small-plots" }, others) : null);
   }

@@ -17,7 +17,7 @@ view("confusion", "Confusion", (part, place, here) => {
       if (i === null || j === null) refill(readout, make("span", { class: "quiet" }, mistakes(labels, counts)));
       else refill(readout, confusionWords(labels, i, j), make("strong", {}, `${whole(counts[i * n + j])} of ${whole(of[i])}`));
     };
-    const bar = colourBar(underText, [[0, "0 %"], [0.5, "50 %"], [1, "100 %"]], "of the row");
+    const bar = colourBar(underText, [[0, "0%"], [0.5, "50%"], [1, "100%"]], "of the row");
     const figure = n <= WRITTEN ? confusionTable(here, labels, counts, share, told) : confusionMap(here, labels, share, told);
     const caption = `${whole(right)} of ${whole(total)} right (${percent(right / Math.max(1, total))}), on the ${part.split} split. Rows are true classes, columns predicted ones.`;
     refill(place, make("h2", {}, "Confusion matrix"), make("p", { class: "sentence" }, caption), readout, figure,

@@ -1,0 +1,152 @@
+"""What came of a training, before everything else: what was trained on what, the figure, the curve, examples, and
+what to do next."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from torch import nn
+
+from regard.look.private import without_folders
+from regard.look.view import View
+from regard.look.views.history import best_scores
+from regard.runs.figures import say_number, say_percent
+from regard.runs.outcome import kept_examples, read_outcome
+from regard.runs.run import Run
+from regard.runs.trend import read_trend
+
+if TYPE_CHECKING:
+    from regard.look.scene import Scene
+
+LONGEST = 1_200  # characters of a sample
+
+
+class OutcomeView(View):
+    """What came of a training."""
+
+    name, order = "outcome", 0
+
+    def build(self, scene: Scene) -> dict[str, Any] | None:
+        if scene.run is None:
+            return None
+        return outcome(scene.run, scene.model)
+
+
+def outcome(run: Run, model: nn.Module | None = None) -> dict[str, Any] | None:
+    """The view, or None before the first step."""
+    events = run.metrics()
+    if not events:
+        return None
+    known = read_outcome(run)
+    looks = [event for event in events if event["event"] == "validation"]
+    return {
+        "view": "outcome",
+        "sentence": _sentence(run, model, known, events),
+        "figures": _figures(run, known),
+        "advice": read_trend(looks, run.config.keep),
+        "examples": _examples(run, known),
+        "sample": _sample(run),
+        "next": _next(run, known),
+    }
+
+
+def _sentence(
+    run: Run, model: nn.Module | None, known: Mapping[str, Any], events: list[dict[str, Any]]
+) -> str:
+    """An encoder with 1,566,226 parameters, trained for 60 steps in 7 seconds on reviews.csv: ..."""
+    if model is None:
+        kind = run.config.kind or run.config.module or "model"
+    else:
+        kind = type(model).__name__
+    article = "An" if kind[:1].lower() in "aeiou" else "A"
+    parts = [f"{article} {kind}"]
+    if model is not None:
+        parts.append(f"with {sum(parameter.numel() for parameter in model.parameters()):,} parameters,")
+    last = max(event["step"] for event in events)
+    seconds = max(float(event.get("seconds", 0.0)) for event in events)
+    parts.append(f"trained for {last:,} step{'s' * (last != 1)} in {_time(seconds)}")
+    about = known.get("data") or (run.config.data or {}).get("path")
+    if about:
+        parts.append(f"on {without_folders(str(about))}")
+    ended = (
+        "." if run.config.steps is None or last >= run.config.steps else f" (of {run.config.steps:,} steps)."
+    )
+    return " ".join(parts) + ended
+
+
+def _time(seconds: float) -> str:
+    if seconds < 100:
+        return f"{say_number(seconds, 2)} seconds"
+    return f"{say_number(seconds / 60, 2)} minutes"
+
+
+def _figures(run: Run, known: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Each measure with its split and count: those of the test split, or of the validation split."""
+    for split, found in best_scores(run).items():
+        count = found.pop("count", None)
+        if count is None and split == "validation" and isinstance(known.get("validation"), int):
+            count = f"{known['validation']:,}"
+        of = None if count is None else f"of {count} {known.get('unit') or 'examples'}"
+        first = _main(list(found), run.config.keep)
+        names = sorted(found, key=lambda name: name != first)
+        return [{"measure": name, "said": found[name], "split": split, "of": of} for name in names]
+    return []
+
+
+def _main(measures: Sequence[str], keep: str | None) -> str:
+    """The measure that says most: errors in the units of the data, or what chose the weights."""
+    errors = [name for name in measures if name.startswith("MAE")]
+    if errors:
+        return errors[0]
+    if keep is not None and keep in measures:
+        return keep
+    return "loss"
+
+
+def _examples(run: Run, known: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Examples with their predictions, in words."""
+    items = [_example(each) for each in kept_examples(run)]
+    if not items:
+        return None
+    found = known["examples"]
+    return {"split": found.get("split"), "chosen": found.get("chosen"), "items": items}
+
+
+def _example(kept: Mapping[str, Any]) -> dict[str, Any]:
+    words = {name: str(kept.get(name, "")) for name in ("name", "truth", "predicted")}
+    share, error = kept.get("share"), kept.get("error")
+    if isinstance(share, int | float):
+        said = say_percent(share)
+    elif isinstance(error, int | float):
+        said = f"off by {say_number(error)}"
+    else:
+        said = ""
+    shown = {name: kept.get(name) for name in ("text", "picture")}
+    classes = isinstance(share, int | float)
+    return words | shown | {"said": said, "right": bool(kept.get("right")), "classes": classes}
+
+
+def _sample(run: Run) -> dict[str, Any] | None:
+    """The last text that a language model generated while it was trained."""
+    written = run.samples()
+    if not written:
+        return None
+    step, text = written[-1]
+    return {"step": step, "text": text[:LONGEST] + "…" * (len(text) > LONGEST)}
+
+
+def _next(run: Run, known: Mapping[str, Any]) -> list[list[str]]:
+    """Commands, each with what it is for."""
+    if run.config.recipe is None:
+        return []
+    where = without_folders(run.quoted)
+    found = [
+        [f"regard look {where}", "this page for inputs of your own"],
+        [f"regard evaluate {where} --data PATH", "how good it is on other data"],
+        [f"regard compare {where} OTHER", "against another run, on the same examples"],
+    ]
+    own = known.get("next")
+    if not isinstance(own, str) or own == "regard look {run}":
+        return found
+    return [[without_folders(own.replace("{run}", where)), "use it"], *found]

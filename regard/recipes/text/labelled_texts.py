@@ -1,0 +1,24 @@
+"""The texts of a table as they were written: the data of a training holds only their tokens."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+from regard.recipes.job import Example
+from regard.recipes.text.labelled import LabelledConfig, Row, read_rows
+
+
+class LabelledTexts:
+    """The rows of a table, read again when the first of them is asked for."""
+
+    def __init__(self, config: LabelledConfig) -> None:
+        self.config = config
+
+    @cached_property
+    def rows(self) -> list[Row]:
+        return read_rows(self.config.path, self.config.text, self.config.label)
+
+    def show(self, number: int) -> Example:
+        """A row by its number, counted from 0."""
+        row = self.rows[number]
+        return Example(name=f"line {row.line:,}", text=row.text)
