@@ -11,15 +11,9 @@ import torch
 import regard
 from regard.data.tokenizer import Bytes, Words, learn
 from regard.nn.bag import ROWS, BagOfNGrams
+from regard.recipes.text.fill_bag import fill_bag, fold_tokens, rarity
 from regard.recipes.text.labelled import LabelledConfig, prepare_labelled
-from regard.recipes.text.spelling import (
-    character_ngrams,
-    fill_bag,
-    fold_tokens,
-    hash_ngram,
-    rarity,
-    spell_tokens,
-)
+from regard.recipes.text.spelling import character_ngrams, hash_ngram, spell_vocabulary
 from regard.runs.load import load_model
 from regard.training.config import TrainConfig
 from regard.training.optimisers import make
@@ -54,15 +48,15 @@ def test_rows_of_ngrams_are_the_same_in_every_process():
 
 def test_tokens_that_differ_only_in_case_are_the_same_and_unknown_ones_are_not_spelled():
     words = Words(sorted([" ", "Cat", "cat", "dog"]))
-    same, spelling = fold_tokens(words, words.size + 1), spell_tokens(words, words.size + 1)
+    same, spelling = fold_tokens(words, words.size + 1), spell_vocabulary(words)
     big, small, dog = (words.encode(each)[0] for each in ("Cat", "cat", "dog"))
     assert same[big] == same[small] != same[dog]
     assert np.array_equal(spelling[big], spelling[small]) and spelling[dog].any()
-    assert not spelling[0].any() and not spelling[-1].any()
+    assert not spelling[0].any() and not spelling[words.encode(" ")[0]].any()
 
 
 def test_other_tokenizers_are_spelled_too():
-    spelling = spell_tokens(Bytes(), 257)
+    spelling = spell_vocabulary(Bytes())
     assert spelling[ord("a")].any() and not spelling[ord(" ")].any()
 
 
