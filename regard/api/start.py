@@ -95,7 +95,9 @@ def copy_weights(model: nn.Module, start: Run) -> None:
         name: theirs[name] for name in mine if name in theirs and theirs[name].shape == mine[name].shape
     }
     missing = [
-        name for name in mine if name not in fitting and not name.startswith(("head.", "pool.", "bag."))
+        name
+        for name in mine
+        if name not in fitting and not name.startswith(("head.", "pool.", "bag.", "gate."))
     ]
     if missing:
         first, more = missing[0], len(missing) - 1

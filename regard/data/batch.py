@@ -28,6 +28,7 @@ class Batch:
     target: Tensor  # b n ids (IGNORE where there is no target), b classes, b values
     real: Tensor | None = None  # bool b n, True = real; None: all are
     where: Tensor | None = None  # n, b n or b n s places; None: consecutive
+    spelling: Tensor | None = None  # b n g, what each token is made of; None: the model knows it by the id
     edges: Any = None  # 2 e from source to target, or a graph made of them; None: no graph
     of: Tensor | None = None  # n, the graph of each node; None: all are of one
     pairs: Tensor | None = None  # 2 p, pairs of nodes to predict

@@ -12,7 +12,7 @@ import re
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from itertools import chain, repeat
+from itertools import chain, compress, repeat
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -77,6 +77,10 @@ class Tokenizer(ABC):
     def called(self, id: int) -> str:
         """How one id is displayed: its text, or its bytes if it is only a part of a character."""
         return self.decode([id])
+
+    def split(self, text: str) -> list[str]:
+        """What each id of a text stands for; unknown parts as they are in the text."""
+        return [self.called(id) for id in self.encode(text).tolist()]
 
     @abstractmethod
     def unknowns(self, text: str) -> tuple[str, ...]:
@@ -201,6 +205,13 @@ class Words(Tokenizer):
         return tuple(text for text, word in zip(self._texts, self._is_word, strict=True) if word)[1:]
 
     def encode(self, text: str) -> Array:
+        return self._parse(text)[0]
+
+    def split(self, text: str) -> list[str]:
+        return self._parse(text)[1]
+
+    def _parse(self, text: str) -> tuple[Array, list[str]]:
+        """The ids of a text, and what each of them stands for."""
         found = _TOKEN.findall(text)
         ids = np.fromiter(map(self._ids.get, found, repeat(0)), dtype=self.dtype, count=len(found))
         for place in np.flatnonzero(ids == 0).tolist():
@@ -211,7 +222,7 @@ class Words(Tokenizer):
         implied &= word[2:]
         keep = np.ones(len(ids), dtype=bool)
         keep[1:-1] = ~implied
-        return ids[keep]
+        return ids[keep], list(compress(found, keep.tolist()))
 
     def decode(self, ids: Sequence[int] | Array) -> str:
         ids = self._checked(ids)

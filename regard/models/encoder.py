@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, Self
 
-import torch
 from torch import Tensor, nn
 
 from regard.models.checks import build_seeded, check_whole
@@ -19,13 +18,10 @@ from regard.models.sequence_model import (
     tiny_tokens,
 )
 from regard.nn.bag import BagOfNGrams
+from regard.nn.gate import Gate
 from regard.nn.pool import AttentionPool, ClassToken, MaxPool, MeanPool
 from regard.shapes import expect
 from regard.symmetry.groups import Group, Trivial
-
-# Share of the rows of a training batch on which a bag of n-grams is trained by itself. It learns from few rows
-# what blocks need many for; trained only together, it would not learn what they memorise.
-BAG_ALONE = 0.9
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,7 +30,7 @@ class EncoderConfig(SequenceConfig):
 
     classes: int | None = None  # number of classes; None: predict tokens
     pool: Literal["mean", "max", "attention", "class"] = "mean"  # how a classifier pools its tokens
-    # add a linear map of a bag of words and character n-grams to the logits of a classifier
+    # classifier: add its logits, through a learned gate, to a linear map of a bag of words and character n-grams
     bag: bool = False
 
     def __post_init__(self) -> None:
@@ -78,6 +74,7 @@ class Encoder(SequenceModel):
         self.head = head
         if config.bag:
             self.bag = BagOfNGrams(config.vocab, config.classes)
+            self.gate = Gate()  # blocks need many rows for what a bag learns from few
             nn.init.zeros_(head.weight)  # chance adds nothing to what the bag learns first
 
     @property
@@ -89,19 +86,27 @@ class Encoder(SequenceModel):
             return Trivial()
         return super().symmetry
 
-    def forward(self, tokens: Tensor, *, where: Tensor | None = None, real: Tensor | None = None) -> Tensor:
+    def forward(
+        self,
+        tokens: Tensor,
+        *,
+        where: Tensor | None = None,
+        real: Tensor | None = None,
+        spelling: Tensor | None = None,
+    ) -> Tensor:
         """where: places n or b n, None: consecutive; real: bool b n, False for padding, which may hold any
-        id."""
+        id; spelling: for the bag of n-grams, see there."""
         x = self.features(tokens, where=where, real=real)
         if isinstance(self.head, Head):
             return self.head(x, self.embed.weight)
         if self.bag is None:
             return self.head(x)
-        logits = self.head(x)
-        if self.training:
-            both = torch.rand(len(logits), 1, device=logits.device) >= BAG_ALONE
-            logits = logits.masked_fill(~both, 0.0)
-        return logits + self.bag(tokens, real)
+        bag, logits = self.bag(tokens, real, spelling), self.head(x)
+        if not self.training:
+            out: Tensor = self.gate(bag, logits)
+            return out
+        known = self.bag.predict(tokens, real, spelling)
+        return self.gate.teach(bag, known, logits, tokens, real)
 
     def features(self, tokens: Tensor, *, where: Tensor | None = None, real: Tensor | None = None) -> Tensor:
         """What the head reads.   b n -> b n d, or b d for a classifier"""

@@ -12,22 +12,21 @@ from regard.symmetry.groups import EVERYTHING, Group
 
 ROWS = 2**15  # of the table of n-grams, which share rows by a hash
 LONGEST_SPELLING = 64  # n-grams of a token that are kept: all of a word of 16 letters
-DROPPED = 0.3  # share of tokens and n-grams that are left out in training
-SCALE = 12.0  # length of the two vectors of features: how fast the table learns beside other weights
+DROPPED = 0.3  # share of words and n-grams that are left out in training
 
 
 class BagOfNGrams(nn.Module):
-    """c (Σ_i r_i·words[t_i] / ‖r‖ + Σ_i Σ_g s_g·parts[g] / ‖s‖): a linear map of TF-IDF
-    features.   ids b n -> b classes
+    """x·parts/‖x‖ + y·words/‖y‖, where x and y are TF-IDF features of character n-grams and of words.   ids b n -> b classes
 
-    i runs over the real tokens, g over the character n-grams of token i; r and s say how rare they are, and c is
-    SCALE. The buffers hold what the data says: rarities, n-grams of each token, and tokens that count as the
-    same. Until they are filled, tokens have no n-grams and are equally rare. The table starts at zero, so at
-    first nothing is added. A sum over tokens, each by itself, so every order is kept.
+    x_g = (1 + log c)·r for an n-gram that is c times in the text and that is r rare. The buffers hold what the data
+    says: rarities (0: never seen in training), the n-grams of each token, and tokens that count as the same. Until
+    they are filled, tokens have no n-grams and are equally rare. The table starts at zero, so at first nothing is
+    added. Tokens are counted, so every order is kept.
     """
 
     keeps: Group = EVERYTHING
-    sparse_features = True  # for optimisers: a text has few of the features
+    sparse_features = True  # for optimisers: a text has few of the features, and their vector has length √2
+    penalty: float = 0.0  # for optimisers: L2 of the table, which the number of training texts decides
 
     same: Tensor
     spelling: Tensor
@@ -36,7 +35,7 @@ class BagOfNGrams(nn.Module):
 
     def __init__(self, vocab: int, classes: int) -> None:
         super().__init__()
-        # one table for both, so that an optimiser moves both at one rate: first n-grams, then words
+        # one table for both: first n-grams, then words
         self.table = nn.Parameter(torch.zeros(ROWS + vocab, classes))
         self.register_buffer("same", torch.arange(vocab))  # the row of words of each token
         self.register_buffer("word_rarity", torch.ones(vocab))
@@ -52,22 +51,41 @@ class BagOfNGrams(nn.Module):
     def words(self) -> Tensor:
         return self.table[ROWS:]
 
-    def forward(self, tokens: Tensor, real: Tensor | None = None) -> Tensor:
-        """real: bool b n, False for padding, which may hold any id."""
-        b, _ = expect(tokens, "b n", name="tokens")
+    def forward(self, tokens: Tensor, real: Tensor | None = None, spelling: Tensor | None = None) -> Tensor:
+        """real: bool b n, False for padding, which may hold any id; spelling: rows of parts for each token, b n g,
+        which says more than ids about tokens that the tokenizer does not know; None: those of the ids."""
+        return self._add_up(tokens, real, spelling, DROPPED if self.training else 0.0)
+
+    @torch.no_grad()
+    def predict(self, tokens: Tensor, real: Tensor | None = None, spelling: Tensor | None = None) -> Tensor:
+        """The same without dropout and gradients, in training too."""
+        return self._add_up(tokens, real, spelling, 0.0)
+
+    def _add_up(self, tokens: Tensor, real: Tensor | None, spelling: Tensor | None, dropped: float) -> Tensor:
+        b, n = expect(tokens, "b n", name="tokens")
         ids = tokens.long()
         if real is not None:
             ids = ids.masked_fill(~real, 0)
-        rarity = zero_padding(self.word_rarity[ids, None], real)[..., 0]  # b n
-        grams = self.spelling[ids].long()  # b n g
+        if spelling is None:
+            spelling = self.spelling[ids]
+        expect(spelling, "b n g", name="spelling", b=b, n=n)
+        grams = spelling.long()
         gram_rarity = zero_padding(self.part_rarity[grams], real)
-        words = self._sum(ROWS + self.same[ids], rarity)
-        parts = self._sum(grams.view(b, -1), gram_rarity.view(b, -1))
-        return SCALE * (words + parts)
+        words = self.same[ids]
+        word_rarity = zero_padding(self.word_rarity[words, None], real)[..., 0]
+        parts = self._sum(grams.view(b, -1), gram_rarity.view(b, -1), slice(0, ROWS), dropped)
+        return parts + self._sum(words, word_rarity, slice(ROWS, None), dropped)
 
-    def _sum(self, rows: Tensor, weights: Tensor) -> Tensor:
-        """Σ over the features of weight · row of the table, for weights of length 1.   b f -> b classes"""
-        length = weights.norm(dim=1, keepdim=True).clamp(min=1e-6)
-        weights = F.dropout(weights / length, DROPPED, self.training)
-        weights = weights.to(self.table.dtype)
-        return F.embedding_bag(rows, self.table, mode="sum", per_sample_weights=weights)
+    def _sum(self, rows: Tensor, rarity: Tensor, within: slice, dropped: float) -> Tensor:
+        """Σ over features of weight · row of the table; a row that comes c times weighs (1 + log c) · rarity, and
+        the weights have length 1.   b k -> b classes
+
+        within: the part of the table that rows are numbers of; what is not there has rarity 0
+        """
+        table = self.table[within]
+        times = torch.zeros(len(rows), len(table), dtype=rarity.dtype, device=rows.device)
+        times = times.scatter_add_(1, rows, (rarity > 0).to(rarity.dtype)).gather(1, rows).clamp(min=1)
+        weights = rarity * (1 + times.log()) / times  # of each occurrence
+        length = (weights.square() * times).sum(1, keepdim=True).sqrt().clamp(min=1e-6)
+        weights = F.dropout(weights / length, dropped).to(table.dtype)
+        return F.embedding_bag(rows, table, mode="sum", per_sample_weights=weights)

@@ -10,7 +10,11 @@ from torch import Tensor, nn
 from regard.errors import RegardError
 from regard.training.config import TrainConfig
 from regard.training.muon import Muon
-from regard.training.rules import SGD, Adam, AdamW, Rule, SharedAdamW
+from regard.training.rules import SGD, Adam, AdamW, Rule
+
+# The rate of a linear map of sparse features, whatever the rate of the others is: their vector has about length 1,
+# so that this is about as fast as gradient descent may be (1 and 3 learn as well).
+SPARSE_LR, SPARSE_MOMENTUM = 2.0, 0.9
 
 MATRICES = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.MultiheadAttention)
 
@@ -97,7 +101,7 @@ def make(model: nn.Module, config: TrainConfig) -> Optimiser:
     """The optimiser of a config.
 
     muon: Muon for the matrices of the body, AdamW at `adam_lr` for everything else. adamw, adam, sgd: one rule
-    for all. In all but sgd, linear maps of sparse features have one rate for all their weights.
+    for all. Linear maps of sparse features have their own, see `_make_sparse`.
     """
     parts, lr, decay = split(model), config.peak_lr, config.weight_decay
     spared = decay if config.decay_all else 0.0
@@ -105,12 +109,14 @@ def make(model: nn.Module, config: TrainConfig) -> Optimiser:
         raise RegardError(
             f"{type(model).__name__} has no parameters to train; set requires_grad on at least one"
         )
+    sparse = _make_sparse(model, parts)
     if config.optimiser == "sgd":
         momentum = 0.9 if config.momentum is None else config.momentum
         return Optimiser(
             [
                 SGD(parts.body | parts.matrices, lr, decay, momentum),
-                SGD(parts.sparse | parts.rest, lr, spared, momentum),
+                SGD(parts.rest, lr, spared, momentum),
+                *sparse,
             ]
         )
     if config.optimiser in ("adamw", "adam"):
@@ -118,8 +124,8 @@ def make(model: nn.Module, config: TrainConfig) -> Optimiser:
         return Optimiser(
             [
                 rule(parts.body | parts.matrices, lr, decay),
-                SharedAdamW(parts.sparse, lr, spared),
                 rule(parts.rest, lr, spared),
+                *sparse,
             ]
         )
     if config.adam_lr is None:
@@ -135,7 +141,22 @@ def make(model: nn.Module, config: TrainConfig) -> Optimiser:
         [
             Muon(parts.body, lr, decay, 0.95 if config.momentum is None else config.momentum, stacked),
             AdamW(parts.matrices, adam_lr, decay),
-            SharedAdamW(parts.sparse, adam_lr, spared),
             AdamW(parts.rest, adam_lr, spared),
+            *sparse,
         ]
     )
+
+
+def _make_sparse(model: nn.Module, parts: Split) -> list[Rule]:
+    """Gradient descent with an L2 penalty for each module with sparse features: logistic regression.
+
+    AdamW would move the weight of a word that was seen once as far as that of a frequent one. The penalty (the
+    module's `penalty`) holds the weights however many steps there are.
+    """
+    rules: list[Rule] = []
+    for each in model.modules():
+        own = {id(p) for p in each.parameters(recurse=False)}
+        found = {name: p for name, p in parts.sparse.items() if id(p) in own}
+        if found:
+            rules.append(SGD(found, SPARSE_LR, getattr(each, "penalty", 0.0), SPARSE_MOMENTUM))
+    return rules

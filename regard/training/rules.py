@@ -94,32 +94,6 @@ class Adam(AdamW):
         super().__init__(parameters, lr, weight_decay, betas)
 
 
-class SharedAdamW(AdamW):
-    """AdamW with one v for each parameter, the mean of g²: every number of it moves in proportion to its
-    gradient.
-
-    So a linear map of sparse features stays small for rare ones, as in gradient descent, where AdamW would move
-    the weight of a word that was seen once as far as that of a frequent one.
-    """
-
-    def __init__(self, parameters: Mapping[str, Tensor], lr: float, weight_decay: float) -> None:
-        super().__init__(parameters, lr, weight_decay)
-        self.state["square"] = {name: torch.zeros((), device=p.device) for name, p in self.parameters.items()}
-
-    def move(
-        self, parameters: list[Tensor], gradients: list[Tensor], state: dict[str, list[Tensor]], lr: float
-    ) -> None:
-        first, second = self.betas
-        for p, g, mean, square, count in zip(
-            parameters, gradients, state["mean"], state["square"], state["count"], strict=True
-        ):
-            count += 1
-            mean.lerp_(g.to(mean.dtype), 1 - first)
-            square.lerp_(g.square().mean().to(square.dtype), 1 - second)
-            size = (square / (1 - second**count)).sqrt() + 1e-8
-            p.mul_(1 - lr * self.weight_decay).sub_(mean * (lr / (1 - first**count) / size))
-
-
 class SGD(Rule):
     """m ← βm + g + decay·w;  w ← w − lr·m."""
 

@@ -22,7 +22,15 @@ from regard.errors import RegardError, did_you_mean
 from regard.training.scores import ScoreList, Scores
 
 Count = Tensor | int
-EXTRAS = ("real", "where", "edges", "of", "graphs", "pairs")  # of a batch, by the names of a model's forward
+EXTRAS = (
+    "real",
+    "where",
+    "spelling",
+    "edges",
+    "of",
+    "graphs",
+    "pairs",
+)  # of a batch, by the names of a model's forward
 
 
 class Task(Protocol):

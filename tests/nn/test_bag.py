@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from regard.models.encoder import Encoder, EncoderConfig
-from regard.nn.bag import SCALE, BagOfNGrams
+from regard.nn.bag import BagOfNGrams
+from regard.nn.gate import RATE
 
 VOCAB, CLASSES = 7, 3
 
@@ -31,17 +32,36 @@ def test_it_adds_nothing_at_first():
 
 
 def test_it_is_the_sum_it_says():
-    bag, ids = filled(), [1, 2, 0, 5]
+    """In the words of scikit-learn: sublinear TF-IDF with norm="l2", one of words and one of character n-grams."""
+    bag, ids = filled(), [1, 2, 0, 5, 5, 5]
     words, parts = torch.zeros(VOCAB).double(), torch.zeros(len(bag.parts)).double()
-    word_squares = part_squares = 0.0
     for id in ids:
-        words[bag.same[id]] += bag.word_rarity[id]
-        word_squares += bag.word_rarity[id] ** 2
+        words[bag.same[id]] += 1
         for gram in bag.spelling[id].tolist():
-            parts[gram] += bag.part_rarity[gram]
-            part_squares += bag.part_rarity[gram] ** 2
-    wanted = SCALE * (words @ bag.words / word_squares**0.5 + parts @ bag.parts / part_squares**0.5)
+            parts[gram] += 1
+    words = torch.where(words > 0, 1 + words.log(), 0) * bag.word_rarity
+    parts = torch.where(parts > 0, 1 + parts.log(), 0) * bag.part_rarity
+    wanted = words @ bag.words / words.norm() + parts @ bag.parts / parts.norm()
     torch.testing.assert_close(bag(torch.tensor([ids]))[0], wanted)
+
+
+def test_tokens_may_be_spelled_by_hand():
+    """As unknown words are, whose id says nothing of them."""
+    bag, ids = filled(), torch.tensor([[0, 3, 4]])
+    spelling = bag.spelling[ids]
+    torch.testing.assert_close(bag(ids, spelling=spelling), bag(ids))
+    other = spelling.clone()
+    other[0, 0, :2] = torch.tensor([7, 8])
+    assert not torch.equal(bag(ids, spelling=other), bag(ids))
+    hidden = torch.tensor([[False, True, True]])
+    torch.testing.assert_close(bag(ids, hidden, other), bag(ids, hidden))
+
+
+def test_features_that_training_never_saw_change_nothing():
+    bag = filled()
+    bag.word_rarity[3] = 0.0
+    bag.part_rarity[bag.spelling[3].long()] = 0.0
+    torch.testing.assert_close(bag(torch.tensor([[4, 3, 6]])), bag(torch.tensor([[4, 6]])))
 
 
 def test_neither_order_nor_padding_counts():
@@ -68,20 +88,12 @@ def test_training_leaves_features_out_and_evaluation_does_not():
 
 
 @pytest.mark.parametrize("real", [None, torch.tensor([[True, True, False]])])
-def test_an_encoder_adds_it_to_its_logits(real):
+def test_an_encoder_adds_its_logits_to_it_through_a_gate(real):
     config = EncoderConfig(vocab=VOCAB, context=8, dim=16, depth=1, heads=2, classes=CLASSES, bag=True)
     model, ids = Encoder(config).double().eval(), torch.tensor([[3, 1, 2]])
     torch.nn.init.normal_(model.head.weight)
-    alone = model(ids, real=real)
-    torch.testing.assert_close(alone, model.head(model.features(ids, real=real)))
     model.bag = filled()
-    torch.testing.assert_close(model(ids, real=real), alone + model.bag(ids, real))
-
-
-def test_in_training_the_bag_is_alone_on_most_rows():
-    config = EncoderConfig(vocab=VOCAB, context=8, dim=16, depth=1, heads=2, classes=CLASSES, bag=True)
-    model = Encoder(config).train()
-    torch.nn.init.normal_(model.head.weight)
-    torch.manual_seed(0)
-    rows = model(torch.ones(400, 2, dtype=torch.long)).any(1).float()
-    assert 0.04 < rows.mean() < 0.16
+    torch.testing.assert_close(model(ids, real=real), model.bag(ids, real))
+    torch.nn.init.constant_(model.gate.opened, 2.0)
+    alone = model.head(model.features(ids, real=real))
+    torch.testing.assert_close(model(ids, real=real), model.bag(ids, real) + 2 * RATE * alone)

@@ -9,8 +9,8 @@ from torch import nn
 from regard.nn.bag import BagOfNGrams
 from regard.training.config import TrainConfig
 from regard.training.muon import POLYNOMIALS, Muon, orthogonalise
-from regard.training.optimisers import make, split
-from regard.training.rules import SGD, Adam, AdamW, SharedAdamW
+from regard.training.optimisers import SPARSE_LR, make, split
+from regard.training.rules import SGD, Adam, AdamW
 from regard.training.schedule import last_before_decay, schedule
 from tests.training.cases import tiny
 
@@ -112,29 +112,18 @@ def test_adam_is_torchs():
     torch.testing.assert_close(moved(lambda: rule.step(0.01), ours), moved(other.step, theirs))
 
 
-def test_shared_adamw_is_adamw_where_all_gradients_are_as_large():
-    plain, shared = (torch.ones(3, 2), torch.ones(3, 2))
-    one, two = AdamW({"w": plain}, 0.1, 0.01), SharedAdamW({"w": shared}, 0.1, 0.01)
-    for step in range(5):
-        plain.grad = torch.tensor([[1.0, -1.0], [-1.0, 1.0], [1.0, 1.0]]) * (step + 1)
-        shared.grad = plain.grad.clone()
-        one.step(0.1), two.step(0.1)
-    torch.testing.assert_close(plain, shared)
-
-
-def test_shared_adamw_moves_weights_in_proportion_to_their_gradients():
-    w = torch.zeros(4)
-    w.grad = torch.tensor([4.0, 2.0, 1.0, 0.0])
-    SharedAdamW({"w": w}, 0.1, 0.0).step(0.1)
-    torch.testing.assert_close(w / w[0], torch.tensor([1.0, 0.5, 0.25, 0.0]))
-
-
-def test_linear_maps_of_sparse_features_share_a_rate():
+@pytest.mark.parametrize("optimiser", ["muon", "adamw", "adam", "sgd"])
+def test_linear_maps_of_sparse_features_have_gradient_descent_with_a_penalty(optimiser):
     model = nn.Sequential(nn.Linear(2, 2), BagOfNGrams(5, 2))
+    model[1].penalty = 0.25
     assert set(split(model).sparse) == {"1.table"}
-    for optimiser in ("muon", "adamw"):
-        rules = make(model, TrainConfig(optimiser=optimiser)).rules
-        assert [set(rule.parameters) for rule in rules if isinstance(rule, SharedAdamW)] == [{"1.table"}]
+    rules = [
+        rule
+        for rule in make(model, TrainConfig(optimiser=optimiser)).rules
+        if set(rule.parameters) == {"1.table"}
+    ]
+    assert [type(rule) for rule in rules] == [SGD]
+    assert rules[0].weight_decay == 0.25 and rules[0].lr == SPARSE_LR
 
 
 def test_sgd_is_torchs():

@@ -16,7 +16,8 @@ from regard.models.encoder import Encoder, EncoderConfig
 from regard.recipes.job import DataContext, Job, Split
 from regard.recipes.settings import Settings
 from regard.recipes.text.dataset import Corpus, TextConfig, TextSource, encode_corpus, prepare
-from regard.recipes.text.defaults import is_classifier, is_decoder
+from regard.recipes.text.defaults import has_bag, is_classifier, is_decoder
+from regard.recipes.text.fill_bag import fill_bag
 from regard.recipes.text.labelled import (
     LabelledConfig,
     LabelledCorpus,
@@ -25,7 +26,6 @@ from regard.recipes.text.labelled import (
     read_other_labelled,
 )
 from regard.recipes.text.labelled_texts import LabelledTexts
-from regard.recipes.text.spelling import fill_bag
 from regard.runs.run import Run
 from regard.training.config import TrainConfig
 from regard.training.tasks import Classify, MaskedToken, NextToken, Task
@@ -70,6 +70,7 @@ def _classify(rows: LabelledCorpus, model: EncoderConfig, data: LabelledConfig, 
     def fill(model: nn.Module) -> None:
         if isinstance(model, Encoder) and model.bag is not None:
             fill_bag(model.bag, rows)
+            model.gate.penalty = 1 / rows.info.train
 
     test = None
     if rows.info.test:
@@ -77,14 +78,14 @@ def _classify(rows: LabelledCorpus, model: EncoderConfig, data: LabelledConfig, 
             name="test",
             count=rows.info.test,
             unit="rows",
-            batches=lambda: rows.batches(TEST, train.batch, data.context),
+            batches=lambda: rows.batches(TEST, train.batch, data.context, model.bag),
         )
     table = LabelledTexts(data)
     return Job(
         kind="encoder",
         model=replace(model, vocab=rows.tokenizer.size + 1, context=data.context, classes=len(rows.labels)),
         task=Classify(data.smoothing),
-        source=rows.source(train.batch, data.context, train.seed),
+        source=rows.source(train.batch, data.context, train.seed, spelled=model.bag),
         test=test,
         notes=note_missing(rows.splits, rows.classes, rows.labels, "row"),
         info=rows.info,
@@ -119,11 +120,12 @@ def other_split(run: Run, path: str, context: DataContext) -> tuple[Task, Split,
     if is_classifier(run.config):
         data, labels = run.section(LabelledConfig, "data"), run.section(LabelledInfo, "corpus").labels
         rows = read_other_labelled(replace(data, path=path), labels, tokenizer, context.note)
+        spelled = has_bag(run.config)
         split = Split(
             name=path,
             count=len(rows.classes),
             unit="rows",
-            batches=lambda: rows.batches(TEST, train.batch, data.context),
+            batches=lambda: rows.batches(TEST, train.batch, data.context, spelled),
             rows=lambda: rows.rows_of(TEST, data.context),
         )
         return Classify(data.smoothing), split, labels

@@ -3,14 +3,12 @@ classifier."""
 
 from __future__ import annotations
 
-import csv
-import json
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -22,13 +20,13 @@ from regard.data.encode_text import learn_in_subprocess
 from regard.data.labels import sort_labels
 from regard.data.progress import Note
 from regard.data.splits import TEST, TRAIN, VALIDATION, SplitConfig, check_splits, draw_splits
-from regard.data.text_files import Piece, find, pieces, read_lines, sample_pieces
-from regard.data.tokenizer import Tokenizer, half_a_character, learn
-from regard.errors import RegardError, nearest
+from regard.data.text_files import Piece, find, pieces, sample_pieces
+from regard.data.tokenizer import Tokenizer, learn
+from regard.errors import RegardError
 from regard.recipes.text.dataset import LEARNED_PIECE, TokenChoice, check_tokens
 from regard.recipes.text.given_tokenizer import load_given_tokenizer
-
-SUFFIXES = (".csv", ".tsv", ".jsonl", ".ndjson")
+from regard.recipes.text.labelled_rows import SUFFIXES, Row, read_rows
+from regard.recipes.text.spelling import spell, spell_vocabulary
 
 # "auto" means words, unless their mean length between spaces is larger than this: then the language has no
 # spaces between words, hardly a word occurs twice, and "auto" means characters.
@@ -122,14 +120,22 @@ def _encode_rows(
     splits: Array,
     note: Note,
 ) -> LabelledCorpus:
-    encoded = []
+    encoded: list[Array] = []
+    unknown: dict[int, str] = {}
+    first = 0
     for place, row in enumerate(rows):
-        encoded.append(_encode(tokenizer, row, path))
+        ids = _encode(tokenizer, row, path)
+        strange = np.flatnonzero(ids == tokenizer.unknown).tolist()
+        if strange:
+            parts = tokenizer.split(row.text)
+            unknown |= {first + each: parts[each] for each in strange}
+        first += len(ids)
+        encoded.append(ids)
         if place % 1000 == 0:
             note("encoding", place / len(rows))
     note("encoding", 1.0)
     starts = np.cumsum([0, *map(len, encoded)])
-    return LabelledCorpus(path, tokenizer, labels, np.concatenate(encoded), starts, classes, splits)
+    return LabelledCorpus(path, tokenizer, labels, np.concatenate(encoded), starts, classes, splits, unknown)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -164,12 +170,32 @@ class LabelledCorpus:
     starts: Array
     classes: Array
     splits: Array  # TRAIN, VALIDATION or TEST, of each
+    unknown: dict[int, str] = field(default_factory=dict)  # by their place in ids: what has no id of its own
 
     @property
     def held(self) -> Array:
         """bool: rows that are not for training."""
         found: Array = self.splits != TRAIN
         return found
+
+    @cached_property
+    def _unlike(self) -> dict[str, int]:
+        """Unknown tokens, each with its row of `spellings`."""
+        unlike = dict.fromkeys(self.unknown.values())
+        return {token: self.tokenizer.size + i for i, token in enumerate(unlike)}
+
+    @cached_property
+    def forms(self) -> Array:
+        """The row of `spellings` of each of the ids."""
+        forms = self.ids.astype(np.int64)
+        for place, token in self.unknown.items():
+            forms[place] = self._unlike[token]
+        return forms
+
+    @cached_property
+    def spellings(self) -> Array:
+        """What tokens are made of, see `spell`: those of the tokenizer, then unknown ones."""
+        return np.concatenate([spell_vocabulary(self.tokenizer), spell(list(self._unlike))])
 
     @property
     def info(self) -> LabelledInfo:
@@ -188,15 +214,15 @@ class LabelledCorpus:
             vocabulary=self.tokenizer.size,
         )
 
-    def source(self, batch: int, context: int, seed: int) -> Source:
-        """Batches of this many rows, each cut off after `context` tokens."""
-        return LabelledSource(self, batch, context, seed)
+    def source(self, batch: int, context: int, seed: int, spelled: bool = False) -> Source:
+        """Batches of this many rows, each cut off after `context` tokens. spelled: with what tokens are made of"""
+        return LabelledSource(self, batch, context, seed, spelled)
 
-    def batches(self, split: int, batch: int, context: int) -> Iterator[Batch]:
+    def batches(self, split: int, batch: int, context: int, spelled: bool = False) -> Iterator[Batch]:
         """All of one split, rows of similar length together."""
         held = self.rows_of(split, context)
         for start in range(0, len(held), batch):
-            yield self.take(held[start : start + batch], context)
+            yield self.take(held[start : start + batch], context, spelled)
 
     def rows_of(self, split: int, context: int) -> Array:
         """The numbers of the rows of a split, in the order of its batches."""
@@ -204,11 +230,16 @@ class LabelledCorpus:
         ordered: Array = held[np.argsort(np.minimum(np.diff(self.starts), context)[held], kind="stable")]
         return ordered
 
-    def take(self, rows: Array, context: int) -> Batch:
+    def take(self, rows: Array, context: int, spelled: bool = False) -> Batch:
         """Some rows as a batch."""
-        bounds = zip(self.starts[rows], self.starts[rows + 1], strict=True)
+        bounds = list(zip(self.starts[rows], self.starts[rows + 1], strict=True))
         tokens, real = pad_rows([self.ids[start:stop] for start, stop in bounds], context)
-        return Batch(tokens, torch.from_numpy(self.classes[rows].astype(np.int64)), real)
+        spelling = None
+        if spelled:
+            forms, _ = pad_rows([self.forms[start:stop] for start, stop in bounds], context)
+            spelling = torch.from_numpy(self.spellings[forms.numpy()])
+        target = torch.from_numpy(self.classes[rows].astype(np.int64))
+        return Batch(tokens, target, real, spelling=spelling)
 
 
 class LabelledSource(Source):
@@ -217,152 +248,20 @@ class LabelledSource(Source):
     Batches are as long as their longest row. The rows of a step depend on (seed, step) alone, see `Epochs`.
     """
 
-    def __init__(self, corpus: LabelledCorpus, batch: int, context: int, seed: int) -> None:
+    def __init__(
+        self, corpus: LabelledCorpus, batch: int, context: int, seed: int, spelled: bool = False
+    ) -> None:
         if context < 1:
             raise RegardError(f"context must be at least 1, got {context}")
-        self._corpus, self.context = corpus, context
+        self._corpus, self.context, self.spelled = corpus, context, spelled
         lengths = np.minimum(np.diff(corpus.starts), context)
         self._epochs = Epochs(np.flatnonzero(~corpus.held), batch, seed, lengths)
 
     def batch(self, step: int) -> Batch:
-        return self._corpus.take(self._epochs.rows(step), self.context)
+        return self._corpus.take(self._epochs.rows(step), self.context, self.spelled)
 
     def validation(self) -> Iterator[Batch]:
-        return self._corpus.batches(VALIDATION, self._epochs.batch, self.context)
-
-
-# ── reading rows
-
-
-class Row(NamedTuple):
-    """A text and its label, and the line of the file where they begin."""
-
-    line: int
-    text: str
-    label: str
-
-
-def read_rows(path: str, text: str = "text", label: str = "label") -> list[Row]:
-    """The rows of a CSV, TSV or JSONL file. An empty cell is an error that names its line."""
-    (file, *others) = find(path)
-    suffix = Path(file.path).suffix.lower()
-    if others or suffix not in SUFFIXES:
-        raise RegardError(
-            f"labelled text is one file that ends in {', '.join(SUFFIXES)}, got {path}; "
-            "rename it, or leave the labels out for plain text"
-        )
-    lines = read_lines(file.path)
-    if suffix in SUFFIXES[2:]:
-        table = _json_rows(lines, file.path, text, label)
-    else:
-        table = _csv_rows(lines, file.path, text, label)
-    rows, bad = [], []
-    for line, values in table:
-        if any(value is None or not str(value).strip() for value in values):
-            bad.append(line)
-        else:
-            rows.append(
-                Row(line, _text(values[0], file.path, line, text), _label(values[1], file.path, line, label))
-            )
-            if half := half_a_character("".join(rows[-1][1:])):
-                raise RegardError(f"line {line} of {path}: {half}")
-    if bad:
-        named = ", ".join(map(str, bad[:5])) + (f" and {len(bad) - 5} more" if len(bad) > 5 else "")
-        raise RegardError(
-            f"{path} has no '{text}' or no '{label}' in line{'s' if len(bad) > 1 else ''} {named}; "
-            "fill in these rows, or remove them"
-        )
-    if not rows:
-        raise RegardError(f"{path} has no rows; give at least one for each of two labels")
-    return rows
-
-
-def _csv_rows(lines: Iterator[str], path: str, text: str, label: str) -> Iterator[tuple[int, list[Any]]]:
-    first, line = next(lines), 1
-    with _any_length():
-        try:
-            headers = {
-                mark: [name.strip() for name in next(csv.reader([first], delimiter=mark))] for mark in ",;\t"
-            }
-            mark = max(headers, key=lambda each: ({text, label} <= set(headers[each]), len(headers[each])))
-            names = headers[mark]
-            places = [_column(name, names, path) for name in (text, label)]
-            reader, line = csv.reader(lines, delimiter=mark, strict=True), 2
-            for row in reader:
-                if len(row) > len(names):
-                    raise RegardError(
-                        f"line {line} of {path} has {len(row)} values, but there are {len(names)} columns; "
-                        f"a text with '{mark}' or a line end in it needs double quotes around it"
-                    )
-                if row:  # an empty line is no row
-                    yield line, [row[place] if place < len(row) else None for place in places]
-                line = reader.line_num + 2  # where the next row begins; this one may have had several lines
-        except csv.Error as error:
-            raise RegardError(
-                f"{path} is not CSV from line {line} on: {error}; a text with quotes in it needs "
-                'double quotes around it, and "" for each quote inside'
-            ) from error
-
-
-def _json_rows(lines: Iterator[str], path: str, text: str, label: str) -> Iterator[tuple[int, list[Any]]]:
-    for line, content in enumerate(lines, start=1):
-        if not content.strip():
-            continue
-        try:
-            row = json.loads(content)
-        except (ValueError, RecursionError) as error:
-            raise RegardError(
-                f"line {line} of {path} is not JSON: {error}; JSONL has one object in each line"
-            ) from error
-        if not isinstance(row, dict):
-            raise RegardError(
-                f"line {line} of {path} is a {type(row).__name__}, not an object "
-                f'such as {{"{text}": "...", "{label}": "..."}}'
-            )
-        if line == 1:
-            for name in (text, label):
-                _column(name, list(row), path)
-        yield line, [row.get(text), row.get(label)]
-
-
-def _column(name: str, names: list[str], path: str) -> int:
-    if name not in names:
-        near = nearest(name, names)
-        raise RegardError(
-            f"{path} has no column '{name}', it has: {', '.join(names)}; "
-            "choose columns with --data.text and --data.label"
-            + (f" (did you mean '{near}'?)" if near else "")
-        )
-    return names.index(name)
-
-
-def _text(value: Any, path: str, line: int, column: str) -> str:
-    if not isinstance(value, str):
-        raise RegardError(
-            f"line {line} of {path} has {value!r} in '{column}', which is not text; put it in quotes"
-        )
-    return value
-
-
-def _label(value: Any, path: str, line: int, column: str) -> str:
-    if isinstance(value, bool) or not isinstance(value, str | int):
-        value = json.dumps(value)
-        if value not in ("true", "false"):
-            raise RegardError(
-                f"line {line} of {path} has {value} in '{column}'; a label is text, a whole number, true "
-                "or false"
-            )
-    return str(value).strip()
-
-
-@contextmanager
-def _any_length() -> Iterator[None]:
-    """Lift the global size limit of the csv module while reading."""
-    before = csv.field_size_limit(2**31 - 1)
-    try:
-        yield
-    finally:
-        csv.field_size_limit(before)
+        return self._corpus.batches(VALIDATION, self._epochs.batch, self.context, self.spelled)
 
 
 # ── split and tokens

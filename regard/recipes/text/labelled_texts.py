@@ -5,7 +5,8 @@ from __future__ import annotations
 from functools import cached_property
 
 from regard.recipes.job import Example
-from regard.recipes.text.labelled import LabelledConfig, Row, read_rows
+from regard.recipes.text.labelled import LabelledConfig
+from regard.recipes.text.labelled_rows import Row, read_rows
 
 
 class LabelledTexts:

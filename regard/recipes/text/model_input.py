@@ -27,6 +27,8 @@ class TextInput(ModelInput):
 
     ids: str  # the input that holds the ids of the first stream
     along: tuple[str, ...] = ()  # inputs 1 n beside the ids: masks, types
+    # an input 1 n g that says more of each token than its id
+    spelling: str | None = None
     text: str | None = None
     target: str | None = None
 
@@ -69,15 +71,21 @@ class TextInput(ModelInput):
             )
         first, *others = self.streams
         labels = tuple(first.labels[i] for i in order)
-        inputs = self.inputs | {self.ids: self.inputs[self.ids][:, list(order)]}
+        moved = [name for name in (self.ids, self.spelling) if name is not None]
+        inputs = self.inputs | {name: self.inputs[name][:, list(order)] for name in moved}
         return replace(self, inputs=inputs, streams=(replace(first, labels=labels), *others))
 
     def with_ids(self, ids: Tensor) -> dict[str, Any]:
         """The inputs with other ids of the first stream, perhaps more or fewer; what goes along with them
-        fits itself."""
+        fits itself, and nothing more is said of each than its id."""
         b, n = ids.shape
         beside = {name: fit_columns(self.inputs[name], b, n) for name in self.along}
-        return self.for_rows(b) | beside | {self.ids: ids}
+        return self.for_rows(b) | beside | self._unspelled() | {self.ids: ids}
+
+    def _unspelled(self) -> dict[str, None]:
+        if self.spelling is None:
+            return {}
+        return {self.spelling: None}
 
 
 class OfTokens(nn.Module):

@@ -11,9 +11,10 @@ from torch import Tensor
 from regard.data import tokenizer as tokenizers
 from regard.errors import RegardError
 from regard.recipes.prediction import Prediction, predict_each
-from regard.recipes.text.defaults import is_classifier, is_decoder
+from regard.recipes.text.defaults import has_bag, is_classifier, is_decoder
 from regard.recipes.text.given_text import read_given_text
 from regard.recipes.text.labelled import LabelledConfig, LabelledInfo
+from regard.recipes.text.spelling import spell_text
 from regard.runs.load import load_model
 from regard.runs.run import Run
 
@@ -31,7 +32,10 @@ def predict(run: Run, inputs: Sequence[str]) -> Iterator[Prediction]:
             raise RegardError("the text is empty, so there is nothing to predict from; give a text or a file")
         text, kind = read_given_text(given)
         ids = torch.as_tensor(tokenizer.encode(text).astype("int64"))
-        shares: Tensor = model(ids[None, :context]).softmax(-1)[0]
+        more = {}
+        if has_bag(run.config):
+            more = {"spelling": spell_text(tokenizer, text)[None, :context]}
+        shares: Tensor = model(ids[None, :context], **more).softmax(-1)[0]
         notes = [tokenizers.unknown_words(tokenizer, text), _cut(len(ids), context)]
         said = tuple(f"{given[:40]}: {note}" for note in notes if note)
         return [replace(Prediction.of_classes(given, shares, labels), kind=kind, notes=said)]

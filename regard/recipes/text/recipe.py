@@ -19,7 +19,13 @@ from regard.recipes.prediction import Prediction
 from regard.recipes.processors import ForeignModel
 from regard.recipes.settings import Settings
 from regard.recipes.text.dataset import TextInfo
-from regard.recipes.text.defaults import defaults, is_classifier, is_decoder, settings_class_of
+from regard.recipes.text.defaults import (
+    defaults,
+    is_classifier,
+    is_decoder,
+    refine_defaults,
+    settings_class_of,
+)
 from regard.recipes.text.foreign_reader import ForeignTextReader
 from regard.recipes.text.generate import GenerateOptions, write
 from regard.recipes.text.job import other_split, prepare_job
@@ -63,6 +69,9 @@ class TextRecipe(Recipe):
         self, data: Any = None, model: str | None = None, early: Mapping[str, Any] | None = None
     ) -> Settings:
         return defaults(data, model)
+
+    def refine_defaults(self, settings: Settings, options: Mapping[str, Any], data: Any = None) -> Settings:
+        return refine_defaults(settings, options)
 
     def settings_class(self, config: RunConfig) -> type[Settings]:
         return settings_class_of(config)

@@ -10,10 +10,11 @@ from torch import nn
 
 from regard.data import tokenizer as tokenizers
 from regard.look.model_input import Tokens
-from regard.recipes.text.defaults import is_classifier
+from regard.recipes.text.defaults import has_bag, is_classifier
 from regard.recipes.text.labelled import LabelledInfo
 from regard.recipes.text.model_input import TextInput
 from regard.recipes.text.reader import FIRST_WORDS, TextReader, as_text
+from regard.recipes.text.spelling import spell_text
 from regard.runs.outcome import first_example
 from regard.runs.run import Run
 
@@ -46,8 +47,12 @@ class RunTextReader(TextReader):
             known |= {"answers": "classes", "called": self.labels.__getitem__}
         else:
             known |= {"answers": "next" if self.causal else "filled", "called": self.called}
+        inputs = {"tokens": torch.tensor([ids])}
+        if has_bag(self.run.config) and self.labels is not None:
+            inputs["spelling"] = spell_text(self.tokenizer, text)[None]
+            known["spelling"] = "spelling"
         return TextInput(
-            inputs={"tokens": torch.tensor([ids])},
+            inputs=inputs,
             streams=(Tokens("tokens", tuple(map(self.called, ids))),),
             ids="tokens",
             text=text,

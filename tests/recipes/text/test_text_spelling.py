@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import csv
+import random
 
 import numpy as np
 import pytest
 import torch
 
 import regard
+from regard.data import tokenizer as tokenizers
 from regard.data.tokenizer import Bytes, Words, learn
 from regard.nn.bag import ROWS, BagOfNGrams
+from regard.nn.gate import ALONE
+from regard.recipes.text.fill_bag import STRENGTH, fill_bag, fold_tokens, rarity
 from regard.recipes.text.labelled import LabelledConfig, prepare_labelled
-from regard.recipes.text.spelling import (
-    character_ngrams,
-    fill_bag,
-    fold_tokens,
-    hash_ngram,
-    rarity,
-    spell_tokens,
-)
+from regard.recipes.text.recipe import RECIPE
+from regard.recipes.text.run_reader import RunTextReader
+from regard.recipes.text.spelling import character_ngrams, hash_ngram, spell, spell_text, spell_vocabulary
 from regard.runs.load import load_model
 from regard.training.config import TrainConfig
 from regard.training.optimisers import make
@@ -54,15 +53,15 @@ def test_rows_of_ngrams_are_the_same_in_every_process():
 
 def test_tokens_that_differ_only_in_case_are_the_same_and_unknown_ones_are_not_spelled():
     words = Words(sorted([" ", "Cat", "cat", "dog"]))
-    same, spelling = fold_tokens(words, words.size + 1), spell_tokens(words, words.size + 1)
+    same, spelling = fold_tokens(words, words.size + 1), spell_vocabulary(words)
     big, small, dog = (words.encode(each)[0] for each in ("Cat", "cat", "dog"))
     assert same[big] == same[small] != same[dog]
     assert np.array_equal(spelling[big], spelling[small]) and spelling[dog].any()
-    assert not spelling[0].any() and not spelling[-1].any()
+    assert not spelling[0].any() and not spelling[words.encode(" ")[0]].any()
 
 
 def test_other_tokenizers_are_spelled_too():
-    spelling = spell_tokens(Bytes(), 257)
+    spelling = spell_vocabulary(Bytes())
     assert spelling[ord("a")].any() and not spelling[ord(" ")].any()
 
 
@@ -77,7 +76,32 @@ def test_rarity_counts_training_texts(tmp_path):
         texts = sum(word in text.lower().split() for text, _ in kept)
         found = bag.word_rarity[int(corpus.tokenizer.encode(word)[0])].item()
         assert found == pytest.approx(rarity(texts, count), rel=1e-6)
-    assert bag.part_rarity[0] == 0 and bag.part_rarity[hash_ngram("<cat")] > 1
+    texts = sum("cat" in text.lower() for text, _ in kept)  # "cat Cat" counts once
+    assert bag.part_rarity[hash_ngram("<cat")].item() == pytest.approx(rarity(texts, count), rel=1e-6)
+    assert bag.part_rarity[0] == 0 and bag.part_rarity[hash_ngram("zzz")] == 0
+    assert bag.word_rarity[corpus.tokenizer.unknown] == 0
+    assert bag.penalty == pytest.approx(ALONE / (STRENGTH * count))
+
+
+def test_unknown_words_are_spelled_and_known_ones_are_as_in_the_vocabulary(tmp_path):
+    rows = [("cat dog", "a"), ("Zebra, cat", "b"), ("zebra dog", "b"), ("cat cat cat", "a")]
+    config = LabelledConfig(path=write(tmp_path / "a.csv", rows), validation=0.0)
+    tokenizer = Words(sorted([" ", ",", "cat", "dog"]))
+    corpus = prepare_labelled(config, seed=0, tokenizer=tokenizer)
+    batch = corpus.take(np.arange(4), 3, spelled=True)
+    assert batch.spelling.shape[:2] == batch.tokens.shape
+    assert batch.spelling[1, 0].tolist() == spell(["zebra"])[0].tolist()
+    assert torch.equal(batch.spelling[1, 0], batch.spelling[2, 0])
+    table = torch.from_numpy(spell_vocabulary(tokenizer))
+    known = batch.tokens != tokenizer.unknown
+    assert torch.equal(batch.spelling[known], table[batch.tokens[known]])
+    for row, (text, _) in enumerate(rows):
+        real = slice(len(tokenizer.encode(text)[:3]))
+        assert torch.equal(spell_text(tokenizer, text)[:3], batch.spelling[row, real])
+    assert corpus.take(np.arange(4), 3).spelling is None
+    bag = BagOfNGrams(tokenizer.size + 1, 2)
+    fill_bag(bag, corpus)
+    assert bag.part_rarity[hash_ngram("<ze")].item() == pytest.approx(rarity(2, 4), rel=1e-6)
 
 
 def test_it_learns_endings_from_words_that_it_is_not_asked_about(tmp_path):
@@ -115,6 +139,54 @@ def test_a_run_learns_it_and_keeps_all_of_it(run):
     assert regard.evaluate(run.path).measures["accuracy"] > 0.9
     predicted = [next(iter(each.labels)) for each in regard.predict(run.path, ["a bacoing", "a bacoous"])]
     assert predicted == ["ing", "ous"]
+
+
+def test_words_that_it_never_saw_are_known_by_their_endings(run, tmp_path):
+    """In a table, in a prediction and on the page alike."""
+    strange = [(f"a {word}", label) for word, label in endings(1)]
+    assert tokenizers.load(run.path).unknowns(strange[0][0]) == (endings(1)[0][0],)
+    found = regard.evaluate(run.path, data=write(tmp_path / "b.csv", strange))
+    assert found.measures["accuracy"] > 0.9
+    predicted = list(regard.predict(run.path, [text for text, _ in strange[:10]]))
+    assert [next(iter(each.labels)) for each in predicted] == [label for _, label in strange[:10]]
+    model = load_model(run)
+    given = RunTextReader(run, model).read(strange[0][0])
+    shares = model(**given.inputs).softmax(-1)[0]
+    assert max(predicted[0].labels.values()) == pytest.approx(shares.max().item(), abs=1e-5)
+    moved = given.move([1, 0])
+    assert torch.equal(moved.inputs["spelling"][0, 0], given.inputs["spelling"][0, 1])
+    assert model(**given.with_ids(given.inputs["tokens"])).shape == (1, 2)
+
+
+def test_blocks_are_let_in_where_only_the_order_of_words_tells(tmp_path):
+    draw = random.Random(0)
+    pairs = [draw.sample(["red", "blue"], 2) for _ in range(300)]
+    rows = [
+        (f"{first} {draw.choice('abcdefgh')} {last} {draw.choice('abcdefgh')}", first)
+        for first, last in pairs
+    ]
+    options = {"model.dim": 32, "model.heads": 2, "train.seed": 0}
+    run = regard.train(
+        "text",
+        data=write(tmp_path / "a.csv", rows),
+        out=tmp_path / "run",
+        steps=120,
+        options=options,
+        report=False,
+    )
+    model = load_model(run)
+    assert model.gate.opened > 0.5
+    assert regard.evaluate(run.path).measures["accuracy"] > 0.95
+
+
+def test_default_steps_follow_the_size_of_the_table_and_minutes_replace_them(tmp_path):
+    small = write(tmp_path / "a.csv", [("some words", "a"), ("other words", "b")] * 20)
+    large = write(tmp_path / "b.csv", [("some words " * 20, "a"), ("other words", "b")] * 4000)
+    settings = RECIPE.defaults(small)
+    assert settings.train.steps == 300 and RECIPE.defaults(large).train.steps is None
+    asked = RECIPE.refine_defaults(settings, {"train.minutes": 3.0})
+    assert asked.train.steps is None
+    assert RECIPE.refine_defaults(settings, {"train.seed": 3}) == settings
 
 
 def test_laws_of_such_a_run_hold(run):
