@@ -158,7 +158,9 @@ PEERS: dict[str, tuple[Callable[[int, int], nn.Module], float, bool]] = {
 }
 
 
-def train_peer(who: str, data: str, flip: bool, seconds: float, seed: int) -> tuple[float, float, float, float]:
+def train_peer(
+    who: str, data: str, flip: bool, seconds: float, seed: int
+) -> tuple[float, float, float, float]:
     """Accuracy on the test and validation splits, epochs, and seconds: AdamW with one cycle, crops, mirrors
     where asked for; the last weights count."""
     make, lr, half = PEERS[who]
@@ -206,7 +208,9 @@ def change(x: Tensor, flip: bool) -> Tensor:
         each[:, a : a + side, b : b + side] for each, (a, b) in zip(padded, starts.tolist(), strict=True)
     ]
     return torch.stack(moved).contiguous(
-        memory_format=torch.channels_last if x.is_contiguous(memory_format=torch.channels_last) else torch.contiguous_format
+        memory_format=torch.channels_last
+        if x.is_contiguous(memory_format=torch.channels_last)
+        else torch.contiguous_format
     )
 
 

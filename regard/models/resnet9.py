@@ -38,12 +38,17 @@ class ResNet9Config(ConvNetConfig):
         check_sizes(self)
         check_names(self)
         check_whole(self, "classes", "colours", "size", "stem", "stride")
-        if not self.widths or min(self.widths) < 1:
+        if not self.widths or any(type(each) is not int or each < 1 for each in self.widths):
             raise RegardError(f"widths are whole numbers above zero, one for each stage, got {self.widths}")
-        if len(self.residual) != len(self.widths) or min(self.residual) < 0:
+        counts = all(type(each) is int and each >= 0 for each in self.residual)
+        if not counts or len(self.residual) != len(self.widths):
             raise RegardError(
                 f"residual must have a whole number, 0 or more, for each of the {len(self.widths)} stages of "
                 f"widths={self.widths}, got {self.residual}"
+            )
+        if self.stride > self.size:
+            raise RegardError(
+                f"stride must be at most size={self.size}, the side of the images, got {self.stride}"
             )
 
 

@@ -86,7 +86,9 @@ def _moved(x: Tensor, config: AugmentConfig) -> Tensor:
     angle = (2 * torch.rand(b) - 1) * torch.pi * config.turn / 180
     scale = torch.exp((2 * torch.rand(b) - 1) * torch.log1p(torch.tensor(config.zoom)))
     shift = (2 * torch.rand(b, 2) - 1) * 2 * config.crop
-    if not (config.turn or config.zoom):  # by whole pixels: others would be blurred, which images to judge are not
+    if not (
+        config.turn or config.zoom
+    ):  # by whole pixels: others would be blurred, which images to judge are not
         half_sides = torch.tensor([x.shape[-1], x.shape[-2]]) / 2
         shift = (shift * half_sides).round() / half_sides
     ratio = x.shape[-1] / x.shape[-2]  # places are counted from −1 to 1 along both sides

@@ -72,7 +72,9 @@ def _tell_trial(found: MirrorTrial | None) -> tuple[str, ...]:
         return ()
     shares = f"a quick model recognises {found.plain:.0%} of images and {found.mirrored:.0%} of mirrored ones"
     if found.harmless:
-        return (f"{shares}: half of the images are mirrored in training (not with --data.augment.no-auto-flip)",)
+        return (
+            f"{shares}: half of the images are mirrored in training (not with --data.augment.no-auto-flip)",
+        )
     return (f"{shares}: images are not mirrored in training (they are with --data.augment.flip)",)
 
 

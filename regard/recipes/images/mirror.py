@@ -19,7 +19,8 @@ LEAST = 100  # images, at least: fewer tell nothing
 SIDE = 32  # larger images are shrunk to this side
 FILTER = 5  # pixels
 FILTERS = 64
-PATCHES = 20_000  # which are whitened, to draw filters from
+PATCHES = 10_000  # which are whitened, to draw filters from, of this many images
+PATCHED = 200
 PARTS = 3  # in a row and in a column
 THRESHOLD = 0.5  # of a resemblance that counts
 RIDGE = 0.3
@@ -93,8 +94,8 @@ def _normalise(pixels: Tensor) -> Tensor:
 def _draw_filters(x: Tensor, draw: torch.Generator) -> tuple[Tensor, Tensor]:
     """Patches of the images with much in them, whitened.   e c k k, e"""
     side = max(1, min(FILTER, x.shape[-1] // 2))
-    patches = F.unfold(x[: PATCHES // 40], side).transpose(1, 2).flatten(0, 1).double()
-    patches = patches[torch.randperm(len(patches), generator=draw)[:PATCHES]]
+    patches = F.unfold(x[:PATCHED], side).transpose(1, 2).flatten(0, 1)
+    patches = patches[torch.randperm(len(patches), generator=draw)[:PATCHES]].double()
     mean = patches.mean(0)
     values, vectors = torch.linalg.eigh(torch.cov(patches.T).view(len(mean), len(mean)))
     scale = (values.clamp(min=0) + 0.1 * values.mean().clamp(min=1e-6)).rsqrt()
