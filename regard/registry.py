@@ -346,7 +346,7 @@ _CATEGORIES: dict[str, Category] = {
                 ),
                 "images": (
                     "images.recipe:RECIPE",
-                    "a classifier of your images: ResNet-9, ViT, Swin, or convolutions that know turns",
+                    "a classifier of your images: ResNet-9, ViT, Swin or convolutions that know turns",
                 ),
                 "graphs": (
                     "graphs.recipe:RECIPE",
