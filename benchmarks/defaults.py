@@ -1,11 +1,14 @@
 """What the defaults learn beside the peer that people of the field would take first, on data they were not tuned on.
 
     python benchmarks/defaults.py text --train train.csv --test test.csv [--rows 100 1000] [--seeds 3] [--validation 0]
+    python benchmarks/defaults.py images --data cifar10.npz mnist --flip cifar10.npz [--seconds 300] [--who default]
 
 text: a table with the columns text and label. The peer is scikit-learn's TF-IDF (words and pairs of words, characters
 inside words) with logistic regression. Both see the same rows, drawn by the seed with each label in proportion; the
 recipe holds a tenth of them out for validation (--validation: another share), the peer trains on all. The default budget
 of small tables is in steps, so that a busy machine changes no accuracy; seconds are those of the processor.
+
+images: classes of images, for the default, other kinds and networks in a plain loop: see defaults_images.py.
 
 Another kind of data adds a function to PARTS, with its options.
 """
@@ -24,6 +27,7 @@ from pathlib import Path
 
 import torch
 from alternate import keep, table
+from defaults_images import add_images_options, compare_images
 
 import regard
 from regard.data.splits import stratified_mask
@@ -137,6 +141,11 @@ PARTS: dict[
         add_text_options,
         compare_text,
         "python benchmarks/defaults.py text --train train.csv --test test.csv",
+    ),
+    "images": (
+        add_images_options,
+        compare_images,
+        "python benchmarks/defaults.py images --data cifar10.npz mnist --flip cifar10.npz",
     ),
 }
 

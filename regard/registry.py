@@ -293,6 +293,11 @@ _CATEGORIES: dict[str, Category] = {
                     "residual convolutions; around the border they keep shifts",
                     "shifts by multiples of 2",
                 ),
+                "resnet9": (
+                    "resnet9:ResNet9",
+                    "nine layers of convolutions that learn from small images in minutes",
+                    "shifts by multiples of 4",
+                ),
                 "densenet": (
                     "convnets:DenseNet",
                     "each layer sees all before it; keeps what ResNet keeps",
@@ -341,7 +346,7 @@ _CATEGORIES: dict[str, Category] = {
                 ),
                 "images": (
                     "images.recipe:RECIPE",
-                    "a classifier of your images: ViT, Swin, or convolutions that know about turns",
+                    "a classifier of your images: ResNet-9, ViT, Swin or convolutions that know turns",
                 ),
                 "graphs": (
                     "graphs.recipe:RECIPE",

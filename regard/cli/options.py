@@ -38,12 +38,11 @@ def read_settings(recipe: Recipe, default: Settings, words: list[str], program: 
     refined = recipe.refine_defaults(default, _differences(default, chosen))
     if refined != default:
         default, chosen = refined, parse(type(default), words, refined, program, more, hidden)
-    for key in _differences(default, chosen):
-        if key in recipe.data_derived:
-            if recipe.data_derived[key]:
-                instead = f"; {recipe.data_derived[key]}"
-            else:
-                instead = ""
+    changed = _differences(default, chosen)
+    for key, advice in recipe.data_derived.items():
+        # a value that equals the default was given all the same
+        if key in changed or _option_value(words, f"--{key.replace('_', '-')}") is not None:
+            instead = f"; {advice}" if advice else ""
             raise RegardError(f"--{key} follows from the data, so it cannot be set{instead}")
     found: Settings = chosen
     return found

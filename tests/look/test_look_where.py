@@ -1,4 +1,4 @@
-"""Where models of images look: against brute force, against the models themselves, for all six kinds."""
+"""Where models of images look: against brute force, against the models themselves, for all seven kinds."""
 
 from dataclasses import replace
 
@@ -28,7 +28,7 @@ from regard.targets.hugging_face_inputs import HuggingFaceImage
 from tests.look.scenes import gather
 from tests.models.theirs_images import shaken, swin_weights
 
-KINDS = ("vit", "swin", "lenet", "resnet", "densenet", "groupcnn")
+KINDS = ("vit", "swin", "lenet", "resnet", "resnet9", "densenet", "groupcnn")
 
 
 def given_for(model, x, **how):

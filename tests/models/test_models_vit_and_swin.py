@@ -9,6 +9,7 @@ from regard.config import from_json, to_json
 from regard.models.checks import build_seeded
 from regard.models.convnets import DenseNet, DenseNetConfig, LeNet, LeNetConfig, ResNet, ResNetConfig
 from regard.models.group_cnn import GroupCNN, GroupCNNConfig
+from regard.models.resnet9 import ResNet9, ResNet9Config
 from regard.models.swin import Swin, SwinConfig
 from regard.models.vit import ViT, ViTConfig
 from regard.symmetry.check import check
@@ -17,6 +18,7 @@ from regard.symmetry.groups import Permutations, Reflections, Rotations, Shifts,
 SMALL = {
     LeNet: LeNetConfig(classes=3, size=8, widths=(4, 4), hidden=12),
     ResNet: ResNetConfig(classes=3, size=8, width=3, blocks=(1, 1)),
+    ResNet9: ResNet9Config(classes=3, size=8, stem=3, widths=(3, 4), residual=(1, 1)),
     DenseNet: DenseNetConfig(classes=3, size=8, growth=3, blocks=(1, 1)),
     GroupCNN: GroupCNNConfig(classes=3, size=14, hidden=3, depth=3, last=2),
     ViT: ViTConfig(classes=3, size=12, patch=4, dim=16, depth=2, heads=2),
@@ -38,6 +40,10 @@ def made(kind, **changes):
     (ResNet, {"padding": "circular"}, Shifts(2)),
     (ResNet, {"padding": "circular", "blocks": (1, 1, 1)}, Shifts(4)),
     (ResNet, {"padding": "circular", "size": 7}, Trivial()),  # 7 is no whole number of steps
+    (ResNet9, {"padding": "circular"}, Shifts(4)),
+    (ResNet9, {"padding": "circular", "stride": 3, "size": 36}, Shifts(12)),
+    (ResNet9, {"padding": "circular", "size": 6}, Trivial()),  # an odd side is halved with its last row alone
+    (ResNet9, {}, Trivial()),
     (DenseNet, {"padding": "circular"}, Shifts(2)),
     (DenseNet, {}, Trivial()),
     (GroupCNN, {}, Rotations()),
@@ -85,6 +91,7 @@ def test_rotary_positions_turn_queries_and_keys_within_attention_which_is_named(
 FIRST = {  # what comes first and does not know a shift, a quarter turn, a mirror, another order of patches
     LeNet: ({}, "first", "first", "first", None),
     ResNet: ({}, "stem", "stem", "stem", None),
+    ResNet9: ({}, "stem", "stem", "stem", None),
     DenseNet: ({}, "stem", "stem", "stem", None),
     GroupCNN: ({"padding": "zeros", "last": 1, "group": "p1"}, "layers.0", "layers.0", "layers.0", None),
     ViT: ({}, "embed", "embed.linear", "embed.linear", "position"),
@@ -205,6 +212,9 @@ OTHERS = {
     "patch": 3,
     "widths": (3, 3),
     "width": 4,
+    "stem": 4,
+    "stride": 2,
+    "residual": (1, 0),
     "blocks": (2, 1),
     "growth": 4,
     "kernel": 5,
@@ -277,6 +287,9 @@ def test_the_state_is_the_parameters_and_norms_and_every_parameter_learns(kind):
     (GroupCNN, {"padding": "zeros"}, "sides.*padding.*'valid'.*kernel=3.*last=2; last=3"),
     (GroupCNN, {"halve": (3,)}, r"halve.*layers.*1.*2.*\(3,\)"),
     (ResNet, {"blocks": ()}, "blocks.*whole numbers.*zero"),
+    (ResNet9, {"stride": 9}, "stride.*size=8.*9"),
+    (ResNet9, {"widths": ()}, "widths.*whole numbers.*zero"),
+    (ResNet9, {"residual": (1,)}, r"residual.*2 stages.*widths=\(3, 4\).*\(1,\)"),
     (LeNet, {"size": 3}, "size.*4.*3"),
     (LeNet, {"dropout": 1.0}, "dropout.*0.*less.*1.*1.0"),
 ])  # fmt: skip
@@ -324,6 +337,7 @@ def test_a_model_learns_digits():
     x, y = torch.tensor(x, dtype=torch.float32).view(-1, 1, 8, 8) / 16, torch.tensor(y)
     configs = {
         LeNet: LeNetConfig(classes=4, size=8, widths=(4, 8), hidden=16),
+        ResNet9: ResNet9Config(classes=4, size=8, stem=4, widths=(8,), residual=(1,)),
         ViT: ViTConfig(classes=4, colours=1, size=8, patch=4, dim=16, depth=1, heads=2),
         Swin: SwinConfig(
             classes=4, colours=1, size=8, patch=2, dim=16, depths=(2, 1), heads=(2, 2), window=2, ratio=2

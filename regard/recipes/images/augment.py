@@ -24,6 +24,8 @@ class AugmentConfig:
     crop: float = 0.0
     zoom: float = 0.0  # made larger or smaller by up to this share (0.1 is usual)
     flip: bool = False  # half of them mirrored, left and right (for photos; not for letters and digits)
+    # flip, if a quick trial on the training images finds that a mirror does not change their classes
+    auto_flip: bool = False
     # turned by up to so many degrees, either way (10 is usual; 180 for what has no up and down)
     turn: float = 0.0
     colour: float = 0.0  # brightness, contrast and saturation changed by up to this share (0.3 is usual)
@@ -84,6 +86,11 @@ def _moved(x: Tensor, config: AugmentConfig) -> Tensor:
     angle = (2 * torch.rand(b) - 1) * torch.pi * config.turn / 180
     scale = torch.exp((2 * torch.rand(b) - 1) * torch.log1p(torch.tensor(config.zoom)))
     shift = (2 * torch.rand(b, 2) - 1) * 2 * config.crop
+    if not (
+        config.turn or config.zoom
+    ):  # by whole pixels: others would be blurred, which images to judge are not
+        half_sides = torch.tensor([x.shape[-1], x.shape[-2]]) / 2
+        shift = (shift * half_sides).round() / half_sides
     ratio = x.shape[-1] / x.shape[-2]  # places are counted from −1 to 1 along both sides
     cos, sin = scale * angle.cos(), scale * angle.sin()
     rows = [torch.stack((cos, -sin / ratio, shift[:, 0]), 1), torch.stack((sin * ratio, cos, shift[:, 1]), 1)]

@@ -150,6 +150,9 @@ class ImagesInfo:
     mean: tuple[float, ...]  # of each channel, where 0 is black and 1 is white
     deviation: tuple[float, ...]
     skipped: tuple[str, ...]  # what was wrong with files that were left out
+    auto_flip: bool | None = (
+        None  # are images mirrored in training because a trial allowed it? None: no trial
+    )
 
     def __post_init__(self) -> None:
         check_sizes(self)

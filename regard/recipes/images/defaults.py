@@ -1,12 +1,14 @@
-"""Default settings for images: a model to their size, for each of six kinds."""
+"""Default settings for images: a model to their size, for each of seven kinds."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from regard.models.convnets import DenseNetConfig, LeNetConfig, ResNetConfig
 from regard.models.group_cnn import GroupCNNConfig
+from regard.models.resnet9 import ResNet9Config
 from regard.models.swin import SwinConfig
 from regard.models.vit import ViTConfig
 from regard.recipes.images.augment import AugmentConfig
@@ -28,7 +30,10 @@ def _settings(model: type[Any], sentence: str) -> type[Settings]:
     )
 
 
-KINDS: dict[str, type[Settings]] = {
+KINDS: dict[str, type[Settings]] = {  # the first is the default
+    "resnet9": _settings(
+        ResNet9Config, "ResNet-9: convolutions that learn from small images in minutes. The default."
+    ),
     "vit": _settings(ViTConfig, "A Vision Transformer: patches that attend to each other."),
     "swin": _settings(
         SwinConfig, "Swin: patches that attend within windows, which shift from block to block."
@@ -51,15 +56,16 @@ def defaults(
     image: str = "file",
     label: str = "label",
 ) -> Settings:
-    """A ViT, unless another kind is asked for, sized for the images that are there, or for the size they are
-    brought to."""
-    path, kind = path_of(data, "images"), kind or "vit"
+    """A ResNet-9, unless another kind is asked for, sized for the images that are there, or for the size they
+    are brought to."""
+    path, kind = path_of(data, "images"), kind or next(iter(KINDS))
     check_choice("kind of model for images", kind, tuple(KINDS))
-    # (a small move is right for every image; what mirrors and turns do to a label only its owner knows)
+    # (a small move is right for every image; what a mirror does to classes is tried on the images themselves;
+    # what turns do only their owner knows)
     if path is None:
         changes = AugmentConfig(crop=0.125, turn=15, zoom=0.15)
     else:
-        changes = AugmentConfig(crop=0.1)
+        changes = AugmentConfig(crop=0.1, auto_flip=True)
     if type(size) is int and size > 0:
         side = size
     else:
@@ -77,6 +83,16 @@ def _side_of(path: str | None, image: str, label: str) -> int:
         return choose_size(find_images(path, image, label), ImagesConfig())[0]
     except ValueError:
         return LARGEST_SIDE
+
+
+def resnet9(side: int) -> ResNet9Config:
+    """Three stages on a map of about 32 × 32, fewer on a smaller one. A larger image is looked at in steps, so
+    that it costs no more."""
+    stride = max(1, round(side / SMALL))
+    across = -(-side // stride)
+    stages = max(1, min(3, across.bit_length() - 2))  # so that 2 × 2 places are left, or more
+    whole = ResNet9Config(classes=UNKNOWN, size=side, stride=stride)
+    return replace(whole, widths=whole.widths[-stages:], residual=whole.residual[-stages:])
 
 
 def vit(side: int) -> ViTConfig:
@@ -132,6 +148,7 @@ def _patch_near(side: int, many: int) -> int:
 
 
 MODELS: dict[str, Callable[[int], Any]] = {
+    "resnet9": resnet9,
     "vit": vit,
     "swin": swin,
     "lenet": lambda side: LeNetConfig(classes=UNKNOWN, size=side),

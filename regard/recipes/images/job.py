@@ -6,9 +6,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from regard.data.splits import TEST, VALIDATION
-from regard.recipes.images.dataset import ImagesConfig, ImagesInfo, prepare, read_other_images
+import numpy as np
+
+from regard.data.splits import TEST, TRAIN, VALIDATION
+from regard.recipes.images.dataset import Images, ImagesConfig, ImagesInfo, prepare, read_other_images
 from regard.recipes.images.defaults import model_kind
+from regard.recipes.images.mirror import IMAGES, MirrorTrial, try_mirror
 from regard.recipes.images.show import show_image
 from regard.recipes.images.task import task_of
 from regard.recipes.job import DataContext, Job, Split
@@ -26,7 +29,7 @@ def prepare_job(settings: Settings, context: DataContext) -> Job:
     data: ImagesConfig = settings.data
     seed, batch = settings.train.seed, settings.train.batch
     images = prepare(data, seed=data.seed_of(seed), cache=context.cache, note=context.note)
-    info = images.info
+    data, info, tried = _choose_flip(data, images)
     config = replace(settings.model, classes=len(info.labels), colours=images.channels, size=images.size)
     source = images.source(batch, seed)
     test = None
@@ -45,12 +48,38 @@ def prepare_job(settings: Settings, context: DataContext) -> Job:
             *images.labelled.notes,
             *_damaged(images.skipped, data.path, "; config.json names them all"),
             *_filled_up(config),
+            *tried,
         ),
         validation=info.validation,
         test=test,
         rows=lambda split: images.rows(SPLITS[split]),
         show=lambda split, place: show_image(images, int(images.rows(SPLITS[split])[place])),
     )
+
+
+def _choose_flip(data: ImagesConfig, images: Images) -> tuple[ImagesConfig, ImagesInfo, tuple[str, ...]]:
+    """The settings with `flip` as a trial finds it, where that is asked for, and what the trial found."""
+    info, changes = images.info, data.augment
+    if changes.flip or not changes.auto_flip:
+        return data, info, ()
+    rows = images.rows(TRAIN)
+    some = np.sort(np.random.default_rng(0).permutation(rows)[:IMAGES])
+    batch = images.take(some)
+    found = try_mirror(batch.tokens, batch.target)
+    flip = found is not None and found.harmless
+    data = replace(data, augment=replace(changes, flip=flip))
+    return data, replace(info, auto_flip=flip), _tell_trial(found)
+
+
+def _tell_trial(found: MirrorTrial | None) -> tuple[str, ...]:
+    if found is None:
+        return ()
+    shares = f"a quick model recognises {found.plain:.0%} of images and {found.mirrored:.0%} of mirrored ones"
+    if found.harmless:
+        return (
+            f"{shares}: half of the images are mirrored in training (not with --data.augment.no-auto-flip)",
+        )
+    return (f"{shares}: images are not mirrored in training (they are with --data.augment.flip)",)
 
 
 def other_split(run: Run, path: str, context: DataContext) -> tuple[Task, Split, tuple[str, ...] | None]:

@@ -32,10 +32,12 @@ class ImagesRecipe(Recipe):
     """Images: a classifier."""
 
     name = "images"
-    title = "Images: a folder of images, idx files, arrays or a table of paths, and six kinds of classifiers."
+    title = (
+        "Images: a folder of images, idx files, arrays or a table of paths, and seven kinds of classifiers."
+    )
     help: ClassVar[Mapping[str, str]] = {
         "--data PATH": "one folder of images a class, idx files, .npz, a table of paths; without it: scikit-learn's digits",
-        "--model KIND": "vit, swin, lenet, resnet, densenet or groupcnn (equivariant to quarter turns)",
+        "--model KIND": "resnet9, vit, swin, lenet, resnet, densenet or groupcnn (equivariant to quarter turns)",
     }
     examples = (
         "regard train images",

@@ -35,6 +35,7 @@ SMALL = {
     "swin": {"model.dim": 16, "model.depths": (2, 2), "model.heads": (2, 2)},
     "lenet": {"model.widths": (4, 4), "model.hidden": 8},
     "resnet": {"model.width": 4, "model.blocks": (1, 1)},
+    "resnet9": {"model.stem": 4, "model.widths": (4, 4), "model.residual": (1, 1)},
     "densenet": {"model.growth": 2, "model.blocks": (1, 1)},
     "groupcnn": {"model.hidden": 2, "model.depth": 3, "model.halve": ()},
 }
@@ -100,7 +101,7 @@ def test_each_kind_trains_on_a_folder_and_predicts_what_it_computes(images, kind
 def test_it_learns_and_the_command_line_says_so(images, capsys, everything):
     words = [word for name, value in SMALL["vit"].items() for word in (f"--{name}", str(value))]
     words += ["--train.steps", "40", "--train.batch", "8"]
-    code = main.main(["train", "images", "--data", images, "--out", "mine", *words])
+    code = main.main(["train", "images", "--data", images, "--model", "vit", "--out", "mine", *words])
     out = capsys.readouterr().out
     assert code == 0 and "note: left out: " in out and f"12 × 12 pixels in patches of {patch_of(12)}, " in out
     assert out.splitlines()[-1] == "next: regard predict mine image.png"
@@ -177,7 +178,7 @@ def test_what_is_asked_for_stays_and_the_command_line_says_the_same(images):
     }
     for out, words in asked.items():
         small = ["--model.dim", "16", "--model.depth", "1", "--model.heads", "2", "--train.steps", "1"]
-        assert main.main(["train", "images", "--out", out, *words, *small]) == 0
+        assert main.main(["train", "images", "--model", "vit", "--out", out, *words, *small]) == 0
     models = [Run.open(name).config.model for name in asked]
     assert [(each["size"], each["patch"]) for each in models] == [
         (24, 6),
@@ -192,7 +193,7 @@ def test_help_has_every_option_once_however_wide_the_terminal_is(monkeypatch, ca
     assert main.main(["train", "images", "--help"]) == 0
     text = capsys.readouterr().out
     assert os.environ["COLUMNS"] == columns
-    known = options.options_of(KINDS["vit"])
+    known = options.options_of(KINDS["resnet9"])
     for name in known:
         hidden = name[2:] in (*get_recipe("images").data_derived, "data.path")
         assert len(re.findall(rf"^ *{re.escape(name)}[ ,]", text, re.MULTILINE)) == (not hidden), name
@@ -230,7 +231,7 @@ def test_the_commands_of_the_page_run(images, monkeypatch):
         program, command, *words = shlex.split(line)
         assert program == "regard"
         if command == "train":
-            kind = words[words.index("--model") + 1] if "--model" in words else "vit"
+            kind = words[words.index("--model") + 1] if "--model" in words else "resnet9"
             words += [
                 word
                 for name, value in SMALL[kind].items()
@@ -247,23 +248,24 @@ def test_the_page_says_the_defaults(images):
     """Of the table of changes in docs/images.md: for images of your own, and for the digits."""
     page = (Path(__file__).parents[3] / "docs" / "images.md").read_text("utf-8")
     rows = re.findall(
-        r"^\| `--data\.(augment\.)?(\w+)` \|.*\| (\S+) \| (\S+) \| [^|]*\|$", page, re.MULTILINE
+        r"^\| `--data\.(augment\.)?([\w-]+)` \|.*\| (\S+) \| (\S+) \| [^|]*\|$", page, re.MULTILINE
     )
     for place, data in (
         (2, get_recipe("images").defaults(images).data),
         (3, get_recipe("images").defaults().data),
     ):
         for row in rows:
-            value = getattr(data.augment if row[0] else data, row[1])
+            value = getattr(data.augment if row[0] else data, row[1].replace("-", "_"))
             assert row[place] == (
                 {False: "off", True: "on"}[value] if isinstance(value, bool) else f"{value:g}"
             ), row
-    assert {row[1] for row in rows} == {*(field.name for field in fields(AugmentConfig)), "smoothing"}
+    names = {row[1].replace("-", "_") for row in rows}
+    assert names == {*(field.name for field in fields(AugmentConfig)), "smoothing"}
 
 
 def test_rare_classes_may_count_more(images):
     recipe = get_recipe("images")
-    options = {**SMALL["vit"], "data.balanced": True, "train.steps": 1}
+    options = {**SMALL["resnet9"], "data.balanced": True, "train.steps": 1}
     settings = apply_settings(recipe.defaults(images), options)
     found = recipe.prepare(settings, DataContext(cache=cache_folder()))
     task = found.task
