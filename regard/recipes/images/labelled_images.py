@@ -22,7 +22,8 @@ from regard.data.image_files import RAW, SUFFIXES, Pixels
 from regard.data.labels import sort_labels
 from regard.data.scan import once
 from regard.data.splits import SPLITS, TRAIN
-from regard.data.tables import looks_like_table, read_table
+from regard.data.table_rows import looks_like_table
+from regard.data.tables import read_table
 from regard.errors import RegardError
 
 NAMED = 3  # folders that are named in a line

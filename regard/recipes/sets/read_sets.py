@@ -16,7 +16,7 @@ from regard.data.labels import sort_labels
 from regard.data.point_clouds import CloudFile, find_clouds, read_cloud
 from regard.data.progress import Note
 from regard.data.splits import stratified_mask
-from regard.data.tables import looks_like_table
+from regard.data.table_rows import looks_like_table
 from regard.errors import RegardError, nearest
 from regard.recipes.sets.dataset import SetsConfig, SetsCorpus, SetsForm, draw, in_ball, standardise_target
 from regard.recipes.sets.long_tables import read_long

@@ -73,6 +73,7 @@ def _classify(rows: LabelledCorpus, model: EncoderConfig, data: LabelledConfig, 
         labels=rows.labels,
         fill=fill,
         keep=_keep_tokenizer(rows.tokenizer),
+        notes=rows.notes,
         validation=rows.info.validation,
         examples="rows",
     )
@@ -104,6 +105,7 @@ def other_split(run: Run, path: str, context: DataContext) -> tuple[Task, Split,
             count=len(rows.classes),
             unit="rows",
             batches=lambda: rows.held_batches(train.batch, data.context),
+            notes=rows.notes,
         )
         return Classify(data.smoothing), split, labels
     config = replace(run.section(TextConfig, "data"), path=path)

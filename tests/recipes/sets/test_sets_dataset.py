@@ -174,10 +174,15 @@ def test_parquet_is_read_with_pyarrow_and_missed_in_one_line(tmp_path, monkeypat
     ):
         read_long(path)
     small = types.SimpleNamespace(num_row_groups=0, num_rows=4, num_columns=3)
-    whole = types.SimpleNamespace(to_pydict=lambda: columns)
-    reader = types.SimpleNamespace(
-        ParquetFile=lambda file: types.SimpleNamespace(metadata=small, read=lambda: whole)
-    )
+
+    def batches(batch_size):
+        yield types.SimpleNamespace(
+            columns=[types.SimpleNamespace(to_pylist=lambda each=each: each) for each in columns.values()]
+        )
+
+    names = types.SimpleNamespace(names=list(columns))
+    opened = types.SimpleNamespace(metadata=small, schema_arrow=names, iter_batches=batches)
+    reader = types.SimpleNamespace(ParquetFile=lambda file: opened)
     monkeypatch.setitem(sys.modules, "pyarrow", types.SimpleNamespace(parquet=reader, ArrowException=OSError))
     with pytest.raises(ValueError, match="3.*table.parquet.*'x'"):
         read_long(path)

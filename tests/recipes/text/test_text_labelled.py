@@ -227,7 +227,7 @@ def test_labels_are_sorted():
             "1.*a.jsonl: character '.ud800'.*1.*character",
         ),
         ("a.csv", "text,label\n", "a.csv.*labels"),
-        ("a.csv", "\n", "a.csv has no column 'text'"),
+        ("a.csv", "\n", "a.csv has no header"),
         ("a.csv", "", "a.csv.*empty"),
         (
             "a.csv",
