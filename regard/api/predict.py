@@ -57,16 +57,16 @@ def iter_predictions(
     run = read_differently(run, recipe, options)
     with ExitStack() as stack:
         files, names = _open_inputs(inputs, run, recipe, stack)
-        table = out is not None and is_answers_file(out)
-        if table:
-            check_answers_file(out, files)
+        table = None if out is None or not is_answers_file(out) else out
+        if table is not None:
+            check_answers_file(table, files)
         elif out is not None:
             recipe.check_output(run, files, out)
         found = recipe.predict(run, files)
-        if out is not None and not table:
+        if out is not None and table is None:
             found = recipe.draw(run, files, found, out)
         named = (_restore_name(prediction.without_nan(), names) for prediction in found)
-        yield from write_answers(named, out) if table else named
+        yield from named if table is None else write_answers(named, table)
 
 
 def _open_inputs(

@@ -28,7 +28,8 @@ def is_empty(cell: Any) -> bool:
 
 
 def missing_cells(path: str, line: int, column: str, count: int, ways: str) -> RegardError:
-    """The error for cells that hold nothing. ways: what to do"""
-    cells = f"{count:,} missing cell{'s' if count > 1 else ''} ({RECOGNISED} count as missing)"
-    first = "the first" if count > 1 else "it is"
-    return RegardError(f"{path} has {cells}, {first} in line {line}, column '{column}'; {ways}")
+    """The error for cells that hold nothing, `count` in all. ways: what to do"""
+    more = f", the first of {count:,}" if count > 1 else ""
+    return RegardError(
+        f"line {line} of {path} has a missing cell in column '{column}'{more}; {ways}; missing are {RECOGNISED}"
+    )

@@ -109,11 +109,11 @@ class _Spool:
         """The names of all columns: which input it is, the columns of the input, and the answers. Ours get a
         number if the input has columns of that name."""
         before, after = [name for name, _ in self._identity()], [name for name, _ in self._results()]
-        for number in count(1):
-            end = "" if number == 1 else f"_{number}"
-            if not self.columns.keys() & {name + end for name in (*before, *after)}:
-                break
+        end = next(each for each in _endings() if self._is_free({name + each for name in (*before, *after)}))
         return [*(name + end for name in before), *self.columns, *(name + end for name in after)]
+
+    def _is_free(self, names: set[str]) -> bool:
+        return not self.columns.keys() & names
 
     def rows(self) -> Iterator[list[Any]]:
         """The cells of each row, in the order of the heading."""
@@ -146,6 +146,12 @@ class _Spool:
         if self.failed:
             found.append(("error", lambda row: row["error"]))
         return found
+
+
+def _endings() -> Iterator[str]:
+    """Nothing, _2, _3 …"""
+    yield ""
+    yield from (f"_{number}" for number in count(2))
 
 
 def _getter(section: str, name: str) -> Callable[[dict[str, Any]], Any]:

@@ -39,7 +39,7 @@ def prepare_job(settings: Settings, context: DataContext) -> Job:
         unit=f"{form.element}s",
         examples="sets",
         labels=labels_of(form),
-        notes=_notes_on(corpus),
+        notes=(*corpus.notes, *_notes_on(corpus)),
         validation=corpus.info.validation,
     )
 
@@ -50,7 +50,13 @@ def other_split(run: Run, path: str, context: DataContext) -> tuple[Task, Split,
     corpus = read_other_sets(config, form, path, context.note)
     batch = run.section(TrainConfig, "train").batch
     count = int(corpus.held.sum())
-    split = Split(name=path, count=count, unit="sets", batches=lambda: corpus.held_batches(batch, seed=0))
+    split = Split(
+        name=path,
+        count=count,
+        unit="sets",
+        batches=lambda: corpus.held_batches(batch, seed=0),
+        notes=corpus.notes,
+    )
     return task_of(form), split, labels_of(form)
 
 

@@ -135,8 +135,8 @@ def test_columns_are_chosen_by_name(tmp_path):
         ),
         ("set,x,target\n1,,a\n", "2.*table.csv.*'x'", {}),
         ("set,x,target\n1,nan,a\n", "2.*table.csv.*'x'", {}),
-        ("set,x,target\n1,2,\n", "2.*table.csv.*empty.*'target'", {}),
-        ("set,x,target\n1,2,nan\n", "2.*table.csv.*empty.*'target'", {}),
+        ("set,x,target\n1,2,\n", "2.*table.csv.*missing.*'target'", {}),
+        ("set,x,target\n1,2,nan\n", "2.*table.csv.*missing.*'target'", {}),
         (
             "id,x,target\n1,2,a\n",
             "table.csv.*'set'.*id, x, target.*--data.id",
