@@ -28,9 +28,7 @@ from regard.errors import RegardError
 
 NAMED = 3  # folders that are named in a line
 NAMED_ENDINGS = 5  # of files that are passed over
-FORMATS = (
-    "a folder with one folder a class, idx files, an .npz file or a table of paths (.csv, .tsv, .parquet)"
-)
+FORMATS = "a folder with one folder a class, idx files, an .npz file or a table of paths (.csv, .tsv, .parquet, .jsonl)"
 
 
 @dataclass(frozen=True, eq=False)
@@ -259,9 +257,9 @@ def _of_table(place: Path, image: str, label: str) -> LabelledImages:
     table = read_table(str(place))
     paths = [
         os.path.normpath(place.parent / each)
-        for each in table.texts(image, "say which one with --data.image")
+        for each in table.texts(image, "say which one with --data.image", (label, "split"))
     ]
-    labels = table.texts(label, "say which one with --data.label")
+    labels = table.texts(label, "say which one with --data.label", (image, "split"))
     if not paths:
         raise RegardError(f"{place} has no rows; give a path and a label in each")
     splits = np.zeros(len(paths), dtype=np.uint8)
