@@ -16,9 +16,10 @@ from regard.recipes.graphs.dataset import (
     prepare_graphs,
 )
 from regard.recipes.graphs.defaults import model_kind
+from regard.recipes.graphs.fill import note_on_filled
 from regard.recipes.graphs.info import GraphsInfo
 from regard.recipes.graphs.neighbours import MOST, MappedGraph, looks_mapped
-from regard.recipes.graphs.other_data import read_other_graphs
+from regard.recipes.graphs.other_data import config_for, read_other_graphs
 from regard.recipes.graphs.task import task_of
 from regard.recipes.job import DataContext, Job, Split
 from regard.recipes.settings import Settings
@@ -35,11 +36,11 @@ def prepare_job(settings: Settings, context: DataContext) -> Job:
         _check_large(settings.model)
         large = open_mapped(config, config.path, seed)
         source, info, outputs = large.source(batch, seed, settings.model.depth), large.info(), large.outputs
-        count = min(info.test, MOST["test"])
+        count, filled = min(info.test, MOST["test"]), ()
     else:
         graphs = prepare_graphs(config, seed=seed, given=context.given, note=context.note)
         source, info, outputs = graphs.source(batch, seed), graphs.info(config.label), graphs.outputs
-        count = info.test
+        count, filled = info.test, note_on_filled(graphs.parts, info.scaling)
     known = {"features": info.features, "outputs": outputs, "level": info.level, "ordered": config.directed}
     unit = f"{info.level}s"
     if count:
@@ -55,7 +56,7 @@ def prepare_job(settings: Settings, context: DataContext) -> Job:
         unit="nodes",
         examples=unit,
         labels=info.labels,
-        notes=_notes_on(settings, info.scaling.of),
+        notes=(*filled, *_notes_on(settings, info.scaling.of)),
         validation=info.validation,
         test=test,
     )
@@ -64,7 +65,8 @@ def prepare_job(settings: Settings, context: DataContext) -> Job:
 def other_split(run: Run, path: str, context: DataContext) -> tuple[Task, Split, tuple[str, ...] | None]:
     """Other graphs with labels, read as the run reads its own data: their test split, or all labelled
     examples if there is none."""
-    config, info = run.section(GraphsConfig, "data"), run.section(GraphsInfo, "corpus")
+    config, notes = config_for(run, path), ()
+    info = run.section(GraphsInfo, "corpus")
     train, unit = run.section(TrainConfig, "train"), f"{info.level}s"
     source: Any
     if looks_mapped(path):
@@ -72,9 +74,10 @@ def other_split(run: Run, path: str, context: DataContext) -> tuple[Task, Split,
         source = large.source(train.batch, 0, run.section(_type_of_model(run), "model").depth)
         count = min(len(large.split["test"]), MOST["test"])
     else:
-        graphs = read_other_graphs(replace(config, path=path, nodes=None), info)
+        graphs = read_other_graphs(config, info)
+        notes += note_on_filled(graphs.parts, info.scaling)
         source, count = graphs.source(train.batch, 0), len(graphs.split["test"])
-    split = Split(name=path, count=count, unit=unit, batches=lambda: source.of("test"))
+    split = Split(name=path, count=count, unit=unit, batches=lambda: source.of("test"), notes=notes)
     return task_of(info), split, info.labels
 
 
