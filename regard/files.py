@@ -17,7 +17,7 @@ import shutil
 import stat
 import time
 import zipfile
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from io import BufferedReader
 from pathlib import Path
@@ -45,6 +45,12 @@ def write_bytes(path: PathLike, data: bytes) -> None:
     """Write a file, whole or not at all."""
     with _replacing(path) as part, open(part, "wb") as file:
         file.write(data)
+
+
+def write_stream(path: PathLike, write: Callable[[Path], None]) -> None:
+    """Let a function write a file that need not fit into memory, whole or not at all: it gets another path."""
+    with _replacing(path) as part:
+        write(part)
 
 
 def write_text(path: PathLike, text: str) -> None:

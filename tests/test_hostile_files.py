@@ -35,7 +35,7 @@ from regard.recipes.images.labelled_images import find_images
 from regard.recipes.images.open_image import open_image
 from regard.recipes.sets.long_tables import read_long
 from regard.recipes.text.given_text import read_given_text
-from regard.recipes.text.labelled import read_rows
+from regard.recipes.text.labelled_rows import read_rows
 from regard.runs.run import Run
 from regard.targets.open import open_target
 

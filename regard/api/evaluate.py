@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
+from typing import Any
 
+from regard.api.reading import read_differently
 from regard.data.progress import Note
 from regard.data.scan import scanning_once
 from regard.errors import RegardError
@@ -15,7 +18,11 @@ from regard.runs.run import Run
 
 
 def evaluate(
-    path: str | os.PathLike[str], data: str | os.PathLike[str] | None = None, *, note: Note | None = None
+    path: str | os.PathLike[str],
+    data: str | os.PathLike[str] | None = None,
+    *,
+    options: Mapping[str, Any] | None = None,
+    note: Note | None = None,
 ) -> Evaluation:
     """The measures of a run, with the number of examples.
 
@@ -25,9 +32,16 @@ def evaluate(
     data  another file of the same kind, with its labels; None: the test split of the run's own data, or the
           validation split
           without one
+    options  where the columns of `data` are called otherwise than in training: {"data.label": "stars"}
     note  told what is being prepared, and the share that is done
     """
     run = Run.open(path)
+    recipe = recipe_of(run)
+    if options and data is None:
+        raise RegardError(
+            f"{', '.join(f'--{name}' for name in options)} is for other data; give it with --data, too"
+        )
+    run = read_differently(run, recipe, options)
     context = DataContext(cache=cache_folder(), note=note, old=run)
     if run.config.given is not None and data is None:
         raise RegardError(
@@ -36,4 +50,4 @@ def evaluate(
             "file of the same kind"
         )
     with scanning_once():
-        return recipe_of(run).evaluate(run, None if data is None else os.fspath(data), context)
+        return recipe.evaluate(run, None if data is None else os.fspath(data), context)

@@ -15,8 +15,10 @@ from regard.errors import RegardError
 class PredictOptions:
     """RUN is the folder of a run, made by regard train. INPUT is of the same kind as its training data: a
     text in quotes or the path of a text file (UTF-8) for a text classifier; otherwise the path of an image, a
-    point cloud, a table or a graph. A folder means all images in it and in its sub-folders. A pattern in
-    quotes works too: 'photos/*.jpg', 'photos/**/*.png'.
+    point cloud, a table or a graph. Of a table (.csv, .tsv, .jsonl, .parquet) of texts or of paths of images,
+    every row is an input. A folder means all images in it and in its sub-folders. A pattern in quotes works
+    too: 'photos/*.jpg', 'photos/**/*.png'. Columns are those of the training; --data.text NAME and --data.label
+    NAME (of images --data.image, of sets --data.id and --data.target) name others.
 
     exit code: 0 every input has a prediction, 1 some inputs could not be read (stderr names them), 2 no input
     could be read, or the command is wrong
@@ -24,14 +26,17 @@ class PredictOptions:
 
     json: bool = False
     """print one line of JSON for each input, with "input" and one of "labels", "values", "each", "error". For
-    text, "kind" is "text" or "file": what the input was taken for. With --out, "picture" is the file drawn
+    text, "kind" is "text" or "file": what the input was taken for. Of a row of a table, "row" has its cells,
+    and "truth" its label. With --out, "picture" is the file drawn
     """
     out: str | None = None
-    """for images: draw what the model attends to, and an occlusion map (how much the logit drops when a patch
-    is greyed out). A file (.png, .svg, .pdf) is one sheet with all inputs. A folder gets one file for each
-    input: NAME-looked.png, or FOLDER-NAME-looked.png if two inputs have the same name. Attention is that of
-    the class token, or rollout to the mean of all patches; models without attention have only the occlusion
-    map
+    """a table (.csv, .tsv, .jsonl, .parquet): write the answers, one row for each input, in the same order: the
+    columns of the input, "answer", "right" where the input has a label, "p(CLASS)" for each class, and "error"
+    for what could not be read. For images also a picture: what the model attends to, and an occlusion map (how
+    much the logit drops when a patch is greyed out). A file (.png, .svg, .pdf) is one sheet with all inputs. A
+    folder gets one file for each input: NAME-looked.png, or FOLDER-NAME-looked.png if two inputs have the same
+    name. Attention is that of the class token, or rollout to the mean of all patches; models without attention
+    have only the occlusion map
     """
 
 
@@ -39,6 +44,8 @@ class PredictOptions:
 class EvaluateOptions:
     """RUN is the folder of a run, made by regard train. Its best weights are evaluated on the test split of
     its data, or on the validation split if there is no test split. The output names the number of examples.
+    Where other data calls its columns otherwise, name them as in training: --data.label NAME (--data.text of
+    texts, --data.image of images, --data.id and --data.target of sets, --data.nodes of an edge list).
     """
 
     data: str | None = None

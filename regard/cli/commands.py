@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from regard.cli.command_options import CheckOptions, EvaluateOptions, LookOptions, PredictOptions
-from regard.cli.words import check_single_path, pop_options
+from regard.cli.words import check_single_path, pop_data_options, pop_options
 from regard.errors import RegardError
 
 Run = Callable[[list[str]], int]
@@ -23,7 +23,6 @@ class Command(NamedTuple):
 
 
 COMMANDS: dict[str, Command] = {}
-LISTED = 10  # files that are named one by one
 
 
 def command(usage: str, sentence: str, *examples: str) -> Callable[[Run], Run]:
@@ -219,13 +218,15 @@ def generate_help() -> str:
 
 
 @command(
-    "predict RUN INPUT... [--json]",
-    "predictions of a trained model for texts or files",
+    "predict RUN INPUT... [--out FILE] [--json]",
+    "predictions of a trained model for texts, files, or the rows of a table",
     'regard predict runs/text "what a film"',
-    "regard predict runs/text review.txt --json",
+    "regard predict runs/text reviews.csv --out answers.csv",
+    "regard predict runs/text letters.parquet --data.text body --out answers.parquet",
     "regard predict runs/images photo.jpg --out looked.png",
 )
 def predict(words: list[str]) -> int:
+    data, words = pop_data_options(words)
     options = command_options("predict", PredictOptions, words)
     if options is None:
         return 0
@@ -233,36 +234,14 @@ def predict(words: list[str]) -> int:
     if len(words) < 2:
         raise RegardError("regard predict takes a run and one input at least: a text, or a file")
     from regard.api.predict import iter_predictions
-    from regard.files import json_text
+    from regard.cli.answers import AnswersPrinter
     from regard.training.keep_memory import retain_freed_memory
 
-    drawn: dict[str, None] = {}
-    answered = errors = 0
+    printer = AnswersPrinter(out=chosen.out, json=chosen.json)
     with retain_freed_memory():
-        for prediction in iter_predictions(words[0], words[1:], out=chosen.out):
-            for note in prediction.notes:
-                print(f"regard: {note}", file=sys.stderr, flush=True)
-            if chosen.json:
-                print(json_text(prediction.to_json()), flush=True)
-            elif prediction.error is not None:
-                print(f"regard: {prediction.error}", file=sys.stderr, flush=True)
-            else:
-                print(prediction.format(), flush=True)  # also into a pipe: each may have taken a while
-            if prediction.picture is not None:
-                drawn[prediction.picture] = None
-            answered += prediction.error is None
-            errors += prediction.error is not None
-    if drawn and not chosen.json:
-        if len(drawn) <= LISTED:
-            files = [*drawn]
-        else:
-            files = [f"{len(drawn):,} files in {chosen.out}"]
-        print("\n".join(["where it looked:", *(f"  {file}" for file in files)]))
-    if errors:
-        if answered:
-            return 1
-        return 2
-    return 0
+        for prediction in iter_predictions(words[0], words[1:], out=chosen.out, options=data):
+            printer.show(prediction)
+    return printer.finish()
 
 
 @command(
@@ -270,9 +249,11 @@ def predict(words: list[str]) -> int:
     "loss and accuracy on the test split, or on another file",
     "regard evaluate runs/text",
     "regard evaluate runs/images --data other-photos --json",
+    "regard evaluate runs/text --data other.csv --data.text body --data.label stars",
 )
 def evaluate(words: list[str]) -> int:
     check_single_path(words)
+    data, words = pop_data_options(words)
     options = command_options("evaluate", EvaluateOptions, words)
     if options is None:
         return 0
@@ -284,7 +265,7 @@ def evaluate(words: list[str]) -> int:
     from regard.training.keep_memory import retain_freed_memory
 
     with spinner(f"evaluating {path}"), retain_freed_memory():
-        found = measure(path, chosen.data)
+        found = measure(path, chosen.data, options=data)
     for note in found.notes:
         print(f"regard: {note}", file=sys.stderr)
     print(json_text(found.to_json()) if chosen.json else found.format())

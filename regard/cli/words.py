@@ -38,3 +38,10 @@ def pop_options(words: list[str], names: tuple[str, ...]) -> tuple[dict[str, str
         else:
             raise RegardError(f"{name} needs a value after it")
     return found, rest
+
+
+def pop_data_options(words: list[str]) -> tuple[dict[str, str], list[str]]:
+    """The options of a run's data (--data.text body), by dotted name, and the words that are left."""
+    names = tuple(dict.fromkeys(word.partition("=")[0] for word in words if word.startswith("--data.")))
+    found, rest = pop_options(words, names)
+    return {name.removeprefix("--").replace("-", "_"): value for name, value in found.items()}, rest

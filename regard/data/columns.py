@@ -4,14 +4,17 @@ from."""
 from __future__ import annotations
 
 import csv
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from regard.data.array import Array
+from regard.data.missing import is_missing, missing_cells
+from regard.data.table_rows import place_of
 from regard.data.text_files import read_lines
-from regard.errors import RegardError, nearest
+from regard.errors import RegardError
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,22 +32,17 @@ class Columns:
 
     def place(self, name: str, advice: str) -> int:
         """The index of the column with this name."""
-        names = self.names or ()
-        if name not in names:
-            near = nearest(name, names)
-            hint = f" (did you mean '{near}'?)" if near else ""
-            raise RegardError(
-                f"{self.path} has no column '{name}', it has: {', '.join(names) or 'no names'}; "
-                f"{advice}{hint}"
-            )
-        return names.index(name)
+        return place_of(name, self.names or (), self.path, advice)
 
     def texts(self, column: int) -> list[str]:
         return [row[column].strip() for row in self.rows]
 
-    def numbers(self, columns: Sequence[int]) -> Array:
+    def numbers(self, columns: Sequence[int], *, ways: str | None = None) -> Array:
         """Some columns as numbers; a cell that is not a finite number is an error with its line.
-        rows columns, float32"""
+        rows columns, float32
+
+        ways: what to do about missing cells; None: they are no error, and NaN
+        """
         cells = [[row[column] for column in columns] for row in self.rows]
         try:
             found = np.array(cells, dtype=np.float64).reshape(len(cells), len(columns))
@@ -52,7 +50,12 @@ class Columns:
             found = np.array(
                 [[self._number(row, column) for column in columns] for row in range(len(self.rows))]
             )
-        wrong = np.argwhere(~np.isfinite(found))
+        missing = np.argwhere(np.isnan(found))
+        if len(missing) and ways is not None:
+            row, column = missing[0]
+            name = self._name(columns[column])
+            raise missing_cells(self.path, self.lines[row], name, len(missing), ways)
+        wrong = np.argwhere(np.isinf(found))
         if len(wrong):
             row, column = wrong[0]
             raise RegardError(
@@ -62,6 +65,8 @@ class Columns:
         return found.astype(np.float32)
 
     def _number(self, row: int, column: int) -> float:
+        if is_missing(self.rows[row][column]):
+            return math.nan
         try:
             return float(self.rows[row][column])
         except ValueError:
@@ -74,6 +79,11 @@ class Columns:
         if self.names:
             return f"column '{self.names[column]}'"
         return f"column {column + 1}"
+
+    def _name(self, column: int) -> str:
+        if self.names:
+            return self.names[column]
+        return str(column + 1)
 
 
 def read_columns(path: str, *, header: bool | None = None) -> Columns:

@@ -17,6 +17,7 @@ from torch import nn
 from regard import registry
 from regard.errors import RegardError
 from regard.look.reader import Reader
+from regard.recipes.answers import AMONG
 from regard.recipes.evaluation import Evaluation, evaluate_split
 from regard.recipes.job import DataContext, Job, Split
 from regard.recipes.prediction import Prediction
@@ -47,6 +48,8 @@ class Recipe(ABC):
     early_options: ClassVar[
         tuple[str, ...]
     ] = ()  # such as "data.size": read first, because defaults depend on them
+    # settings of the data that predict and evaluate take for other data: names of columns, a table of nodes
+    reading_options: ClassVar[tuple[str, ...]] = ()
     # inputs in memory, in words: "pillow's images or arrays of bytes"
     in_memory: ClassVar[str] = ""
     # options of `regard generate`; None: it generates nothing
@@ -101,7 +104,8 @@ class Recipe(ABC):
     def check_output(self, run: Run, inputs: Sequence[str], out: Output) -> None:
         """Raise a ValueError if `draw` cannot draw these inputs, or not to `out`; before any work."""
         raise RegardError(
-            f"{run.path} was trained on {self.name}, for which --out draws nothing; call it without --out"
+            f"--out must be a table ({AMONG}), got {os.fspath(out)!r}; {run.path} was trained on {self.name}, "
+            "for which no pictures are drawn"
         )
 
     def draw(

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from torch import Tensor
@@ -14,6 +14,7 @@ from regard.runs.figures import say_number, say_percent
 
 SHOWN = 5  # labels that are printed
 DIGITS = 6  # of a number that is predicted
+LONGEST = 80  # characters of a text of a table that are printed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,6 +29,10 @@ class Prediction:
     kind: Literal["text", "file"] | None = None  # what `input` is, where it could be either
     notes: tuple[str, ...] = ()  # what the user should know about the input
     picture: str | None = None  # a file that shows where the model looked
+    # where it comes from a table: the table, and the cells of its row (of a set or a node: what identifies it)
+    source: str | None = None
+    row: Mapping[str, Any] = field(default_factory=dict)
+    truth: str | float | None = None  # the label or the number that the data has for it
     error: str | None = None  # why there is no prediction for this input; other inputs still get theirs
 
     @classmethod
@@ -42,6 +47,22 @@ class Prediction:
         found = {labels[i]: share for i, share in zip(order, shares[order].tolist(), strict=True)}
         return cls(input=input, labels=found)
 
+    @property
+    def answer(self) -> str | float | None:
+        """The likeliest class, or the number if there is one."""
+        if self.labels:
+            return next(iter(self.labels))
+        if len(self.values) == 1:
+            return next(iter(self.values.values()))
+        return None
+
+    @property
+    def right(self) -> bool | None:
+        """Is the likeliest class the true one? None: unknown, or the answer is a number"""
+        if self.truth is None or not self.labels:
+            return None
+        return self.answer == self.truth
+
     def without_nan(self) -> Prediction:
         """The same, or an error in its place if a number of it is NaN or infinite."""
         parts = [part.without_nan() for part in self.each]
@@ -54,16 +75,16 @@ class Prediction:
             "are too "
             "large, or the weights are damaged"
         )
-        return Prediction(
-            input=self.input, kind=self.kind, notes=self.notes, picture=self.picture, error=reason
-        )
+        return replace(self, labels={}, values={}, each=(), error=reason)
 
     def to_json(self) -> dict[str, Any]:
         """As JSON, without empty values."""
         found: dict[str, Any] = {"labels": self.labels, "values": self.values}
         found |= {"each": [part.to_json() for part in self.each], "kind": self.kind}
         found |= {"notes": list(self.notes), "picture": self.picture, "error": self.error}
-        return {"input": self.input} | {name: value for name, value in found.items() if value}
+        found |= {"source": self.source, "row": dict(self.row)}
+        kept = {name: value for name, value in found.items() if value}
+        return {"input": self.input} | kept | ({} if self.truth is None else {"truth": self.truth})
 
     def format(self) -> str:
         """One line, and one more for each part; why there is no prediction, if there is none."""
@@ -71,8 +92,31 @@ class Prediction:
             return self.error
         shares = [f"{label} {say_percent(share)}" for label, share in list(self.labels.items())[:SHOWN]]
         numbers = [f"{name} {say_number(value, DIGITS)}" for name, value in self.values.items()]
-        line = "   ".join(part for part in ("  ".join([*shares, *numbers]), self.input) if part)
+        line = "   ".join(
+            part for part in ("  ".join([*shares, *numbers]), self._judge(), self._name()) if part
+        )
         return "\n".join([line, *(f"  {part.format()}" for part in self.each)])
+
+    def _name(self) -> str:
+        """The input; a text of a table, which may have many lines, in a part of one."""
+        if self.source is None:
+            return self.input
+        words = " ".join(self.input.split())
+        if len(words) <= LONGEST:
+            return words
+        return words[: LONGEST - 1] + "…"
+
+    def _judge(self) -> str:
+        """right, wrong (it is good), target 35.2; nothing if the truth is unknown"""
+        if self.truth is None:
+            return ""
+        if self.right is None:
+            return (
+                f"target {say_number(self.truth, DIGITS)}"
+                if isinstance(self.truth, float)
+                else f"target {self.truth}"
+            )
+        return "right" if self.right else f"wrong (it is {self.truth})"
 
 
 def predict_each(

@@ -53,6 +53,7 @@ class Run:
     def __init__(self, path: files.PathLike, config: RunConfig) -> None:
         self.path, self.config = Path(path), config
         self.checksums = Checksums(self.path)
+        self.asked: frozenset[str] = frozenset()  # settings of the data that are not its own, see `reading`
 
     def __repr__(self) -> str:
         """<Run runs/text: text, decoder>"""
@@ -141,6 +142,13 @@ class Run:
             return configs.from_dict(cls, absent | found | again)
         except ValueError as error:
             raise RegardError(f"{self.path / 'config.json'}: section '{name}': {error}") from error
+
+    def reading(self, data: Mapping[str, Any]) -> Run:
+        """The same run, which reads its inputs with some settings of the data changed, such as the name of a
+        column. Nothing is written."""
+        run = Run(self.path, self.config.changed({"data": {**(self.config.data or {}), **data}}))
+        run.asked = frozenset(data)
+        return run
 
     def _found_again(self, section: Mapping[str, Any], names: Iterable[str]) -> dict[str, str]:
         """Paths that lead nowhere from here, and somewhere from where the run was started."""

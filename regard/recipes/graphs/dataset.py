@@ -18,9 +18,10 @@ from regard.data.array import Array
 from regard.data.batch import IGNORE, Batch, Epochs, Source
 from regard.data.progress import Note
 from regard.data.splits import SplitConfig, check_splits
-from regard.errors import RegardError
+from regard.errors import RegardError, nearest
 from regard.recipes.graphs.digits import digits
-from regard.recipes.graphs.files import read_graphs, stamp
+from regard.recipes.graphs.files import Missing, read_graphs, stamp
+from regard.recipes.graphs.fill import find_fill
 from regard.recipes.graphs.info import GraphsInfo, Scaling
 from regard.recipes.graphs.labels import Target, targets
 from regard.recipes.graphs.objects import of_object
@@ -58,11 +59,19 @@ class GraphsConfig(SplitConfig):
     validation: float = 0.1  # share of each class in the validation split, if the data has no split
     # share of each class in the test split, evaluated once, at the end, if the data has no split; None: a tenth
     test: float | None = None
+    # missing features in a table of nodes (empty, NA, N/A, NaN, null, ?): an error, or the median of the column
+    missing: Missing = "refuse"
     neighbours: int = 10  # neighbours drawn for each node and layer, in graphs too large for one batch
 
     def __post_init__(self) -> None:
         check_sizes(self)
-        for name, known in (("level", Level), ("target", Target), ("features", Features), ("scale", Scale)):
+        for name, known in (
+            ("level", Level),
+            ("target", Target),
+            ("features", Features),
+            ("scale", Scale),
+            ("missing", Missing),
+        ):
             if getattr(self, name) not in get_args(known):
                 raise RegardError(
                     f"{name} must be one of {', '.join(get_args(known))}, got {getattr(self, name)!r}"
@@ -88,13 +97,13 @@ def prepare_graphs(config: GraphsConfig, *, seed: int, given: Any = None, note: 
 def read_parts(config: GraphsConfig) -> Parts:
     if config.path is None:
         return digits()
-    return _read(config.path, config.nodes, config.label, stamp(config.path, config.nodes))
+    return _read(config.path, config.nodes, config.label, config.missing, stamp(config.path, config.nodes))
 
 
 # the task of a graph decides the defaults of its training: the cache reads the graph once for both
 @lru_cache(maxsize=1)
-def _read(path: str, nodes: str | None, label: str, _: Any) -> Parts:
-    return read_graphs(path, nodes=nodes, label=label)
+def _read(path: str, nodes: str | None, label: str, missing: Missing, _: Any) -> Parts:
+    return read_graphs(path, nodes=nodes, label=label, missing=missing)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -145,9 +154,12 @@ def _build_graphs(parts: Parts, config: GraphsConfig, seed: int) -> Graphs:
     level = level_of(parts, config)
     labels = labels_at(parts, level)
     if labels is None:
+        near = nearest(config.label, parts.columns)
+        hint = f" (did you mean '{near}'?)" if near else ""
+        held = f" (features are {', '.join(parts.columns)})" if parts.columns else ""
         raise RegardError(
-            f"{parts.what} has no labels of {level}s to train on; give a column '{config.label}', or "
-            "another --data.label or --data.level"
+            f"{parts.what} has no labels of {level}s to train on{held}; give a column '{config.label}', or "
+            f"another --data.label or --data.level{hint}"
         )
     edges, edge_starts = add_reverse_edges(parts, config)
     classes, numbers, target = targets(list(labels), config.target, parts.what)
@@ -222,12 +234,16 @@ def features(
         if known is not None:
             raise RegardError(
                 f"{parts.what} has no features of nodes, but the model was trained with features; give "
-                f"them {beside}"
+                f"them {beside}, or with --data.nodes"
             )
         raise RegardError(
             f"{parts.what} has no features of nodes; give columns of numbers ({beside}, or with "
             "--data.nodes), or use --data.features degree"
         )
+    fill = None
+    if of != "degree" and isinstance(x, np.ndarray):
+        fill = find_fill(x, parts, config.missing, known)
+        x = x if fill is None else np.where(np.isnan(x), np.array(fill, dtype=np.float32), x)
     if of == "given" and isinstance(x, np.ndarray) and (known is None or known.mean is None) and is_thin(x):
         x = _to_rows(x)
     if isinstance(x, Rows):
@@ -256,11 +272,11 @@ def features(
                 "dense; "
                 "use --data.scale rows or none"
             )
-        return _sparse_tensor(x, how == "rows"), Scaling(of="given", how=how)
+        return _sparse_tensor(x, how == "rows"), Scaling(of="given", how=how, fill=fill)
     if how == "rows":
         total = np.abs(x).sum(1, keepdims=True)
         x = x / np.where(total > 0, total, 1)
-    scaling = Scaling(of=of, how=how) if known is None else known
+    scaling = Scaling(of=of, how=how, fill=fill) if known is None else known
     if how == "columns":
         if known is None:
             if len(x):
@@ -272,6 +288,7 @@ def features(
                 how=how,
                 mean=tuple(mean.tolist()),
                 deviation=tuple(np.where(deviation > 0, deviation, 1).tolist()),
+                fill=fill,
             )
         x = (x - np.array(scaling.mean, dtype=np.float32)) / np.array(scaling.deviation, dtype=np.float32)
     if of == "both":

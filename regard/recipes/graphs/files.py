@@ -7,14 +7,15 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from regard import files
 from regard.data.array import Array
-from regard.data.columns import Columns, read_columns
-from regard.errors import RegardError
+from regard.data.columns import Columns, is_number, read_columns
+from regard.data.missing import is_missing
+from regard.errors import RegardError, nearest
 from regard.recipes.graphs.labels import has_fraction
 from regard.recipes.graphs.parts import (
     SPLITS,
@@ -39,28 +40,36 @@ ARRAYS = {
     "validation": ("val_idx", "validation_idx", "val_mask", "validation_mask", "validation"),
     "test": ("test_idx", "test_mask", "test"),
 }
+Missing = Literal["refuse", "fill"]
+WAYS: dict[Missing, str | None] = {
+    "refuse": "fill it in, or use --data.missing fill (the median of the column)",
+    "fill": None,
+}
 KNOWN = (
     "an edge list (.csv, .tsv, .txt), a .npz, or a folder (edges.csv and nodes.csv, edge lists, or TU files)"
 )
 
 
-def read_graphs(path: str, *, nodes: str | None = None, label: str = "label") -> Parts:
-    """Read the graphs at a path, in any format of this module."""
+def read_graphs(
+    path: str, *, nodes: str | None = None, label: str = "label", missing: Missing = "refuse"
+) -> Parts:
+    """Read the graphs at a path, in any format of this module. missing: what to do about features of nodes that
+    are missing in a table; to fill: they are NaN"""
     with files.readable_as(path, "a graph"):
-        return _read(path, nodes, label)
+        return _read(path, nodes, label, WAYS[missing])
 
 
-def _read(path: str, nodes: str | None, label: str) -> Parts:
+def _read(path: str, nodes: str | None, label: str, ways: str | None) -> Parts:
     where = Path(path)
     if where.is_dir():
-        return _of_folder(where, nodes, label)
+        return _of_folder(where, nodes, label, ways)
     if not where.exists():
         raise RegardError(f"there is no file or folder {path}; give {KNOWN}")
     if where.suffix == ".npz":
         return _of_arrays(files.read_arrays(path), path)
     if where.suffix.lower() not in (".csv", ".tsv", ".txt", ".edges"):
         raise RegardError(f"{path} is not a graph; give {KNOWN}")
-    return _of_edge_list(path, nodes or _beside(where), label)
+    return _of_edge_list(path, nodes or _beside(where), label, ways)
 
 
 def stamp(path: str, nodes: str | None) -> tuple[tuple[str, int, int], ...]:
@@ -87,7 +96,7 @@ def _beside(file: Path) -> str | None:
 # ── one graph as text
 
 
-def _of_edge_list(path: str, nodes: str | None, label: str) -> Parts:
+def _of_edge_list(path: str, nodes: str | None, label: str, ways: str | None) -> Parts:
     """Two columns of ends, which are names from a table of nodes or numbers from 0; a label column gives
     labels of edges."""
     table = read_columns(path, header=None)
@@ -122,11 +131,11 @@ def _of_edge_list(path: str, nodes: str | None, label: str) -> Parts:
     if Path(nodes).suffix == ".npz":
         held = _of_arrays({"edges": np.zeros((2, 0), dtype=np.int64)} | files.read_arrays(nodes), nodes)
         known: dict[str, Any] = {"x": held.x, "node_labels": held.node_labels, "split": held.split}
-        edges, count = _named(texts, None, held.nodes, table), held.nodes
+        edges, count = _named(texts, None, held.nodes, table, nodes), held.nodes
     else:
         rows = read_columns(nodes, header=True)
-        known = _of_node_table(rows, label)
-        edges, count = _named(texts, known["names"], len(rows), table), len(rows)
+        known = _of_node_table(rows, label, ways, elsewhere=labels is not None)
+        edges, count = _named(texts, known["names"], len(rows), table, nodes), len(rows)
     return one(path, edges, count, edge_labels=labels, **known)
 
 
@@ -152,8 +161,10 @@ def _numbered(texts: Sequence[Sequence[str]], table: Columns) -> tuple[Array, li
     return np.array([[place[text] for text in side] for side in texts], dtype=np.int64).reshape(2, -1), names
 
 
-def _named(texts: Sequence[Sequence[str]], names: Sequence[str] | None, count: int, table: Columns) -> Array:
-    """Ends as numbers of known nodes."""
+def _named(
+    texts: Sequence[Sequence[str]], names: Sequence[str] | None, count: int, table: Columns, nodes: str
+) -> Array:
+    """Ends as numbers of known nodes, which are those of the table `nodes`."""
     if names is None:
         try:
             edges = np.array(texts, dtype=np.int64).reshape(2, -1)
@@ -173,13 +184,14 @@ def _named(texts: Sequence[Sequence[str]], names: Sequence[str] | None, count: i
             if end not in place:
                 raise RegardError(
                     f"line {table.lines[number]} of {table.path} has the end '{end}', but there is no "
-                    f"node of this name; there are {len(names)}, such as '{names[0]}'"
+                    f"node of this name in {nodes}; it has {len(names)}, such as '{names[0]}'"
                 )
     return np.array([[place[text] for text in side] for side in texts], dtype=np.int64).reshape(2, -1)
 
 
-def _of_node_table(table: Columns, label: str) -> dict[str, Any]:
-    """Optional columns id, label and split; all others are features."""
+def _of_node_table(table: Columns, label: str, ways: str | None, *, elsewhere: bool) -> dict[str, Any]:
+    """Optional columns id, label and split; all others are features. elsewhere: are the labels in another
+    table?"""
     names = [name.lower() for name in table.names or ()]
     if not table.rows:
         raise RegardError(f"{table.path} has no nodes; give one row for each")
@@ -207,12 +219,34 @@ def _of_node_table(table: Columns, label: str) -> dict[str, Any]:
                     "expected train, validation, test or an empty cell"
                 )
         split = {each: np.flatnonzero([SPLIT_WORDS[word] == each for word in words]) for each in SPLITS}
+    if at_label is None and not elsewhere:
+        _check_features(table, features, label)
     return {
-        "x": table.numbers(features) if features else None,
+        "x": table.numbers(features, ways=ways) if features else None,
+        "columns": tuple((table.names or ())[i] for i in features),
         "names": ids,
         "node_labels": None if at_label is None else table.texts(at_label),
         "split": split,
     }
+
+
+def _check_features(table: Columns, features: Sequence[int], label: str) -> None:
+    """Raise if a feature is text, and so may be the label under another name."""
+    names = table.names or ()
+    words = {i: next((cell for cell in table.texts(i) if _is_word(cell)), None) for i in features}
+    text = [names[i] for i in features if words[i] is not None]
+    if not text:
+        return
+    near = nearest(label, text) or text[0]
+    cell = next(word for i, word in words.items() if names[i] == text[0])
+    raise RegardError(
+        f"{table.path} has no column '{label}' for the labels, it has: {', '.join(names)}; and '{text[0]}' is no "
+        f"feature, because it holds text such as '{cell}'; if it is the label, give --data.label {near}"
+    )
+
+
+def _is_word(cell: str) -> bool:
+    return not is_missing(cell) and not is_number(cell)
 
 
 # ── arrays
@@ -327,7 +361,7 @@ def places(mask: Array, name: str, what: str) -> Array:
 # ── folders
 
 
-def _of_folder(folder: Path, nodes: str | None, label: str) -> Parts:
+def _of_folder(folder: Path, nodes: str | None, label: str, ways: str | None) -> Parts:
     edges = next(
         (folder / name for name in ("edges.csv", "edges.tsv", "edges.txt") if (folder / name).exists()), None
     )
@@ -336,15 +370,15 @@ def _of_folder(folder: Path, nodes: str | None, label: str) -> Parts:
             (folder / name for name in ("nodes.csv", "nodes.tsv", "nodes.npz") if (folder / name).exists()),
             None,
         )
-        parts = _of_edge_list(str(edges), nodes or (None if table is None else str(table)), label)
+        parts = _of_edge_list(str(edges), nodes or (None if table is None else str(table)), label, ways)
         return replace(parts, what=str(folder))
     indicators = sorted(folder.glob("*_graph_indicator.txt"))
     if indicators:
-        return _of_tu(folder, indicators[0].name.removesuffix("_graph_indicator.txt"))
-    return _of_edge_lists(folder, label)
+        return _of_tu(folder, indicators[0].name.removesuffix("_graph_indicator.txt"), ways)
+    return _of_edge_lists(folder, label, ways)
 
 
-def _of_edge_lists(folder: Path, label: str) -> Parts:
+def _of_edge_lists(folder: Path, label: str, ways: str | None) -> Parts:
     """One graph per file, with NAME.nodes.csv beside NAME.csv for its features; labels in labels.csv, or one
     folder per class."""
     found = [
@@ -355,7 +389,7 @@ def _of_edge_lists(folder: Path, label: str) -> Parts:
     found = [f for f in found if f.name not in ("labels.csv", "README.txt") and not f.stem.endswith(".nodes")]
     if not found:
         raise RegardError(f"{folder} holds no edge lists; give {KNOWN}")
-    graphs = [_of_edge_list(str(file), _beside(file), label) for file in found]
+    graphs = [_of_edge_list(str(file), _beside(file), label, ways) for file in found]
     names = [str(file.relative_to(folder).with_suffix("")) for file in found]
     labels = _labels_of(folder, names, label)
     return side_by_side(str(folder), graphs, graph_names=names, graph_labels=labels)
@@ -381,7 +415,7 @@ def _labels_of(folder: Path, names: Sequence[str], label: str) -> list[str] | No
     return [known.get(name, "") for name in names]
 
 
-def _of_tu(folder: Path, name: str) -> Parts:
+def _of_tu(folder: Path, name: str, ways: str | None) -> Parts:
     """NAME_A.txt and NAME_graph_indicator.txt, counted from 1, with labels and attributes of nodes and graphs
     beside them."""
 
@@ -409,7 +443,7 @@ def _of_tu(folder: Path, name: str) -> Parts:
         )
     features: list[Array] = []
     if (numbers := table("node_attributes")) is not None:
-        features.append(numbers.numbers(range(len(numbers.rows[0]))))
+        features.append(numbers.numbers(range(len(numbers.rows[0])), ways=ways))
     if (node_labels := table("node_labels")) is not None:
         known, place = np.unique(_whole_column(node_labels, 0), return_inverse=True)
         features.append(np.eye(len(known), dtype=np.float32)[place])

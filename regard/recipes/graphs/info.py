@@ -18,6 +18,7 @@ class Scaling:
     of: Literal["given", "degree", "both"] | None = None  # None: a large graph, features unchanged
     mean: tuple[float, ...] | None = None
     deviation: tuple[float, ...] | None = None
+    fill: tuple[float, ...] | None = None  # what a missing feature becomes; None: none may be missing
 
     def __post_init__(self) -> None:
         check_sizes(self)

@@ -18,9 +18,10 @@ from regard.recipes.graphs.dataset import (
     prepare_graphs,
 )
 from regard.recipes.graphs.defaults import model_kind
+from regard.recipes.graphs.fill import note_on_filled
 from regard.recipes.graphs.info import GraphsInfo
 from regard.recipes.graphs.neighbours import MOST, MappedGraph, looks_mapped
-from regard.recipes.graphs.other_data import read_other_graphs
+from regard.recipes.graphs.other_data import config_for, read_other_graphs
 from regard.recipes.graphs.splits import no_folds, note_missing_classes, share_of_test
 from regard.recipes.graphs.task import task_of
 from regard.recipes.job import DataContext, Example, Job, Split
@@ -37,6 +38,7 @@ def prepare_job(settings: Settings, context: DataContext) -> Job:
     seed, batch, config = settings.train.seed, settings.train.batch, settings.data
     source: Any
     missing: tuple[str, ...] = ()
+    filled: tuple[str, ...] = ()
     called: Callable[[int], str]
     if context.given is None and looks_mapped(config.path):
         _check_large(settings.model)
@@ -52,6 +54,7 @@ def prepare_job(settings: Settings, context: DataContext) -> Job:
         if not given and graphs.labels is not None:
             missing = note_missing_classes(graphs.split, graphs.target.numpy(), graphs.labels, info.level)
         rows, called = source.rows, partial(graphs.parts.called, info.level)
+        filled = note_on_filled(graphs.parts, info.scaling)
     known = {"features": info.features, "outputs": outputs, "level": info.level, "ordered": config.directed}
     unit = f"{info.level}s"
     if count:
@@ -67,7 +70,12 @@ def prepare_job(settings: Settings, context: DataContext) -> Job:
         unit="nodes",
         examples=unit,
         labels=info.labels,
-        notes=(*_notes_on(settings, info.scaling.of), *_note_on_splits(config, info.path, given), *missing),
+        notes=(
+            *filled,
+            *_notes_on(settings, info.scaling.of),
+            *_note_on_splits(config, info.path, given),
+            *missing,
+        ),
         validation=info.validation,
         test=test,
         rows=rows,
@@ -79,7 +87,9 @@ def prepare_job(settings: Settings, context: DataContext) -> Job:
 def other_split(run: Run, path: str, context: DataContext) -> tuple[Task, Split, tuple[str, ...] | None]:
     """Other graphs with labels, read as the run reads its own data: their test split, or all labelled
     examples if there is none."""
-    config, info = run.section(GraphsConfig, "data"), run.section(GraphsInfo, "corpus")
+    config = config_for(run, path)
+    notes: tuple[str, ...] = ()
+    info = run.section(GraphsInfo, "corpus")
     train, unit = run.section(TrainConfig, "train"), f"{info.level}s"
     source: Any
     if looks_mapped(path):
@@ -87,10 +97,16 @@ def other_split(run: Run, path: str, context: DataContext) -> tuple[Task, Split,
         source = large.source(train.batch, 0, run.section(_type_of_model(run), "model").depth)
         count = min(len(large.split["test"]), MOST["test"])
     else:
-        graphs = read_other_graphs(replace(config, path=path, nodes=None), info)
+        graphs = read_other_graphs(config, info)
+        notes += note_on_filled(graphs.parts, info.scaling)
         source, count = graphs.source(train.batch, 0), len(graphs.split["test"])
     split = Split(
-        name=path, count=count, unit=unit, batches=lambda: source.of("test"), rows=lambda: source.rows("test")
+        name=path,
+        count=count,
+        unit=unit,
+        batches=lambda: source.of("test"),
+        rows=lambda: source.rows("test"),
+        notes=notes,
     )
     return task_of(info), split, info.labels
 

@@ -11,6 +11,7 @@ import numpy as np
 from regard.data.array import Array
 from regard.data.batch import IGNORE
 from regard.data.labels import sort_labels
+from regard.data.missing import is_missing
 from regard.errors import RegardError
 
 Target = Literal["auto", "classes", "numbers"]
@@ -48,7 +49,7 @@ def targets(
 def is_known(label: Any) -> bool:
     if isinstance(label, float | np.floating):
         return not math.isnan(label)
-    return not (label is None or label == "" or (isinstance(label, int | np.integer) and label == -1))
+    return not (is_missing(label) or (isinstance(label, int | np.integer) and label == -1))
 
 
 def infer_target(labels: Sequence[Any], target: Target) -> Literal["classes", "numbers"]:

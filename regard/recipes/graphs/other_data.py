@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +21,17 @@ from regard.recipes.graphs.dataset import (
 )
 from regard.recipes.graphs.info import GraphsInfo
 from regard.recipes.graphs.labels import is_known, targets, text_of
+from regard.runs.run import Run
+
+
+def config_for(run: Run, path: str) -> GraphsConfig:
+    """How a run reads the graphs at a path. Its own table of nodes is for its own edges: other edges may be
+    between other nodes, so their table lies beside them, or is named."""
+    config = run.section(GraphsConfig, "data")
+    same = config.path is not None and os.path.realpath(path) == os.path.realpath(config.path)
+    if same or "nodes" in run.asked:
+        return replace(config, path=path)
+    return replace(config, path=path, nodes=None)
 
 
 def read_other_graphs(config: GraphsConfig, info: GraphsInfo) -> Graphs:
@@ -27,7 +40,8 @@ def read_other_graphs(config: GraphsConfig, info: GraphsInfo) -> Graphs:
     labels = labels_at(parts, info.level)
     if labels is None:
         raise RegardError(
-            f"{parts.what} has no labels of {info.level}s to evaluate on; give a column '{config.label}'"
+            f"{parts.what} has no labels of {info.level}s to evaluate on; give a column '{config.label}', or "
+            "name it with --data.label"
         )
     edges, edge_starts = add_reverse_edges(parts, config)
     x, scaling = features(parts, edges, config, level=info.level, known=info.scaling)

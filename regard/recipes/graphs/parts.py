@@ -43,6 +43,7 @@ class Parts:
     starts: Array
     edge_starts: Array
     x: Array | Rows | None = None
+    columns: Sequence[str] = ()  # names of the features, where they have some
     names: Sequence[str] | None = None  # of nodes; None: their numbers
     graph_names: Sequence[str] | None = None
     node_labels: Sequence[Any] | Array | None = None
@@ -110,6 +111,7 @@ def side_by_side(what: str, graphs: Sequence[Parts], **more: Any) -> Parts:
         starts=starts,
         edge_starts=np.cumsum([0, *(g.edges.shape[1] for g in graphs)]),
         x=None if empty is None else np.concatenate([empty, *(g.x for g in graphs if g.nodes)]),
+        columns=next((g.columns for g in graphs if g.nodes), ()),
         **more,
     )
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -17,11 +16,15 @@ from regard.recipes.graphs.dataset import (
     GraphsConfig,
     add_reverse_edges,
     features,
+    labels_at,
     read_parts,
 )
+from regard.recipes.graphs.fill import note_on_filled
 from regard.recipes.graphs.info import GraphsInfo
 from regard.recipes.graphs.job import open_mapped
+from regard.recipes.graphs.labels import is_known, text_of
 from regard.recipes.graphs.neighbours import MappedGraph, SampledSource, looks_mapped
+from regard.recipes.graphs.other_data import config_for
 from regard.recipes.graphs.parts import Parts
 from regard.recipes.prediction import Prediction, predict_each
 from regard.runs.load import load_model
@@ -43,9 +46,10 @@ def predict(run: Run, inputs: Sequence[str]) -> Iterator[Prediction]:
     def predict_file(path: str) -> list[Prediction]:
         if looks_mapped(path):
             return [_of_large(model, open_mapped(config, path, 0), info)]
-        same = config.path is not None and os.path.realpath(path) == os.path.realpath(config.path)
-        parts = read_parts(replace(config, path=path, nodes=config.nodes if same else None))
-        return _of_parts(model, parts, config, info)
+        parts = read_parts(config_for(run, path))
+        notes = note_on_filled(parts, info.scaling)
+        found = _of_parts(model, parts, config, info)
+        return [*found[:-1], *(replace(last, notes=notes) for last in found[-1:])]
 
     yield from predict_each(inputs, predict_file)
 
@@ -68,10 +72,42 @@ def _of_parts(model: Any, parts: Parts, config: GraphsConfig, info: GraphsInfo) 
     each = _format_outputs(
         call(model, batch), info, [parts.called(level, i) for i in range(_count(parts, level))]
     )
+    each = _with_truths(each, parts, config, info)
     if level != "graph":
         return [Prediction(input=parts.what, each=tuple(each))]
     several = parts.graphs > 1
     return [replace(found, input=f"{parts.what}: {found.input}" if several else parts.what) for found in each]
+
+
+def _with_truths(
+    each: list[Prediction], parts: Parts, config: GraphsConfig, info: GraphsInfo
+) -> list[Prediction]:
+    """Predictions with the columns that identify a node, an edge or a graph, and its label if there is one."""
+    labels = labels_at(parts, info.level)
+    found = []
+    for number, prediction in enumerate(each):
+        if info.level == "edge":
+            ends = [parts.called("node", int(end)) for end in parts.edges[:, number]]
+            row: dict[str, Any] = dict(zip(("source", "target"), ends, strict=True))
+        else:
+            row = {info.level: prediction.input}
+        truth = None if labels is None else _truth(labels[number], info)
+        if labels is not None:
+            row[config.label] = truth
+        found.append(replace(prediction, row=row, truth=truth))
+    return found
+
+
+def _truth(label: Any, info: GraphsInfo) -> str | float | None:
+    """A label as training reads it; None: unknown"""
+    if not is_known(label):
+        return None
+    if info.labels is not None:
+        return text_of(label)
+    try:
+        return float(label)
+    except (TypeError, ValueError):
+        return None
 
 
 def _count(parts: Parts, level: str) -> int:

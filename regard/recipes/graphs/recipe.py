@@ -49,6 +49,7 @@ class GraphsRecipe(Recipe):
         "model.ordered": "give --data.directed",
     }
     not_inherited = frozenset({"features", "outputs", "level", "ordered"})
+    reading_options = ("nodes", "label", "missing")
 
     def defaults(
         self, data: Any = None, model: str | None = None, early: Mapping[str, Any] | None = None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from regard.recipes.graphs.dataset import GraphsConfig, add_reverse_edges, featu
 from regard.recipes.graphs.info import GraphsInfo
 from regard.recipes.graphs.labels import is_known, targets
 from regard.recipes.graphs.neighbours import MappedGraph, looks_mapped
+from regard.recipes.graphs.other_data import config_for
 from regard.recipes.graphs.parts import Parts
 from regard.recipes.graphs.reader import GraphExample, GraphReader
 from regard.runs.run import Run
@@ -94,7 +94,7 @@ def run_reader(run: Run, network: Any) -> Reader:
         return GraphExample(inputs, notes=(GONE,))
 
     def read(path: Path) -> GraphExample:
-        return linked(read_parts(replace(config, path=str(path), nodes=None)))
+        return linked(read_parts(config_for(run, str(path))))
 
     there = looks_mapped(config.path) or readable(whole)
     return GraphReader(roles, example, read=read, classes=labels if level in ("node", "graph") else None)

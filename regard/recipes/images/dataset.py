@@ -21,6 +21,7 @@ from regard.config import check_positive, check_sizes
 from regard.data import cache as caches
 from regard.data.array import Array
 from regard.data.batch import Batch, Epochs, Source
+from regard.data.class_names import read_names
 from regard.data.cores import cores
 from regard.data.image_files import Damaged, Fit, Pixels, fit_square, header, pillow, read
 from regard.data.progress import Note
@@ -60,6 +61,8 @@ class ImagesConfig(SplitConfig):
     path: str | None = None
     image: str = "file"  # the column of a .csv that holds the path
     label: str = "label"  # the column that holds the label
+    # names of the classes of idx files and arrays, in the order of their numbers: cat,dog or a file with one a line
+    names: tuple[str, ...] = ()
     # side that images are resized to; None: their shorter side (the median, if they differ), at most 64
     size: int | None = None
     channels: Literal["auto", "grey", "colour"] = "auto"  # auto: grey if all of them are
@@ -79,6 +82,8 @@ class ImagesConfig(SplitConfig):
         check_splits(self, "images")
         if not 0 <= self.smoothing < 1:
             raise RegardError(f"smoothing is a share of each label, from 0 to below 1, got {self.smoothing}")
+        if self.names:
+            object.__setattr__(self, "names", read_names(self.names))
         if self.image == self.label:
             raise RegardError(f"image and label must be two columns, got '{self.image}' for both")
 
@@ -87,7 +92,7 @@ def prepare(config: ImagesConfig, *, seed: int, cache: Path, note: Note | None =
     """All images as bytes, with a split."""
     tell: Note = note or (lambda what, share: None)
     tell("looking for images", None)
-    found = find_images(config.path, config.image, config.label)
+    found = find_images(config.path, config.image, config.label, config.names)
     side, channels = choose_size(found, config)
     if found.pixels is not None:
         store: Store = Held(resize_all(found.pixels, side, channels, config.fit))
@@ -153,6 +158,7 @@ class ImagesInfo:
     auto_flip: bool | None = (
         None  # are images mirrored in training because a trial allowed it? None: no trial
     )
+    numbers: tuple[str, ...] | None = None  # what the data calls the labels, where they were given names
 
     def __post_init__(self) -> None:
         check_sizes(self)
@@ -172,6 +178,8 @@ def read_other_images(
     nothing says so."""
     tell: Note = note or (lambda what, share: None)
     found = find_images(config.path, config.image, config.label, to_learn=False)
+    if found.pixels is not None and info.numbers is not None:
+        found = found.renamed(dict(zip(info.numbers, info.labels, strict=True)))
     for label in found.labels:
         if label not in info.labels:
             known = ", ".join(info.labels[:5]) + ", ..." * (len(info.labels) > 5)
@@ -219,6 +227,7 @@ class Images:
             mean=self.mean,
             deviation=self.deviation,
             skipped=self.skipped,
+            numbers=self.labelled.numbers,
         )
 
     def source(self, batch: int, seed: int) -> ImageSource:

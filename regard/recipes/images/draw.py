@@ -12,6 +12,7 @@ from pathlib import Path
 
 from regard.errors import RegardError
 from regard.look import plot
+from regard.recipes.answers import AMONG
 from regard.recipes.images import overlays
 from regard.recipes.images.dataset import ImagesConfig, ImagesInfo
 from regard.recipes.images.predict import LOOKED
@@ -38,7 +39,8 @@ def check_output(given: Sequence[str], out: str | os.PathLike[str]) -> None:
         return
     if Path(out).suffix.lower() not in plot.SUFFIXES:
         raise RegardError(
-            f"--out must be a folder (ending in /) or a file in {_among()}, got {os.fspath(out)!r}"
+            f"--out must be a table ({AMONG}), a folder (ending in /) or a picture ({_among()}), got "
+            f"{os.fspath(out)!r}"
         )
     if any(os.path.exists(out) and os.path.exists(each) and os.path.samefile(each, out) for each in given):
         raise RegardError(

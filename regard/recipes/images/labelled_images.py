@@ -10,26 +10,26 @@ from __future__ import annotations
 import os
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
 from regard.data.array import Array
+from regard.data.class_names import check_names
 from regard.data.image_arrays import Rows, digits, is_idx_of_images, read_idx_files, read_npz
 from regard.data.image_files import RAW, SUFFIXES, Pixels
 from regard.data.labels import sort_labels
 from regard.data.scan import once
 from regard.data.splits import SPLITS, TRAIN
-from regard.data.tables import looks_like_table, read_table
+from regard.data.table_rows import looks_like_table
+from regard.data.tables import read_table
 from regard.errors import RegardError
 
 NAMED = 3  # folders that are named in a line
 NAMED_ENDINGS = 5  # of files that are passed over
-FORMATS = (
-    "a folder with one folder a class, idx files, an .npz file or a table of paths (.csv, .tsv, .parquet)"
-)
+FORMATS = "a folder with one folder a class, idx files, an .npz file or a table of paths (.csv, .tsv, .parquet, .jsonl)"
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,6 +43,7 @@ class LabelledImages:
     files: tuple[str, ...] = ()
     pixels: Pixels | None = None  # n h w, or n h w c
     notes: tuple[str, ...] = ()  # what lies there and was not taken
+    numbers: tuple[str, ...] | None = None  # what the data calls the labels, where they were given names
 
     def __post_init__(self) -> None:
         if self.pixels is not None and 0 in self.pixels.shape[1:]:
@@ -53,6 +54,10 @@ class LabelledImages:
 
     def __len__(self) -> int:
         return len(self.classes)
+
+    def renamed(self, names: Mapping[str, str]) -> LabelledImages:
+        """With names in place of the labels; a label without one stays."""
+        return replace(self, labels=tuple(names.get(label, label) for label in self.labels))
 
     def check_learnable(self) -> None:
         """A ValueError if there is nothing to tell apart, or nothing of a class to learn from."""
@@ -69,19 +74,37 @@ class LabelledImages:
             )
 
 
-@once
 def find_images(
-    path: str | None, image: str = "file", label: str = "label", *, to_learn: bool = True
+    path: str | None,
+    image: str = "file",
+    label: str = "label",
+    names: tuple[str, ...] = (),
+    *,
+    to_learn: bool = True,
 ) -> LabelledImages:
     """What a path holds; None: the digits that come with scikit-learn. `image` and `label` are columns of a
     table.
 
+    names: of the classes of idx files and arrays, in the order of their numbers; none: the numbers
     to_learn: raise unless there are two classes at least, and images of each to train on
     """
-    found = _find_images(path, image, label)
+    found = _found_once(path, image, label)
+    if names:
+        if found.pixels is None:
+            raise RegardError(
+                f"names are for idx files and arrays, and the classes of {found.name} have names already, such as "
+                f"'{found.labels[0]}'; leave --data.names out"
+            )
+        check_names(names, found.labels, found.name)
+        found = replace(found.renamed(dict(zip(found.labels, names, strict=True))), numbers=found.labels)
     if to_learn:
         found.check_learnable()
     return found
+
+
+@once
+def _found_once(path: str | None, image: str, label: str) -> LabelledImages:
+    return _find_images(path, image, label)
 
 
 def _find_images(path: str | None, image: str, label: str) -> LabelledImages:
@@ -258,9 +281,9 @@ def _of_table(place: Path, image: str, label: str) -> LabelledImages:
     table = read_table(str(place))
     paths = [
         os.path.normpath(place.parent / each)
-        for each in table.texts(image, "say which one with --data.image")
+        for each in table.texts(image, "say which one with --data.image", (label, "split"))
     ]
-    labels = table.texts(label, "say which one with --data.label")
+    labels = table.texts(label, "say which one with --data.label", (image, "split"))
     if not paths:
         raise RegardError(f"{place} has no rows; give a path and a label in each")
     splits = np.zeros(len(paths), dtype=np.uint8)

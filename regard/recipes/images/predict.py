@@ -6,6 +6,8 @@ import glob
 import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +18,7 @@ from regard.data.image_files import SUFFIXES
 from regard.errors import RegardError
 from regard.nn.linear import prepacked
 from regard.recipes.images.dataset import ImagesConfig, ImagesInfo, try_read
+from regard.recipes.images.given_images import given_images
 from regard.recipes.images.labelled_images import images_in, is_image
 from regard.recipes.images.task import task_of
 from regard.recipes.prediction import Prediction
@@ -57,17 +60,26 @@ def predict(run: Run, inputs: Sequence[str]) -> Iterator[Prediction]:
     """For each image, the classes with their probabilities, the likeliest first; what cannot be read has an
     error instead."""
     info, data, model = run.section(ImagesInfo, "corpus"), run.section(ImagesConfig, "data"), load_model(run)
-    task = task_of(data, info)
+    task, given = task_of(data, info), given_images(inputs, data)
     with ThreadPoolExecutor(cores()) as pool, prepacked(model):
-        for start in range(0, len(inputs), AT_ONCE):
-            some = inputs[start : start + AT_ONCE]
-            pixels = list(pool.map(lambda path: try_read(path, info.size, info.channels, data.fit), some))
-            good = [each for each in pixels if not isinstance(each, str)]
+        while some := list(islice(given, AT_ONCE)):
+            paths = [each.path for each in some if each.path is not None]
+            read = pool.map(lambda path: try_read(path, info.size, info.channels, data.fit), paths)
+            pixels = dict(zip(paths, read, strict=True))
+            good = [path for path in paths if not isinstance(pixels[path], str)]
             shares = iter(
-                task.log_probabilities(model, torch.from_numpy(np.stack(good))).exp() if good else ()
+                task.log_probabilities(
+                    model, torch.from_numpy(np.stack([pixels[path] for path in good]))
+                ).exp()
+                if good
+                else ()
             )
-            for path, found in zip(some, pixels, strict=True):
-                if isinstance(found, str):
-                    yield Prediction(input=path, error=found)
+            for path, asked in some:
+                found = None if path is None else pixels[path]
+                if found is None:
+                    yield asked
+                elif isinstance(found, str):
+                    yield replace(asked, error=found)
                 else:
-                    yield Prediction.of_classes(path, next(shares), info.labels)
+                    answer = Prediction.of_classes(asked.input, next(shares), info.labels)
+                    yield replace(asked, labels=answer.labels)

@@ -11,10 +11,11 @@ from torch import nn
 from regard.look.reader import Reader
 from regard.recipes.base import Output, Recipe
 from regard.recipes.describe import describe_data, format_count, format_splits
-from regard.recipes.images.dataset import ImagesInfo
+from regard.recipes.images.dataset import ImagesConfig, ImagesInfo
 from regard.recipes.images.defaults import KINDS, defaults
 from regard.recipes.images.draw import check_output, draw
 from regard.recipes.images.foreign_reader import foreign_reader
+from regard.recipes.images.given_images import paths_of
 from regard.recipes.images.in_memory import is_array_or_pil, temporary_files
 from regard.recipes.images.job import other_split, prepare_job
 from regard.recipes.images.predict import expand_inputs, predict
@@ -46,6 +47,7 @@ class ImagesRecipe(Recipe):
         "regard train images --data photos.csv --data.image path --data.label kind --data.balanced",
     )
     models = tuple(KINDS)
+    reading_options = ("image", "label")
     in_memory = "pillow's images or arrays of bytes"
     data_derived: ClassVar[Mapping[str, str]] = {
         "model.classes": "",
@@ -95,12 +97,12 @@ class ImagesRecipe(Recipe):
         return predict(run, inputs)
 
     def check_output(self, run: Run, inputs: Sequence[str], out: Output) -> None:
-        check_output(inputs, out)
+        check_output([*inputs, *paths_of(inputs, run.section(ImagesConfig, "data"))], out)
 
     def draw(
         self, run: Run, inputs: Sequence[str], predictions: Iterator[Prediction], out: Output
     ) -> Iterator[Prediction]:
-        return draw(run, inputs, predictions, out)
+        return draw(run, paths_of(inputs, run.section(ImagesConfig, "data")), predictions, out)
 
     def other_split(
         self, run: Run, data: str, context: DataContext

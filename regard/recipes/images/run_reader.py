@@ -73,7 +73,7 @@ class RunImageReader(ImageReader):
         else:
             self.judged = self.of_views(self.data.views)
         self.labelled = lru_cache(maxsize=1)(
-            partial(find_images, self.data.path, self.data.image, self.data.label)
+            partial(find_images, self.data.path, self.data.image, self.data.label, self.data.names)
         )
         self.crowd = lru_cache(maxsize=1)(partial(validation_images, run, self.scaled))
 

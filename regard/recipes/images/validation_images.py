@@ -30,7 +30,7 @@ def validation_images(run: Run, scaled: Callable[[Pixels], Tensor]) -> Reference
     data, info = run.section(ImagesConfig, "data"), run.section(ImagesInfo, "corpus")
     seed = data.seed_of(run.section(TrainConfig, "train").seed)
     try:
-        found = _readable(find_images(data.path, data.image, data.label), info.skipped)
+        found = _readable(find_images(data.path, data.image, data.label, data.names), info.skipped)
     except (ValueError, OSError):
         return None
     rows = np.flatnonzero(complete_splits(found, data, seed) == VALIDATION)

@@ -20,6 +20,7 @@ from regard.recipes.sets.made_sets import MADE, Drawn, Turn, Wish
 from regard.recipes.sets.solids import fit_in_ball
 
 Made = Literal["max", "sum", "statistics", "clusters", "solids"]
+Missing = Literal["refuse", "drop", "fill"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,9 +43,14 @@ class SetsConfig(SplitConfig):
     columns: str | None = None  # table: the feature columns, as a,b,c; None: all others
     # what the target holds; auto: classes if it is text or at most ten different whole numbers
     asks: Literal["auto", "classes", "numbers"] = "auto"
+    # table: missing cells (empty, NA, N/A, NaN, null, ?) are an error; or drop: their rows are left out; or
+    # fill: features get the median of the train split, and rows without a target are left out
+    missing: Missing = "refuse"
 
     def __post_init__(self) -> None:
         check_sizes(self)
+        if self.missing not in get_args(Missing):
+            raise RegardError(f"missing must be one of {', '.join(get_args(Missing))}, got {self.missing!r}")
         check_positive(self, *(name for name in ("points", "sets") if getattr(self, name) is not None))
         if self.task not in get_args(Made):
             near = nearest(self.task, get_args(Made))
@@ -84,9 +90,14 @@ class SetsForm:
     target_scale: tuple[float, ...] = ()
     each: bool = False  # does every element have a target, not the set?
     size: int = 1  # the most elements of a set in a batch
+    fill: tuple[float, ...] | None = (
+        None  # what a missing feature becomes; None: missing features are not filled
+    )
 
     def __post_init__(self) -> None:
         check_sizes(self)
+        if self.fill is not None and len(self.fill) != len(self.features):
+            raise RegardError(f"{len(self.features)} features need as many fillings, got {len(self.fill)}")
         if not len(self.features) == len(self.centre) == len(self.scale):
             raise RegardError(
                 f"{len(self.features)} features need as many centres and scales, got {len(self.centre)} and "
@@ -110,6 +121,18 @@ class SetsForm:
             wanted = f"{len(self.features)} numbers ({', '.join(self.features)})"
             raise RegardError(f"each {self.element} must have {wanted}, got {points.shape[1]}")
         return self.scaled(in_ball(points) if self.fitted else points)
+
+    def filled(self, points: Array) -> Array:
+        """The elements with a number in place of each missing feature, which is NaN."""
+        if self.fill is None:
+            if np.isnan(points).any():
+                raise RegardError(
+                    "the run was trained without --data.missing fill, so it knows no values to fill in; use "
+                    "--data.missing drop, or fill in the cells"
+                )
+            return points
+        found: Array = np.where(np.isnan(points), np.array(self.fill), points)
+        return found
 
     def scaled(self, points: Array) -> Array:
         """The elements of any number of sets, standardised."""
@@ -147,6 +170,7 @@ class SetsCorpus:
     splits: Array  # TRAIN, VALIDATION or TEST, of each set
     names: tuple[str, ...] = ()  # of the sets: their files, or their ids in a table; synthetic sets have none
     drawn_test: int = 0  # sets in the test split of a synthetic task, which are drawn when they are needed
+    notes: tuple[str, ...] = ()  # on missing cells
 
     @property
     def held(self) -> Array:

@@ -53,7 +53,7 @@ def prepare_job(settings: Settings, context: DataContext) -> Job:
         unit=f"{form.element}s",
         examples="sets",
         labels=labels_of(form),
-        notes=_notes_on(corpus),
+        notes=(*corpus.notes, *_notes_on(corpus)),
         validation=corpus.info.validation,
         test=test,
         rows=(lambda split: corpus.rows_of(SPLITS[split])) if corpus.names else None,
@@ -84,6 +84,7 @@ def other_split(run: Run, path: str, context: DataContext) -> tuple[Task, Split,
         unit="sets",
         batches=lambda: corpus.batches(TEST, batch, seed=0),
         rows=lambda: corpus.rows_of(TEST),
+        notes=corpus.notes,
     )
     return task_of(form), split, labels_of(form)
 

@@ -16,7 +16,7 @@ from regard.data.splits import TEST
 from regard.errors import RegardError
 from regard.recipes.sets.dataset import SetsConfig, SetsCorpus, SetsForm, standardise_target
 from regard.recipes.sets.long_tables import read_long
-from regard.recipes.sets.read_sets import class_of, learned_from_tables
+from regard.recipes.sets.read_sets import class_of, learned_from_tables, notes_on_missing
 
 
 def read_other_sets(config: SetsConfig, form: SetsForm, path: str, note: Note | None = None) -> SetsCorpus:
@@ -59,7 +59,7 @@ def _of_clouds(config: SetsConfig, form: SetsForm, note: Note) -> SetsCorpus:
 
 def _of_table(config: SetsConfig, form: SetsForm) -> SetsCorpus:
     path = str(config.path)
-    table = read_long(path, config.id, config.target, form.features)
+    table = read_long(path, config.id, config.target, form.features, config.missing)
     words = list(table.target or ())
     if not form.each:
         for a, b in pairwise(table.starts):
@@ -81,10 +81,10 @@ def _of_table(config: SetsConfig, form: SetsForm) -> SetsCorpus:
         if not form.each:
             target = target[:, None]
     splits = np.full(len(table.sets), TEST, dtype=np.uint8)
-    points = form.scaled(table.points)
-    return SetsCorpus(
-        config, form, points, table.starts, standardise_target(target, form), splits, table.sets
-    )
+    points = form.scaled(form.filled(table.points))
+    asked_of = standardise_target(target, form)
+    found = SetsCorpus(config, form, points, table.starts, asked_of, splits, table.sets)
+    return replace(found, notes=notes_on_missing(table, form))
 
 
 def _numbers_of(words: Sequence[str], form: SetsForm, path: str) -> Array:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any, Literal
@@ -16,10 +16,10 @@ from regard.data.labels import sort_labels
 from regard.data.point_clouds import CloudFile, find_clouds, read_cloud
 from regard.data.progress import Note
 from regard.data.splits import TEST, TRAIN, VALIDATION, draw_splits
-from regard.data.tables import looks_like_table
+from regard.data.table_rows import looks_like_table
 from regard.errors import RegardError, nearest
 from regard.recipes.sets.dataset import SetsConfig, SetsCorpus, SetsForm, draw, in_ball, standardise_target
-from regard.recipes.sets.long_tables import read_long
+from regard.recipes.sets.long_tables import LongTable, read_long
 from regard.recipes.sets.made_sets import MADE
 
 FEW = 10  # whole numbers with no more different values than this are classes
@@ -50,7 +50,7 @@ def prepare_sets(config: SetsConfig, *, seed: int, note: Note | None = None) -> 
         hint = f" (did you mean {near}?)" if near else ""
         raise FileNotFoundError(
             f"there is no {config.path}{hint}; give a folder of point clouds, a table (.csv, .tsv, "
-            f".parquet), or a synthetic task: {', '.join(MADE)}"
+            f".parquet, .jsonl), or a synthetic task: {', '.join(MADE)}"
         )
     if os.path.isdir(path):
         return _of_clouds(config, seed, tell)
@@ -58,7 +58,7 @@ def prepare_sets(config: SetsConfig, *, seed: int, note: Note | None = None) -> 
         tell("reading", None)
         return _of_table(config, seed)
     raise RegardError(
-        f"sets must be a folder of point clouds or a table (.csv, .tsv, .parquet), got {config.path}"
+        f"sets must be a folder of point clouds or a table (.csv, .tsv, .parquet, .jsonl), got {config.path}"
     )
 
 
@@ -182,19 +182,25 @@ def files_of(path: str, config: SetsConfig, form: SetsForm) -> list[str]:
     return [path]
 
 
-def sets_in(path: str, config: SetsConfig, form: SetsForm) -> Iterator[tuple[str, Array]]:
-    """The sets of a file with their names: the sets of a table if the model was trained on a table, else one
-    point cloud."""
+def check_file(path: str) -> None:
+    """Raise unless there is a file of this name."""
     if not os.path.isfile(path):
         if os.path.isdir(path):
             what = f"{path} is a folder"
         else:
             what = f"there is no file {path}"
         raise FileNotFoundError(f"{what}; give files in the format of the training data")
+
+
+def sets_in(path: str, config: SetsConfig, form: SetsForm) -> Iterator[tuple[str, Array]]:
+    """The sets of a file with their names: the sets of a table if the model was trained on a table, else one
+    point cloud."""
+    check_file(path)
     if learned_from_tables(config, form):
-        table = read_long(path, config.id, None, form.features)
+        table = read_long(path, config.id, None, form.features, config.missing, never=config.target)
         for number, name in enumerate(table.sets):
-            yield f"{path}: {name}", table.points[table.starts[number] : table.starts[number + 1]]
+            points = form.filled(table.points[table.starts[number] : table.starts[number + 1]])
+            yield f"{path}: {name}", points
     else:
         yield path, read_cloud(path, form.size if form.fitted else None, generator(0)).points
 
@@ -218,7 +224,7 @@ def _of_table(config: SetsConfig, seed: int) -> SetsCorpus:
         columns = None
     else:
         columns = [name.strip() for name in config.columns.split(",")]
-    table = read_long(path, config.id, config.target, columns)
+    table = read_long(path, config.id, config.target, columns, config.missing)
     words = table.target or ()
     starts = table.starts
     each = any(len(set(words[a:b])) > 1 for a, b in pairwise(starts))
@@ -258,10 +264,39 @@ def _of_table(config: SetsConfig, seed: int) -> SetsCorpus:
             "target_centre": middle,
             "target_scale": wide,
         }
-    centre, scale = _standard(table.points[_elements_of(starts, splits == TRAIN)])
-    form = SetsForm(centre=centre, scale=scale, **shared)
-    target = standardise_target(target, form)
-    return SetsCorpus(config, form, form.scaled(table.points), starts, target, splits, table.sets)
+    learned = table.points[_elements_of(starts, splits == TRAIN)]
+    fill = _medians(learned, table.names, path) if config.missing == "fill" else None
+    centre, scale = _standard(learned if fill is None else np.where(np.isnan(learned), fill, learned))
+    form = SetsForm(centre=centre, scale=scale, fill=fill, **shared)
+    points, asked_of = form.scaled(form.filled(table.points)), standardise_target(target, form)
+    corpus = SetsCorpus(config, form, points, starts, asked_of, splits, table.sets)
+    return replace(corpus, notes=notes_on_missing(table, form))
+
+
+def _medians(points: Array, names: Sequence[str], path: str) -> tuple[float, ...]:
+    """The median of each column without its missing cells, which are NaN."""
+    for name, column in zip(names, points.T, strict=True):
+        if np.isnan(column).all():
+            raise RegardError(
+                f"every cell of column '{name}' of {path} is missing in the train split, so there is no median "
+                "to fill in; name the other columns with --data.columns"
+            )
+    return tuple(np.nanmedian(points, 0).tolist())
+
+
+def notes_on_missing(table: LongTable, form: SetsForm) -> tuple[str, ...]:
+    """How many rows were left out, and which cells were filled with what."""
+    found = []
+    if table.dropped:
+        rows = f"{table.dropped:,} row{'s' if table.dropped > 1 else ''}"
+        found.append(f"left out {rows} of {table.table.path} with a missing cell")
+    if table.holes and form.fill is not None:
+        medians = dict(zip(form.features, form.fill, strict=True))
+        each = ", ".join(f"{name} {count:,} × {medians[name]:.6g}" for name, count in table.holes.items())
+        count = sum(table.holes.values())
+        cells = f"{count:,} missing cell{'s' if count > 1 else ''}"
+        found.append(f"filled {cells} with the median of the train split: {each}")
+    return tuple(found)
 
 
 def _split(

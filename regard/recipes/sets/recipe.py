@@ -47,6 +47,7 @@ class SetsRecipe(Recipe):
         ("model.features", "model.outputs", "model.size", "model.each", "model.usual"), ""
     )
     not_inherited = frozenset({"features", "outputs", "size", "each", "seeds", "usual"})
+    reading_options = ("id", "target", "missing")
 
     def defaults(
         self, data: Any = None, model: str | None = None, early: Mapping[str, Any] | None = None

@@ -66,7 +66,9 @@ def run_reader(run: Run, model: Any) -> Reader:
 
     @cache
     def table() -> LongTable:
-        return read_long(str(Path(str(config.path)).expanduser()), config.id, config.target, form.features)
+        path = str(Path(str(config.path)).expanduser())
+        found = read_long(path, config.id, config.target, form.features, config.missing)
+        return found._replace(points=form.filled(found.points))
 
     def named(name: str) -> SetExample:
         """A set of the data by its name; a set of a synthetic task by its number."""

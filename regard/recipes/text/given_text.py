@@ -12,7 +12,15 @@ from regard.files import open_regular, read_bounded
 
 MOST = 2**26  # bytes of a file with a text to read
 # reviews/one.txt, but not "and/or, he said"
-LIKE_A_PATH = re.compile(r"\A[^\n]*\.(txt|csv|tsv|jsonl?)\Z|\A\S*/\S*\Z")
+LIKE_A_PATH = re.compile(r"\A[^\n]*\.(txt|csv|tsv|jsonl?|ndjson|parquet)\Z|\A\S*/\S*\Z")
+
+
+def is_given_file(given: str) -> bool:
+    """Is this the path of a file, and not a text?"""
+    try:
+        return Path(given).is_file()
+    except (OSError, ValueError):  # too long to be the name of a file, or no name at all
+        return False
 
 
 def read_given_text(given: str) -> tuple[str, Literal["text", "file"]]:

@@ -87,7 +87,7 @@ def _classify(rows: LabelledCorpus, model: EncoderConfig, data: LabelledConfig, 
         task=Classify(data.smoothing),
         source=rows.source(train.batch, data.context, train.seed, spelled=model.bag),
         test=test,
-        notes=note_missing(rows.splits, rows.classes, rows.labels, "row"),
+        notes=(*rows.notes, *note_missing(rows.splits, rows.classes, rows.labels, "row")),
         info=rows.info,
         labels=rows.labels,
         fill=fill,
@@ -127,6 +127,7 @@ def other_split(run: Run, path: str, context: DataContext) -> tuple[Task, Split,
             unit="rows",
             batches=lambda: rows.batches(TEST, train.batch, data.context, spelled),
             rows=lambda: rows.rows_of(TEST, data.context),
+            notes=rows.notes,
         )
         return Classify(data.smoothing), split, labels
     config = replace(run.section(TextConfig, "data"), path=path)

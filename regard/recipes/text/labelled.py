@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, get_args
 
 import numpy as np
 import torch
@@ -20,12 +20,13 @@ from regard.data.encode_text import learn_in_subprocess
 from regard.data.labels import sort_labels
 from regard.data.progress import Note
 from regard.data.splits import TEST, TRAIN, VALIDATION, SplitConfig, check_splits, draw_splits
+from regard.data.table_rows import SUFFIXES
 from regard.data.text_files import Piece, find, pieces, sample_pieces
 from regard.data.tokenizer import Tokenizer, learn
 from regard.errors import RegardError
 from regard.recipes.text.dataset import LEARNED_PIECE, TokenChoice, check_tokens
 from regard.recipes.text.given_tokenizer import load_given_tokenizer
-from regard.recipes.text.labelled_rows import SUFFIXES, Row, read_rows
+from regard.recipes.text.labelled_rows import Missing, Row, read_rows
 from regard.recipes.text.spelling import spell, spell_vocabulary
 
 # "auto" means words, unless their mean length between spaces is larger than this: then the language has no
@@ -39,9 +40,11 @@ class LabelledConfig(SplitConfig):
 
     paths: ClassVar[tuple[str, ...]] = ("path", "tokenizer")
 
-    path: str  # a CSV, TSV or JSONL file
+    path: str  # a CSV, TSV, JSONL or Parquet file
     text: str = "text"  # the column (JSONL: the key) with the text
     label: str = "label"  # the column with the label
+    # rows without a text or a label (empty, NA, N/A, NaN, null, ?): an error, or left out and counted
+    missing: Missing = "refuse"
     tokens: TokenChoice = "auto"  # auto: words, or characters for languages without spaces between words
     tokenizer: str | None = None  # a tokenizer.json (ours or Hugging Face's) to use instead
     vocabulary: int = 8192  # largest vocabulary of words and bpe
@@ -56,6 +59,8 @@ class LabelledConfig(SplitConfig):
         check_splits(self, "rows")
         if not 0 <= self.smoothing < 1:
             raise RegardError(f"smoothing is a share of each label, from 0 to below 1, got {self.smoothing}")
+        if self.missing not in get_args(Missing):
+            raise RegardError(f"missing must be one of {', '.join(get_args(Missing))}, got {self.missing!r}")
         if self.text == self.label:
             raise RegardError(f"text and label must be different columns, got '{self.text}' for both")
 
@@ -72,7 +77,7 @@ def prepare_labelled(
     config's."""
     tell: Note = note or (lambda what, share: None)
     tell("reading", None)
-    rows = read_rows(config.path, config.text, config.label)
+    rows, notes = read_rows(config.path, config.text, config.label, config.missing)
     labels = sort_labels(row.label for row in rows)
     if len(labels) < 2:
         raise RegardError(
@@ -89,14 +94,15 @@ def prepare_labelled(
         )
     if tokenizer is None:
         tokenizer = _tokenizer(config, rows, splits != TRAIN, seed, tell)
-    return _encode_rows(config.path, rows, tokenizer, labels, classes, splits, tell)
+    found = _encode_rows(config.path, rows, tokenizer, labels, classes, splits, tell)
+    return replace(found, notes=notes)
 
 
 def read_other_labelled(
     config: LabelledConfig, labels: tuple[str, ...], tokenizer: Tokenizer, note: Note | None = None
 ) -> LabelledCorpus:
     """All rows of another file with these labels, as one test split."""
-    rows = read_rows(config.path, config.text, config.label)
+    rows, notes = read_rows(config.path, config.text, config.label, config.missing)
     number = {label: i for i, label in enumerate(labels)}
     for row in rows:
         if row.label not in number:
@@ -106,9 +112,8 @@ def read_other_labelled(
             )
     classes = np.array([number[row.label] for row in rows])
     splits = np.full(len(rows), TEST, dtype=np.uint8)
-    return _encode_rows(
-        config.path, rows, tokenizer, labels, classes, splits, note or (lambda what, share: None)
-    )
+    tell: Note = note or (lambda what, share: None)
+    return replace(_encode_rows(config.path, rows, tokenizer, labels, classes, splits, tell), notes=notes)
 
 
 def _encode_rows(
@@ -171,6 +176,7 @@ class LabelledCorpus:
     classes: Array
     splits: Array  # TRAIN, VALIDATION or TEST, of each
     unknown: dict[int, str] = field(default_factory=dict)  # by their place in ids: what has no id of its own
+    notes: tuple[str, ...] = ()  # on rows that were left out
 
     @property
     def held(self) -> Array:

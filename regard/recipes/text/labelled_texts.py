@@ -17,7 +17,7 @@ class LabelledTexts:
 
     @cached_property
     def rows(self) -> list[Row]:
-        return read_rows(self.config.path, self.config.text, self.config.label)
+        return read_rows(self.config.path, self.config.text, self.config.label, self.config.missing)[0]
 
     def show(self, number: int) -> Example:
         """A row by its number, counted from 0."""

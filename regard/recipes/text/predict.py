@@ -2,45 +2,159 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import Any, NamedTuple
 
+import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from regard.data import tokenizer as tokenizers
+from regard.data.array import Array
+from regard.data.batch import Batch, pad_rows
+from regard.data.missing import is_empty, is_missing
+from regard.data.table_rows import looks_like_table, place_of, stream_rows
 from regard.errors import RegardError
-from regard.recipes.prediction import Prediction, predict_each
+from regard.recipes.answers import plain_cell
+from regard.recipes.prediction import Prediction
 from regard.recipes.text.defaults import has_bag, is_classifier, is_decoder
-from regard.recipes.text.given_text import read_given_text
+from regard.recipes.text.given_text import is_given_file, read_given_text
 from regard.recipes.text.labelled import LabelledConfig, LabelledInfo
+from regard.recipes.text.labelled_rows import check_text, label_text
 from regard.recipes.text.spelling import spell_text
 from regard.runs.load import load_model
 from regard.runs.run import Run
+from regard.training.tasks import call
+
+IN_ORDER = 512  # rows of a table that are read ahead, so that texts of similar length are predicted together
+AT_ONCE = 32  # of them in one forward pass
 
 
 @torch.no_grad()
 def predict(run: Run, inputs: Sequence[str]) -> Iterator[Prediction]:
-    """For each text, or the text of each file, the labels with their probabilities, the highest first."""
+    """For each text, the text of each file, and each row of each table, the labels with their probabilities,
+    the highest first."""
     if not is_classifier(run.config):
         raise RegardError(f"{run.path} is not a classifier; {_instead(run)}")
-    labels, context = run.section(LabelledInfo, "corpus").labels, run.section(LabelledConfig, "data").context
+    data, labels = run.section(LabelledConfig, "data"), run.section(LabelledInfo, "corpus").labels
     model, tokenizer = load_model(run), tokenizers.load(run.verify("tokenizer.json"))
 
-    def predict_one(given: str) -> list[Prediction]:
+    def answer(name: str, out: Tensor) -> Prediction:
+        return Prediction.of_classes(name, out.softmax(-1), labels)
+
+    reader = _Reader(data, tokenizer, answer, has_bag(run.config))
+    for given in inputs:
+        try:
+            if is_given_file(given) and looks_like_table(given):
+                yield from reader.predict_table(model, given)
+            else:
+                yield reader.predict_text(model, given)
+        except (ValueError, OSError) as error:
+            yield Prediction(input=given, error=str(error))
+
+
+class _Given(NamedTuple):
+    """A text to predict: its prediction without the answer, its words and its ids; None: the prediction has an error."""
+
+    prediction: Prediction
+    text: str = ""
+    ids: Array | None = None
+
+
+@dataclass(eq=False)
+class _Reader:
+    """How texts become ids, and outputs become predictions."""
+
+    data: LabelledConfig
+    tokenizer: tokenizers.Tokenizer
+    answer: Callable[[str, Tensor], Prediction]  # from the name of an input and the output of the model
+    spelled: bool  # does the model read what tokens are made of?
+
+    def predict_text(self, model: nn.Module, given: str) -> Prediction:
+        """Of a text in quotes, or of a text file."""
         if not given.strip():
             raise RegardError("the text is empty, so there is nothing to predict from; give a text or a file")
         text, kind = read_given_text(given)
-        ids = torch.as_tensor(tokenizer.encode(text).astype("int64"))
-        more = {}
-        if has_bag(run.config):
-            more = {"spelling": spell_text(tokenizer, text)[None, :context]}
-        shares: Tensor = model(ids[None, :context], **more).softmax(-1)[0]
-        notes = [tokenizers.unknown_words(tokenizer, text), _cut(len(ids), context)]
-        said = tuple(f"{given[:40]}: {note}" for note in notes if note)
-        return [replace(Prediction.of_classes(given, shares, labels), kind=kind, notes=said)]
+        ids = self.tokenizer.encode(text)
+        (found,) = self._answer(model, [_Given(Prediction(input=given, kind=kind), text, ids)])
+        notes = [tokenizers.unknown_words(self.tokenizer, text), _cut(len(ids), self.data.context)]
+        return replace(found, notes=tuple(f"{given[:40]}: {note}" for note in notes if note))
 
-    yield from predict_each(inputs, predict_one)
+    def predict_table(self, model: nn.Module, path: str) -> Iterator[Prediction]:
+        """Of each row of a table, in order. What is wrong with the table is said before the first answer."""
+        count = sum(1 for _ in self._open(path).rows)
+        if not count:
+            raise RegardError(f"{path} has no rows; give one for each text")
+        cut = done = 0
+        rows = (self._read_row(path, line, cells) for line, cells in self._open(path).rows)
+        while some := list(islice(rows, IN_ORDER)):
+            cut += sum(each.ids is not None and len(each.ids) > self.data.context for each in some)
+            done += len(some)
+            found = self._answer(model, some)
+            if done == count and cut:
+                what = f"{path}: {cut:,} of {count:,} texts have more tokens than the {self.data.context:,}"
+                found[-1] = replace(found[-1], notes=(f"{what} that the model reads from the first on",))
+            yield from found
+
+    def _open(self, path: str) -> Any:
+        table = stream_rows(path, (self.data.text,))
+        advice = "the model was trained on this column; rename yours, or name it with --data.text"
+        place_of(self.data.text, table.names, path, advice, (self.data.label,))
+        return table
+
+    def _read_row(self, path: str, line: int, cells: dict[str, Any]) -> _Given:
+        column, text, label = self.data.text, cells.get(self.data.text), cells.get(self.data.label)
+        found = Prediction(
+            input=f"line {line}" if is_empty(text) else str(text),
+            kind="text",
+            source=path,
+            row={name: plain_cell(cell) for name, cell in cells.items()},
+            truth=None if is_missing(label) else _label_as_trained(label),
+        )
+        try:
+            if is_empty(text):
+                raise RegardError(f"line {line} of {path} has no text in column '{column}'; fill it in")
+            words = check_text(text, path, line, column)
+            return _Given(found, words, self.tokenizer.encode(words))
+        except ValueError as error:
+            said = str(error)
+            return _Given(replace(found, error=said if path in said else f"line {line} of {path}: {said}"))
+
+    def _answer(self, model: nn.Module, some: Sequence[_Given]) -> list[Prediction]:
+        """Predictions in the same order; texts of similar length share a forward pass."""
+        found = [each.prediction for each in some]
+        texts = [(i, each.ids[: self.data.context]) for i, each in enumerate(some) if each.ids is not None]
+        texts.sort(key=lambda each: len(each[1]))
+        for together in _in_parts(texts, AT_ONCE):
+            tokens, real = pad_rows([ids.astype(np.int64) for _, ids in together])
+            batch = Batch(tokens, torch.zeros(len(tokens)), real)
+            if self.spelled:
+                texts_of = [some[place].text for place, _ in together]
+                batch = replace(batch, spelling=self._spell(texts_of, tokens.shape[1]))
+            outputs = call(model, batch)
+            for (place, _), out in zip(together, outputs, strict=True):
+                answer = self.answer(found[place].input, out)
+                found[place] = replace(found[place], labels=answer.labels, values=answer.values)
+        return found
+
+    def _spell(self, texts: Sequence[str], length: int) -> Tensor:
+        """What the tokens of some texts are made of, filled up to one length."""
+        spelled = [spell_text(self.tokenizer, text)[: min(length, self.data.context)] for text in texts]
+        return nn.utils.rnn.pad_sequence(spelled, batch_first=True)
+
+
+def _label_as_trained(label: Any) -> str:
+    """A label as training reads it; what could not be one, as text: no answer is equal to it."""
+    try:
+        return label_text(label, "", 0, "")
+    except ValueError:
+        return str(label)
+
+
+def _in_parts(items: Sequence[Any], size: int) -> Iterable[Sequence[Any]]:
+    return (items[start : start + size] for start in range(0, len(items), size))
 
 
 def _instead(run: Run) -> str:

@@ -45,8 +45,8 @@ class TextRecipe(Recipe):
     name = "text"
     title = "Text: a language model of plain text, or a classifier of labelled text."
     help: ClassVar[Mapping[str, str]] = {
-        "--data PATH": "a text file, a folder, a glob, or a table with labels (.csv, .tsv, .jsonl); default: Python's own\n"
-        "                source (--data.text and --data.label name the columns of a table; see --data "
+        "--data PATH": "a text file, a folder, a glob, or a table with labels (.csv, .tsv, .jsonl, .parquet); default:\n"
+        "                Python's own source (--data.text and --data.label name the columns of a table; see --data "
         "rows.csv "
         "--help)",
         "--model KIND": "decoder (causal LM) or encoder (masked LM); a table with labels trains an encoder as classifier",
@@ -64,6 +64,7 @@ class TextRecipe(Recipe):
     }
     not_inherited = frozenset({"vocab", "context", "classes", "pool", "bag", "dropout"})
     generate_options = GenerateOptions
+    reading_options = ("text", "label", "missing")
 
     def defaults(
         self, data: Any = None, model: str | None = None, early: Mapping[str, Any] | None = None

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from regard.api import train
+from regard.api.evaluate import evaluate
 from regard.api.predict import predict
 from regard.cli.main import main
 from regard.recipes.base import get_recipe
@@ -180,8 +181,10 @@ def test_a_table_of_nodes_elsewhere_is_used_again(tmp_path, monkeypatch):
     assert len(predict(tmp_path / "run", [str(tmp_path / "net.csv")])[0].each) == N
     (tmp_path / "net2.csv").write_text((tmp_path / "net.csv").read_text())
     bad, good = predict(tmp_path / "run", [str(tmp_path / "net2.csv"), str(tmp_path / "net.csv")])
-    assert re.search("net2.csv.*features.*net2.nodes.csv", bad.error)
-    assert "--data" not in bad.error and len(good.each) == N
+    assert re.search("net2.csv.*features.*net2.nodes.csv.*--data.nodes", bad.error) and len(good.each) == N
+    named = {"data.nodes": str(tmp_path / "people.csv")}
+    assert len(predict(tmp_path / "run", str(tmp_path / "net2.csv"), options=named)[0].each) == N
+    assert evaluate(tmp_path / "run", str(tmp_path / "net2.csv"), options=named).count == N
     (tmp_path / "net2.nodes.csv").write_text((tmp_path / "people.csv").read_text())
     assert len(predict(tmp_path / "run", [str(tmp_path / "net2.csv")])[0].each) == N
     assert (

@@ -343,7 +343,7 @@ NAN[3, 1] = np.nan
         ),
         (
             bad(nodes=node_text().replace("3.0", "nan")),
-            "5.*nodes.csv.*'nan'.*'height'",
+            "5.*nodes.csv.*missing.*'height'",
         ),
         (
             bad(nodes=node_text(labels=["a", "b", "a", "b", "a", "c"])),

@@ -15,7 +15,7 @@ from PIL import Image
 from regard.api import generate, train
 from regard.api.look import look
 from regard.api.predict import predict
-from regard.cli import commands, main
+from regard.cli import answers, main
 from regard.look import pack, report
 from regard.recipes.images import draw
 from regard.recipes.images.defaults import KINDS
@@ -126,7 +126,7 @@ def test_a_long_list_of_drawings_is_counted(capsys, tmp_path, monkeypatch):
     given = ["pictures/red/03.png", "pictures/blue/03.png"]
     each = [f"  {tmp_path}/red-03-looked.png", f"  {tmp_path}/blue-03-looked.png"]
     for most, said in ((2, each), (1, [f"  2 files in {tmp_path}"])):
-        monkeypatch.setattr(commands, "LISTED", most)
+        monkeypatch.setattr(answers, "LISTED", most)
         code, out, _ = predict_command(capsys, run_of(), *given, "--out", str(tmp_path))
         assert code == 0 and out.splitlines()[2:] == ["where it looked:", *said]
 
@@ -304,7 +304,7 @@ def test_only_images_are_drawn(capsys):
     path = shutil.copytree(run_of(), "other-run")
     Run.open(path).update(recipe="text")
     code, _, err = predict_command(capsys, path, "words", "--out", "looked.png")
-    assert code == 2 and re.search("other-run.*text.*--out", err)
+    assert code == 2 and re.search("--out.*csv.*looked.png.*other-run.*text", err)
 
 
 def test_a_name_with_signs_of_mathematics_is_only_a_name(tmp_path):

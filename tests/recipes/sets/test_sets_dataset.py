@@ -135,8 +135,8 @@ def test_columns_are_chosen_by_name(tmp_path):
         ),
         ("set,x,target\n1,,a\n", "2.*table.csv.*'x'", {}),
         ("set,x,target\n1,nan,a\n", "2.*table.csv.*'x'", {}),
-        ("set,x,target\n1,2,\n", "2.*table.csv.*empty.*'target'", {}),
-        ("set,x,target\n1,2,nan\n", "2.*table.csv.*empty.*'target'", {}),
+        ("set,x,target\n1,2,\n", "2.*table.csv.*missing.*'target'", {}),
+        ("set,x,target\n1,2,nan\n", "2.*table.csv.*missing.*'target'", {}),
         (
             "id,x,target\n1,2,a\n",
             "table.csv.*'set'.*id, x, target.*--data.id",
@@ -174,10 +174,15 @@ def test_parquet_is_read_with_pyarrow_and_missed_in_one_line(tmp_path, monkeypat
     ):
         read_long(path)
     small = types.SimpleNamespace(num_row_groups=0, num_rows=4, num_columns=3)
-    whole = types.SimpleNamespace(to_pydict=lambda: columns)
-    reader = types.SimpleNamespace(
-        ParquetFile=lambda file: types.SimpleNamespace(metadata=small, read=lambda: whole)
-    )
+
+    def batches(batch_size):
+        yield types.SimpleNamespace(
+            columns=[types.SimpleNamespace(to_pylist=lambda each=each: each) for each in columns.values()]
+        )
+
+    names = types.SimpleNamespace(names=list(columns))
+    opened = types.SimpleNamespace(metadata=small, schema_arrow=names, iter_batches=batches)
+    reader = types.SimpleNamespace(ParquetFile=lambda file: opened)
     monkeypatch.setitem(sys.modules, "pyarrow", types.SimpleNamespace(parquet=reader, ArrowException=OSError))
     with pytest.raises(ValueError, match="3.*table.parquet.*'x'"):
         read_long(path)

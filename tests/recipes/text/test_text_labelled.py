@@ -16,8 +16,8 @@ from regard.recipes.text.labelled import (
     LabelledInfo,
     looks_labelled,
     prepare_labelled,
-    read_rows,
 )
+from regard.recipes.text.labelled_rows import read_rows
 
 REVIEWS = [
     (f"a {'good' if i % 3 else 'bad'} film, number {i}" + " and so on" * (i % 5), "yes" if i % 3 else "no")
@@ -155,7 +155,7 @@ def test_the_split_keeps_the_shares(classes, share, seed):
     ],
 )
 def test_ways_to_write_the_same_rows(tmp_path, name, content):
-    rows = read_rows(write(tmp_path, content, name))
+    rows, _ = read_rows(write(tmp_path, content, name))
     assert [row[1:] for row in rows] == [('a, "b"\nc', "1"), ("d", "2")]
     assert looks_labelled(name)
 
@@ -163,7 +163,7 @@ def test_ways_to_write_the_same_rows(tmp_path, name, content):
 def test_other_columns_and_long_texts(tmp_path):
     long = "x" * 200_000  # the csv module alone would refuse it
     path = write(tmp_path, f"body,stars\n{long},5\ny,4\n")
-    assert [row.text for row in read_rows(path, "body", "stars")] == [long, "y"]
+    assert [row.text for row in read_rows(path, "body", "stars")[0]] == [long, "y"]
     assert not looks_labelled("a.txt") and not looks_labelled(None)
 
 
@@ -227,7 +227,7 @@ def test_labels_are_sorted():
             "1.*a.jsonl: character '.ud800'.*1.*character",
         ),
         ("a.csv", "text,label\n", "a.csv.*labels"),
-        ("a.csv", "\n", "a.csv has no column 'text'"),
+        ("a.csv", "\n", "a.csv has no header"),
         ("a.csv", "", "a.csv.*empty"),
         (
             "a.csv",
@@ -255,7 +255,7 @@ def test_words_of_errors(tmp_path, name, content, words):
 
 
 def test_labels_that_are_true_or_false(tmp_path):
-    rows = read_rows(
+    rows, _ = read_rows(
         write(tmp_path, '{"text": "a", "label": true}\n{"text": "b", "label": false}\n', "a.jsonl")
     )
     assert [row.label for row in rows] == ["true", "false"]
