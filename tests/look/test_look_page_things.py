@@ -135,7 +135,8 @@ def test_edges_and_neighbours(browser, network):
     entry = seen[1]
     with opened(browser, where, reduced_motion="reduce") as shown:
         ready(shown)
-        assert "A ring is a node that looks at itself" in plain(shown.locator(".sentence").inner_text())
+        assert "a ring is a node that looks at itself" in plain(shown.locator(".sentence").inner_text())
+        assert "edge, to its target attention" in plain(shown.locator(".legend").inner_text())  # 3 → 0
         shown.mouse.move(*spot(shown, *shown_graph["places"][1]))
         weight = {}
         for (source, target), value in zip(entry.edges.T.tolist(), entry.weights[0].tolist(), strict=True):
@@ -154,6 +155,38 @@ def test_edges_and_neighbours(browser, network):
         space.press("ArrowRight")
         space.press("ArrowRight")
         assert readout(shown).startswith("node ") and changed(shown, lambda: space.press("-"))
+
+
+def test_a_slider_chooses_what_stands_out(browser, network):
+    where, seen, _ = network
+    entry = seen[1]
+    n = 5
+    dense = torch.zeros(n, n).index_put_(
+        (entry.edges[1], entry.edges[0]), entry.weights.mean(0), accumulate=True
+    )
+    ratios = (dense * (dense > 0).sum(1, keepdim=True))[dense > 0]
+    with opened(browser, where) as shown:
+        ready(shown)
+        slider = shown.locator(".slider input")
+        slider.focus()
+        slider.press("Home")
+        assert slider.get_attribute("aria-valuetext") == f"all {len(ratios)}"
+        slider.press("End")
+        words = slider.get_attribute("aria-valuetext")
+        assert words.startswith(f"1 of {len(ratios)}: from ")
+        assert abs(float(words.split()[4]) - float(ratios.max())) < 6e-3
+        assert changed(shown, lambda: slider.press("Home"))
+
+
+def test_undirected_edges_without_attention_are_neighbours(browser, folder):
+    both = torch.cat((SMALL, SMALL.flip(0)), 1)
+    scene = scene_of(graph_net("gcn"), {"x": torch.randn(5, 4), "edges": both})
+    with opened(browser, write_page(scene.data, folder / "gcn.html"), "graph") as shown:
+        ready(shown)
+        assert plain(shown.locator(".legend .line").first.locator("..").inner_text()) == "edge"
+        assert not shown.locator(".slider").count()
+        shown.mouse.move(*spot(shown, *view(scene, "graph")["places"][1]))
+        eventually(shown, lambda: readout(shown).endswith("neighbours 0 2"), True)
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,9 @@ class GraphInput(ModelInput):
     edges: Tensor  # 2 e
     labels: tuple[str, ...]  # the name of each node
     classes: tuple[str | None, ...] | None = None  # the true class of each node, as far as it is known
+    # what the data says each node is, where that is no target; and all that nodes of the data can be
+    kinds: tuple[str, ...] | None = None
+    kind_names: tuple[str, ...] = ()
     # the node around which a large graph is drawn; None: one with a dozen neighbours
     centre: int | None = None
 

@@ -23,12 +23,15 @@ from regard.symmetry.roles import Roles
 
 @dataclass(frozen=True, eq=False)
 class GraphExample:
-    """A graph as the inputs of a model, by name. labels: names of nodes; truth: their classes, where known"""
+    """A graph as the inputs of a model, by name. labels: names of nodes; truth: their classes, where known;
+    kinds: what each is, where that is no target; kind_names: what nodes of all graphs can be"""
 
     inputs: Mapping[str, Any]
     labels: Sequence[str] | None = None
     truth: Sequence[str | None] | None = None
     notes: tuple[str, ...] = field(default=())
+    kinds: Sequence[str] | None = None
+    kind_names: Sequence[str] = ()
 
 
 FILE = Control(name="file", type="file", label="Another graph, from a file (.npz, .csv)", accept=".npz,.csv")
@@ -94,6 +97,8 @@ class GraphReader(Reader):
             edges=getattr(edges, "edges", edges),  # a Graph has them
             labels=labels,
             classes=None if found.truth is None else tuple(found.truth),
+            kinds=None if found.kinds is None else tuple(found.kinds),
+            kind_names=tuple(found.kind_names),
             centre=None if name is None else labels.index(name),
             answers=None if self.classes is None else "classes",
             called=None if self.classes is None else self.classes.__getitem__,

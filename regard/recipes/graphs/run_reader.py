@@ -60,7 +60,12 @@ def run_reader(run: Run, network: Any) -> Reader:
         else:
             names = list(parts.names[:stop])
         return GraphExample(
-            found, names, truth_of(parts) if level == "node" else None, (more,) if more else ()
+            found,
+            names,
+            truth_of(parts) if level == "node" else None,
+            (more,) if more else (),
+            None if parts.kinds is None else parts.kinds[:stop],
+            sorted(set(parts.kinds or ())),
         )
 
     def first_of(parts: Parts) -> str:
