@@ -48,6 +48,7 @@ def plain(run: Run, subtitle: str, notes: list[str], more: list[dict[str, Any]])
         "streams": [],
         "notes": notes,
         "live": None,
+        "region": None,
         "silenced": [],
         "views": views,
     }

@@ -135,7 +135,9 @@ def test_edges_and_neighbours(browser, network):
     entry = seen[1]
     with opened(browser, where, reduced_motion="reduce") as shown:
         ready(shown)
-        assert "a ring is a node that looks at itself" in plain(shown.locator(".sentence").inner_text())
+        assert "a ring is a node that looks at itself" in plain(
+            shown.locator(".space-side .sentence").inner_text()
+        )
         assert "edge, to its target attention" in plain(shown.locator(".legend").inner_text())  # 3 → 0
         shown.mouse.move(*spot(shown, *shown_graph["places"][1]))
         weight = {}

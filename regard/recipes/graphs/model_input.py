@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -10,8 +10,9 @@ import torch
 from torch import Tensor, nn
 
 from regard.errors import RegardError
-from regard.look.model_input import Action, ModelInput, Moved, some_orders
+from regard.look.model_input import Action, ModelInput, Moved, Removal, kept_places, some_orders
 
+TAKEN_OUT = "The nodes are taken out, with all edges that begin or end there."
 RENAMED = "nodes get other numbers, in the edges too; predictions for graphs stay the same, those for nodes move along"
 
 
@@ -39,6 +40,32 @@ class GraphInput(ModelInput):
             RENAMED,
             [Moved(label, self.rename(order), order) for label, order in orders],
         )
+
+    def removal(self) -> Removal | None:
+        """A group of nodes; where pairs of nodes have the predictions, it is not known which."""
+        if "pairs" in self.inputs:
+            return None
+        return Removal("group", (len(self.labels),), "node", TAKEN_OUT)
+
+    def without(self, region: Sequence[int]) -> GraphInput:
+        """The graph without some nodes, and without the edges that began or ended there."""
+        n, count = len(self.labels), self.edges.shape[1]
+        kept = kept_places(region, n, "node")
+        now = torch.full((n,), -1)
+        now[kept] = torch.arange(len(kept))
+        ends = now.to(self.edges.device)[self.edges]
+        stays = (ends >= 0).all(0)
+        inputs = dict(self.inputs)
+        for name, x in self.inputs.items():
+            if getattr(x, "edges", x) is self.edges:
+                inputs[name] = ends[:, stays]
+            elif not isinstance(x, Tensor) or not x.dim():
+                continue
+            elif len(x) == count and (count != n or "edge" in name):
+                inputs[name] = x[stays]
+            elif len(x) == n:
+                inputs[name] = x.index_select(0, kept.to(x.device))
+        return replace(self, inputs=inputs)
 
     def rename(self, order: list[int]) -> GraphInput:
         """Node i becomes what node order[i] was, in the edges and in all inputs with one row per node."""

@@ -44,6 +44,7 @@ class GraphReader(Reader):
     example  returns the graph to show; it gets the name of that node, if one was given
     read     returns the graph of a file
     classes  names of the classes, for a classifier
+    numbers  names of predicted numbers, and the numbers in their own units
     """
 
     views = (GraphView(),)
@@ -56,8 +57,10 @@ class GraphReader(Reader):
         *,
         read: Callable[[Path], GraphExample] | None = None,
         classes: Sequence[str] | None = None,
+        numbers: Callable[[Tensor], Sequence[tuple[str, float]]] | None = None,
     ) -> None:
         assert roles.nodes is not None and roles.edges is not None
+        self.numbers = numbers
         self.nodes, self.edges, self.example, self.opened, self.classes = (
             roles.nodes,
             roles.edges,
@@ -103,6 +106,7 @@ class GraphReader(Reader):
             answers=None if self.classes is None else "classes",
             called=None if self.classes is None else self.classes.__getitem__,
             notes=found.notes,
+            read_numbers=self.numbers,
         )
 
     def change(self, given: ModelInput, values: Mapping[str, Any]) -> ModelInput:

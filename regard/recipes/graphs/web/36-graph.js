@@ -38,7 +38,8 @@ view("graph", "Graph", (part, place, here) => {
 
   refill(place, make("div", { class: "title-line" }, make("h2", {}, "The graph"), make("p", { class: "facts" }, facts)), controls,
     make("div", { class: "space-figure" }, make("div", { class: "space-place" }, figure.frame),
-      make("div", { class: "space-side" }, figure.sentence, figure.readout, figure.legend)));
+      make("div", { class: "space-side" }, figure.sentence, figure.readout, figure.legend)),
+    RegionPanel.offered(here, "group") ? figure.groups() : null);
   figure.listen();
   show();
 });
@@ -79,6 +80,30 @@ class GraphFigure {
       this.paint();
     });
     this.here.painters.push(() => this.paint());
+  }
+
+  // nodes that are left out together
+  groups() {
+    const { part, here, labels } = this;
+    const places = new Map(labels.map((label, k) => [label, k]));
+    const read = (text) => {
+      const found = text.split(",").map((name) => name.trim()).filter(Boolean).map((name) => places.get(name));
+      return found.includes(undefined) ? null : found;
+    };
+    const place = (number) => part.numbers.indexOf(number);
+    this.left = new GroupChooser(this.frame, {
+      thing: "node", placeholder: `names, such as ${labels.slice(0, 2).join(", ")}`, seen: () => this.seen, read,
+      write: (chosenOnes) => chosenOnes.map((k) => labels[k]).join(", "), painted: () => this.paint(),
+    });
+    const panel = new RegionPanel(here, {
+      title: "Without some nodes",
+      chosen: () => [...this.left.places].map((k) => part.numbers[k]),
+      said: (region) => `${region.length > 1 ? `${whole(region.length)} nodes` : "node"} ${clipped(region.map((each) => labels[place(each)]).join(", "), 60)}`,
+      about: () => (here.page.data.region.about && this.chosen !== null
+        ? { number: part.numbers[this.chosen], words: `node ${clipped(labels[this.chosen], 24)}` } : null),
+      controls: this.left.controls,
+    });
+    return panel.element;
   }
 
   async show(layer) {
@@ -148,6 +173,7 @@ class GraphFigure {
       state: { node, chosen: this.chosen, first: node === null ? [] : [...near, ...known] },
       colour: (k) => this.classColour(group?.groups[k]),
     });
+    if (this.left) paintGroup(context, this.seen, this.left.places, 6);
     const present = group ? new Set(group.groups) : new Set();
     const keys = [...(group?.classes ?? []), ...(present.has(UNKNOWN) ? [UNKNOWN] : [])].filter((name) => present.has(name)).map((name) => (
       make("span", { class: "key" }, make("span", { class: "dot", style: `--colour: ${css(this.classColour(name))}` }), shown(name))));
@@ -200,6 +226,10 @@ class GraphFigure {
       this.say();
     } else if (event.key === "Enter" && now !== null) this.choose(now);
     else if (event.key === "Escape") this.choose(null);
+    else if (event.key === " " && this.left) {
+      event.preventDefault();
+      this.left.flip(now);
+    }
   }
 
   // the node that is met first in a direction, more or less

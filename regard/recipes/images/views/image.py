@@ -25,7 +25,7 @@ class ImageView(View):
     """The image, and over it where the model looks and what matters to its prediction."""
 
     name, order, stands_alone = "image", 10, False
-    files = web_files(Path(__file__).parents[1], "30-image.js", "image.css")
+    files = web_files(Path(__file__).parents[1], "29-image-region.js", "30-image.js", "image.css")
 
     def applies(self, given: ModelInput) -> bool:
         return isinstance(given, ImageInput)
