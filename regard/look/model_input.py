@@ -57,7 +57,7 @@ class Parts:
     model: nn.Module  # as a function of the parts alone
     x: Tensor  # 1 n ids, 1 n d vectors, or 1 n of how much of each is there
     name: str  # one of them: a token, a patch
-    gone: str  # what happens to one that is left out: taken out, greyed out
+    gone: str  # what happens to one that is left out, and what that means: taken out, greyed out (grey is …)
     fill: float | None = None  # what stands in its place; None: the others close up
 
 
@@ -80,6 +80,13 @@ class Moved:
     order: list[int] | None
 
 
+class TokenGroups(NamedTuple):
+    """The group of each token, and all groups in the order of their colours."""
+
+    of_each: list[str]
+    names: list[str]
+
+
 class Action(NamedTuple):
     """Group elements of one kind that are tried on an input."""
 
@@ -99,6 +106,9 @@ class ModelInput:
 
     # how the page reads labels of the input: as "text", in which spaces count, or as they are
     kind: ClassVar[str] = "fixed"
+    ordered: ClassVar[bool] = (
+        True  # do its tokens come one after the other? Elements of a set and nodes do not
+    )
 
     inputs: dict[str, Any]
     streams: tuple[Tokens, ...] = ()
@@ -151,6 +161,10 @@ class ModelInput:
         self, model: nn.Module, sheets: Sheets, item: Callable[..., dict[str, Any]]
     ) -> dict[str, Any] | None:
         """The whole input as a point among others of its kind; `item` lays points out."""
+        return None
+
+    def token_groups(self, tokens: int) -> TokenGroups | None:
+        """To which class each of so many tokens belongs; None: nobody says."""
         return None
 
     def thumbnails(self, tokens: int, sheets: Sheets) -> dict[str, Any] | None:

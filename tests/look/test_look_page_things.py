@@ -206,6 +206,31 @@ def test_in_the_dark_and_on_a_phone(request, browser, which, look):
         assert shown.locator(".space").bounding_box()["width"] > 0.5 * min(wide, 700)
 
 
+def test_the_plane_of_a_set_has_no_line_and_no_first_and_last(browser, folder):
+    data = scene_of(set_transformer(), {"x": points_of(6)}).data
+    with opened(browser, write_page(data, folder / "plane-of-set.html"), "embeddings") as shown:
+        shown.locator(".scatter").wait_for()
+        assert "first" not in shown.locator(".scatter-figure .legend").inner_text()
+        shown.locator(".scatter").press("ArrowRight")
+        assert readout(shown).startswith("1 (")  # and no place beside its name
+        without = drawn_plane(shown)
+    for item in view_in(data, "embeddings")["items"]:
+        item["ordered"] = True
+    with opened(browser, write_page(data, folder / "plane-in-order.html"), "embeddings") as shown:
+        shown.locator(".scatter").wait_for()
+        assert "first" in shown.locator(".scatter-figure .legend").inner_text()
+        shown.locator(".scatter").press("ArrowRight")
+        assert drawn_plane(shown) != without
+
+
+def drawn_plane(shown):
+    return shown.evaluate("document.querySelector('.scatter canvas').toDataURL()")
+
+
+def view_in(data, name):
+    return next(each for each in data["views"] if each["view"] == name)
+
+
 def test_a_layer_that_is_not_proved_says_why(browser, folder):
     scene = scene_of(set_transformer(), {"x": points_of(5)})
     for layer in view(scene, "points")["layers"]:

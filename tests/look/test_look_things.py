@@ -337,6 +337,32 @@ def test_the_nearest_come_first_and_most_linked_before_others():
     assert around(edges, 7, 0, 2, 5).tolist() == [0, 1, 2, 3, 4]
 
 
+@pytest.mark.parametrize("kind", ["set", "graph"])
+def test_embeddings_of_sets_and_graphs_have_no_order(kind):
+    class Blocks(nn.Module):
+        """Attention among all nodes, in a list of blocks."""
+
+        def __init__(self):
+            super().__init__()
+            torch.manual_seed(0)
+            layer = nn.TransformerEncoderLayer(4, 2, 8, batch_first=True, dropout=0.0)
+            self.blocks = nn.TransformerEncoder(layer, 1, enable_nested_tensor=False)
+
+        def forward(self, x, edge_index):
+            return self.blocks(x[None])[0]
+
+    if kind == "set":
+        model, inputs, more = set_transformer(), {"x": points_of(6)}, {}
+    else:
+        model, inputs = Blocks().eval(), {"x": torch.randn(5, 4), "edge_index": SMALL}
+        more = {"kinds": ("N", "C", "C", "C", "C"), "kind_names": ("C", "H", "N")}
+    given = replace(given_to(model, inputs), **more)
+    items = view(gather(model, given, name="things", tsne=False), "embeddings")["items"]
+    assert items and not any(item["ordered"] for item in items)
+    if kind == "graph":
+        assert items[0]["groups"] == list("NCCCC") and items[0]["classes"] == list("CHN")
+
+
 # ---- another order, stills, another file
 
 

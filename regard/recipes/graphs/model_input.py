@@ -10,7 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from regard.errors import RegardError
-from regard.look.model_input import Action, ModelInput, Moved, Removal, kept_places, some_orders
+from regard.look.model_input import Action, ModelInput, Moved, Removal, TokenGroups, kept_places, some_orders
+from regard.recipes.graphs.class_names import CLASSES, UNKNOWN, sort_names
 
 TAKEN_OUT = "The nodes are taken out, with all edges that begin or end there."
 RENAMED = "nodes get other numbers, in the edges too; predictions for graphs stay the same, those for nodes move along"
@@ -21,6 +22,7 @@ class GraphInput(ModelInput):
     """One graph: the nodes and the edges between them, source → target. It has no rows."""
 
     kind: ClassVar[str] = "graph"
+    ordered: ClassVar[bool] = False
 
     nodes: str  # the input that holds the nodes, n d
     edges: Tensor  # 2 e
@@ -76,6 +78,17 @@ class GraphInput(ModelInput):
         (edges,) = (name for name, x in self.inputs.items() if getattr(x, "edges", x) is self.edges)
         inputs = self.inputs | of_nodes | {edges: now[self.edges]}
         return replace(self, inputs=inputs, streams=self.move_labels(order))
+
+    def token_groups(self, tokens: int) -> TokenGroups | None:
+        """What each node is in the data, or its true class, in the colours that the graph has."""
+        given = self.kinds or self.classes
+        if given is None or tokens != len(given) or not any(given):
+            return None
+        others = self.kind_names if self.kinds else ()
+        names = {each for each in (*given, *others) if each}
+        if len(names) > CLASSES:
+            return None
+        return TokenGroups([each or UNKNOWN for each in given], sort_names(names))
 
     def centre_on(self, node: int) -> GraphInput:
         """The same graph, drawn around another node."""

@@ -3,7 +3,6 @@ around one node."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +16,7 @@ from regard.look.contribution import tensor_of
 from regard.look.model_input import ModelInput
 from regard.look.recording.entry import Entry
 from regard.look.view import View, web_files
+from regard.recipes.graphs.class_names import CLASSES, UNKNOWN, sort_names
 from regard.recipes.graphs.layout import around, laid_out
 from regard.recipes.graphs.model_input import GraphInput
 from regard.recipes.graphs.still import draw_graph
@@ -30,8 +30,6 @@ NEAR = 300  # nodes of a larger graph that are drawn
 HOPS = 2
 READABLE = 12  # neighbours of the node that is shown first
 LARGEST = 4  # of each row, where every node attends to every node
-CLASSES = 24  # that have a colour each
-UNKNOWN = "not known"
 CLASS_NAMES = ("predicted class", "true class")  # which have the same classes
 
 NO_ATTENTION = "The model passes messages along the edges without attention, so all edges are drawn alike."
@@ -190,15 +188,8 @@ def _colours(out: Any, given: GraphInput, shown: Tensor) -> list[dict[str, Any]]
     shared = {name for each in colours if each["name"] in CLASS_NAMES for name in each["classes"]}
     for each in colours:
         names = shared if each["name"] in CLASS_NAMES else each["classes"]
-        each["classes"] = sorted(set(names), key=_by_name)
+        each["classes"] = sort_names(names)
     return colours
-
-
-def _by_name(name: str) -> list[tuple[int, int, str]]:
-    """Names in the order of a person: 2 before 10."""
-    return [
-        (0, int(each), "") if each.isdecimal() else (1, 0, each) for each in re.split(r"(\d+)", name) if each
-    ]
 
 
 def _predicted(out: Any, given: GraphInput, shown: Tensor) -> dict[str, Any] | None:

@@ -21,10 +21,8 @@ from regard.recipes.images.penultimate import penultimate
 from regard.recipes.images.window_layout import MOST_BEFORE, WindowLayout, grid_of
 
 ROLLED = "the image moves by {} and comes in again at the other side"
-GREYED = (
-    "Its pixels become grey: 0 as the model takes them, the mean colour of the training images if they were "
-    "scaled to it."
-)
+GREY = "0 as the model takes pixels: the mean colour of the training images, if they were scaled to it"
+GREYED = f"Its pixels become grey, which is {GREY}."
 TURNED = "the image turns by quarter turns"
 
 
@@ -84,7 +82,8 @@ class ImageInput(ModelInput):
 
     def parts(self, model: nn.Module) -> Parts:
         occluded = OfPatches(model, self)
-        return Parts(model=occluded, x=occluded.all_there(), name=self.piece, gone="greyed out", fill=0.0)
+        gone = f"greyed out (grey is {GREY})"
+        return Parts(model=occluded, x=occluded.all_there(), name=self.piece, gone=gone, fill=0.0)
 
     def removal(self) -> Removal:
         return Removal("box", tuple(self.inputs[self.pixels].shape[-2:]), "pixel", GREYED)

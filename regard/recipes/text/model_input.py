@@ -35,7 +35,8 @@ class TextInput(ModelInput):
         return super().describe() | {"text": self.text, "target": self.target}
 
     def parts(self, model: nn.Module) -> Parts:
-        return Parts(model=OfTokens(model, self), x=self.inputs[self.ids], name="token", gone="taken out")
+        gone = "taken out and the rest closes up"
+        return Parts(model=OfTokens(model, self), x=self.inputs[self.ids], name="token", gone=gone)
 
     def removal(self) -> Removal | None:
         """A span of the text that one prediction follows."""

@@ -46,7 +46,7 @@ class ImageView(View):
         maps = []
         for each in _over_patches(matters):
             values = torch.tensor(each["values"]).unflatten(0, scene.given.grid)
-            maps.append(overlays.Overlay(each["name"], values, signed=True))
+            maps.append(overlays.Overlay(each["name"], values, signed=True, faint=each["faint"]))
         words = f"{title}: what supports {matters['answer']}{_outcome(scene)}"
         return overlays.draw_lines([overlays.Line(words, scene.given.image, maps)])
 
