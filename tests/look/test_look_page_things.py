@@ -130,6 +130,29 @@ def test_a_point_of_the_plane_is_pointed_at(browser, folder):
         )
 
 
+def test_rows_stand_beside_the_picture_with_their_weights(browser, cloud, folder):
+    where, seen, x = cloud
+    with opened(browser, where) as shown:
+        ready(shown)
+        rows = shown.locator(".rows tbody tr")
+        eventually(shown, rows.count, 60)
+        weights = seen[2].weights[0].mean(0)  # seeds × points, of the two heads together
+        first = int(weights.max(0).values.argmax())
+        cells = [plain(text).replace("−", "-") for text in rows.first.locator("th, td").all_inner_texts()]
+        assert cells[0] == str(first + 1)
+        np.testing.assert_allclose(np.array(cells[1:4], dtype=float), x[0, first], rtol=1e-4)
+        np.testing.assert_allclose(np.array(cells[4:], dtype=float), weights[:, first], rtol=6e-3)
+        shown.get_by_label("by number").check()
+        eventually(shown, lambda: rows.nth(1).locator("button").inner_text(), "2")
+        rows.nth(1).locator("button").press("Enter")
+        eventually(shown, lambda: rows.nth(1).get_attribute("aria-selected"), "true")
+        assert shown.locator(".picker input[type=number]").input_value() == "2"
+    many = scene_of(set_transformer(points=2), {"x": points_of(250)})
+    with opened(browser, write_page(many.data, folder / "many.html")) as shown:  # a cloud of many is no table
+        ready(shown)
+        assert shown.locator(".point-rows").is_hidden()
+
+
 def test_edges_and_neighbours(browser, network):
     where, seen, shown_graph = network
     entry = seen[1]

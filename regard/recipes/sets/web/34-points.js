@@ -28,7 +28,7 @@ view("points", "Points", (part, place, here) => {
 
   refill(place, make("div", { class: "title-line" }, make("h2", {}, "The set"), facts),
     head, make("div", { class: "space-figure" }, make("div", { class: "space-place" }, figure.frame),
-      make("div", { class: "space-side" }, figure.sentence, figure.readout, figure.legend)), figure.regionPlace);
+      make("div", { class: "space-side" }, figure.sentence, figure.readout, figure.legend, figure.rows.element)), figure.regionPlace);
   figure.load().then(() => {
     if (here.closed) return;
     if (figure.count < part.count) facts.append(`, ${whole(figure.count)} of them drawn`);
@@ -52,6 +52,7 @@ class PointsFigure {
     field.addEventListener("change", () => this.choose(field.value === "" ? null : this.placeOf(Number(field.value) - 1)));
     this.field = field;
     this.regionPlace = make("div");
+    this.rows = new PointRows(this);
     this.number = make("label", { class: "picker" }, make("span", {}, "point"), field);
     if (pointsShown.camera?.flat !== this.flat) pointsShown.camera = new Camera(this.flat);
     this.camera = pointsShown.camera;
@@ -204,6 +205,7 @@ class PointsFigure {
       }
     } else if (this.source.many) this.colourByFew();
     else this.colourByOne();
+    this.rows.show();
     this.paint();
   }
 
