@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from regard.errors import RegardError
+
 if TYPE_CHECKING:
     from regard.look.recording.entry import Entry
     from regard.look.thumbnails import Sheets
@@ -55,8 +57,18 @@ class Parts:
     model: nn.Module  # as a function of the parts alone
     x: Tensor  # 1 n ids, 1 n d vectors, or 1 n of how much of each is there
     name: str  # one of them: a token, a patch
-    gone: str  # what happens to one that is left out: taken out, greyed out
+    gone: str  # what happens to one that is left out, and what that means: taken out, greyed out (grey is …)
     fill: float | None = None  # what stands in its place; None: the others close up
+
+
+class Removal(NamedTuple):
+    """How a part of an input can be taken away, and asked what the prediction is without it."""
+
+    # a rectangle, as top, left, bottom and right; or numbers of tokens, points or nodes
+    shape: Literal["box", "group"]
+    size: tuple[int, ...]  # height and width, or how many things there are
+    thing: str  # it is made of
+    gone: str  # what "without" means: a sentence
 
 
 @dataclass(frozen=True)
@@ -66,6 +78,13 @@ class Moved:
     label: str
     input: ModelInput
     order: list[int] | None
+
+
+class TokenGroups(NamedTuple):
+    """The group of each token, and all groups in the order of their colours."""
+
+    of_each: list[str]
+    names: list[str]
 
 
 class Action(NamedTuple):
@@ -87,6 +106,9 @@ class ModelInput:
 
     # how the page reads labels of the input: as "text", in which spaces count, or as they are
     kind: ClassVar[str] = "fixed"
+    ordered: ClassVar[bool] = (
+        True  # do its tokens come one after the other? Elements of a set and nodes do not
+    )
 
     inputs: dict[str, Any]
     streams: tuple[Tokens, ...] = ()
@@ -95,6 +117,8 @@ class ModelInput:
     answers: Literal["next", "filled", "classes"] | None = None
     called: LabelFn | None = None
     notes: tuple[str, ...] = ()
+    # one prediction that is numbers -> their names, and the numbers in their own units; None: as they come
+    read_numbers: Callable[[Tensor], Sequence[tuple[str, float]]] | None = None
 
     def describe(self) -> dict[str, Any]:
         """What was given, as the page has it."""
@@ -108,6 +132,14 @@ class ModelInput:
     def parts(self, model: nn.Module) -> Parts | None:
         """The input in parts that can be left out one by one; None: it has no such parts."""
         return None
+
+    def removal(self) -> Removal | None:
+        """How a part of it can be taken away; None: nobody knows."""
+        return None
+
+    def without(self, region: Sequence[int]) -> ModelInput:
+        """The same input without a part of it, as `removal` says."""
+        raise RegardError(f"no part of such an input ({self.kind}) can be taken away")
 
     def actions(self, model: nn.Module) -> Iterator[Action]:
         """Group elements that can be tried on this input."""
@@ -131,6 +163,10 @@ class ModelInput:
         """The whole input as a point among others of its kind; `item` lays points out."""
         return None
 
+    def token_groups(self, tokens: int) -> TokenGroups | None:
+        """To which class each of so many tokens belongs; None: nobody says."""
+        return None
+
     def thumbnails(self, tokens: int, sheets: Sheets) -> dict[str, Any] | None:
         """Small images of so many tokens, as cells of a sheet."""
         return None
@@ -149,6 +185,20 @@ class ModelInput:
         return {
             name: x.expand(b, *x.shape[1:]) if one[name] and b > 1 else x for name, x in self.inputs.items()
         }
+
+
+def kept_places(region: Sequence[int], count: int, thing: str) -> Tensor:
+    """The numbers of the things that stay, of so many, when those of a region go."""
+    stays = torch.ones(count, dtype=torch.bool)
+    for number in region:
+        if not 0 <= number < count:
+            raise RegardError(f"{thing}s are numbered 0 … {count - 1}, got {number}")
+        stays[number] = False
+    if not region:
+        raise RegardError(f"the region is empty; choose at least one {thing}")
+    if not bool(stays.any()):
+        raise RegardError(f"nothing is left without all {count} {thing}s; leave at least one")
+    return stays.nonzero()[:, 0]
 
 
 def fit_columns(x: Tensor, b: int, n: int) -> Tensor:

@@ -192,7 +192,11 @@ def matrix(
     figure, axis = pyplot.subplots(figsize=(1.6 + side * m, 1.2 + side * n), layout="constrained")
     image = _draw_map(axis, weights)
     if keys is not None and m <= MOST_LABELS:
-        axis.set_xticks(range(m), [visible(label) for label in keys], rotation=90, fontsize=7)
+        names = [visible(label) for label in keys]
+        axis.set_xticks(range(m), names, rotation=90, fontsize=7)
+        for name, shown in zip(keys, axis.get_xticklabels(), strict=True):
+            if len(name) == 1:  # upright, as it is read
+                shown.set_rotation(0)
     if queries is not None and n <= MOST_LABELS:
         axis.set_yticks(range(n), [visible(label) for label in queries], fontsize=7)
     axis.set(xlabel="keys", ylabel="queries")

@@ -49,6 +49,7 @@ def plain(
         "streams": [],
         "notes": notes,
         "live": None,
+        "region": None,
         "silenced": [],
         "views": views,
     }

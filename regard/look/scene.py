@@ -13,6 +13,7 @@ from regard.errors import RegardError
 from regard.look.model_input import ModelInput
 from regard.look.record import record
 from regard.look.recording.entry import Seen
+from regard.look.region import describe_region
 from regard.look.silence import silenced
 from regard.look.streams import Streams
 from regard.look.view import View
@@ -76,6 +77,7 @@ class Scene:
             tsne,
         )
         self.views: tuple[View, ...] = ()
+        self.silence: Sequence[tuple[str, int]] = ()  # heads that add nothing
         self.seen: Any = ()
         self.out: Any = None
         self.answer: Any = None
@@ -128,6 +130,7 @@ def gather(
     tsne     lay tokens out by t-SNE, too: loading it takes a second or two
     """
     scene = Scene(model, given, name=name, run=run, report=report, tsne=tsne)
+    scene.silence = silence
     scene.views = tuple(view for view in _in_order(views) if view.applies(given))
     with eval_mode(model), silenced(model, silence):
         with torch.no_grad(), ExitStack() as listening:
@@ -143,6 +146,7 @@ def gather(
         "input": given.describe(),
         "streams": scene.streams.data(),
         "notes": [*given.notes, *doubts(seen), *(view["note"] for view in built if view.get("note"))],
+        "region": describe_region(given, scene.answer),
         "silenced": [[numbers[layer], head] for layer, head in silence],
         "views": built,
     }

@@ -74,7 +74,8 @@ def app(session: Session, token: str) -> Application:
             return refused(str(error), 400)
         return Response(page.encode(text), media_type="text/html; charset=utf-8")
 
-    async def look(request: Request) -> Response:
+    async def answered(request: Request, act: Callable[[dict[str, Any]], dict[str, Any]]) -> Response:
+        """What `act` makes of the object that was sent."""
         if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
             return refused("send application/json", 415)
         try:
@@ -85,10 +86,16 @@ def app(session: Session, token: str) -> Application:
             asked = json.loads(sent, parse_constant=_no_constant)
             if not isinstance(asked, dict):
                 raise RegardError("send an object with what is to change, such as text, file or silence")
-            data = await run_in_threadpool(session.show, asked)
+            data = await run_in_threadpool(act, asked)
         except (ValueError, OSError, RecursionError) as error:
             return refused(str(error), 400)
         return answer(data)
+
+    async def look(request: Request) -> Response:
+        return await answered(request, session.show)
+
+    async def region(request: Request) -> Response:
+        return await answered(request, session.region)
 
     async def weights(request: Request) -> Response:
         asked = [request.path_params[name] for name in NUMBERS]
@@ -113,6 +120,7 @@ def app(session: Session, token: str) -> Application:
     routes = [
         Route("/", start, methods=["GET"]),
         Route("/api/look", look, methods=["POST"]),
+        Route("/api/region", region, methods=["POST"]),
         Route("/api/weights/" + "/".join(f"{{{name}}}" for name in NUMBERS), weights, methods=["GET"]),
     ]
     handlers: dict[Any, Any] = {404: other, 405: other, TimeoutError: late, Exception: bug}

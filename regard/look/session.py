@@ -14,6 +14,7 @@ from torch import nn
 from regard.errors import RegardError
 from regard.look.model_input import ModelInput
 from regard.look.reader import LONGEST, Control, Reader
+from regard.look.region import measure_loss
 from regard.look.scene import Scene, gather
 from regard.look.silence import can_silence
 from regard.look.views.attention import count_of, matrix
@@ -147,6 +148,28 @@ class Session:
                 )
             found.append((names[pair[0]], pair[1]))
         return found
+
+    def region(self, asked: Mapping[str, Any]) -> dict[str, Any]:
+        """What the prediction loses without a region: `record`, `region` (whole numbers) and `about`."""
+        known = ("about", "record", "region")
+        unknown = sorted(set(asked) - set(known))
+        if unknown:
+            raise RegardError(f"a region takes no {unknown[0]!r}; known: {', '.join(known)}")
+        numbers = Control(name="region", type="numbers").parse(asked.get("region"))
+        about, record = asked.get("about"), asked.get("record")
+        if type(record) is not int or not (about is None or type(about) is int):
+            raise RegardError("a region is asked for with a record and, perhaps, about: whole numbers")
+        with self.lock:
+            scene = self.scenes.get(record)
+            if scene is None:
+                raise RegardError(f"recording {record} is no longer kept; run it again")
+            try:
+                return measure_loss(scene, numbers, about)
+            except ValueError:
+                raise
+            except Exception as error:  # of the model itself, which can be anything
+                words = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
+                raise RegardError(f"{self.name} cannot be run without this: {words}") from error
 
     def weights(self, record: int, layer: int, call: int, head: int, window: int = 0) -> bytes:
         """All weights of one head in one call of its layer, in one of its windows, as float32 bytes, n ×

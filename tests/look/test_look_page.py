@@ -282,6 +282,29 @@ def test_a_weight_that_is_not_listed_is_below_those_that_are(browser, tmp_path):
         assert point(shown, 4, 4, 3, 3).endswith(" 1.00")
 
 
+def test_single_characters_stand_upright_and_skipped_labels_are_told(browser, tmp_path):
+    labels = [*"abc", " d", *"efgh"] * 30
+    layer = pages.layer_of(pages.kinds_of_heads(240, 0, 2), 0, count=8)
+    data = pages.page_of([{"view": "attention", "layers": [layer]}], labels)
+    with opened(browser, write_page(data, tmp_path / "long.html")) as shown:
+        shown.locator(".label.column").first.wait_for()
+        words = plain(shown.locator(".skipped").inner_text())
+        step = int(words.split()[1].rstrip("stndrh"))
+        assert words.startswith(f"Every {words.split()[1]} row and every ") and words.endswith(
+            "read the others."
+        )
+        assert shown.locator(".labels .label.row").count() == -(-240 // step)
+    with opened(
+        browser,
+        write_page(pages.page_of([pages.attention([*"abc", " d"])], [*"abc", " d"]), tmp_path / "short.html"),
+    ) as shown:
+        shown.locator(".label.column").first.wait_for()
+        column = shown.locator(".labels .label.column")
+        upright = column.evaluate_all("all => all.map((one) => getComputedStyle(one).writingMode)")
+        assert upright == ["horizontal-tb"] * 3 + ["vertical-rl"]
+        assert shown.locator(".skipped").is_hidden()
+
+
 def test_lines_and_matrix_point_together(browser, example):
     weights = weights_of(0)[2].half().float()
     with opened(browser, example, "attention&layer=1&head=3") as shown:

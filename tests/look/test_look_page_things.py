@@ -130,12 +130,38 @@ def test_a_point_of_the_plane_is_pointed_at(browser, folder):
         )
 
 
+def test_rows_stand_beside_the_picture_with_their_weights(browser, cloud, folder):
+    where, seen, x = cloud
+    with opened(browser, where) as shown:
+        ready(shown)
+        rows = shown.locator(".rows tbody tr")
+        eventually(shown, rows.count, 60)
+        weights = seen[2].weights[0].mean(0)  # seeds × points, of the two heads together
+        first = int(weights.max(0).values.argmax())
+        cells = [plain(text).replace("−", "-") for text in rows.first.locator("th, td").all_inner_texts()]
+        assert cells[0] == str(first + 1)
+        np.testing.assert_allclose(np.array(cells[1:4], dtype=float), x[0, first], rtol=1e-4)
+        np.testing.assert_allclose(np.array(cells[4:], dtype=float), weights[:, first], rtol=6e-3)
+        shown.get_by_label("by number").check()
+        eventually(shown, lambda: rows.nth(1).locator("button").inner_text(), "2")
+        rows.nth(1).locator("button").press("Enter")
+        eventually(shown, lambda: rows.nth(1).get_attribute("aria-selected"), "true")
+        assert shown.locator(".picker input[type=number]").input_value() == "2"
+    many = scene_of(set_transformer(points=2), {"x": points_of(250)})
+    with opened(browser, write_page(many.data, folder / "many.html")) as shown:  # a cloud of many is no table
+        ready(shown)
+        assert shown.locator(".point-rows").is_hidden()
+
+
 def test_edges_and_neighbours(browser, network):
     where, seen, shown_graph = network
     entry = seen[1]
     with opened(browser, where, reduced_motion="reduce") as shown:
         ready(shown)
-        assert "A ring is a node that looks at itself" in plain(shown.locator(".sentence").inner_text())
+        assert "a ring is a node that looks at itself" in plain(
+            shown.locator(".space-side .sentence").inner_text()
+        )
+        assert "edge, to its target attention" in plain(shown.locator(".legend").inner_text())  # 3 → 0
         shown.mouse.move(*spot(shown, *shown_graph["places"][1]))
         weight = {}
         for (source, target), value in zip(entry.edges.T.tolist(), entry.weights[0].tolist(), strict=True):
@@ -156,6 +182,38 @@ def test_edges_and_neighbours(browser, network):
         assert readout(shown).startswith("node ") and changed(shown, lambda: space.press("-"))
 
 
+def test_a_slider_chooses_what_stands_out(browser, network):
+    where, seen, _ = network
+    entry = seen[1]
+    n = 5
+    dense = torch.zeros(n, n).index_put_(
+        (entry.edges[1], entry.edges[0]), entry.weights.mean(0), accumulate=True
+    )
+    ratios = (dense * (dense > 0).sum(1, keepdim=True))[dense > 0]
+    with opened(browser, where) as shown:
+        ready(shown)
+        slider = shown.locator(".slider input")
+        slider.focus()
+        slider.press("Home")
+        assert slider.get_attribute("aria-valuetext") == f"all {len(ratios)}"
+        slider.press("End")
+        words = slider.get_attribute("aria-valuetext")
+        assert words.startswith(f"1 of {len(ratios)}: from ")
+        assert abs(float(words.split()[4]) - float(ratios.max())) < 6e-3
+        assert changed(shown, lambda: slider.press("Home"))
+
+
+def test_undirected_edges_without_attention_are_neighbours(browser, folder):
+    both = torch.cat((SMALL, SMALL.flip(0)), 1)
+    scene = scene_of(graph_net("gcn"), {"x": torch.randn(5, 4), "edges": both})
+    with opened(browser, write_page(scene.data, folder / "gcn.html"), "graph") as shown:
+        ready(shown)
+        assert plain(shown.locator(".legend .line").first.locator("..").inner_text()) == "edge"
+        assert not shown.locator(".slider").count()
+        shown.mouse.move(*spot(shown, *view(scene, "graph")["places"][1]))
+        eventually(shown, lambda: readout(shown).endswith("neighbours 0 2"), True)
+
+
 @pytest.mark.parametrize(
     "which, look", [("cloud", {"color_scheme": "dark"}), ("network", {"viewport": PHONE})]
 )
@@ -169,6 +227,31 @@ def test_in_the_dark_and_on_a_phone(request, browser, which, look):
         wide = look.get("viewport", {"width": 1280})["width"]
         assert shown.evaluate("document.documentElement.scrollWidth") <= wide
         assert shown.locator(".space").bounding_box()["width"] > 0.5 * min(wide, 700)
+
+
+def test_the_plane_of_a_set_has_no_line_and_no_first_and_last(browser, folder):
+    data = scene_of(set_transformer(), {"x": points_of(6)}).data
+    with opened(browser, write_page(data, folder / "plane-of-set.html"), "embeddings") as shown:
+        shown.locator(".scatter").wait_for()
+        assert "first" not in shown.locator(".scatter-figure .legend").inner_text()
+        shown.locator(".scatter").press("ArrowRight")
+        assert readout(shown).startswith("1 (")  # and no place beside its name
+        without = drawn_plane(shown)
+    for item in view_in(data, "embeddings")["items"]:
+        item["ordered"] = True
+    with opened(browser, write_page(data, folder / "plane-in-order.html"), "embeddings") as shown:
+        shown.locator(".scatter").wait_for()
+        assert "first" in shown.locator(".scatter-figure .legend").inner_text()
+        shown.locator(".scatter").press("ArrowRight")
+        assert drawn_plane(shown) != without
+
+
+def drawn_plane(shown):
+    return shown.evaluate("document.querySelector('.scatter canvas').toDataURL()")
+
+
+def view_in(data, name):
+    return next(each for each in data["views"] if each["view"] == name)
 
 
 def test_a_layer_that_is_not_proved_says_why(browser, folder):

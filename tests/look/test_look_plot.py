@@ -75,6 +75,7 @@ def test_a_matrix_names_its_tokens(seen):
     words = ["a", " b", "c\n", "$d", "e", "f"]
     axis = plot.matrix(seen[0].weights[0, 1], words, words).axes[0]
     assert [label.get_text() for label in axis.get_xticklabels()] == ["a", "·b", "c↵", r"\$d", "e", "f"]
+    assert [label.get_rotation() for label in axis.get_xticklabels()] == [0, 90, 90, 90, 0, 0]
     np.testing.assert_allclose(axis.images[0].get_array(), seen[0].weights[0, 1], rtol=1e-6)
     with pytest.raises(ValueError, match=r"matrix draws one head, n m, got \(1, 4, 6, 6\)"):
         plot.matrix(seen[0].weights)

@@ -99,6 +99,9 @@ def test_next_is_the_softmax_of_the_logits(decoder, scene):
 
 def test_contribution_stands_beside_attention(decoder, scene):
     found = view(scene, "contribution")
+    steep, left_out = found["columns"][:2]
+    assert steep["faint"] == 0 and "at its own scale" in steep["sentence"]  # however small it is
+    assert left_out["faint"] == 0.1 and "taken out and the rest closes up" in left_out["sentence"]
     columns = {each["name"]: each["values"] for each in found["columns"]}
     assert set(columns) == {"gradient × input", "leave one out", "attention received"}
     tokens = letters(12).inputs["tokens"]

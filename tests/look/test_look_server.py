@@ -100,9 +100,9 @@ def test_what_is_not_finite_is_null(bad):
         "token=\xe9",
     ],
 )
-@pytest.mark.parametrize("path", ["/", "/api/look", "/api/weights/0/0/0/0/0", "/nothing/here"])
+@pytest.mark.parametrize("path", ["/", "/api/look", "/api/region", "/api/weights/0/0/0/0/0", "/nothing/here"])
 def test_without_the_token_nothing_is_told(app, query, path):
-    answer = ask(app, "POST" if path == "/api/look" else "GET", path, query=query)
+    answer = ask(app, "POST" if path in ("/api/look", "/api/region") else "GET", path, query=query)
     check_answer(answer, [403])
     assert "token" in answer.json()["error"] and TOKEN.encode() not in answer.body
 
@@ -152,6 +152,33 @@ def test_its_own_hosts_are_not(app, host):
 )
 def test_other_origins_are_refused(app, headers):
     check_answer(post(app, {}, headers=headers), [403])
+
+
+def test_a_region_is_answered_or_refused(app):
+    record = post(app, {}).json()["record"]
+    headers = [("content-type", "application/json")]
+
+    def region(value):
+        body = value if isinstance(value, bytes) else json.dumps(value).encode()
+        answer = ask(app, "POST", "/api/region", body=body, headers=headers)
+        check_answer(answer, [200, 400])
+        return answer.status, answer.json()
+
+    status, found = region({"record": record, "region": [1, 2]})
+    assert status == 200 and set(found) == {"label", "shares", "logits", "then"}
+    for odd in (
+        b"",
+        b"[]",
+        b"{",
+        b"NaN",
+        {"record": record},
+        {"record": 10**30, "region": [0]},
+        {"region": [[0]]},
+    ):
+        status, found = region(odd)
+        assert status == 400 and set(found) == {"error"}
+    check_answer(ask(app, "POST", "/api/region", body=b"{}"), [415])
+    check_answer(ask(app, "GET", "/api/region"), [405])
 
 
 # ── addresses and bodies

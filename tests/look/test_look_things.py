@@ -226,6 +226,7 @@ def test_edges_are_as_strong_as_they_were():
     shown = view(scene, "graph")
     assert shown["numbers"] == [0, 1, 2, 3, 4] and shown["centre"] is None and len(shown["places"]) == 5
     for layer, entry in zip(shown["layers"], heard(model, {"x": x, "edges": SMALL}), strict=True):
+        assert layer["keys"] == [3, 3, 2, 1, 1]  # neighbours, and itself
         edges = unpack_array(shown["lists"][layer["list"]], "u2", 2, -1).astype(int)
         found = (
             unpack_array(layer["weights"], "f2", len(layer["heads"]), edges.shape[1]).astype(float)
@@ -244,6 +245,33 @@ def test_edges_are_as_strong_as_they_were():
         # loops that the layer added are among them, so every node has some
         np.testing.assert_allclose(total, 1, rtol=5e-3)
     assert shown["colours"][0]["groups"] == [f"output {k}" for k in model(x, SMALL).argmax(-1).tolist()]
+
+
+def test_an_even_share_is_of_all_neighbours_also_of_those_not_drawn():
+    hub = torch.stack((torch.arange(1, 500), torch.zeros(499, dtype=torch.long)))
+    edges = torch.cat((hub, torch.tensor([[0, 0], [1, 2]]), hub[:, :1]), 1)
+    model, x = graph_net(), torch.randn(500, 4)
+    found = view(gather(model, given_to(model, {"x": x, "edges": edges}), name="hub", tsne=False), "graph")
+    keys = dict(zip(found["numbers"], found["layers"][0]["keys"], strict=True))
+    assert len(keys) == 300 and keys[0] == 500 and keys[1] == 2 and keys[5] == 1
+
+
+def test_classes_have_their_colours_by_name_whichever_are_there():
+    model = graph_net(outputs=12)
+    inputs = {"x": torch.randn(5, 4), "edges": SMALL}
+    names = [f"class {k}" for k in range(12)]
+    given = replace(
+        given_to(model, inputs),
+        answers="classes",
+        called=names[::-1].__getitem__,
+        classes=("class 10", None, "class 9", "class 9", "elsewhere"),
+        kinds=("N", "C", "C", "C", "C"),
+        kind_names=("C", "H", "N"),
+    )
+    predicted, true, kind = view(gather(model, given, name="x", tsne=False), "graph")["colours"]
+    assert predicted["classes"] == true["classes"] == [*names, "elsewhere"]  # 9 before 10
+    assert true["groups"] == ["class 10", "not known", "class 9", "class 9", "elsewhere"]
+    assert kind == {"name": "node label", "groups": list("NCCCC"), "classes": list("CHN")}
 
 
 def test_of_a_large_graph_what_lies_around_one_node():
@@ -309,6 +337,32 @@ def test_the_nearest_come_first_and_most_linked_before_others():
     assert around(edges, 7, 0, 2, 5).tolist() == [0, 1, 2, 3, 4]
 
 
+@pytest.mark.parametrize("kind", ["set", "graph"])
+def test_embeddings_of_sets_and_graphs_have_no_order(kind):
+    class Blocks(nn.Module):
+        """Attention among all nodes, in a list of blocks."""
+
+        def __init__(self):
+            super().__init__()
+            torch.manual_seed(0)
+            layer = nn.TransformerEncoderLayer(4, 2, 8, batch_first=True, dropout=0.0)
+            self.blocks = nn.TransformerEncoder(layer, 1, enable_nested_tensor=False)
+
+        def forward(self, x, edge_index):
+            return self.blocks(x[None])[0]
+
+    if kind == "set":
+        model, inputs, more = set_transformer(), {"x": points_of(6)}, {}
+    else:
+        model, inputs = Blocks().eval(), {"x": torch.randn(5, 4), "edge_index": SMALL}
+        more = {"kinds": ("N", "C", "C", "C", "C"), "kind_names": ("C", "H", "N")}
+    given = replace(given_to(model, inputs), **more)
+    items = view(gather(model, given, name="things", tsne=False), "embeddings")["items"]
+    assert items and not any(item["ordered"] for item in items)
+    if kind == "graph":
+        assert items[0]["groups"] == list("NCCCC") and items[0]["classes"] == list("CHN")
+
+
 # ---- another order, stills, another file
 
 
@@ -350,8 +404,8 @@ def test_stills(tmp_path):
     )
     save(figure, tmp_path / "among.png")
     figure = still(scene_of(graph_net(), {"x": torch.randn(5, 4), "edges": SMALL}))
-    strong = [patch.get_linewidth() for patch in figure.axes[0].patches]
-    assert len(strong) == 5 and len(set(strong)) > 2  # of six edges one is a loop
+    assert len(figure.axes[0].lines) == 4  # 0–1, 1–2, 3–0 and a loop: each pair once, in grey
+    assert all(len(axis.patches) <= 8 for axis in figure.axes)  # attention: what stands out
     save(figure, tmp_path / "graph.svg")
     doubted = scene_of(set_transformer(), {"x": points_of(4)})
     for layer in view(doubted, "points")["layers"]:

@@ -27,7 +27,10 @@ PATIENCE = 8.0  # seconds that leaving out one token after the other may take
 FAILURES = (ValueError, RuntimeError, TypeError, IndexError)  # of models that cannot be asked so
 
 LEFT_OUT = "how much the predicted logit drops when this {} is {}"
-STEEP = "how steeply the predicted logit rises along this {}, times the {} itself"
+STEEP = (
+    "how steeply the predicted logit rises along this {}, times the {} itself; drawn at its own scale: the "
+    "largest has full colour, however small it is"
+)
 TOO_LONG = "Leaving out one {} after the other would take about {:.0f} seconds here, so it was not done."
 CANNOT = "Leaving out one {} after the other cannot be done here."
 
@@ -63,7 +66,6 @@ def contribution(
             "gradient × input",
             STEEP.format(parts.name, parts.name),
             lambda: ways.gradient_times_input(closed, x, read=asked),
-            FAINT,
         ),
         _column(
             "leave one out",

@@ -61,13 +61,22 @@ def _embeddings(
         last = tsne and crowd is None and state is blocks[-1]
         items.append(
             _item(f"after {state.name}", state.value[0], labels, tsne=last)
-            | {"thumbs": given.thumbnails(n, sheets)}
+            | {"thumbs": given.thumbnails(n, sheets), "ordered": given.ordered}
+            | _grouped(given, n)
         )
     if crowd is not None:
         items.insert(0, crowd)
     if items:
         return {"view": "embeddings", "items": items, "sheets": sheets.found}
     return None
+
+
+def _grouped(given: ModelInput, n: int) -> dict[str, Any]:
+    """The classes of tokens, where the input knows them."""
+    found = given.token_groups(n)
+    if found is None:
+        return {}
+    return {"groups": found.of_each, "classes": found.names}
 
 
 def _table(model: nn.Module, given: ModelInput, tsne: bool) -> dict[str, Any] | None:
@@ -96,6 +105,8 @@ def _item(name: str, points: Tensor, labels: list[str], *, tsne: bool) -> dict[s
         "name": name,
         "labels": labels,
         "groups": None,
+        "classes": None,
+        "ordered": True,
         "said": None,
         "thumbs": None,
         "pca": round_digits(flat, 3),

@@ -444,7 +444,9 @@ def _of_tu(folder: Path, name: str, ways: str | None) -> Parts:
     features: list[Array] = []
     if (numbers := table("node_attributes")) is not None:
         features.append(numbers.numbers(range(len(numbers.rows[0])), ways=ways))
+    kinds = None
     if (node_labels := table("node_labels")) is not None:
+        kinds = node_labels.texts(0)
         known, place = np.unique(_whole_column(node_labels, 0), return_inverse=True)
         features.append(np.eye(len(known), dtype=np.float32)[place])
     for each in features:
@@ -456,7 +458,7 @@ def _of_tu(folder: Path, name: str, ways: str | None) -> Parts:
     graphs = max(int(graph_of.max(initial=-1)) + 1, 0 if labels is None else len(labels))
     x = np.concatenate(features, 1) if features else None
     parts = _apart(str(folder), edges, graph_of, x, None if labels is None else labels.texts(0), {}, graphs)
-    return replace(parts, names=_counted(parts.nodes), graph_names=_counted(parts.graphs))
+    return replace(parts, names=_counted(parts.nodes), graph_names=_counted(parts.graphs), kinds=kinds)
 
 
 def _counted(count: int) -> list[str]:

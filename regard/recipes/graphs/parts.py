@@ -47,6 +47,8 @@ class Parts:
     names: Sequence[str] | None = None  # of nodes; None: their numbers
     graph_names: Sequence[str] | None = None
     node_labels: Sequence[Any] | Array | None = None
+    # what each node is, such as the atom of a molecule: no target, and among the features already
+    kinds: Sequence[str] | None = None
     edge_labels: Sequence[Any] | Array | None = None
     graph_labels: Sequence[Any] | Array | None = None
     split: dict[str, Array] = field(default_factory=dict)

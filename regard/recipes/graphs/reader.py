@@ -23,12 +23,15 @@ from regard.symmetry.roles import Roles
 
 @dataclass(frozen=True, eq=False)
 class GraphExample:
-    """A graph as the inputs of a model, by name. labels: names of nodes; truth: their classes, where known"""
+    """A graph as the inputs of a model, by name. labels: names of nodes; truth: their classes, where known;
+    kinds: what each is, where that is no target; kind_names: what nodes of all graphs can be"""
 
     inputs: Mapping[str, Any]
     labels: Sequence[str] | None = None
     truth: Sequence[str | None] | None = None
     notes: tuple[str, ...] = field(default=())
+    kinds: Sequence[str] | None = None
+    kind_names: Sequence[str] = ()
 
 
 FILE = Control(name="file", type="file", label="Another graph, from a file (.npz, .csv)", accept=".npz,.csv")
@@ -41,6 +44,7 @@ class GraphReader(Reader):
     example  returns the graph to show; it gets the name of that node, if one was given
     read     returns the graph of a file
     classes  names of the classes, for a classifier
+    numbers  names of predicted numbers, and the numbers in their own units
     """
 
     views = (GraphView(),)
@@ -53,8 +57,10 @@ class GraphReader(Reader):
         *,
         read: Callable[[Path], GraphExample] | None = None,
         classes: Sequence[str] | None = None,
+        numbers: Callable[[Tensor], Sequence[tuple[str, float]]] | None = None,
     ) -> None:
         assert roles.nodes is not None and roles.edges is not None
+        self.numbers = numbers
         self.nodes, self.edges, self.example, self.opened, self.classes = (
             roles.nodes,
             roles.edges,
@@ -94,10 +100,13 @@ class GraphReader(Reader):
             edges=getattr(edges, "edges", edges),  # a Graph has them
             labels=labels,
             classes=None if found.truth is None else tuple(found.truth),
+            kinds=None if found.kinds is None else tuple(found.kinds),
+            kind_names=tuple(found.kind_names),
             centre=None if name is None else labels.index(name),
             answers=None if self.classes is None else "classes",
             called=None if self.classes is None else self.classes.__getitem__,
             notes=found.notes,
+            read_numbers=self.numbers,
         )
 
     def change(self, given: ModelInput, values: Mapping[str, Any]) -> ModelInput:

@@ -60,7 +60,12 @@ def run_reader(run: Run, network: Any) -> Reader:
         else:
             names = list(parts.names[:stop])
         return GraphExample(
-            found, names, truth_of(parts) if level == "node" else None, (more,) if more else ()
+            found,
+            names,
+            truth_of(parts) if level == "node" else None,
+            (more,) if more else (),
+            None if parts.kinds is None else parts.kinds[:stop],
+            sorted(set(parts.kinds or ())),
         )
 
     def first_of(parts: Parts) -> str:
@@ -96,8 +101,18 @@ def run_reader(run: Run, network: Any) -> Reader:
     def read(path: Path) -> GraphExample:
         return linked(read_parts(config_for(run, str(path))))
 
+    def numbers(out: Tensor) -> list[tuple[str, float]]:
+        mean, deviation = info.size or (0.0, 1.0)
+        return [(info.label or "value", float(out[0]) * deviation + mean)]
+
     there = looks_mapped(config.path) or readable(whole)
-    return GraphReader(roles, example, read=read, classes=labels if level in ("node", "graph") else None)
+    return GraphReader(
+        roles,
+        example,
+        read=read,
+        classes=labels if level in ("node", "graph") else None,
+        numbers=numbers if labels is None else None,
+    )
 
 
 def _of_large(path: str, config: GraphsConfig, hops: int, name: str | None) -> GraphExample:

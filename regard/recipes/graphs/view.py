@@ -16,6 +16,7 @@ from regard.look.contribution import tensor_of
 from regard.look.model_input import ModelInput
 from regard.look.recording.entry import Entry
 from regard.look.view import View, web_files
+from regard.recipes.graphs.class_names import CLASSES, UNKNOWN, sort_names
 from regard.recipes.graphs.layout import around, laid_out
 from regard.recipes.graphs.model_input import GraphInput
 from regard.recipes.graphs.still import draw_graph
@@ -29,7 +30,7 @@ NEAR = 300  # nodes of a larger graph that are drawn
 HOPS = 2
 READABLE = 12  # neighbours of the node that is shown first
 LARGEST = 4  # of each row, where every node attends to every node
-CLASSES = 24  # that have a colour each
+CLASS_NAMES = ("predicted class", "true class")  # which have the same classes
 
 NO_ATTENTION = "The model passes messages along the edges without attention, so all edges are drawn alike."
 
@@ -82,9 +83,7 @@ def graph(seen: Sequence[Entry], out: Any, given: GraphInput) -> dict[str, Any]:
         "places": pack.round_digits(place),
         "lists": [pack.pack_array(each.numpy().astype(np.uint16)) for each in lists],
         "layers": layers,
-        "colours": [
-            each for each in (_predicted(out, given, shown), _known(given, shown)) if each is not None
-        ],
+        "colours": _colours(out, given, shown),
         "note": " ".join(each for each in notes if each) or None,
     }
 
@@ -102,7 +101,7 @@ class Inside:
     """Some of the nodes, numbered anew."""
 
     def __init__(self, shown: Tensor, n: int) -> None:
-        self.count = len(shown)
+        self.count, self.shown = len(shown), shown
         self.number = torch.full((n,), -1)
         self.number[shown] = torch.arange(self.count)
 
@@ -118,6 +117,15 @@ class Inside:
             each = weights[:, kept].float()
         total = torch.zeros(len(each), len(codes)).index_add_(1, which, each)
         return torch.stack((codes % max(1, self.count), codes // max(1, self.count))), total
+
+    def keys_of(self, entry: Entry) -> Tensor:
+        """At how many nodes each of them looks, of all that there are: an even share is one over that."""
+        n = len(self.number)
+        if entry.kind != "edges":
+            return torch.full((self.count,), n)
+        source, target = _along(entry)[0]
+        pairs = (target * n + source).unique()
+        return torch.bincount(pairs // n, minlength=n)[self.shown]
 
 
 def _is_of_nodes(entry: Entry, n: int) -> bool:
@@ -139,16 +147,18 @@ def _layer(entry: Entry, inside: Inside, lists: list[Tensor]) -> dict[str, Any]:
         "reason": entry.reason,
         "error": pack.round_digits(float(entry.error), 2),
         "list": 0,
+        "keys": None,
         "scale": None,
         "weights": None,
     }
     if not entry.proved:
         return found
     edges, weights = inside.joined(*(_along(entry) if entry.kind == "edges" else _strongest(entry)))
+    keys = inside.keys_of(entry)
     number = next((k for k, other in enumerate(lists) if torch.equal(other, edges)), len(lists))
     if number == len(lists):
         lists.append(edges)
-    return found | {"list": number} | pack.pack_scaled(weights)
+    return found | {"list": number, "keys": keys.tolist()} | pack.pack_scaled(weights)
 
 
 def _along(entry: Entry) -> tuple[Tensor, Tensor]:
@@ -170,6 +180,18 @@ def _strongest(entry: Entry) -> tuple[Tensor, Tensor]:
 # ---- colours of nodes
 
 
+def _colours(out: Any, given: GraphInput, shown: Tensor) -> list[dict[str, Any]]:
+    """What nodes can be coloured by. A class has its colour by its place among the names of all classes, so
+    that it is the same in every run and for predicted and true classes."""
+    found = [_predicted(out, given, shown), _known(given, shown), _labelled(given, shown)]
+    colours = [each for each in found if each is not None]
+    shared = {name for each in colours if each["name"] in CLASS_NAMES for name in each["classes"]}
+    for each in colours:
+        names = shared if each["name"] in CLASS_NAMES else each["classes"]
+        each["classes"] = sort_names(names)
+    return colours
+
+
 def _predicted(out: Any, given: GraphInput, shown: Tensor) -> dict[str, Any] | None:
     """The class that the model gives to each node, or the number of its largest output."""
     try:
@@ -180,15 +202,37 @@ def _predicted(out: Any, given: GraphInput, shown: Tensor) -> dict[str, Any] | N
         return None
     best = outputs.detach().argmax(-1).cpu()[shown].tolist()
     if given.called is not None and given.answers == "classes":
-        return {"name": "predicted class", "groups": [given.called(k) for k in best]}
-    return {"name": "largest output", "groups": [f"output {k}" for k in best]}
+        name, called = CLASS_NAMES[0], given.called
+    else:
+        name, called = "largest output", "output {}".format
+    return {
+        "name": name,
+        "groups": [called(k) for k in best],
+        "classes": [called(k) for k in range(outputs.shape[1])],
+    }
 
 
-def _known(network: GraphInput, shown: Tensor) -> dict[str, Any] | None:
+def _known(given: GraphInput, shown: Tensor) -> dict[str, Any] | None:
     """The true class of each node, if there are few."""
-    if network.classes is None:
+    return _groups(CLASS_NAMES[1], given.classes, shown, ())
+
+
+def _labelled(given: GraphInput, shown: Tensor) -> dict[str, Any] | None:
+    """What the data says each node is: the atom of a molecule."""
+    return _groups("node label", given.kinds, shown, given.kind_names)
+
+
+def _groups(
+    name: str, of_each: Sequence[str | None] | None, shown: Tensor, known: Sequence[str]
+) -> dict[str, Any] | None:
+    """known: names that other graphs of the data have, too"""
+    if of_each is None:
         return None
-    groups = [network.classes[i] or "not known" for i in shown.tolist()]
-    if len(set(groups)) <= CLASSES:
-        return {"name": "true class", "groups": groups}
-    return None
+    all_there = {each for each in (*known, *of_each) if each}
+    if not 1 <= len(all_there) <= CLASSES:
+        return None
+    return {
+        "name": name,
+        "groups": [of_each[i] or UNKNOWN for i in shown.tolist()],
+        "classes": list(all_there),
+    }

@@ -10,8 +10,9 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import Tensor, nn
 
+from regard.errors import RegardError
 from regard.look.contribution import tensor_of
-from regard.look.model_input import Action, Grid, ModelInput, Moved, Parts, Tokens, Window
+from regard.look.model_input import Action, Grid, ModelInput, Moved, Parts, Removal, Tokens, Window
 from regard.look.recording.entry import Entry
 from regard.look.thumbnails import Sheets
 from regard.recipes.images.attention_maps import windows_of
@@ -20,6 +21,8 @@ from regard.recipes.images.penultimate import penultimate
 from regard.recipes.images.window_layout import MOST_BEFORE, WindowLayout, grid_of
 
 ROLLED = "the image moves by {} and comes in again at the other side"
+GREY = "0 as the model takes pixels: the mean colour of the training images, if they were scaled to it"
+GREYED = f"Its pixels become grey, which is {GREY}."
 TURNED = "the image turns by quarter turns"
 
 
@@ -79,7 +82,27 @@ class ImageInput(ModelInput):
 
     def parts(self, model: nn.Module) -> Parts:
         occluded = OfPatches(model, self)
-        return Parts(model=occluded, x=occluded.all_there(), name=self.piece, gone="greyed out", fill=0.0)
+        gone = f"greyed out (grey is {GREY})"
+        return Parts(model=occluded, x=occluded.all_there(), name=self.piece, gone=gone, fill=0.0)
+
+    def removal(self) -> Removal:
+        return Removal("box", tuple(self.inputs[self.pixels].shape[-2:]), "pixel", GREYED)
+
+    def without(self, region: Sequence[int]) -> ImageInput:
+        """The image with a grey rectangle: top, left, bottom, right."""
+        pixels = self.inputs[self.pixels]
+        height, width = pixels.shape[-2:]
+        if len(region) != 4:
+            raise RegardError(f"a rectangle is top, left, bottom and right, got {len(region)} numbers")
+        top, left, bottom, right = region
+        if not (0 <= top < bottom <= height and 0 <= left < right <= width):
+            raise RegardError(
+                f"a rectangle lies in the {height} × {width} pixels and has at least one, got rows {top} to "
+                f"{bottom} and columns {left} to {right}"
+            )
+        grey = pixels.clone()
+        grey[..., top:bottom, left:right] = 0
+        return replace(self, inputs=self.inputs | {self.pixels: grey})
 
     def actions(self, model: nn.Module) -> Iterator[Action]:
         """Shifts by whole patches, and quarter turns."""

@@ -32,6 +32,7 @@ class Overlay:
     map: Tensor
     signed: bool = False  # around zero, in logits: for the prediction, or against it
     colour: Colour = SPEAKS_FOR  # of what is not signed
+    faint: float = FAINT  # what is signed and stays below it looks so; 0: it has a scale of its own
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,7 +142,7 @@ def _lay(figure: Any, axis: Any, shown: Any, overlay: Overlay) -> None:
     subdued = BRIGHTNESS * (SATURATION * shown + (1 - SATURATION) * shown.mean(-1, keepdims=True))
     axis.imshow(subdued, interpolation="nearest", extent=(0, width, height, 0))
     if overlay.signed:
-        most = reach(values, FAINT)
+        most = reach(values, overlay.faint)
         low, high = -most, most
         stops = [
             (0, (*SPEAKS_AGAINST, 1)),

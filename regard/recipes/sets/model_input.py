@@ -8,10 +8,19 @@ from typing import Any, ClassVar
 
 from torch import Tensor, nn
 
-from regard.look.model_input import Action, ModelInput, Moved, fit_columns, some_orders
+from regard.look.model_input import (
+    Action,
+    ModelInput,
+    Moved,
+    Removal,
+    fit_columns,
+    kept_places,
+    some_orders,
+)
 from regard.look.recording.entry import Entry
 from regard.recipes.sets.attention_roles import names_of_few
 
+TAKEN_OUT = "The points are taken out, and the set is that much smaller."
 REORDERED = (
     "the elements come in another order; predictions for sets stay the same, those for elements move along"
 )
@@ -22,6 +31,7 @@ class SetInput(ModelInput):
     """One set: which input holds its elements, and the names of their numbers."""
 
     kind: ClassVar[str] = "points"
+    ordered: ClassVar[bool] = False
 
     points: str  # the input that holds the elements, 1 n d
     rows: Tensor  # n d: the numbers as read, perhaps before scaling
@@ -40,6 +50,14 @@ class SetInput(ModelInput):
             inputs = self.with_points(x[:, order])
             moved.append(Moved(label, replace(self, inputs=inputs, streams=self.move_labels(order)), order))
         yield Action("another order", REORDERED, moved)
+
+    def removal(self) -> Removal:
+        return Removal("group", (self.inputs[self.points].shape[1],), "point", TAKEN_OUT)
+
+    def without(self, region: Sequence[int]) -> SetInput:
+        x = self.inputs[self.points]
+        kept = kept_places(region, x.shape[1], "point")
+        return replace(self, inputs=self.with_points(x[:, kept]))
 
     def learned_vectors(self, model: nn.Module, seen: Sequence[Entry]) -> Mapping[tuple[int, int], str]:
         return names_of_few(model, seen, len(self.rows))

@@ -53,6 +53,7 @@ class SetReader(Reader):
     columns  names of the numbers; default: the header of a .csv
     classes  names of the classes, for a classifier
     notes    notes on the inputs that are shown if no input is given
+    numbers  names of predicted numbers, and the numbers in their own units
     """
 
     views = (PointsView(),)
@@ -70,12 +71,13 @@ class SetReader(Reader):
         columns: Sequence[str] = (),
         classes: Sequence[str] | None = None,
         notes: tuple[str, ...] = (),
+        numbers: Callable[[Tensor], Sequence[tuple[str, float]]] | None = None,
     ) -> None:
         assert roles.stream is not None
         self.stream = roles.stream
         self.inputs = {name: x[:1] if isinstance(x, Tensor) and x.dim() else x for name, x in inputs.items()}
         self.example, self.named, self.opened, self.taken = example, named, read or _rows_in, taken
-        self.columns, self.classes, self.notes = tuple(columns), classes, notes
+        self.columns, self.classes, self.notes, self.numbers = tuple(columns), classes, notes, numbers
 
     def read(self, given: str | bytes | None = None, target: str | bytes | None = None) -> SetInput:
         columns, shown = self.columns, None
@@ -128,6 +130,7 @@ class SetReader(Reader):
             answers=None if self.classes is None else "classes",
             called=None if self.classes is None else self.classes.__getitem__,
             notes=notes,
+            read_numbers=self.numbers,
         )
 
     def of_rows(self, rows: Array, name: str) -> Tensor:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from regard.data.array import Array
 from regard.data.batch import generator
@@ -89,6 +90,8 @@ def run_reader(run: Run, model: Any) -> Reader:
     how: dict[str, Any] = {"read": read, "taken": form.read, "columns": form.features}
     if form.asks == "classes":
         how["classes"] = form.answers
+    elif form.asks == "numbers":
+        how["numbers"] = lambda out: list(zip(form.answers, _in_units(out, form), strict=True))
     if not readable(example):
         return SetReader(roles, inputs, notes=(GONE,), **how)
     return SetReader(roles, inputs, example=lambda: told(example()), named=None if folder else named, **how)
@@ -136,10 +139,14 @@ def _introduced(example: SetExample, model: Any, form: SetsForm) -> str:
         share, best = out.softmax(-1).max(-1)
         says = f"{form.answers[best]} ({say_percent(float(share))})"
     else:
-        says = _numbers_in_words(
-            out.double().numpy() * np.array(form.target_scale) + np.array(form.target_centre), form
-        )
+        says = _numbers_in_words(_in_units(out, form), form)
     return f"{example.name}: prediction {says}{'' if example.truth is None else f'; target {example.truth}'}."
+
+
+def _in_units(out: Tensor, form: SetsForm) -> list[float]:
+    """Predicted numbers in the units of the data."""
+    numbers = out.double().numpy(force=True) * np.array(form.target_scale) + np.array(form.target_centre)
+    return [float(number) for number in numbers]
 
 
 def _numbers_in_words(numbers: Iterable[float], form: SetsForm) -> str:

@@ -43,7 +43,7 @@ class PointsView(View):
     """The set as points in space."""
 
     name, order, stands_alone = "points", 10, True
-    files = web_files(Path(__file__).parent, "33-sources.js", "34-points.js")
+    files = web_files(Path(__file__).parent, "33-rows.js", "33-sources.js", "34-points.js", "points.css")
 
     def applies(self, given: ModelInput) -> bool:
         return isinstance(given, SetInput)
@@ -76,6 +76,7 @@ def points(model: nn.Module, seen: Sequence[Entry], out: Any, given: SetInput) -
         "axes": axes,
         "places": pack.pack_array(places[shown].numpy()),
         "columns": list(given.columns[:COLUMNS]),
+        "wide": len(given.columns),
         "numbers": pack.pack_array(x[shown, :COLUMNS].numpy()),
         "layers": [layer(entry, role, shown) for entry, role in heard],
         "measures": [

@@ -11,10 +11,11 @@ import torch
 from torch import Tensor, nn
 
 from regard.errors import RegardError
-from regard.look.model_input import Action, ModelInput, Moved, Parts, fit_columns
+from regard.look.model_input import Action, ModelInput, Moved, Parts, Removal, fit_columns, kept_places
 
 LONGEST = 64  # the longest text whose tokens can be moved
 PLACES = ("where", "position_ids")  # inputs that hold the place of each token
+TAKEN_OUT = "The tokens are taken out, and the rest closes up."
 MOVED = "tokens swap places; the outputs of a model without positions move along"
 SHIFTED = "every position grows by the same number; a model that uses only distances between tokens gives the same outputs"
 
@@ -36,7 +37,19 @@ class TextInput(ModelInput):
         return super().describe() | {"text": self.text, "target": self.target}
 
     def parts(self, model: nn.Module) -> Parts:
-        return Parts(model=OfTokens(model, self), x=self.inputs[self.ids], name="token", gone="taken out")
+        gone = "taken out and the rest closes up"
+        return Parts(model=OfTokens(model, self), x=self.inputs[self.ids], name="token", gone=gone)
+
+    def removal(self) -> Removal | None:
+        """A span of the text that one prediction follows."""
+        if self.answers not in ("next", "classes"):
+            return None
+        return Removal("group", (self.inputs[self.ids].shape[1],), "token", TAKEN_OUT)
+
+    def without(self, region: Sequence[int]) -> TextInput:
+        kept = kept_places(region, self.inputs[self.ids].shape[1], "token")
+        beside = {name: self.inputs[name][:, kept] for name in self.along}
+        return replace(self, inputs=self.inputs | beside | {self.ids: self.inputs[self.ids][:, kept]})
 
     def actions(self, model: nn.Module) -> Iterator[Action]:
         """Swaps, other orders, and places that grow."""

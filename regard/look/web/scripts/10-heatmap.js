@@ -16,7 +16,8 @@ function heatmap(here, { n, m, name, told, rows = null, columns = null, rowName,
     class: "matrix", tabindex: "0", role: "application", "aria-roledescription": "matrix", "aria-label": name,
   }, labels, field, marks.row, marks.column);
   const axes = rowName ? make("div", { class: "axes" }, make("span", {}, columnName), make("span", {}, rowName)) : null;
-  const element = make("div", { class: "heatmap" }, axes, frame);
+  const skipped = make("div", { class: "skipped", hidden: true });
+  const element = make("div", { class: "heatmap" }, axes, frame, skipped);
   let [levels, table, size] = [null, null, null];
   let [at, pinned] = [null, null];  // what is pointed at, and where a click has left it
 
@@ -36,12 +37,17 @@ function heatmap(here, { n, m, name, told, rows = null, columns = null, rowName,
     [canvas.width, canvas.height] = [size.width, size.height].map((length) => Math.max(1, Math.round(length * ratio)));
     refill(labels, rows ? thinned(n, down).map((i) => placed(rows[i], "row", i)) : null,
       columns ? thinned(m, across).map((j) => placed(columns[j], "column", j)) : null);
+    const sides = [[rows, n, down, "row"], [columns, m, across, "column"]].map(([labelled, count, cell, side]) => (
+      labelled && stride(cell) > 1 && count > 1 ? `every ${ordinal(stride(cell))} ${side}` : null)).filter(Boolean);
+    skipped.hidden = !sides.length;
+    skipped.textContent = skipped.hidden ? "" : `${capital(sides.join(" and "))} has its label; point at a cell to read the others.`;
     paint();
     mark();
   }
 
   function placed(label, side, k, node = make("bdi", { class: `label ${side}` })) {
     node.textContent = clipped(label, 40);
+    node.classList.toggle("upright", side === "column" && [...label].length === 1);
     const [top, left] = [`${size.top + (k + 0.5) * size.down}px`, `${size.left + (k + 0.5) * size.across}px`];
     Object.assign(node.style, side === "row" ? { top, width: `${size.left - 6}px` } : { left, height: `${size.top - 6}px` });
     return node;
@@ -121,9 +127,19 @@ function stepped(event, at, rows, columns) {
   return [inside(at[0] + down, rows), inside(at[1] + across, columns)];
 }
 
+function stride(cell) {
+  return Math.max(1, Math.ceil(TEXT / cell));
+}
+
+// 2nd, 3rd, 4th, 11th
+function ordinal(k) {
+  const teen = Math.floor((k % 100) / 10) === 1;
+  return `${k}${(teen ? null : { 1: "st", 2: "nd", 3: "rd" }[k % 10]) ?? "th"}`;
+}
+
 // Every k-th, so that labels do not touch.
 function thinned(count, cell) {
-  const step = Math.max(1, Math.ceil(TEXT / cell));
+  const step = stride(cell);
   return Array.from({ length: Math.ceil(count / step) }, (_, k) => k * step);
 }
 

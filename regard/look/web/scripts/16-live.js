@@ -125,10 +125,10 @@ function liveInput(page) {
 }
 
 // New data, or an error that is one line.
-async function answered(question) {
+async function answered(question, path = "/api/look") {
   if (!served) throw new Error(NO_ANSWER);
   const headers = { "Content-Type": "application/json" };
-  const answer = await fetch(withToken("/api/look"), { method: "POST", headers, body: JSON.stringify(question) }).catch(() => {
+  const answer = await fetch(withToken(path), { method: "POST", headers, body: JSON.stringify(question) }).catch(() => {
     throw new Error(NO_ANSWER);
   });
   const data = await answer.json().catch(() => ({ error: `The server answered with ${answer.status} and no data.` }));

@@ -30,9 +30,60 @@ view("contribution", "Contribution", (part, place, here) => {
     show();
   });
   const title = make("h2", {}, "What contributes to ", make("bdi", {}, shown(part.answer)));
-  refill(place, title, make("div", { class: "controls" }, wayChoice), readout, figures);
+  refill(place, title, make("div", { class: "controls" }, wayChoice), readout, figures, stream.kind === "text" && part.stream === 0
+    && RegionPanel.offered(here, "group") ? spanPanel(here, labels) : null);
   show();
 });
+
+// A span of the text, chosen by dragging from its first token to its last, by two clicks, or by their numbers.
+function spanPanel(here, labels) {
+  const fields = ["first", "last"].map((words) => placeField(`${words} token of the span`, labels.length, () => typed()));
+  let [from, to, open] = [null, null, false];  // open: the other end is still to come
+  const pieces = labels.map((label, k) => make("span", { class: "piece", "data-place": k }, label));
+  const text = make("div", { class: "shaded-text span-text" }, pieces.map((piece, k) => [piece, labels[k].includes("↵") ? make("br") : null]));
+  const ends = () => [Math.min(from, to), Math.max(from, to)];
+  const panel = new RegionPanel(here, {
+    title: "Without a span of the text",
+    chosen: () => (from === null ? null : Array.from({ length: ends()[1] - ends()[0] + 1 }, (_, k) => ends()[0] + k)),
+    said: (numbers) => `${clipped(numbers.map((k) => labels[k]).join(""), 40)} (${numbers.length > 1 ? "tokens" : "token"} ${numbersInWords(numbers)})`,
+    controls: make("span", { class: "places" }, "tokens ", fields[0], " to ", fields[1]),
+  });
+
+  function mark() {
+    for (const [k, piece] of pieces.entries()) piece.classList.toggle("taken", from !== null && k >= ends()[0] && k <= ends()[1]);
+    if (from !== null) ends().forEach((k, side) => { fields[side].value = k + 1; });
+  }
+
+  function typed() {
+    const [a, b] = fields.map(({ value }) => Number(value) - 1);
+    const inside = (k) => Number.isInteger(k) && k >= 0 && k < labels.length;
+    if (!inside(a) && !inside(b)) return;
+    [from, to, open] = [inside(a) ? a : b, inside(b) ? b : a, false];
+    mark();
+  }
+
+  const under = (event) => event.target.closest?.(".piece");
+  const placeUnder = (event) => (under(event) ? Number(under(event).dataset.place) : null);
+  text.addEventListener("pointerdown", (event) => {
+    const k = placeUnder(event);
+    if (k === null || event.button > 0) return;
+    if (event.pointerType === "mouse") event.preventDefault();  // no selection of letters
+    if (open) [to, open] = [k, false];
+    else [from, to, open] = [k, k, true];
+    mark();
+  });
+  text.addEventListener("pointerover", (event) => {
+    const k = placeUnder(event);
+    if (!open || k === null || !(event.buttons & 1) || event.pointerType !== "mouse") return;
+    to = k;
+    mark();
+  });
+  text.addEventListener("pointerup", () => {
+    if (from !== to) open = false;
+  });
+  if (here.page.data.live) panel.element.querySelector(".controls").before(text);
+  return panel.element;
+}
 
 function valueWords(column, k) {
   return column.signed ? signed(column.values[k]) : three(column.values[k]);

@@ -34,7 +34,10 @@ function scatter(here, item, way, sheets) {
   const labels = shownLabels({ labels: item.labels, kind: here.page.data.input?.kind });
   const count = points.length;
   const others = item.said ? item.groups.slice(1) : item.groups;  // the input itself is no class
-  const groups = others ? [...new Set(others)].sort((a, b) => a.localeCompare(b, "en", { numeric: true })) : null;
+  const present = new Set(others ?? []);
+  const named = () => item.classes ?? [...present].sort((a, b) => a.localeCompare(b, "en", { numeric: true }));
+  const groups = others ? named() : null;
+  const inOrder = !groups && (item.ordered ?? true);  // elements of a set and nodes of a graph come in none
   const canvas = make("canvas");
   const frame = make("div", {
     class: "scatter", tabindex: "0", role: "application", "aria-roledescription": "scatter plot",
@@ -53,14 +56,16 @@ function scatter(here, item, way, sheets) {
   // both axes have one scale: distances are what is to be seen
   const scale = () => Math.min((width / 2 - 56) / reach[0], (height / 2 - 28) / reach[1]);
   const seen = (k) => [width / 2 + (xs[k] - cx) * scale(), height / 2 - (ys[k] - cy) * scale()];
-  const colour = (k) => (groups ? ofHead(groups.indexOf(item.groups[k])) : sequential(0.25 + (0.7 * k) / Math.max(1, count - 1)));
+  const byGroup = (name) => (groups.includes(name) ? ofHead(groups.indexOf(name)) : plainPoint());
+  const byPlace = (k) => (inOrder ? sequential(0.25 + (0.7 * k) / Math.max(1, count - 1)) : sequential(0.6));
+  const colour = (k) => (groups ? byGroup(item.groups[k]) : byPlace(k));
 
   function paint() {
     if (!width) return;
     const context = sharpened(canvas);
     context.clearRect(0, 0, width, height);
     const style = getComputedStyle(frame);
-    if (!groups && count <= NAMED) {
+    if (inOrder && count <= NAMED) {
       context.strokeStyle = style.borderTopColor;
       context.lineWidth = 1;
       context.beginPath();
@@ -125,7 +130,7 @@ function scatter(here, item, way, sheets) {
     paint();
     thumbs?.show(k === null ? null : item.thumbs.cells[k], k === null ? null : seen(k), width, k === null ? "" : labels[k]);
     if (k === null) refill(readout, make("span", { class: "quiet" }, planeWords(item, way)));
-    else refill(readout, item.said ? token(shown(item.labels[k])) : token(labels[k], k),
+    else refill(readout, item.said ? token(shown(item.labels[k])) : token(labels[k], item.ordered ?? true ? k : null),
       groups && !(item.said && k === 0) ? ` ${shown(item.groups[k])}` : "", item.said ? saidWords(item, k) : "",
       make("span", { class: "quiet" }, `  (${three(xs[k])}, ${three(ys[k])})`));
   }
@@ -171,11 +176,17 @@ function scatter(here, item, way, sheets) {
   here.paint(() => {
     bar.paint();
     const itself = item.said ? make("span", { class: "key itself" }, make("span", { class: "mark" }), shown(item.labels[0])) : null;
-    refill(legend, itself, groups ? groups.slice(0, GROUPS).map(groupKey) : bar.element);
+    const keys = (groups ?? []).map((group, k) => [group, k]).filter(([group]) => present.has(group)).slice(0, GROUPS);
+    refill(legend, itself, groups ? keys.map(([group, k]) => groupKey(group, k)) : inOrder ? bar.element : null);
     paint();
   });
   point(null);
   return element;
+}
+
+// of a class that nobody knows
+function plainPoint() {
+  return dark() ? oklch(0.62, 0.02, 260) : oklch(0.55, 0.02, 260);
 }
 
 // What an image is predicted as, if that is not its class.

@@ -1,18 +1,21 @@
-// Nodes and edges on a canvas. An edge bends to one side, so that those of both directions are seen, and ends in an arrow.
+// Nodes and edges on a canvas. Beneath are the edges of the graph itself, straight and grey, one line where both directions are
+// there. Attention bends to one side, so that both directions are seen, and ends in an arrow.
 
 const NODE = 6.5;         // largest radius in pixels
 const EDGES_DRAWN = 6000; // the strongest of them
 const BEND = 0.13;
 const RING = 1.65;        // how many radii the middle of a ring lies beside its node
 
-// strength(e) from 0 to 1; only(e): whether an edge counts just now; colour(k): of a node; ink: of letters
-function paintNetwork(context, { source, target, seen, zoom, strength, state, colour, labels, ink, paper, size }) {
+// ground: edges of the graph, [a, b, both ways]; strength(e) from 0 to 1; drawn(e): whether attention e is; colour(k): of a node;
+// ink: of letters
+function paintNetwork(context, { ground, source, target, seen, zoom, strength, drawn, state, colour, labels, ink, paper, size }) {
   const room = Math.sqrt((size.width * size.height) / seen.x.length);  // of a node
   const radius = Math.max(2.5, Math.min(NODE, 0.2 * room)) * Math.min(1.8, Math.max(0.75, Math.sqrt(zoom)));
   const away = outwards(source, target, seen);
-  const order = Array.from(source.keys()).sort((a, b) => strength(a) - strength(b)).slice(-EDGES_DRAWN);
+  const order = Array.from(source.keys()).filter(drawn).sort((a, b) => strength(a) - strength(b)).slice(-EDGES_DRAWN);
   const stressed = (e) => state.node !== null && (target[e] === state.node || source[e] === state.node);
   context.lineCap = "butt";
+  paintGround(context, ground, seen, radius, state.node, away);
   for (const pass of state.node === null ? [() => true] : [(e) => !stressed(e), stressed]) {
     for (const e of order) {
       if (!pass(e)) continue;
@@ -36,8 +39,36 @@ function paintNetwork(context, { source, target, seen, zoom, strength, state, co
     context.strokeStyle = k === state.chosen || k === state.node ? ink : css(paper);
     context.stroke();
   }
-  const looped = new Set(Array.from(source.keys()).filter((e) => source[e] === target[e]).map((e) => source[e]));
+  const looped = new Set(order.filter((e) => source[e] === target[e]).map((e) => source[e]));
   paintNames(context, { seen, radius, labels, ink, paper, size, first: state.first, away, looped });
+}
+
+// The edges of the graph: those of a node that is pointed at are darker.
+function paintGround(context, ground, seen, radius, node, away) {
+  context.strokeStyle = context.fillStyle = css(groundColour());
+  for (const [a, b, both] of ground) {
+    const near = node !== null && (a === node || b === node);
+    context.globalAlpha = near ? 1 : node === null ? 0.75 : 0.35;
+    context.lineWidth = near ? 1.8 : 1.1;
+    if (a === b) {
+      paintLoop(context, seen, a, radius, away[a]);
+      continue;
+    }
+    context.beginPath();
+    context.moveTo(seen.x[a], seen.y[a]);
+    context.lineTo(seen.x[b], seen.y[b]);
+    context.stroke();
+    const far = Math.hypot(seen.x[b] - seen.x[a], seen.y[b] - seen.y[a]);
+    if (!both && far > 2 * radius) {
+      const [ux, uy] = [(seen.x[b] - seen.x[a]) / far, (seen.y[b] - seen.y[a]) / far];
+      paintTip(context, seen.x[b] - ux * (radius + 1.5), seen.y[b] - uy * (radius + 1.5), ux, uy, Math.min(6, 0.4 * far));
+    }
+  }
+  context.globalAlpha = 1;
+}
+
+function groundColour() {
+  return dark() ? oklch(0.55, 0.01, 260) : oklch(0.66, 0.01, 260);
 }
 
 function toColour() {
@@ -58,10 +89,15 @@ function paintEdge(context, { x, y }, from, to, radius) {
   context.moveTo(x[from], y[from]);
   context.quadraticCurveTo(cx, cy, ax - ux * tip * 0.8, ay - uy * tip * 0.8);
   context.stroke();
+  paintTip(context, ax, ay, ux, uy, tip);
+}
+
+// the head of an arrow that ends at (x, y) and comes along (ux, uy)
+function paintTip(context, x, y, ux, uy, tip) {
   context.beginPath();
-  context.moveTo(ax, ay);
-  context.lineTo(ax - ux * tip - uy * tip * 0.45, ay - uy * tip + ux * tip * 0.45);
-  context.lineTo(ax - ux * tip + uy * tip * 0.45, ay - uy * tip - ux * tip * 0.45);
+  context.moveTo(x, y);
+  context.lineTo(x - ux * tip - uy * tip * 0.45, y - uy * tip + ux * tip * 0.45);
+  context.lineTo(x - ux * tip + uy * tip * 0.45, y - uy * tip - ux * tip * 0.45);
   context.fill();
 }
 

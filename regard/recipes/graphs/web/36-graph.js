@@ -1,6 +1,8 @@
-// A graph whose edges are as strong as the attention along them.
+// A graph: its edges in grey, and over them the attention that stands out.
 
-const graphShown = { layer: null, head: MEAN, colour: null };
+const graphShown = { layer: null, head: MEAN, colour: null, least: null };
+const STANDS_OUT = 1.25;  // times an even share
+const FEW_EDGES = 1.5;    // for each node, at most, when a page opens
 const calm = matchMedia("(prefers-reduced-motion: reduce)");
 
 view("graph", "Graph", (part, place, here) => {
@@ -29,13 +31,15 @@ view("graph", "Graph", (part, place, here) => {
       graphShown.colour = name;
       figure.paint();
     });
-    refill(controls, layers.length > 1 ? which : null, heads.length > 1 ? head : null, colours.length > 1 ? paint : null);
+    refill(controls, layers.length > 1 ? which : null, heads.length > 1 ? head : null, colours.length > 1 ? paint : null,
+      layer?.proved ? figure.least.element : null);
     figure.show(layer);
   }
 
   refill(place, make("div", { class: "title-line" }, make("h2", {}, "The graph"), make("p", { class: "facts" }, facts)), controls,
     make("div", { class: "space-figure" }, make("div", { class: "space-place" }, figure.frame),
-      make("div", { class: "space-side" }, figure.sentence, figure.readout, figure.legend)));
+      make("div", { class: "space-side" }, figure.sentence, figure.readout, figure.legend)),
+    RegionPanel.offered(here, "group") ? figure.groups() : null);
   figure.listen();
   show();
 });
@@ -55,6 +59,10 @@ class GraphFigure {
     this.sentence = make("p", { class: "sentence" });
     this.readout = make("output", { class: "readout", "aria-live": "polite" });
     this.legend = make("div", { class: "legend" });
+    this.least = leastSlider((least) => {
+      graphShown.least = least;
+      this.paint();
+    });
   }
 
   listen() {
@@ -74,6 +82,30 @@ class GraphFigure {
     this.here.painters.push(() => this.paint());
   }
 
+  // nodes that are left out together
+  groups() {
+    const { part, here, labels } = this;
+    const places = new Map(labels.map((label, k) => [label, k]));
+    const read = (text) => {
+      const found = text.split(",").map((name) => name.trim()).filter(Boolean).map((name) => places.get(name));
+      return found.includes(undefined) ? null : found;
+    };
+    const place = (number) => part.numbers.indexOf(number);
+    this.left = new GroupChooser(this.frame, {
+      thing: "node", placeholder: `names, such as ${labels.slice(0, 2).join(", ")}`, seen: () => this.seen, read,
+      write: (chosenOnes) => chosenOnes.map((k) => labels[k]).join(", "), painted: () => this.paint(),
+    });
+    const panel = new RegionPanel(here, {
+      title: "Without some nodes",
+      chosen: () => [...this.left.places].map((k) => part.numbers[k]),
+      said: (region) => `${region.length > 1 ? `${whole(region.length)} nodes` : "node"} ${clipped(region.map((each) => labels[place(each)]).join(", "), 60)}`,
+      about: () => (here.page.data.region.about && this.chosen !== null
+        ? { number: part.numbers[this.chosen], words: `node ${clipped(labels[this.chosen], 24)}` } : null),
+      controls: this.left.controls,
+    });
+    return panel.element;
+  }
+
   async show(layer) {
     const { part } = this;
     this.layer = layer;
@@ -82,9 +114,10 @@ class GraphFigure {
     if (hidden) {
       refill(this.sentence, make("strong", {}, "These weights are not shown, because they are not proved. "), layer.reason ?? "");
     } else {
-      this.sentence.textContent = layer === null ? part.note ?? "" : `An edge is as strong as the weight with which the node at its arrow looks at the other${
-        layer.full ? "; every node looks at every node, and the largest weights are drawn" : ""}. A ring is a node that looks at itself.`;
+      this.sentence.textContent = layer === null ? part.note ?? "" : `Grey lines are the edges of the graph. A coloured arrow is as strong as the weight with which the node at its tip looks at the other${
+        layer.full ? "; here every node looks at every node, and the largest weights of each are known" : ""}, and a ring is a node that looks at itself. Drawn is what stands out from an even share, which is one over the number of nodes that a node looks at; of a node that you point at, all.`;
     }
+    if (!this.ground) this.ground = groundOf(sixteens(await unpackedOnce(part.lists[0])));
     const bytes = await unpackedOnce(part.lists[layer?.list ?? 0]);
     const ends = sixteens(bytes);
     const count = ends.length / 2;
@@ -98,7 +131,9 @@ class GraphFigure {
       for (let e = 0; e < count; e++) this.weights[e] += (halves[head * count + e] * layer.scale) / chosenHeads.length;
     }
     this.degrees = new Uint32Array(this.labels.length);
-    for (const k of ends) this.degrees[k] += 1;
+    for (const [a, b] of this.ground) [this.degrees[a], this.degrees[b]] = [this.degrees[a] + 1, this.degrees[b] + 1];
+    this.ratios = halves && this.weights.map((weight, e) => weight * layer.keys[this.target[e]]);
+    if (halves) this.least.show(this.ratios, this.labels.length);
     this.paint();
     this.say();
     performance.mark("regard:interactive");
@@ -108,8 +143,10 @@ class GraphFigure {
     return this.part.colours.find(({ name }) => name === graphShown.colour) ?? null;
   }
 
-  get groups() {
-    return this.group ? [...new Set(this.group.groups)].sort((a, b) => a.localeCompare(b, "en", { numeric: true })) : [];
+  // classes have their colours by name, whichever of them are there
+  classColour(name) {
+    const place = this.group?.classes.indexOf(name) ?? -1;
+    return place < 0 ? plainNode() : ofHead(place);
   }
 
   // [[edge, other node], …] of a node, strongest first: what it looks at, or who looks at it
@@ -125,21 +162,26 @@ class GraphFigure {
     this.camera.project(this.places, 2, this.size, this.seen);
     const context = sharpened(this.canvas);
     context.clearRect(0, 0, this.size.width, this.size.height);
-    const { group, groups } = this;
+    const { group } = this;
     const node = this.at ?? this.chosen;
     const near = node === null ? [] : [node, ...this.links(node, true).map(([, k]) => k), ...this.links(node, false).map(([, k]) => k)];
     const known = [...this.degrees.keys()].sort((a, b) => this.degrees[b] - this.degrees[a]);
     paintNetwork(context, {
       ...this, zoom: this.camera.zoom, ink: getComputedStyle(this.frame).color, paper: paperOf(this.frame),
-      strength: this.weights ? (e) => Math.sqrt(Math.min(1, this.weights[e])) : () => 0.3,
+      strength: this.weights ? (e) => Math.sqrt(Math.min(1, this.weights[e])) : () => 0,
+      drawn: (e) => this.weights !== null && (this.ratios[e] >= this.least.now || this.source[e] === node || this.target[e] === node),
       state: { node, chosen: this.chosen, first: node === null ? [] : [...near, ...known] },
-      colour: (k) => (group ? ofHead(groups.indexOf(group.groups[k])) : dark() ? oklch(0.62, 0.02, 260) : oklch(0.55, 0.02, 260)),
+      colour: (k) => this.classColour(group?.groups[k]),
     });
-    const keys = groups.map((name, k) => make("span", { class: "key" },
-      make("span", { class: "dot", style: `--colour: ${css(ofHead(k))}` }), shown(name)));
+    if (this.left) paintGroup(context, this.seen, this.left.places, 6);
+    const present = group ? new Set(group.groups) : new Set();
+    const keys = [...(group?.classes ?? []), ...(present.has(UNKNOWN) ? [UNKNOWN] : [])].filter((name) => present.has(name)).map((name) => (
+      make("span", { class: "key" }, make("span", { class: "dot", style: `--colour: ${css(this.classColour(name))}` }), shown(name))));
     const line = (colour, words) => make("span", { class: "key" }, make("span", { class: "line", style: `--colour: ${css(colour)}` }), words);
+    const ways = node !== null && this.weights
+      ? [line(lineColour(), "what it looks at"), line(toColour(), "who looks at it")] : this.weights ? [line(lineColour(), "attention")] : [];
     refill(this.legend, keys.length ? make("div", { class: "keys" }, make("span", { class: "axis-name" }, group.name), keys) : null,
-      node !== null && this.weights ? make("div", { class: "keys" }, line(lineColour(), "what it looks at"), line(toColour(), "who looks at it")) : null);
+      make("div", { class: "keys" }, this.ground.length ? line(groundColour(), this.directed ? "edge, to its target" : "edge") : null, ways));
   }
 
   point(k) {
@@ -184,6 +226,10 @@ class GraphFigure {
       this.say();
     } else if (event.key === "Enter" && now !== null) this.choose(now);
     else if (event.key === "Escape") this.choose(null);
+    else if (event.key === " " && this.left) {
+      event.preventDefault();
+      this.left.flip(now);
+    }
   }
 
   // the node that is met first in a direction, more or less
@@ -215,7 +261,67 @@ class GraphFigure {
         make("span", { class: "item" }, other === k ? "itself" : token(this.labels[other]), " ",
           this.weights ? make("strong", {}, three(this.weights[e])) : null), " "]), rest);
     };
-    refill(this.readout, make("span", { class: "item" }, "node ", token(this.labels[k])), said,
-      list(this.weights ? "looks at " : "hears from ", true, 12), list(this.weights ? "is looked at by " : "is heard by ", false, 8));
+    const lists = this.weights ? [list("looks at ", true, 12), list("is looked at by ", false, 8)]
+      : this.directed ? [list("hears from ", true, 12), list("is heard by ", false, 8)] : list("neighbours ", true, 12);
+    refill(this.readout, make("span", { class: "item" }, "node ", token(this.labels[k])), said, lists);
   }
+
+  get directed() {
+    return this.ground.some(([, , both]) => !both);
+  }
+}
+
+const UNKNOWN = "not known";
+
+function plainNode() {
+  return dark() ? oklch(0.62, 0.02, 260) : oklch(0.55, 0.02, 260);
+}
+
+// Edges from all sources to all targets -> [[a, b, both ways], …], each pair of nodes once.
+function groundOf(ends) {
+  const count = ends.length / 2;
+  const found = new Map();
+  for (let e = 0; e < count; e++) {
+    const [a, b] = [ends[e], ends[count + e]];
+    const back = found.get(b * 65536 + a);
+    if (back) back[2] = true;
+    else found.set(a * 65536 + b, [a, b, a === b]);
+  }
+  return [...found.values()];
+}
+
+// How much attention has to stand out to be drawn. Equal steps of the slider are equally many edges; what is kept is the measure.
+function leastSlider(changed) {
+  const words = make("output", {}, "");
+  const input = make("input", { type: "range", min: 0, max: 100, step: 1, value: 0 });
+  const element = make("label", { class: "slider" }, make("span", {}, "what stands out"), input, words);
+  let sorted = new Float32Array(0);
+  const figure = { element, now: 0, show };
+  const above = (least) => sorted.length - sorted.filter((ratio) => ratio < least).length;
+
+  function say() {
+    const count = above(figure.now);
+    const text = figure.now === 0 ? `all ${whole(sorted.length)}`
+      : `${whole(count)} of ${whole(sorted.length)}: from ${three(figure.now)} × an even share on`;
+    words.textContent = count ? text : `none is ${three(figure.now)} × an even share: attention is spread evenly`;
+    input.setAttribute("aria-valuetext", words.textContent);
+  }
+
+  // ratios: of each edge, its weight over what it would be if its node looked at all alike
+  function show(ratios, nodes) {
+    sorted = Float32Array.from(ratios).sort();
+    const most = Math.ceil(FEW_EDGES * nodes);
+    const first = Math.max(STANDS_OUT, sorted.length > most ? sorted[sorted.length - most] : 0);
+    figure.now = graphShown.least ?? first;
+    input.value = Math.min(100, Math.round(100 * (1 - above(figure.now) / Math.max(1, sorted.length))));
+    say();
+  }
+
+  input.addEventListener("input", () => {
+    const place = Math.min(sorted.length - 1, Math.round((Number(input.value) / 100) * sorted.length));
+    figure.now = Number(input.value) === 0 ? 0 : sorted[Math.max(0, place)] ?? 0;
+    say();
+    changed(figure.now);
+  });
+  return figure;
 }

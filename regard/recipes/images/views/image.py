@@ -25,7 +25,7 @@ class ImageView(View):
     """The image, and over it where the model looks and what matters to its prediction."""
 
     name, order, stands_alone = "image", 10, False
-    files = web_files(Path(__file__).parents[1], "30-image.js", "image.css")
+    files = web_files(Path(__file__).parents[1], "29-image-region.js", "30-image.js", "image.css")
 
     def applies(self, given: ModelInput) -> bool:
         return isinstance(given, ImageInput)
@@ -46,7 +46,7 @@ class ImageView(View):
         maps = []
         for each in _over_patches(matters):
             values = torch.tensor(each["values"]).unflatten(0, scene.given.grid)
-            maps.append(overlays.Overlay(each["name"], values, signed=True))
+            maps.append(overlays.Overlay(each["name"], values, signed=True, faint=each["faint"]))
         words = f"{title}: what supports {matters['answer']}{_outcome(scene)}"
         return overlays.draw_lines([overlays.Line(words, scene.given.image, maps)])
 

@@ -40,7 +40,8 @@ view("image", "Image", (part, place, here) => {
     make("figcaption", {}, "the image, as the model is given it"));
   refill(place, figure.heading, figure.sentence, views ? make("p", { class: "sentence" }, ofOneView(views)) : null,
     make("div", { class: "controls" }, wayChoice, figure.layerPicker, strength),
-    make("div", { class: "image-figure" }, make("div", {}, figure.image, figure.legend, figure.readout),
+    make("div", { class: "image-figure" }, make("div", {}, figure.image, figure.legend, figure.readout,
+        RegionPanel.offered(here, "box") ? imageRegion(here, figure.image) : null),
       make("div", { class: "image-side" }, plain, figure.thumbs)));
   figure.load();
 });

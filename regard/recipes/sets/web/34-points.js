@@ -28,7 +28,7 @@ view("points", "Points", (part, place, here) => {
 
   refill(place, make("div", { class: "title-line" }, make("h2", {}, "The set"), facts),
     head, make("div", { class: "space-figure" }, make("div", { class: "space-place" }, figure.frame),
-      make("div", { class: "space-side" }, figure.sentence, figure.readout, figure.legend)));
+      make("div", { class: "space-side" }, figure.sentence, figure.readout, figure.legend, figure.rows.element)), figure.regionPlace);
   figure.load().then(() => {
     if (here.closed) return;
     if (figure.count < part.count) facts.append(`, ${whole(figure.count)} of them drawn`);
@@ -51,6 +51,8 @@ class PointsFigure {
     const field = make("input", { type: "number", min: 1, max: part.count, placeholder: "none" });
     field.addEventListener("change", () => this.choose(field.value === "" ? null : this.placeOf(Number(field.value) - 1)));
     this.field = field;
+    this.regionPlace = make("div");
+    this.rows = new PointRows(this);
     this.number = make("label", { class: "picker" }, make("span", {}, "point"), field);
     if (pointsShown.camera?.flat !== this.flat) pointsShown.camera = new Camera(this.flat);
     this.camera = pointsShown.camera;
@@ -85,8 +87,31 @@ class PointsFigure {
       chosen: (x, y) => this.choose(nearestSeen(this.seen, x, y, 18)),
     });
     this.frame.addEventListener("keydown", (event) => this.stepped(event));
+    if (RegionPanel.offered(this.here, "group")) this.offerGroups();
     this.here.sized(this.frame.parentElement, (width) => this.arrange(width));
     this.here.painters.push(() => this.recolour());
+  }
+
+  // points that are left out together
+  offerGroups() {
+    const { part, here } = this;
+    const numbers = (places) => places.map((k) => this.names[k]);
+    const drawn = new Map(Array.from(this.names, (name, k) => [name, k]));
+    const read = (text) => numbersOf(text, part.count)?.filter((number) => drawn.has(number)).map((number) => drawn.get(number)) ?? null;
+    this.group = new GroupChooser(this.frame, {
+      thing: "point", placeholder: "such as 1, 4-7", seen: () => this.seen, read,
+      write: (places) => numbersInWords(numbers(places), (k) => String(k + 1)),
+      painted: () => this.paintMarks(),
+    });
+    const panel = new RegionPanel(here, {
+      title: "Without some points",
+      chosen: () => numbers([...this.group.places]),
+      said: (region) => `${region.length > 1 ? `${whole(region.length)} points` : "point"} ${clipped(numbersInWords(region), 60)}`,
+      about: () => (here.page.data.region.about && pointsShown.chosen !== null
+        ? { number: this.names[pointsShown.chosen], words: `point ${nth(this.names[pointsShown.chosen])}` } : null),
+      controls: this.group.controls,
+    });
+    refill(this.regionPlace, panel.element);
   }
 
   arrange(width) {
@@ -145,6 +170,10 @@ class PointsFigure {
 
   stepped(event) {
     if (event.key === "Escape") return this.choose(null);
+    if (event.key === " " && this.group) {
+      event.preventDefault();
+      return this.group.flip(pointsShown.chosen);
+    }
     const step = { PageDown: 1, PageUp: -1 }[event.key];
     if (!step) return null;
     event.preventDefault();
@@ -176,6 +205,7 @@ class PointsFigure {
       }
     } else if (this.source.many) this.colourByFew();
     else this.colourByOne();
+    this.rows.show();
     this.paint();
   }
 
@@ -251,6 +281,7 @@ class PointsFigure {
     const context = sharpened(this.marks);
     context.clearRect(0, 0, this.size.width, this.size.height);
     paintAxes(context, this.camera, this.part.axes, this.size, getComputedStyle(this.frame));
+    if (this.group) paintGroup(context, this.seen, this.group.places, 5);
     for (const [k, width] of [[pointsShown.chosen, 2.5], [this.at, 1.5]]) {
       if (k === null || k >= this.count) continue;
       context.strokeStyle = getComputedStyle(this.frame).color;
