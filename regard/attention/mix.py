@@ -13,6 +13,7 @@ from regard.attention.edges import Edges
 from regard.attention.kernels.precision import HALF
 from regard.attention.kernels.reference import heads_of
 from regard.attention.mask import Mask
+from regard.attention.masks import Padding
 from regard.attention.places import sides
 from regard.errors import RegardError
 
@@ -72,6 +73,49 @@ def _dense(scores: Tensor, v: Tensor, mask: Mask | None, dropout: float) -> Tens
     if dropout:
         weights = apply_dropout(weights, dropout)
     return weights.to(v.dtype) @ heads_of(v, h)
+
+
+class StepwiseMix:
+    """`mix` for queries that come one after another, each from what was made of the one before (a recurrent
+    decoder). Masks and empty rows are those of `mix`; a recorder hears all steps as one call, at `end`.
+
+    v: b g m e   mask: Padding, which says the same to every query
+    """
+
+    def __init__(self, v: Tensor, mask: Padding | None = None) -> None:
+        if mask is not None and not isinstance(mask, Padding):
+            raise RegardError(f"steps share one mask, so it must be Padding, got {type(mask).__name__}")
+        self.v, self.mask = v, mask
+        self.scores: list[Tensor] = []
+        self.outs: list[Tensor] = []
+        self.hidden: Tensor | None = None
+        self.values = v
+        if mask is not None:
+            b, _, m, _ = v.shape
+            mask.fits(b, 1, 1, m)
+            allowed = mask.tile(*sides(None, 1, m, b, v.device))  # b 1 1 m
+            self.unseen = ~allowed
+            # an empty row keeps its scores: softmax of only -inf is NaN
+            self.hidden = self.unseen & allowed.any(-1, keepdim=True)
+            self.values = v.masked_fill(self.unseen.transpose(-1, -2), 0)
+
+    def __call__(self, scores: Tensor) -> Tensor:
+        """b h n m -> b h n e"""
+        weights = scores.float() if scores.dtype in HALF else scores
+        if self.hidden is not None:
+            weights = weights.masked_fill(self.hidden, -torch.inf)
+        out = weights.softmax(-1).to(self.v.dtype) @ heads_of(self.values, scores.shape[1])
+        if tap.listeners:
+            self.scores.append(scores)
+            self.outs.append(out)
+        return out
+
+    def end(self) -> None:
+        """Tell whoever listens."""
+        if tap.listeners and self.outs:
+            heard = tap.Mixed(torch.cat(self.scores, 2), self.v, self.mask, 0.0, torch.cat(self.outs, 2))
+            for listener in tap.listeners:
+                listener(heard)
 
 
 def mixing(scores: Tensor, mask: Mask | None) -> Tensor:
