@@ -32,6 +32,16 @@ class RecurrentConfig(TokenConfig):
             )
 
 
+@dataclass(frozen=True, kw_only=True)
+class LSTMConfig(RecurrentConfig):
+    """An LSTM: without `classes` a language model, with `classes` a classifier."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class GRUConfig(RecurrentConfig):
+    """A GRU: without `classes` a language model, with `classes` a classifier."""
+
+
 class RecurrentModel(TokenModel):
     """A stack of recurrent layers between embedding and head.   ids b n -> b n vocab, or b classes"""
 
@@ -79,7 +89,7 @@ class LSTM(RecurrentModel):
     """
 
     cell = "lstm"
-    Config = RecurrentConfig
+    Config = LSTMConfig
 
 
 class GRU(RecurrentModel):
@@ -89,4 +99,4 @@ class GRU(RecurrentModel):
     """
 
     cell = "gru"
-    Config = RecurrentConfig
+    Config = GRUConfig

@@ -1,31 +1,18 @@
 """Recurrent sequence to sequence: the models that attention was first made for.
 
 An encoder reads the source in both directions; the decoder goes on from its last state, and at every step
-attends to all its states:
-
-    dot, general   s_t = cell(y_t, s_(t−1)), scores with s_t                          Luong
-    with `feed`    s_t = cell([y_t; o_(t−1)], s_(t−1)), scores with s_t               Luong's input feeding
-    additive       scores with s_(t−1), context c_t, s_t = cell([y_t; c_t], s_(t−1))  Bahdanau
-    none           s_t = cell(y_t, s_(t−1)) alone                                     Sutskever
-    o_t = tanh(W [c_t; s_t]), and the head reads o_t
-
-Without feeding, all steps are one fused call and one call of attention. With feeding and with additive scores a
-step needs the one before, so there is a loop over the target; what does not depend on the step is outside it.
+attends to all its states (see nn/recurrent_decoder.py).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from regard.attention.attend import attend
 from regard.attention.dropout import Dropout
-from regard.attention.masks import Padding
-from regard.attention.mix import StepwiseMix
 from regard.errors import RegardError
 from regard.models.recurrent import keep_state, load_state
 from regard.models.seq2seq import Memory, Seq2Seq, Seq2SeqConfig
@@ -33,8 +20,7 @@ from regard.models.states import States
 from regard.nn.in_order import line_up
 from regard.nn.padding import zero_padding
 from regard.nn.recurrent import Recurrent, State
-from regard.nn.recurrent_cell import RecurrentCells
-from regard.nn.score import SCORES
+from regard.nn.recurrent_decoder import RecurrentDecoder
 from regard.shapes import expect
 from regard.symmetry.groups import Group
 
@@ -67,12 +53,21 @@ class RecurrentSeq2SeqConfig(Seq2SeqConfig):
             )
 
 
+@dataclass(frozen=True, kw_only=True)
+class LSTMSeq2SeqConfig(RecurrentSeq2SeqConfig):
+    """An LSTM encoder-decoder."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class GRUSeq2SeqConfig(RecurrentSeq2SeqConfig):
+    """A GRU encoder-decoder."""
+
+
 class RecurrentSeq2Seq(Seq2Seq):
     """A recurrent encoder in both directions and a recurrent decoder that attends to it.
     source b m, target b n -> b n vocab"""
 
     cell: ClassVar[str]
-    Config = RecurrentSeq2SeqConfig
     config: RecurrentSeq2SeqConfig
 
     def __init__(self, config: RecurrentSeq2SeqConfig) -> None:
@@ -80,17 +75,9 @@ class RecurrentSeq2Seq(Seq2Seq):
         dim, how = config.dim, config.dropout
         self.dropout = Dropout(how)
         self.encoder = Recurrent(self.cell, dim, dim // 2, config.depth, bidirectional=True, dropout=how)
-        # the first layer also reads what is fed
-        self.fed = config.feed or config.score == "additive"
-        self.decoder = Recurrent(
-            self.cell, 2 * dim if self.fed else dim, dim, config.depth_of_decoder, dropout=how
+        self.decoder = RecurrentDecoder(
+            self.cell, dim, config.depth_of_decoder, score=config.score, feed=config.feed, dropout=how
         )
-        self.score: nn.Module | None = None
-        self.combine: nn.Module | None = None
-        if config.score in SCORES:
-            self.score = SCORES[config.score](dim)
-            self.combine = nn.Linear(2 * dim, dim, bias=False)
-        self.before = config.score == "additive"  # scores with the state before the step
 
     def encode(self, source: Tensor, real: Tensor | None = None, *, where: Tensor | None = None) -> Memory:
         expect(source, "b m", name="source")
@@ -100,8 +87,7 @@ class RecurrentSeq2Seq(Seq2Seq):
         memory = Memory(self.dropout(zero_padding(states, line.real)), line.real)
         for i, end in enumerate(ends):
             memory.more |= {f"{name}{i}": x for name, x in zip("hc", end, strict=False)}
-        if self.score is not None:
-            memory.more["keys"] = self.score.keys(memory.states)  # type: ignore[operator]
+        memory.more |= self.decoder.prepare(memory.states)
         return memory
 
     def features(
@@ -118,19 +104,18 @@ class RecurrentSeq2Seq(Seq2Seq):
             raise RegardError(f"caches must be what model.caches() gives, got {type(caches).__name__}")
         line = line_up(target, where, real)
         x = self.dropout(line.take(self.embed(target, real)))
-        state = None if caches is None else load_state(caches, self.decoder)
+        state = None if caches is None else load_state(caches, self.decoder.layers)
         if state is None:
             state = self._first_state(memory)
-        if self.fed:
-            fed = None if caches is None else caches.held.get("fed")
-            out, ends, fed = self._loop(x, memory, state, fed, line.real)
-            if caches is not None:
-                caches.keep(fed=fed)
-        else:
-            out, ends = self.decoder(x, state, line.real)
-            out = self._attend(out, memory)
+        fed = None if caches is None else caches.held.get("fed")
+        keys = memory.more.get("keys")
+        out, ends, fed = self.decoder(
+            x, memory.states, keys, state, fed=fed, real=line.real, memory_real=memory.real
+        )
         if caches is not None:
             keep_state(caches, ends)
+            if fed is not None:
+                caches.keep(fed=fed)
         return line.put_back(self.dropout(out))
 
     def _first_state(self, memory: Memory) -> list[State]:
@@ -140,69 +125,14 @@ class RecurrentSeq2Seq(Seq2Seq):
             tuple(memory.more[f"{name}{i}"] for name in names) for i in range(self.encoder.depth)
         ]
         empty = tuple(torch.zeros_like(x) for x in state[0])
-        return state + [empty] * (self.decoder.depth - self.encoder.depth)
-
-    def _attend(self, s: Tensor, memory: Memory) -> Tensor:
-        """tanh(W [c; s]) for all steps at once; c attends with scores s·keys.   b n d -> b n d"""
-        if self.combine is None:
-            return s
-        keys, values = memory.more["keys"].to(s.dtype), memory.states.to(s.dtype)
-        mask = None if memory.real is None else Padding(memory.real)
-        context = attend(s[:, None], keys[:, None], values[:, None], mask=mask, scale=1.0)[:, 0]
-        return torch.tanh(self.combine(torch.cat((context, s), -1)))
-
-    def _loop(
-        self, x: Tensor, memory: Memory, state: Sequence[State], fed: Tensor | None, real: Tensor | None
-    ) -> tuple[Tensor, list[State], Tensor]:
-        """Step by step, because each reads what the one before made.
-        b n d -> b n d, the last state, and what would be fed next"""
-        assert self.score is not None and self.combine is not None
-        cells = RecurrentCells(self.decoder, x)
-        keys = memory.more["keys"]
-        mixer = StepwiseMix(memory.states[:, None], None if memory.real is None else Padding(memory.real))
-        if fed is None:
-            fed = torch.zeros_like(state[-1][0])
-        tops: list[Tensor] = []
-        contexts: list[Tensor] = []
-        outs: list[Tensor] = []
-        now = list(state)
-        for t in range(x.shape[1]):
-            old, old_fed = now, fed
-            if self.before:
-                fed = self._look(now[-1][0], keys, mixer)
-                contexts.append(fed)
-            now = cells.step(t, fed, now)
-            top = now[-1][0]
-            if self.before:
-                tops.append(top)
-            else:
-                context = self._look(top, keys, mixer)
-                fed = torch.tanh(self.combine(torch.cat((context, top), -1)))
-                outs.append(fed)
-            if real is not None:  # a row that has ended keeps its state
-                there = real[:, t, None]
-                now = [
-                    tuple(torch.where(there, new, x) for new, x in zip(n, o, strict=True))
-                    for n, o in zip(now, old, strict=True)
-                ]
-                fed = torch.where(there, fed, old_fed)
-        mixer.end()
-        if not self.before:
-            return torch.stack(outs, 1), now, fed
-        both = torch.cat((torch.stack(contexts, 1), torch.stack(tops, 1)), -1)
-        return torch.tanh(self.combine(both)), now, fed
-
-    def _look(self, s: Tensor, keys: Tensor, mixer: StepwiseMix) -> Tensor:
-        """The context of one state.   b d -> b d"""
-        assert self.score is not None
-        return mixer(self.score(s[:, None], keys)[:, None])[:, 0, 0]
+        return state + [empty] * (self.decoder.layers.depth - self.encoder.depth)
 
     def caches(self, length: int | None = None) -> States:
         return States()
 
     @property
     def keeps(self) -> Group:
-        return self.decoder.keeps
+        return self.decoder.layers.keeps
 
 
 class LSTMSeq2Seq(RecurrentSeq2Seq):
@@ -212,6 +142,7 @@ class LSTMSeq2Seq(RecurrentSeq2Seq):
     """
 
     cell = "lstm"
+    Config = LSTMSeq2SeqConfig
 
 
 class GRUSeq2Seq(RecurrentSeq2Seq):
@@ -221,3 +152,4 @@ class GRUSeq2Seq(RecurrentSeq2Seq):
     """
 
     cell = "gru"
+    Config = GRUSeq2SeqConfig

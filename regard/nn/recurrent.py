@@ -126,8 +126,9 @@ class Recurrent(nn.Module):
         given = tuple(first) if self.cell == "lstm" else first[0]
         out, *last = RUN[self.cell](x, given, weights, True, 1, 0.0, keep, self.bidirectional, True)
         ends = [h.transpose(0, 1).flatten(1).to(x.dtype) for h in last]  # b d
-        if real is not None and self.cell == "lstm":
-            # the output gate is not shut, so h after padding is that of no token: c is right, h is read again
+        if real is not None:
+            # c is right; h is read again, because an LSTM's output gate is not shut, and torch computes the h' of a
+            # GRU as (h − n) ⊙ z + n, which rounds
             ends[0] = self._last(out, state[0], real)
         return out, tuple(ends)
 

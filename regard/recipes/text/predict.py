@@ -11,7 +11,7 @@ from torch import Tensor
 from regard.data import tokenizer as tokenizers
 from regard.errors import RegardError
 from regard.recipes.prediction import Prediction, predict_each
-from regard.recipes.text.defaults import is_classifier, is_decoder
+from regard.recipes.text.defaults import is_classifier, is_language_model
 from regard.recipes.text.given_text import read_given_text
 from regard.recipes.text.labelled import LabelledConfig, LabelledInfo
 from regard.runs.load import load_model
@@ -41,7 +41,7 @@ def predict(run: Run, inputs: Sequence[str]) -> Iterator[Prediction]:
 
 def _instead(run: Run) -> str:
     """What to do with a run that has no classes."""
-    if is_decoder(run.config):
+    if is_language_model(run.config):
         return "train a classifier on labelled text (.csv or .jsonl), or use regard generate"
     return f"train a classifier on labelled text (.csv or .jsonl), with --from {run.quoted} to start from this encoder"
 
