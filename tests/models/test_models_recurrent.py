@@ -1,4 +1,4 @@
-"""Recurrent and convolutional models: equal to torch.nn's with the same weights, blind to padding, causal, and the same step by step."""
+"""Recurrent and convolutional models: equal to torch.nn's, blind to padding, causal, and the same step by step."""
 
 from dataclasses import fields, replace
 

@@ -1,4 +1,4 @@
-"""Encoder-decoders: equal to torch.nn's with the same weights, to Luong's and Bahdanau's loops, and step by step to themselves."""
+"""Encoder-decoders: equal to torch.nn's, to loops of Luong's and Bahdanau's attention, and the same step by step."""
 
 from dataclasses import fields, replace
 

@@ -122,7 +122,7 @@ def _labelled(path: str, kind: str) -> Settings:
     """A classifier without self-attention."""
     return LABELLED[kind](
         data=LabelledConfig(path=path, smoothing=0.1),
-        model=KINDS[kind](dim=128, dropout=0.3, pool="max", **BOTH_WAYS[kind], **SIZES),
+        model=KINDS[kind](dim=128, dropout=0.3, pool="max", classes=UNKNOWN, **BOTH_WAYS[kind], **SIZES),
         train=TrainConfig(minutes=1.0, batch=32, lr=0.003, adam_lr=0.001),
     )
 
