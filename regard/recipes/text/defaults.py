@@ -123,7 +123,7 @@ def _labelled(path: str, kind: str) -> Settings:
     return LABELLED[kind](
         data=LabelledConfig(path=path, smoothing=0.1),
         model=KINDS[kind](dim=128, dropout=0.3, pool="max", classes=UNKNOWN, **BOTH_WAYS[kind], **SIZES),
-        train=TrainConfig(minutes=1.0, batch=32, lr=0.003, adam_lr=0.001),
+        train=TrainConfig(minutes=1.0, batch=32, lr=0.01, adam_lr=0.003),
     )
 
 

@@ -55,7 +55,8 @@ def test_a_language_model_is_trained_loaded_and_writes(kind):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_classifier_is_trained_and_predicts(kind):
-    run = Run.open(learn(kind, kind, "rows.jsonl", 12, **{"model.dropout": 0.0}).path)
+    fast = {"model.dropout": 0.0, "train.lr": 0.03, "train.adam_lr": 0.03, "train.batch": 16}
+    run = Run.open(learn(kind, kind, "rows.jsonl", 30, **fast).path)
     assert run.config.kind == kind and run.config.model["classes"] == 2
     assert settings_class_of(run.config).__name__ == f"{kind.upper()}ClassifierSettings"
     found = [
