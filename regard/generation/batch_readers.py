@@ -58,7 +58,7 @@ class SourceReader:
         logits = []
         for model, memory, caches in zip(self.models, self.memories, self.caches, strict=True):
             with _evaluating(model):
-                logits.append(check_logits(model.decode(given, memory, caches)[:, -1]))
+                logits.append(_widen(model.decode(given, memory, caches)[:, -1]))
         if len(logits) == 1:
             return logits[0]
         return torch.stack([each.log_softmax(-1) for each in logits]).logsumexp(0)
@@ -87,12 +87,14 @@ class PromptReader:
         if not prompts or min(map(len, prompts)) < 1:
             raise RegardError("each prompt needs at least one token")
         self.model, self.length = model, length
+        device = next(model.parameters()).device
         lengths = torch.tensor([len(prompt) for prompt in prompts])
         n = int(lengths.max())
-        self.tokens = torch.zeros(len(prompts), n, dtype=torch.long)
+        tokens = torch.zeros(len(prompts), n, dtype=torch.long)
         for i, prompt in enumerate(prompts):
-            self.tokens[i, : len(prompt)] = torch.as_tensor(prompt)
-        self.real = torch.arange(n) < lengths[:, None]
+            tokens[i, : len(prompt)] = torch.as_tensor(prompt)
+        self.tokens = tokens.to(device)
+        self.real = (torch.arange(n) < lengths[:, None]).to(device)
         self.caches: Any = None
 
     @torch.inference_mode()
@@ -104,17 +106,19 @@ class PromptReader:
         with _evaluating(self.model):
             logits = self.model(self.tokens, real=real, caches=self.caches)
         last = self.real.sum(1) - 1
-        return check_logits(logits[torch.arange(len(last)), last])
+        return _widen(logits[torch.arange(len(last), device=last.device), last])
 
     @torch.inference_mode()
     def step(self, tokens: Tensor) -> Tensor:
         """Logits after one more token in each sequence.   r -> r v"""
         with _evaluating(self.model):
-            return check_logits(self.model(tokens[:, None], caches=self.caches)[:, -1])
+            given = tokens[:, None].to(self.tokens.device)
+            return _widen(self.model(given, caches=self.caches)[:, -1])
 
     @torch.inference_mode()
     def reorder(self, rows: Tensor) -> None:
-        self.caches.take(rows)
+        """Sequence i goes on from sequence rows[i]."""
+        self.caches.take(rows.to(self.tokens.device))
 
 
 def generate_targets(
@@ -155,12 +159,6 @@ def _evaluating(model: nn.Module) -> AbstractContextManager[None]:
     return nullcontext()
 
 
-def check_logits(logits: Tensor) -> Tensor:
-    """The logits in float32 at least, or an error if they are no numbers. −inf is a token that cannot come."""
-    logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
-    if (logits.isnan() | (logits == torch.inf)).any():
-        raise RegardError(
-            "the logits of the model are NaN or infinite: its training diverged; train it again with a "
-            "smaller --train.lr"
-        )
-    return logits
+def _widen(logits: Tensor) -> Tensor:
+    """In float32 at least."""
+    return logits.to(torch.promote_types(logits.dtype, torch.float32))

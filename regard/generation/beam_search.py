@@ -160,7 +160,11 @@ def _best(
     """The best continuations of each row: (sum of log p, which of its sequences, token).   logits r v"""
     k = min(wide, logits.shape[-1])
     best = logits.topk(k, -1)  # no row can give more than k of the k best
-    totals = (best.values.double() - logits.logsumexp(-1, keepdim=True).double()).cpu() + sums[:, None]
+    largest = best.values[:, :1]
+    scale = largest + (logits - largest).exp_().sum(-1, keepdim=True).log_()  # log Σ e^logit
+    _check_logits(largest, scale)
+    logs = torch.where(best.values == -torch.inf, -torch.inf, best.values.double() - scale.double())
+    totals = logs.cpu() + sums[:, None]
     # sequences of one row are beside each other: number them within the row
     number = torch.arange(len(of)) - torch.searchsorted(of, of)
     most = int(number.max()) + 1
@@ -171,6 +175,15 @@ def _best(
     tokens = ids.flatten(1).gather(1, top.indices)
     each = zip(top.values.tolist(), (top.indices // k).tolist(), tokens.tolist(), strict=True)
     return [list(zip(*columns, strict=True)) for columns in each]
+
+
+def _check_logits(largest: Tensor, scale: Tensor) -> None:
+    """Raise if logits are no numbers. −inf is a token that cannot come; where nothing can come, a row ends."""
+    if not bool(((scale < torch.inf) | (largest == -torch.inf)).all()):
+        raise RegardError(
+            "the logits of the model are NaN or infinite: its training diverged; train it again with a "
+            "smaller --train.lr"
+        )
 
 
 def _check(beams: int, n_best: int, length_penalty: float) -> None:

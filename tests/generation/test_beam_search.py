@@ -131,6 +131,19 @@ def test_words_of_errors(wrong, words):
         Tables(range(2)).search(**wrong)
 
 
+def test_logits_that_are_no_numbers_are_refused_and_what_cannot_come_is_left_out():
+    for wrong in (torch.nan, torch.inf):
+        model = Tables(range(2))
+        model.tables[1, 1, :, 3] = wrong
+        with pytest.raises(RegardError, match="NaN or infinite"):
+            model.search()
+    model = Tables(range(2))
+    model.tables[..., 2:] = -torch.inf
+    assert {token for row in model.search(n_best=3) for each in row for token in each.ids} <= {0, 1}
+    model.tables[0, 1] = -torch.inf  # nothing can come after the first token
+    assert [each.ids for each in model.search(n_best=3)[0]] == [[END]]
+
+
 # ── models of ours
 
 
