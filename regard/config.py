@@ -20,12 +20,12 @@ C = TypeVar("C")
 # far above what anybody trains, and below what hangs, overflows or fills the memory by itself: a number that is
 # too large is refused here, before anything is made of it. (What is too much together, models/memory.py refuses.)
 LARGEST: dict[str, int] = {
-    **dict.fromkeys(("vocab", "vocabulary"), 2**24),
+    **dict.fromkeys(("vocab", "vocabulary", "source_vocab"), 2**24),
     **dict.fromkeys(("context", "window", "points", "sample"), 2**22),
     "classes": 2**16,
     **dict.fromkeys(("outputs", "features", "size", "sets", "places", "neighbours"), 2**20),
     **dict.fromkeys(("dim", "hidden", "width", "widths", "stem", "growth", "turned"), 2**18),
-    **dict.fromkeys(("depth", "depths", "blocks", "residual", "halve"), 512),
+    **dict.fromkeys(("depth", "depths", "decoder_depth", "blocks", "residual", "halve"), 512),
     **dict.fromkeys(("heads", "kv_heads", "registers"), 1024),
     **dict.fromkeys(("colours", "channels", "patch", "after", "seeds", "spread", "farthest", "ratio"), 1024),
     **dict.fromkeys(("kernel", "last", "stride"), 64),

@@ -198,10 +198,29 @@ _CATEGORIES: dict[str, Category] = {
                     "graph_conv:GAT",
                     "attention along edges with additive scores, and GATv2; nodes n d -> n d",
                 ),
+                "recurrent": (
+                    "recurrent:Recurrent",
+                    "LSTM or GRU layers, in one or both directions, by torch's fused calls",
+                ),
+                "gatedconv": (
+                    "gated_conv:GatedConv",
+                    "a convolution over a sequence, gated by a second one, with a residual",
+                ),
                 "layernorm": ("norm:LayerNorm", "mean 0 and variance 1 over the width, then scale and shift"),
                 "rmsnorm": ("norm:RMSNorm", "root mean square 1 over the width, then scale"),
                 "mlp": ("mlp:MLP", "two linear maps with a nonlinearity between, each token alone"),
                 "swiglu": ("mlp:SwiGLU", "an MLP whose inner channels are gated by silu"),
+            },
+        ),
+    ),
+    "scores": Category(
+        "how a recurrent decoder compares its state with the states it attends to",
+        _at(
+            "regard.nn",
+            {
+                "dot": ("score:Dot", "the product sᵀ m_j (Luong)"),
+                "general": ("score:General", "the product with a learned matrix, sᵀ W m_j (Luong)"),
+                "additive": ("score:Additive", "a small network, vᵀ tanh(W s + U m_j) (Bahdanau)"),
             },
         ),
     ),
@@ -327,6 +346,41 @@ _CATEGORIES: dict[str, Category] = {
                     "encoder:Encoder",
                     "masked LM (BERT): predicts masked tokens, or classifies texts",
                     "shifts",
+                ),
+                "lstm": (
+                    "recurrent:LSTM",
+                    "gates and a cell, token after token: a language model or a classifier",
+                    "shifts",
+                ),
+                "gru": (
+                    "recurrent:GRU",
+                    "one gated state, token after token: a language model or a classifier",
+                    "shifts",
+                ),
+                "conv": (
+                    "conv:Conv",
+                    "gated convolutions: a causal language model, or a classifier",
+                    "shifts",
+                ),
+                "encoderdecoder": (
+                    "encoder_decoder:EncoderDecoder",
+                    "the transformer for pairs of sequences: encoder, decoder, cross-attention",
+                    "shifts",
+                ),
+                "lstmseq2seq": (
+                    "recurrent_seq2seq:LSTMSeq2Seq",
+                    "LSTM encoder and decoder with Luong's, Bahdanau's or no attention",
+                    "shifts",
+                ),
+                "gruseq2seq": (
+                    "recurrent_seq2seq:GRUSeq2Seq",
+                    "GRU encoder and decoder with Luong's, Bahdanau's or no attention",
+                    "shifts",
+                ),
+                "convseq2seq": (
+                    "conv_seq2seq:ConvSeq2Seq",
+                    "gated convolutions, with attention in each layer of the decoder",
+                    "nothing",
                 ),
             },
         ),

@@ -3,6 +3,8 @@ same tap."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 
@@ -13,6 +15,7 @@ from regard.attention.edges import Edges
 from regard.attention.kernels.precision import HALF
 from regard.attention.kernels.reference import heads_of
 from regard.attention.mask import Mask
+from regard.attention.masks import Padding
 from regard.attention.places import sides
 from regard.errors import RegardError
 
@@ -72,6 +75,52 @@ def _dense(scores: Tensor, v: Tensor, mask: Mask | None, dropout: float) -> Tens
     if dropout:
         weights = apply_dropout(weights, dropout)
     return weights.to(v.dtype) @ heads_of(v, h)
+
+
+class StepwiseMix:
+    """`mix` for queries that may come one after another, each from what was made of the one before, as in a
+    recurrent decoder. Masks and empty rows are those of `mix`; a recorder hears all steps as one call, at `end`.
+
+    score: queries b n d, keys b m d -> scores b n m   v: b m e   mask: Padding, which says the same to every query
+    """
+
+    def __init__(
+        self, score: Callable[[Tensor, Tensor], Tensor], keys: Tensor, v: Tensor, mask: Padding | None = None
+    ) -> None:
+        if mask is not None and not isinstance(mask, Padding):
+            raise RegardError(f"steps share one mask, so it must be Padding, got {type(mask).__name__}")
+        self.score, self.keys, self.v, self.mask = score, keys, v, mask
+        self.scores: list[Tensor] = []
+        self.outs: list[Tensor] = []
+        self.hidden: Tensor | None = None
+        if mask is not None:
+            b, m, _ = v.shape
+            mask.fits(b, 1, 1, m)
+            allowed = mask.tile(*sides(None, 1, m, b, v.device))[:, 0]  # b 1 m
+            # an empty row keeps its scores, because softmax of only -inf is NaN: its values are zero
+            self.hidden = ~allowed & allowed.any(-1, keepdim=True)
+            self.v = v.masked_fill(~allowed.transpose(1, 2), 0)
+
+    def __call__(self, queries: Tensor) -> Tensor:
+        """b n d -> b n e"""
+        scores = self.score(queries, self.keys)
+        weights = scores.float() if scores.dtype in HALF else scores
+        if self.hidden is not None:
+            weights = weights.masked_fill(self.hidden, -torch.inf)
+        out = weights.softmax(-1).to(self.v.dtype) @ self.v
+        if tap.listeners:
+            self.scores.append(scores)
+            self.outs.append(out)
+        return out
+
+    def end(self) -> None:
+        """Tell whoever listens."""
+        if not tap.listeners or not self.outs:
+            return
+        scores, out = torch.cat(self.scores, 1), torch.cat(self.outs, 1)
+        heard = tap.Mixed(scores[:, None], self.v[:, None], self.mask, 0.0, out[:, None], cross=True)
+        for listener in tap.listeners:
+            listener(heard)
 
 
 def mixing(scores: Tensor, mask: Mask | None) -> Tensor:

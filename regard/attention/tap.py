@@ -33,6 +33,7 @@ class Mixed:
     mask: Mask | None
     dropout: float
     out: Tensor  # b h n e
+    cross: bool = False  # queries are of another sequence than keys, even if there are as many
 
 
 Listener = Callable[[Heard | Mixed], None]

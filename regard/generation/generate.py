@@ -14,10 +14,10 @@ from typing import Any, Protocol
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from regard.errors import RegardError
-from regard.generation.beam_search import beam_search
+from regard.generation.beam_search import Hypothesis, beam_search
 from regard.generation.incremental import IncrementalDecoder
 from regard.generation.sampling import (
     Sampling,
@@ -29,6 +29,7 @@ from regard.generation.sampling import (
 )
 from regard.generation.stops import Stops
 from regard.models.encoder import Encoder
+from regard.models.token_model import TokenModel
 
 
 class Stream(Protocol):
@@ -129,6 +130,10 @@ def check_generates(model: Any) -> None:
         raise RegardError(
             f"this model is an encoder, which {does} and cannot generate; train a decoder on text"
         )
+    if isinstance(model, TokenModel) and not model.config.causal:
+        raise RegardError(
+            "this model is a classifier (use regard predict) and cannot generate; train a language model on text"
+        )
 
 
 def _prompt_ids(tokenizer: Tokenizer, prompt: str) -> list[int]:
@@ -141,18 +146,6 @@ def _prompt_ids(tokenizer: Tokenizer, prompt: str) -> list[int]:
         except ValueError:  # a text without lines
             ids = []
     return ids or [0]
-
-
-# ── reading
-
-
-# ── choosing
-
-
-# ── stopping
-
-
-# ── writing
 
 
 def _generate_by_sampling(
@@ -198,8 +191,30 @@ def _generate_by_beams(
         return "".join(map(made.add, ids)) + made.rest()
 
     def ended(ids: list[int]) -> bool:
-        return bool(sampling.stop) and any(stop in text(ids) for stop in sampling.stop)
+        return any(stop in text(ids) for stop in sampling.stop)
 
-    for number, (_, ids) in enumerate(beam_search(reader, sampling, ended)[: sampling.samples]):
+    for number, found in enumerate(search_continuations(reader, sampling, ended if sampling.stop else None)):
         stops = Stops(sampling.stop)
-        yield number, stops.add(text(ids)) + stops.rest()
+        yield number, stops.add(text(found.ids)) + stops.rest()
+
+
+def search_continuations(
+    reader: IncrementalDecoder, sampling: Sampling, ended: Callable[[list[int]], bool] | None = None
+) -> list[Hypothesis]:
+    """The best continuations of a reader's prompt, by beam search."""
+
+    def penalised(logits: Tensor) -> Tensor:
+        if sampling.repetition == 1.0:
+            return logits
+        return penalise_repeats(logits, seen_tokens(reader.rows, logits.shape[-1]), sampling.repetition)
+
+    return beam_search(
+        lambda: penalised(reader.start()),
+        lambda tokens: penalised(reader.step(tokens.tolist())),
+        lambda rows: reader.take(rows.tolist()),
+        beams=sampling.beams,
+        max_new=sampling.max_new,
+        ended=ended,
+        length_penalty=sampling.length_penalty,
+        n_best=sampling.samples,
+    )[0]

@@ -27,7 +27,9 @@ class Sampling:
     repetition: float = 1.0  # above 1: makes tokens that occurred before less probable
     seed: int | None = None  # the same seed gives the same text; None: another text each time
     samples: int = 1  # number of texts; with beams: of the best texts
-    beams: int = 1  # above 1: beam search by mean log-probability instead of sampling
+    beams: int = 1  # above 1: beam search instead of sampling
+    # beams are compared by Σ log p / length^this: 1 is the mean, 0 prefers short texts
+    length_penalty: float = 1.0
     stop: tuple[str, ...] = ()  # texts that end the generation; they are not part of the output
 
     def __post_init__(self) -> None:
@@ -49,6 +51,14 @@ class Sampling:
             if value is not None and not (_is_number(value) and 0 < value <= 1):
                 raise RegardError(f"{name} must be above 0 and at most 1, got {value!r}; None leaves it out")
         check_positive(self, "repetition")
+        if not _is_number(self.length_penalty) or not self.length_penalty >= 0:
+            raise RegardError(
+                f"length_penalty must be a number, 0 or more, got {self.length_penalty!r}; 1 compares means"
+            )
+        if self.beams == 1 and self.length_penalty != type(self).length_penalty:
+            raise RegardError(
+                f"length_penalty={self.length_penalty} is for a beam search, but beams=1 samples; give beams too"
+            )
         # one text is as good as a list of one
         if isinstance(self.stop, str):
             stop: Any = (self.stop,)

@@ -168,7 +168,7 @@ class Recorder:
                 self.edges(along, dropped, ())
             elif isinstance(heard, Mixed):
                 if heard.scores.dim() == 4:
-                    itself = heard.scores.shape[2] == heard.scores.shape[3]
+                    itself = not heard.cross and heard.scores.shape[2] == heard.scores.shape[3]
                     self.hear(TappedMix(heard), "mix", itself, dropped=dropped)
             else:
                 self.hear(Tapped(heard), heard.kernel, self.ear.itself(heard.q, heard.k), dropped=dropped)

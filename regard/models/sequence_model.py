@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import reduce
 from operator import and_
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Protocol
 
 import torch
 import torch.nn.functional as F
@@ -121,6 +121,43 @@ class Entrance(Position):
         return self.of.turn(x, where, first)
 
 
+def make_stack(
+    config: SequenceConfig,
+    position: Position,
+    *,
+    across: int | None = None,
+    memory_dim: int | None = None,
+) -> Stack:
+    """The blocks that a config names. across: depth of the other stack of an encoder-decoder; memory_dim: width
+    of what a decoder reads by cross-attention."""
+    norm = NORMS[config.norm](config.dim)
+    stack = Stack(
+        config.depth,
+        config.dim,
+        config.heads,
+        kv_heads=config.kv_heads,
+        position=Entrance(position, norm if config.embedding_norm else nn.Identity(), config.dropout),
+        bias=BIASES[config.bias](config),
+        norm=config.norm,
+        placement=config.placement,
+        across=across,
+        memory_dim=memory_dim,
+        mlp=config.mlp,
+        hidden=config.hidden,
+        qk_norm=config.qk_norm,
+        dropout=config.dropout,
+    )
+    if not config.offset:
+        for part in stack.modules():
+            if isinstance(part, nn.Linear):
+                part.register_parameter("bias", None)
+    if config.zero_start:
+        for name, parameter in stack.named_parameters():
+            if ".mix." in name or ".down." in name:
+                nn.init.zeros_(parameter)
+    return stack
+
+
 class SequenceModel(nn.Module):
     """Embedding and blocks: what decoders and encoders have in common.   ids b n -> b n d"""
 
@@ -130,34 +167,12 @@ class SequenceModel(nn.Module):
     def __init__(self, config: SequenceConfig) -> None:
         super().__init__()
         position = POSITIONS[config.position](config)
-        norm = NORMS[config.norm](config.dim)
         width = config.dim - position.widens  # a concatenated position brings the rest
         self.embed = TokenEmbedding(config.vocab, width, scale=config.embedding_scale)
         self.ngrams: NGrams | None = None
         if config.ngrams > 1:
             self.ngrams = NGrams(config.vocab, width, config.ngrams)
-        self.stack = Stack(
-            config.depth,
-            config.dim,
-            config.heads,
-            kv_heads=config.kv_heads,
-            position=Entrance(position, norm if config.embedding_norm else nn.Identity(), config.dropout),
-            bias=BIASES[config.bias](config),
-            norm=config.norm,
-            placement=config.placement,
-            mlp=config.mlp,
-            hidden=config.hidden,
-            qk_norm=config.qk_norm,
-            dropout=config.dropout,
-        )
-        if not config.offset:
-            for part in self.stack.modules():
-                if isinstance(part, nn.Linear):
-                    part.register_parameter("bias", None)
-        if config.zero_start:
-            for name, parameter in self.stack.named_parameters():
-                if ".mix." in name or ".down." in name:
-                    nn.init.zeros_(parameter)
+        self.stack = make_stack(config, position)
         if config.window is None:
             near = None
         else:
@@ -213,6 +228,19 @@ def count_places(real: Tensor | None) -> Tensor | None:
     return (real.cumsum(1) - 1).clamp(min=0)
 
 
+class HeadConfig(Protocol):
+    """What a head reads of a config."""
+
+    @property
+    def vocab(self) -> int: ...
+    @property
+    def dim(self) -> int: ...
+    @property
+    def tied(self) -> bool: ...
+    @property
+    def softcap(self) -> float | None: ...
+
+
 class Head(nn.Module):
     """Logits of all tokens, by a matrix of its own or by that of the embedding, perhaps capped.
     b n d -> b n vocab
@@ -221,7 +249,7 @@ class Head(nn.Module):
     position.
     """
 
-    def __init__(self, config: SequenceConfig) -> None:
+    def __init__(self, config: HeadConfig) -> None:
         super().__init__()
         self.softcap = config.softcap
         if config.tied:

@@ -72,10 +72,21 @@ class Attention(nn.Module):
             self.norm_q = nn.Identity()
             self.norm_k = nn.Identity()
 
+    def project(self, memory: Tensor, real: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Keys and values of a memory, which `forward` takes in its stead: for one that is read again and
+        again.   b m d' -> b g m c, b g m c"""
+        return self._project(zero_padding(memory, real))
+
+    def _project(self, source: Tensor) -> tuple[Tensor, Tensor]:
+        k = self.to_k(source).unflatten(-1, (self.kv_heads, -1))  # b m g c
+        v = self.to_v(source).unflatten(-1, (self.kv_heads, -1))
+        k = self.norm_k(k).to(v.dtype)  # autocast leaves norms in float32
+        return k.transpose(1, 2), v.transpose(1, 2)
+
     def forward(
         self,
         x: Tensor,
-        memory: Tensor | None = None,
+        memory: Tensor | tuple[Tensor, Tensor] | None = None,
         *,
         mask: Mask | None = None,
         bias: Bias | None = None,
@@ -84,23 +95,22 @@ class Attention(nn.Module):
         real: Tensor | None = None,
         cache: Cache | None = None,
     ) -> Tensor:
-        """x: b n d   memory: b m d'   mask, bias, where: as in `attend`
+        """x: b n d   memory: b m d', or what `project` made of it   mask, bias, where: as in `attend`
         real: bool, which keys are no padding (b m)
 
         With a cache, x holds the new tokens only, and `where` and `real` are theirs.
         """
         if memory is None:
             x = zero_padding(x, real)
-        else:
-            memory = zero_padding(memory, real)
         b, n, _ = expect(x, "b n d", name="x", d=self.dim)
-        source = x if memory is None else memory
-        _, m, _ = expect(source, "b m d", name="memory", b=b, d=self.memory_dim)
         q = self.to_q(x).unflatten(-1, (self.heads, -1))  # b n h c
-        k = self.to_k(source).unflatten(-1, (self.kv_heads, -1))  # b m g c
-        v = self.to_v(source).unflatten(-1, (self.kv_heads, -1))
-        q, k = self.norm_q(q).to(v.dtype), self.norm_k(k).to(v.dtype)  # autocast leaves norms in float32
-        q, k, v = q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2)  # b h n c, b g m c
+        if isinstance(memory, tuple):
+            k, v = memory
+        else:
+            source = x if memory is None else zero_padding(memory, real)
+            expect(source, "b m d", name="memory", b=b, d=self.memory_dim)
+            k, v = self._project(source)
+        q, m = self.norm_q(q).to(v.dtype).transpose(1, 2), k.shape[2]  # b h n c
         if cache is None:
             here, there, first = _places(where, n, m)
             q, k = position.turn(q, here, first), position.turn(k, there)

@@ -132,9 +132,15 @@ class Block(nn.Module):
         self.mlp = around(make_mlp(mlp, dim, hidden, dropout))
 
     def forward(
-        self, x: Tensor, memory: Tensor | None = None, *, memory_real: Tensor | None = None, **how: Any
+        self,
+        x: Tensor,
+        memory: Tensor | tuple[Tensor, Tensor] | None = None,
+        *,
+        memory_real: Tensor | None = None,
+        **how: Any,
     ) -> Tensor:
-        """how: mask, bias, position, where, real and cache of the self-attention (see Attention)."""
+        """memory: b m d, or its keys and values as the cross-attention's `project` made them
+        how: mask, bias, position, where, real and cache of the self-attention (see Attention)."""
         x = self.attention(x, **how)
         if memory is not None:
             if self.cross is None:
@@ -143,6 +149,12 @@ class Block(nn.Module):
                 )
             x = self.cross(x, memory, real=memory_real)
         return self.mlp(x)
+
+    def project(self, memory: Tensor, real: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Keys and values of a memory in the cross-attention of this block."""
+        assert self.cross is not None
+        keys_and_values: tuple[Tensor, Tensor] = self.cross.f.project(memory, real)  # type: ignore[operator, union-attr]
+        return keys_and_values
 
 
 class Stack(nn.Module):
@@ -230,7 +242,7 @@ class Stack(nn.Module):
     def forward(
         self,
         x: Tensor,
-        memory: Tensor | None = None,
+        memory: Tensor | Sequence[tuple[Tensor, Tensor]] | None = None,
         *,
         mask: Mask | None = None,
         where: Tensor | None = None,
@@ -238,7 +250,8 @@ class Stack(nn.Module):
         memory_real: Tensor | None = None,
         caches: Sequence[Cache] | None = None,
     ) -> Tensor:
-        """caches: one for each block; x then holds the new tokens only."""
+        """memory: b m d, or its keys and values for each block (Block.project)
+        caches: one for each block; x then holds the new tokens only."""
         first = 0
         x = zero_padding(x, real)
         if caches is not None:
@@ -256,7 +269,7 @@ class Stack(nn.Module):
         for i, block in enumerate(self.blocks):
             x = block(
                 x,
-                memory,
+                memory if memory is None or isinstance(memory, Tensor) else memory[i],
                 memory_real=memory_real,
                 mask=mask,
                 bias=self.bias_of(i),

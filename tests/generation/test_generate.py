@@ -11,8 +11,7 @@ from torch import nn
 
 from regard.data.subwords import Subwords
 from regard.data.tokenizer import learn
-from regard.generation.beam_search import beam_search
-from regard.generation.generate import generate, generate_samples
+from regard.generation.generate import generate, generate_samples, search_continuations
 from regard.generation.incremental import IncrementalDecoder
 from regard.generation.sampling import Sampling, candidates, draw_tokens, penalise_repeats
 from regard.generation.stops import Stops
@@ -344,9 +343,10 @@ def brute_force(table, first, length, stop=None):
 def test_wide_beams_find_what_brute_force_finds(seed, stop):
     table = 2 * torch.randn(4, 4, generator=torch.Generator().manual_seed(seed))
     sampling = Sampling(beams=4**4, max_new=4, samples=3)
-    found = beam_search(IncrementalDecoder(Chain(table), [0], 4), sampling, lambda ids: ids[-1] == stop)
-    for (score, ids), (true, best) in zip(found[:3], brute_force(table, 0, 4, stop), strict=False):
-        assert ids == best and score == pytest.approx(true)
+    reader = IncrementalDecoder(Chain(table), [0], 4)
+    found = search_continuations(reader, sampling, lambda ids: ids[-1] == stop)
+    for each, (true, best) in zip(found, brute_force(table, 0, 4, stop)[:3], strict=True):
+        assert each.ids == best and each.score == pytest.approx(true)
 
 
 def test_two_beams_find_what_greedy_misses():
@@ -401,6 +401,8 @@ def test_beams_give_several_texts_best_first():
         ),
         ({"beams": 2, "temperature": 1.5}, "temperature.*sampling.*beams=2"),
         ({"beams": 2, "samples": 3}, "2 beams.*3 samples.*beams=3"),
+        ({"beams": 2, "length_penalty": -1}, "length_penalty.*0.*-1"),
+        ({"length_penalty": 2.0}, "length_penalty=2.0.*beams=1"),
     ],
 )
 def test_a_wrong_option_is_told_what_is_wrong(wrong, words):

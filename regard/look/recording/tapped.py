@@ -10,7 +10,7 @@ from regard.attention.attend import attend
 from regard.attention.edge_ops import Links, edge_dot, edge_softmax, edge_sum
 from regard.attention.edges import Edges
 from regard.attention.kernels.reference import attention_weights, heads_of
-from regard.attention.mix import mix, mixing
+from regard.attention.mix import StepwiseMix, mix, mixing
 from regard.attention.tap import Heard, Mixed
 from regard.attention.terms import Terms
 from regard.look.recording.edges import EdgeSource
@@ -20,6 +20,7 @@ from regard.look.recording.source import Rows, Source, Unchanged, quiet, wide
 CODES = (
     attend.__code__,
     mix.__code__,
+    StepwiseMix.__call__.__code__,
 )  # what happens while these run is told by the tap, and must not be heard a second time
 
 

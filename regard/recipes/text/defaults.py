@@ -1,4 +1,4 @@
-"""Default settings for text: a decoder (or encoder) for plain text, a classifier for labelled text.
+"""Default settings for text: a language model (or a masked one) for plain text, a classifier for labelled text.
 
 Sizes that depend on the data (the size of the vocabulary) are filled in when the data is read.
 """
@@ -10,8 +10,11 @@ from dataclasses import replace
 from typing import Any
 
 from regard.data.text_files import find
+from regard.models.conv import ConvConfig
 from regard.models.decoder import DecoderConfig
 from regard.models.encoder import EncoderConfig
+from regard.models.recurrent import GRUConfig, LSTMConfig
+from regard.models.token_model import TokenConfig
 from regard.recipes.settings import Settings, check_choice, path_of, settings_class
 from regard.recipes.text.dataset import CHARACTERS_UP_TO, TextConfig
 from regard.recipes.text.labelled import LabelledConfig, looks_labelled
@@ -48,12 +51,35 @@ ClassifierSettings = settings_class(
 )
 SIZES: dict[str, Any] = {"vocab": UNKNOWN, "context": UNKNOWN}
 
+# Models without self-attention: language models of plain text, classifiers of labelled text.
+KINDS: dict[str, type[TokenConfig]] = {"lstm": LSTMConfig, "gru": GRUConfig, "conv": ConvConfig}
+LANGUAGE_MODELS = ("decoder", *KINDS)
+MODELS = ("decoder", "encoder", *KINDS)
+PLAIN = {
+    kind: settings_class(f"{kind.upper()}Settings", cls.__doc__ or "", data=TextConfig, model=cls)
+    for kind, cls in KINDS.items()
+}
+LABELLED = {
+    kind: settings_class(
+        f"{kind.upper()}ClassifierSettings", "A classifier of texts.", data=LabelledConfig, model=cls
+    )
+    for kind, cls in KINDS.items()
+}
+# a classifier reads both ways: a recurrent one in two directions, a convolution around each token
+BOTH_WAYS: dict[str, dict[str, Any]] = {
+    "lstm": {"bidirectional": True, "depth": 1},
+    "gru": {"bidirectional": True, "depth": 1},
+    "conv": {"depth": 2},
+}
+
 
 def defaults(data: Any = None, kind: str | None = None) -> Settings:
     """A decoder (or encoder) for plain text, a classifier for labelled text (.csv, .jsonl)."""
     path = path_of(data, "text")
     if path is not None and looks_labelled(path):
-        check_choice("kind of model for labelled text", kind or "encoder", ("encoder",))
+        check_choice("kind of model for labelled text", kind or "encoder", ("encoder", *KINDS))
+        if kind in KINDS:
+            return _labelled(path, kind)
         size = sum(file.size for file in find(path))
         few = size <= FEW_LABELLED
         steps = next((steps for most, steps in STEPS_OF_LABELLED.items() if size <= most), None)
@@ -66,7 +92,7 @@ def defaults(data: Any = None, kind: str | None = None) -> Settings:
             train=TrainConfig(minutes=MINUTES_OF_LABELLED, steps=steps, batch=32, lr=0.01, adam_lr=0.001),
         )
     kind = kind or "decoder"
-    check_choice("kind of model for text", kind, ("decoder", "encoder"))
+    check_choice("kind of model for text", kind, MODELS)
     total = sum(file.size for file in find(path))
     small = total <= CHARACTERS_UP_TO
     # characters: many short windows; subwords: a wider model with a longer context
@@ -83,6 +109,8 @@ def defaults(data: Any = None, kind: str | None = None) -> Settings:
         train = TrainConfig(minutes=2.0, batch=32, adam_lr=0.012, warmup=10)
     else:
         train = large
+    if kind in KINDS:
+        return _plain(kind, texts, small, train)
     if kind == "encoder":
         return EncoderSettings(
             data=texts, model=EncoderConfig(zero_start=True, **shape, **SIZES), train=train
@@ -98,17 +126,43 @@ def refine_defaults(settings: Settings, options: Mapping[str, Any]) -> Settings:
     return replace(settings, train=replace(settings.train, steps=None))
 
 
+def _plain(kind: str, texts: TextConfig, small: bool, train: TrainConfig) -> Settings:
+    """A language model without self-attention."""
+    if kind == "conv":
+        size: dict[str, Any] = {"dim": 128, "depth": 6} if small else {"dim": 384, "depth": 8}
+    else:
+        size = {"dim": 256, "depth": 2} if small else {"dim": 512, "depth": 2}
+    return PLAIN[kind](data=texts, model=KINDS[kind](**size, **SIZES), train=train)
+
+
+def _labelled(path: str, kind: str) -> Settings:
+    """A classifier without self-attention."""
+    return LABELLED[kind](
+        data=LabelledConfig(path=path, smoothing=0.1),
+        model=KINDS[kind](dim=128, dropout=0.3, pool="max", classes=UNKNOWN, **BOTH_WAYS[kind], **SIZES),
+        train=TrainConfig(minutes=1.0, batch=32, lr=0.01, adam_lr=0.003),
+    )
+
+
 def settings_class_of(config: RunConfig) -> type[Settings]:
     """The class of the settings of a run with this config.json."""
-    if is_decoder(config):
+    if config.kind in KINDS:
+        return (LABELLED if is_classifier(config) else PLAIN)[config.kind]
+    if is_language_model(config):
         return DecoderSettings
     if is_classifier(config):
         return ClassifierSettings
     return EncoderSettings
 
 
-def is_decoder(config: RunConfig) -> bool:
-    return config.kind == "decoder"
+def kind_of(model: TokenConfig) -> str:
+    """The kind of model that a config builds."""
+    return next(kind for kind, cls in KINDS.items() if type(model) is cls)
+
+
+def is_language_model(config: RunConfig) -> bool:
+    """Does it predict the next token?"""
+    return config.kind in LANGUAGE_MODELS and not is_classifier(config)
 
 
 def is_classifier(config: RunConfig) -> bool:

@@ -13,10 +13,11 @@ from regard.data.splits import SPLITS, TEST, note_missing
 from regard.errors import RegardError
 from regard.generation.generate import generate
 from regard.models.encoder import Encoder, EncoderConfig
+from regard.models.token_model import TokenConfig
 from regard.recipes.job import DataContext, Job, Split
 from regard.recipes.settings import Settings
 from regard.recipes.text.dataset import Corpus, TextConfig, TextSource, encode_corpus, prepare
-from regard.recipes.text.defaults import has_bag, is_classifier, is_decoder
+from regard.recipes.text.defaults import has_bag, is_classifier, is_language_model, kind_of
 from regard.recipes.text.fill_bag import fill_bag
 from regard.recipes.text.labelled import (
     LabelledConfig,
@@ -62,30 +63,41 @@ def prepare_job(settings: Settings, context: DataContext) -> Job:
         return Job(
             kind="encoder", model=encoder, task=MaskedToken(mask=size, vocab=size, seed=train.seed), **known
         )
-    decoder = replace(settings.model, vocab=size, context=length)
-    return Job(kind="decoder", model=decoder, task=NextToken(), sample=_writer(corpus, train.seed), **known)
+    language_model = replace(settings.model, vocab=size, context=length)
+    kind = "decoder"
+    if isinstance(language_model, TokenConfig):
+        kind = kind_of(language_model)
+    sample = _writer(corpus, train.seed)
+    return Job(kind=kind, model=language_model, task=NextToken(), sample=sample, **known)
 
 
-def _classify(rows: LabelledCorpus, model: EncoderConfig, data: LabelledConfig, train: TrainConfig) -> Job:
+def _classify(
+    rows: LabelledCorpus, model: EncoderConfig | TokenConfig, data: LabelledConfig, train: TrainConfig
+) -> Job:
     def fill(model: nn.Module) -> None:
         if isinstance(model, Encoder) and model.bag is not None:
             fill_bag(model.bag, rows)
             model.gate.penalty = 1 / rows.info.train
 
+    if isinstance(model, TokenConfig):
+        kind, vocab = kind_of(model), rows.tokenizer.size
+    else:  # one more id than the tokenizer has: the mask
+        kind, vocab = "encoder", rows.tokenizer.size + 1
+    spelled = bool(getattr(model, "bag", False))
     test = None
     if rows.info.test:
         test = Split(
             name="test",
             count=rows.info.test,
             unit="rows",
-            batches=lambda: rows.batches(TEST, train.batch, data.context, model.bag),
+            batches=lambda: rows.batches(TEST, train.batch, data.context, spelled),
         )
     table = LabelledTexts(data)
     return Job(
-        kind="encoder",
-        model=replace(model, vocab=rows.tokenizer.size + 1, context=data.context, classes=len(rows.labels)),
+        kind=kind,
+        model=replace(model, vocab=vocab, context=data.context, classes=len(rows.labels)),
         task=Classify(data.smoothing),
-        source=rows.source(train.batch, data.context, train.seed, spelled=model.bag),
+        source=rows.source(train.batch, data.context, train.seed, spelled),
         test=test,
         notes=(*rows.notes, *note_missing(rows.splits, rows.classes, rows.labels, "row")),
         info=rows.info,
@@ -142,7 +154,7 @@ def other_split(run: Run, path: str, context: DataContext) -> tuple[Task, Split,
     source = TextSource(corpus.ids, 1, train.batch, config.context, train.seed)
     split = Split(name=path, count=len(corpus.ids) - 1, unit="tokens", batches=source.validation)
     size = tokenizer.size
-    if is_decoder(run.config):
+    if is_language_model(run.config):
         return NextToken(), split, None
     return MaskedToken(mask=size, vocab=size, seed=train.seed), split, None
 

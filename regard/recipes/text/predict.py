@@ -19,7 +19,7 @@ from regard.data.table_rows import looks_like_table, place_of, stream_rows
 from regard.errors import RegardError
 from regard.recipes.answers import plain_cell
 from regard.recipes.prediction import Prediction
-from regard.recipes.text.defaults import has_bag, is_classifier, is_decoder
+from regard.recipes.text.defaults import has_bag, is_classifier, is_language_model
 from regard.recipes.text.given_text import is_given_file, read_given_text
 from regard.recipes.text.labelled import LabelledConfig, LabelledInfo
 from regard.recipes.text.labelled_rows import check_text, label_text
@@ -159,7 +159,7 @@ def _in_parts(items: Sequence[Any], size: int) -> Iterable[Sequence[Any]]:
 
 def _instead(run: Run) -> str:
     """What to do with a run that has no classes."""
-    if is_decoder(run.config):
+    if is_language_model(run.config):
         return "train a classifier on labelled text (.csv or .jsonl), or use regard generate"
     return f"train a classifier on labelled text (.csv or .jsonl), with --from {run.quoted} to start from this encoder"
 

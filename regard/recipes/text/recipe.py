@@ -20,9 +20,10 @@ from regard.recipes.processors import ForeignModel
 from regard.recipes.settings import Settings
 from regard.recipes.text.dataset import TextInfo
 from regard.recipes.text.defaults import (
+    MODELS,
     defaults,
     is_classifier,
-    is_decoder,
+    is_language_model,
     refine_defaults,
     settings_class_of,
 )
@@ -49,14 +50,16 @@ class TextRecipe(Recipe):
         "                Python's own source (--data.text and --data.label name the columns of a table; see --data "
         "rows.csv "
         "--help)",
-        "--model KIND": "decoder (causal LM) or encoder (masked LM); a table with labels trains an encoder as classifier",
+        "--model KIND": "decoder (causal LM) or encoder (masked LM); a table with labels trains an encoder as classifier;\n"
+        "                lstm, gru or conv (without self-attention) for both",
     }
     examples = (
         "regard train text",
         "regard train text --data my.txt --out runs/mine --train.minutes 5",
         "regard train text --data reviews.csv",
+        "regard train text --data my.txt --model lstm",
     )
-    models = ("decoder", "encoder")
+    models = MODELS
     data_derived: ClassVar[Mapping[str, str]] = {
         "model.vocab": "",
         "model.context": "give --data.context",
@@ -94,7 +97,7 @@ class TextRecipe(Recipe):
         return describe_data(info.path, *figures, splits, labels, f"tokens: {info.vocabulary:,} {info.kind}")
 
     def next_command(self, run: Run) -> str:
-        if is_decoder(run.config):
+        if is_language_model(run.config):
             return f'regard generate {run.quoted} --prompt "..."'
         if is_classifier(run.config):
             return f'regard predict {run.quoted} "..."'
@@ -112,7 +115,7 @@ class TextRecipe(Recipe):
     def evaluate(self, run: Run, data: str | None, context: DataContext) -> Evaluation:
         """Measures; for a causal LM also the perplexity, e^loss."""
         found = super().evaluate(run, data, context)
-        if not is_decoder(run.config):
+        if not is_language_model(run.config):
             if is_classifier(run.config):
                 return found
             return replace(found, unit="tokens, some of them masked")

@@ -1,0 +1,164 @@
+"""Rows of a batch that a model reads step by step: what a search asks, for language models and for encoder-decoders.
+
+reader = SourceReader(model, source, source_real, begin=1)
+found = beam_search(reader.start, reader.step, reader.reorder, beams=5, max_new=60, end=2)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from regard.errors import RegardError
+from regard.generation.beam_search import Hypothesis, beam_search
+from regard.models.seq2seq import Memory, Seq2Seq
+from regard.nn.eval_mode import eval_mode
+
+
+class SourceReader:
+    """Targets of encoder-decoders that grow token by token. Several models are an ensemble: the mean of their
+    probabilities counts.
+
+    source: b m   real: bool b m, False for padding   begin: the id that every target begins with
+    """
+
+    def __init__(
+        self,
+        models: Seq2Seq | Sequence[Seq2Seq],
+        source: Tensor,
+        real: Tensor | None = None,
+        *,
+        begin: int,
+        length: int | None = None,
+    ) -> None:
+        self.models = [models] if isinstance(models, nn.Module) else list(models)
+        self.source, self.real, self.begin, self.length = source, real, begin, length
+        self.memories: list[Memory] = []
+        self.caches: list[Any] = []
+        self.of = torch.arange(len(source))  # the source of each sequence
+
+    @torch.inference_mode()
+    def start(self) -> Tensor:
+        """Logits of the first token.   -> b v"""
+        self.caches = [model.caches(self.length) for model in self.models]
+        self.memories = []
+        for model in self.models:
+            with _evaluating(model):
+                self.memories.append(model.encode(self.source, self.real))
+        return self.step(torch.full((len(self.source),), self.begin))
+
+    @torch.inference_mode()
+    def step(self, tokens: Tensor) -> Tensor:
+        """Logits after one more token in each sequence.   r -> r v"""
+        given = tokens[:, None].to(self.source.device)
+        logits = []
+        for model, memory, caches in zip(self.models, self.memories, self.caches, strict=True):
+            with _evaluating(model):
+                logits.append(_widen(model.decode(given, memory, caches)[:, -1]))
+        if len(logits) == 1:
+            return logits[0]
+        return torch.stack([each.log_softmax(-1) for each in logits]).logsumexp(0)
+
+    @torch.inference_mode()
+    def reorder(self, rows: Tensor) -> None:
+        """Sequence i goes on from sequence rows[i]. The memory stays where sequences of one source change
+        places."""
+        of = self.of[rows]
+        moved = not torch.equal(of, self.of)
+        self.of = of
+        rows = rows.to(self.source.device)
+        for caches in self.caches:
+            caches.take(rows)
+        if moved:
+            self.memories = [memory.take(rows) for memory in self.memories]
+
+
+class PromptReader:
+    """Prompts of different lengths that a language model goes on with, over its caches.
+
+    The model maps ids b n to logits b n v and has `caches`, as Decoder, LSTM, GRU and Conv do.
+    """
+
+    def __init__(self, model: Any, prompts: Sequence[Sequence[int]], *, length: int | None = None) -> None:
+        if not prompts or min(map(len, prompts)) < 1:
+            raise RegardError("each prompt needs at least one token")
+        self.model, self.length = model, length
+        device = next(model.parameters()).device
+        lengths = torch.tensor([len(prompt) for prompt in prompts])
+        n = int(lengths.max())
+        tokens = torch.zeros(len(prompts), n, dtype=torch.long)
+        for i, prompt in enumerate(prompts):
+            tokens[i, : len(prompt)] = torch.as_tensor(prompt)
+        self.tokens = tokens.to(device)
+        self.real = (torch.arange(n) < lengths[:, None]).to(device)
+        self.caches: Any = None
+
+    @torch.inference_mode()
+    def start(self) -> Tensor:
+        """Logits after each prompt.   -> b v"""
+        n = self.tokens.shape[1]
+        self.caches = self.model.caches(None if self.length is None else n + self.length)
+        real = None if bool(self.real.all()) else self.real
+        with _evaluating(self.model):
+            logits = self.model(self.tokens, real=real, caches=self.caches)
+        last = self.real.sum(1) - 1
+        return _widen(logits[torch.arange(len(last), device=last.device), last])
+
+    @torch.inference_mode()
+    def step(self, tokens: Tensor) -> Tensor:
+        """Logits after one more token in each sequence.   r -> r v"""
+        with _evaluating(self.model):
+            given = tokens[:, None].to(self.tokens.device)
+            return _widen(self.model(given, caches=self.caches)[:, -1])
+
+    @torch.inference_mode()
+    def reorder(self, rows: Tensor) -> None:
+        """Sequence i goes on from sequence rows[i]."""
+        self.caches.take(rows.to(self.tokens.device))
+
+
+def generate_targets(
+    models: Seq2Seq | Sequence[Seq2Seq],
+    source: Tensor,
+    real: Tensor | None = None,
+    *,
+    begin: int,
+    end: int,
+    max_new: int | Sequence[int],
+    beams: int = 5,
+    length_penalty: float = 1.0,
+    n_best: int = 1,
+) -> list[list[Hypothesis]]:
+    """The `n_best` targets of each source, the best first, by beam search (see `beam_search`).
+
+    source: b m   real: bool b m, False for padding   begin, end: ids around a target; the ids that are found hold
+    the end, not the beginning. max_new: the most tokens with the end, for all or for each source.
+    """
+    longest = max_new if isinstance(max_new, int) else max(max_new, default=1)
+    reader = SourceReader(models, source, real, begin=begin, length=longest)
+    return beam_search(
+        reader.start,
+        reader.step,
+        reader.reorder,
+        beams=beams,
+        max_new=max_new,
+        end=end,
+        length_penalty=length_penalty,
+        n_best=n_best,
+    )
+
+
+def _evaluating(model: nn.Module) -> AbstractContextManager[None]:
+    """Eval mode for a while; nothing to do where a model is in it."""
+    if model.training:
+        return eval_mode(model)
+    return nullcontext()
+
+
+def _widen(logits: Tensor) -> Tensor:
+    """In float32 at least."""
+    return logits.to(torch.promote_types(logits.dtype, torch.float32))

@@ -1,0 +1,76 @@
+"""Gated convolutions as a language model and as a classifier of texts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import Tensor, nn
+
+from regard.errors import RegardError
+from regard.models.checks import check_whole
+from regard.models.states import States
+from regard.models.token_model import TokenConfig, TokenModel
+from regard.nn.gated_conv import GatedConv
+from regard.nn.norm import RMSNorm
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConvConfig(TokenConfig):
+    """Settings of a convolutional model. It sees depth · (kernel − 1) tokens back."""
+
+    depth: int = 6  # layers
+    kernel: int = 5  # tokens that one layer reads: up to this one, or around it in a classifier
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_whole(self, "kernel")
+        if self.classes is not None and self.kernel % 2 == 0:
+            raise RegardError(
+                f"a classifier reads as many tokens before as after, so kernel must be odd, got {self.kernel}"
+            )
+
+
+class Conv(TokenModel):
+    """Gated convolutions one after another, each with a residual.   ids b n -> b n vocab, or b classes
+
+    As a language model causal: output i depends on the tokens from i − depth·(kernel − 1) to i. Keeps shifts of
+    all places.
+    """
+
+    Config = ConvConfig
+    config: ConvConfig
+    keeps = GatedConv.keeps
+
+    def __init__(self, config: ConvConfig) -> None:
+        super().__init__(config)
+        self.layers = nn.ModuleList(
+            GatedConv(config.dim, config.kernel, causal=config.causal, dropout=config.dropout)
+            for _ in range(config.depth)
+        )
+        self.norm = RMSNorm(config.dim)
+
+    def read(self, x: Tensor, real: Tensor | None, states: States | None) -> Tensor:
+        return self.norm(run_convolutions(self.layers, x, real, states))
+
+
+def run_convolutions(layers: nn.ModuleList, x: Tensor, real: Tensor | None, states: States | None) -> Tensor:
+    """One layer after another, each with what it has seen last.   b n d -> b n d"""
+    for i, layer in enumerate(layers):
+        x = run_convolution(layer, i, x, real, states)
+    return x
+
+
+def run_convolution(
+    layer: nn.Module, i: int, x: Tensor, real: Tensor | None, states: States | None
+) -> Tensor:
+    """Layer i, which finds what it has seen last in the states, and leaves there what it sees now."""
+    assert isinstance(layer, GatedConv)
+    if states is None:
+        return layer(x, real)
+    name = f"before{i}"
+    before = states.held.get(name)
+    if before is None:
+        before = layer.empty(x)
+    out = layer(x, real, before)
+    states.keep(**{name: layer.last(x, real, before)})
+    return out
