@@ -81,8 +81,8 @@ class ModelInput:
     """One row of input.
 
     The first of the streams is what the output follows; of an encoder and a decoder that is what the decoder
-    reads. `answers` says what the output is: logits of the next token, of the token itself (filled in), or of
-    classes.
+    reads. `answers` says what the output is: logits of the next token, of the token itself (filled in), of
+    classes, or a number.
     """
 
     # how the page reads labels of the input: as "text", in which spaces count, or as they are
@@ -92,8 +92,9 @@ class ModelInput:
     streams: tuple[Tokens, ...] = ()
     name: str | None = None  # of the file, or of what was taken of the data
     truth: str | None = None  # the class that it is labelled with, where that is known
-    answers: Literal["next", "filled", "classes"] | None = None
+    answers: Literal["next", "filled", "classes", "numbers"] | None = None
     called: LabelFn | None = None
+    number: Callable[[float], str] | None = None  # an output of a regression in words: stars 4.2
     notes: tuple[str, ...] = ()
 
     def describe(self) -> dict[str, Any]:

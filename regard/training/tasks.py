@@ -177,32 +177,36 @@ class Regress:
     """(output − target)², the mean over all numbers that are no padding.   output b or b ..., target the same
 
     Targets may be standardised: `scale` is what they were divided by, so that mean absolute errors (MAE) are
-    told in the units of the data; `names` are those of the numbers, if there are several.
+    told in the units of the data; `names` are those of the numbers, if there are several. A single number also
+    has R²: 1 is perfect, 0 no better than the mean of all targets.
     """
 
     def __init__(self, scale: Sequence[float] = (1.0,), names: Sequence[str] = ()) -> None:
         self.scale, self.names = tuple(scale), tuple(names)
 
     def loss(self, model: nn.Module, batch: Batch) -> tuple[Tensor, Count]:
-        apart = self._apart(model, batch)
+        out, target = self._pair(model, batch)
+        apart = out - target
         return apart.square().sum() / max(apart.numel(), 1), apart.numel()
 
     def measure(self, model: nn.Module, batches: Iterable[Batch]) -> dict[str, float]:
         sums = _Sums()
         for batch in batches:
-            apart = self._apart(model, batch)
+            out, target = self._pair(model, batch)
+            apart = out - target
             off = apart.abs() * apart.new_tensor(self.scale)
             if len(self.names) > 1:  # each is the mean of its own share of all numbers
                 named = {
                     f"MAE {name}": off[..., i].sum() * len(self.names) for i, name in enumerate(self.names)
                 }
             else:
-                named = {"MAE": off.sum()}
+                exact = target.double()
+                named = {"MAE": off.sum(), "target": exact.sum(), "square": exact.square().sum()}
             sums.add(apart.numel(), loss=apart.square().sum(), **named)
-        return sums.means()
+        return _explain_variance(sums.means())
 
-    def _apart(self, model: nn.Module, batch: Batch) -> Tensor:
-        """Output minus target, without padding."""
+    def _pair(self, model: nn.Module, batch: Batch) -> tuple[Tensor, Tensor]:
+        """Output and target, without padding."""
         out, target = call(model, batch).float(), batch.target.float()
         # of every element of a set
         each = out.dim() == 3 and batch.real is not None and out.shape[:2] == batch.real.shape
@@ -213,8 +217,21 @@ class Regress:
                 f"output and target must have one shape, got {tuple(out.shape)} and {tuple(target.shape)}"
             )
         if each:
-            return (out - target)[batch.real]
-        return out - target
+            return out[batch.real], target[batch.real]
+        return out, target
+
+
+def _explain_variance(means: dict[str, float]) -> dict[str, float]:
+    """Measures with R² = 1 − mean squared error / variance of the targets, from their mean and mean square.
+    Targets that are all the same have no R²."""
+    found = dict(means)
+    if "target" not in found:
+        return found
+    mean, square = found.pop("target"), found.pop("square")
+    variance = square - mean**2
+    if variance > 1e-12 * square:
+        found["R²"] = 1 - found["loss"] / variance
+    return found
 
 
 class Custom:

@@ -26,8 +26,9 @@ if TYPE_CHECKING:
 PATIENCE = 8.0  # seconds that leaving out one token after the other may take
 FAILURES = (ValueError, RuntimeError, TypeError, IndexError)  # of models that cannot be asked so
 
-LEFT_OUT = "how much the predicted logit drops when this {} is {}"
-STEEP = "how steeply the predicted logit rises along this {}, times the {} itself"
+LEFT_OUT = "how much the predicted {} drops when this {} is {}"
+STEEP = "how steeply the predicted {} rises along this {}, times the {} itself"
+STANDARDISED = "number, in standard deviations,"  # what a regression predicts
 TOO_LONG = "Leaving out one {} after the other would take about {:.0f} seconds here, so it was not done."
 CANNOT = "Leaving out one {} after the other cannot be done here."
 
@@ -49,7 +50,8 @@ def contribution(
     out  the prediction: what the model returns, or what it says after several looks
     """
     logits = getattr(out, "logits", out)
-    explained = given.answers in ("next", "classes") and isinstance(logits, Tensor) and logits.dim() in (2, 3)
+    known = given.answers in ("next", "classes", "numbers")
+    explained = known and isinstance(logits, Tensor) and logits.dim() in (2, 3)
     parts = given.parts(model) if explained else None
     if parts is None:
         return None
@@ -57,17 +59,21 @@ def contribution(
     asked = ways.Largest()
     if logits.dim() == 2:
         asked.chosen = logits.argmax(-1)  # of several looks together, perhaps not what each of them says
+    if given.answers == "numbers":
+        what = STANDARDISED
+    else:
+        what = "logit"
     wait = seconds(closed, x, fill)
     columns = [
         _column(
             "gradient × input",
-            STEEP.format(parts.name, parts.name),
+            STEEP.format(what, parts.name, parts.name),
             lambda: ways.gradient_times_input(closed, x, read=asked),
             FAINT,
         ),
         _column(
             "leave one out",
-            LEFT_OUT.format(parts.name, parts.gone),
+            LEFT_OUT.format(what, parts.name, parts.gone),
             lambda: left_out(closed, x, fill, asked, wait),
             FAINT,
         ),
@@ -97,6 +103,8 @@ def contribution(
 def _answer(logits: Tensor, given: ModelInput) -> str:
     """What is explained, in words."""
     last = logits[0, -1] if logits.dim() == 3 else logits[0]
+    if given.number is not None:
+        return f"{given.number(float(last[0]))}, the prediction of the whole"
     best = int(last.argmax())
     if given.called is not None:
         called = repr(given.called(best))

@@ -12,9 +12,10 @@ from regard.training.tasks import Classify, Regress, Task
 class RegressKnown(Regress):
     """(output − target)² where the target is known, that is, not NaN: only some nodes of a graph have one."""
 
-    def _apart(self, model: nn.Module, batch: Batch) -> Tensor:
-        apart = super()._apart(model, batch)
-        return apart[~apart.isnan()]
+    def _pair(self, model: nn.Module, batch: Batch) -> tuple[Tensor, Tensor]:
+        out, target = super()._pair(model, batch)
+        known = ~target.isnan()
+        return out[known], target[known]
 
 
 def task_of(info: GraphsInfo) -> Task:

@@ -14,6 +14,7 @@ from regard.config import check_positive, check_sizes
 from regard.data.array import Array
 from regard.data.batch import IGNORE, Batch, Epochs, Source, generator
 from regard.data.surface import random_turns
+from regard.data.targets import Asks
 from regard.errors import RegardError, nearest
 from regard.recipes.sets.made_sets import MADE, Drawn, Turn, Wish
 from regard.recipes.sets.solids import fit_in_ball
@@ -39,8 +40,8 @@ class SetsConfig:
     id: str = "set"  # table: the column with the id of the set
     target: str = "target"  # table: the column to predict
     columns: str | None = None  # table: the feature columns, as a,b,c; None: all others
-    # what the target holds; auto: classes if it is text or at most ten different whole numbers
-    asks: Literal["auto", "classes", "numbers"] = "auto"
+    # what targets are; auto: numbers if some have a fraction, or if they are over ten whole numbers with gaps
+    asks: Asks = "auto"
     validation: float = 0.1  # share of the sets (of each class) in the validation split, drawn by the seed
 
     def __post_init__(self) -> None:
@@ -143,6 +144,7 @@ class SetsCorpus:
     target: Array  # of each set, or with form.each of each element
     held: Array  # bool: sets for validation
     names: tuple[str, ...] = ()  # of the sets: their files, or their ids in a table; synthetic sets have none
+    notes: tuple[str, ...] = ()  # what the user should know about the targets
 
     @property
     def endless(self) -> bool:

@@ -39,7 +39,7 @@ def prepare_job(settings: Settings, context: DataContext) -> Job:
         unit=f"{form.element}s",
         examples="sets",
         labels=labels_of(form),
-        notes=_notes_on(corpus),
+        notes=(*corpus.notes, *_notes_on(corpus)),
         validation=corpus.info.validation,
     )
 

@@ -17,13 +17,11 @@ from regard.data.point_clouds import CloudFile, find_clouds, read_cloud
 from regard.data.progress import Note
 from regard.data.splits import stratified_mask
 from regard.data.tables import looks_like_table
+from regard.data.targets import explain_asks, first_without_number, infer_asks, read_numbers
 from regard.errors import RegardError, nearest
 from regard.recipes.sets.dataset import SetsConfig, SetsCorpus, SetsForm, draw, in_ball, standardise_target
 from regard.recipes.sets.long_tables import read_long
 from regard.recipes.sets.made_sets import MADE
-
-FEW = 10  # whole numbers with no more different values than this are classes
-
 
 JUDGED, TOGETHER = 512, 32  # sets in the validation split of a synthetic task, and how many are drawn at once
 
@@ -211,10 +209,9 @@ def _of_table(config: SetsConfig, seed: int) -> SetsCorpus:
         asked = list(words)
     else:
         asked = [words[a] for a in starts[:-1]]
-    numbers = _as_numbers(asked)
-    few = numbers is not None and len(set(asked)) <= FEW and bool((numbers == np.round(numbers)).all())
-    if config.asks == "numbers" and numbers is None:
-        wrong = next(i for i, word in enumerate(words) if _as_numbers([word]) is None)
+    numbers = read_numbers(asked)
+    wrong = first_without_number(words) if config.asks == "numbers" else None
+    if wrong is not None:
         raise RegardError(
             f"line {table.lines[wrong]} of {path} has {words[wrong]!r} in column '{config.target}', "
             "expected a "
@@ -226,7 +223,7 @@ def _of_table(config: SetsConfig, seed: int) -> SetsCorpus:
         "each": each,
         "size": config.points or int(np.diff(starts).max()),
     }
-    if numbers is None or config.asks == "classes" or (config.asks == "auto" and few):
+    if numbers is None or infer_asks(asked, config.asks) == "classes":
         answers = sort_labels(asked)
         number_of = {label: i for i, label in enumerate(answers)}
         target: Array = np.array([number_of[word] for word in asked])
@@ -245,7 +242,14 @@ def _of_table(config: SetsConfig, seed: int) -> SetsCorpus:
     centre, scale = _standard(table.points[_elements_of(starts, ~held)])
     form = SetsForm(centre=centre, scale=scale, **shared)
     return SetsCorpus(
-        config, form, form.scaled(table.points), starts, standardise_target(target, form), held, table.sets
+        config,
+        form,
+        form.scaled(table.points),
+        starts,
+        standardise_target(target, form),
+        held,
+        table.sets,
+        explain_asks(asked, config.asks, config.target),
     )
 
 
@@ -278,16 +282,6 @@ def _random_split(config: SetsConfig, seed: int, sets: int) -> Array:
 def _elements_of(starts: Array, sets: Array) -> Array:
     """Which elements belong to these sets.   bool sets -> bool elements"""
     return np.repeat(sets, np.diff(starts))
-
-
-def _as_numbers(words: list[str]) -> Array | None:
-    try:
-        found = np.array(words).astype(np.float64)
-    except ValueError:
-        return None
-    if np.isfinite(found).all():
-        return found
-    return None
 
 
 def _standard(values: Array) -> tuple[tuple[float, ...], tuple[float, ...]]:

@@ -61,10 +61,11 @@ class SetsRecipe(Recipe):
 
     def describe(self, job: Job) -> str:
         info: SetsInfo = job.info
-        if job.labels is None:
-            classes = None
-        else:
+        classes = None
+        if job.labels is not None:
             classes = format_count(len(job.labels), "classes")
+        elif info.form.asks == "numbers":
+            classes = f"to predict: {', '.join(info.form.answers)}"
         return describe_data(info.path or info.task, format_splits(info.train, info.validation), classes)
 
     def next_command(self, run: Run) -> str:

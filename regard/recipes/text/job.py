@@ -9,6 +9,7 @@ from typing import Any
 from torch import nn
 
 from regard.data import tokenizer as tokenizers
+from regard.data.targets import Numbers
 from regard.errors import RegardError
 from regard.generation.generate import generate
 from regard.models.encoder import Encoder, EncoderConfig
@@ -26,7 +27,7 @@ from regard.recipes.text.labelled import (
 from regard.recipes.text.spelling import fill_bag
 from regard.runs.run import Run
 from regard.training.config import TrainConfig
-from regard.training.tasks import Classify, MaskedToken, NextToken, Task
+from regard.training.tasks import Classify, MaskedToken, NextToken, Regress, Task
 
 OPENING, SAMPLE = 24, 160  # tokens of the prompt, from the validation split, and of the sample after it
 
@@ -66,16 +67,26 @@ def _classify(rows: LabelledCorpus, model: EncoderConfig, data: LabelledConfig, 
 
     return Job(
         kind="encoder",
-        model=replace(model, vocab=rows.tokenizer.size + 1, context=data.context, classes=len(rows.labels)),
-        task=Classify(data.smoothing),
+        model=replace(
+            model, vocab=rows.tokenizer.size + 1, context=data.context, classes=len(rows.labels) or 1
+        ),
+        task=_task_of(data, rows.numbers),
         source=rows.source(train.batch, data.context, train.seed),
         info=rows.info,
-        labels=rows.labels,
+        labels=rows.labels or None,
+        notes=rows.notes,
         fill=fill,
         keep=_keep_tokenizer(rows.tokenizer),
         validation=rows.info.validation,
         examples="rows",
     )
+
+
+def _task_of(data: LabelledConfig, numbers: Numbers | None) -> Task:
+    """Classification, or regression with errors in the units of the data."""
+    if numbers is None:
+        return Classify(data.smoothing)
+    return Regress((numbers.scale,), (numbers.name,))
 
 
 def _writer(corpus: Corpus, seed: int) -> Callable[[nn.Module], str]:
@@ -97,15 +108,15 @@ def other_split(run: Run, path: str, context: DataContext) -> tuple[Task, Split,
     """Another text, or another table with labels, read with the tokenizer of the run."""
     train, tokenizer = run.section(TrainConfig, "train"), tokenizers.load(run.verify("tokenizer.json"))
     if is_classifier(run.config):
-        data, labels = run.section(LabelledConfig, "data"), run.section(LabelledInfo, "corpus").labels
-        rows = read_other_labelled(replace(data, path=path), labels, tokenizer, context.note)
+        data, info = run.section(LabelledConfig, "data"), run.section(LabelledInfo, "corpus")
+        rows = read_other_labelled(replace(data, path=path), info, tokenizer, context.note)
         split = Split(
             name=path,
-            count=len(rows.classes),
+            count=len(rows.target),
             unit="rows",
             batches=lambda: rows.held_batches(train.batch, data.context),
         )
-        return Classify(data.smoothing), split, labels
+        return _task_of(data, info.numbers), split, info.labels or None
     config = replace(run.section(TextConfig, "data"), path=path)
     corpus = encode_corpus(
         config, cache=context.cache, seed=train.seed, note=context.note, tokenizer=tokenizer

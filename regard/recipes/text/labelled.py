@@ -1,14 +1,15 @@
 """Text with labels: a CSV or JSONL file with a text and a label in each row becomes batches for a
-classifier."""
+classifier, or for a regression if labels are numbers."""
 
 from __future__ import annotations
 
 import csv
 import json
+import math
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
@@ -19,14 +20,14 @@ from regard.config import check_positive, check_sizes
 from regard.data.array import Array
 from regard.data.batch import Batch, Epochs, Source, generator, pad_rows
 from regard.data.encode_text import learn_in_subprocess
-from regard.data.labels import sort_labels
 from regard.data.progress import Note
-from regard.data.splits import stratified_mask
+from regard.data.targets import Asks, Numbers, check_asks, explain_asks
 from regard.data.text_files import Piece, find, pieces, read_lines, sample_pieces
 from regard.data.tokenizer import Tokenizer, half_a_character, learn
 from regard.errors import RegardError, nearest
 from regard.recipes.text.dataset import LEARNED_PIECE, TokenChoice, check_tokens
 from regard.recipes.text.given_tokenizer import load_given_tokenizer
+from regard.recipes.text.label_targets import choose_targets, find_targets
 
 SUFFIXES = (".csv", ".tsv", ".jsonl", ".ndjson")
 
@@ -44,6 +45,8 @@ class LabelledConfig:
     path: str  # a CSV, TSV or JSONL file
     text: str = "text"  # the column (JSONL: the key) with the text
     label: str = "label"  # the column with the label
+    # what labels are; auto: numbers if some have a fraction, or if they are over ten whole numbers with gaps
+    asks: Asks = "auto"
     tokens: TokenChoice = "auto"  # auto: words, or characters for languages without spaces between words
     tokenizer: str | None = None  # a tokenizer.json (ours or Hugging Face's) to use instead
     vocabulary: int = 8192  # largest vocabulary of words and bpe
@@ -56,6 +59,7 @@ class LabelledConfig:
         check_sizes(self)
         check_positive(self, "vocabulary", "context", "sample")
         check_tokens(self)
+        check_asks(self.asks)
         if not 0 <= self.validation < 1:
             raise RegardError(
                 f"validation is a share of the rows: at least 0 and below 1, got {self.validation}"
@@ -79,41 +83,21 @@ def prepare_labelled(
     tell: Note = note or (lambda what, share: None)
     tell("reading", None)
     rows = read_rows(config.path, config.text, config.label)
-    labels = sort_labels(row.label for row in rows)
-    if len(labels) < 2:
-        raise RegardError(
-            f"{config.path} has only the label '{labels[0]}' in column '{config.label}'; "
-            "a classifier needs at least two"
-        )
-    number = {label: i for i, label in enumerate(labels)}
-    classes = np.array([number[row.label] for row in rows])
-    held = stratified_mask(classes, config.validation, seed)
-    if config.validation and not held.any():
-        raise RegardError(
-            f"{config.path} has one row for each label, too few for a validation split; give more rows, or "
-            "use --data.validation 0"
-        )
+    labels, target, held, numbers = choose_targets(rows, config, seed)
     if tokenizer is None:
         tokenizer = _tokenizer(config, rows, held, seed, tell)
-    return _encode_rows(config.path, rows, tokenizer, labels, classes, held, tell)
+    found = _encode_rows(config.path, rows, tokenizer, labels, target, held, tell)
+    said = explain_asks([row.label for row in rows], config.asks, config.label)
+    return replace(found, numbers=numbers, notes=said)
 
 
 def read_other_labelled(
-    config: LabelledConfig, labels: tuple[str, ...], tokenizer: Tokenizer, note: Note | None = None
+    config: LabelledConfig, known: LabelledInfo, tokenizer: Tokenizer, note: Note | None = None
 ) -> LabelledCorpus:
-    """All rows of another file with these labels, as one validation split."""
-    rows = read_rows(config.path, config.text, config.label)
-    number = {label: i for i, label in enumerate(labels)}
-    for row in rows:
-        if row.label not in number:
-            raise RegardError(
-                f"line {row.line} of {config.path} has the label '{row.label}', but the model knows "
-                f"{', '.join(labels[:5])}{', ...' * (len(labels) > 5)}; remove the row, or correct its label"
-            )
-    classes, held = np.array([number[row.label] for row in rows]), np.ones(len(rows), dtype=bool)
-    return _encode_rows(
-        config.path, rows, tokenizer, labels, classes, held, note or (lambda what, share: None)
-    )
+    """All rows of another file with labels that the model knows, or numbers, as one validation split."""
+    rows, tell = read_rows(config.path, config.text, config.label), note or (lambda what, share: None)
+    target, held = find_targets(rows, config, known), np.ones(len(rows), dtype=bool)
+    return _encode_rows(config.path, rows, tokenizer, known.labels, target, held, tell)
 
 
 def _encode_rows(
@@ -121,7 +105,7 @@ def _encode_rows(
     rows: list[Row],
     tokenizer: Tokenizer,
     labels: tuple[str, ...],
-    classes: Array,
+    target: Array,
     held: Array,
     note: Note,
 ) -> LabelledCorpus:
@@ -132,7 +116,7 @@ def _encode_rows(
             note("encoding", place / len(rows))
     note("encoding", 1.0)
     starts = np.cumsum([0, *map(len, encoded)])
-    return LabelledCorpus(path, tokenizer, labels, np.concatenate(encoded), starts, classes, held)
+    return LabelledCorpus(path, tokenizer, labels, np.concatenate(encoded), starts, target, held)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,12 +127,13 @@ class LabelledInfo:
     rows: int
     train: int  # rows
     validation: int
-    labels: tuple[str, ...]
+    labels: tuple[str, ...]  # the classes; none if labels are numbers
     counts: tuple[int, ...]  # rows of each label
     tokens: int
     longest: int
     kind: str  # of the tokens
     vocabulary: int
+    numbers: Numbers | None = None  # what is predicted if it is a number
 
     def __post_init__(self) -> None:
         check_sizes(self)
@@ -156,32 +141,41 @@ class LabelledInfo:
 
 @dataclass(frozen=True, eq=False)
 class LabelledCorpus:
-    """Texts as ids with their classes; row i is ids[starts[i]:starts[i + 1]]. A class is an index
-    into `labels`."""
+    """Texts as ids with their targets; row i is ids[starts[i]:starts[i + 1]]. A target is an index into
+    `labels`, or a standardised number."""
 
     path: str
     tokenizer: Tokenizer
     labels: tuple[str, ...]
     ids: Array
     starts: Array
-    classes: Array
+    target: Array
     held: Array  # bool: rows for validation
+    numbers: Numbers | None = None  # None: targets are classes
+    notes: tuple[str, ...] = ()  # what the user should know about the labels
 
     @property
     def info(self) -> LabelledInfo:
         """A summary in numbers, for people and for later commands."""
         return LabelledInfo(
             path=self.path,
-            rows=len(self.classes),
+            rows=len(self.target),
             train=int((~self.held).sum()),
             validation=int(self.held.sum()),
             labels=self.labels,
-            counts=tuple(np.bincount(self.classes, minlength=len(self.labels)).tolist()),
+            counts=self._counts(),
             tokens=len(self.ids),
             longest=int(np.diff(self.starts).max()),
             kind=self.tokenizer.name,
             vocabulary=self.tokenizer.size,
+            numbers=self.numbers,
         )
+
+    def _counts(self) -> tuple[int, ...]:
+        """How many rows each label has."""
+        if self.target.dtype.kind == "f":
+            return ()
+        return tuple(np.bincount(self.target, minlength=len(self.labels)).tolist())
 
     def source(self, batch: int, context: int, seed: int) -> Source:
         """Batches of this many rows, each cut off after `context` tokens."""
@@ -198,7 +192,7 @@ class LabelledCorpus:
         """Some rows as a batch."""
         bounds = zip(self.starts[rows], self.starts[rows + 1], strict=True)
         tokens, real = pad_rows([self.ids[start:stop] for start, stop in bounds], context)
-        return Batch(tokens, torch.from_numpy(self.classes[rows].astype(np.int64)), real)
+        return Batch(tokens, torch.from_numpy(self.target[rows]), real)
 
 
 class LabelledSource(Source):
@@ -335,12 +329,13 @@ def _text(value: Any, path: str, line: int, column: str) -> str:
 
 
 def _label(value: Any, path: str, line: int, column: str) -> str:
+    if isinstance(value, float) and math.isfinite(value):
+        return repr(value)
     if isinstance(value, bool) or not isinstance(value, str | int):
         value = json.dumps(value)
         if value not in ("true", "false"):
             raise RegardError(
-                f"line {line} of {path} has {value} in '{column}'; a label is text, a whole number, true "
-                "or false"
+                f"line {line} of {path} has {value} in '{column}'; a label is text, a number, true or false"
             )
     return str(value).strip()
 

@@ -1,4 +1,4 @@
-"""Predictions of a text classifier."""
+"""Predictions for texts: labels with their probabilities, or a number."""
 
 from __future__ import annotations
 
@@ -20,10 +20,11 @@ from regard.runs.run import Run
 
 @torch.no_grad()
 def predict(run: Run, inputs: Sequence[str]) -> Iterator[Prediction]:
-    """For each text, or the text of each file, the labels with their probabilities, the highest first."""
+    """For each text, or the text of each file, the labels with their probabilities, the highest first, or the
+    number."""
     if not is_classifier(run.config):
         raise RegardError(f"{run.path} is not a classifier; {_instead(run)}")
-    labels, context = run.section(LabelledInfo, "corpus").labels, run.section(LabelledConfig, "data").context
+    info, context = run.section(LabelledInfo, "corpus"), run.section(LabelledConfig, "data").context
     model, tokenizer = load_model(run), tokenizers.load(run.verify("tokenizer.json"))
 
     def predict_one(given: str) -> list[Prediction]:
@@ -31,12 +32,19 @@ def predict(run: Run, inputs: Sequence[str]) -> Iterator[Prediction]:
             raise RegardError("the text is empty, so there is nothing to predict from; give a text or a file")
         text, kind = read_given_text(given)
         ids = torch.as_tensor(tokenizer.encode(text).astype("int64"))
-        shares: Tensor = model(ids[None, :context]).softmax(-1)[0]
+        out: Tensor = model(ids[None, :context])[0]
         notes = [tokenizers.unknown_words(tokenizer, text), _cut(len(ids), context)]
         said = tuple(f"{given[:40]}: {note}" for note in notes if note)
-        return [replace(Prediction.of_classes(given, shares, labels), kind=kind, notes=said)]
+        return [replace(_format_output(given, out, info), kind=kind, notes=said)]
 
     yield from predict_each(inputs, predict_one)
+
+
+def _format_output(given: str, out: Tensor, info: LabelledInfo) -> Prediction:
+    """Probabilities of classes, or the number in the units of the data.   classes or 1"""
+    if info.numbers is None:
+        return Prediction.of_classes(given, out.softmax(-1), info.labels)
+    return Prediction(input=given, values={info.numbers.name: info.numbers.restore(out.item())})
 
 
 def _instead(run: Run) -> str:

@@ -34,10 +34,10 @@ LARGEST_LOSS = 700.0  # e to more than that is no float
 
 
 class TextRecipe(Recipe):
-    """Text: a language model, or a classifier of texts with labels."""
+    """Text: a language model, or a classifier (or regression) of texts with labels."""
 
     name = "text"
-    title = "Text: a language model of plain text, or a classifier of labelled text."
+    title = "Text: a language model of plain text, or a classifier or regression of labelled text."
     help: ClassVar[Mapping[str, str]] = {
         "--data PATH": "a text file, a folder, a glob, or a table with labels (.csv, .tsv, .jsonl); default: Python's own\n"
         "                source (--data.text and --data.label name the columns of a table; see --data "
@@ -49,6 +49,7 @@ class TextRecipe(Recipe):
         "regard train text",
         "regard train text --data my.txt --out runs/mine --train.minutes 5",
         "regard train text --data reviews.csv",
+        "regard train text --data reviews.csv --data.label stars --data.asks numbers",
     )
     models = ("decoder", "encoder")
     data_derived: ClassVar[Mapping[str, str]] = {
@@ -77,10 +78,12 @@ class TextRecipe(Recipe):
         else:
             figures = [format_count(info.rows, "rows")]
         splits = format_splits(info.train, info.validation)
-        if job.labels is None:
-            labels = None
-        else:
+        numbers = getattr(info, "numbers", None)
+        labels = None
+        if job.labels is not None:
             labels = format_count(len(job.labels), "classes")
+        elif numbers is not None:
+            labels = f"to predict: {numbers.name}"
         return describe_data(info.path, *figures, splits, labels, f"tokens: {info.vocabulary:,} {info.kind}")
 
     def next_command(self, run: Run) -> str:

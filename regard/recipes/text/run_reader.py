@@ -25,10 +25,10 @@ class RunTextReader(TextReader):
         self.run, self.tokenizer = run, tokenizers.load(run.verify("tokenizer.json"))
         config: Any = model.config
         self.longest = getattr(model, "limit", config.context)
-        self.labels: tuple[str, ...] | None = None
+        self.labelled: LabelledInfo | None = None
         if is_classifier(run.config):
-            self.labels = run.section(LabelledInfo, "corpus").labels
-        self.masked = config.vocab > self.tokenizer.size and self.labels is None
+            self.labelled = run.section(LabelledInfo, "corpus")
+        self.masked = config.vocab > self.tokenizer.size and self.labelled is None
         self.causal = bool(config.causal)
 
     def read(self, given: str | bytes | None = None, target: str | bytes | None = None) -> TextInput:
@@ -36,8 +36,10 @@ class RunTextReader(TextReader):
         ids = self.encode(text)
         self.check_length(len(ids), "the text")
         known: dict[str, Any] = {"answers": "next" if self.causal else "filled", "called": self.called}
-        if self.labels is not None:
-            known = {"answers": "classes", "called": self.labels.__getitem__}
+        if self.labelled is not None:
+            known = {"answers": "classes", "called": self.labelled.labels.__getitem__}
+        if self.labelled is not None and self.labelled.numbers is not None:
+            known = {"answers": "numbers", "number": self.labelled.numbers.format}
         return TextInput(
             inputs={"tokens": torch.tensor([ids])},
             streams=(Tokens("tokens", tuple(map(self.called, ids))),),

@@ -74,7 +74,7 @@ def hash_ngram(ngram: str) -> int:
 
 def count_texts(rows: LabelledCorpus, same: Array) -> tuple[int, Array]:
     """The number of training texts, and in how many of them each token is."""
-    text = np.repeat(np.arange(len(rows.classes)), np.diff(rows.starts))
+    text = np.repeat(np.arange(len(rows.target)), np.diff(rows.starts))
     trained = ~rows.held[text]
     pairs = np.unique(text[trained] * len(same) + same[rows.ids[trained].astype(np.int64)])
     return int((~rows.held).sum()), np.bincount(pairs % len(same), minlength=len(same))
