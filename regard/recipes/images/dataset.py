@@ -25,6 +25,7 @@ from regard.data.cores import cores
 from regard.data.image_files import Damaged, Fit, Pixels, fit_square, header, pillow, read
 from regard.data.progress import Note
 from regard.data.splits import TEST, TRAIN, VALIDATION, stratified_mask
+from regard.data.targets import Asks, Numbers, check_asks
 from regard.errors import RegardError
 from regard.recipes.images.augment import AugmentConfig
 from regard.recipes.images.labelled_images import LabelledImages, displayable, find_images
@@ -51,6 +52,8 @@ class ImagesConfig:
     path: str | None = None
     image: str = "file"  # the column of a .csv that holds the path
     label: str = "label"  # the column that holds the label
+    # what labels are; auto: numbers if some have a fraction, or if they are over ten whole numbers with gaps
+    asks: Asks = "auto"
     # side that images are resized to; None: their shorter side (the median, if they differ), at most 64
     size: int | None = None
     channels: Literal["auto", "grey", "colour"] = "auto"  # auto: grey if all of them are
@@ -69,6 +72,7 @@ class ImagesConfig:
     def __post_init__(self) -> None:
         check_sizes(self)
         check_positive(self, *(["size"] if self.size is not None else []))
+        check_asks(self.asks)
         if not 0 <= self.validation < 1:
             raise RegardError(
                 f"validation is a share of the images, from 0 to below 1, got {self.validation}"
@@ -83,7 +87,9 @@ def prepare(config: ImagesConfig, *, seed: int, cache: Path, note: Note | None =
     """All images as bytes, with a split."""
     tell: Note = note or (lambda what, share: None)
     tell("looking for images", None)
-    found = find_images(config.path, config.image, config.label)
+    found = find_images(config.path, config.image, config.label, config.asks)
+    if config.balanced and found.numbers is not None:
+        raise RegardError("balanced is for classes, and the labels are numbers; leave it out")
     side, channels = choose_size(found, config)
     if found.pixels is not None:
         store: Store = Held(resize_all(found.pixels, side, channels, config.fit))
@@ -96,8 +102,13 @@ def prepare(config: ImagesConfig, *, seed: int, cache: Path, note: Note | None =
         notes = (*found.notes, ONE_OF_EACH)
     else:
         notes = found.notes
-    mean, deviation = _mean_and_deviation(store, np.flatnonzero(splits == TRAIN), cache)
-    return Images(replace(found, splits=splits, notes=notes), store, side, channels, mean, deviation, skipped)
+    learned = np.flatnonzero(splits == TRAIN)
+    mean, deviation = _mean_and_deviation(store, learned, cache)
+    numbers = None
+    if found.numbers is not None:
+        numbers = Numbers.measure(config.label, found.numbers[learned])
+    labelled = replace(found, splits=splits, notes=notes)
+    return Images(labelled, store, side, channels, mean, deviation, skipped, numbers)
 
 
 def with_validation(found: LabelledImages, share: float, seed: int) -> Array:
@@ -120,17 +131,18 @@ class ImagesInfo:
     train: int
     validation: int
     test: int
-    labels: tuple[str, ...]
+    labels: tuple[str, ...]  # the classes; none if labels are numbers
     counts: tuple[int, ...]  # images of each label
     size: int  # the side to which they are brought
     channels: int
     mean: tuple[float, ...]  # of each channel, where 0 is black and 1 is white
     deviation: tuple[float, ...]
     skipped: tuple[str, ...]  # what was wrong with files that were left out
+    numbers: Numbers | None = None  # what is predicted if it is a number
 
     def __post_init__(self) -> None:
         check_sizes(self)
-        if self.size < 1 or not self.labels:
+        if self.size < 1 or not (self.labels or self.numbers):
             raise RegardError(f"images need a size above zero and labels, got {self.size} and {self.labels}")
         if not len(self.mean) == len(self.deviation) == self.channels or min(self.deviation, default=0) <= 0:
             raise RegardError(
@@ -145,7 +157,8 @@ def read_other_images(
     """Other images as a run reads its own, and which of them are measured: those for testing, or all where
     nothing says so."""
     tell: Note = note or (lambda what, share: None)
-    found = find_images(config.path, config.image, config.label, to_learn=False)
+    asks: Asks = "classes" if info.numbers is None else "numbers"
+    found = find_images(config.path, config.image, config.label, asks, to_learn=False)
     for label in found.labels:
         if label not in info.labels:
             known = ", ".join(info.labels[:5]) + ", ..." * (len(info.labels) > 5)
@@ -153,21 +166,23 @@ def read_other_images(
                 f"{config.path} has the class '{label}', and the model knows {known}; take it out, or mend "
                 "its name"
             )
-    place = np.array([info.labels.index(label) for label in found.labels], dtype=np.int64)
-    found = replace(found, labels=info.labels, classes=place[found.classes])
+    if info.numbers is None:
+        place = np.array([info.labels.index(label) for label in found.labels], dtype=np.int64)
+        found = replace(found, labels=info.labels, classes=place[found.classes])
     if found.pixels is not None:
         store: Store = Held(resize_all(found.pixels, info.size, info.channels, config.fit))
         skipped: tuple[str, ...] = ()
     else:
         found, store, skipped = _decoded(found, info.size, info.channels, config, cache, tell)
     rows = np.flatnonzero(found.splits == TEST)
-    images = Images(found, store, info.size, info.channels, info.mean, info.deviation, skipped)
+    light = (info.mean, info.deviation)
+    images = Images(found, store, info.size, info.channels, *light, skipped, info.numbers)
     return images, rows if len(rows) else np.arange(len(found))
 
 
 @dataclass(frozen=True, eq=False)
 class Images:
-    """Images of one size, with their classes and splits."""
+    """Images of one size, with their classes or numbers, and splits."""
 
     labelled: LabelledImages
     store: Store
@@ -176,6 +191,7 @@ class Images:
     mean: tuple[float, ...]  # of each channel, where 0 is black and 1 is white
     deviation: tuple[float, ...]
     skipped: tuple[str, ...]  # what was wrong with files that were left out
+    numbers: Numbers | None = None  # None: classes are asked
 
     @property
     def info(self) -> ImagesInfo:
@@ -187,13 +203,18 @@ class Images:
             validation=len(self.rows(VALIDATION)),
             test=len(self.rows(TEST)),
             labels=self.labelled.labels,
-            counts=tuple(np.bincount(self.labelled.classes, minlength=len(self.labelled.labels)).tolist()),
+            counts=tuple(self._counts().tolist()[: len(self.labelled.labels)]),
             size=self.size,
             channels=self.channels,
             mean=self.mean,
             deviation=self.deviation,
             skipped=self.skipped,
+            numbers=self.numbers,
         )
+
+    def _counts(self) -> Array:
+        """How many images each label has."""
+        return np.bincount(self.labelled.classes, minlength=len(self.labelled.labels))
 
     def source(self, batch: int, seed: int) -> ImageSource:
         return ImageSource(self, batch, seed)
@@ -205,7 +226,11 @@ class Images:
 
     def take(self, rows: Array) -> Batch:
         """Some of them at once.   tokens uint8 b c s s, target b"""
-        return Batch(torch.from_numpy(self.store.take(rows)), torch.from_numpy(self.labelled.classes[rows]))
+        if self.numbers is None or self.labelled.numbers is None:
+            target = self.labelled.classes[rows]
+        else:
+            target = self.numbers.standardise(self.labelled.numbers[rows])
+        return Batch(torch.from_numpy(self.store.take(rows)), torch.from_numpy(target))
 
     def rows(self, split: int) -> Array:
         return np.flatnonzero(self.labelled.splits == split)
@@ -311,12 +336,7 @@ def _decoded(
     }  # it may have been decoded when they were to be skipped
     good = np.array([row for row in range(len(found)) if row not in bad], dtype=np.int64)
     _check_classes(found, good, bad)
-    left = replace(
-        found,
-        files=tuple(found.files[row] for row in good),
-        classes=found.classes[good],
-        splits=found.splits[good],
-    )
+    left = found.keep(good)
     store: Store = Files(left.files, size, channels, config.fit)
     if keep:
         store = Held(mapped.reshape(-1, channels, size, size))
@@ -328,9 +348,8 @@ def _check_classes(found: LabelledImages, good: Array, bad: Mapping[int, str]) -
     left = set(found.classes[good[found.splits[good] == TRAIN]].tolist())
     for row, why in bad.items():
         if found.classes[row] not in left and found.splits[row] == TRAIN:
-            raise RegardError(
-                f"{found.name} has no image of '{found.labels[found.classes[row]]}' that can be read; {why}"
-            )
+            what = "to train on" if found.numbers is not None else f"of '{found.labels[found.classes[row]]}'"
+            raise RegardError(f"{found.name} has no image {what} that can be read; {why}")
 
 
 def try_read(path: str, size: int, channels: int, fit: Fit) -> Pixels | str:

@@ -25,7 +25,7 @@ def prepare_job(settings: Settings, context: DataContext) -> Job:
     seed, batch = settings.train.seed, settings.train.batch
     images = prepare(data, seed=seed, cache=context.cache, note=context.note)
     info = images.info
-    config = replace(settings.model, classes=len(info.labels), colours=images.channels, size=images.size)
+    config = replace(settings.model, classes=len(info.labels) or 1, colours=images.channels, size=images.size)
     source = images.source(batch, seed)
     test = None
     if info.test:
@@ -38,7 +38,7 @@ def prepare_job(settings: Settings, context: DataContext) -> Job:
         info=info,
         unit="images",
         examples="images",
-        labels=info.labels,
+        labels=info.labels or None,
         notes=(
             *images.labelled.notes,
             *_damaged(images.skipped, data.path, "; config.json names them all"),
@@ -61,7 +61,7 @@ def other_split(run: Run, path: str, context: DataContext) -> tuple[Task, Split,
         batches=lambda: images.batches(rows, batch),
         notes=_damaged(images.skipped, path),
     )
-    return task_of(config, info), split, info.labels
+    return task_of(config, info), split, info.labels or None
 
 
 def _damaged(skipped: Sequence[str], path: str | None, listed: str = "") -> tuple[str, ...]:
