@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from regard.data.targets import Numbers
+
 if TYPE_CHECKING:
     from regard.look.recording.entry import Entry
     from regard.look.thumbnails import Sheets
@@ -87,6 +89,7 @@ class ModelInput:
 
     # how the page reads labels of the input: as "text", in which spaces count, or as they are
     kind: ClassVar[str] = "fixed"
+    part: ClassVar[str] = "token"  # what one of its parts is called
 
     inputs: dict[str, Any]
     streams: tuple[Tokens, ...] = ()
@@ -94,7 +97,7 @@ class ModelInput:
     truth: str | None = None  # the class that it is labelled with, where that is known
     answers: Literal["next", "filled", "classes", "numbers"] | None = None
     called: LabelFn | None = None
-    number: Callable[[float], str] | None = None  # an output of a regression in words: stars 4.2
+    number: Numbers | None = None  # what a regression predicts, with its scale
     notes: tuple[str, ...] = ()
 
     def describe(self) -> dict[str, Any]:

@@ -65,6 +65,21 @@ class BagOfNGrams(nn.Module):
         parts = self._sum(grams.view(b, -1), gram_rarity.view(b, -1))
         return SCALE * (words + parts)
 
+    def evidence(self, tokens: Tensor, lengths: Tensor, real: Tensor | None = None) -> Tensor:
+        """What each token adds by itself, where ‖r‖ and ‖s‖ are the two given lengths, the same for every text:
+        so that it does not depend on the other tokens. Zeros for padding.   b n -> b n classes"""
+        b, n = expect(tokens, "b n", name="tokens")
+        ids = tokens.long()
+        if real is not None:
+            ids = ids.masked_fill(~real, 0)
+        grams = self.spelling[ids].long().view(b * n, -1)  # b·n g
+        ones = torch.cat((self.word_rarity[ids].view(-1, 1), self.part_rarity[grams]), 1)
+        lengths = torch.cat((lengths[:1], lengths[1:].expand(grams.shape[1])))
+        weights = F.dropout(SCALE * ones / lengths, DROPPED, self.training).to(self.table.dtype)
+        rows = torch.cat((ROWS + self.same[ids].view(-1, 1), grams), 1)
+        found = F.embedding_bag(rows, self.table, mode="sum", per_sample_weights=weights)
+        return zero_padding(found.view(b, n, -1), real)
+
     def _sum(self, rows: Tensor, weights: Tensor) -> Tensor:
         """Σ over the features of weight · row of the table, for weights of length 1.   b f -> b classes"""
         length = weights.norm(dim=1, keepdim=True).clamp(min=1e-6)

@@ -10,6 +10,7 @@ from typing import Any, Literal
 from torch import Tensor
 
 from regard.errors import RegardError
+from regard.recipes.evidence import Evidence
 
 SHOWN = 5  # labels that are printed
 
@@ -25,6 +26,7 @@ class Prediction:
     each: tuple[Prediction, ...] = ()  # predictions for its parts: points, nodes, edges
     kind: Literal["text", "file"] | None = None  # what `input` is, where it could be either
     notes: tuple[str, ...] = ()  # what the user should know about the input
+    evidence: Evidence | None = None  # additive models: what each part adds to the prediction
     picture: str | None = None  # a file that shows where the model looked
     error: str | None = None  # why there is no prediction for this input; other inputs still get theirs
 
@@ -61,6 +63,7 @@ class Prediction:
         found: dict[str, Any] = {"labels": self.labels, "values": self.values}
         found |= {"each": [part.to_json() for part in self.each], "kind": self.kind}
         found |= {"notes": list(self.notes), "picture": self.picture, "error": self.error}
+        found["evidence"] = None if self.evidence is None else self.evidence.to_json()
         return {"input": self.input} | {name: value for name, value in found.items() if value}
 
     def format(self) -> str:
@@ -70,7 +73,8 @@ class Prediction:
         shares = [f"{label} {share:.1%}" for label, share in list(self.labels.items())[:SHOWN]]
         numbers = [f"{name} {value:.6g}" for name, value in self.values.items()]
         line = "   ".join(part for part in ("  ".join([*shares, *numbers]), self.input) if part)
-        return "\n".join([line, *(f"  {part.format()}" for part in self.each)])
+        reasons = [] if self.evidence is None else [f"  {self.evidence.format()}"]
+        return "\n".join([line, *reasons, *(f"  {part.format()}" for part in self.each)])
 
 
 def predict_each(

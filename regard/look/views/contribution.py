@@ -18,6 +18,7 @@ from regard.look.pack import round_digits
 from regard.look.recording.entry import Entry
 from regard.look.streams import Streams
 from regard.look.view import View
+from regard.models.additive import Additive
 
 if TYPE_CHECKING:
     from regard.look.scene import Scene
@@ -39,6 +40,10 @@ class ContributionView(View):
     name, order = "contribution", 40
 
     def build(self, scene: Scene) -> dict[str, Any] | None:
+        if isinstance(
+            scene.model, Additive
+        ):  # nothing is to be asked by leaving out: the prediction is a sum
+            return None
         return contribution(scene.model, scene.answer, scene.given, scene.seen, scene.streams)
 
 
@@ -65,19 +70,19 @@ def contribution(
         what = "logit"
     wait = seconds(closed, x, fill)
     columns = [
-        _column(
+        make_column(
             "gradient × input",
             STEEP.format(what, parts.name, parts.name),
             lambda: ways.gradient_times_input(closed, x, read=asked),
             FAINT,
         ),
-        _column(
+        make_column(
             "leave one out",
             LEFT_OUT.format(what, parts.name, parts.gone),
             lambda: left_out(closed, x, fill, asked, wait),
             FAINT,
         ),
-        _column(
+        make_column(
             "attention received",
             "the mean weight it gets from all queries, in all layers and heads",
             lambda: _attention_received_by(seen, x),
@@ -93,18 +98,18 @@ def contribution(
     told = {
         "stream": streams.find(x.shape[1]),
         "thing": parts.name,
-        "answer": _answer(logits, given),
+        "answer": name_answer(logits, given),
         "columns": shown,
         "note": note,
     }
     return {"view": "contribution", **told}
 
 
-def _answer(logits: Tensor, given: ModelInput) -> str:
+def name_answer(logits: Tensor, given: ModelInput) -> str:
     """What is explained, in words."""
     last = logits[0, -1] if logits.dim() == 3 else logits[0]
     if given.number is not None:
-        return f"{given.number(float(last[0]))}, the prediction of the whole"
+        return f"{given.number.format(float(last[0]))}, the prediction of the whole"
     best = int(last.argmax())
     if given.called is not None:
         called = repr(given.called(best))
@@ -118,7 +123,7 @@ def _answer(logits: Tensor, given: ModelInput) -> str:
     return f"{called}, the most likely prediction {after} (probability {share:.3g})"
 
 
-def _column(
+def make_column(
     name: str, sentence: str, values: Callable[[], Tensor | None], faint: float = 0.0
 ) -> dict[str, Any] | None:
     """One way of asking, or None where it does not apply to this model.

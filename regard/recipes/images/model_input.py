@@ -139,7 +139,7 @@ class ImageInput(ModelInput):
     def _say(self, output: Tensor) -> str:
         """A prediction in words.   classes or 1"""
         if self.number is not None:
-            return self.number(float(output[0]))
+            return self.number.format(float(output[0]))
         assert self.called is not None
         return self.called(int(output.argmax()))
 

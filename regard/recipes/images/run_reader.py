@@ -104,7 +104,7 @@ class RunImageReader(ImageReader):
         """What the output is."""
         if self.numbers is None:
             return {"answers": "classes", "called": self.labels.__getitem__}
-        return {"answers": "numbers", "number": self.numbers.format}
+        return {"answers": "numbers", "number": self.numbers}
 
     def of_file(self, given: str | bytes) -> Shown:
         """An image that somebody gave; what it shows is known if it is one of the data."""

@@ -22,6 +22,7 @@ class SetInput(ModelInput):
     """One set: which input holds its elements, and the names of their numbers."""
 
     kind: ClassVar[str] = "points"
+    part: ClassVar[str] = "element"
 
     points: str  # the input that holds the elements, 1 n d
     rows: Tensor  # n d: the numbers as read, perhaps before scaling

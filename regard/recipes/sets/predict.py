@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from regard.data.array import Array
+from regard.recipes.evidence import evidence_of
 from regard.recipes.prediction import Prediction, predict_each
 from regard.recipes.sets.dataset import SetsConfig, SetsForm, SetsInfo
 from regard.recipes.sets.made_sets import CLUSTERS
 from regard.recipes.sets.read_sets import files_of, sets_in
-from regard.recipes.sets.task import read_mixture
+from regard.recipes.sets.task import numbers_of, read_mixture
 from regard.runs.load import load_model
 from regard.runs.run import Run
 
@@ -40,7 +42,9 @@ def _predict_set(model: nn.Module, form: SetsForm, points: Array, name: str) -> 
     if form.asks == "clusters":
         return Prediction(input=name, each=tuple(_clusters(out, points.shape[1])))
     if not form.each:
-        return _format_output(name, out, form)
+        names = [f"{form.element} {i + 1}" for i in range(len(points))]
+        reasons = evidence_of(model, x, names, form.answers, numbers_of(form))
+        return replace(_format_output(name, out, form), evidence=reasons)
     return Prediction(
         input=name,
         each=tuple(_format_output(f"{form.element} {i + 1}", row, form) for i, row in enumerate(out)),

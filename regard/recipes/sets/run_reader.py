@@ -19,6 +19,7 @@ from regard.recipes.sets.dataset import SetsConfig, SetsForm, SetsInfo, draw
 from regard.recipes.sets.long_tables import LongTable, read_long
 from regard.recipes.sets.read_sets import files_of, sets_in
 from regard.recipes.sets.reader import SetExample, SetReader
+from regard.recipes.sets.task import numbers_of
 from regard.runs.run import Run
 from regard.training.config import TrainConfig
 
@@ -82,6 +83,8 @@ def run_reader(run: Run, model: Any) -> Reader:
     how: dict[str, Any] = {"read": read, "taken": form.read, "columns": form.features}
     if form.asks == "classes":
         how["classes"] = form.answers
+    if not form.each and (numbers := numbers_of(form)):
+        how["number"] = numbers[0]
     if not readable(example):
         return SetReader(roles, inputs, notes=(GONE,), **how)
     return SetReader(roles, inputs, example=lambda: told(example()), named=None if folder else named, **how)

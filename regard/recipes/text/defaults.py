@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from regard.data.text_files import find
+from regard.models.additive import AdditiveConfig
 from regard.models.decoder import DecoderConfig
 from regard.models.encoder import EncoderConfig
 from regard.recipes.settings import Settings, check_choice, path_of, settings_class
@@ -40,6 +41,12 @@ EncoderSettings = settings_class(
 ClassifierSettings = settings_class(
     "ClassifierSettings", "A classifier of texts.", data=LabelledConfig, model=EncoderConfig
 )
+AdditiveSettings = settings_class(
+    "AdditiveSettings",
+    "Evidence of each token alone, which sums to the logit (or the number) exactly.",
+    data=LabelledConfig,
+    model=AdditiveConfig,
+)
 SIZES: dict[str, Any] = {"vocab": UNKNOWN, "context": UNKNOWN}
 
 
@@ -47,11 +54,17 @@ def defaults(data: Any = None, kind: str | None = None) -> Settings:
     """A decoder (or encoder) for plain text, a classifier for labelled text (.csv, .jsonl)."""
     path = path_of(data, "text")
     if path is not None and looks_labelled(path):
-        check_choice("kind of model for labelled text", kind or "encoder", ("encoder",))
+        check_choice("kind of model for labelled text", kind or "encoder", ("encoder", "additive"))
         few = sum(file.size for file in find(path)) <= FEW_LABELLED
         model = EncoderConfig(
             dim=128, depth=1 if few else 3, heads=4, dropout=0.2, bag=True, zero_start=True, **SIZES
         )
+        if kind == "additive":
+            return AdditiveSettings(
+                data=LabelledConfig(path=path, smoothing=0.1),
+                model=AdditiveConfig(outputs=UNKNOWN, bag=True, dropout=0.2, **SIZES),
+                train=TrainConfig(minutes=1.0, batch=32, lr=0.001 if few else 0.01, adam_lr=0.0003),
+            )
         return ClassifierSettings(
             data=LabelledConfig(path=path, smoothing=0.1),
             model=model,
@@ -85,6 +98,8 @@ def settings_class_of(config: RunConfig) -> type[Settings]:
     """The class of the settings of a run with this config.json."""
     if is_decoder(config):
         return DecoderSettings
+    if is_additive(config):
+        return AdditiveSettings
     if is_classifier(config):
         return ClassifierSettings
     return EncoderSettings
@@ -94,5 +109,12 @@ def is_decoder(config: RunConfig) -> bool:
     return config.kind == "decoder"
 
 
+def is_additive(config: RunConfig) -> bool:
+    return config.kind == "additive"
+
+
 def is_classifier(config: RunConfig) -> bool:
+    """Does it predict labels, or a number, of whole texts?"""
+    if is_additive(config):
+        return True
     return config.model is not None and config.model.get("classes") is not None

@@ -12,6 +12,7 @@ from regard.data import tokenizer as tokenizers
 from regard.data.targets import Numbers
 from regard.errors import RegardError
 from regard.generation.generate import generate
+from regard.models.additive import Additive, AdditiveConfig
 from regard.models.encoder import Encoder, EncoderConfig
 from regard.recipes.job import DataContext, Job, Split
 from regard.recipes.settings import Settings
@@ -24,7 +25,7 @@ from regard.recipes.text.labelled import (
     prepare_labelled,
     read_other_labelled,
 )
-from regard.recipes.text.spelling import fill_bag
+from regard.recipes.text.spelling import fill_bag, usual_lengths
 from regard.runs.run import Run
 from regard.training.config import TrainConfig
 from regard.training.tasks import Classify, MaskedToken, NextToken, Regress, Task
@@ -60,16 +61,24 @@ def prepare_job(settings: Settings, context: DataContext) -> Job:
     return Job(kind="decoder", model=decoder, task=NextToken(), sample=_writer(corpus, train.seed), **known)
 
 
-def _classify(rows: LabelledCorpus, model: EncoderConfig, data: LabelledConfig, train: TrainConfig) -> Job:
+def _classify(
+    rows: LabelledCorpus, model: EncoderConfig | AdditiveConfig, data: LabelledConfig, train: TrainConfig
+) -> Job:
     def fill(model: nn.Module) -> None:
-        if isinstance(model, Encoder) and model.bag is not None:
+        if isinstance(model, Encoder | Additive) and model.bag is not None:
             fill_bag(model.bag, rows)
+            if isinstance(model, Additive):
+                model.lengths.copy_(usual_lengths(model.bag, rows))
 
+    sizes: dict[str, Any] = {"vocab": rows.tokenizer.size + 1, "context": data.context}
+    outputs = len(rows.labels) or 1
+    if isinstance(model, AdditiveConfig):
+        kind, sizes = "additive", sizes | {"outputs": outputs, "contrast": outputs > 1}
+    else:
+        kind, sizes = "encoder", sizes | {"classes": outputs}
     return Job(
-        kind="encoder",
-        model=replace(
-            model, vocab=rows.tokenizer.size + 1, context=data.context, classes=len(rows.labels) or 1
-        ),
+        kind=kind,
+        model=replace(model, **sizes),
         task=_task_of(data, rows.numbers),
         source=rows.source(train.batch, data.context, train.seed),
         info=rows.info,

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from regard.data import tokenizer as tokenizers
 from regard.errors import RegardError
+from regard.recipes.evidence import evidence_of
 from regard.recipes.prediction import Prediction, predict_each
 from regard.recipes.text.defaults import is_classifier, is_decoder
 from regard.recipes.text.given_text import read_given_text
@@ -35,7 +36,10 @@ def predict(run: Run, inputs: Sequence[str]) -> Iterator[Prediction]:
         out: Tensor = model(ids[None, :context])[0]
         notes = [tokenizers.unknown_words(tokenizer, text), _cut(len(ids), context)]
         said = tuple(f"{given[:40]}: {note}" for note in notes if note)
-        return [replace(_format_output(given, out, info), kind=kind, notes=said)]
+        names = [tokenizer.called(id) for id in ids[:context].tolist()]
+        numbers = [] if info.numbers is None else [info.numbers]
+        reasons = evidence_of(model, ids[None, :context], names, info.labels, numbers)
+        return [replace(_format_output(given, out, info), kind=kind, notes=said, evidence=reasons)]
 
     yield from predict_each(inputs, predict_one)
 

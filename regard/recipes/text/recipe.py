@@ -43,21 +43,29 @@ class TextRecipe(Recipe):
         "                source (--data.text and --data.label name the columns of a table; see --data "
         "rows.csv "
         "--help)",
-        "--model KIND": "decoder (causal LM) or encoder (masked LM); a table with labels trains an encoder as classifier",
+        "--model KIND": "decoder (causal LM) or encoder (masked LM); a table with labels trains an encoder as classifier,\n"
+        "                or additive: evidence of each token, which sums to the logit",
     }
     examples = (
         "regard train text",
         "regard train text --data my.txt --out runs/mine --train.minutes 5",
         "regard train text --data reviews.csv",
         "regard train text --data reviews.csv --data.label stars --data.asks numbers",
+        "regard train text --data reviews.csv --model additive",
     )
-    models = ("decoder", "encoder")
+    models = ("decoder", "encoder", "additive")
     data_derived: ClassVar[Mapping[str, str]] = {
         "model.vocab": "",
         "model.context": "give --data.context",
         "model.classes": "",
+        "model.outputs": "",
+        "model.features": "",
+        "model.contrast": "",
+        "model.usual": "",
     }
-    not_inherited = frozenset({"vocab", "context", "classes", "pool", "bag", "dropout"})
+    not_inherited = frozenset(
+        {"vocab", "context", "classes", "outputs", "contrast", "pool", "bag", "dropout"}
+    )
     generate_options = GenerateOptions
 
     def defaults(

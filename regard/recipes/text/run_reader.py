@@ -39,7 +39,7 @@ class RunTextReader(TextReader):
         if self.labelled is not None:
             known = {"answers": "classes", "called": self.labelled.labels.__getitem__}
         if self.labelled is not None and self.labelled.numbers is not None:
-            known = {"answers": "numbers", "number": self.labelled.numbers.format}
+            known = {"answers": "numbers", "number": self.labelled.numbers}
         return TextInput(
             inputs={"tokens": torch.tensor([ids])},
             streams=(Tokens("tokens", tuple(map(self.called, ids))),),

@@ -2,7 +2,12 @@
 
 const contributionShown = { as: null };
 
-view("contribution", "Contribution", (part, place, here) => {
+view("contribution", "Contribution", (part, place, here) => showContribution(part, place, here, "What contributes to "));
+
+// Evidence is drawn the same way; its numbers are exact, and sum to the prediction.
+view("evidence", "Evidence", (part, place, here) => showContribution(part, place, here, "Evidence for "));
+
+function showContribution(part, place, here, words) {
   const stream = here.page.data.streams[part.stream];
   const labels = shownLabels(stream);
   const figures = make("div");
@@ -29,10 +34,10 @@ view("contribution", "Contribution", (part, place, here) => {
     contributionShown.as = way;
     show();
   });
-  const title = make("h2", {}, "What contributes to ", make("bdi", {}, shown(part.answer)));
+  const title = make("h2", {}, words, make("bdi", {}, shown(part.answer)));
   refill(place, title, make("div", { class: "controls" }, wayChoice), readout, figures);
   show();
-});
+}
 
 function valueWords(column, k) {
   return column.signed ? signed(column.values[k]) : three(column.values[k]);
