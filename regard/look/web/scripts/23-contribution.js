@@ -17,7 +17,7 @@ function showContribution(part, place, here, words) {
 
   function say(k) {
     if (k === null) {
-      refill(readout, make("span", { class: "quiet" }, `Point at a ${part.thing} to read its numbers.`));
+      refill(readout, make("span", { class: "quiet" }, `Point at ${/^[aeiou]/.test(part.thing) ? "an" : "a"} ${part.thing} to read its numbers.`));
       return;
     }
     refill(readout, streamToken(stream, labels[k], k), " ", part.columns.map((column) => make("span", { class: "item" },
