@@ -49,8 +49,9 @@ def explain_asks(values: Sequence[Any], asks: Asks, column: str) -> tuple[str, .
     numbers = read_numbers(values)
     if asks != "auto" or numbers is None or (numbers != np.round(numbers)).any():
         return ()
-    count = len(np.unique(numbers))
-    if count <= 2:
+    different = np.unique(numbers)
+    count = len(different)
+    if count <= 2 or (_count_classes(different) and different[0] == 0):  # who counts from 0 numbers classes
         return ()
     whole = f"'{column}' holds {count:,} different whole numbers"
     if infer_asks(values) == "classes":

@@ -21,7 +21,15 @@ from regard.data.batch import IGNORE, Batch
 from regard.errors import RegardError, did_you_mean
 
 Count = Tensor | int
-EXTRAS = ("real", "where", "edges", "of", "graphs", "pairs")  # of a batch, by the names of a model's forward
+EXTRAS = (
+    "real",
+    "where",
+    "edges",
+    "of",
+    "graphs",
+    "pairs",
+    "edge_features",
+)  # of a batch, by the names of a model's forward
 
 
 class Task(Protocol):

@@ -34,7 +34,7 @@ def test_whole_numbers_are_told_and_nothing_else():
     (ages,) = explain_asks([str(age) for age in range(20, 90)], "auto", "age")
     assert "'age' holds 70" in ages and "numbers; --data.asks classes" in ages
     assert explain_asks(["1", "2", "5"], "numbers", "y") == ()  # somebody has said it
-    for clear in (["0", "1"], ["a", "b", "c"], ["0.5", "1", "2"]):
+    for clear in (["0", "1"], ["0", "1", "2"], ["a", "b", "c"], ["0.5", "1", "2"]):
         assert explain_asks(clear, "auto", "y") == ()
 
 

@@ -12,6 +12,7 @@ from regard import registry
 from regard.errors import RegardError
 from regard.models.graph_transformer import GraphTransformerConfig
 from regard.recipes.graphs.dataset import (
+    Graphs,
     GraphsConfig,
     prepare_graphs,
 )
@@ -31,16 +32,20 @@ def prepare_job(settings: Settings, context: DataContext) -> Job:
     """Read the graphs, then make the task, the source and a model config that fits them."""
     seed, batch, config = settings.train.seed, settings.train.batch, settings.data
     source: Any
+    said: tuple[str, ...] = ()
     if context.given is None and looks_mapped(config.path):
         _check_large(settings.model)
         large = open_mapped(config, config.path, seed)
         source, info, outputs = large.source(batch, seed, settings.model.depth), large.info(), large.outputs
         count = min(info.test, MOST["test"])
     else:
-        graphs = prepare_graphs(config, seed=seed, given=context.given, note=context.note)
+        graphs, said = _usable(
+            prepare_graphs(config, seed=seed, given=context.given, note=context.note), settings.model
+        )
         source, info, outputs = graphs.source(batch, seed), graphs.info(config.label), graphs.outputs
         count = info.test
     known = {"features": info.features, "outputs": outputs, "level": info.level, "ordered": config.directed}
+    known["edge_features"] = len(info.edge_scaling.mean or ()) if info.edge_scaling is not None else 0
     unit = f"{info.level}s"
     if count:
         test = Split(name="test", count=count, unit=unit, batches=lambda: source.of("test"))
@@ -55,10 +60,18 @@ def prepare_job(settings: Settings, context: DataContext) -> Job:
         unit="nodes",
         examples=unit,
         labels=info.labels,
-        notes=_notes_on(settings, info.scaling.of),
+        notes=(*said, *_notes_on(settings, info.scaling.of)),
         validation=info.validation,
         test=test,
     )
+
+
+def _usable(graphs: Graphs, model: Any) -> tuple[Graphs, tuple[str, ...]]:
+    """The graphs with what the model can use of them, and notes on what was left out."""
+    if graphs.edge_x is None or getattr(model, "layer", None) != "alone":
+        return graphs, graphs.notes
+    left = "the layer alone cannot use the features of edges; --model.layer conv, gcn, gat and gatv2 do"
+    return replace(graphs, edge_x=None, edge_scaling=None), (*graphs.notes, left)
 
 
 def other_split(run: Run, path: str, context: DataContext) -> tuple[Task, Split, tuple[str, ...] | None]:
