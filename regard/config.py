@@ -23,7 +23,7 @@ LARGEST: dict[str, int] = {
     **dict.fromkeys(("vocab", "vocabulary", "source_vocab"), 2**24),
     **dict.fromkeys(("context", "window", "points", "sample"), 2**22),
     "classes": 2**16,
-    **dict.fromkeys(("outputs", "features", "size", "sets", "places", "neighbours"), 2**20),
+    **dict.fromkeys(("outputs", "features", "size", "sets", "places", "neighbours", "edge_features"), 2**20),
     **dict.fromkeys(("dim", "hidden", "width", "widths", "stem", "growth", "turned"), 2**18),
     **dict.fromkeys(("depth", "depths", "decoder_depth", "blocks", "residual", "halve"), 512),
     **dict.fromkeys(("heads", "kv_heads", "registers"), 1024),

@@ -292,6 +292,11 @@ _CATEGORIES: dict[str, Category] = {
                     "elements attend to each other; learned seed vectors pool them",
                     "permutations",
                 ),
+                "additive": (
+                    "additive:Additive",
+                    "evidence of each token or element alone; the output is exactly its sum",
+                    "permutations",
+                ),
                 "graphnet": (
                     "graph_net:GraphNet",
                     "message passing between neighbours: graph convolution, GCN, GAT, GATv2",

@@ -33,6 +33,7 @@ class Batch:
     of: Tensor | None = None  # n, the graph of each node; None: all are of one
     pairs: Tensor | None = None  # 2 p, pairs of nodes to predict
     graphs: int | None = None  # how many graphs there are; the last ones may have no nodes
+    edge_features: Tensor | None = None  # e k, numbers of each edge
 
     def __post_init__(self) -> None:
         # (targets of a graph may be those of its nodes, of whole graphs or of pairs)

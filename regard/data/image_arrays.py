@@ -188,14 +188,15 @@ def _check_labels(labels: Any, images: int, name: str, path: Path) -> None:
         )
     if labels.size != images:
         raise RegardError(f"{path} has {images:,} images and {labels.size:,} labels; there must be as many")
-    if labels.dtype.kind == "f" and not (labels == labels.round()).all():
-        raise RegardError(f"{path} has labels with fractions in '{name}'; classes are whole numbers or text")
+    if labels.dtype.kind == "f" and not np.isfinite(labels).all():
+        raise RegardError(f"{path} has labels that are not finite in '{name}'; leave these images out")
 
 
 def _label(value: Any) -> str:
     if isinstance(value, bytes):
         return value.decode("utf-8", "replace").strip()
-    return str(int(value) if isinstance(value, float) else value).strip()
+    whole = isinstance(value, float) and value.is_integer()
+    return str(int(value) if whole else value).strip()
 
 
 def _as_bytes(arrays: Sequence[Any], path: Path) -> Pixels:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from regard.data.targets import Numbers
 from regard.errors import RegardError
 
 if TYPE_CHECKING:
@@ -100,8 +101,8 @@ class ModelInput:
     """One row of input.
 
     The first of the streams is what the output follows; of an encoder and a decoder that is what the decoder
-    reads. `answers` says what the output is: logits of the next token, of the token itself (filled in), or of
-    classes.
+    reads. `answers` says what the output is: logits of the next token, of the token itself (filled in), of
+    classes, or a number.
     """
 
     # how the page reads labels of the input: as "text", in which spaces count, or as they are
@@ -109,13 +110,15 @@ class ModelInput:
     ordered: ClassVar[bool] = (
         True  # do its tokens come one after the other? Elements of a set and nodes do not
     )
+    part: ClassVar[str] = "token"  # what one of its parts is called
 
     inputs: dict[str, Any]
     streams: tuple[Tokens, ...] = ()
     name: str | None = None  # of the file, or of what was taken of the data
     truth: str | None = None  # the class that it is labelled with, where that is known
-    answers: Literal["next", "filled", "classes"] | None = None
+    answers: Literal["next", "filled", "classes", "numbers"] | None = None
     called: LabelFn | None = None
+    number: Numbers | None = None  # what a regression predicts, with its scale
     notes: tuple[str, ...] = ()
     # one prediction that is numbers -> their names, and the numbers in their own units; None: as they come
     read_numbers: Callable[[Tensor], Sequence[tuple[str, float]]] | None = None

@@ -22,6 +22,7 @@ from regard.look.views.classes import ClassesView
 from regard.look.views.confusion import ConfusionView
 from regard.look.views.contribution import ContributionView
 from regard.look.views.embeddings import EmbeddingsView
+from regard.look.views.evidence import EvidenceView
 from regard.look.views.filters import FiltersView
 from regard.look.views.history import AboutView, CurvesView, SamplesView, best_scores
 from regard.look.views.laws import LawsView
@@ -38,6 +39,7 @@ COMMON: tuple[View, ...] = (
     OutcomeView(),
     AttentionView(),
     ClassesView(),
+    EvidenceView(),
     ContributionView(),
     EmbeddingsView(),
     PositionsView(),

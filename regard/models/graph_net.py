@@ -19,6 +19,7 @@ from regard.config import check_sizes
 from regard.errors import RegardError
 from regard.models.checks import build_seeded, check_names, check_whole
 from regard.models.sample_inputs import sample_graph
+from regard.nn.edge_messages import check_edge_features
 from regard.nn.graph import Graph
 from regard.nn.graph_conv import GAT, GCN, Alone, GraphConv
 from regard.nn.graph_pool import GraphPool, Pairs
@@ -36,6 +37,7 @@ class GraphNetConfig:
 
     features: int  # features of each node
     outputs: int  # numbers in the output
+    edge_features: int = 0  # numbers of each edge; 0: edges have none
     hidden: int = 64  # width of the hidden layers
     depth: int = 2  # layers
     # conv: θ₁x + Σθ₂x; gcn: GCN; gat, gatv2: attention along edges; alone: θx without neighbours
@@ -58,6 +60,11 @@ class GraphNetConfig:
         check_sizes(self)
         check_names(self)
         check_whole(self, "features", "outputs", "hidden", "depth", "heads")
+        check_edge_width(self.edge_features)
+        if self.edge_features and self.layer == "alone":
+            raise RegardError(
+                "the layer alone uses no edges, so it cannot use their features; choose another"
+            )
         if type(self.spread) is not int or self.spread < 0:
             raise RegardError(f"spread must be a whole number, 0 or more, got {self.spread!r}")
         if not 0.0 <= self.dropout < 1.0 or not 0.0 <= self.stay <= 1.0:
@@ -83,13 +90,24 @@ class NodeBatchNorm(nn.BatchNorm1d):
         return scaled
 
 
+def _attentive(config: GraphNetConfig, dim: int, out: int, last: bool, later: bool) -> GAT:
+    """The last layer has one head."""
+    return GAT(
+        dim,
+        out,
+        1 if last else config.heads,
+        join=not last,
+        later=later,
+        dropout=config.dropout,
+        edge_features=config.edge_features,
+    )
+
+
 LAYERS: dict[str, Callable[[GraphNetConfig, int, int, bool], nn.Module]] = {
-    "conv": lambda c, a, b, last: GraphConv(a, b, gather=c.gather),
-    "gcn": lambda c, a, b, last: GCN(a, b),
-    "gat": lambda c, a, b, last: GAT(a, b, 1 if last else c.heads, join=not last, dropout=c.dropout),
-    "gatv2": lambda c, a, b, last: GAT(
-        a, b, 1 if last else c.heads, join=not last, later=True, dropout=c.dropout
-    ),
+    "conv": lambda c, a, b, last: GraphConv(a, b, gather=c.gather, edge_features=c.edge_features),
+    "gcn": lambda c, a, b, last: GCN(a, b, edge_features=c.edge_features),
+    "gat": lambda c, a, b, last: _attentive(c, a, b, last, later=False),
+    "gatv2": lambda c, a, b, last: _attentive(c, a, b, last, later=True),
     "alone": lambda c, a, b, last: Alone(a, b),
 }
 NORMS_OR_NONE: dict[str, Callable[[int], nn.Module]] = {
@@ -102,6 +120,8 @@ BETWEEN: dict[str, Callable[[Tensor], Tensor]] = {**ACTIVATIONS, "elu": nn.funct
 
 class GraphModel(nn.Module):
     """The base of graph models: their outputs do not depend on how nodes are numbered."""
+
+    config: Any  # with the fields features and edge_features
 
     def sample_inputs(
         self, seed: int = 0, tokens: int | None = None, rows: int | None = None
@@ -117,6 +137,8 @@ class GraphModel(nn.Module):
     @property
     def roles(self) -> Roles:
         """What each input is, for `check`."""
+        if self.config.edge_features:
+            return Roles(nodes="x", edges="edges", of_edges=("edge_features",))
         return Roles(nodes="x", edges="edges")
 
 
@@ -166,16 +188,18 @@ class GraphNet(GraphModel):
         of: Tensor | None = None,
         graphs: int | None = None,
         pairs: Tensor | None = None,
+        edge_features: Tensor | None = None,
     ) -> Tensor:
         """edges: 2 e, or a Graph   of: the graph of each node, from 0 (None: one graph)
         graphs: how many there are (None: as many as nodes name)   pairs: 2 p, the pairs to predict at the
-        level of edges (None: for each edge)
+        level of edges (None: for each edge)   edge_features: e k, in the order of the edges
         """
         n, _ = expect(x, "n d", name="x", d=self.config.features)
         graph = Graph.of(edges, n)
+        along = check_edge_features(edge_features, graph, self.config.edge_features)
         h: Any = x if x.layout is torch.strided else Sparse.of(x)
         for i, layer in enumerate(self.layers):
-            y = layer(sparse_dropout(h, self.config.dropout, self.training), graph)
+            y = layer(sparse_dropout(h, self.config.dropout, self.training), graph, along)
             if i < len(self.norms):
                 y = BETWEEN[self.config.activation](self.norms[i](y))
                 if self.config.residual and y.shape == h.shape:
@@ -191,6 +215,12 @@ class GraphNet(GraphModel):
         config = GraphNetConfig(features=3, outputs=5, hidden=16, layer="gat", heads=2)
         x, edges = torch.randn(11, 3, generator=draw), torch.randint(11, (2, 26), generator=draw)
         return build_seeded(cls, config), {"x": x, "edges": edges}
+
+
+def check_edge_width(width: int) -> None:
+    """The number of features of an edge, in a config."""
+    if type(width) is not int or width < 0:
+        raise RegardError(f"edge_features must be a whole number, 0 or more, got {width!r}")
 
 
 def spread(h: Tensor, graph: Graph, steps: int, stay: float) -> Tensor:

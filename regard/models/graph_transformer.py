@@ -15,8 +15,9 @@ from regard.attention.masks import Padding
 from regard.config import check_sizes
 from regard.errors import RegardError
 from regard.models.checks import build_seeded, check_dropout, check_names, check_whole
-from regard.models.graph_net import GraphModel, read_out
+from regard.models.graph_net import GraphModel, check_edge_width, read_out
 from regard.nn.block import Pre
+from regard.nn.edge_messages import EdgeMessages, check_edge_features
 from regard.nn.graph import Graph
 from regard.nn.graph_pool import GraphPool, Pairs, membership
 from regard.nn.mlp import make_mlp
@@ -33,6 +34,8 @@ class GraphTransformerConfig:
 
     features: int  # features of each node
     outputs: int  # numbers in the output
+    # numbers of each edge; 0: edges have none. Each block then adds messages along edges before it attends
+    edge_features: int = 0
     dim: int = 64  # width of the residual stream
     depth: int = 3  # blocks
     heads: int = 4  # attention heads of each block
@@ -56,6 +59,7 @@ class GraphTransformerConfig:
         check_sizes(self)
         check_names(self)
         check_whole(self, "features", "outputs", "dim", "depth", "heads", "farthest", "places")
+        check_edge_width(self.edge_features)
         if self.dim % self.heads:
             raise RegardError(f"dim must be a multiple of heads, got dim={self.dim} and heads={self.heads}")
         check_dropout(self)
@@ -163,6 +167,10 @@ class GraphTransformer(GraphModel):
         self.biases = nn.ModuleList(
             Distance(config.heads, farthest=steps, steps=steps) for _ in range(biases)
         )
+        local = config.depth if config.edge_features else 0
+        self.messages = nn.ModuleList(
+            EdgeMessages(config.dim, config.dim, config.edge_features, "mean") for _ in range(local)
+        )
         self.norm = NORMS[config.norm](config.dim)
         self.pool: GraphPool | None = None
         if config.level == "graph":
@@ -180,11 +188,13 @@ class GraphTransformer(GraphModel):
         of: Tensor | None = None,
         graphs: int | None = None,
         pairs: Tensor | None = None,
+        edge_features: Tensor | None = None,
     ) -> Tensor:
-        """As GraphNet. edges: 2 e or a Graph; of: the graph of each node; graphs: their number; pairs: 2 p,
+        """As GraphNet. edges: 2 e or a Graph; edge_features: e k; of: the graph of each node; graphs: their number; pairs: 2 p,
         the pairs of nodes to predict."""
         n, _ = expect(x, "n d", name="x", d=self.config.features)
         graph = Graph.of(edges, n)
+        along = check_edge_features(edge_features, graph, self.config.edge_features)
         h = through(self.embed, x if x.layout is torch.strided else Sparse.of(x))
         known = self.known(graph, h, of, graphs)
         if self.places is None:
@@ -202,6 +212,9 @@ class GraphTransformer(GraphModel):
             laid = None
             if kernels is not None:
                 laid = Kernels(rows(kernels[i].here).transpose(1, 2), rows(kernels[i].there))
+            if along is not None:
+                nodes = y[layout.of, layout.place] if full else y[0]
+                y = y + rows(self.messages[i](nodes, graph, along))
             y = block(y, mask, bias, laid)
         h = self.norm(y[layout.of, layout.place] if full else y[0])
         return read_out(h, self.pool, self.head, graph, of, graphs, pairs)

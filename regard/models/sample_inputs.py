@@ -32,13 +32,16 @@ def sample_sets(config: Any, seed: int = 0) -> dict[str, Tensor]:
 
 
 def sample_graph(config: Any, seed: int = 0) -> dict[str, Any]:
-    """Nodes and edges.   n d, 2 e"""
+    """Nodes and edges, with features if the model reads them.   n d, 2 e, e k"""
     draw = _generator(seed)
     x, edges = (
         torch.randn(NODES, config.features, generator=draw),
         torch.randint(NODES, (2, EDGES), generator=draw),
     )
-    return {"x": x, "edges": edges}
+    width = getattr(config, "edge_features", 0)
+    if not width:
+        return {"x": x, "edges": edges}
+    return {"x": x, "edges": edges, "edge_features": torch.randn(EDGES, width, generator=draw)}
 
 
 def _generator(seed: int) -> torch.Generator:

@@ -61,6 +61,30 @@ class BagOfNGrams(nn.Module):
         """The same without dropout and gradients, in training too."""
         return self._add_up(tokens, real, spelling, 0.0)
 
+    def evidence(
+        self,
+        tokens: Tensor,
+        lengths: Tensor,
+        real: Tensor | None = None,
+        spelling: Tensor | None = None,
+    ) -> Tensor:
+        """What each token adds by itself, where ‖y‖ and ‖x‖ are the two given lengths, the same for every text:
+        so that it does not depend on the other tokens. Zeros for padding.   b n -> b n classes"""
+        b, n = expect(tokens, "b n", name="tokens")
+        ids = tokens.long()
+        if real is not None:
+            ids = ids.masked_fill(~real, 0)
+        if spelling is None:
+            spelling = self.spelling[ids]
+        grams, words = spelling.long(), self.same[ids][..., None]
+        rarities = (self.part_rarity[grams] / lengths[1], self.word_rarity[words] / lengths[0])
+        weights = F.dropout(torch.cat(rarities, -1), DROPPED, self.training).to(self.table.dtype)
+        rows = torch.cat((grams, ROWS + words), -1)
+        found = F.embedding_bag(
+            rows.view(b * n, -1), self.table, mode="sum", per_sample_weights=weights.view(b * n, -1)
+        )
+        return zero_padding(found.view(b, n, -1), real)
+
     def _add_up(self, tokens: Tensor, real: Tensor | None, spelling: Tensor | None, dropped: float) -> Tensor:
         b, n = expect(tokens, "b n", name="tokens")
         ids = tokens.long()

@@ -24,6 +24,9 @@ class Graph:
         self.mask, self.count, self.live = Edges(edges), count, live
         self.mask.fits(1, 1, count, count)
         self.with_loops: Graph | None = None
+        self.origin: Tensor | None = (
+            None  # with loops: which edge each was before, −1 for a loop that was added
+        )
         self.evened: dict[torch.dtype, Tensor] = {}
         self.kept: dict[Any, Any] = {}  # what models find out about it
 
@@ -68,12 +71,23 @@ class Graph:
             ends = torch.arange(self.count, device=self.edges.device)
             live = torch.cat((self.edges[0] != self.edges[1], torch.ones_like(ends, dtype=torch.bool)))
             edges = torch.cat((self.edges, ends.expand(2, -1)), 1)
+            origin = torch.cat(
+                (torch.arange(self.edges.shape[1], device=ends.device), -torch.ones_like(ends))
+            )
             # in the order of targets, so that what is read for them is read in a row
             if not torch.compiler.is_compiling():
                 order = torch.argsort(edges[1], stable=True)
-                edges, live = edges[:, order], live[order]
+                edges, live, origin = edges[:, order], live[order], origin[order]
             self.with_loops = Graph(edges, self.count, live)
+            self.with_loops.origin = origin
         return self.with_loops
+
+    def loop_features(self, features: Tensor) -> Tensor:
+        """Features of the edges for those of `looped`; zeros for loops that were added.   e k -> e + n k"""
+        origin = self.looped.origin
+        assert origin is not None
+        padded = torch.cat((features, features.new_zeros(1, features.shape[1])))
+        return padded[torch.where(origin < 0, features.shape[0], origin)]
 
     def counted(self, dtype: torch.dtype) -> Tensor:
         """1 for each edge that counts, in the order of `links`.   e"""

@@ -18,6 +18,7 @@ from regard.attention.dropout import apply_dropout
 from regard.attention.edge_ops import Links, edge_sum
 from regard.attention.mix import mix
 from regard.errors import RegardError
+from regard.nn.edge_messages import EdgeMessages
 from regard.nn.graph import Graph
 from regard.nn.sparse import Sparse, through
 from regard.shapes import expect
@@ -53,20 +54,33 @@ def most(x: Tensor, links: Links) -> Tensor:
 
 
 class GraphConv(nn.Module):
-    """y_j = θ₁ᵀx_j + Σ_{i ∈ N(j)} θ₂ᵀx_i + b, with sum, mean or max over the neighbours."""
+    """y_j = θ₁ᵀx_j + Σ_{i ∈ N(j)} θ₂ᵀx_i + b, with sum, mean or max over the neighbours.
+
+    With features of edges a neighbour gives relu(θ₂ᵀx_i + θ₃ᵀe_ij), see `EdgeMessages`.
+    """
 
     keeps = EVERYTHING
 
-    def __init__(self, dim: int, out: int, *, gather: Gather = "sum", offset: bool = True) -> None:
+    def __init__(
+        self, dim: int, out: int, *, gather: Gather = "sum", offset: bool = True, edge_features: int = 0
+    ) -> None:
         super().__init__()
         if gather not in ("sum", "mean", "max"):
             raise RegardError(f"gather must be sum, mean or max, got {gather!r}")
         self.dim, self.gather = dim, gather
         self.own = nn.Linear(dim, out, bias=offset)
-        self.others = nn.Linear(dim, out, bias=False)
+        self.messages: EdgeMessages | None = None
+        if edge_features:
+            self.messages = EdgeMessages(dim, out, edge_features, gather)
+        else:
+            self.others = nn.Linear(dim, out, bias=False)
 
-    def forward(self, x: Tensor | Sparse, graph: Graph) -> Tensor:
+    def forward(self, x: Tensor | Sparse, graph: Graph, along: Tensor | None = None) -> Tensor:
+        """along: features of the edges, e k"""
         expect(x, "n d", name="x", n=graph.count, d=self.dim)
+        if self.messages is not None:
+            assert along is not None
+            return through(self.own, x) + self.messages(x, graph, along)
         own, narrows = through(self.own, x), self.others.out_features < self.dim or isinstance(x, Sparse)
         if self.gather != "max" and narrows:  # a sum of projections is the projection of a sum
             return own + _gathered(through(self.others, x), graph, self.gather)
@@ -82,24 +96,26 @@ class Alone(nn.Module):
         super().__init__()
         self.own = nn.Linear(dim, out)
 
-    def forward(self, x: Tensor | Sparse, graph: Graph) -> Tensor:
+    def forward(self, x: Tensor | Sparse, graph: Graph, along: Tensor | None = None) -> Tensor:
         return through(self.own, x)
 
 
 class GCN(nn.Module):
     """Y = D^(−½) (A + I) D^(−½) X θ + b: neighbours and the node itself, evened out by their degrees (Kipf
-    and Welling)."""
+    and Welling). Features of edges are added to what comes along them: θᵀx_i + φᵀe_ij."""
 
     keeps = EVERYTHING
 
-    def __init__(self, dim: int, out: int, *, offset: bool = True) -> None:
+    def __init__(self, dim: int, out: int, *, offset: bool = True, edge_features: int = 0) -> None:
         super().__init__()
         self.dim = dim
+        self.along = nn.Linear(edge_features, out, bias=False) if edge_features else None
         self.project = nn.Linear(dim, out, bias=False)
         self.offset = nn.Parameter(torch.zeros(out)) if offset else None
         nn.init.xavier_uniform_(self.project.weight)
 
-    def forward(self, x: Tensor | Sparse, graph: Graph) -> Tensor:
+    def forward(self, x: Tensor | Sparse, graph: Graph, along: Tensor | None = None) -> Tensor:
+        """along: features of the edges, e k"""
         expect(x, "n d", name="x", n=graph.count, d=self.dim)
         looped = graph.looped
         weights = looped.even(x.dtype)[None]
@@ -107,6 +123,11 @@ class GCN(nn.Module):
             y = edge_sum(weights, through(self.project, x)[None], looped.links)[0]
         else:
             y = self.project(edge_sum(weights, x[None], looped.links)[0])
+        if self.along is not None:
+            assert along is not None
+            links = looped.links
+            brought = self.along(graph.loop_features(along)[links.order]) * weights[0][:, None]
+            y = y.index_add(0, links.target, brought)
         if self.offset is None:
             return y
         return y + self.offset
@@ -118,7 +139,7 @@ class GAT(nn.Module):
 
     After Veličković et al.; `later=True` is GATv2 (Brody et al.), a·leaky(θx_j + θ′x_i), which can rank
     neighbours differently for different nodes. Heads are laid side by side, or their mean is taken
-    (`join=False`).
+    (`join=False`). Features of edges add a″·φe_ij to the scores, before leaky, as its authors' later code does.
     """
 
     keeps = EVERYTHING
@@ -133,6 +154,7 @@ class GAT(nn.Module):
         later: bool = False,
         dropout: float = 0.0,
         slope: float = 0.2,
+        edge_features: int = 0,
     ) -> None:
         super().__init__()
         if heads < 1 or (join and out % heads):
@@ -146,6 +168,9 @@ class GAT(nn.Module):
         self.query: nn.Linear | None = None
         if later:
             self.query = nn.Linear(dim, heads * self.channels)
+        self.along: nn.Linear | None = None
+        if edge_features:  # a linear map to a score, or before leaky to all channels
+            self.along = nn.Linear(edge_features, heads * (self.channels if later else 1), bias=False)
         self.from_there = nn.Parameter(torch.empty(heads, self.channels))
         if later:
             self.from_here = None
@@ -160,19 +185,27 @@ class GAT(nn.Module):
                     vector, -math.sqrt(6 / (self.channels + 1)), math.sqrt(6 / (self.channels + 1))
                 )
 
-    def forward(self, x: Tensor | Sparse, graph: Graph) -> Tensor:
+    def forward(self, x: Tensor | Sparse, graph: Graph, along: Tensor | None = None) -> Tensor:
+        """along: features of the edges, e k"""
         expect(x, "n d", name="x", n=graph.count, d=self.dim)
         looped = graph.looped
         source, target = looped.edges
+        more: Tensor | float = 0.0
+        if self.along is not None:
+            assert along is not None
+            more = self.along(graph.loop_features(along)).unflatten(-1, (self.heads, -1))  # e h c, or e h 1
         v = through(self.value, x).unflatten(-1, (self.heads, -1))  # n h c
         if self.query is None:
             assert self.from_here is not None
             there, here = (v * self.from_there).sum(-1), (v * self.from_here).sum(-1)  # n h
-            scores = F.leaky_relu(there.index_select(0, source) + here.index_select(0, target), self.slope)
+            scores = there.index_select(0, source) + here.index_select(0, target)
+            if isinstance(more, Tensor):
+                scores = scores + more[..., 0]
+            scores = F.leaky_relu(scores, self.slope)
         else:
             q = through(self.query, x).unflatten(-1, (self.heads, -1))
-            along = v.index_select(0, source) + q.index_select(0, target)
-            scores = (F.leaky_relu(along, self.slope) * self.from_there).sum(-1)
+            both = v.index_select(0, source) + q.index_select(0, target) + more
+            scores = (F.leaky_relu(both, self.slope) * self.from_there).sum(-1)
         if looped.live is not None:
             scores = scores.masked_fill(~looped.live[:, None], -torch.inf)
         dropout = self.dropout if self.training else 0.0

@@ -10,6 +10,7 @@ from typing import Any, Literal
 from torch import Tensor
 
 from regard.errors import RegardError
+from regard.recipes.evidence import Evidence
 from regard.runs.figures import say_number, say_percent
 
 SHOWN = 5  # labels that are printed
@@ -28,6 +29,7 @@ class Prediction:
     each: tuple[Prediction, ...] = ()  # predictions for its parts: points, nodes, edges
     kind: Literal["text", "file"] | None = None  # what `input` is, where it could be either
     notes: tuple[str, ...] = ()  # what the user should know about the input
+    evidence: Evidence | None = None  # additive models: what each part adds to the prediction
     picture: str | None = None  # a file that shows where the model looked
     # where it comes from a table: the table, and the cells of its row (of a set or a node: what identifies it)
     source: str | None = None
@@ -83,6 +85,7 @@ class Prediction:
         found |= {"each": [part.to_json() for part in self.each], "kind": self.kind}
         found |= {"notes": list(self.notes), "picture": self.picture, "error": self.error}
         found |= {"source": self.source, "row": dict(self.row)}
+        found["evidence"] = None if self.evidence is None else self.evidence.to_json()
         kept = {name: value for name, value in found.items() if value}
         return {"input": self.input} | kept | ({} if self.truth is None else {"truth": self.truth})
 
@@ -95,7 +98,8 @@ class Prediction:
         line = "   ".join(
             part for part in ("  ".join([*shares, *numbers]), self._judge(), self._name()) if part
         )
-        return "\n".join([line, *(f"  {part.format()}" for part in self.each)])
+        reasons = [] if self.evidence is None else [f"  {self.evidence.format()}"]
+        return "\n".join([line, *reasons, *(f"  {part.format()}" for part in self.each)])
 
     def _name(self) -> str:
         """The input; a text of a table, which may have many lines, in a part of one."""

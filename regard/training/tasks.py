@@ -30,6 +30,7 @@ EXTRAS = (
     "of",
     "graphs",
     "pairs",
+    "edge_features",
 )  # of a batch, by the names of a model's forward
 
 
@@ -199,56 +200,59 @@ class Regress:
     """(output − target)², the mean over all numbers that are no padding.   output b or b ..., target the same
 
     Targets may be standardised: `scale` is what they were divided by, so that mean absolute errors (MAE) are
-    told in the units of the data; `names` are those of the numbers, if there are several.
+    told in the units of the data; `names` are those of the numbers, if there are several. A single number also
+    has R²: 1 is perfect, 0 no better than the mean of all targets.
     """
 
     def __init__(self, scale: Sequence[float] = (1.0,), names: Sequence[str] = ()) -> None:
         self.scale, self.names = tuple(scale), tuple(names)
 
     def loss(self, model: nn.Module, batch: Batch) -> tuple[Tensor, Count]:
-        apart = self._apart(model, batch)
+        out, target = self._pair(model, batch)
+        apart = out - target
         return apart.square().sum() / max(apart.numel(), 1), apart.numel()
 
     def measure(self, model: nn.Module, batches: Iterable[Batch]) -> dict[str, float]:
         sums = _Sums()
         for batch in batches:
-            apart = self._apart(model, batch)
+            out, target = self._pair(model, batch)
+            apart = out - target
             off = apart.abs() * apart.new_tensor(self.scale)
             if len(self.names) > 1:  # each is the mean of its own share of all numbers
                 named = {
                     f"MAE {name}": off[..., i].sum() * len(self.names) for i, name in enumerate(self.names)
                 }
             else:
-                named = {"MAE": off.sum()}
+                exact = target.double()
+                named = {"MAE": off.sum(), "target": exact.sum(), "square": exact.square().sum()}
             sums.add(apart.numel(), loss=apart.square().sum(), **named)
-        return sums.means()
+        return _explain_variance(sums.means())
 
     def score(self, model: nn.Module, batches: Iterable[Batch]) -> Scores:
         """The numbers of each example: errors in the units of the data."""
         several = len(self.names) > 1
         found = ScoreList(f"MAE {self.names[0]}" if several else "MAE")
         for batch in batches:
-            apart, known = self._residuals(model, batch)
-            off = apart.abs() * apart.new_tensor(self.scale)
-            target = batch.target.float()
+            out, target, known = self._all_pairs(model, batch)
+            off = (out - target).abs() * out.new_tensor(self.scale)
             known = torch.ones_like(target, dtype=torch.bool) if known is None else _widen(known, target)
             if several:  # each is the mean of its own share of all numbers
                 share = torch.eye(len(self.names), device=off.device) * len(self.names)
                 sums = {f"MAE {name}": off * share[i] for i, name in enumerate(self.names)}
             else:
                 sums = {"MAE": off}
-            found.add_numbers(sums, known, target, target + apart)
+            found.add_numbers(sums, known, target, out)
         return found.scores()
 
-    def _apart(self, model: nn.Module, batch: Batch) -> Tensor:
-        """Output minus target, without padding."""
-        apart, known = self._residuals(model, batch)
+    def _pair(self, model: nn.Module, batch: Batch) -> tuple[Tensor, Tensor]:
+        """Output and target, without padding."""
+        out, target, known = self._all_pairs(model, batch)
         if known is None:
-            return apart
-        return apart[known]
+            return out, target
+        return out[known], target[known]
 
-    def _residuals(self, model: nn.Module, batch: Batch) -> tuple[Tensor, Tensor | None]:
-        """Output minus target, and which of them count, by their first axes; None: all."""
+    def _all_pairs(self, model: nn.Module, batch: Batch) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Output and target, and which of them count, by their first axes; None: all."""
         out, target = call(model, batch).float(), batch.target.float()
         # of every element of a set
         each = out.dim() == 3 and batch.real is not None and out.shape[:2] == batch.real.shape
@@ -258,9 +262,20 @@ class Regress:
             raise RegardError(
                 f"output and target must have one shape, got {tuple(out.shape)} and {tuple(target.shape)}"
             )
-        if each:
-            return out - target, batch.real
-        return out - target, None
+        return out, target, batch.real if each else None
+
+
+def _explain_variance(means: dict[str, float]) -> dict[str, float]:
+    """Measures with R² = 1 − mean squared error / variance of the targets, from their mean and mean square.
+    Targets that are all the same have no R²."""
+    found = dict(means)
+    if "target" not in found:
+        return found
+    mean, square = found.pop("target"), found.pop("square")
+    variance = square - mean**2
+    if variance > 1e-12 * square:
+        found["R²"] = 1 - found["loss"] / variance
+    return found
 
 
 class Custom:

@@ -18,6 +18,7 @@ from regard.look.pack import round_digits
 from regard.look.recording.entry import Entry
 from regard.look.streams import Streams
 from regard.look.view import View
+from regard.models.additive import Additive
 
 if TYPE_CHECKING:
     from regard.look.scene import Scene
@@ -26,11 +27,12 @@ if TYPE_CHECKING:
 PATIENCE = 8.0  # seconds that leaving out one token after the other may take
 FAILURES = (ValueError, RuntimeError, TypeError, IndexError)  # of models that cannot be asked so
 
-LEFT_OUT = "how much the predicted logit drops when this {} is {}"
+LEFT_OUT = "how much the predicted {} drops when this {} is {}"
 STEEP = (
-    "how steeply the predicted logit rises along this {}, times the {} itself; drawn at its own scale: the "
+    "how steeply the predicted {} rises along this {}, times the {} itself; drawn at its own scale: the "
     "largest has full colour, however small it is"
 )
+STANDARDISED = "number, in standard deviations,"  # what a regression predicts
 TOO_LONG = "Leaving out one {} after the other would take about {:.0f} seconds here, so it was not done."
 CANNOT = "Leaving out one {} after the other cannot be done here."
 
@@ -41,6 +43,10 @@ class ContributionView(View):
     name, order = "contribution", 40
 
     def build(self, scene: Scene) -> dict[str, Any] | None:
+        if isinstance(
+            scene.model, Additive
+        ):  # nothing is to be asked by leaving out: the prediction is a sum
+            return None
         return contribution(scene.model, scene.answer, scene.given, scene.seen, scene.streams)
 
 
@@ -52,7 +58,8 @@ def contribution(
     out  the prediction: what the model returns, or what it says after several looks
     """
     logits = getattr(out, "logits", out)
-    explained = given.answers in ("next", "classes") and isinstance(logits, Tensor) and logits.dim() in (2, 3)
+    known = given.answers in ("next", "classes", "numbers")
+    explained = known and isinstance(logits, Tensor) and logits.dim() in (2, 3)
     parts = given.parts(model) if explained else None
     if parts is None:
         return None
@@ -60,20 +67,24 @@ def contribution(
     asked = ways.Largest()
     if logits.dim() == 2:
         asked.chosen = logits.argmax(-1)  # of several looks together, perhaps not what each of them says
+    if given.answers == "numbers":
+        what = STANDARDISED
+    else:
+        what = "logit"
     wait = seconds(closed, x, fill)
     columns = [
-        _column(
+        make_column(
             "gradient × input",
-            STEEP.format(parts.name, parts.name),
+            STEEP.format(what, parts.name, parts.name),
             lambda: ways.gradient_times_input(closed, x, read=asked),
         ),
-        _column(
+        make_column(
             "leave one out",
-            LEFT_OUT.format(parts.name, parts.gone),
+            LEFT_OUT.format(what, parts.name, parts.gone),
             lambda: left_out(closed, x, fill, asked, wait),
             FAINT,
         ),
-        _column(
+        make_column(
             "attention received",
             "the mean weight it gets from all queries, in all layers and heads",
             lambda: _attention_received_by(seen, x),
@@ -89,16 +100,18 @@ def contribution(
     told = {
         "stream": streams.find(x.shape[1]),
         "thing": parts.name,
-        "answer": _answer(logits, given),
+        "answer": name_answer(logits, given),
         "columns": shown,
         "note": note,
     }
     return {"view": "contribution", **told}
 
 
-def _answer(logits: Tensor, given: ModelInput) -> str:
+def name_answer(logits: Tensor, given: ModelInput) -> str:
     """What is explained, in words."""
     last = logits[0, -1] if logits.dim() == 3 else logits[0]
+    if given.number is not None:
+        return f"{given.number.format(float(last[0]))}, the prediction of the whole"
     best = int(last.argmax())
     if given.called is not None:
         called = repr(given.called(best))
@@ -112,7 +125,7 @@ def _answer(logits: Tensor, given: ModelInput) -> str:
     return f"{called}, the most likely prediction {after} (probability {share:.3g})"
 
 
-def _column(
+def make_column(
     name: str, sentence: str, values: Callable[[], Tensor | None], faint: float = 0.0
 ) -> dict[str, Any] | None:
     """One way of asking, or None where it does not apply to this model.

@@ -47,7 +47,7 @@ def _embeddings(
 ) -> dict[str, Any] | None:
     """The view, or None where there are too few points. t-SNE, which takes its time, for the table and the
     last block."""
-    if given.answers == "classes":
+    if given.answers in ("classes", "numbers"):
         items = []
     else:
         items = [each for each in [_table(model, given, tsne)] if each is not None]

@@ -4,7 +4,7 @@ batches."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, ClassVar, Literal, get_args
@@ -18,12 +18,14 @@ from regard.data.array import Array
 from regard.data.batch import IGNORE, Batch, Epochs, Source
 from regard.data.progress import Note
 from regard.data.splits import SplitConfig, check_splits
+from regard.data.targets import Asks, explain_asks
 from regard.errors import RegardError, nearest
 from regard.recipes.graphs.digits import digits
+from regard.recipes.graphs.edge_features import scale_edge_features
 from regard.recipes.graphs.files import Missing, read_graphs, stamp
 from regard.recipes.graphs.fill import find_fill
 from regard.recipes.graphs.info import GraphsInfo, Scaling
-from regard.recipes.graphs.labels import Target, targets
+from regard.recipes.graphs.labels import is_known, targets
 from regard.recipes.graphs.objects import of_object
 from regard.recipes.graphs.parts import SPLITS, Parts, Rows, symmetric
 from regard.recipes.graphs.splits import check_split, draw_split, no_folds
@@ -48,7 +50,10 @@ class GraphsConfig(SplitConfig):
     nodes: str | None = None  # the table of nodes of an edge list: .csv (id, label, split, features) or .npz
     label: str = "label"  # the column with the labels of nodes, edges or graphs
     level: Level = "auto"  # what has targets; auto: the task level follows from where the labels are
-    target: Target = "auto"  # what labels are; auto: numbers if all are numbers and some have a fraction
+    # what labels are; auto: numbers if some have a fraction, or if they are over ten whole numbers with gaps
+    asks: Asks = "auto"
+    # features of edges: columns of numbers of an edge list, edge_attr of an .npz or object, TU files; none: left out
+    edge_features: Literal["auto", "none"] = "auto"
     directed: bool = False  # keep the direction of edges; otherwise every edge is added in both directions
     # features of nodes: given, degree, or both; auto: given, but both for the level graph
     features: Features = "auto"
@@ -67,9 +72,10 @@ class GraphsConfig(SplitConfig):
         check_sizes(self)
         for name, known in (
             ("level", Level),
-            ("target", Target),
+            ("asks", Asks),
             ("features", Features),
             ("scale", Scale),
+            ("edge_features", Literal["auto", "none"]),
             ("missing", Missing),
         ):
             if getattr(self, name) not in get_args(known):
@@ -88,16 +94,25 @@ def prepare_graphs(config: GraphsConfig, *, seed: int, given: Any = None, note: 
     if note is not None:
         note("reading", None)
     if given is not None:
-        parts = of_object(given)
+        parts = keep_edge_features(of_object(given), config)
     else:
         parts = read_parts(config)
     return _build_graphs(parts, config, seed)
 
 
+def keep_edge_features(parts: Parts, config: GraphsConfig) -> Parts:
+    """The same graphs, without features of edges if the config says so."""
+    if config.edge_features == "auto":
+        return parts
+    return replace(parts, edge_x=None, notes=())
+
+
 def read_parts(config: GraphsConfig) -> Parts:
     if config.path is None:
         return digits()
-    return _read(config.path, config.nodes, config.label, config.missing, stamp(config.path, config.nodes))
+    ways, marked = config.missing, stamp(config.path, config.nodes)
+    found = _read(config.path, config.nodes, config.label, ways, marked)
+    return keep_edge_features(found, config)
 
 
 # the task of a graph decides the defaults of its training: the cache reads the graph once for both
@@ -120,6 +135,9 @@ class Graphs:
     size: tuple[float, float]  # mean and standard deviation of the numbers
     split: dict[str, Array]  # numbers of nodes, edges or graphs
     scaling: Scaling
+    edge_x: Tensor | None = None  # e k, features of `edges`
+    edge_scaling: Scaling | None = None
+    notes: tuple[str, ...] = ()  # how labels are read, and what was left out
 
     @property
     def outputs(self) -> int:
@@ -143,6 +161,7 @@ class Graphs:
             label=column if self.labels is None else None,
             size=self.size,
             scaling=self.scaling,
+            edge_scaling=self.edge_scaling,
         )
 
     def source(self, batch: int, seed: int) -> GraphSource:
@@ -162,7 +181,7 @@ def _build_graphs(parts: Parts, config: GraphsConfig, seed: int) -> Graphs:
             f"another --data.label or --data.level{hint}"
         )
     edges, edge_starts = add_reverse_edges(parts, config)
-    classes, numbers, target = targets(list(labels), config.target, parts.what)
+    classes, numbers, target = targets(list(labels), config.asks, parts.what)
     if parts.split and config.folds is not None:
         raise no_folds(parts.what, config)
     split = parts.split or draw_split(parts, level, classes, target, config, seed)
@@ -173,6 +192,7 @@ def _build_graphs(parts: Parts, config: GraphsConfig, seed: int) -> Graphs:
     else:
         size = (float(learned.mean()), float(learned.std()) or 1.0)
     x, scaling = features(parts, edges, config, level=level)
+    edge_x, edge_scaling = scale_edge_features(parts, edges, config.directed)
     if numbers is None:
         final = torch.as_tensor(target)
     else:
@@ -188,6 +208,9 @@ def _build_graphs(parts: Parts, config: GraphsConfig, seed: int) -> Graphs:
         size=size,
         split=split,
         scaling=scaling,
+        edge_x=edge_x,
+        edge_scaling=edge_scaling,
+        notes=(*parts.notes, *explain_asks(list(filter(is_known, labels)), config.asks, config.label)),
     )
 
 
@@ -393,8 +416,11 @@ class GraphSource(Source):
         target = torch.full_like(graphs.target, torch.nan if graphs.labels is None else IGNORE)
         target[rows] = graphs.target[rows]
         if self._pairs is not None:  # the batch holds only the pairs of the split
-            return Batch(graphs.x, graphs.target[rows], edges=self._edges, pairs=self._pairs[:, rows])
-        return Batch(graphs.x, target, edges=self._edges)
+            pairs = self._pairs[:, rows]
+            return Batch(
+                graphs.x, graphs.target[rows], edges=self._edges, pairs=pairs, edge_features=graphs.edge_x
+            )
+        return Batch(graphs.x, target, edges=self._edges, edge_features=graphs.edge_x)
 
     def some(self, which: Sequence[int] | Array) -> Batch:
         """These graphs as one disconnected graph."""
@@ -410,6 +436,7 @@ class GraphSource(Source):
             edges=torch.from_numpy(moved),
             of=torch.from_numpy(of),
             graphs=len(which),
+            edge_features=None if graphs.edge_x is None else graphs.edge_x[torch.from_numpy(along)],
         )
 
 

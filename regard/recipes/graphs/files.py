@@ -4,7 +4,7 @@ the TU format."""
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
@@ -22,6 +22,7 @@ from regard.recipes.graphs.parts import (
     Parts,
     Rows,
     check_count,
+    check_edge_x,
     check_edges,
     check_finite,
     one,
@@ -35,6 +36,7 @@ ARRAYS = {
     "edges": ("edges", "edge_index"),
     "x": ("x", "features", "feat"),
     "labels": ("labels", "y", "label"),
+    "edge_x": ("edge_attr", "edge_features", "edge_x"),
     "of": ("of", "batch", "graph"),
     "train": ("train_idx", "train_mask", "train"),
     "validation": ("val_idx", "validation_idx", "val_mask", "validation_mask", "validation"),
@@ -117,17 +119,18 @@ def _of_edge_list(path: str, nodes: str | None, label: str, ways: str | None) ->
         texts = [table.texts(end) for end in ends]
     else:
         texts = [[], []]
+    labels, taken = None, set(ends)
     if table.names and label in table.names:
         labels = table.texts(table.names.index(label))
-    else:
-        labels = None
+        taken.add(table.names.index(label))
+    more = _edge_columns(table, taken)
     if nodes is None:
         edges, names = _numbered(texts, table)
         if names is not None:
             count = len(names)
         else:
             count = int(edges.max(initial=-1)) + 1
-        return one(path, edges, count, names=names, edge_labels=labels)
+        return one(path, edges, count, names=names, edge_labels=labels, **more)
     if Path(nodes).suffix == ".npz":
         held = _of_arrays({"edges": np.zeros((2, 0), dtype=np.int64)} | files.read_arrays(nodes), nodes)
         known: dict[str, Any] = {"x": held.x, "node_labels": held.node_labels, "split": held.split}
@@ -136,7 +139,21 @@ def _of_edge_list(path: str, nodes: str | None, label: str, ways: str | None) ->
         rows = read_columns(nodes, header=True)
         known = _of_node_table(rows, label, ways, elsewhere=labels is not None)
         edges, count = _named(texts, known["names"], len(rows), table, nodes), len(rows)
-    return one(path, edges, count, edge_labels=labels, **known)
+    return one(path, edges, count, edge_labels=labels, **known, **more)
+
+
+def _edge_columns(table: Columns, taken: set[int]) -> dict[str, Any]:
+    """Columns of numbers beside the ends are features of edges; columns of text are left out, and named."""
+    others = [i for i in range(len(table.names or ())) if i not in taken]
+    numbers = [i for i in others if all(map(is_number, table.texts(i)))]
+    words = [str(table.names[i]) for i in others if i not in numbers and table.names is not None]
+    notes: tuple[str, ...] = ()
+    if words and table.rows:
+        notes = (
+            f"left out of the edges: {', '.join(words)}, which holds text; features of edges are numbers, such as "
+            "a column of 0 and 1 for each kind",
+        )
+    return {"edge_x": table.numbers(numbers) if numbers and table.rows else None, "notes": notes}
 
 
 def _numbered(texts: Sequence[Sequence[str]], table: Columns) -> tuple[Array, list[str] | None]:
@@ -286,6 +303,7 @@ def _of_arrays(arrays: Mapping[str, Array], what: str) -> Parts:
         count = int(edges.max()) + 1
     check_edges(edges, count, what)
     split = {name: places(mask, name, what) for name in SPLITS if (mask := found[name]) is not None}
+    edge_x = None if found["edge_x"] is None else check_edge_x(found["edge_x"], edges, what)
     if of is None:
         labels_for = _label_level(labels, {"node": count, "graph": 1}, what)
         return one(
@@ -293,14 +311,22 @@ def _of_arrays(arrays: Mapping[str, Array], what: str) -> Parts:
             edges,
             count,
             x=x,
+            edge_x=edge_x,
             split=split,
             **{f"{labels_for}_labels": labels} if labels is not None else {},
         )
-    return _apart(what, edges, _whole(of, "of", what), x, labels, split)
+    return _apart(what, edges, _whole(of, "of", what), x, labels, split, edge_x=edge_x)
 
 
 def _apart(
-    what: str, edges: Array, of: Array, x: Any, labels: Any, split: dict[str, Array], graphs: int = 0
+    what: str,
+    edges: Array,
+    of: Array,
+    x: Any,
+    labels: Any,
+    split: dict[str, Array],
+    graphs: int = 0,
+    edge_x: Array | None = None,
 ) -> Parts:
     """Many graphs from one disconnected graph: `of` holds the graph of each node, in order."""
     graphs = max(graphs, int(of.max(initial=-1)) + 1)
@@ -317,7 +343,9 @@ def _apart(
     order = np.argsort(owner, kind="stable")
     level = _label_level(labels, {"graph": graphs, "node": len(of)}, what)
     counted = [np.concatenate([[0], np.cumsum(np.bincount(each, minlength=graphs))]) for each in (of, owner)]
-    more = {} if labels is None else {f"{level}_labels": labels}
+    more: dict[str, Any] = {} if labels is None else {f"{level}_labels": labels}
+    if edge_x is not None:
+        more["edge_x"] = edge_x[order]
     return Parts(
         what=what, edges=edges[:, order], starts=counted[0], edge_starts=counted[1], x=x, split=split, **more
     )
@@ -457,8 +485,26 @@ def _of_tu(folder: Path, name: str, ways: str | None) -> Parts:
     labels = table("graph_labels") or table("graph_attributes")
     graphs = max(int(graph_of.max(initial=-1)) + 1, 0 if labels is None else len(labels))
     x = np.concatenate(features, 1) if features else None
-    parts = _apart(str(folder), edges, graph_of, x, None if labels is None else labels.texts(0), {}, graphs)
+    known_labels = None if labels is None else labels.texts(0)
+    edge_x = _tu_edge_features(table, edges, str(folder))
+    parts = _apart(str(folder), edges, graph_of, x, known_labels, {}, graphs, edge_x)
     return replace(parts, names=_counted(parts.nodes), graph_names=_counted(parts.graphs), kinds=kinds)
+
+
+def _tu_edge_features(table: Callable[[str], Columns | None], edges: Array, what: str) -> Array | None:
+    """NAME_edge_attributes.txt, and NAME_edge_labels.txt with one column for each label."""
+    found: list[Array] = []
+    if (numbers := table("edge_attributes")) is not None and numbers.rows:
+        found.append(numbers.numbers(range(len(numbers.rows[0]))))
+    if (labels := table("edge_labels")) is not None:
+        known, place = np.unique(_whole_column(labels, 0), return_inverse=True)
+        found.append(np.eye(len(known), dtype=np.float32)[place])
+    for each in found:
+        if len(each) != edges.shape[1]:
+            raise RegardError(
+                f"{what} has {edges.shape[1]} edges but features of {len(each)}; give one row for each edge"
+            )
+    return np.concatenate(found, 1) if found else None
 
 
 def _counted(count: int) -> list[str]:

@@ -43,6 +43,7 @@ class GraphsInfo:
     label: str | None = None  # the name of the numbers
     size: tuple[float, float] | None = None  # their mean and standard deviation
     scaling: Scaling
+    edge_scaling: Scaling | None = None  # of the features of edges; None: there are none
 
     def __post_init__(self) -> None:
         check_sizes(self)

@@ -14,6 +14,7 @@ from regard import registry
 from regard.errors import RegardError
 from regard.models.graph_transformer import GraphTransformerConfig
 from regard.recipes.graphs.dataset import (
+    Graphs,
     GraphsConfig,
     prepare_graphs,
 )
@@ -40,6 +41,7 @@ def prepare_job(settings: Settings, context: DataContext) -> Job:
     missing: tuple[str, ...] = ()
     filled: tuple[str, ...] = ()
     called: Callable[[int], str]
+    said: tuple[str, ...] = ()
     if context.given is None and looks_mapped(config.path):
         _check_large(settings.model)
         large = open_mapped(config, config.path, config.seed_of(seed))
@@ -48,7 +50,8 @@ def prepare_job(settings: Settings, context: DataContext) -> Job:
         rows, called = source.rows, str
     else:
         drawn = config.seed_of(seed)
-        graphs = prepare_graphs(config, seed=drawn, given=context.given, note=context.note)
+        found = prepare_graphs(config, seed=drawn, given=context.given, note=context.note)
+        graphs, said = _usable(found, settings.model)
         source, info, outputs = graphs.source(batch, seed), graphs.info(config.label), graphs.outputs
         count, given = info.test, bool(graphs.parts.split)
         if not given and graphs.labels is not None:
@@ -56,6 +59,7 @@ def prepare_job(settings: Settings, context: DataContext) -> Job:
         rows, called = source.rows, partial(graphs.parts.called, info.level)
         filled = note_on_filled(graphs.parts, info.scaling)
     known = {"features": info.features, "outputs": outputs, "level": info.level, "ordered": config.directed}
+    known["edge_features"] = len(info.edge_scaling.mean or ()) if info.edge_scaling is not None else 0
     unit = f"{info.level}s"
     if count:
         test = Split(name="test", count=count, unit=unit, batches=lambda: source.of("test"))
@@ -72,6 +76,7 @@ def prepare_job(settings: Settings, context: DataContext) -> Job:
         labels=info.labels,
         notes=(
             *filled,
+            *said,
             *_notes_on(settings, info.scaling.of),
             *_note_on_splits(config, info.path, given),
             *missing,
@@ -82,6 +87,14 @@ def prepare_job(settings: Settings, context: DataContext) -> Job:
         say_number=_say_number(info),
         show=lambda split, place: Example(name=f"{info.level} {called(int(rows(split)[place]))}"),
     )
+
+
+def _usable(graphs: Graphs, model: Any) -> tuple[Graphs, tuple[str, ...]]:
+    """The graphs with what the model can use of them, and notes on what was left out."""
+    if graphs.edge_x is None or getattr(model, "layer", None) != "alone":
+        return graphs, graphs.notes
+    left = "the layer alone cannot use the features of edges; --model.layer conv, gcn, gat and gatv2 do"
+    return replace(graphs, edge_x=None, edge_scaling=None), (*graphs.notes, left)
 
 
 def other_split(run: Run, path: str, context: DataContext) -> tuple[Task, Split, tuple[str, ...] | None]:

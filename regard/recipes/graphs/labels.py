@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -12,26 +11,21 @@ from regard.data.array import Array
 from regard.data.batch import IGNORE
 from regard.data.labels import sort_labels
 from regard.data.missing import is_missing
+from regard.data.targets import Asks, infer_asks
 from regard.errors import RegardError
 
-Target = Literal["auto", "classes", "numbers"]
 
-
-def targets(
-    labels: list[Any], target: Target, what: str
-) -> tuple[tuple[str, ...] | None, Array | None, Array]:
+def targets(labels: list[Any], asks: Asks, what: str) -> tuple[tuple[str, ...] | None, Array | None, Array]:
     """The class names or None, the numbers or None, and the target of each example: a class (IGNORE if
     unknown), or a number (NaN if unknown)."""
     known = list(map(is_known, labels))
     if not any(known):
         raise RegardError(f"{what} has no known labels; give some to train on")
     some = [label for label, there in zip(labels, known, strict=True) if there]
-    if infer_target(some, target) == "numbers":
+    if infer_asks(some, asks) == "numbers":
         if not all(map(_is_number, some)):
             odd = next(label for label in some if not _is_number(label))
-            raise RegardError(
-                f"{what} has the label '{odd}', which is not a number; use --data.target classes"
-            )
+            raise RegardError(f"{what} has the label '{odd}', which is not a number; use --data.asks classes")
         found = np.array(
             [float(label) if there else math.nan for label, there in zip(labels, known, strict=True)]
         )
@@ -50,16 +44,6 @@ def is_known(label: Any) -> bool:
     if isinstance(label, float | np.floating):
         return not math.isnan(label)
     return not (is_missing(label) or (isinstance(label, int | np.integer) and label == -1))
-
-
-def infer_target(labels: Sequence[Any], target: Target) -> Literal["classes", "numbers"]:
-    """Are labels classes or numbers? Numbers if `target` says so, or if all are numbers and some have a
-    fraction."""
-    if target != "auto":
-        return target
-    if any(map(has_fraction, labels)) and all(map(_is_number, labels)):
-        return "numbers"
-    return "classes"
 
 
 def text_of(label: Any) -> str:

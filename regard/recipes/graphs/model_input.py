@@ -74,7 +74,9 @@ class GraphInput(ModelInput):
         n, now = len(order), torch.empty(len(order), dtype=torch.long)
         now[order] = torch.arange(n)
         tensors = {name: x for name, x in self.inputs.items() if isinstance(x, Tensor) and x.dim()}
-        of_nodes: dict[str, Any] = {name: x[order] for name, x in tensors.items() if len(x) == n}
+        of_nodes: dict[str, Any] = {
+            name: x[order] for name, x in tensors.items() if len(x) == n and name != "edge_features"
+        }
         (edges,) = (name for name, x in self.inputs.items() if getattr(x, "edges", x) is self.edges)
         inputs = self.inputs | of_nodes | {edges: now[self.edges]}
         return replace(self, inputs=inputs, streams=self.move_labels(order))

@@ -8,7 +8,15 @@ import numpy as np
 
 from regard.errors import RegardError
 from regard.recipes.graphs.files import places
-from regard.recipes.graphs.parts import SPLITS, Parts, check_edges, check_finite, one, side_by_side
+from regard.recipes.graphs.parts import (
+    SPLITS,
+    Parts,
+    check_edge_x,
+    check_edges,
+    check_finite,
+    one,
+    side_by_side,
+)
 
 MASKS = {"train": "train_mask", "validation": "val_mask", "test": "test_mask"}
 
@@ -76,6 +84,8 @@ def _of_data(data: Any, what: str) -> Parts:
         raise RegardError(
             f"y of {what} has {len(y)} values: neither one for each of {count} nodes nor one for the graph"
         )
+    if getattr(data, "edge_attr", None) is not None:
+        more["edge_x"] = check_edge_x(_array(data.edge_attr), edges, what)
     return one(what, edges, count, x=x, split=split, **more)
 
 

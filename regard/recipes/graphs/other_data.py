@@ -19,6 +19,7 @@ from regard.recipes.graphs.dataset import (
     labels_at,
     read_parts,
 )
+from regard.recipes.graphs.edge_features import match_edge_features
 from regard.recipes.graphs.info import GraphsInfo
 from regard.recipes.graphs.labels import is_known, targets, text_of
 from regard.runs.run import Run
@@ -67,6 +68,8 @@ def read_other_graphs(config: GraphsConfig, info: GraphsInfo) -> Graphs:
         size=info.size or (0.0, 1.0),
         split={"train": chosen, "validation": empty, "test": chosen},
         scaling=scaling,
+        edge_x=match_edge_features(parts, edges, config.directed, info.edge_scaling),
+        edge_scaling=info.edge_scaling,
     )
 
 

@@ -44,6 +44,8 @@ class Parts:
     edge_starts: Array
     x: Array | Rows | None = None
     columns: Sequence[str] = ()  # names of the features, where they have some
+    edge_x: Array | None = None  # e k, features of edges
+    notes: tuple[str, ...] = ()  # what was not taken
     names: Sequence[str] | None = None  # of nodes; None: their numbers
     graph_names: Sequence[str] | None = None
     node_labels: Sequence[Any] | Array | None = None
@@ -114,8 +116,41 @@ def side_by_side(what: str, graphs: Sequence[Parts], **more: Any) -> Parts:
         edge_starts=np.cumsum([0, *(g.edges.shape[1] for g in graphs)]),
         x=None if empty is None else np.concatenate([empty, *(g.x for g in graphs if g.nodes)]),
         columns=next((g.columns for g in graphs if g.nodes), ()),
+        edge_x=_join_edge_features(what, graphs),
+        notes=tuple(dict.fromkeys(note for g in graphs for note in g.notes)),
         **more,
     )
+
+
+def _join_edge_features(what: str, graphs: Sequence[Parts]) -> Array | None:
+    """The features of the edges of all graphs; None if none has any."""
+    found = [g.edge_x for g in graphs if g.edges.shape[1]]
+    known = [x for x in found if x is not None]
+    if not known:
+        return None
+    widths = {0 if x is None else x.shape[1] for x in found}
+    if len(widths) > 1:
+        raise RegardError(
+            f"all graphs of {what} must have the same number of features per edge, got {sorted(widths)}; use "
+            "--data.edge_features none to leave them out"
+        )
+    return np.concatenate(known)
+
+
+def check_edge_x(x: Any, edges: Array, what: str) -> Array:
+    """Features of edges as e k; a ValueError if they are no numbers, or not as many rows as edges."""
+    x = np.asarray(x)
+    if x.ndim == 1:
+        x = x[:, None]
+    if x.ndim != 2 or x.dtype.kind not in "fiub" or len(x) != edges.shape[1]:
+        raise RegardError(
+            f"features of edges of {what} must be numbers, one row for each of {edges.shape[1]} edges, got "
+            f"{x.dtype} {x.shape}"
+        )
+    if not np.isfinite(x).all():
+        row = int(np.argwhere(~np.isfinite(x))[0][0])
+        raise RegardError(f"features of edges of {what} must be finite, but those of edge {row} are not")
+    return x.astype(np.float32)
 
 
 def check_edges(edges: Array, nodes: int, what: str, lines: Sequence[int] | None = None) -> None:

@@ -19,6 +19,7 @@ from regard.recipes.graphs.dataset import (
     labels_at,
     read_parts,
 )
+from regard.recipes.graphs.edge_features import match_edge_features
 from regard.recipes.graphs.fill import note_on_filled
 from regard.recipes.graphs.info import GraphsInfo
 from regard.recipes.graphs.job import open_mapped
@@ -68,7 +69,15 @@ def _of_parts(model: Any, parts: Parts, config: GraphsConfig, info: GraphsInfo) 
         pairs = torch.from_numpy(parts.edges)
     else:
         pairs = None
-    batch = Batch(x, torch.zeros(0), edges=torch.from_numpy(edges), of=of, graphs=parts.graphs, pairs=pairs)
+    batch = Batch(
+        x,
+        torch.zeros(0),
+        edges=torch.from_numpy(edges),
+        of=of,
+        graphs=parts.graphs,
+        pairs=pairs,
+        edge_features=match_edge_features(parts, edges, config.directed, info.edge_scaling),
+    )
     each = _format_outputs(
         call(model, batch), info, [parts.called(level, i) for i in range(_count(parts, level))]
     )

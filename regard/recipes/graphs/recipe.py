@@ -47,8 +47,9 @@ class GraphsRecipe(Recipe):
         "model.outputs": "",
         "model.level": "give --data.level",
         "model.ordered": "give --data.directed",
+        "model.edge_features": "give --data.edge_features",
     }
-    not_inherited = frozenset({"features", "outputs", "level", "ordered"})
+    not_inherited = frozenset({"features", "outputs", "level", "ordered", "edge_features"})
     reading_options = ("nodes", "label", "missing")
 
     def defaults(

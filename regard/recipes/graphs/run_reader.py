@@ -14,6 +14,7 @@ from regard.data.batch import IGNORE, generator
 from regard.errors import RegardError
 from regard.look.reader import GONE, Reader, readable
 from regard.recipes.graphs.dataset import GraphsConfig, add_reverse_edges, features, read_parts
+from regard.recipes.graphs.edge_features import match_edge_features
 from regard.recipes.graphs.info import GraphsInfo
 from regard.recipes.graphs.labels import is_known, targets
 from regard.recipes.graphs.neighbours import MappedGraph, looks_mapped
@@ -49,6 +50,9 @@ def run_reader(run: Run, network: Any) -> Reader:
         if stop != len(x):
             x = x.index_select(0, torch.arange(stop))
         found: dict[str, Any] = {"x": x, "edges": torch.from_numpy(np.ascontiguousarray(edges[:, :last]))}
+        edge_x = match_edge_features(parts, edges, config.directed, info.edge_scaling)
+        if edge_x is not None:
+            found["edge_features"] = edge_x[:last]
         if level == "edge":
             found["pairs"] = torch.from_numpy(np.ascontiguousarray(parts.edges))
         if level == "graph" and parts.graphs > 1:
@@ -82,7 +86,7 @@ def run_reader(run: Run, network: Any) -> Reader:
     def truth_of(parts: Parts) -> list[str | None] | None:
         if parts.node_labels is None or labels is None:
             return None
-        names, _, target = targets(list(parts.node_labels), config.target, parts.what)
+        names, _, target = targets(list(parts.node_labels), config.asks, parts.what)
         if names is None:
             return None
         return [None if place == IGNORE else names[place] for place in target.tolist()]

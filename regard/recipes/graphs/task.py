@@ -12,9 +12,9 @@ from regard.training.tasks import Classify, Regress, Task
 class RegressKnown(Regress):
     """(output − target)² where the target is known, that is, not NaN: only some nodes of a graph have one."""
 
-    def _residuals(self, model: nn.Module, batch: Batch) -> tuple[Tensor, Tensor | None]:
-        apart, _ = super()._residuals(model, batch)
-        return apart, ~apart.isnan()
+    def _all_pairs(self, model: nn.Module, batch: Batch) -> tuple[Tensor, Tensor, Tensor | None]:
+        out, target, _ = super()._all_pairs(model, batch)
+        return out, target, ~target.isnan()
 
 
 def task_of(info: GraphsInfo) -> Task:

@@ -56,7 +56,7 @@ def _traits_of(parts: Parts, config: GraphsConfig, seed: int) -> Traits:
     labels = labels_at(parts, level)
     if labels is None:
         return Traits(level=level)
-    names, _, target = targets(list(labels), config.target, parts.what)
+    names, _, target = targets(list(labels), config.asks, parts.what)
     split = parts.split or draw_split(parts, level, names, target, config, config.seed_of(seed))
     if names is None or level != "node":
         homophily, related = None, True

@@ -35,6 +35,7 @@ from regard.data.splits import (
     note_missing,
     stratified_mask,
 )
+from regard.data.targets import Asks, Numbers, check_asks
 from regard.errors import RegardError
 from regard.recipes.images.augment import AugmentConfig
 from regard.recipes.images.labelled_images import LabelledImages, displayable, find_images
@@ -63,6 +64,8 @@ class ImagesConfig(SplitConfig):
     label: str = "label"  # the column that holds the label
     # names of the classes of idx files and arrays, in the order of their numbers: cat,dog or a file with one a line
     names: tuple[str, ...] = ()
+    # what labels are; auto: numbers if some have a fraction, or if they are over ten whole numbers with gaps
+    asks: Asks = "auto"
     # side that images are resized to; None: their shorter side (the median, if they differ), at most 64
     size: int | None = None
     channels: Literal["auto", "grey", "colour"] = "auto"  # auto: grey if all of them are
@@ -79,6 +82,7 @@ class ImagesConfig(SplitConfig):
     def __post_init__(self) -> None:
         check_sizes(self)
         check_positive(self, *(["size"] if self.size is not None else []))
+        check_asks(self.asks)
         check_splits(self, "images")
         if not 0 <= self.smoothing < 1:
             raise RegardError(f"smoothing is a share of each label, from 0 to below 1, got {self.smoothing}")
@@ -92,7 +96,9 @@ def prepare(config: ImagesConfig, *, seed: int, cache: Path, note: Note | None =
     """All images as bytes, with a split."""
     tell: Note = note or (lambda what, share: None)
     tell("looking for images", None)
-    found = find_images(config.path, config.image, config.label, config.names)
+    found = find_images(config.path, config.image, config.label, config.names, config.asks)
+    if config.balanced and found.numbers is not None:
+        raise RegardError("balanced is for classes, and the labels are numbers; leave it out")
     side, channels = choose_size(found, config)
     if found.pixels is not None:
         store: Store = Held(resize_all(found.pixels, side, channels, config.fit))
@@ -105,8 +111,13 @@ def prepare(config: ImagesConfig, *, seed: int, cache: Path, note: Note | None =
         notes = (*notes, ONE_OF_EACH)
     if not (found.splits == TEST).any():
         notes = (*notes, *note_missing(splits, found.classes, found.labels, "image"))
-    mean, deviation = _mean_and_deviation(store, np.flatnonzero(splits == TRAIN), cache)
-    return Images(replace(found, splits=splits, notes=notes), store, side, channels, mean, deviation, skipped)
+    learned = np.flatnonzero(splits == TRAIN)
+    mean, deviation = _mean_and_deviation(store, learned, cache)
+    numbers = None
+    if found.numbers is not None:
+        numbers = Numbers.measure(config.label, found.numbers[learned])
+    labelled = replace(found, splits=splits, notes=notes)
+    return Images(labelled, store, side, channels, mean, deviation, skipped, numbers)
 
 
 def complete_splits(found: LabelledImages, config: ImagesConfig, seed: int) -> Array:
@@ -148,7 +159,7 @@ class ImagesInfo:
     train: int
     validation: int
     test: int
-    labels: tuple[str, ...]
+    labels: tuple[str, ...]  # the classes; none if labels are numbers
     counts: tuple[int, ...]  # images of each label
     size: int  # the side to which they are brought
     channels: int
@@ -158,11 +169,12 @@ class ImagesInfo:
     auto_flip: bool | None = (
         None  # are images mirrored in training because a trial allowed it? None: no trial
     )
-    numbers: tuple[str, ...] | None = None  # what the data calls the labels, where they were given names
+    unnamed: tuple[str, ...] | None = None  # what the data calls the labels, where they were given names
+    numbers: Numbers | None = None  # what is predicted if it is a number
 
     def __post_init__(self) -> None:
         check_sizes(self)
-        if self.size < 1 or not self.labels:
+        if self.size < 1 or not (self.labels or self.numbers):
             raise RegardError(f"images need a size above zero and labels, got {self.size} and {self.labels}")
         if not len(self.mean) == len(self.deviation) == self.channels or min(self.deviation, default=0) <= 0:
             raise RegardError(
@@ -177,9 +189,10 @@ def read_other_images(
     """Other images as a run reads its own, and which of them are measured: those for testing, or all where
     nothing says so."""
     tell: Note = note or (lambda what, share: None)
-    found = find_images(config.path, config.image, config.label, to_learn=False)
-    if found.pixels is not None and info.numbers is not None:
-        found = found.renamed(dict(zip(info.numbers, info.labels, strict=True)))
+    asks: Asks = "classes" if info.numbers is None else "numbers"
+    found = find_images(config.path, config.image, config.label, asks=asks, to_learn=False)
+    if found.pixels is not None and info.unnamed is not None:
+        found = found.renamed(dict(zip(info.unnamed, info.labels, strict=True)))
     for label in found.labels:
         if label not in info.labels:
             known = ", ".join(info.labels[:5]) + ", ..." * (len(info.labels) > 5)
@@ -187,21 +200,23 @@ def read_other_images(
                 f"{config.path} has the class '{label}', and the model knows {known}; take it out, or mend "
                 "its name"
             )
-    place = np.array([info.labels.index(label) for label in found.labels], dtype=np.int64)
-    found = replace(found, labels=info.labels, classes=place[found.classes])
+    if info.numbers is None:
+        place = np.array([info.labels.index(label) for label in found.labels], dtype=np.int64)
+        found = replace(found, labels=info.labels, classes=place[found.classes])
     if found.pixels is not None:
         store: Store = Held(resize_all(found.pixels, info.size, info.channels, config.fit))
         skipped: tuple[str, ...] = ()
     else:
         found, store, skipped = _decoded(found, info.size, info.channels, config, cache, tell)
     rows = np.flatnonzero(found.splits == TEST)
-    images = Images(found, store, info.size, info.channels, info.mean, info.deviation, skipped)
+    light = (info.mean, info.deviation)
+    images = Images(found, store, info.size, info.channels, *light, skipped, info.numbers)
     return images, rows if len(rows) else np.arange(len(found))
 
 
 @dataclass(frozen=True, eq=False)
 class Images:
-    """Images of one size, with their classes and splits."""
+    """Images of one size, with their classes or numbers, and splits."""
 
     labelled: LabelledImages
     store: Store
@@ -210,6 +225,7 @@ class Images:
     mean: tuple[float, ...]  # of each channel, where 0 is black and 1 is white
     deviation: tuple[float, ...]
     skipped: tuple[str, ...]  # what was wrong with files that were left out
+    numbers: Numbers | None = None  # None: classes are asked
 
     @property
     def info(self) -> ImagesInfo:
@@ -221,14 +237,19 @@ class Images:
             validation=len(self.rows(VALIDATION)),
             test=len(self.rows(TEST)),
             labels=self.labelled.labels,
-            counts=tuple(np.bincount(self.labelled.classes, minlength=len(self.labelled.labels)).tolist()),
+            counts=tuple(self._counts().tolist()[: len(self.labelled.labels)]),
             size=self.size,
             channels=self.channels,
             mean=self.mean,
             deviation=self.deviation,
             skipped=self.skipped,
-            numbers=self.labelled.numbers,
+            unnamed=self.labelled.unnamed,
+            numbers=self.numbers,
         )
+
+    def _counts(self) -> Array:
+        """How many images each label has."""
+        return np.bincount(self.labelled.classes, minlength=len(self.labelled.labels))
 
     def source(self, batch: int, seed: int) -> ImageSource:
         return ImageSource(self, batch, seed)
@@ -240,7 +261,11 @@ class Images:
 
     def take(self, rows: Array) -> Batch:
         """Some of them at once.   tokens uint8 b c s s, target b"""
-        return Batch(torch.from_numpy(self.store.take(rows)), torch.from_numpy(self.labelled.classes[rows]))
+        if self.numbers is None or self.labelled.numbers is None:
+            target = self.labelled.classes[rows]
+        else:
+            target = self.numbers.standardise(self.labelled.numbers[rows])
+        return Batch(torch.from_numpy(self.store.take(rows)), torch.from_numpy(target))
 
     def rows(self, split: int) -> Array:
         return np.flatnonzero(self.labelled.splits == split)
@@ -346,12 +371,7 @@ def _decoded(
     }  # it may have been decoded when they were to be skipped
     good = np.array([row for row in range(len(found)) if row not in bad], dtype=np.int64)
     _check_classes(found, good, bad)
-    left = replace(
-        found,
-        files=tuple(found.files[row] for row in good),
-        classes=found.classes[good],
-        splits=found.splits[good],
-    )
+    left = found.keep(good)
     store: Store = Files(left.files, size, channels, config.fit)
     if keep:
         store = Held(mapped.reshape(-1, channels, size, size))
@@ -363,9 +383,8 @@ def _check_classes(found: LabelledImages, good: Array, bad: Mapping[int, str]) -
     left = set(found.classes[good[found.splits[good] == TRAIN]].tolist())
     for row, why in bad.items():
         if found.classes[row] not in left and found.splits[row] == TRAIN:
-            raise RegardError(
-                f"{found.name} has no image of '{found.labels[found.classes[row]]}' that can be read; {why}"
-            )
+            what = "to train on" if found.numbers is not None else f"of '{found.labels[found.classes[row]]}'"
+            raise RegardError(f"{found.name} has no image {what} that can be read; {why}")
 
 
 def try_read(path: str, size: int, channels: int, fit: Fit) -> Pixels | str:

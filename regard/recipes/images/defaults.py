@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from regard.data.targets import Asks
 from regard.models.convnets import DenseNetConfig, LeNetConfig, ResNetConfig
 from regard.models.group_cnn import GroupCNNConfig
 from regard.models.resnet9 import ResNet9Config
@@ -55,6 +56,7 @@ def defaults(
     size: Any = None,
     image: str = "file",
     label: str = "label",
+    asks: Asks = "auto",
 ) -> Settings:
     """A ResNet-9, unless another kind is asked for, sized for the images that are there, or for the size they
     are brought to."""
@@ -69,18 +71,18 @@ def defaults(
     if type(size) is int and size > 0:
         side = size
     else:
-        side = _side_of(path, image, label)
+        side = _side_of(path, image, label, asks)
     config = ImagesConfig(path=path, augment=changes, smoothing=0.05)
     return KINDS[kind](data=config, model=MODELS[kind](side), train=_train_of(path))
 
 
-def _side_of(path: str | None, image: str, label: str) -> int:
+def _side_of(path: str | None, image: str, label: str, asks: Asks) -> int:
     """Of the images, where nobody says it. What is wrong with them is said later, when they are read as was
     asked for."""
     if path is None:
         return DIGITS
     try:
-        return choose_size(find_images(path, image, label), ImagesConfig())[0]
+        return choose_size(find_images(path, image, label, asks=asks), ImagesConfig())[0]
     except ValueError:
         return LARGEST_SIDE
 

@@ -62,7 +62,7 @@ def draw(
     """
     model = load_model(run)
     reader = RunImageReader(run, model)
-    labels, views = run.section(ImagesInfo, "corpus").labels, run.section(ImagesConfig, "data").views
+    info, views = run.section(ImagesInfo, "corpus"), run.section(ImagesConfig, "data").views
     if views == "one":
         several = ""
     else:
@@ -75,8 +75,8 @@ def draw(
 
     def line(prediction: Prediction) -> overlays.Line:
         read = reader.read(prediction.input)
-        shown = overlays.of_prediction(model, read, labels.index(next(iter(prediction.labels))))
-        words = overlays.prediction_title(list(prediction.labels.items()), called[prediction.input])
+        words, place = _words_of(prediction, info, called[prediction.input])
+        shown = overlays.of_prediction(model, read, place)
         return overlays.Line(words + several, read.image, shown)
 
     for prediction in predictions:
@@ -90,6 +90,15 @@ def draw(
         yield prediction
     if sheet:
         plot.save(overlays.draw_lines(sheet), out)
+
+
+def _words_of(prediction: Prediction, info: ImagesInfo, called: str) -> tuple[str, int]:
+    """A prediction as a title, and which output of the model it is."""
+    if info.numbers is not None:
+        return f"{info.numbers.name} {prediction.values[info.numbers.name]:.6g}   {called}", 0
+    best = next(iter(prediction.labels))
+    title = overlays.prediction_title(list(prediction.labels.items()), called)
+    return title, info.labels.index(best)
 
 
 def _files_of(called: dict[str, str], out: str | os.PathLike[str]) -> dict[str, Path]:

@@ -30,7 +30,7 @@ def prepare_job(settings: Settings, context: DataContext) -> Job:
     seed, batch = settings.train.seed, settings.train.batch
     images = prepare(data, seed=data.seed_of(seed), cache=context.cache, note=context.note)
     data, info, tried = _choose_flip(data, images)
-    config = replace(settings.model, classes=len(info.labels), colours=images.channels, size=images.size)
+    config = replace(settings.model, classes=len(info.labels) or 1, colours=images.channels, size=images.size)
     source = images.source(batch, seed)
     test = None
     if info.test:
@@ -43,7 +43,7 @@ def prepare_job(settings: Settings, context: DataContext) -> Job:
         info=info,
         unit="images",
         examples="images",
-        labels=info.labels,
+        labels=info.labels or None,
         notes=(
             *images.labelled.notes,
             *_damaged(images.skipped, data.path, "; config.json names them all"),
@@ -60,7 +60,7 @@ def prepare_job(settings: Settings, context: DataContext) -> Job:
 def _choose_flip(data: ImagesConfig, images: Images) -> tuple[ImagesConfig, ImagesInfo, tuple[str, ...]]:
     """The settings with `flip` as a trial finds it, where that is asked for, and what the trial found."""
     info, changes = images.info, data.augment
-    if changes.flip or not changes.auto_flip:
+    if changes.flip or not changes.auto_flip or info.numbers is not None:
         return data, info, ()
     rows = images.rows(TRAIN)
     some = np.sort(np.random.default_rng(0).permutation(rows)[:IMAGES])
@@ -95,7 +95,7 @@ def other_split(run: Run, path: str, context: DataContext) -> tuple[Task, Split,
         rows=lambda: rows,
         notes=_damaged(images.skipped, path),
     )
-    return task_of(config, info), split, info.labels
+    return task_of(config, info), split, info.labels or None
 
 
 def _damaged(skipped: Sequence[str], path: str | None, listed: str = "") -> tuple[str, ...]:

@@ -1,5 +1,5 @@
-"""Which images there are and what each shows: folders, a table of paths, idx files (MNIST and its family),
-.npz, or digits.
+"""Which images there are and what each shows, a class or a number: folders, a table of paths, idx files (MNIST
+and its family), .npz, or digits.
 
 Labelled images have files or pixels, never both. Splits are what the data itself says: folders or files
 called train, validation and test, or a column of that name; where nothing says so, all is for training.
@@ -25,6 +25,7 @@ from regard.data.scan import once
 from regard.data.splits import SPLITS, TRAIN
 from regard.data.table_rows import looks_like_table
 from regard.data.tables import read_table
+from regard.data.targets import Asks, explain_asks, first_without_number, infer_asks, read_numbers
 from regard.errors import RegardError
 
 NAMED = 3  # folders that are named in a line
@@ -34,7 +35,7 @@ FORMATS = "a folder with one folder a class, idx files, an .npz file or a table 
 
 @dataclass(frozen=True, eq=False)
 class LabelledImages:
-    """Images with their classes; a class is a place in `labels`."""
+    """Images with their classes or their numbers; a class is a place in `labels`."""
 
     name: str
     labels: tuple[str, ...]
@@ -43,7 +44,8 @@ class LabelledImages:
     files: tuple[str, ...] = ()
     pixels: Pixels | None = None  # n h w, or n h w c
     notes: tuple[str, ...] = ()  # what lies there and was not taken
-    numbers: tuple[str, ...] | None = None  # what the data calls the labels, where they were given names
+    unnamed: tuple[str, ...] | None = None  # what the data calls the labels, where they were given names
+    numbers: Array | None = None  # of each image, if that is asked; there are no labels then, and one class
 
     def __post_init__(self) -> None:
         if self.pixels is not None and 0 in self.pixels.shape[1:]:
@@ -61,6 +63,10 @@ class LabelledImages:
 
     def check_learnable(self) -> None:
         """A ValueError if there is nothing to tell apart, or nothing of a class to learn from."""
+        if self.numbers is not None:
+            if (count := int((self.splits == TRAIN).sum())) < 2:
+                raise RegardError(f"{self.name} has {count} images to train on; give at least two")
+            return
         if len(self.labels) < 2:
             if self.labels:
                 only = f"only the class '{self.labels[0]}'"
@@ -73,57 +79,73 @@ class LabelledImages:
                 f"{self.name} has no image of '{self.labels[int(counts.argmin())]}' to train on"
             )
 
+    def keep(self, rows: Array) -> LabelledImages:
+        """Some of the images of files."""
+        return replace(
+            self,
+            files=tuple(self.files[row] for row in rows),
+            classes=self.classes[rows],
+            splits=self.splits[rows],
+            numbers=None if self.numbers is None else self.numbers[rows],
+        )
+
 
 def find_images(
     path: str | None,
     image: str = "file",
     label: str = "label",
     names: tuple[str, ...] = (),
+    asks: Asks = "auto",
     *,
     to_learn: bool = True,
 ) -> LabelledImages:
     """What a path holds; None: the digits that come with scikit-learn. `image` and `label` are columns of a
     table.
 
-    names: of the classes of idx files and arrays, in the order of their numbers; none: the numbers
-    to_learn: raise unless there are two classes at least, and images of each to train on
+    names     of the classes of idx files and arrays, in the order of their numbers; none: the numbers
+    asks      classes or numbers; auto: as labels of a table or of an .npz suggest, and classes elsewhere
+    to_learn  raise unless there are two classes at least, and images of each to train on
     """
-    found = _found_once(path, image, label)
+    found = _found_once(path, image, label, asks)
     if names:
+        if found.numbers is not None:
+            raise RegardError("names are for classes, and the labels are numbers; leave --data.names out")
         if found.pixels is None:
             raise RegardError(
                 f"names are for idx files and arrays, and the classes of {found.name} have names already, such as "
                 f"'{found.labels[0]}'; leave --data.names out"
             )
         check_names(names, found.labels, found.name)
-        found = replace(found.renamed(dict(zip(found.labels, names, strict=True))), numbers=found.labels)
+        found = replace(found.renamed(dict(zip(found.labels, names, strict=True))), unnamed=found.labels)
     if to_learn:
         found.check_learnable()
     return found
 
 
 @once
-def _found_once(path: str | None, image: str, label: str) -> LabelledImages:
-    return _find_images(path, image, label)
+def _found_once(path: str | None, image: str, label: str, asks: Asks) -> LabelledImages:
+    return _find_images(path, image, label, asks)
 
 
-def _find_images(path: str | None, image: str, label: str) -> LabelledImages:
+def _find_images(path: str | None, image: str, label: str, asks: Asks) -> LabelledImages:
+    # names of folders and bytes of idx files are classes, unless somebody says otherwise
+    sure: Asks = "classes" if asks == "auto" else asks
     if path is None:
-        return _of_rows("digits of scikit-learn", digits())
+        return _of_rows("digits of scikit-learn", digits(), sure)
     place = Path(path)
     if not place.exists():
         raise FileNotFoundError(f"there is no {path}; give {FORMATS}")
     if place.is_dir():
         idx = sorted(each for each in place.iterdir() if is_idx_of_images(each))
         if idx:
-            return _of_rows(path, read_idx_files(idx, path))
-        return _of_folder(place)
+            return _of_rows(path, read_idx_files(idx, path), sure)
+        return _of_folder(place, sure)
     if is_idx_of_images(place):
-        return _of_rows(path, read_idx_files([place], path))
+        return _of_rows(path, read_idx_files([place], path), sure)
     if place.suffix.lower() == ".npz":
-        return _of_rows(path, read_npz(place))
+        return _of_rows(path, read_npz(place), asks)
     if looks_like_table(path):
-        return _of_table(place, image, label)
+        return _of_table(place, image, label, asks)
     if is_image(place.name):
         what = "one image; give the folder that has a folder for each class"
     else:
@@ -131,26 +153,37 @@ def _find_images(path: str | None, image: str, label: str) -> LabelledImages:
     raise RegardError(f"{path} is {what}: data is {FORMATS}")
 
 
-def _of_rows(name: str, rows: Rows) -> LabelledImages:
-    return _numbered(name, rows.labels, rows.splits, pixels=rows.pixels)
+def _of_rows(name: str, rows: Rows, asks: Asks) -> LabelledImages:
+    return _numbered(name, rows.labels, rows.splits, asks, pixels=rows.pixels)
 
 
 def _numbered(
     name: str,
     labels: Sequence[str],
     splits: Array,
+    asks: Asks,
     *,
     files: Sequence[str] = (),
     pixels: Pixels | None = None,
     notes: Sequence[str] = (),
+    column: str = "labels",
 ) -> LabelledImages:
-    """Images whose classes are the labels, in their order. The same letters are the same label, however
-    they are written."""
+    """Images whose classes are the labels, in their order, or whose labels are numbers. The same letters are the
+    same label, however they are written."""
+    notes = (*notes, *explain_asks(labels, asks, column))
+    if infer_asks(labels, asks) == "numbers":
+        if (wrong := first_without_number(labels)) is not None:
+            raise RegardError(
+                f"{name} has the label '{labels[wrong]}', expected a number; use --data.asks classes for labels "
+                "that are text"
+            )
+        values, one = read_numbers(labels), np.zeros(len(labels), dtype=np.int64)
+        return LabelledImages(name, (), one, splits, tuple(files), pixels, notes, numbers=values)
     labels = [unicodedata.normalize("NFC", displayable(label)) for label in labels]
     classes = sort_labels(labels)
     number = {label: i for i, label in enumerate(classes)}
     found = np.array([number[label] for label in labels], dtype=np.int64)
-    return LabelledImages(name, classes, found, splits, tuple(files), pixels, tuple(notes))
+    return LabelledImages(name, classes, found, splits, tuple(files), pixels, notes)
 
 
 def displayable(name: str) -> str:
@@ -161,7 +194,7 @@ def displayable(name: str) -> str:
 # ── folders
 
 
-def _of_folder(place: Path) -> LabelledImages:
+def _of_folder(place: Path, asks: Asks) -> LabelledImages:
     """One folder for each class, or such folders in folders called train, validation and test.
 
     Images in folders of a class are of that class. Hidden files and folders are passed over, and so are
@@ -217,7 +250,7 @@ def _of_folder(place: Path) -> LabelledImages:
             notes.append(f"left out: {count:,} image{'s' * (count > 1)} of {each} in no folder of a class")
     notes += [passed] if passed else []
     paths, labels, numbers = zip(*rows, strict=True)
-    return _numbered(str(place), labels, np.array(numbers, dtype=np.uint8), files=paths, notes=notes)
+    return _numbered(str(place), labels, np.array(numbers, dtype=np.uint8), asks, files=paths, notes=notes)
 
 
 def _folders(place: Path) -> list[Path]:
@@ -275,7 +308,7 @@ def _listed(parts: Sequence[Path]) -> str:
 # ── tables
 
 
-def _of_table(place: Path, image: str, label: str) -> LabelledImages:
+def _of_table(place: Path, image: str, label: str, asks: Asks) -> LabelledImages:
     """A path and a label in each row; paths count from where the table is. A column 'split' may say train,
     validation, test."""
     table = read_table(str(place))
@@ -299,4 +332,4 @@ def _of_table(place: Path, image: str, label: str) -> LabelledImages:
             f"none of the {len(paths)} images of {place} is there, such as {paths[0]}; "
             "paths count from the table's folder"
         )
-    return _numbered(str(place), labels, splits, files=paths)
+    return _numbered(str(place), labels, splits, asks, files=paths, column=label)

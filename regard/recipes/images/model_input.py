@@ -148,16 +148,23 @@ class ImageInput(ModelInput):
         """The image among others, as the last layer reads them, in the colours of their classes, with
         thumbnails."""
         crowd = None if self.crowd is None else self.crowd()
-        if crowd is None or self.called is None:
+        if crowd is None or (self.called is None and self.number is None):
             return None
-        points, classes = penultimate(model, self.pixels, torch.cat((self.inputs[self.pixels], crowd.x)))
+        points, outputs = penultimate(model, self.pixels, torch.cat((self.inputs[self.pixels], crowd.x)))
         labels = ["this image", *crowd.names]
         number = sheets.laid_out(torch.cat((self.image.expand(3, -1, -1)[None], crowd.images)))
         return item(crowd.what, points, labels) | {
             "groups": ["this image", *crowd.labels],
-            "said": [self.called(int(i)) for i in classes],
+            "said": [self._say(row) for row in outputs],
             "thumbs": {"sheet": number, "cells": list(range(len(labels)))},
         }
+
+    def _say(self, output: Tensor) -> str:
+        """A prediction in words.   classes or 1"""
+        if self.number is not None:
+            return self.number.format(float(output[0]))
+        assert self.called is not None
+        return self.called(int(output.argmax()))
 
     def thumbnails(self, tokens: int, sheets: Sheets) -> dict[str, Any] | None:
         """Patches as parts of the image itself, where it can be cut evenly."""

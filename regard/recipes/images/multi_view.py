@@ -31,6 +31,11 @@ VIEWS: dict[str, Callable[[Tensor], Sequence[Tensor]]] = {
 }
 
 
+def average_numbers(model: Callable[[Tensor], Tensor], x: Tensor, views: Views) -> Tensor:
+    """The mean of what a model predicts for all views.   b c h w -> b 1"""
+    return torch.stack([model(view).float() for view in VIEWS[views](x)]).mean(0)
+
+
 def average_views(model: Callable[[Tensor], Tensor], x: Tensor, views: Views) -> Tensor:
     """Log-probabilities of the classes: the mean of the probabilities of all views.   b c h w -> b classes"""
     seen = [model(view).float().log_softmax(-1) for view in VIEWS[views](x)]

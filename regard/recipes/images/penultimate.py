@@ -15,8 +15,8 @@ ROWS = 64  # images at once
 
 @torch.no_grad()
 def penultimate(model: nn.Module, name: str, x: Tensor) -> tuple[Tensor, Tensor]:
-    """What the last layer with weights reads of each image, and which class it then says.
-    n c h w -> n d, n
+    """What the last layer with weights reads of each image, and what the model then says.
+    n c h w -> n d, n classes
 
     Where it reads maps, their mean over all places; of maps with poses, the largest pose of each channel.
     """
@@ -29,14 +29,14 @@ def penultimate(model: nn.Module, name: str, x: Tensor) -> tuple[Tensor, Tensor]
     weighty = [module for module in model.modules() if any(True for _ in module.parameters(recurse=False))]
     handles = [module.register_forward_pre_hook(reads) for module in weighty]
     try:
-        points, classes = [], []
+        points, said = [], []
         for rows in x.split(ROWS):
-            classes.append(tensor_of(model(**{name: rows})).argmax(-1))
+            said.append(tensor_of(model(**{name: rows})))
             points.append(_summed_up(*last[0]))
     finally:
         for handle in handles:
             handle.remove()
-    return torch.cat(points).float().cpu(), torch.cat(classes).cpu()
+    return torch.cat(points).float().cpu(), torch.cat(said).float().cpu()
 
 
 def _summed_up(module: nn.Module, x: Tensor) -> Tensor:

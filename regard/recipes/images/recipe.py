@@ -30,7 +30,7 @@ from regard.training.tasks import Task
 
 
 class ImagesRecipe(Recipe):
-    """Images: a classifier."""
+    """Images: a classifier, or a regression of a number."""
 
     name = "images"
     title = (
@@ -45,6 +45,7 @@ class ImagesRecipe(Recipe):
         "regard train images --data photos --data.size 96 --data.augment.flip --train.minutes 20",
         "regard train images --data mnist --model lenet",
         "regard train images --data photos.csv --data.image path --data.label kind --data.balanced",
+        "regard train images --data faces.csv --data.label age --data.asks numbers",
     )
     models = tuple(KINDS)
     reading_options = ("image", "label")
@@ -59,6 +60,7 @@ class ImagesRecipe(Recipe):
         "data.size",
         "data.image",
         "data.label",
+        "data.asks",
     )  # the model is sized for the images as they will be
 
     def defaults(
@@ -78,7 +80,10 @@ class ImagesRecipe(Recipe):
         patch = getattr(job.model, "patch", None)
         side = f"{info.size} × {info.size} pixels" + ("" if patch is None else f" in patches of {patch}")
         splits = format_splits(info.train, info.validation, info.test)
-        classes = format_count(len(info.labels), "classes")
+        if info.numbers is None:
+            classes = format_count(len(info.labels), "classes")
+        else:
+            classes = f"to predict: {info.numbers.name}"
         return describe_data(info.path, format_count(info.pictures, "images"), side, splits, classes)
 
     def next_command(self, run: Run) -> str:

@@ -17,7 +17,7 @@ from regard.data.splits import TRAIN
 from regard.recipes.images.dataset import ImagesConfig, ImagesInfo, resize_all
 from regard.recipes.images.labelled_images import LabelledImages, find_images
 from regard.recipes.images.model_input import ImageInput, MultiView
-from regard.recipes.images.multi_view import VIEWS, Views, average_views
+from regard.recipes.images.multi_view import VIEWS, Views, average_numbers, average_views
 from regard.recipes.images.open_image import patch_grid, placeholder_image
 from regard.recipes.images.reader import ImageReader
 from regard.recipes.images.show import WIDEST
@@ -61,7 +61,12 @@ class RunImageReader(ImageReader):
         config: Any = model.config
         self.run = run
         self.data, info = run.section(ImagesConfig, "data"), run.section(ImagesInfo, "corpus")
-        self.size, self.channels, self.labels = info.size, info.channels, info.labels
+        self.size, self.channels, self.labels, self.numbers = (
+            info.size,
+            info.channels,
+            info.labels,
+            info.numbers,
+        )
         self.mean, self.deviation = (
             torch.tensor(each).view(-1, 1, 1) for each in (info.mean, info.deviation)
         )
@@ -73,7 +78,9 @@ class RunImageReader(ImageReader):
         else:
             self.judged = self.of_views(self.data.views)
         self.labelled = lru_cache(maxsize=1)(
-            partial(find_images, self.data.path, self.data.image, self.data.label, self.data.names)
+            partial(
+                find_images, self.data.path, self.data.image, self.data.label, self.data.names, self.data.asks
+            )
         )
         self.crowd = lru_cache(maxsize=1)(partial(validation_images, run, self.scaled))
 
@@ -92,13 +99,18 @@ class RunImageReader(ImageReader):
             piece="part" if self.patch is None else "patch",
             reads=self.reads,
             crowd=self.crowd,
-            answers="classes",
-            called=self.labels.__getitem__,
+            **self.meaning(),
             judged=self.judged,
             name=shown.name,
             truth=shown.truth,
             notes=shown.notes if self.judged is None else (*shown.notes, SEVERAL.format(self.judged.views)),
         )
+
+    def meaning(self) -> dict[str, Any]:
+        """What the output is."""
+        if self.numbers is None:
+            return {"answers": "classes", "called": self.labels.__getitem__}
+        return {"answers": "numbers", "number": self.numbers}
 
     def of_file(self, given: str | bytes) -> Shown:
         """An image that somebody gave; what it shows is known if it is one of the data."""
@@ -116,7 +128,8 @@ class RunImageReader(ImageReader):
 
     def of_views(self, views: Views) -> MultiView:
         count = len(VIEWS[views](torch.zeros(1, 1, self.size, self.size)))
-        return MultiView(views=f"{count} views ({views})", predict=partial(average_views, views=views))
+        average = average_views if self.numbers is None else average_numbers
+        return MultiView(views=f"{count} views ({views})", predict=partial(average, views=views))
 
     def scaled(self, pixels: Pixels) -> Tensor:
         """What the model takes.   uint8 b c s s"""
@@ -178,4 +191,6 @@ def _told_of(found: LabelledImages, row: int) -> str:
 
 
 def _truth_of(found: LabelledImages, row: int) -> str:
+    if found.numbers is not None:
+        return f"{found.numbers[row]:.6g}"
     return found.labels[found.classes[row]]

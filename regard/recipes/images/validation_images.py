@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -30,7 +29,8 @@ def validation_images(run: Run, scaled: Callable[[Pixels], Tensor]) -> Reference
     data, info = run.section(ImagesConfig, "data"), run.section(ImagesInfo, "corpus")
     seed = data.seed_of(run.section(TrainConfig, "train").seed)
     try:
-        found = _readable(find_images(data.path, data.image, data.label, data.names), info.skipped)
+        labelled = find_images(data.path, data.image, data.label, data.names, data.asks)
+        found = _readable(labelled, info.skipped)
     except (ValueError, OSError):
         return None
     rows = np.flatnonzero(complete_splits(found, data, seed) == VALIDATION)
@@ -45,9 +45,19 @@ def validation_images(run: Run, scaled: Callable[[Pixels], Tensor]) -> Reference
         what="validation images",
         x=scaled(pixels),
         images=(torch.from_numpy(pixels).float() / 255).expand(-1, 3, -1, -1),
-        labels=tuple(found.labels[found.classes[row]] for row in kept),
+        labels=_groups(found, kept),
         names=tuple(name.replace("\\", "/").rpartition("/")[2] for name in names),
     )
+
+
+def _groups(found: LabelledImages, rows: Sequence[int]) -> tuple[str, ...]:
+    """The class of each image, or in which quarter of the numbers its own is."""
+    if found.numbers is None:
+        return tuple(found.labels[found.classes[row]] for row in rows)
+    values = found.numbers[list(rows)]
+    ends = np.quantile(values, (0, 0.25, 0.5, 0.75, 1))
+    quarter = np.searchsorted(ends[1:-1], values, side="right")
+    return tuple(f"{ends[i]:.4g} to {ends[i + 1]:.4g}" for i in quarter)
 
 
 def _readable(found: LabelledImages, skipped: Sequence[str]) -> LabelledImages:
@@ -62,12 +72,7 @@ def _readable(found: LabelledImages, skipped: Sequence[str]) -> LabelledImages:
         if why.startswith(f"{file} ") or why.endswith(f" {file}")
     }
     good = [row for row, file in enumerate(found.files) if file not in bad]
-    return replace(
-        found,
-        files=tuple(found.files[row] for row in good),
-        classes=found.classes[good],
-        splits=found.splits[good],
-    )
+    return found.keep(np.array(good, dtype=np.int64))
 
 
 def _taken(found: LabelledImages, rows: Any, how: tuple[Any, ...]) -> tuple[list[int], Pixels]:

@@ -15,6 +15,7 @@ from regard.data.array import Array
 from regard.data.batch import IGNORE, Batch, Epochs, Source, generator
 from regard.data.splits import TEST, TRAIN, VALIDATION, SplitConfig, check_splits
 from regard.data.surface import random_turns
+from regard.data.targets import Asks
 from regard.errors import RegardError, nearest
 from regard.recipes.sets.made_sets import MADE, Drawn, Turn, Wish
 from regard.recipes.sets.solids import fit_in_ball
@@ -41,8 +42,8 @@ class SetsConfig(SplitConfig):
     id: str = "set"  # table: the column with the id of the set
     target: str = "target"  # table: the column to predict
     columns: str | None = None  # table: the feature columns, as a,b,c; None: all others
-    # what the target holds; auto: classes if it is text or at most ten different whole numbers
-    asks: Literal["auto", "classes", "numbers"] = "auto"
+    # what targets are; auto: numbers if some have a fraction, or if they are over ten whole numbers with gaps
+    asks: Asks = "auto"
     # table: missing cells (empty, NA, N/A, NaN, null, ?) are an error; or drop: their rows are left out; or
     # fill: features get the median of the train split, and rows without a target are left out
     missing: Missing = "refuse"
@@ -170,7 +171,7 @@ class SetsCorpus:
     splits: Array  # TRAIN, VALIDATION or TEST, of each set
     names: tuple[str, ...] = ()  # of the sets: their files, or their ids in a table; synthetic sets have none
     drawn_test: int = 0  # sets in the test split of a synthetic task, which are drawn when they are needed
-    notes: tuple[str, ...] = ()  # on missing cells
+    notes: tuple[str, ...] = ()  # on missing cells and on the targets
 
     @property
     def held(self) -> Array:

@@ -6,6 +6,7 @@ import os
 from dataclasses import replace
 from typing import Any
 
+from regard.models.additive import AdditiveConfig
 from regard.models.deep_sets import DeepSetsConfig
 from regard.models.mlp import MLPConfig
 from regard.models.point_net import PointNetConfig
@@ -35,6 +36,9 @@ KINDS: dict[str, type[Settings]] = {
         SetTransformerConfig,
         "The Set Transformer: elements attend to each other, then learned seed vectors pool them by "
         "attention.",
+    ),
+    "additive": _settings(
+        AdditiveConfig, "Evidence of each element alone, which sums to the logit (or the number) exactly."
     ),
     "mlp": _settings(
         MLPConfig, "MLP: a baseline without permutation symmetry, which must learn every order."
@@ -73,6 +77,7 @@ def defaults(data: Any = None, kind: str | None = None) -> Settings:
         "deepsets": POOLED.get(what, COUNTS),
         "pointnet": PointNetConfig(**SIZES),
         "settransformer": INDUCED if large else replace(INDUCED, points=None),
+        "additive": AdditiveConfig(hidden=128, depth=3, **SIZES),
         "mlp": MLPConfig(size=UNKNOWN, hidden=256, **SIZES),
     }
     train = TrainConfig(minutes=1.0, batch=32 if what in ("clouds", "solids", "clusters") else 64)

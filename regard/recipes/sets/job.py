@@ -11,6 +11,7 @@ import numpy as np
 
 from regard.data.splits import SPLITS, TEST, note_missing
 from regard.errors import RegardError
+from regard.models.additive import AdditiveConfig
 from regard.models.deep_sets import DeepSetsConfig
 from regard.models.mlp import MLPConfig
 from regard.models.set_transformer import SetTransformerConfig
@@ -138,6 +139,13 @@ def _measured(config: Any, form: SetsForm, usual: int) -> Any:
                 "choose another --model"
             )
         return replace(config, size=form.size, **found)
+    if isinstance(config, AdditiveConfig):
+        if form.each or form.asks == "clusters":
+            raise RegardError(
+                "an additive model sums the evidence of all elements for one prediction, but here "
+                f"{'every element has a target' if form.each else 'clusters are asked'}; choose another --model"
+            )
+        return replace(config, usual=usual, contrast=form.asks == "classes", **found)
     if isinstance(config, DeepSetsConfig):
         found["usual"] = usual
     if isinstance(config, SetTransformerConfig):

@@ -32,6 +32,7 @@ class SetInput(ModelInput):
 
     kind: ClassVar[str] = "points"
     ordered: ClassVar[bool] = False
+    part: ClassVar[str] = "element"
 
     points: str  # the input that holds the elements, 1 n d
     rows: Tensor  # n d: the numbers as read, perhaps before scaling

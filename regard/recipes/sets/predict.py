@@ -13,12 +13,13 @@ from regard.data.array import Array
 from regard.data.missing import is_missing
 from regard.errors import RegardError
 from regard.recipes.answers import plain_cell
+from regard.recipes.evidence import evidence_of
 from regard.recipes.prediction import Prediction, predict_each
 from regard.recipes.sets.dataset import SetsConfig, SetsForm, SetsInfo, padded_sets
 from regard.recipes.sets.long_tables import LongTable, read_long, sets_with_errors
 from regard.recipes.sets.made_sets import CLUSTERS
 from regard.recipes.sets.read_sets import check_file, files_of, learned_from_tables, notes_on_missing, sets_in
-from regard.recipes.sets.task import read_mixture
+from regard.recipes.sets.task import numbers_of, read_mixture
 from regard.runs.load import load_model
 from regard.runs.run import Run
 from regard.training.tasks import call
@@ -148,7 +149,11 @@ def _predict_set(model: nn.Module, form: SetsForm, points: Array, name: str) -> 
     out: Tensor = model(x)[0]
     if form.asks == "clusters":
         return Prediction(input=name, each=tuple(_clusters(out, points.shape[1])))
-    return _format_set(name, out, form)
+    found = _format_set(name, out, form)
+    if form.each:
+        return found
+    names = [f"{form.element} {i + 1}" for i in range(len(points))]
+    return replace(found, evidence=evidence_of(model, x, names, form.answers, numbers_of(form)))
 
 
 def _format_set(name: str, out: Tensor, form: SetsForm) -> Prediction:

@@ -17,13 +17,11 @@ from regard.data.point_clouds import CloudFile, find_clouds, read_cloud
 from regard.data.progress import Note
 from regard.data.splits import TEST, TRAIN, VALIDATION, draw_splits
 from regard.data.table_rows import looks_like_table
+from regard.data.targets import explain_asks, first_without_number, infer_asks, read_numbers
 from regard.errors import RegardError, nearest
 from regard.recipes.sets.dataset import SetsConfig, SetsCorpus, SetsForm, draw, in_ball, standardise_target
 from regard.recipes.sets.long_tables import LongTable, read_long
 from regard.recipes.sets.made_sets import MADE
-
-FEW = 10  # whole numbers with no more different values than this are classes
-
 
 # sets in the validation split of a synthetic task, and in its test split, and how many are drawn at once
 JUDGED, TOGETHER = 512, 32
@@ -232,10 +230,9 @@ def _of_table(config: SetsConfig, seed: int) -> SetsCorpus:
         asked = list(words)
     else:
         asked = [words[a] for a in starts[:-1]]
-    numbers = _as_numbers(asked)
-    few = numbers is not None and len(set(asked)) <= FEW and bool((numbers == np.round(numbers)).all())
-    if config.asks == "numbers" and numbers is None:
-        wrong = next(i for i, word in enumerate(words) if _as_numbers([word]) is None)
+    numbers = read_numbers(asked)
+    wrong = first_without_number(words) if config.asks == "numbers" else None
+    if wrong is not None:
         raise RegardError(
             f"line {table.lines[wrong]} of {path} has {words[wrong]!r} in column '{config.target}', "
             "expected a "
@@ -247,7 +244,7 @@ def _of_table(config: SetsConfig, seed: int) -> SetsCorpus:
         "each": each,
         "size": config.points or int(np.diff(starts).max()),
     }
-    if numbers is None or config.asks == "classes" or (config.asks == "auto" and few):
+    if numbers is None or infer_asks(asked, config.asks) == "classes":
         answers = sort_labels(asked)
         number_of = {label: i for i, label in enumerate(answers)}
         target: Array = np.array([number_of[word] for word in asked])
@@ -270,7 +267,8 @@ def _of_table(config: SetsConfig, seed: int) -> SetsCorpus:
     form = SetsForm(centre=centre, scale=scale, fill=fill, **shared)
     points, asked_of = form.scaled(form.filled(table.points)), standardise_target(target, form)
     corpus = SetsCorpus(config, form, points, starts, asked_of, splits, table.sets)
-    return replace(corpus, notes=notes_on_missing(table, form))
+    said = explain_asks(asked, config.asks, config.target)
+    return replace(corpus, notes=(*said, *notes_on_missing(table, form)))
 
 
 def _medians(points: Array, names: Sequence[str], path: str) -> tuple[float, ...]:
@@ -321,16 +319,6 @@ def _split(
 def _elements_of(starts: Array, sets: Array) -> Array:
     """Which elements belong to these sets.   bool sets -> bool elements"""
     return np.repeat(sets, np.diff(starts))
-
-
-def _as_numbers(words: list[str]) -> Array | None:
-    try:
-        found = np.array(words).astype(np.float64)
-    except ValueError:
-        return None
-    if np.isfinite(found).all():
-        return found
-    return None
 
 
 def _standard(values: Array) -> tuple[tuple[float, ...], tuple[float, ...]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -14,6 +14,7 @@ from regard.data.array import Array
 from regard.data.batch import generator
 from regard.data.columns import split_cells
 from regard.data.point_clouds import read_cloud
+from regard.data.targets import Numbers
 from regard.data.text_files import read_lines
 from regard.errors import RegardError
 from regard.look.model_input import Tokens
@@ -52,6 +53,7 @@ class SetReader(Reader):
     taken    turns rows into the model's input, n d -> n d; the page draws the original rows
     columns  names of the numbers; default: the header of a .csv
     classes  names of the classes, for a classifier
+    number   what a regression predicts (the first, if there are several)
     notes    notes on the inputs that are shown if no input is given
     numbers  names of predicted numbers, and the numbers in their own units
     """
@@ -70,6 +72,7 @@ class SetReader(Reader):
         taken: Callable[[Array], Array] | None = None,
         columns: Sequence[str] = (),
         classes: Sequence[str] | None = None,
+        number: Numbers | None = None,
         notes: tuple[str, ...] = (),
         numbers: Callable[[Tensor], Sequence[tuple[str, float]]] | None = None,
     ) -> None:
@@ -77,7 +80,8 @@ class SetReader(Reader):
         self.stream = roles.stream
         self.inputs = {name: x[:1] if isinstance(x, Tensor) and x.dim() else x for name, x in inputs.items()}
         self.example, self.named, self.opened, self.taken = example, named, read or _rows_in, taken
-        self.columns, self.classes, self.notes, self.numbers = tuple(columns), classes, notes, numbers
+        self.columns, self.classes, self.notes = tuple(columns), classes, notes
+        self.number, self.numbers = number, numbers
 
     def read(self, given: str | bytes | None = None, target: str | bytes | None = None) -> SetInput:
         columns, shown = self.columns, None
@@ -127,11 +131,20 @@ class SetReader(Reader):
             text=Path(given).name if isinstance(given, str) and shown is None else None,
             name=None if shown is None else shown.name,
             truth=None if shown is None or self.classes is None else shown.truth,
-            answers=None if self.classes is None else "classes",
+            answers=self.asked(),
+            number=self.number,
             called=None if self.classes is None else self.classes.__getitem__,
             notes=notes,
             read_numbers=self.numbers,
         )
+
+    def asked(self) -> Literal["classes", "numbers"] | None:
+        """What the output is, as far as that is known."""
+        if self.classes is not None:
+            return "classes"
+        if self.number is not None:
+            return "numbers"
+        return None
 
     def of_rows(self, rows: Array, name: str) -> Tensor:
         """Rows as the model's input.   n d -> 1 n d"""

@@ -35,7 +35,8 @@ class SetsRecipe(Recipe):
     title = "Sets: point clouds, tables in long form (one line per element), or synthetic tasks."
     help: ClassVar[Mapping[str, str]] = {
         "--data PATH": "point clouds, a folder per class; a long table; or synthetic: max, sum, statistics, clusters, solids",
-        "--model KIND": "deepsets, pointnet, settransformer, or mlp (baseline without permutation symmetry)",
+        "--model KIND": "deepsets, pointnet, settransformer, additive (evidence of each element, which sums to\n"
+        "                the logit), or mlp (baseline without permutation symmetry)",
     }
     examples = (
         "regard train sets",
@@ -44,9 +45,19 @@ class SetsRecipe(Recipe):
     )
     models = tuple(KINDS)
     data_derived: ClassVar[Mapping[str, str]] = dict.fromkeys(
-        ("model.features", "model.outputs", "model.size", "model.each", "model.usual"), ""
+        (
+            "model.features",
+            "model.outputs",
+            "model.size",
+            "model.each",
+            "model.usual",
+            "model.contrast",
+            "model.vocab",
+            "model.context",
+        ),
+        "",
     )
-    not_inherited = frozenset({"features", "outputs", "size", "each", "seeds", "usual"})
+    not_inherited = frozenset({"features", "outputs", "size", "each", "seeds", "usual", "contrast"})
     reading_options = ("id", "target", "missing")
 
     def defaults(
@@ -62,10 +73,11 @@ class SetsRecipe(Recipe):
 
     def describe(self, job: Job) -> str:
         info: SetsInfo = job.info
-        if job.labels is None:
-            classes = None
-        else:
+        classes = None
+        if job.labels is not None:
             classes = format_count(len(job.labels), "classes")
+        elif info.form.asks == "numbers":
+            classes = f"to predict: {', '.join(info.form.answers)}"
         return describe_data(
             info.path or info.task, format_splits(info.train, info.validation, info.test), classes
         )

@@ -20,6 +20,7 @@ from regard.recipes.sets.dataset import SetsConfig, SetsForm, SetsInfo, draw
 from regard.recipes.sets.long_tables import LongTable, read_long
 from regard.recipes.sets.read_sets import files_of, sets_in
 from regard.recipes.sets.reader import SetExample, SetReader
+from regard.recipes.sets.task import numbers_of
 from regard.runs.figures import say_percent
 from regard.runs.outcome import first_example
 from regard.runs.run import Run
@@ -92,6 +93,8 @@ def run_reader(run: Run, model: Any) -> Reader:
         how["classes"] = form.answers
     elif form.asks == "numbers":
         how["numbers"] = lambda out: list(zip(form.answers, _in_units(out, form), strict=True))
+    if not form.each and (numbers := numbers_of(form)):
+        how["number"] = numbers[0]
     if not readable(example):
         return SetReader(roles, inputs, notes=(GONE,), **how)
     return SetReader(roles, inputs, example=lambda: told(example()), named=None if folder else named, **how)

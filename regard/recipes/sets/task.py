@@ -12,6 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from regard.data.batch import Batch
+from regard.data.targets import Numbers
 from regard.errors import RegardError
 from regard.recipes.sets.dataset import SetsForm
 from regard.recipes.sets.made_sets import CLUSTERS
@@ -92,6 +93,14 @@ def labels_of(form: SetsForm) -> tuple[str, ...] | None:
     if form.asks == "classes":
         return form.answers
     return None
+
+
+def numbers_of(form: SetsForm) -> tuple[Numbers, ...]:
+    """What is predicted if the targets are numbers, with their scales."""
+    if form.asks != "numbers":
+        return ()
+    scales = zip(form.answers, form.target_centre, form.target_scale, strict=True)
+    return tuple(Numbers(name=name, centre=centre, scale=scale) for name, centre, scale in scales)
 
 
 def task_of(form: SetsForm) -> Task:

@@ -18,6 +18,8 @@ from regard.look.recording.entry import Entry
 from regard.look.view import View, web_files
 from regard.look.views.contribution import left_out, seconds, why_not
 from regard.look.views.embeddings import principal
+from regard.look.views.evidence import evidence_terms
+from regard.models.additive import Additive
 from regard.recipes.sets.attention_roles import Role, role_of
 from regard.recipes.sets.max_pool import Maximum, enough, maxima
 from regard.recipes.sets.model_input import OfPoints, SetInput
@@ -151,6 +153,11 @@ def _without_attention(
 ) -> tuple[list[dict[str, Any]], str | None]:
     """Measures of points in a model without attention, and a note on what cannot be measured."""
     x: Tensor = given.inputs[given.points]
+    if isinstance(model, Additive):
+        terms = evidence_terms(model, out, given)
+        return [
+            {"name": terms.title, "sentence": terms.sentence, "signed": True, "values": terms.values[0].cpu()}
+        ], None
     with torch.no_grad(), maxima(model) as found:
         model(**given.inputs)
     found = [each for each in found if len(each.has) == x.shape[1] and x.shape[0] == 1]

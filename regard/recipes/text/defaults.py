@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from regard.data.text_files import find
+from regard.models.additive import AdditiveConfig
 from regard.models.conv import ConvConfig
 from regard.models.decoder import DecoderConfig
 from regard.models.encoder import EncoderConfig
@@ -49,12 +50,20 @@ EncoderSettings = settings_class(
 ClassifierSettings = settings_class(
     "ClassifierSettings", "A classifier of texts.", data=LabelledConfig, model=EncoderConfig
 )
+AdditiveSettings = settings_class(
+    "AdditiveSettings",
+    "Evidence of each token alone, which sums to the logit (or the number) exactly.",
+    data=LabelledConfig,
+    model=AdditiveConfig,
+)
 SIZES: dict[str, Any] = {"vocab": UNKNOWN, "context": UNKNOWN}
 
 # Models without self-attention: language models of plain text, classifiers of labelled text.
 KINDS: dict[str, type[TokenConfig]] = {"lstm": LSTMConfig, "gru": GRUConfig, "conv": ConvConfig}
 LANGUAGE_MODELS = ("decoder", *KINDS)
-MODELS = ("decoder", "encoder", *KINDS)
+MODELS = ("decoder", "encoder", *KINDS, "additive")
+PLAIN_MODELS = ("decoder", "encoder", *KINDS)
+LABELLED_MODELS = ("encoder", *KINDS, "additive")
 PLAIN = {
     kind: settings_class(f"{kind.upper()}Settings", cls.__doc__ or "", data=TextConfig, model=cls)
     for kind, cls in KINDS.items()
@@ -77,12 +86,20 @@ def defaults(data: Any = None, kind: str | None = None) -> Settings:
     """A decoder (or encoder) for plain text, a classifier for labelled text (.csv, .jsonl)."""
     path = path_of(data, "text")
     if path is not None and looks_labelled(path):
-        check_choice("kind of model for labelled text", kind or "encoder", ("encoder", *KINDS))
+        check_choice("kind of model for labelled text", kind or "encoder", LABELLED_MODELS)
         if kind in KINDS:
             return _labelled(path, kind)
         size = sum(file.size for file in find(path))
         few = size <= FEW_LABELLED
         steps = next((steps for most, steps in STEPS_OF_LABELLED.items() if size <= most), None)
+        if kind == "additive":
+            return AdditiveSettings(
+                data=LabelledConfig(path=path, smoothing=0.1),
+                model=AdditiveConfig(outputs=UNKNOWN, bag=True, dropout=0.2, **SIZES),
+                train=TrainConfig(
+                    minutes=MINUTES_OF_LABELLED, steps=steps, batch=32, lr=0.001, adam_lr=0.0003
+                ),
+            )
         model = EncoderConfig(
             dim=128, depth=1 if few else 3, heads=4, dropout=0.2, bag=True, zero_start=True, **SIZES
         )
@@ -92,7 +109,7 @@ def defaults(data: Any = None, kind: str | None = None) -> Settings:
             train=TrainConfig(minutes=MINUTES_OF_LABELLED, steps=steps, batch=32, lr=0.01, adam_lr=0.001),
         )
     kind = kind or "decoder"
-    check_choice("kind of model for text", kind, MODELS)
+    check_choice("kind of model for plain text", kind, PLAIN_MODELS)
     total = sum(file.size for file in find(path))
     small = total <= CHARACTERS_UP_TO
     # characters: many short windows; subwords: a wider model with a longer context
@@ -150,6 +167,8 @@ def settings_class_of(config: RunConfig) -> type[Settings]:
         return (LABELLED if is_classifier(config) else PLAIN)[config.kind]
     if is_language_model(config):
         return DecoderSettings
+    if is_additive(config):
+        return AdditiveSettings
     if is_classifier(config):
         return ClassifierSettings
     return EncoderSettings
@@ -165,7 +184,14 @@ def is_language_model(config: RunConfig) -> bool:
     return config.kind in LANGUAGE_MODELS and not is_classifier(config)
 
 
+def is_additive(config: RunConfig) -> bool:
+    return config.kind == "additive"
+
+
 def is_classifier(config: RunConfig) -> bool:
+    """Does it predict labels, or a number, of whole texts?"""
+    if is_additive(config):
+        return True
     return config.model is not None and config.model.get("classes") is not None
 
 

@@ -4,28 +4,39 @@ from __future__ import annotations
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from regard.data.array import Array
 from regard.data.tokenizer import Tokenizer
 from regard.nn.bag import ROWS, BagOfNGrams
-from regard.nn.gate import ALONE
 from regard.recipes.text.labelled import LabelledCorpus
 
 STRENGTH = 10.0  # of the data against the L2 penalty: C of logistic regression
 TOGETHER = 256  # texts whose n-grams are counted at once
 
 
-def fill_bag(bag: BagOfNGrams, rows: LabelledCorpus) -> None:
-    """Give a new bag its buffers and its penalty."""
+def fill_bag(bag: BagOfNGrams, rows: LabelledCorpus, share: float = 1.0) -> None:
+    """Give a new bag its buffers and its penalty. share: of the rows of a batch, those that teach it"""
     same = fold_tokens(rows.tokenizer, len(bag.same))
     trained = np.flatnonzero(~rows.held)
     count = len(trained)
-    bag.penalty = ALONE / (STRENGTH * count)  # only so many rows of a batch teach the bag
+    bag.penalty = share / (STRENGTH * count)
     bag.same.copy_(torch.from_numpy(same))
     bag.spelling[: rows.tokenizer.size] = torch.from_numpy(rows.spellings[: rows.tokenizer.size])
     words, parts = count_texts(rows, trained, same)
     bag.word_rarity.copy_(torch.from_numpy(rarity(words[same], count)))
     bag.part_rarity.copy_(torch.from_numpy(rarity(parts, count)))
+
+
+def usual_lengths(bag: BagOfNGrams, rows: LabelledCorpus) -> Tensor:
+    """The mean length of the features of words, and of n-grams, of a training text, for a bag that is filled.   2"""
+    text = np.repeat(np.arange(len(rows.target)), np.diff(rows.starts))
+    ids, count = rows.ids.astype(np.int64), len(rows.target)
+    words = bag.word_rarity[bag.same].square()
+    grams = bag.part_rarity[bag.spelling.long()].square().sum(1)
+    squares = [each.double().numpy()[ids] for each in (words, grams)]
+    found = [np.sqrt(np.bincount(text, each, minlength=count))[~rows.held].mean() for each in squares]
+    return torch.tensor(found).clamp(min=1e-6)
 
 
 def fold_tokens(tokenizer: Tokenizer, vocab: int) -> Array:

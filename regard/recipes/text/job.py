@@ -10,15 +10,18 @@ from torch import nn
 
 from regard.data import tokenizer as tokenizers
 from regard.data.splits import SPLITS, TEST, note_missing
+from regard.data.targets import Numbers
 from regard.errors import RegardError
 from regard.generation.generate import generate
+from regard.models.additive import Additive, AdditiveConfig
 from regard.models.encoder import Encoder, EncoderConfig
 from regard.models.token_model import TokenConfig
+from regard.nn.gate import ALONE
 from regard.recipes.job import DataContext, Job, Split
 from regard.recipes.settings import Settings
 from regard.recipes.text.dataset import Corpus, TextConfig, TextSource, encode_corpus, prepare
 from regard.recipes.text.defaults import has_bag, is_classifier, is_language_model, kind_of
-from regard.recipes.text.fill_bag import fill_bag
+from regard.recipes.text.fill_bag import fill_bag, usual_lengths
 from regard.recipes.text.labelled import (
     LabelledConfig,
     LabelledCorpus,
@@ -29,7 +32,7 @@ from regard.recipes.text.labelled import (
 from regard.recipes.text.labelled_texts import LabelledTexts
 from regard.runs.run import Run
 from regard.training.config import TrainConfig
-from regard.training.tasks import Classify, MaskedToken, NextToken, Task
+from regard.training.tasks import Classify, MaskedToken, NextToken, Regress, Task
 
 OPENING, SAMPLE = 24, 160  # tokens of the prompt, from the validation split, and of the sample after it
 
@@ -72,17 +75,29 @@ def prepare_job(settings: Settings, context: DataContext) -> Job:
 
 
 def _classify(
-    rows: LabelledCorpus, model: EncoderConfig | TokenConfig, data: LabelledConfig, train: TrainConfig
+    rows: LabelledCorpus,
+    model: EncoderConfig | TokenConfig | AdditiveConfig,
+    data: LabelledConfig,
+    train: TrainConfig,
 ) -> Job:
     def fill(model: nn.Module) -> None:
         if isinstance(model, Encoder) and model.bag is not None:
-            fill_bag(model.bag, rows)
+            fill_bag(model.bag, rows, share=ALONE)
             model.gate.penalty = 1 / rows.info.train
+        if isinstance(model, Additive) and model.bag is not None:
+            fill_bag(model.bag, rows)
+            model.lengths.copy_(usual_lengths(model.bag, rows))
 
+    outputs = len(rows.labels) or 1
+    sizes: dict[str, Any] = {"vocab": rows.tokenizer.size, "context": data.context, "classes": outputs}
     if isinstance(model, TokenConfig):
-        kind, vocab = kind_of(model), rows.tokenizer.size
+        kind = kind_of(model)
+    elif isinstance(model, AdditiveConfig):
+        kind = "additive"
+        sizes = {"vocab": rows.tokenizer.size + 1, "context": data.context, "outputs": outputs}
+        sizes["contrast"] = outputs > 1
     else:  # one more id than the tokenizer has: the mask
-        kind, vocab = "encoder", rows.tokenizer.size + 1
+        kind, sizes["vocab"] = "encoder", rows.tokenizer.size + 1
     spelled = bool(getattr(model, "bag", False))
     test = None
     if rows.info.test:
@@ -95,20 +110,28 @@ def _classify(
     table = LabelledTexts(data)
     return Job(
         kind=kind,
-        model=replace(model, vocab=vocab, context=data.context, classes=len(rows.labels)),
-        task=Classify(data.smoothing),
+        model=replace(model, **sizes),
+        task=_task_of(data, rows.numbers),
         source=rows.source(train.batch, data.context, train.seed, spelled),
         test=test,
-        notes=(*rows.notes, *note_missing(rows.splits, rows.classes, rows.labels, "row")),
+        notes=(*rows.notes, *note_missing(rows.splits, rows.target, rows.labels, "row")),
         info=rows.info,
-        labels=rows.labels,
+        labels=rows.labels or None,
         fill=fill,
         keep=_keep_tokenizer(rows.tokenizer),
         validation=rows.info.validation,
         examples="rows",
         rows=lambda split: rows.rows_of(SPLITS[split], data.context),
         show=lambda split, place: table.show(int(rows.rows_of(SPLITS[split], data.context)[place])),
+        say_number=None if rows.numbers is None else rows.numbers.format,
     )
+
+
+def _task_of(data: LabelledConfig, numbers: Numbers | None) -> Task:
+    """Classes, or a number whose errors are told in the units of the data."""
+    if numbers is None:
+        return Classify(data.smoothing)
+    return Regress((numbers.scale,), (numbers.name,))
 
 
 def _writer(corpus: Corpus, seed: int) -> Callable[[nn.Module], str]:
@@ -130,18 +153,18 @@ def other_split(run: Run, path: str, context: DataContext) -> tuple[Task, Split,
     """Another text, or another table with labels, read with the tokenizer of the run."""
     train, tokenizer = run.section(TrainConfig, "train"), tokenizers.load(run.verify("tokenizer.json"))
     if is_classifier(run.config):
-        data, labels = run.section(LabelledConfig, "data"), run.section(LabelledInfo, "corpus").labels
-        rows = read_other_labelled(replace(data, path=path), labels, tokenizer, context.note)
+        data, info = run.section(LabelledConfig, "data"), run.section(LabelledInfo, "corpus")
+        rows = read_other_labelled(replace(data, path=path), info, tokenizer, context.note)
         spelled = has_bag(run.config)
         split = Split(
             name=path,
-            count=len(rows.classes),
+            count=len(rows.target),
             unit="rows",
             batches=lambda: rows.batches(TEST, train.batch, data.context, spelled),
             rows=lambda: rows.rows_of(TEST, data.context),
             notes=rows.notes,
         )
-        return Classify(data.smoothing), split, labels
+        return _task_of(data, info.numbers), split, info.labels or None
     config = replace(run.section(TextConfig, "data"), path=path)
     corpus = encode_corpus(
         config, cache=context.cache, seed=train.seed, note=context.note, tokenizer=tokenizer

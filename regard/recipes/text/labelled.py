@@ -17,15 +17,16 @@ from regard.config import check_positive, check_sizes
 from regard.data.array import Array
 from regard.data.batch import Batch, Epochs, Source, generator, pad_rows
 from regard.data.encode_text import learn_in_subprocess
-from regard.data.labels import sort_labels
 from regard.data.progress import Note
-from regard.data.splits import TEST, TRAIN, VALIDATION, SplitConfig, check_splits, draw_splits
+from regard.data.splits import TEST, TRAIN, VALIDATION, SplitConfig, check_splits
 from regard.data.table_rows import SUFFIXES
+from regard.data.targets import Asks, Numbers, check_asks, explain_asks
 from regard.data.text_files import Piece, find, pieces, sample_pieces
 from regard.data.tokenizer import Tokenizer, learn
 from regard.errors import RegardError
 from regard.recipes.text.dataset import LEARNED_PIECE, TokenChoice, check_tokens
 from regard.recipes.text.given_tokenizer import load_given_tokenizer
+from regard.recipes.text.label_targets import choose_targets, find_targets
 from regard.recipes.text.labelled_rows import Missing, Row, read_rows
 from regard.recipes.text.spelling import spell, spell_vocabulary
 
@@ -43,6 +44,8 @@ class LabelledConfig(SplitConfig):
     path: str  # a CSV, TSV, JSONL or Parquet file
     text: str = "text"  # the column (JSONL: the key) with the text
     label: str = "label"  # the column with the label
+    # what labels are; auto: numbers if some have a fraction, or if they are over ten whole numbers with gaps
+    asks: Asks = "auto"
     # rows without a text or a label (empty, NA, N/A, NaN, null, ?): an error, or left out and counted
     missing: Missing = "refuse"
     tokens: TokenChoice = "auto"  # auto: words, or characters for languages without spaces between words
@@ -57,6 +60,7 @@ class LabelledConfig(SplitConfig):
         check_positive(self, "vocabulary", "context", "sample")
         check_tokens(self)
         check_splits(self, "rows")
+        check_asks(self.asks)
         if not 0 <= self.smoothing < 1:
             raise RegardError(f"smoothing is a share of each label, from 0 to below 1, got {self.smoothing}")
         if self.missing not in get_args(Missing):
@@ -78,42 +82,24 @@ def prepare_labelled(
     tell: Note = note or (lambda what, share: None)
     tell("reading", None)
     rows, notes = read_rows(config.path, config.text, config.label, config.missing)
-    labels = sort_labels(row.label for row in rows)
-    if len(labels) < 2:
-        raise RegardError(
-            f"{config.path} has only the label '{labels[0]}' in column '{config.label}'; "
-            "a classifier needs at least two"
-        )
-    number = {label: i for i, label in enumerate(labels)}
-    classes = np.array([number[row.label] for row in rows])
-    splits = draw_splits(len(rows), config, seed, unit="rows", classes=classes, names=labels)
-    if config.validation and not (splits == VALIDATION).any():
-        raise RegardError(
-            f"{config.path} has one row for each label, too few for a validation split; give more rows, or "
-            "use --data.validation 0"
-        )
+    labels, target, splits, numbers = choose_targets(rows, config, seed)
     if tokenizer is None:
         tokenizer = _tokenizer(config, rows, splits != TRAIN, seed, tell)
-    found = _encode_rows(config.path, rows, tokenizer, labels, classes, splits, tell)
-    return replace(found, notes=notes)
+    found = _encode_rows(config.path, rows, tokenizer, labels, target, splits, tell)
+    said = explain_asks([row.label for row in rows], config.asks, config.label)
+    return replace(found, numbers=numbers, notes=(*notes, *said))
 
 
 def read_other_labelled(
-    config: LabelledConfig, labels: tuple[str, ...], tokenizer: Tokenizer, note: Note | None = None
+    config: LabelledConfig, known: LabelledInfo, tokenizer: Tokenizer, note: Note | None = None
 ) -> LabelledCorpus:
-    """All rows of another file with these labels, as one test split."""
+    """All rows of another file with labels that the model knows, or numbers, as one test split."""
     rows, notes = read_rows(config.path, config.text, config.label, config.missing)
-    number = {label: i for i, label in enumerate(labels)}
-    for row in rows:
-        if row.label not in number:
-            raise RegardError(
-                f"line {row.line} of {config.path} has the label '{row.label}', but the model knows "
-                f"{', '.join(labels[:5])}{', ...' * (len(labels) > 5)}; remove the row, or correct its label"
-            )
-    classes = np.array([number[row.label] for row in rows])
+    target = find_targets(rows, config, known)
     splits = np.full(len(rows), TEST, dtype=np.uint8)
     tell: Note = note or (lambda what, share: None)
-    return replace(_encode_rows(config.path, rows, tokenizer, labels, classes, splits, tell), notes=notes)
+    found = _encode_rows(config.path, rows, tokenizer, known.labels, target, splits, tell)
+    return replace(found, numbers=known.numbers, notes=notes)
 
 
 def _encode_rows(
@@ -121,7 +107,7 @@ def _encode_rows(
     rows: list[Row],
     tokenizer: Tokenizer,
     labels: tuple[str, ...],
-    classes: Array,
+    target: Array,
     splits: Array,
     note: Note,
 ) -> LabelledCorpus:
@@ -140,7 +126,7 @@ def _encode_rows(
             note("encoding", place / len(rows))
     note("encoding", 1.0)
     starts = np.cumsum([0, *map(len, encoded)])
-    return LabelledCorpus(path, tokenizer, labels, np.concatenate(encoded), starts, classes, splits, unknown)
+    return LabelledCorpus(path, tokenizer, labels, np.concatenate(encoded), starts, target, splits, unknown)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -152,12 +138,13 @@ class LabelledInfo:
     train: int  # rows
     validation: int
     test: int = 0
-    labels: tuple[str, ...]
+    labels: tuple[str, ...]  # the classes; none if labels are numbers
     counts: tuple[int, ...]  # rows of each label
     tokens: int
     longest: int
     kind: str  # of the tokens
     vocabulary: int
+    numbers: Numbers | None = None  # what is predicted if it is a number
 
     def __post_init__(self) -> None:
         check_sizes(self)
@@ -165,18 +152,19 @@ class LabelledInfo:
 
 @dataclass(frozen=True, eq=False)
 class LabelledCorpus:
-    """Texts as ids with their classes; row i is ids[starts[i]:starts[i + 1]]. A class is an index
-    into `labels`."""
+    """Texts as ids with their targets; row i is ids[starts[i]:starts[i + 1]]. A target is an index into
+    `labels`, or a standardised number."""
 
     path: str
     tokenizer: Tokenizer
     labels: tuple[str, ...]
     ids: Array
     starts: Array
-    classes: Array
+    target: Array
     splits: Array  # TRAIN, VALIDATION or TEST, of each
     unknown: dict[int, str] = field(default_factory=dict)  # by their place in ids: what has no id of its own
-    notes: tuple[str, ...] = ()  # on rows that were left out
+    notes: tuple[str, ...] = ()  # on rows that were left out, and on the labels
+    numbers: Numbers | None = None  # None: targets are classes
 
     @property
     def held(self) -> Array:
@@ -208,17 +196,24 @@ class LabelledCorpus:
         """A summary in numbers, for people and for later commands."""
         return LabelledInfo(
             path=self.path,
-            rows=len(self.classes),
+            rows=len(self.target),
             train=int((~self.held).sum()),
             validation=int((self.splits == VALIDATION).sum()),
             test=int((self.splits == TEST).sum()),
             labels=self.labels,
-            counts=tuple(np.bincount(self.classes, minlength=len(self.labels)).tolist()),
+            counts=self._counts(),
             tokens=len(self.ids),
             longest=int(np.diff(self.starts).max()),
             kind=self.tokenizer.name,
             vocabulary=self.tokenizer.size,
+            numbers=self.numbers,
         )
+
+    def _counts(self) -> tuple[int, ...]:
+        """How many rows each label has."""
+        if self.target.dtype.kind == "f":
+            return ()
+        return tuple(np.bincount(self.target, minlength=len(self.labels)).tolist())
 
     def source(self, batch: int, context: int, seed: int, spelled: bool = False) -> Source:
         """Batches of this many rows, each cut off after `context` tokens. spelled: with what tokens are made of"""
@@ -244,8 +239,7 @@ class LabelledCorpus:
         if spelled:
             forms, _ = pad_rows([self.forms[start:stop] for start, stop in bounds], context)
             spelling = torch.from_numpy(self.spellings[forms.numpy()])
-        target = torch.from_numpy(self.classes[rows].astype(np.int64))
-        return Batch(tokens, target, real, spelling=spelling)
+        return Batch(tokens, torch.from_numpy(self.target[rows]), real, spelling=spelling)
 
 
 class LabelledSource(Source):

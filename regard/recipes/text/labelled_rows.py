@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import Any, Literal, NamedTuple
 
 from regard.data.missing import is_empty, is_missing
@@ -86,11 +87,12 @@ def check_text(value: Any, path: str, line: int, column: str) -> str:
 
 def label_text(value: Any, path: str, line: int, column: str) -> str:
     """The label of a cell as text; raise for what is no label."""
+    if isinstance(value, float) and math.isfinite(value):
+        return repr(value)
     if isinstance(value, bool) or not isinstance(value, str | int):
         value = json.dumps(value, default=str)
         if value not in ("true", "false"):
             raise RegardError(
-                f"line {line} of {path} has {value} in '{column}'; a label is text, a whole number, true "
-                "or false"
+                f"line {line} of {path} has {value} in '{column}'; a label is text, a number, true or false"
             )
     return str(value).strip()

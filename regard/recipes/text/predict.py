@@ -16,8 +16,10 @@ from regard.data.array import Array
 from regard.data.batch import Batch, pad_rows
 from regard.data.missing import is_empty, is_missing
 from regard.data.table_rows import looks_like_table, place_of, stream_rows
+from regard.data.targets import read_numbers
 from regard.errors import RegardError
 from regard.recipes.answers import plain_cell
+from regard.recipes.evidence import Evidence, evidence_of
 from regard.recipes.prediction import Prediction
 from regard.recipes.text.defaults import has_bag, is_classifier, is_language_model
 from regard.recipes.text.given_text import is_given_file, read_given_text
@@ -38,13 +40,15 @@ def predict(run: Run, inputs: Sequence[str]) -> Iterator[Prediction]:
     the highest first."""
     if not is_classifier(run.config):
         raise RegardError(f"{run.path} is not a classifier; {_instead(run)}")
-    data, labels = run.section(LabelledConfig, "data"), run.section(LabelledInfo, "corpus").labels
+    data, info = run.section(LabelledConfig, "data"), run.section(LabelledInfo, "corpus")
     model, tokenizer = load_model(run), tokenizers.load(run.verify("tokenizer.json"))
 
     def answer(name: str, out: Tensor) -> Prediction:
-        return Prediction.of_classes(name, out.softmax(-1), labels)
+        if info.numbers is None:
+            return Prediction.of_classes(name, out.softmax(-1), info.labels)
+        return Prediction(input=name, values={info.numbers.name: info.numbers.restore(out.item())})
 
-    reader = _Reader(data, tokenizer, answer, has_bag(run.config))
+    reader = _Reader(data, info, tokenizer, answer, has_bag(run.config))
     for given in inputs:
         try:
             if is_given_file(given) and looks_like_table(given):
@@ -68,6 +72,7 @@ class _Reader:
     """How texts become ids, and outputs become predictions."""
 
     data: LabelledConfig
+    info: LabelledInfo
     tokenizer: tokenizers.Tokenizer
     answer: Callable[[str, Tensor], Prediction]  # from the name of an input and the output of the model
     spelled: bool  # does the model read what tokens are made of?
@@ -80,7 +85,16 @@ class _Reader:
         ids = self.tokenizer.encode(text)
         (found,) = self._answer(model, [_Given(Prediction(input=given, kind=kind), text, ids)])
         notes = [tokenizers.unknown_words(self.tokenizer, text), _cut(len(ids), self.data.context)]
-        return replace(found, notes=tuple(f"{given[:40]}: {note}" for note in notes if note))
+        said = tuple(f"{given[:40]}: {note}" for note in notes if note)
+        return replace(found, notes=said, evidence=self._find_evidence(model, text, ids))
+
+    def _find_evidence(self, model: nn.Module, text: str, ids: Array) -> Evidence | None:
+        """What each token of a text adds to the prediction of an additive model."""
+        ids = ids[: self.data.context].astype(np.int64)
+        names = [self.tokenizer.called(id) for id in ids.tolist()]
+        numbers = [] if self.info.numbers is None else [self.info.numbers]
+        more = {"spelling": self._spell([text], len(ids))} if self.spelled else {}
+        return evidence_of(model, torch.from_numpy(ids)[None], names, self.info.labels, numbers, **more)
 
     def predict_table(self, model: nn.Module, path: str) -> Iterator[Prediction]:
         """Of each row of a table, in order. What is wrong with the table is said before the first answer."""
@@ -111,7 +125,7 @@ class _Reader:
             kind="text",
             source=path,
             row={name: plain_cell(cell) for name, cell in cells.items()},
-            truth=None if is_missing(label) else _label_as_trained(label),
+            truth=None if is_missing(label) else self._read_truth(label),
         )
         try:
             if is_empty(text):
@@ -143,6 +157,13 @@ class _Reader:
         """What the tokens of some texts are made of, filled up to one length."""
         spelled = [spell_text(self.tokenizer, text)[: min(length, self.data.context)] for text in texts]
         return nn.utils.rnn.pad_sequence(spelled, batch_first=True)
+
+    def _read_truth(self, label: Any) -> str | float:
+        """A label as training reads it."""
+        if self.info.numbers is None:
+            return _label_as_trained(label)
+        found = read_numbers([label])
+        return str(label) if found is None else float(found[0])
 
 
 def _label_as_trained(label: Any) -> str:

@@ -41,31 +41,40 @@ LARGEST_LOSS = 700.0  # e to more than that is no float
 
 
 class TextRecipe(Recipe):
-    """Text: a language model, or a classifier of texts with labels."""
+    """Text: a language model, or a classifier (or regression) of texts with labels."""
 
     name = "text"
-    title = "Text: a language model of plain text, or a classifier of labelled text."
+    title = "Text: a language model of plain text, or a classifier or regression of labelled text."
     help: ClassVar[Mapping[str, str]] = {
         "--data PATH": "a text file, a folder, a glob, or a table with labels (.csv, .tsv, .jsonl, .parquet); default:\n"
         "                Python's own source (--data.text and --data.label name the columns of a table; see --data "
         "rows.csv "
         "--help)",
         "--model KIND": "decoder (causal LM) or encoder (masked LM); a table with labels trains an encoder as classifier;\n"
-        "                lstm, gru or conv (without self-attention) for both",
+        "                lstm, gru or conv (without self-attention) for both;\n"
+        "                additive (labelled only): evidence of each token, which sums to the logit",
     }
     examples = (
         "regard train text",
         "regard train text --data my.txt --out runs/mine --train.minutes 5",
         "regard train text --data reviews.csv",
         "regard train text --data my.txt --model lstm",
+        "regard train text --data reviews.csv --data.label stars --data.asks numbers",
+        "regard train text --data reviews.csv --model additive",
     )
     models = MODELS
     data_derived: ClassVar[Mapping[str, str]] = {
         "model.vocab": "",
         "model.context": "give --data.context",
         "model.classes": "",
+        "model.outputs": "",
+        "model.features": "",
+        "model.contrast": "",
+        "model.usual": "",
     }
-    not_inherited = frozenset({"vocab", "context", "classes", "pool", "bag", "dropout"})
+    not_inherited = frozenset(
+        {"vocab", "context", "classes", "outputs", "contrast", "pool", "bag", "dropout"}
+    )
     generate_options = GenerateOptions
     reading_options = ("text", "label", "missing")
 
@@ -90,10 +99,12 @@ class TextRecipe(Recipe):
         else:
             figures = [format_count(info.rows, "rows")]
         splits = format_splits(info.train, info.validation, info.test)
-        if job.labels is None:
-            labels = None
-        else:
+        numbers = getattr(info, "numbers", None)
+        labels = None
+        if job.labels is not None:
             labels = format_count(len(job.labels), "classes")
+        elif numbers is not None:
+            labels = f"to predict: {numbers.name}"
         return describe_data(info.path, *figures, splits, labels, f"tokens: {info.vocabulary:,} {info.kind}")
 
     def next_command(self, run: Run) -> str:

@@ -29,10 +29,10 @@ class RunTextReader(TextReader):
         self.run, self.tokenizer = run, tokenizers.load(run.verify("tokenizer.json"))
         config: Any = model.config
         self.longest = getattr(model, "limit", config.context)
-        self.labels: tuple[str, ...] | None = None
+        self.labelled: LabelledInfo | None = None
         if is_classifier(run.config):
-            self.labels = run.section(LabelledInfo, "corpus").labels
-        self.masked = config.vocab > self.tokenizer.size and self.labels is None
+            self.labelled = run.section(LabelledInfo, "corpus")
+        self.masked = config.vocab > self.tokenizer.size and self.labelled is None
         self.causal = bool(config.causal)
 
     def read(self, given: str | bytes | None = None, target: str | bytes | None = None) -> TextInput:
@@ -43,12 +43,14 @@ class RunTextReader(TextReader):
             text = as_text(given)
         ids = self.encode(text)
         self.check_length(len(ids), "the text")
-        if self.labels is not None:
-            known |= {"answers": "classes", "called": self.labels.__getitem__}
-        else:
+        if self.labelled is None:
             known |= {"answers": "next" if self.causal else "filled", "called": self.called}
+        elif self.labelled.numbers is not None:
+            known |= {"answers": "numbers", "number": self.labelled.numbers}
+        else:
+            known |= {"answers": "classes", "called": self.labelled.labels.__getitem__}
         inputs = {"tokens": torch.tensor([ids])}
-        if has_bag(self.run.config) and self.labels is not None:
+        if has_bag(self.run.config) and self.labelled is not None:
             inputs["spelling"] = spell_text(self.tokenizer, text)[None]
             known["spelling"] = "spelling"
         return TextInput(

@@ -371,7 +371,7 @@ NAN[3, 1] = np.nan
             bad(nodes=node_text().replace("weight", "split")),
             "split '1.0'.*train, validation, test",
         ),
-        (bad(target="numbers"), "label 'a'.*--data.target classes"),
+        (bad(asks="numbers"), "label 'a'.*--data.asks classes"),
         (bad(level="graph"), "has no labels of graphs"),
         (
             bad_arrays(edges=np.array([[0], [6]])),

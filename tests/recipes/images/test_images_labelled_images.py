@@ -260,8 +260,8 @@ def wrong(tmp_path, kind):
         content[60:80] = b"\xff" * 20
         (tmp_path / "o.npz").write_bytes(content)
         return tmp_path / "o.npz"
-    elif kind in ("text as npz", "one-hot", "flat", "alpha", "fractions"):
-        labels = {"one-hot": np.eye(2)[LABELS // 10], "fractions": LABELS + 0.5}.get(kind, LABELS)
+    elif kind in ("text as npz", "one-hot", "flat", "alpha", "not finite"):
+        labels = {"one-hot": np.eye(2)[LABELS // 10], "not finite": LABELS + np.nan}.get(kind, LABELS)
         pixels = {"flat": PIXELS.reshape(6, 25), "alpha": np.stack([PIXELS] * 4, -1)}.get(kind, PIXELS)
         np.savez(tmp_path / "o.npz", x=pixels, y=labels)
         if kind == "text as npz":
@@ -329,7 +329,7 @@ def wrong(tmp_path, kind):
         ),
         ("flat", r"images.*shape \(6, 25\).*'x'.*n h"),
         ("alpha", r"images.*shape \(6, 5, 5, 4\).*n h"),
-        ("fractions", "labels.*'y'; classes"),
+        ("not finite", "labels.*finite.*'y'"),
         (
             "one deeper",
             r"'Pets'.*tell apart\..*classes.*Cat.*Dog.*--data ",

@@ -218,8 +218,8 @@ def test_labels_are_sorted():
         ),
         (
             "a.jsonl",
-            '{"text": "a", "label": 1.5}\n',
-            "1.5.*'label'.*label",
+            '{"text": "a", "label": NaN}\n',
+            "NaN.*'label'.*label",
         ),
         (
             "a.jsonl",

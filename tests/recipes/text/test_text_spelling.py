@@ -113,7 +113,7 @@ def test_it_learns_endings_from_words_that_it_is_not_asked_about(tmp_path):
     bag = BagOfNGrams(tokenizer.size + 1, 2)
     fill_bag(bag, corpus)
     optimiser = make(bag, TrainConfig(lr=0.001))
-    batch = corpus.take(np.arange(len(corpus.classes)), 8)
+    batch = corpus.take(np.arange(len(corpus.target)), 8)
     torch.manual_seed(0)
     for _ in range(20):
         torch.nn.functional.cross_entropy(bag(batch.tokens), batch.target).backward()

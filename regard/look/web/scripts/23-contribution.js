@@ -2,7 +2,12 @@
 
 const contributionShown = { as: null };
 
-view("contribution", "Contribution", (part, place, here) => {
+view("contribution", "Contribution", (part, place, here) => showContribution(part, place, here, "What contributes to "));
+
+// Evidence is drawn the same way; its numbers are exact, and sum to the prediction.
+view("evidence", "Evidence", (part, place, here) => showContribution(part, place, here, "Evidence for "));
+
+function showContribution(part, place, here, words) {
   const stream = here.page.data.streams[part.stream];
   const labels = shownLabels(stream);
   const figures = make("div");
@@ -12,7 +17,7 @@ view("contribution", "Contribution", (part, place, here) => {
 
   function say(k) {
     if (k === null) {
-      refill(readout, make("span", { class: "quiet" }, `Point at a ${part.thing} to read its numbers.`));
+      refill(readout, make("span", { class: "quiet" }, `Point at ${/^[aeiou]/.test(part.thing) ? "an" : "a"} ${part.thing} to read its numbers.`));
       return;
     }
     refill(readout, streamToken(stream, labels[k], k), " ", part.columns.map((column) => make("span", { class: "item" },
@@ -29,11 +34,11 @@ view("contribution", "Contribution", (part, place, here) => {
     contributionShown.as = way;
     show();
   });
-  const title = make("h2", {}, "What contributes to ", make("bdi", {}, shown(part.answer)));
+  const title = make("h2", {}, words, make("bdi", {}, shown(part.answer)));
   refill(place, title, make("div", { class: "controls" }, wayChoice), readout, figures, stream.kind === "text" && part.stream === 0
     && RegionPanel.offered(here, "group") ? spanPanel(here, labels) : null);
   show();
-});
+}
 
 // A span of the text, chosen by dragging from its first token to its last, by two clicks, or by their numbers.
 function spanPanel(here, labels) {

@@ -1,0 +1,111 @@
+"""What targets are, classes or numbers: one rule for every kind of data, and the scale of numbers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+import numpy as np
+
+from regard.data.array import Array
+from regard.errors import RegardError
+
+Asks = Literal["auto", "classes", "numbers"]
+FEW = 10  # whole numbers with no more different values than this are classes
+
+
+def check_asks(asks: str) -> None:
+    """For `__post_init__` of a config."""
+    if asks not in get_args(Asks):
+        raise RegardError(f"asks must be one of {', '.join(get_args(Asks))}, got {asks!r}")
+
+
+def infer_asks(values: Sequence[Any], asks: Asks = "auto") -> Literal["classes", "numbers"]:
+    """What is predicted from these targets. auto: text is classes, and numbers of which some have a fraction are
+    numbers. Whole numbers are classes if there are at most ten different ones, or if they are the numbers of
+    classes: 0 … k−1 or 1 … k, each of them there."""
+    if asks != "auto":
+        return asks
+    numbers = read_numbers(values)
+    if numbers is None:
+        return "classes"
+    if (numbers != np.round(numbers)).any():
+        return "numbers"
+    different = np.unique(numbers)
+    if len(different) <= FEW or _count_classes(different):
+        return "classes"
+    return "numbers"
+
+
+def _count_classes(different: Array) -> bool:
+    """Are these sorted whole numbers 0 … k−1 or 1 … k?"""
+    return bool(different[0] in (0, 1) and different[-1] - different[0] == len(different) - 1)
+
+
+def explain_asks(values: Sequence[Any], asks: Asks, column: str) -> tuple[str, ...]:
+    """A line on whole numbers, which may be either: how they are read, and the option that changes it."""
+    numbers = read_numbers(values)
+    if asks != "auto" or numbers is None or (numbers != np.round(numbers)).any():
+        return ()
+    different = np.unique(numbers)
+    count = len(different)
+    if count <= 2 or (_count_classes(different) and different[0] == 0):  # who counts from 0 numbers classes
+        return ()
+    whole = f"'{column}' holds {count:,} different whole numbers"
+    if infer_asks(values) == "classes":
+        return (f"{whole}, read as classes; --data.asks numbers predicts a number instead",)
+    return (f"{whole}, read as numbers; --data.asks classes makes each of them a class",)
+
+
+def read_numbers(values: Sequence[Any]) -> Array | None:
+    """The targets as numbers; None: some are text, or not finite."""
+    try:
+        found = np.array(values).astype(np.float64)
+    except (ValueError, TypeError):
+        return None
+    if np.isfinite(found).all():
+        return found
+    return None
+
+
+def first_without_number(values: Sequence[Any]) -> int | None:
+    """The index of the first target that is no finite number."""
+    return next((i for i, value in enumerate(values) if read_numbers([value]) is None), None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Numbers:
+    """A number to predict. The model predicts (number − centre) / scale."""
+
+    name: str  # of the column
+    centre: float  # the mean in the train split
+    scale: float  # the standard deviation there
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.centre) and math.isfinite(self.scale) and self.scale > 0):
+            raise RegardError(
+                f"centre and scale must be finite, scale above 0, got {self.centre}, {self.scale}"
+            )
+
+    @classmethod
+    def measure(cls, name: str, values: Array) -> Numbers:
+        """The scale of the numbers of a train split; 1 if they are all the same."""
+        deviation = float(values.std())
+        if deviation <= 1e-12:
+            deviation = 1.0
+        return cls(name=name, centre=float(values.mean()), scale=deviation)
+
+    def standardise(self, values: Array) -> Array:
+        """Numbers as targets of the model, float32."""
+        found: Array = ((values - self.centre) / self.scale).astype(np.float32)
+        return found
+
+    def restore(self, output: float) -> float:
+        """An output of the model in the units of the data."""
+        return output * self.scale + self.centre
+
+    def format(self, output: float) -> str:
+        """stars 4.21"""
+        return f"{self.name} {self.restore(output):.6g}"
