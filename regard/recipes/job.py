@@ -39,6 +39,16 @@ class Example:
     elements: tuple[tuple[float, ...], ...] | None = None  # of a set
 
 
+@dataclass(frozen=True, kw_only=True)
+class Number:
+    """A number that a model predicts, standardised: times `scale` plus `centre` it is in the units of the
+    data."""
+
+    name: str
+    centre: float
+    scale: float
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Split:
     """Examples to evaluate a model on."""
@@ -85,8 +95,7 @@ class Job:
     test: Split | None = None  # evaluated once, with the best weights, at the end
     rows: Callable[[str], Array] | None = None  # of the split of this name, as `Split.rows`
     show: Callable[[str, int], Example] | None = None  # of the split of this name, as `Split.show`
-    # a predicted number in the units of the data; None: a model predicts no single number
-    say_number: Callable[[float], str] | None = None
+    number: Number | None = None  # what is predicted, if it is one number
 
     def build(self) -> nn.Module:
         """A new model, to be trained."""

@@ -3,7 +3,6 @@ them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -13,8 +12,7 @@ from regard.errors import RegardError
 from regard.models.deep_sets import DeepSetsConfig
 from regard.models.mlp import MLPConfig
 from regard.models.set_transformer import SetTransformerConfig
-from regard.recipes.job import DataContext, Job, Split
-from regard.recipes.prediction import DIGITS
+from regard.recipes.job import DataContext, Job, Number, Split
 from regard.recipes.sets.dataset import SetsConfig, SetsCorpus, SetsForm, SetsInfo
 from regard.recipes.sets.defaults import model_kind
 from regard.recipes.sets.made_sets import CLUSTERS
@@ -23,7 +21,6 @@ from regard.recipes.sets.read_sets import prepare_sets
 from regard.recipes.sets.show import show_set
 from regard.recipes.sets.task import labels_of, task_of
 from regard.recipes.settings import Settings
-from regard.runs.figures import say_number
 from regard.runs.run import Run
 from regard.training.config import TrainConfig
 from regard.training.tasks import Task
@@ -47,7 +44,7 @@ def prepare_job(settings: Settings, context: DataContext) -> Job:
         validation=corpus.info.validation,
         rows=(lambda split: corpus.held_rows()) if corpus.names else None,
         show=lambda split, place: show_set(corpus, int(corpus.held_rows()[place])),
-        say_number=_say_number(form),
+        number=_number(form),
     )
 
 
@@ -67,12 +64,11 @@ def other_split(run: Run, path: str, context: DataContext) -> tuple[Task, Split,
     return task_of(form), split, labels_of(form)
 
 
-def _say_number(form: SetsForm) -> Callable[[float], str] | None:
-    """A number that the model predicts, in the units of the data; None: it predicts classes, or several."""
+def _number(form: SetsForm) -> Number | None:
+    """The number that the model predicts; None: it predicts classes, or several numbers."""
     if form.asks != "numbers" or len(form.answers) != 1 or form.each:
         return None
-    centre, scale, name = form.target_centre[0], form.target_scale[0], form.answers[0]
-    return lambda x: f"{name} {say_number(x * scale + centre, DIGITS)}"
+    return Number(name=form.answers[0], centre=form.target_centre[0], scale=form.target_scale[0])
 
 
 def _notes_on(corpus: SetsCorpus) -> tuple[str, ...]:

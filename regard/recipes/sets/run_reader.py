@@ -15,11 +15,12 @@ from regard.data.batch import generator
 from regard.data.point_clouds import find_clouds
 from regard.errors import RegardError
 from regard.look.reader import GONE, Reader, readable
+from regard.recipes.prediction import DIGITS
 from regard.recipes.sets.dataset import SetsConfig, SetsForm, SetsInfo, draw
 from regard.recipes.sets.long_tables import LongTable, read_long
 from regard.recipes.sets.read_sets import files_of, sets_in
 from regard.recipes.sets.reader import SetExample, SetReader
-from regard.runs.figures import say_percent
+from regard.runs.figures import say_number, say_percent
 from regard.runs.outcome import first_example
 from regard.runs.run import Run
 from regard.training.config import TrainConfig
@@ -134,9 +135,9 @@ def _introduced(example: SetExample, model: Any, form: SetsForm) -> str:
         share, best = out.softmax(-1).max(-1)
         says = f"{form.answers[best]} ({say_percent(float(share))})"
     else:
-        says = _numbers_in_words(
-            out.double().numpy() * np.array(form.target_scale) + np.array(form.target_centre), form
-        )
+        numbers = out.double().numpy() * np.array(form.target_scale) + np.array(form.target_centre)
+        pairs = zip(form.answers, numbers.tolist(), strict=True)
+        says = ", ".join(f"{name} {say_number(number, DIGITS)}" for name, number in pairs)
     return f"{example.name}: prediction {says}{'' if example.truth is None else f'; target {example.truth}'}."
 
 
