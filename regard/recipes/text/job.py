@@ -65,7 +65,7 @@ def _classify(rows: LabelledCorpus, model: EncoderConfig, data: LabelledConfig, 
         if isinstance(model, Encoder) and model.bag is not None:
             fill_bag(model.bag, rows)
 
-    table = LabelledTexts(data)
+    table = LabelledTexts(data, rows.info.rows)
     return Job(
         kind="encoder",
         model=replace(model, vocab=rows.tokenizer.size + 1, context=data.context, classes=len(rows.labels)),
