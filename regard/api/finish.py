@@ -60,8 +60,8 @@ def _write_test(run: Run, found: Evaluation, step: int, observers: Sequence[Obse
 
 
 def _write_outcome(run: Run, recipe: Recipe, job: Job, model: nn.Module, *, stopped: bool) -> None:
-    """outcome.json: what the run was trained on, what to type next, and a few examples. A run is not lost over
-    it. The test split of a stopped run is left alone."""
+    """outcome.json: what the run was trained on, what to type next, and a few examples. A run is not lost
+    over it. The test split of a stopped run is left alone."""
     split = job.validation_split if stopped else job.best_split
     facts: dict[str, Any] = {
         "data": recipe.describe(job),

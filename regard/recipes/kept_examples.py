@@ -1,5 +1,5 @@
-"""A few examples of a split with their predictions, for the report of a run: right and wrong ones, or those with
-the smallest and the largest errors."""
+"""A few examples of a split with their predictions, for the report of a run: right and wrong ones, or those
+with the smallest and the largest errors."""
 
 from __future__ import annotations
 

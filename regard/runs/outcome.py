@@ -1,5 +1,5 @@
-"""outcome.json of a run: what it was trained on, and a few examples with their predictions. A page can be made of
-it without the data."""
+"""outcome.json of a run: what it was trained on, and a few examples with their predictions. A page can be made
+of it without the data."""
 
 from __future__ import annotations
 

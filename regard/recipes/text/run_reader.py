@@ -86,8 +86,8 @@ class RunTextReader(TextReader):
         return self.beginning(self.run.samples()), {}
 
     def row_of_data(self) -> str | None:
-        """The first text of a classifier's table, as much as the model reads; None: it is gone, or the run was
-        asked to keep no examples."""
+        """The first text of a classifier's table, as much as the model reads; None: it is gone, or the run
+        was asked to keep no examples."""
         if self.labels is None or not (self.run.config.train or {}).get("examples", True):
             return None
         with suppress(ValueError, OSError):
