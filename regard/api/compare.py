@@ -31,12 +31,12 @@ GIVE_DATA = "--data FILE judges both on one file"
 
 @dataclass(frozen=True, kw_only=True)
 class Pair:
-    """A run against the first one, example by example; or the reason why that cannot be."""
+    """A run against another, example by example; or the reason why that cannot be."""
 
     run: str
     against: str
     split: str | None = None
-    differences: tuple[Difference, ...] = ()  # the run minus the first, the main measure first
+    differences: tuple[Difference, ...] = ()  # the run minus the other, the main measure first
     reason: str | None = None
 
     def to_json(self) -> dict[str, Any]:
@@ -67,7 +67,7 @@ class Comparison:
 
 
 def compare(runs: Sequence[Place], *, data: Place | None = None, note: Note | None = None) -> Comparison:
-    """Runs beside each other, each against the first.
+    """Runs beside each other, each against the first that can be evaluated.
 
         compare(["runs/a", "runs/b"]).pairs[0].differences[0].value
         compare(["runs/*"], data="other.csv")
@@ -87,8 +87,12 @@ def compare(runs: Sequence[Place], *, data: Place | None = None, note: Note | No
             judged.append(_judge(each, None if data is None else os.fspath(data), note))
     if note is not None:
         note("evaluating", 1.0)
-    first = judged[0]
-    pairs = [_pair(name, names[0], one, first) for name, one in zip(names[1:], judged[1:], strict=True)]
+    first = next((place for place, one in enumerate(judged) if isinstance(one, Judged)), 0)
+    pairs = [
+        _pair(names[place], names[first], one, judged[first])
+        for place, one in enumerate(judged)
+        if place != first
+    ]
     settings, partly = differing(found)
     return Comparison(
         runs=tuple(found),
@@ -124,8 +128,7 @@ def _expand(runs: Sequence[Place]) -> list[str]:
 
 
 def _readable(runs: Sequence[ComparedRun]) -> tuple[list[ComparedRun], list[str]]:
-    """The runs that can be read; what is wrong with the others is told in a line each. One readable run is
-    the first, because all others are compared with it."""
+    """The runs that can be read; what is wrong with the others is told in a line each."""
     good = [each for each in runs if each.error is None]
     bad = [each for each in runs if each.error is not None]
     if len(good) < 2:

@@ -96,7 +96,8 @@ def say_methods(found: Comparison) -> list[str]:
     if not methods:
         return []
     lines = [f"{', '.join(names)}: {method}" for method, names in methods.items()]
-    told = f"Differences are against {found.names[0]}, on the same examples. Intervals: {'; '.join(lines)}."
+    first = found.pairs[0].against
+    told = f"Differences are against {first}, on the same examples. Intervals: {'; '.join(lines)}."
     if sum(bool(pair.differences) for pair in found.pairs) > 1:
         told += " Each interval is for its pair alone: of 20 equal runs, one would seem different."
     return [told]

@@ -89,7 +89,7 @@ def _write_outcome(run: Run, recipe: Recipe, job: Job, model: nn.Module, split: 
         "examples": None,
     }
     if (run.config.train or {}).get("examples", True):
-        with suppress(ValueError, OSError, ImportError):
+        with suppress(ValueError, OSError, ImportError, RuntimeError):
             facts["examples"] = choose_examples(model, job, split)
     run.write(outcome.FILE, facts)
 

@@ -14,6 +14,7 @@ from regard import registry
 from regard.data.array import Array
 from regard.data.batch import Batch, Source
 from regard.data.progress import Note
+from regard.data.targets import Numbers
 from regard.models.memory import TO_TRAIN, build_within_memory
 from regard.runs.run import Run
 from regard.training.tasks import Task
@@ -85,8 +86,7 @@ class Job:
     test: Split | None = None  # evaluated once, with the best weights, at the end
     rows: Callable[[str], Array] | None = None  # of the split of this name, as `Split.rows`
     show: Callable[[str, int], Example] | None = None  # of the split of this name, as `Split.show`
-    # a predicted number in the units of the data; None: a model predicts no single number
-    say_number: Callable[[float], str] | None = None
+    number: Numbers | None = None  # what is predicted, if it is one number
 
     def build(self) -> nn.Module:
         """A new model, to be trained."""

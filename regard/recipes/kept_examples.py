@@ -1,5 +1,5 @@
-"""A few examples of a split with their predictions, for the report of a run: right and wrong ones, or those with
-the smallest and the largest errors."""
+"""A few examples of a split with their predictions, for the report of a run: right and wrong ones, or those
+with the smallest and the largest errors."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from torch import Tensor, nn
 
 from regard.data.batch import Batch
 from regard.recipes.job import Example, Job, Split
+from regard.recipes.prediction import DIGITS
+from regard.runs.figures import say_number
 from regard.training.scores import Scores
 
 EACH = 4  # examples of either kind
@@ -37,7 +39,7 @@ def choose_examples(model: nn.Module, job: Job, split: Split) -> dict[str, Any] 
     if right is not None and job.labels is not None:
         best, worst = _taken_evenly(right), _surest(found, ~right)
         words = CLASSES
-    elif job.say_number is not None:
+    elif job.number is not None:
         order = found.sums[found.main].argsort()
         best, worst = order[:EACH].tolist(), order.flip(0)[: min(EACH, max(0, len(order) - EACH))].tolist()
         words = NUMBERS
@@ -88,8 +90,10 @@ def _answer(job: Job, found: Scores, place: int, good: bool) -> dict[str, Any]:
     if job.labels is not None and found.shares is not None:
         said: dict[str, Any] = {"predicted": job.labels[int(predicted)], "truth": job.labels[int(target)]}
         return said | {"share": float(found.shares[place]), "right": good}
-    assert job.say_number is not None
-    said = {"predicted": job.say_number(float(predicted)), "truth": job.say_number(float(target))}
+    assert job.number is not None
+    name, restore = job.number.name, job.number.restore
+    said = {"predicted": f"{name} {say_number(restore(predicted), DIGITS)}"}
+    said |= {"truth": f"{name} {restore(target):.{DIGITS}g}"}
     return said | {"error": float(found.sums[found.main][place]), "right": good}
 
 

@@ -15,7 +15,7 @@ LOSSES = frozenset({"loss", "log loss"})
 
 
 def say_percent(share: float) -> str:
-    """87.6%: one decimal, and two if it is closer than 1 to 0 or to 100. Only what is 0 or 1 is 0% or 100%."""
+    """87.6%: one decimal, and two if it is closer than 1 to 0 or to 100. Only 0 is 0%, and only 1 is 100%."""
     if not math.isfinite(share):
         return "–"
     hundred = 100 * share

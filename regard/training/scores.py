@@ -76,8 +76,8 @@ class ScoreList:
     def add_numbers(self, sums: dict[str, Tensor], known: Tensor, target: Tensor, predicted: Tensor) -> None:
         """Numbers for each target that is known.   all of the shape of the target"""
         more: dict[str, Tensor] = {}
-        if target.dim() == 1:
-            more = {"predicted": predicted}
+        if target.numel() == len(target):
+            more = {"predicted": predicted.reshape(-1)}
         cleared = {name: each.masked_fill(~known, 0) for name, each in sums.items()}
         self._add(cleared, known, target[known], more)
 

@@ -120,8 +120,8 @@ def test_runs_that_cannot_be_judged_have_a_line_each():
     module, weightless = found.pairs
     assert "module of your own" in module.reason and "no weights" in weightless.reason
     assert found.runs[2].state.endswith("no weights yet") and found.partly
-    (pair,) = compare(["own", "runs/a"]).pairs  # the first one cannot be asked
-    assert pair.reason.startswith("own:")
+    own, longer = compare(["own", "runs/a", "runs/longer"]).pairs  # the first one cannot be asked
+    assert own.reason.startswith("own:") and longer.against == "a" and longer.differences
 
 
 def test_other_recipes_are_compared_in_their_curves_only():

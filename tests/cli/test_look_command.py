@@ -92,7 +92,9 @@ def test_a_page_of_a_run(here, capsys):
         data["streams"][0]["labels"] == list("a cab bead") and data["live"] is None and data["title"] == "run"
     )
     views = {view["view"]: view for view in data["views"]}
+    assert data["opens"] == "attention"  # not the outcome: an input was given
     assert {
+        "outcome",
         "attention",
         "next",
         "contribution",
@@ -200,7 +202,8 @@ def test_a_run_ends_with_a_report(here):
     run = Run.open(here / "run")
     write_report(run, open_target(run.path))
     data = data_of(here / "run" / "report.html")
-    assert data["title"] == "run" and [view["view"] for view in data["views"]][:2] == ["attention", "next"]
+    shown = [view["view"] for view in data["views"]]
+    assert data["title"] == "run" and shown[:3] == ["outcome", "attention", "next"]
 
     def broken_reader(*what):
         raise ValueError("nothing to see")
@@ -209,6 +212,7 @@ def test_a_run_ends_with_a_report(here):
     write_report(run, broken)  # a run is not lost over it
     data = data_of(here / "run" / "report.html")
     assert "could not be looked at" in data["notes"][0] and [view["view"] for view in data["views"]] == [
+        "outcome",
         "curves",
         "samples",
     ]

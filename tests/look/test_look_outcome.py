@@ -99,6 +99,32 @@ def test_the_data_is_not_needed(home):
         (home / "elsewhere.csv").rename(home / "films.csv")
 
 
+def test_without_examples_a_row_of_the_data_is_shown(home, tmp_path):
+    """Not a sentence with words that the model does not know."""
+    shutil.copytree("films", tmp_path / "films")
+    run = Run.open(tmp_path / "films")
+    run.write(FILE, {})
+    data = open_session(run.path).show({})
+    assert data["input"]["text"] == Path("films.csv").read_text().splitlines()[1].rsplit(",", 1)[0]
+    assert "may have learned" in " ".join(data["notes"])
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        [], {"examples": []}, {"examples": {"items": 3}}, {"examples": {"items": [3, {"text": "x"}]}}, {"next": 3},
+        {"examples": {"items": [{"name": "a", "truth": 3, "predicted": "b"}]}, "data": {}, "validation": "x"},
+        {"examples": {"items": [{"name": "a", "truth": "c", "predicted": "b", "elements": [[1], "2"]}]}},
+    ],
+)  # fmt: skip
+def test_an_outcome_of_somebody_else_is_read_with_care(odd, home, tmp_path):
+    shutil.copytree("films", tmp_path / "films")
+    run = Run.open(tmp_path / "films")
+    run.write(FILE, odd)
+    assert outcome(run)["examples"] is None and outcome(run)["figures"]
+    assert first_example(run, "text") is None
+
+
 def test_examples_can_be_left_out():
     run = Run.open("private")
     assert run.read(FILE)["examples"] is None and outcome(run)["examples"] is None

@@ -103,7 +103,7 @@ def test_the_title_of_a_confusion_matrix_is_not_cut_off(title, classes):
     words, inside = figure._suptitle.get_window_extent(), figure.bbox
     assert inside.x0 <= words.x0 and words.x1 <= inside.x1 and words.y1 <= inside.y1
     said = figure._suptitle.get_text()
-    assert " ".join(said.split()) == f"{title} 100.0% right"
+    assert " ".join(said.split()) == f"{title} 100% right"
     # over the matrix, and not in it
     assert words.y0 >= max(axis.get_window_extent().y1 for axis in figure.axes)
 

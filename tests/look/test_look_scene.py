@@ -19,6 +19,7 @@ from regard.models.vit import ViT
 from regard.recipes.images.model_input import ImageInput
 from regard.recipes.images.occlusion import OfPatches
 from regard.recipes.text.model_input import TextInput
+from regard.runs.figures import say_percent
 from regard.symmetry.report import Finding, Report
 from tests.look.scenes import gather, still
 
@@ -306,7 +307,8 @@ def test_a_still_says_what_the_image_was_taken_for():
     with torch.no_grad():
         shares = model(inputs["x"][:1])[0].softmax(-1).sort(descending=True)
     likely = [
-        f"c{i} {p:.1%}" for p, i in zip(shares.values[:3].tolist(), shares.indices[:3].tolist(), strict=True)
+        f"c{i} {say_percent(p)}"
+        for p, i in zip(shares.values[:3].tolist(), shares.indices[:3].tolist(), strict=True)
     ]
     said = f"{likely[0]} (then {likely[1]}, {likely[2]})   a\\$b.png"
     assert figure.get_suptitle() == f"a ViT: where the class token looks\n{said}"

@@ -45,6 +45,7 @@ CASES = {
     "next token": (NextToken(), numbers(2, 3, 5), Batch(TOKENS, TOKENS, REAL), 2),
     "masked token": (MaskedToken(5, 5, share=0.9), numbers(2, 3, 6), Batch(TOKENS, TOKENS, REAL), 2),
     "a number": (Regress((2.5,)), numbers(6, 1), Batch(numbers(6, 3), numbers(6, seed=2)), 6),
+    "a number in a row": (Regress((2.5,)), numbers(6, 1), Batch(numbers(6, 3), numbers(6, 1, seed=2)), 6),
     "two numbers": (Regress((2.0, 3.0), ("a", "b")), numbers(6, 2), Batch(numbers(6, 3), numbers(6, 2)), 6),
     "numbers of elements": (
         Regress((2.0, 3.0), ("a", "b")),
@@ -91,5 +92,8 @@ def test_predictions_are_told_where_an_example_has_one():
     assert torch.equal(scores.predicted, out.argmax(-1)[kept]) and torch.equal(scores.target, SOME[kept])
     torch.testing.assert_close(scores.shares, out.softmax(-1).amax(-1)[kept])
     assert torch.equal(scores.right(), (out.argmax(-1) == SOME)[kept])
+    for name in ("a number", "a number in a row"):
+        task, out, batch, _ = CASES[name]
+        torch.testing.assert_close(task.score(Says(out), [batch]).predicted, out[:, 0])
     _, long, text, _ = CASES["next token"]
     assert NextToken().score(Says(long), [text]).predicted is None

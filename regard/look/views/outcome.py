@@ -1,5 +1,5 @@
-"""What came of a training, before everything else: what was trained on what, the figure, the curve, examples, and
-what to do next."""
+"""What came of a training, before everything else: what was trained on what, the figure, the curve, examples,
+and what to do next."""
 
 from __future__ import annotations
 

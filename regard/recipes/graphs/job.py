@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from regard import registry
+from regard.data.targets import Numbers
 from regard.errors import RegardError
 from regard.models.graph_transformer import GraphTransformerConfig
 from regard.recipes.graphs.dataset import (
@@ -26,9 +27,7 @@ from regard.recipes.graphs.other_data import config_for, read_other_graphs
 from regard.recipes.graphs.splits import no_folds, note_missing_classes, share_of_test
 from regard.recipes.graphs.task import task_of
 from regard.recipes.job import DataContext, Example, Job, Split
-from regard.recipes.prediction import DIGITS
 from regard.recipes.settings import Settings
-from regard.runs.figures import say_number
 from regard.runs.run import Run
 from regard.training.config import TrainConfig
 from regard.training.tasks import Task
@@ -84,7 +83,7 @@ def prepare_job(settings: Settings, context: DataContext) -> Job:
         validation=info.validation,
         test=test,
         rows=rows,
-        say_number=_say_number(info),
+        number=_number(info),
         show=lambda split, place: Example(name=f"{info.level} {called(int(rows(split)[place]))}"),
     )
 
@@ -124,12 +123,11 @@ def other_split(run: Run, path: str, context: DataContext) -> tuple[Task, Split,
     return task_of(info), split, info.labels
 
 
-def _say_number(info: GraphsInfo) -> Callable[[float], str] | None:
-    """A number that the model predicts, in the units of the data; None: it predicts classes."""
+def _number(info: GraphsInfo) -> Numbers | None:
+    """The number that the model predicts; None: it predicts classes."""
     if info.size is None or info.labels is not None:
         return None
-    centre, scale = info.size
-    return lambda x: f"{info.label} {say_number(x * scale + centre, DIGITS)}"
+    return Numbers(name=info.label or "target", centre=info.size[0], scale=info.size[1])
 
 
 def _type_of_model(run: Run) -> type[Any]:

@@ -53,6 +53,7 @@ def prepare_job(settings: Settings, context: DataContext) -> Job:
         validation=info.validation,
         test=test,
         rows=lambda split: images.rows(SPLITS[split]),
+        number=images.numbers,
         show=lambda split, place: show_image(images, int(images.rows(SPLITS[split])[place])),
     )
 

@@ -3,20 +3,19 @@ them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from regard.data.splits import SPLITS, TEST, note_missing
+from regard.data.targets import Numbers
 from regard.errors import RegardError
 from regard.models.additive import AdditiveConfig
 from regard.models.deep_sets import DeepSetsConfig
 from regard.models.mlp import MLPConfig
 from regard.models.set_transformer import SetTransformerConfig
 from regard.recipes.job import DataContext, Example, Job, Split
-from regard.recipes.prediction import DIGITS
 from regard.recipes.sets.dataset import SetsConfig, SetsCorpus, SetsForm, SetsInfo
 from regard.recipes.sets.defaults import model_kind
 from regard.recipes.sets.made_sets import CLUSTERS
@@ -25,7 +24,6 @@ from regard.recipes.sets.read_sets import draw_test_sets, prepare_sets
 from regard.recipes.sets.show import show_set
 from regard.recipes.sets.task import labels_of, task_of
 from regard.recipes.settings import Settings
-from regard.runs.figures import say_number
 from regard.runs.run import Run
 from regard.training.config import TrainConfig
 from regard.training.tasks import Task
@@ -59,7 +57,7 @@ def prepare_job(settings: Settings, context: DataContext) -> Job:
         test=test,
         rows=(lambda split: corpus.rows_of(SPLITS[split])) if corpus.names else None,
         show=lambda split, place: _show(_holding(corpus, SPLITS[split], drawn), SPLITS[split], place),
-        say_number=_say_number(form),
+        number=_number(form),
     )
 
 
@@ -90,12 +88,11 @@ def other_split(run: Run, path: str, context: DataContext) -> tuple[Task, Split,
     return task_of(form), split, labels_of(form)
 
 
-def _say_number(form: SetsForm) -> Callable[[float], str] | None:
-    """A number that the model predicts, in the units of the data; None: it predicts classes, or several."""
+def _number(form: SetsForm) -> Numbers | None:
+    """The number that the model predicts; None: it predicts classes, or several numbers."""
     if form.asks != "numbers" or len(form.answers) != 1 or form.each:
         return None
-    centre, scale, name = form.target_centre[0], form.target_scale[0], form.answers[0]
-    return lambda x: f"{name} {say_number(x * scale + centre, DIGITS)}"
+    return Numbers(name=form.answers[0], centre=form.target_centre[0], scale=form.target_scale[0])
 
 
 def _notes_on(corpus: SetsCorpus) -> tuple[str, ...]:

@@ -107,7 +107,7 @@ def _classify(
             unit="rows",
             batches=lambda: rows.batches(TEST, train.batch, data.context, spelled),
         )
-    table = LabelledTexts(data)
+    table = LabelledTexts(data, rows.info.rows)
     return Job(
         kind=kind,
         model=replace(model, **sizes),
@@ -123,7 +123,7 @@ def _classify(
         examples="rows",
         rows=lambda split: rows.rows_of(SPLITS[split], data.context),
         show=lambda split, place: table.show(int(rows.rows_of(SPLITS[split], data.context)[place])),
-        say_number=None if rows.numbers is None else rows.numbers.format,
+        number=rows.numbers,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import torch
@@ -11,7 +12,8 @@ from torch import nn
 from regard.data import tokenizer as tokenizers
 from regard.look.model_input import Tokens
 from regard.recipes.text.defaults import has_bag, is_classifier
-from regard.recipes.text.labelled import LabelledInfo
+from regard.recipes.text.labelled import LabelledConfig, LabelledInfo
+from regard.recipes.text.labelled_texts import LabelledTexts
 from regard.recipes.text.model_input import TextInput
 from regard.recipes.text.reader import FIRST_WORDS, TextReader, as_text
 from regard.recipes.text.spelling import spell_text
@@ -19,6 +21,9 @@ from regard.runs.outcome import first_example
 from regard.runs.run import Run
 
 HELD_OUT = "This text is from the data and was held out from training; --input shows one of yours."
+OF_THE_DATA = (
+    "This text is from the data, and the model may have learned from it; --input shows one of yours."
+)
 MASK = "[mask]"  # how to write a masked token
 
 
@@ -81,11 +86,27 @@ class RunTextReader(TextReader):
         beginning of the last sample of the run, or a sentence without unknown characters."""
         kept = first_example(self.run, "text")
         if kept is not None:
-            text, known = str(kept["text"]), {"truth": str(kept["truth"]), "notes": (HELD_OUT,)}
-            if self.longest is not None and len(self.encode(text)) > self.longest:
-                text = self.tokenizer.decode(self.encode(text)[: self.longest])
-            return text, known
+            return self.cut(str(kept["text"])), {"truth": str(kept["truth"]), "notes": (HELD_OUT,)}
+        of_data = self.row_of_data()
+        if of_data is not None:
+            return of_data, {"notes": (OF_THE_DATA,)}
         return self.beginning(self.run.samples()), {}
+
+    def row_of_data(self) -> str | None:
+        """The first text of a classifier's table, as much as the model reads; None: it is gone, or the run
+        was asked to keep no examples."""
+        if self.labelled is None or not (self.run.config.train or {}).get("examples", True):
+            return None
+        with suppress(ValueError, OSError):
+            return self.cut(LabelledTexts(self.run.section(LabelledConfig, "data")).rows[0].text)
+        return None
+
+    def cut(self, text: str) -> str:
+        """As much of a text as the model reads."""
+        ids = self.encode(text)
+        if self.longest is None or len(ids) <= self.longest:
+            return text
+        return self.tokenizer.decode(ids[: self.longest])
 
     def beginning(self, written: Sequence[tuple[int, str]]) -> str:
         """The first tokens of the last sample, or of a sentence."""

@@ -15,6 +15,7 @@ from regard.cli.main import main
 from regard.recipes.base import get_recipe
 from regard.recipes.graphs.neighbours import write_mapped
 from regard.recipes.graphs.task import RegressKnown
+from regard.runs.figures import say_percent
 from regard.runs.run import Run
 
 N = 60
@@ -63,7 +64,7 @@ def test_nodes_from_a_folder_to_answers(tmp_path, capsys):
     test = run.metrics()[-1]
     assert (test["event"], test["step"], test["count"]) == ("test", 40, run.config.corpus["test"])
     assert test["accuracy"] == run.config.test["accuracy"]
-    subtitle = f"accuracy {test['accuracy']:.1%} (test of {test['count']})"
+    subtitle = f"accuracy {say_percent(test['accuracy'])} (test of {test['count']})"
     assert subtitle in (run.path / "report.html").read_text()
     laws = {law["law"]: law for law in json.loads((run.path / "laws.json").read_text())["laws"]}
     assert laws["relabelling"]["measured"] == "holds" and laws["relabelling"]["declared"] == "equivariant"

@@ -22,6 +22,7 @@ from regard.recipes.images.defaults import KINDS
 from regard.recipes.images.model_input import ImageInput, MultiView
 from regard.recipes.images.multi_view import average_views
 from regard.recipes.prediction import Prediction
+from regard.runs.figures import say_percent
 from regard.runs.run import Run
 from regard.targets.open import open_target
 from tests.look.scenes import gather
@@ -245,7 +246,7 @@ def test_what_is_drawn_says_what_it_is(monkeypatch):
     )
     (answer,) = predict(run_of("vit", **{"data.views": "flip"}), ["pictures/red/03.png"], out="vit-flip.png")
     (label, share), *_ = answer.labels.items()
-    assert lines[0].words.startswith(f"{label} {share:.1%} (then ")
+    assert lines[0].words.startswith(f"{label} {say_percent(share)} (then ")
     assert "03.png; the prediction averages several views (flip)" in lines[0].words
     first, second = (overlay.title for overlay in lines[0].overlays)
     assert first == "rollout of attention, one layer,\nto the mean of all patches"

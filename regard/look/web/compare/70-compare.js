@@ -39,7 +39,9 @@ function differencesOf({ pairs, sentences }) {
   ]);
   const reasons = pairs.filter(({ reason }) => reason).map(({ run, reason }) => make("p", { class: "reason" }, make("bdi", {}, shown(run)), `: ${reason}.`));
   const heads = ["difference", "measure", "value", "95 % interval", "examples", "verdict", "predictions"];
-  return section("On the same examples", rows.length ? scrolled(table(heads, rows)) : null,
+  const last = rows.some((cells) => cells[6]) ? 7 : 6;  // accuracies alone have examples on which only one is right
+  const cut = (cells) => cells.slice(0, last);
+  return section("On the same examples", rows.length ? scrolled(table(cut(heads), rows.map(cut))) : null,
     sentences.map((words) => make("p", { class: "sentence" }, words)), reasons);
 }
 
