@@ -49,6 +49,7 @@ class TextRecipe(Recipe):
         "regard train text",
         "regard train text --data my.txt --out runs/mine --train.minutes 5",
         "regard train text --data reviews.csv",
+        "regard train text --data reviews.csv --data.test 0.2 --train.seeds 5",
     )
     models = ("decoder", "encoder")
     data_derived: ClassVar[Mapping[str, str]] = {
