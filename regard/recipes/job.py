@@ -67,6 +67,7 @@ class Job:
     notes: tuple[str, ...] = ()  # what the user should know about the data
     validation: int | None = None  # number of examples in the validation split
     test: Split | None = None  # evaluated once, with the best weights, at the end
+    own_splits: bool = False  # does the data say what is in which split, so that no share can be cut?
 
     def build(self) -> nn.Module:
         """A new model, to be trained."""

@@ -63,6 +63,7 @@ def prepare_job(settings: Settings, context: DataContext) -> Job:
         notes=(*_notes_on(settings, info.scaling.of), *_note_on_splits(config, info.path, given), *missing),
         validation=info.validation,
         test=test,
+        own_splits=given,
     )
 
 
