@@ -32,9 +32,8 @@ def _without_test(run: Run, job: Job, ended: Result) -> str | None:
         return None
     more_is_better = ended.keep in RISING
     said = f"validation {_with_names(ended.best, ended.keep)}{_of(job.validation, f' {job.examples}')}"
-    if (run.config.data or {}).get("test", "no such setting") == "no such setting":
-        advice = ""
-    else:
+    advice = ""
+    if "test" in (run.config.data or {}) and not job.own_splits:
         advice = f"; --data.test 0.1 keeps some {job.examples} for a figure to cite"
     return (
         f"{said}, by which the weights were chosen, so on new {job.examples} it is likely "

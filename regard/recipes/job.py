@@ -87,6 +87,7 @@ class Job:
     rows: Callable[[str], Array] | None = None  # of the split of this name, as `Split.rows`
     show: Callable[[str, int], Example] | None = None  # of the split of this name, as `Split.show`
     number: Numbers | None = None  # what is predicted, if it is one number
+    own_splits: bool = False  # does the data say what is in which split, so that no share can be cut?
 
     def build(self) -> nn.Module:
         """A new model, to be trained."""

@@ -6,6 +6,7 @@ import shutil
 import signal
 import statistics
 
+import numpy as np
 import pytest
 import torch
 
@@ -264,6 +265,15 @@ def test_without_a_test_split_the_end_says_what_the_figure_is(tmp_path):
     told = Stopper()
     repeated(tmp_path, tmp_path / "other", told, data__validation=0.0, data__test=0.2)
     assert "there is no validation split" in told.lines[-1]
+
+
+def test_no_share_is_advised_where_the_data_has_its_own_splits(tmp_path):
+    arrays = dict(np.load(KINDS["nodes"](tmp_path).data))
+    np.savez(tmp_path / "own.npz", **arrays, train_idx=np.arange(30), val_idx=np.arange(30, 40))
+    told = Stopper()
+    how = {"steps": 2, "observers": [told], "report": False}
+    regard.train("graphs", data=tmp_path / "own.npz", out=tmp_path / "run", **how)
+    assert told.lines[-1].startswith("validation accuracy ") and "--data.test" not in told.lines[-1]
 
 
 def test_runs_from_before_test_splits_are_evaluated_as_they_were(tmp_path):

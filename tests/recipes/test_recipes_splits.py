@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 
 from regard.api.start import resolve_defaults
 from regard.api.train import prepare_job
@@ -118,6 +119,21 @@ def test_images_with_a_test_split_refuse_another(folder):
         job_of(tiny, folder, data__test=0.2)
     with pytest.raises(RegardError, match=r"own test split.*4 folds"):
         job_of(tiny, folder, data__folds=4)
+
+
+def test_images_with_a_validation_split_get_a_test_split_beside_it(folder):
+    place = folder / "pictures"
+    for split, count in (("train", 20), ("val", 5)):
+        for label in ("cat", "dog"):
+            (place / split / label).mkdir(parents=True)
+            for number in range(count):
+                image = np.full((8, 8), 10 * number, dtype=np.uint8)
+                Image.fromarray(image).save(place / split / label / f"{number}.png")
+    tiny = KINDS["images"](folder)._replace(data=str(place))
+    info = job_of(tiny, folder, data__test=0.2).info
+    assert (info.train, info.validation, info.test) == (32, 10, 8)
+    info = job_of(tiny, folder).info
+    assert (info.train, info.validation, info.test) == (40, 10, 0)
 
 
 def test_an_edge_in_both_directions_is_in_one_split(folder):

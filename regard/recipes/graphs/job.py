@@ -85,6 +85,7 @@ def prepare_job(settings: Settings, context: DataContext) -> Job:
         rows=rows,
         number=_number(info),
         show=lambda split, place: Example(name=f"{info.level} {called(int(rows(split)[place]))}"),
+        own_splits=given,
     )
 
 

@@ -40,6 +40,7 @@ class GraphsRecipe(Recipe):
         "regard train graphs",
         "regard train graphs --data cites.csv --data.nodes papers.csv --data.label field",
         "regard train graphs --data molecules --model graphtransformer",
+        "regard train graphs --data molecules --data.folds 10",
     )
     models = tuple(KINDS)
     data_derived: ClassVar[Mapping[str, str]] = {

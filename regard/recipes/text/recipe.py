@@ -61,6 +61,7 @@ class TextRecipe(Recipe):
         "regard train text --data my.txt --model lstm",
         "regard train text --data reviews.csv --data.label stars --data.asks numbers",
         "regard train text --data reviews.csv --model additive",
+        "regard train text --data reviews.csv --data.test 0.2 --train.seeds 5",
     )
     models = MODELS
     data_derived: ClassVar[Mapping[str, str]] = {
