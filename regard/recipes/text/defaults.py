@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from regard.data.text_files import find
+from regard.errors import RegardError
 from regard.models.additive import AdditiveConfig
 from regard.models.decoder import DecoderConfig
 from regard.models.encoder import EncoderConfig
@@ -71,6 +72,11 @@ def defaults(data: Any = None, kind: str | None = None) -> Settings:
             train=TrainConfig(minutes=1.0, batch=32, lr=0.001 if few else 0.01, adam_lr=0.0003),
         )
     kind = kind or "decoder"
+    if kind == "additive":
+        raise RegardError(
+            "an additive model predicts the label of a text, and plain text has none; give a table of texts and "
+            "labels, such as --data reviews.csv"
+        )
     check_choice("kind of model for text", kind, ("decoder", "encoder"))
     total = sum(file.size for file in find(path))
     small = total <= CHARACTERS_UP_TO
