@@ -45,8 +45,6 @@ def configs_of_everything():
     found = {name: registry.find("models", name).tiny()[0].config for name in MODELS}
     for name in RECIPES:
         for kind in get_recipe(name).models:
-            if (name, kind) == ("text", "additive"):  # it needs a table of texts and labels
-                continue
             settings = get_recipe(name).defaults(None, kind, {})
             found[f"{name} {kind}: data"] = settings.data
             found[f"{name} {kind}: train"] = settings.train

@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import Any
 
 from regard.data.text_files import find
-from regard.errors import RegardError
 from regard.models.additive import AdditiveConfig
 from regard.models.decoder import DecoderConfig
 from regard.models.encoder import EncoderConfig
@@ -54,29 +53,20 @@ SIZES: dict[str, Any] = {"vocab": UNKNOWN, "context": UNKNOWN}
 def defaults(data: Any = None, kind: str | None = None) -> Settings:
     """A decoder (or encoder) for plain text, a classifier for labelled text (.csv, .jsonl)."""
     path = path_of(data, "text")
+    if kind == "additive":
+        return _additive_defaults(path)
     if path is not None and looks_labelled(path):
         check_choice("kind of model for labelled text", kind or "encoder", ("encoder", "additive"))
         few = sum(file.size for file in find(path)) <= FEW_LABELLED
         model = EncoderConfig(
             dim=128, depth=1 if few else 3, heads=4, dropout=0.2, bag=True, zero_start=True, **SIZES
         )
-        if kind == "additive":
-            return AdditiveSettings(
-                data=LabelledConfig(path=path, smoothing=0.1),
-                model=AdditiveConfig(outputs=UNKNOWN, bag=True, dropout=0.2, **SIZES),
-                train=TrainConfig(minutes=1.0, batch=32, lr=0.001 if few else 0.01, adam_lr=0.0003),
-            )
         return ClassifierSettings(
             data=LabelledConfig(path=path, smoothing=0.1),
             model=model,
             train=TrainConfig(minutes=1.0, batch=32, lr=0.001 if few else 0.01, adam_lr=0.0003),
         )
     kind = kind or "decoder"
-    if kind == "additive":
-        raise RegardError(
-            "an additive model predicts the label of a text, and plain text has none; give a table of texts and "
-            "labels, such as --data reviews.csv"
-        )
     check_choice("kind of model for text", kind, ("decoder", "encoder"))
     total = sum(file.size for file in find(path))
     small = total <= CHARACTERS_UP_TO
@@ -98,6 +88,16 @@ def defaults(data: Any = None, kind: str | None = None) -> Settings:
         return EncoderSettings(data=texts, model=EncoderConfig(zero_start=True, **size, **SIZES), train=train)
     decoder = DecoderConfig(ngrams=5 if small else 2, zero_start=True, **size, **SIZES)
     return DecoderSettings(data=texts, model=decoder, train=train)
+
+
+def _additive_defaults(path: str | None) -> Settings:
+    """For a table of texts and labels; what is wrong with another path is said when it is read."""
+    few = path is None or not looks_labelled(path) or sum(file.size for file in find(path)) <= FEW_LABELLED
+    return AdditiveSettings(
+        data=LabelledConfig(path=path or "", smoothing=0.1),
+        model=AdditiveConfig(outputs=UNKNOWN, bag=True, dropout=0.2, **SIZES),
+        train=TrainConfig(minutes=1.0, batch=32, lr=0.001 if few else 0.01, adam_lr=0.0003),
+    )
 
 
 def settings_class_of(config: RunConfig) -> type[Settings]:
