@@ -71,7 +71,9 @@ def read_numbers(values: Sequence[Any]) -> Array | None:
 
 
 def first_without_number(values: Sequence[Any]) -> int | None:
-    """The index of the first target that is no finite number."""
+    """The index of the first target that is no finite number; None: all are."""
+    if read_numbers(values) is not None:
+        return None
     return next((i for i, value in enumerate(values) if read_numbers([value]) is None), None)
 
 

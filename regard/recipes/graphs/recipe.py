@@ -72,10 +72,13 @@ class GraphsRecipe(Recipe):
         counts = [format_count(getattr(info, name), name) for name in ("graphs", "nodes", "edges")]
         splits = format_splits(info.train, info.validation, info.test)
         if info.labels is None:
-            classes = None
+            classes: str | None = f"to predict: {info.label}"
         else:
             classes = format_count(len(info.labels), "classes")
-        return describe_data(info.path, *counts, splits, classes)
+        bonds = None
+        if info.edge_scaling is not None:
+            bonds = f"{format_count(len(info.edge_scaling.mean or ()), 'features')} of each edge"
+        return describe_data(info.path, *counts, bonds, splits, classes)
 
     def next_command(self, run: Run) -> str:
         path = run.section(GraphsConfig, "data").path

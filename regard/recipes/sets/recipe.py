@@ -54,6 +54,8 @@ class SetsRecipe(Recipe):
             "model.contrast",
             "model.vocab",
             "model.context",
+            "model.window",
+            "model.bag",
         ),
         "",
     )

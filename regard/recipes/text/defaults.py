@@ -85,21 +85,14 @@ BOTH_WAYS: dict[str, dict[str, Any]] = {
 def defaults(data: Any = None, kind: str | None = None) -> Settings:
     """A decoder (or encoder) for plain text, a classifier for labelled text (.csv, .jsonl)."""
     path = path_of(data, "text")
+    if kind == "additive":
+        return _additive_defaults(path)
     if path is not None and looks_labelled(path):
         check_choice("kind of model for labelled text", kind or "encoder", LABELLED_MODELS)
         if kind in KINDS:
             return _labelled(path, kind)
         size = sum(file.size for file in find(path))
-        few = size <= FEW_LABELLED
-        steps = next((steps for most, steps in STEPS_OF_LABELLED.items() if size <= most), None)
-        if kind == "additive":
-            return AdditiveSettings(
-                data=LabelledConfig(path=path, smoothing=0.1),
-                model=AdditiveConfig(outputs=UNKNOWN, bag=True, dropout=0.2, **SIZES),
-                train=TrainConfig(
-                    minutes=MINUTES_OF_LABELLED, steps=steps, batch=32, lr=0.001, adam_lr=0.0003
-                ),
-            )
+        few, steps = size <= FEW_LABELLED, _steps_for(size)
         model = EncoderConfig(
             dim=128, depth=1 if few else 3, heads=4, dropout=0.2, bag=True, zero_start=True, **SIZES
         )
@@ -158,6 +151,29 @@ def _labelled(path: str, kind: str) -> Settings:
         data=LabelledConfig(path=path, smoothing=0.1),
         model=KINDS[kind](dim=128, dropout=0.3, pool="max", classes=UNKNOWN, **BOTH_WAYS[kind], **SIZES),
         train=TrainConfig(minutes=1.0, batch=32, lr=0.01, adam_lr=0.003),
+    )
+
+
+def _steps_for(size: int) -> int | None:
+    """The steps of a table of labelled texts of so many bytes; None: its budget is in minutes."""
+    return next((steps for most, steps in STEPS_OF_LABELLED.items() if size <= most), None)
+
+
+def _additive_defaults(path: str | None) -> Settings:
+    """For a table of texts and labels; what is wrong with another path is said when it is read."""
+    size = 0
+    if path is not None and looks_labelled(path):
+        size = sum(file.size for file in find(path))
+    return AdditiveSettings(
+        data=LabelledConfig(path=path or "", smoothing=0.1),
+        model=AdditiveConfig(outputs=UNKNOWN, bag=True, dropout=0.2, **SIZES),
+        train=TrainConfig(
+            minutes=MINUTES_OF_LABELLED,
+            steps=_steps_for(size),
+            batch=32,
+            lr=0.001 if size <= FEW_LABELLED else 0.01,
+            adam_lr=0.0003,
+        ),
     )
 
 

@@ -26,6 +26,7 @@ from regard.recipes.text.labelled import (
     LabelledConfig,
     LabelledCorpus,
     LabelledInfo,
+    looks_labelled,
     prepare_labelled,
     read_other_labelled,
 )
@@ -45,6 +46,11 @@ def prepare_job(settings: Settings, context: DataContext) -> Job:
         "note": context.note,
         "tokenizer": _tokenizer_of(context.old, settings.data),
     }
+    if isinstance(settings.model, AdditiveConfig) and not looks_labelled(settings.data.path):
+        raise RegardError(
+            "an additive model predicts the label of a text, and plain text has none; give a table of texts and "
+            "labels, such as --data reviews.csv"
+        )
     if isinstance(settings.data, LabelledConfig):
         return _classify(prepare_labelled(settings.data, **how), settings.model, settings.data, train)
     corpus = prepare(settings.data, cache=context.cache, **how)
