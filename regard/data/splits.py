@@ -177,7 +177,7 @@ def number_folds(count: int, folds: int, seed: int, classes: Array | None = None
 
 def note_missing(splits: Array, classes: Array, names: Sequence[str], unit: str) -> tuple[str, ...]:
     """A note for each drawn split that has no example of some class."""
-    if not (splits == TEST).any():
+    if not names or not (splits == TEST).any():
         return ()
     notes = []
     for name, number in (("validation", VALIDATION), ("test", TEST)):

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from regard.data.array import Array
 from regard.data.missing import is_missing
 from regard.errors import RegardError
+from regard.models.additive import Additive
 from regard.recipes.answers import plain_cell
 from regard.recipes.evidence import evidence_of
 from regard.recipes.prediction import Prediction, predict_each
@@ -120,7 +121,13 @@ def _with_answer(
         if part.labels and known is not None:
             known = str(known).strip()
         parts.append(replace(part, row=cells, truth=known))
-    return replace(asked, labels=answer.labels, values=answer.values, each=tuple(parts)).without_nan()
+    return replace(
+        asked,
+        labels=answer.labels,
+        values=answer.values,
+        each=tuple(parts),
+        evidence=answer.evidence,
+    ).without_nan()
 
 
 def _predict_sets(model: nn.Module, form: SetsForm, sets: Sequence[Array]) -> list[Prediction]:
@@ -128,10 +135,11 @@ def _predict_sets(model: nn.Module, form: SetsForm, sets: Sequence[Array]) -> li
     try:
         read = [form.read(points) for points in sets]
         outputs = call(model, padded_sets(read, np.zeros(len(sets), dtype=np.int64)))
-        return [
+        found = [
             _format_set("", out[: len(points)] if form.each else out, form)
             for points, out in zip(sets, outputs, strict=True)
         ]
+        return [_with_evidence(one, model, form, points) for one, points in zip(found, read, strict=True)]
     except RegardError as error:
         if len(sets) == 1:
             return [Prediction(input="", error=str(error))]
@@ -149,10 +157,15 @@ def _predict_set(model: nn.Module, form: SetsForm, points: Array, name: str) -> 
     out: Tensor = model(x)[0]
     if form.asks == "clusters":
         return Prediction(input=name, each=tuple(_clusters(out, points.shape[1])))
-    found = _format_set(name, out, form)
-    if form.each:
+    return _with_evidence(_format_set(name, out, form), model, form, x[0].numpy())
+
+
+def _with_evidence(found: Prediction, model: nn.Module, form: SetsForm, read: Array) -> Prediction:
+    """The prediction for a set, of an additive model with what each element adds to it. read: n d"""
+    if form.each or not isinstance(model, Additive):
         return found
-    names = [f"{form.element} {i + 1}" for i in range(len(points))]
+    names = [f"{form.element} {i + 1}" for i in range(len(read))]
+    x = torch.from_numpy(read)[None]
     return replace(found, evidence=evidence_of(model, x, names, form.answers, numbers_of(form)))
 
 

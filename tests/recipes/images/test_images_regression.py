@@ -48,7 +48,8 @@ def turned():
 def test_angles_train_resume_predict_and_evaluate(turned, tmp_path):
     images, angles = turned
     np.savez(tmp_path / "turned.npz", images=images, labels=angles)
-    out, how = tmp_path / "run", {"data": str(tmp_path / "turned.npz"), "options": OPTIONS}
+    out = tmp_path / "run"
+    how = {"data": str(tmp_path / "turned.npz"), "model": "vit", "options": OPTIONS}
     with pytest.raises(Killed):
         regard.train("images", out=out, steps=40, observers=[Killer()], **how)
     run = regard.train("images", out=out, resume=True, observers=[])
@@ -96,7 +97,7 @@ def test_a_table_of_paths_with_numbers(turned, tmp_path):
         prepared(balanced=True)
     (tmp_path / "ages.csv").write_text("file,age\n1.png,young\n2.png,4\n")
     with pytest.raises(ValueError, match="ages.csv.*'young'.*number.*--data.asks classes"):
-        find_images(str(tmp_path / "ages.csv"), "file", "age", "numbers")
+        find_images(str(tmp_path / "ages.csv"), "file", "age", asks="numbers")
 
 
 def test_bytes_and_folders_are_classes_unless_said(tmp_path):

@@ -219,7 +219,7 @@ def test_labels_are_sorted():
         (
             "a.jsonl",
             '{"text": "a", "label": NaN}\n',
-            "NaN.*'label'.*label",
+            "'label'.*line 1.*NaN",
         ),
         (
             "a.jsonl",

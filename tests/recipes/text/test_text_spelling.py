@@ -69,7 +69,7 @@ def test_rarity_counts_training_texts(tmp_path):
     rows = [("cat Cat dog", "a"), ("cat", "b"), ("dog sun", "a"), ("sun", "b")] * 5
     corpus = prepare_labelled(LabelledConfig(path=write(tmp_path / "a.csv", rows)), seed=0)
     bag = BagOfNGrams(corpus.tokenizer.size + 1, 2)
-    fill_bag(bag, corpus)
+    fill_bag(bag, corpus, share=ALONE)
     count = int((~corpus.held).sum())
     kept = [row for row, held in zip(rows, corpus.held, strict=True) if not held]
     for word in ("cat", "dog", "sun"):
