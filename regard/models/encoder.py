@@ -30,7 +30,7 @@ class EncoderConfig(SequenceConfig):
 
     classes: int | None = None  # number of classes; None: predict tokens
     pool: Literal["mean", "max", "attention", "class"] = "mean"  # how a classifier pools its tokens
-    # classifier: add its logits, through a learned gate, to a linear map of a bag of words and character n-grams
+    # classes: add logits, through a learned gate, to a linear map of a bag of words and character n-grams
     bag: bool = False
 
     def __post_init__(self) -> None:

@@ -94,6 +94,10 @@ def _classify(
             fill_bag(model.bag, rows)
             model.lengths.copy_(usual_lengths(model.bag, rows))
 
+    if rows.numbers is not None and isinstance(model, EncoderConfig):
+        model = replace(
+            model, bag=False
+        )  # its gate is made for classes: numbers are learned far better without
     outputs = len(rows.labels) or 1
     sizes: dict[str, Any] = {"vocab": rows.tokenizer.size, "context": data.context, "classes": outputs}
     if isinstance(model, TokenConfig):
