@@ -300,6 +300,9 @@ class Making:
         if "input_ids" in self.names and self.main == "input_ids":
             inputs, stream = self.text(more=3)  # not as many as the decoder's, so that they can be told apart
             yield inputs, (stream,)
+            if "pixel_values" in self.names:  # a question about an image
+                for signal in self.signals():
+                    yield inputs | signal, (stream,)
         for inputs in self.signals():
             yield inputs, ()
 
