@@ -225,6 +225,11 @@ class Making:
         if "decoder_input_ids" in self.names:
             for inputs, streams in self.sources():
                 yield self.translating(inputs, streams)
+            if {"input_ids", "pixel_values"} <= set(self.names):
+                # a question about an image: what such a model returns is of the image
+                asked = self.text()[0] | self.text("decoder_")[0]
+                for signal in self.signals():
+                    yield asked | signal, Roles(grid="pixel_values")
         elif self.main == "pixel_values" or "input_ids" not in self.names:
             for inputs in self.signals():
                 if "pixel_values" in inputs:
@@ -300,9 +305,6 @@ class Making:
         if "input_ids" in self.names and self.main == "input_ids":
             inputs, stream = self.text(more=3)  # not as many as the decoder's, so that they can be told apart
             yield inputs, (stream,)
-            if "pixel_values" in self.names:  # a question about an image
-                for signal in self.signals():
-                    yield inputs | signal, (stream,)
         for inputs in self.signals():
             yield inputs, ()
 

@@ -7,6 +7,7 @@ import pytest
 import torch
 from PIL import Image
 
+from regard.api.check import check_target
 from regard.api.look import open_session
 from regard.look.pack import unpack_array
 from regard.look.page import write
@@ -88,6 +89,11 @@ def test_each_word_looks_where_it_did(folders, photo, name):
         assert layer["proved"] and layer["grid"] == [4, 4]
         maps = unpack_array(layer["maps"]["data"], "f4", 2, 4, 4, 4)
         np.testing.assert_allclose(maps, entry.weights[0, :, :, 1:].unflatten(-1, (4, 4)), rtol=1e-6)
+
+
+def test_check_raises_no_false_alarm(folders):
+    """Without labels such a model returns what it makes of the image, which no word changes."""
+    assert check_target(open_target(folders["questions"])).ok
 
 
 def test_a_patch_is_where_the_model_has_it(folders, photo):
