@@ -73,6 +73,7 @@ class ImageProcessor(ABC):
     stages: tuple[
         WindowStage, ...
     ] = ()  # of a model that attends within windows; sides are halved between stages
+    merges: bool = False  # are patches merged from stage to stage?
     classifies: bool = False
 
     @abstractmethod
@@ -85,6 +86,36 @@ class ImageProcessor(ABC):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
+class PreparedCaption:
+    """An image and words as a model takes them."""
+
+    inputs: dict[str, Any]
+    ids: list[int]  # of the words that look at the image
+    name: str  # the input that holds them
+    along: tuple[str, ...] = ()  # inputs 1 n beside it
+    writes: list[int] | None  # what is written at the place of each; None: they are only read
+
+
+class CaptionProcessor(ABC):
+    """How an image and words become the inputs of a model: one that writes a caption, or one that is asked a
+    question."""
+
+    image: ImageProcessor
+    writes: bool  # a caption; False: it reads a question
+    longest: int | None = None  # largest number of words
+    notes: tuple[str, ...] = ()
+
+    @abstractmethod
+    def prepare(self, pixels: Tensor, text: str | None) -> PreparedCaption:
+        """The inputs for this image (1 c h w) and these words; None: those that the model writes, or a
+        question of our own."""
+
+    @abstractmethod
+    def called(self, id: int) -> str:
+        """A word as it stands in a text."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
 class ForeignModel:
     """A model that no recipe trained, with inputs for it."""
 
@@ -93,4 +124,5 @@ class ForeignModel:
     roles: Roles | None = None  # what each input is; None: what the model itself says, or a guess
     text: TextProcessor | None = None
     image: ImageProcessor | None = None
+    caption: CaptionProcessor | None = None
     random: bool = False  # are the inputs random numbers?

@@ -225,6 +225,11 @@ class Making:
         if "decoder_input_ids" in self.names:
             for inputs, streams in self.sources():
                 yield self.translating(inputs, streams)
+            if {"input_ids", "pixel_values"} <= set(self.names):
+                # a question about an image: what such a model returns is of the image
+                asked = self.text()[0] | self.text("decoder_")[0]
+                for signal in self.signals():
+                    yield asked | signal, Roles(grid="pixel_values")
         elif self.main == "pixel_values" or "input_ids" not in self.names:
             for inputs in self.signals():
                 if "pixel_values" in inputs:

@@ -37,7 +37,7 @@ def text_processor(path: Path, model: nn.Module) -> TextProcessor | None:
     alone."""
     if getattr(model, "main_input_name", "") != "input_ids":
         return None
-    return HuggingFaceText(model, _open_beside(path, TEXT_FILES, "AutoTokenizer"))
+    return HuggingFaceText(model, open_beside(path, TEXT_FILES, "AutoTokenizer"))
 
 
 def image_processor(path: Path, model: nn.Module) -> ImageProcessor | None:
@@ -46,10 +46,10 @@ def image_processor(path: Path, model: nn.Module) -> ImageProcessor | None:
     names = inspect.signature(model.forward).parameters
     if getattr(model, "main_input_name", "") != "pixel_values" or "decoder_input_ids" in names:
         return None
-    return HuggingFaceImage(model, _open_beside(path, IMAGE_FILES, "AutoImageProcessor"))
+    return HuggingFaceImage(model, open_beside(path, IMAGE_FILES, "AutoImageProcessor"))
 
 
-def _open_beside(path: Path, files: Sequence[str], cls: str) -> Any | None:
+def open_beside(path: Path, files: Sequence[str], cls: str) -> Any | None:
     """The tokenizer or the preprocessing of a directory; None if it has none. Code that comes with it is
     never run."""
     if not any((path / name).exists() for name in files):
@@ -126,6 +126,14 @@ class HuggingFaceText(TextProcessor):
         found = self.tokenizer(text, return_tensors="pt")
         return {name: x for name, x in found.items() if name in self.names}
 
+    def words(self, text: str) -> list[int]:
+        """The ids of a text alone, without what the tokenizer puts around it."""
+        if self.tokenizer is None:
+            found: list[int] = self._numbers(text)[0].tolist()
+        else:
+            found = self.tokenizer(text, add_special_tokens=False)["input_ids"]
+        return found
+
     def called(self, id: int) -> str:
         if self.tokenizer is None:
             return str(id)
@@ -185,9 +193,10 @@ class HuggingFaceImage(ImageProcessor):
 
     pixels = "pixel_values"
 
-    def __init__(self, model: nn.Module, processor: Any | None) -> None:
+    def __init__(self, model: nn.Module, processor: Any | None, config: Any | None = None) -> None:
+        """config: the part of the model's that is about images; None: all of it"""
         self.processor = processor
-        self.config: Any = model.config
+        self.config: Any = model.config if config is None else config
         self.classifies = bool(getattr(self.config, "id2label", None)) and hasattr(model, "classifier")
         patch = getattr(self.config, "patch_size", None)
         if isinstance(patch, list | tuple):
@@ -199,11 +208,12 @@ class HuggingFaceImage(ImageProcessor):
         else:
             self.patch = None
         self.stages = self._stages(model)
+        self.merges = hasattr(self.config, "depths")
 
     def _stages(self, model: nn.Module) -> tuple[WindowStage, ...]:
         """Of a Swin; of others nothing is known."""
         names = [name for name, module in model.named_modules() if type(module).__name__ == "SwinLayer"]
-        if not names or len(names) != sum(self.config.depths):
+        if not names or len(names) != sum(getattr(self.config, "depths", ())):
             return ()
         found, rest = [], iter(names)
         for depth in self.config.depths:

@@ -27,6 +27,7 @@ from regard.runs.run import Run
 from regard.symmetry.roles import Roles, inputs_by_name
 from regard.symmetry.subject import first_line
 from regard.targets import hugging_face as foreign
+from regard.targets.hugging_face_captions import caption_processor
 from regard.targets.hugging_face_inputs import image_processor, text_processor
 
 TARGETS = "a run directory, a Hugging Face model directory, or package.module:function"
@@ -104,12 +105,13 @@ def hugging_face(
         """Through the tokenizer or the preprocessing of the directory; without them, the inputs that were
         made."""
         if path is None:
-            text, image = (None, None)
-        else:
-            text, image = (text_processor(path, model), image_processor(path, model))
-        if text is None and image is None:
             return FixedReader(inputs)
-        known = ForeignModel(model=model, inputs=inputs, roles=roles, text=text, image=image)
+        how: dict[str, Any] = {"caption": caption_processor(path, model)}
+        if how["caption"] is None:
+            how = {"text": text_processor(path, model), "image": image_processor(path, model)}
+        if not any(how.values()):
+            return FixedReader(inputs)
+        known = ForeignModel(model=model, inputs=inputs, roles=roles, **how)
         return foreign_reader(known) or FixedReader(inputs)
 
     return Target(

@@ -1,6 +1,5 @@
 """Parts of the input left out in a real browser: with the pointer and with the keyboard, with and without a server."""
 
-import pytest
 import torch
 
 from tests.look.browser import PHONE, eventually, opened, plain, ready, watched
@@ -52,8 +51,20 @@ def test_a_rectangle_is_drawn_and_typed(browser):
         assert rows(shown)[1].startswith("2 rows 1–9, columns 4–10")
         assert words_of(live.region({"record": 0, "region": [0, 3, 9, 10]})) in rows(shown)[1]
         assert shown.locator(".region-boxes .region-box").count() == 2
+        for words, value in (
+            ("first row", ""),
+            ("last row", "16"),
+            ("last column", ""),
+            ("first column", ""),
+        ):
+            shown.get_by_label(f"{words} of the region").fill(
+                value
+            )  # what is empty is the first, or the last
+        shown.get_by_role("button", name=ASK).click()
+        eventually(shown, lambda: len(rows(shown)), 3)
+        assert rows(shown)[2].startswith("3 rows 1–16, columns 1–16 (100 % of the image)")
         shown.get_by_role("button", name="forget region 1").click()
-        assert len(rows(shown)) == 1 and shown.locator(".region-boxes .region-box").count() == 1
+        assert len(rows(shown)) == 2 and shown.locator(".region-boxes .region-box").count() == 2
 
 
 def test_a_span_is_dragged_over_and_typed(browser):
@@ -128,15 +139,11 @@ def test_nodes_are_chosen_by_keyboard(browser):
         assert field.input_value() == "0, 2"
 
 
-@pytest.mark.parametrize("look", [{"viewport": PHONE}, {"color_scheme": "dark"}])
-def test_a_file_says_how_to_ask(browser, tmp_path, look):
+def test_a_file_says_how_to_ask(browser, tmp_path):
     scene = scene_of(set_transformer(), {"x": FLAT.repeat(1, 1, 2)[..., :3]})
-    with opened(browser, write_page(scene.data, tmp_path / "still.html"), "points", **look) as shown:
+    with opened(browser, write_page(scene.data, tmp_path / "still.html"), "points", viewport=PHONE) as shown:
         ready(shown)
         words = plain(shown.locator(".region").inner_text())
         assert "The points are taken out" in words and "run regard look things" in words
         assert not shown.locator(".region button, .region input").count()
-        assert (
-            shown.evaluate("document.documentElement.scrollWidth")
-            <= look.get("viewport", {"width": 1280})["width"]
-        )
+        assert shown.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]

@@ -10,6 +10,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from regard.look.reader import FixedReader, Reader
+from regard.recipes.images.foreign_captions import ForeignCaptionReader
 from regard.recipes.images.model_input import ImageInput
 from regard.recipes.images.open_image import open_image, patch_grid, placeholder_image
 from regard.recipes.images.reader import ImageReader
@@ -27,6 +28,8 @@ RANDOM = "The image is made of random numbers: the run of a module keeps none of
 def foreign_reader(foreign: ForeignModel) -> Reader | None:
     """What reads images for such a model; None for one whose inputs are no images, or not known to be
     some."""
+    if foreign.caption is not None:
+        return ForeignCaptionReader(foreign.caption)
     if foreign.image is not None:
         return ForeignImageReader(foreign.image)
     known = foreign.roles or getattr(foreign.model, "roles", None)

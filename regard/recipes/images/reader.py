@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from regard.look.reader import Control, Reader
+from regard.look.view import View
 from regard.recipes.images.views.features import FeaturesView
 from regard.recipes.images.views.image import ImageView
 
@@ -14,5 +15,5 @@ IMAGE = Control(
 class ImageReader(Reader):
     """What all readers of images have: a file can be given."""
 
-    views = (ImageView(), FeaturesView())
+    views: tuple[View, ...] = (ImageView(), FeaturesView())
     controls: tuple[Control, ...] = (IMAGE,)

@@ -54,9 +54,10 @@ function spanPanel(here, labels) {
     controls: make("span", { class: "places" }, "tokens ", fields[0], " to ", fields[1]),
   });
 
-  function mark() {
+  // written: what was dragged over is also written into the fields; what is being typed stays as it is
+  function mark(written = true) {
     for (const [k, piece] of pieces.entries()) piece.classList.toggle("taken", from !== null && k >= ends()[0] && k <= ends()[1]);
-    if (from !== null) ends().forEach((k, side) => { fields[side].value = k + 1; });
+    if (written && from !== null) ends().forEach((k, side) => { fields[side].value = k + 1; });
   }
 
   function typed() {
@@ -64,7 +65,7 @@ function spanPanel(here, labels) {
     const inside = (k) => Number.isInteger(k) && k >= 0 && k < labels.length;
     if (!inside(a) && !inside(b)) return;
     [from, to, open] = [inside(a) ? a : b, inside(b) ? b : a, false];
-    mark();
+    mark(false);
   }
 
   const under = (event) => event.target.closest?.(".piece");

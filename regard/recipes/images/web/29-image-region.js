@@ -10,6 +10,7 @@ function imageRegion(here, picture) {
     ["first row", height], ["last row", height], ["first column", width], ["last column", width],
   ].map(([words, most]) => placeField(`${words} of the region`, most, () => typed()));
   const [top, bottom, left, right] = fields;
+  [top.placeholder, bottom.placeholder, left.placeholder, right.placeholder] = ["1", String(height), "1", String(width)];
   const byFinger = toggle("draw with a finger", false, (down) => {
     touch = down;
     picture.classList.toggle("drawing", down);
@@ -30,11 +31,12 @@ function imageRegion(here, picture) {
     return element;
   }
 
-  function show() {
+  // written: what was drawn is also written into the fields; what is being typed stays as it is
+  function show(written) {
     now.hidden = box === null;
     if (box === null) return;
     placed(now, box);
-    [top.value, left.value, bottom.value, right.value] = [box[0] + 1, box[1] + 1, box[2], box[3]];
+    if (written) [top.value, left.value, bottom.value, right.value] = [box[0] + 1, box[1] + 1, box[2], box[3]];
   }
 
   // what is not written is the whole height, or the whole width
@@ -44,7 +46,7 @@ function imageRegion(here, picture) {
     const [a, c] = [inside(read(top, 1), height), inside(read(bottom, height), height)].sort((x, y) => x - y);
     const [b, d] = [inside(read(left, 1), width), inside(read(right, width), width)].sort((x, y) => x - y);
     box = [a - 1, b - 1, c, d];
-    show();
+    show(false);
   }
   for (const field of fields) field.addEventListener("keydown", (event) => event.key === "Enter" && (typed(), panel.ask()));
 
@@ -68,7 +70,7 @@ function imageRegion(here, picture) {
     const [i, j] = under(event);
     const [k, l] = start.at;
     box = [Math.min(i, k), Math.min(j, l), Math.max(i, k) + 1, Math.max(j, l) + 1];
-    show();
+    show(true);
   });
   const ended = (event) => {
     const drawn = start?.far && event.type === "pointerup";
