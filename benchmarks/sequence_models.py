@@ -85,6 +85,10 @@ def pairs(dim: int) -> dict[str, tuple[nn.Module, nn.Module]]:
         "lstm": (LSTM(LSTMConfig(**size, depth=2)), TorchRecurrent(nn.LSTM, dim)),
         "gru": (GRU(GRUConfig(**size, depth=2)), TorchRecurrent(nn.GRU, dim)),
         "transformer": (EncoderDecoder(transformer), torch_transformer),
+        "transformer, regard's parts": (
+            EncoderDecoder(EncoderDecoderConfig(**size, depth=3, heads=heads)),
+            torch_transformer,
+        ),
         "conv (beside Transformer)": (ConvSeq2Seq(ConvSeq2SeqConfig(**size, depth=3)), torch_transformer),
         "lstm seq2seq, none": (recurrent(score="none"), torch_seq2seq),
         "lstm seq2seq, general": (recurrent(score="general"), torch_seq2seq),
