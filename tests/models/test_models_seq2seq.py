@@ -119,6 +119,19 @@ def test_step_by_step_with_rows_taken_anew(cls, how):
             torch.testing.assert_close(steps[row], alone)
 
 
+@pytest.mark.parametrize("cls, how", EVERYTHING)
+def test_autocast_is_near_float32_and_has_gradients(cls, how):
+    model = made(cls, torch.float32, **how)
+    inputs = (SOURCE, TARGET, SOURCE_REAL, TARGET_REAL)
+    true = model(*inputs)[TARGET_REAL]
+    with torch.autocast("cpu", torch.bfloat16):
+        out = model(*inputs)[TARGET_REAL].float()
+    assert (out - true).abs().max() < 0.03 * true.abs().max()
+    out.sin().sum().backward()
+    assert all(p.grad is None or p.grad.isfinite().all() for p in model.parameters())
+    assert model.embed.weight.grad.any()
+
+
 @pytest.mark.parametrize("cls", [LSTMSeq2Seq, ConvSeq2Seq, EncoderDecoder])
 def test_every_option_does_something(cls):
     other = {
