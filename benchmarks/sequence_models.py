@@ -1,8 +1,8 @@
 """Training tokens/s of recurrent and encoder-decoder models beside torch.nn's of the same shape, as ratios in one run.
 
-    python benchmarks/sequence_models.py [--seconds 20] [--dim 256] [--rows 64] [--tokens 20] [--only lstm]
+    python benchmarks/sequence_models.py [--seconds 20] [--dim 256] [--rows 64] [--tokens 20] [--half] [--only lstm]
 
-Each pair is timed in turns, forward and backward, in float32 and without padding. `transformer` is compared with
+Each pair is timed in turns, forward and backward, without padding. `transformer` is compared with
 torch.nn.Transformer (post-norm, ReLU, biases), the recurrent ones with torch.nn.LSTM and GRU between the same
 embedding and head. The decoders of `dot` and `general` are one fused call and one call of attention; `additive`
 and fed ones are loops over the target, and their rows say what the loop costs.
@@ -85,6 +85,10 @@ def pairs(dim: int) -> dict[str, tuple[nn.Module, nn.Module]]:
         "lstm": (LSTM(LSTMConfig(**size, depth=2)), TorchRecurrent(nn.LSTM, dim)),
         "gru": (GRU(GRUConfig(**size, depth=2)), TorchRecurrent(nn.GRU, dim)),
         "transformer": (EncoderDecoder(transformer), torch_transformer),
+        "transformer, regard's parts": (
+            EncoderDecoder(EncoderDecoderConfig(**size, depth=3, heads=heads)),
+            torch_transformer,
+        ),
         "conv (beside Transformer)": (ConvSeq2Seq(ConvSeq2SeqConfig(**size, depth=3)), torch_transformer),
         "lstm seq2seq, none": (recurrent(score="none"), torch_seq2seq),
         "lstm seq2seq, general": (recurrent(score="general"), torch_seq2seq),
@@ -93,10 +97,12 @@ def pairs(dim: int) -> dict[str, tuple[nn.Module, nn.Module]]:
     }
 
 
-def step_of(model: nn.Module, inputs: tuple[Tensor, ...], target: Tensor) -> Callable[[], None]:
+def step_of(model: nn.Module, inputs: tuple[Tensor, ...], target: Tensor, half: bool) -> Callable[[], None]:
     def step() -> None:
         model.zero_grad()
-        F.cross_entropy(model(*inputs).flatten(0, 1), target.flatten()).backward()
+        with torch.autocast("cpu", torch.bfloat16, enabled=half):
+            logits = model(*inputs)
+        F.cross_entropy(logits.float().flatten(0, 1), target.flatten()).backward()
 
     return step
 
@@ -107,17 +113,20 @@ def main() -> None:
     parser.add_argument("--dim", type=int, default=256)
     parser.add_argument("--rows", type=int, default=64)
     parser.add_argument("--tokens", type=int, default=20)
+    parser.add_argument("--half", action="store_true", help="in bfloat16, as training is where it is fast")
     parser.add_argument("--only", default="", help="pairs whose name holds this")
     asked = parser.parse_args()
     torch.manual_seed(0)
     source, target = (torch.randint(VOCAB, (asked.rows, asked.tokens)) for _ in range(2))
-    print(f"dim {asked.dim}, {asked.rows} rows of {asked.tokens} tokens, {torch.get_num_threads()} threads")
+    precision = "bfloat16" if asked.half else "float32"
+    size = f"dim {asked.dim}, {asked.rows} rows of {asked.tokens} tokens"
+    print(f"{size}, {precision}, {torch.get_num_threads()} threads")
     print("| model | tokens/s | torch.nn | ratio |\n|---|---|---|---|")
     for name, (ours, theirs) in pairs(asked.dim).items():
         if asked.only not in name:
             continue
         inputs = (source, target) if "seq2seq" in name or "transformer" in name.lower() else (source,)
-        steps = [step_of(model, inputs, target) for model in (ours, theirs)]
+        steps = [step_of(model, inputs, target, asked.half) for model in (ours, theirs)]
         for step in steps:
             step()
         times: list[list[float]] = [[], []]

@@ -115,9 +115,10 @@ class Recurrent(nn.Module):
 
     def _run(self, layer: int, x: Tensor, state: State, real: Tensor | None) -> tuple[Tensor, State]:
         weights = self.weights(layer)
-        x = x.to(weights[0].dtype)
+        if not torch.is_autocast_enabled(x.device.type):  # which casts by itself
+            x = x.to(weights[0].dtype)
         if real is not None:
-            x = torch.cat((zero_padding(x, real), ~real[..., None]), -1)
+            x = torch.cat((zero_padding(x, real), (~real[..., None]).to(x.dtype)), -1)
             shut = self._shut(weights[0])
             weights = [torch.cat((w, shut), 1) if i % 4 == 0 else w for i, w in enumerate(weights)]
         first = [h.unflatten(1, (self.directions, self.hidden)).transpose(0, 1).contiguous() for h in state]

@@ -10,6 +10,7 @@ from regard.config import from_json, to_json
 from regard.errors import RegardError
 from regard.look.record import record
 from regard.models.conv_seq2seq import ConvSeq2Seq, ConvSeq2SeqConfig
+from regard.models.cost import count_operations
 from regard.models.encoder_decoder import EncoderDecoder, EncoderDecoderConfig
 from regard.models.recurrent_seq2seq import (
     GRUSeq2Seq,
@@ -118,6 +119,19 @@ def test_step_by_step_with_rows_taken_anew(cls, how):
             torch.testing.assert_close(steps[row], alone)
 
 
+@pytest.mark.parametrize("cls, how", EVERYTHING)
+def test_autocast_is_near_float32_and_has_gradients(cls, how):
+    model = made(cls, torch.float32, **how)
+    inputs = (SOURCE, TARGET, SOURCE_REAL, TARGET_REAL)
+    true = model(*inputs)[TARGET_REAL]
+    with torch.autocast("cpu", torch.bfloat16):
+        out = model(*inputs)[TARGET_REAL].float()
+    assert (out - true).abs().max() < 0.03 * true.abs().max()
+    out.sin().sum().backward()
+    assert all(p.grad is None or p.grad.isfinite().all() for p in model.parameters())
+    assert model.embed.weight.grad.any()
+
+
 @pytest.mark.parametrize("cls", [LSTMSeq2Seq, ConvSeq2Seq, EncoderDecoder])
 def test_every_option_does_something(cls):
     other = {
@@ -184,6 +198,21 @@ def test_a_row_without_a_source_is_no_nan():
 def test_words_of_errors(wrong, words):
     with pytest.raises(RegardError, match=words):
         wrong()
+
+
+def test_operations_of_a_pair_are_counted():
+    m, n, d, v = 6, 5, D, V
+    inputs = {"source": SOURCE[:1], "target": TARGET[:1]}
+    encoder = 2 * m * 4 * (d // 2) * (d + d // 2) * 2  # two directions
+    decoder, head = 2 * n * 4 * d * (d + d), 2 * n * d * v
+    attention = 4 * n * m * d + 2 * n * 2 * d * d  # scores and sums, then W [c; s]
+    assert count_operations(made(LSTMSeq2Seq, score="none"), **inputs) == encoder + decoder + head
+    assert count_operations(made(LSTMSeq2Seq, score="dot"), **inputs) == encoder + decoder + head + attention
+    blocks = (m + n) * 2 * 12 * d * d + 2 * (
+        n * 2 + m * 2
+    ) * d * d  # queries and mix of n, keys and values of m
+    own = 4 * d * (m * m + n * n + n * m)
+    assert count_operations(made(EncoderDecoder), **inputs) == blocks + own + head
 
 
 # ── torch.nn.Transformer
