@@ -24,7 +24,7 @@ import regard
 
 RESULTS = Path(__file__).parent / "results.md"
 Rows = list[list[object]]
-COMMAND = "python benchmarks/additive.py --train train.csv --test test.csv"
+COMMAND = "python benchmarks/additive.py --train train.csv --test test.csv --steps {}"
 
 
 def digits() -> tuple[Rows, Rows]:
@@ -117,7 +117,7 @@ def main() -> None:
     machine = f"{platform.machine()}, 1 thread, torch {torch.__version__}"
     found = table(["data", "model", "measure", "test", "validation"], lines)
     told = f"{options.steps} steps, {options.seeds} seeds, means (smallest and largest in brackets)"
-    keep(RESULTS, "Additive models", f"`{COMMAND}` on {machine}: {told}.\n\n{found}")
+    keep(RESULTS, "Additive models", f"`{COMMAND.format(options.steps)}` on {machine}: {told}.\n\n{found}")
 
 
 if __name__ == "__main__":

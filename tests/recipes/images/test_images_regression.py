@@ -8,6 +8,7 @@ from PIL import Image
 from sklearn.datasets import load_digits
 
 import regard
+from regard.api.look import write_report
 from regard.recipes.images.dataset import ImagesConfig, prepare
 from regard.recipes.images.labelled_images import find_images
 from regard.recipes.images.task import RegressImages, task_of
@@ -52,7 +53,8 @@ def test_angles_train_resume_predict_and_evaluate(turned, tmp_path):
     how = {"data": str(tmp_path / "turned.npz"), "model": "vit", "options": OPTIONS}
     with pytest.raises(Killed):
         regard.train("images", out=out, steps=40, observers=[Killer()], **how)
-    run = regard.train("images", out=out, resume=True, observers=[])
+    run = regard.train("images", out=out, resume=True, observers=[], report=False)
+    write_report(run, str(run.path))
     corpus = run.config.corpus
     assert corpus["labels"] == [] and corpus["counts"] == [] and corpus["numbers"]["name"] == "label"
     found = regard.evaluate(run.path)
