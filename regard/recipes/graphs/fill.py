@@ -42,7 +42,7 @@ def note_on_filled(parts: Parts, scaling: Scaling) -> tuple[str, ...]:
     if not counts.any():
         return ()
     names = parts.columns or [str(i + 1) for i in range(len(counts))]
-    each = [f"{names[i]} {counts[i]:,} × {scaling.fill[i]:.6g}" for i in np.flatnonzero(counts)]
+    each = [f"{names[i]} {counts[i]:,} × {scaling.fill[i]:.6g}" for i in np.flatnonzero(counts).tolist()]
     more = f" and {len(each) - 5} more columns" if len(each) > 5 else ""
     return (
         f"filled {int(counts.sum()):,} missing features of nodes with the median of their column: "

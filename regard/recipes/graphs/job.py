@@ -32,11 +32,12 @@ def prepare_job(settings: Settings, context: DataContext) -> Job:
     """Read the graphs, then make the task, the source and a model config that fits them."""
     seed, batch, config = settings.train.seed, settings.train.batch, settings.data
     source: Any
+    filled: tuple[str, ...] = ()
     if context.given is None and looks_mapped(config.path):
         _check_large(settings.model)
         large = open_mapped(config, config.path, seed)
         source, info, outputs = large.source(batch, seed, settings.model.depth), large.info(), large.outputs
-        count, filled = min(info.test, MOST["test"]), ()
+        count = min(info.test, MOST["test"])
     else:
         graphs = prepare_graphs(config, seed=seed, given=context.given, note=context.note)
         source, info, outputs = graphs.source(batch, seed), graphs.info(config.label), graphs.outputs
@@ -65,17 +66,18 @@ def prepare_job(settings: Settings, context: DataContext) -> Job:
 def other_split(run: Run, path: str, context: DataContext) -> tuple[Task, Split, tuple[str, ...] | None]:
     """Other graphs with labels, read as the run reads its own data: their test split, or all labelled
     examples if there is none."""
-    config, notes = config_for(run, path), ()
+    config = config_for(run, path)
     info = run.section(GraphsInfo, "corpus")
     train, unit = run.section(TrainConfig, "train"), f"{info.level}s"
     source: Any
+    notes: tuple[str, ...] = ()
     if looks_mapped(path):
         large = open_mapped(config, path, 0, held_out=True)
         source = large.source(train.batch, 0, run.section(_type_of_model(run), "model").depth)
         count = min(len(large.split["test"]), MOST["test"])
     else:
         graphs = read_other_graphs(config, info)
-        notes += note_on_filled(graphs.parts, info.scaling)
+        notes = note_on_filled(graphs.parts, info.scaling)
         source, count = graphs.source(train.batch, 0), len(graphs.split["test"])
     split = Split(name=path, count=count, unit=unit, batches=lambda: source.of("test"), notes=notes)
     return task_of(info), split, info.labels
