@@ -134,7 +134,7 @@ def test_the_command_line_writes_what_json_prints(runs, kind, tmp_path, capsys):
 def test_where_answers_cannot_be_written(runs, kind, tmp_path):
     path, table = getattr(runs, kind), runs.place / TABLES[kind]
     for out, words in (
-        (tmp_path / "a.doc", r"--out.*\.csv.*\.jsonl.*a.doc"),
+        (tmp_path / "a.doc", r"out=.*\.csv.*\.jsonl.*a.doc"),
         (tmp_path / "none" / "a.csv", "no folder.*none"),
         (table, f"{TABLES[kind]} is one of the inputs"),
     ):
@@ -225,6 +225,11 @@ def test_several_inputs_are_told_apart_and_numbers_have_a_column_each(tmp_path):
         first["input"] == "a.csv" and float(first["answer(spread)"]) == 1e-300 and second["part"] == "point 1"
     )
     assert third["input"] == "c?.npy" and third["error"] == "it is\ndamaged"
+
+
+def test_errors_name_keyword_arguments_in_python(runs):
+    with pytest.raises(FileExistsError, match="holds a run already.*resume=True.*out="):
+        regard.train("text", data=str(runs.place / "reviews.csv"), out=runs.text, **STEPS)
 
 
 # ── missing cells ───────────────────────────────────────────────────────────────────────────────────────────
@@ -338,6 +343,6 @@ def test_wrong_names_are_one_line(runs, tmp_path):
     for names, words in ((["a", "b", "c"], "2 classes.*3 names"), (["a", "a"], "'a' a second time")):
         with pytest.raises(ValueError, match=words):
             train("images", runs.place / "shades.npz", tmp_path / "x", {"data.names": names})
+    table = write(runs.place / "two.csv", [("file", "label"), ("0.png", "dark"), ("1.png", "light")])
     with pytest.raises(ValueError, match="'dark'; leave --data.names out"):
-        table = write(runs.place / "two.csv", [("file", "label"), ("0.png", "dark"), ("1.png", "light")])
         train("images", table, tmp_path / "x", {"data.names": ["a", "b"]})

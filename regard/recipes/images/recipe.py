@@ -45,7 +45,7 @@ class ImagesRecipe(Recipe):
         "regard train images --data photos.csv --data.image path --data.label kind --data.balanced",
     )
     models = tuple(KINDS)
-    reading_options = ("image", "label")
+    reading_options = ("image", "label", "damaged")
     in_memory = "pillow's images or arrays of bytes"
     data_derived: ClassVar[Mapping[str, str]] = {
         "model.classes": "",
