@@ -140,7 +140,7 @@ def test_what_it_cannot_do_is_one_line(folder, capsys):
             ["train", "waves", "--data.loudnes", "9"],
             "there is no option --data.loudnes; did you mean --data.loudness?",
         ),
-        (["predict", str(folder / "run"), "1,2", "--out", "x.png"], "for which --out draws nothing"),
+        (["predict", str(folder / "run"), "1,2", "--out", "x.png"], "for which no pictures are drawn"),
     ):
         code = main.main(words)
         said = capsys.readouterr()

@@ -8,6 +8,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
 
+from regard.api.python_words import speak_python
 from regard.api.reading import read_differently
 from regard.data.rows_in_memory import NAME, rows_as_file, rows_of
 from regard.errors import RegardError
@@ -18,6 +19,7 @@ from regard.recipes.prediction import Prediction
 from regard.runs.run import Run
 
 
+@speak_python
 def predict(
     path: str | os.PathLike[str],
     inputs: Any,

@@ -12,6 +12,7 @@ from torch import nn
 
 from regard import config as configs
 from regard.api.finish import finish_run
+from regard.api.python_words import speak_python
 from regard.api.start import check_body, copy_weights, new_run, resolve_defaults
 from regard.data.batch import Source, TensorSource
 from regard.data.progress import Note
@@ -38,6 +39,7 @@ from regard.training.tasks import as_task
 Place = str | os.PathLike[str]
 
 
+@speak_python
 def train(
     recipe: str | None = None,
     *,

@@ -64,7 +64,8 @@ class AnswersPrinter:
             print(f"right: {self.right / self.judged:.1%} of {self.judged:,} with a known label")
         if self.table and self.answered:
             without = f", {self.errors:,} of them without an answer" if self.errors else ""
-            print(f"{self.out}: {self.answered + self.errors:,} rows{without}")
+            count = self.answered + self.errors
+            print(f"{self.out}: {count:,} row{'s' if count > 1 else ''}{without}")
         elif self.table:
             print(f"regard: there are no answers, so {self.out} was not written", file=sys.stderr)
         if self.drawn:

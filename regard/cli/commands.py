@@ -218,8 +218,8 @@ def generate_help() -> str:
 
 
 @command(
-    "predict RUN INPUT... [--out FILE] [--json]",
-    "predictions of a trained model for texts, files, or the rows of a table",
+    "predict RUN INPUT... [--out FILE]",
+    "predictions for texts, files, or the rows of a table",
     'regard predict runs/text "what a film"',
     "regard predict runs/text reviews.csv --out answers.csv",
     "regard predict runs/text letters.parquet --data.text body --out answers.parquet",

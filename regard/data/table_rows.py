@@ -6,6 +6,7 @@ import csv
 import json
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -38,7 +39,8 @@ def stream_rows(path: str, wanted: Collection[str] = ()) -> Streamed:
         names, rows = open_cells(path, wanted, short=True)
         if path.lower().endswith(JSON_LINES):
             return Streamed(path, names, _guarded(rows, path))
-        named = ((line, dict(zip(names, cells, strict=True))) for line, cells in rows)
+        keys = _different(names)
+        named = ((line, dict(zip(keys, cells, strict=True))) for line, cells in rows)
         return Streamed(path, names, _guarded(named, path))
 
 
@@ -70,6 +72,15 @@ def place_of(
     if names.count(name) > 1:
         raise RegardError(f"{path} has {names.count(name)} columns called '{name}'; rename all but one")
     return names.index(name)
+
+
+def _different(names: Sequence[str]) -> list[str]:
+    """The names, with a number at a second one of the same name, so that no column is lost."""
+    found: dict[str, None] = {}
+    for name in names:
+        ways = (name if number == 1 else f"{name}_{number}" for number in count(1))
+        found[next(each for each in ways if each not in found)] = None
+    return list(found)
 
 
 def _guarded(rows: Iterator[tuple[int, Any]], path: str) -> Iterator[tuple[int, Any]]:

@@ -105,13 +105,14 @@ def other_split(run: Run, path: str, context: DataContext) -> tuple[Task, Split,
     info = run.section(GraphsInfo, "corpus")
     train, unit = run.section(TrainConfig, "train"), f"{info.level}s"
     source: Any
+    notes: tuple[str, ...] = ()
     if looks_mapped(path):
         large = open_mapped(config, path, 0, held_out=True)
         source = large.source(train.batch, 0, run.section(_type_of_model(run), "model").depth)
         count = min(len(large.split["test"]), MOST["test"])
     else:
         graphs = read_other_graphs(config, info)
-        notes += note_on_filled(graphs.parts, info.scaling)
+        notes = note_on_filled(graphs.parts, info.scaling)
         source, count = graphs.source(train.batch, 0), len(graphs.split["test"])
     split = Split(
         name=path,

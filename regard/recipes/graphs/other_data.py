@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from regard.data.batch import IGNORE
+from regard.data.columns import is_number
 from regard.errors import RegardError
 from regard.recipes.graphs.dataset import (
     Graphs,
@@ -76,6 +77,12 @@ def read_other_graphs(config: GraphsConfig, info: GraphsInfo) -> Graphs:
 def _target(labels: list[Any], info: GraphsInfo, what: str) -> Any:
     """Labels as targets of the model: indices of its classes, or standardised numbers."""
     if info.labels is None:
+        for label in labels:
+            if is_known(label) and not is_number(str(label)):
+                raise RegardError(
+                    f"{what} has the label '{label}', but the model predicts numbers; correct it, or name another "
+                    "column with --data.label"
+                )
         _, numbers, _ = targets(labels, "numbers", what)
         mean, deviation = info.size or (0.0, 1.0)
         return ((np.asarray(numbers) - mean) / deviation).astype(np.float32)

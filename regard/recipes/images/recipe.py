@@ -48,7 +48,7 @@ class ImagesRecipe(Recipe):
         "regard train images --data faces.csv --data.label age --data.asks numbers",
     )
     models = tuple(KINDS)
-    reading_options = ("image", "label")
+    reading_options = ("image", "label", "damaged")
     in_memory = "pillow's images or arrays of bytes"
     data_derived: ClassVar[Mapping[str, str]] = {
         "model.classes": "",

@@ -50,16 +50,18 @@ def read_long(
     *,
     never: str | None = None,
     lenient: bool = False,
+    trained: bool = False,
 ) -> LongTable:
     """A table with its rows grouped by set. columns: the feature columns; None: all others.
 
     target=None: read no target column (to predict). never: a column that is never suggested for another.
     lenient: a cell that is no number is told of its row in `wrong`, and is no error.
+    trained: for a model that knows its columns already, which an error then names.
     """
     table = read_table(path)
     if not table.rows:
         raise RegardError(f"{path} has no rows; give one row for each element of each set")
-    used = _choose_columns(table, identity, target, columns, never)
+    used = _choose_columns(table, identity, target, columns, never, trained=trained or target is None)
     places = [table.names.index(name) for name in used]
     points, holes, wrong = _read_numbers(table, places, "" if columns else " with --data.columns")
     own = [_cell(row, table.names.index(identity)) for row in table.rows]
@@ -80,14 +82,21 @@ def read_long(
 
 
 def _choose_columns(
-    table: Table, identity: str, target: str | None, columns: Sequence[str] | None, never: str | None
+    table: Table,
+    identity: str,
+    target: str | None,
+    columns: Sequence[str] | None,
+    never: str | None,
+    *,
+    trained: bool,
 ) -> tuple[str, ...]:
     """The feature columns. Raise if one is missing; the hint never names a column that is something else."""
     wanted = [identity, *([target] if target is not None else []), *(columns or ())]
-    if target is not None:
-        advice = OPTIONS
+    if trained:
+        named = "name yours with --data.id" + (" and --data.target" if target is not None else "")
+        advice = f"the model was trained on the columns {', '.join(wanted)}; use these names, or {named}"
     else:
-        advice = f"the model was trained on the columns {', '.join(wanted)}; use these names"
+        advice = OPTIONS
     for name in wanted:
         table.place(name, advice, {*wanted, target, never} - {name})
     if columns is not None:

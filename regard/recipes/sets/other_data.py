@@ -59,7 +59,7 @@ def _of_clouds(config: SetsConfig, form: SetsForm, note: Note) -> SetsCorpus:
 
 def _of_table(config: SetsConfig, form: SetsForm) -> SetsCorpus:
     path = str(config.path)
-    table = read_long(path, config.id, config.target, form.features, config.missing)
+    table = read_long(path, config.id, config.target, form.features, config.missing, trained=True)
     words = list(table.target or ())
     if not form.each:
         for a, b in pairwise(table.starts):

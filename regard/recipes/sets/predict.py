@@ -92,7 +92,7 @@ def _of_row(table: LongTable, number: int, config: SetsConfig, form: SetsForm) -
     return Prediction(input=f"{path}: {table.sets[number]}", source=path, row=cells, truth=truth)
 
 
-def _truth(table: LongTable, rows: Sequence[int], config: SetsConfig, form: SetsForm) -> str | float | None:
+def _truth(table: LongTable, rows: Array, config: SetsConfig, form: SetsForm) -> str | float | None:
     """The target of some rows, where all that have one agree."""
     place = table.table.names.index(config.target)
     words = {str(cell).strip() for i in rows if not is_missing(cell := table.table.rows[i][place])}
