@@ -101,7 +101,6 @@ def other_split(run: Run, path: str, context: DataContext) -> tuple[Task, Split,
     """Other graphs with labels, read as the run reads its own data: their test split, or all labelled
     examples if there is none."""
     config = config_for(run, path)
-    notes: tuple[str, ...] = ()
     info = run.section(GraphsInfo, "corpus")
     train, unit = run.section(TrainConfig, "train"), f"{info.level}s"
     source: Any
