@@ -25,10 +25,10 @@ import regard
 from regard.data.splits import TEST, TRAIN, VALIDATION
 from regard.recipes.images.dataset import Images, ImagesConfig, prepare
 from regard.runs.locations import cache_folder
+from regard.training.budget import LOOKS, SHARE
 from regard.training.progress import Observer
 
 TIMED = 12  # steps from which the number of steps is computed
-LOOKS = 10  # evaluations of a run
 BATCH = 128
 
 
@@ -80,19 +80,22 @@ class StepTimes(Observer):
 
 
 def train_ours(kind: str, data: str, seconds: float, seed: int) -> tuple[float, float, float, float]:
-    """Accuracy on the test and validation splits, epochs, and seconds: the default as it is, or another kind."""
+    """Accuracy on the test and validation splits, epochs, and seconds: the default as it is, or another kind.
+    Evaluations take the share of the time that they would take of as many minutes."""
     how: dict[str, Any] = {} if kind == "default" else {"model": kind}
     with tempfile.TemporaryDirectory() as folder:
         timed = StepTimes()
-        options = {"train.seed": seed}
+        options: dict[str, Any] = {"train.seed": seed}
         run = regard.train(
             "images", data=data, out=f"{folder}/a", steps=TIMED, options=options, observers=[timed],
             report=False, **how,
         )  # fmt: skip
         step = statistics.median(np.diff(timed.times))
         images, batch = run.config.corpus, run.config.train["batch"]
-        looks = LOOKS * images["validation"] / batch / 3  # in steps: forward only
-        steps = round(seconds / step - looks)
+        look = step * images["validation"] / batch / 3  # forward only
+        looks = max(1, min(LOOKS, int(SHARE * seconds / look)))
+        steps = round((seconds - looks * look) / step)
+        options["train.evaluate_every"] = math.ceil(steps / looks)
         began = time.process_time()
         run = regard.train(
             "images", data=data, out=f"{folder}/b", steps=steps, options=options, observers=[],

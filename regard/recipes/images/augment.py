@@ -20,7 +20,7 @@ from regard.errors import RegardError
 class AugmentConfig:
     """How images are changed in training; 0 is not at all."""
 
-    # moved by up to this share of the side; the border mirrors what is beyond (0.1 is usual)
+    # moved by up to this share of the side, by whole pixels; the border mirrors what is beyond (0.1 is usual)
     crop: float = 0.0
     zoom: float = 0.0  # made larger or smaller by up to this share (0.1 is usual)
     flip: bool = False  # half of them mirrored, left and right (for photos; not for letters and digits)
@@ -86,9 +86,8 @@ def _moved(x: Tensor, config: AugmentConfig) -> Tensor:
     angle = (2 * torch.rand(b) - 1) * torch.pi * config.turn / 180
     scale = torch.exp((2 * torch.rand(b) - 1) * torch.log1p(torch.tensor(config.zoom)))
     shift = (2 * torch.rand(b, 2) - 1) * 2 * config.crop
-    if not (
-        config.turn or config.zoom
-    ):  # by whole pixels: others would be blurred, which images to judge are not
+    if not (config.turn or config.zoom):
+        # by whole pixels, so that training images are as sharp as those that are predicted
         half_sides = torch.tensor([x.shape[-1], x.shape[-2]]) / 2
         shift = (shift * half_sides).round() / half_sides
     ratio = x.shape[-1] / x.shape[-2]  # places are counted from −1 to 1 along both sides

@@ -38,7 +38,8 @@ class ImagesRecipe(Recipe):
     )
     help: ClassVar[Mapping[str, str]] = {
         "--data PATH": "one folder of images a class, idx files, .npz, a table of paths; without it: scikit-learn's digits",
-        "--model KIND": "resnet9, vit, swin, lenet, resnet, densenet or groupcnn (equivariant to quarter turns)",
+        "--model KIND": "resnet9 (the default: 74 % of CIFAR-10 after a minute of one core, vit 53 %), vit, swin,\n"
+        "                lenet, resnet, densenet or groupcnn (equivariant to quarter turns)",
     }
     examples = (
         "regard train images",

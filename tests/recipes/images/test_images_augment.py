@@ -42,6 +42,16 @@ def test_a_move_by_a_share_of_the_side(monkeypatch):
     assert torch.allclose(x[:, :, :9, :9], X[:, :, 3:, 3:], atol=1e-5)
 
 
+@pytest.mark.parametrize("how, whole", [({"crop": 0.2}, True), ({"crop": 0.2, "zoom": 0.1}, False)])
+def test_moves_alone_are_by_whole_pixels(how, whole):
+    x, before = after(**how)[:, 0].flatten(1), X[:, 0].flatten(1)
+    nearest = (
+        (x[:, :, None] - before[:, None]).abs().amin(-1)
+    )  # each pixel is one of the image, or between them
+    assert (nearest < 1e-5).all(1).float().mean() == whole
+    assert not torch.equal(x, before)
+
+
 @settings(max_examples=20, deadline=None)
 @given(st.floats(0.01, 0.99), st.integers(4, 20), st.integers(4, 20))
 def test_rectangles_have_about_their_share(share, h, w):
