@@ -7,12 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from regard.runs.figures import say_loss, say_measure
-
-# evaluations without better weights before a note warns of overfitting
-LOOKS_TOO_MANY = 3
-SHARE_TOO_LONG = 0.25  # smallest share of the steps after the best one
-CLEARLY_WORSE = 0.05  # smallest relative increase of the validation loss
-STILL_FALLING = 0.005  # smallest relative decrease of the validation loss, from one evaluation to the next
+from regard.runs.trend import TOO_MANY, has_overfitted, is_still_falling
 
 
 @dataclass(frozen=True)
@@ -79,20 +74,15 @@ class Result:
 
     def overfitting(self) -> str | None:
         """A note if the validation loss rose for long; None: it did not."""
-        if (
-            self.best_step is None
-            or self.worse < LOOKS_TOO_MANY
-            or self.step - self.best_step < SHARE_TOO_LONG * self.step
+        if self.best_step is None or not has_overfitted(
+            self.best, self.measures, since=self.worse, best_step=self.best_step, step=self.step
         ):
             return None
         then, now = self.best["loss"], self.measures["loss"]
-        as_often_right = "accuracy" in self.best and self.measures["accuracy"] >= self.best["accuracy"]
-        if now - then < CLEARLY_WORSE * abs(then) or as_often_right:
-            return None
         return (
             f"note: overfitted since step {self.best_step:,} of {self.step:,}, which had the {self._best()}: the "
             f"validation loss rose from {say_loss(then)} to {say_loss(now)}. More data or a smaller model would help; "
-            f"--train.patience {LOOKS_TOO_MANY} stops in time"
+            f"--train.patience {TOO_MANY} stops in time"
         )
 
     def still_falling(self) -> str | None:
@@ -101,7 +91,7 @@ class Result:
         if self.reason != "done" or self.best_step != self.step or self.before is None:
             return None
         now = self.measures["loss"]
-        if self.before - now < STILL_FALLING * abs(self.before):
+        if not is_still_falling(self.before, now):
             return None
         if self.minutes is None:
             more, option = "steps", f"--train.steps {3 * self.step}"

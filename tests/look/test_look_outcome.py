@@ -157,7 +157,7 @@ def looks(losses, accuracies=None):
     "evaluations, told",
     [
         (looks([2.0, 1.0, 1.2, 1.4, 1.6]), "overfitted after step 20"),
-        (looks([2.0, 1.6, 1.3, 1.1, 0.9]), "still improving"),
+        (looks([2.0, 1.6, 1.3, 1.1, 0.9]), "still falling"),
         (looks([2.0, 1.0, 0.9, 0.9, 0.899]), None),
         (looks([2.0, 1.0, 1.2, 1.4, 1.6], [0.5, 0.8, 0.8, 0.8, 0.8]), None),
         (looks([2.0, 1.0, 0.8]), None),
