@@ -20,10 +20,11 @@ def outcome_line(run: Run, job: Job, ended: Result, found: Evaluation | None) ->
     """
     if found is None:
         return _without_test(run, job, ended)
-    said = f"test {_with_names(found.measures, ended.keep)}{_of(found.count, f' {found.unit}')}"
+    first = _first(job, ended)
+    said = f"test {_with_names(found.measures, first)}{_of(found.count, f' {found.unit}')}"
     if not ended.best:
         return f"{said} (there is no validation split, so these are the last weights)"
-    chosen = "  ".join(_without_names(ended.best, ended.keep))
+    chosen = "  ".join(_without_names(ended.best, first))
     return f"{said} (validation {chosen}{_of(job.validation)}, by which the weights were chosen)"
 
 
@@ -31,7 +32,9 @@ def _without_test(run: Run, job: Job, ended: Result) -> str | None:
     if not ended.best:
         return None
     more_is_better = ended.keep in RISING
-    said = f"validation {_with_names(ended.best, ended.keep)}{_of(job.validation, f' {job.examples}')}"
+    said = (
+        f"validation {_with_names(ended.best, _first(job, ended))}{_of(job.validation, f' {job.examples}')}"
+    )
     advice = ""
     if "test" in (run.config.data or {}) and not job.own_splits:
         advice = f"; --data.test 0.1 keeps some {job.examples} for a figure to cite"
@@ -39,6 +42,13 @@ def _without_test(run: Run, job: Job, ended: Result) -> str | None:
         f"{said}, by which the weights were chosen, so on new {job.examples} it is likely "
         f"{'lower' if more_is_better else 'higher'}{advice}"
     )
+
+
+def _first(job: Job, ended: Result) -> str:
+    """The measure to begin with: of classes the share of right answers, otherwise what chose the weights."""
+    if job.labels is not None and "accuracy" in ended.best:
+        return "accuracy"
+    return ended.keep
 
 
 def _of(count: int | None, unit: str = "") -> str:

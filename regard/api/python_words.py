@@ -13,7 +13,9 @@ from regard.files import say_again
 P = ParamSpec("P")
 T = TypeVar("T")
 KEYWORDS = {"--resume": "resume=True", "--out": "out=", "--from": "start=", "--no-report": "report=False"}
-OPTIONS = re.compile("|".join(rf"{option}(?![\w.-])" for option in KEYWORDS))
+# with its value, where that is a path: --from runs/mine
+OPTIONS = re.compile("|".join(rf"({option})(?![\w.-])" for option in KEYWORDS))
+START = re.compile(r"--from (?!of\b)([^\s;,)]+)")
 
 
 def speak_python(function: Callable[P, T]) -> Callable[P, T]:
@@ -36,4 +38,5 @@ def speak_python(function: Callable[P, T]) -> Callable[P, T]:
 
 
 def _translate(words: str) -> str:
+    words = START.sub(lambda found: f"start={found[1]!r}", words)
     return OPTIONS.sub(lambda found: KEYWORDS[found[0]], words)

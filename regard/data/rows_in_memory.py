@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from regard import files
 from regard.errors import RegardError
 
 NAME = "rows"  # what such a table is called
@@ -36,7 +37,7 @@ def rows_as_file(rows: Sequence[Mapping[str, Any]], to_line: Callable[[Any], str
             raise RegardError(f"row {number} has a column that is not named by text; rename its columns")
     with tempfile.TemporaryDirectory(prefix="regard-") as folder:
         path = os.path.join(folder, f"{NAME}.jsonl")
-        Path(path).write_text("".join(f"{to_line(row)}\n" for row in rows), "utf-8", newline="\n")
+        files.write_text(path, "".join(f"{to_line(row)}\n" for row in rows))
         _files.add(path)
         try:
             yield path

@@ -6,7 +6,6 @@ import csv
 import json
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -77,9 +76,13 @@ def place_of(
 def _different(names: Sequence[str]) -> list[str]:
     """The names, with a number at a second one of the same name, so that no column is lost."""
     found: dict[str, None] = {}
+    next_number: dict[str, int] = {}
     for name in names:
-        ways = (name if number == 1 else f"{name}_{number}" for number in count(1))
-        found[next(each for each in ways if each not in found)] = None
+        number = next_number.get(name, 1)
+        while (new := name if number == 1 else f"{name}_{number}") in found:
+            number += 1
+        next_number[name] = number + 1
+        found[new] = None
     return list(found)
 
 

@@ -136,9 +136,12 @@ def test_an_occupied_folder_is_refused_before_any_work_on_data(tmp_path):
     (tmp_path / "other.txt").write_text(SENTENCES * 21)
     notes, before = [], cached(tmp_path)
     for out, words in (
-        ("run", "run holds a run already; go on with it with --resume, or choose another folder with --out"),
-        ("papers", "papers is not a run and is not empty (it holds a.txt); choose another folder with --out"),
-        ("text.txt", "text.txt is a file; choose a folder that is not there yet with --out"),
+        (
+            "run",
+            "run holds a run already; go on with it with resume=True, or choose another folder with out=",
+        ),
+        ("papers", "papers is not a run and is not empty (it holds a.txt); choose another folder with out="),
+        ("text.txt", "text.txt is a file; choose a folder that is not there yet with out="),
     ):
         with pytest.raises(FileExistsError, match=f"^{re.escape(words)}$"):
             train.train(
@@ -207,7 +210,7 @@ def test_labelled_text_from_nothing_and_from_a_run_without_labels():
         observers=[],
     )
     assert run.config.model["dim"] == 32 and run.config.model["classes"] == 2
-    start = r"masked is not a classifier; train a classifier on labelled text .*, with --from masked"
+    start = r"masked is not a classifier; train a classifier on labelled text .*, with start='masked'"
     with pytest.raises(ValueError, match=start):
         predict("masked", ["x"])
     for run, does in (

@@ -16,7 +16,7 @@ def rows(shown):
 
 
 def percent(p):
-    return f"{100 * p:.{1 if p >= 0.01 else 2}f} %"
+    return f"{100 * p:.{1 if p >= 0.01 else 2}f}%"
 
 
 def words_of(found):
@@ -41,7 +41,7 @@ def test_a_rectangle_is_drawn_and_typed(browser):
         shown.mouse.up()  # it is asked at once: rows 3 to 9, columns 4 to 10
         eventually(shown, lambda: len(rows(shown)), 1)
         found = live.region({"record": 0, "region": [2, 3, 9, 10]})
-        assert rows(shown)[0].startswith("1 rows 3–9, columns 4–10 (19.1 % of the image)")
+        assert rows(shown)[0].startswith("1 rows 3–9, columns 4–10 (19.1% of the image)")
         assert words_of(found) in rows(shown)[0]
         field = shown.get_by_label("first row of the region")
         assert field.input_value() == "3"
@@ -62,7 +62,7 @@ def test_a_rectangle_is_drawn_and_typed(browser):
             )  # what is empty is the first, or the last
         shown.get_by_role("button", name=ASK).click()
         eventually(shown, lambda: len(rows(shown)), 3)
-        assert rows(shown)[2].startswith("3 rows 1–16, columns 1–16 (100 % of the image)")
+        assert rows(shown)[2].startswith("3 rows 1–16, columns 1–16 (100% of the image)")
         shown.get_by_role("button", name="forget region 1").click()
         assert len(rows(shown)) == 2 and shown.locator(".region-boxes .region-box").count() == 2
 

@@ -53,7 +53,7 @@ def runs(tmp_path_factory):
     for i in range(3):
         Image.fromarray(pixels[i]).save(place / f"{i}.png")
     write(place / "photos.csv", [("file", "label"), ("0.png", "dark"), ("gone.png", "light"), ("2.png", "")])
-    images = {"data.names": ["dark", "light"], "model.dim": 8, "model.depth": 1, "model.heads": 2}
+    images = {"data.names": ["dark", "light"], "model.stem": 4, "model.widths": [4], "model.residual": [0]}
     found.images = train("images", place / "shades.npz", place / "images", images)
     return found
 
@@ -320,7 +320,7 @@ def test_missing_features_of_nodes(runs, tmp_path):
 
 def test_names_of_classes_are_everywhere(runs):
     config = Run.open(runs.images).config
-    assert config.corpus["labels"] == ["dark", "light"] and config.corpus["numbers"] == ["0", "1"]
+    assert config.corpus["labels"] == ["dark", "light"] and config.corpus["unnamed"] == ["0", "1"]
     found = regard.evaluate(runs.images, runs.place / "shades.npz")
     assert found.labels == ("dark", "light") and found.count == 24
 

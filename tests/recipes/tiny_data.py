@@ -84,7 +84,7 @@ def images(folder: Path) -> Tiny:
     label = np.arange(COUNT) % 2
     pixels = np.random.default_rng(0).integers(0, 100, (COUNT, 8, 8)) + 80 * label[:, None, None]
     np.savez(folder / "images.npz", images=pixels.astype(np.uint8), labels=label)
-    small = {"model.dim": 8, "model.heads": 1, "model.depth": 1, "train.batch": 8}
+    small = {"model.stem": 4, "model.widths": [4, 8], "model.residual": [0, 0], "train.batch": 8}
     return Tiny("images", str(folder / "images.npz"), small, COUNT, True)
 
 

@@ -90,7 +90,7 @@ def test_clouds_are_read_as_in_training(run, tmp_path):
     assert given.inputs["x"].shape == (1, 20, 3) and given.answers == "classes" and given.called(1) == "rod"
     # in a ball
     assert float(given.inputs["x"].norm(dim=-1).max()) <= 1 + 1e-6 and float(given.rows.mean()) > 3
-    assert re.fullmatch(r"0.npy: prediction (ball|rod) \(\d+%\); target ball.", given.notes[0])
+    assert re.fullmatch(r"0.npy: prediction (ball|rod) \(\d+\.\d+%\); target ball.", given.notes[0])
     assert (given.name, given.truth) == ("0.npy", "ball")
     given = reader.read(str(tmp_path / "clouds" / "rod" / "2.npy"))
     assert given.text == "2.npy" and given.notes == ()

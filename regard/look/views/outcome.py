@@ -88,19 +88,22 @@ def _figures(run: Run, known: Mapping[str, Any]) -> list[dict[str, Any]]:
         if count is None and split == "validation" and isinstance(known.get("validation"), int):
             count = f"{known['validation']:,}"
         of = None if count is None else f"of {count} {known.get('unit') or 'examples'}"
-        first = _main(list(found), run.config.keep)
+        first = _main(list(found), run)
         names = sorted(found, key=lambda name: name != first)
         return [{"measure": name, "said": found[name], "split": split, "of": of} for name in names]
     return []
 
 
-def _main(measures: Sequence[str], keep: str | None) -> str:
-    """The measure that says most: errors in the units of the data, or what chose the weights."""
-    errors = [name for name in measures if name.startswith("MAE")]
-    if errors:
-        return errors[0]
-    if keep is not None and keep in measures:
-        return keep
+def _main(measures: Sequence[str], run: Run) -> str:
+    """The measure that says most: of classes the share of right answers, of numbers errors in the units of the
+    data, otherwise what chose the weights."""
+    telling = [name for name in measures if name.startswith("MAE")]
+    if (run.config.corpus or {}).get("labels") and "accuracy" in measures:
+        telling = ["accuracy"]
+    if telling:
+        return telling[0]
+    if run.config.keep is not None and run.config.keep in measures:
+        return run.config.keep
     return "loss"
 
 

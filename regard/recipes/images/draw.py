@@ -29,7 +29,7 @@ def _is_folder(out: str | os.PathLike[str]) -> bool:
     return os.path.isdir(out) or os.fspath(out).endswith(("/", os.sep)) or not Path(out).suffix
 
 
-def check_output(given: Sequence[str], out: str | os.PathLike[str]) -> None:
+def check_output(given: Sequence[str], count: int, out: str | os.PathLike[str]) -> None:
     """A ValueError for what cannot be drawn, or not there; before any work."""
     if _is_folder(out):
         if os.path.isfile(out):
@@ -46,9 +46,9 @@ def check_output(given: Sequence[str], out: str | os.PathLike[str]) -> None:
         raise RegardError(
             f"--out {os.fspath(out)} is one of the inputs, which would be lost; give another name"
         )
-    if len(given) > MOST:
+    if count > MOST:
         raise RegardError(
-            f"one sheet shows {MOST} images at most, got {len(given)}; give a folder instead: --out looked/"
+            f"one sheet shows {MOST} images at most, got {count}; give a folder instead: --out looked/"
         )
 
 

@@ -103,7 +103,8 @@ class ImagesRecipe(Recipe):
         return predict(run, inputs)
 
     def check_output(self, run: Run, inputs: Sequence[str], out: Output) -> None:
-        check_output([*inputs, *paths_of(inputs, run.section(ImagesConfig, "data"))], out)
+        images = list(paths_of(inputs, run.section(ImagesConfig, "data")))
+        check_output([*inputs, *images], len(images), out)
 
     def draw(
         self, run: Run, inputs: Sequence[str], predictions: Iterator[Prediction], out: Output

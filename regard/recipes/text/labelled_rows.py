@@ -90,7 +90,7 @@ def label_text(value: Any, path: str, line: int, column: str) -> str:
     if isinstance(value, float) and math.isfinite(value):
         return repr(value)
     if isinstance(value, bool) or not isinstance(value, str | int):
-        value = json.dumps(value, default=str)
+        value = json.dumps(value, default=str, allow_nan=False) if value == value else "NaN"
         if value not in ("true", "false"):
             raise RegardError(
                 f"line {line} of {path} has {value} in '{column}'; a label is text, a number, true or false"
