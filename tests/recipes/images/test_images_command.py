@@ -215,6 +215,10 @@ def test_the_commands_of_the_page_run(images, monkeypatch):
     shutil.copy("photos/cat/01.png", "photos/cat/1.jpg")
     Path("photos.csv").write_text("path,kind\nphotos/cat/01.png,cat\nphotos/dark/00.png,dark\n")
     Path("new.csv").write_text("file\nphotos/cat/01.png\n")
+    Path("faces.csv").write_text(
+        "file,age\nphotos/cat/01.png,20.5\nphotos/dark/00.png,31\nphotos/cat/02.png,7\n"
+    )
+    shutil.copy("photos/cat/01.png", "photo.jpg")
     draw = np.random.default_rng(0).integers(0, 256, (20, 12, 12)).astype(np.uint8)
     np.savez("pictures.npz", x=draw, y=np.arange(20) % 2)
     Path("mnist").mkdir()
