@@ -72,7 +72,7 @@ def measure(kind: str, data: str, test: str, model: str, options: argparse.Names
                 model=model,
                 out=Path(folder) / "run",
                 steps=options.steps,
-                options={"train.seed": seed},
+                options={"train.seed": seed, "data.test": 0.0},
                 observers=[],
                 report=False,
             )
