@@ -85,6 +85,9 @@ class Job:
     test: Split | None = None  # evaluated once, with the best weights, at the end
     rows: Callable[[str], Array] | None = None  # of the split of this name, as `Split.rows`
     show: Callable[[str, int], Example] | None = None  # of the split of this name, as `Split.show`
+    # evaluates finished weights on a split by more than the measures of the task; None: these are all. It
+    # returns an Evaluation
+    evaluate: Callable[[nn.Module, Split], Any] | None = None
     # a predicted number in the units of the data; None: a model predicts no single number
     say_number: Callable[[float], str] | None = None
 
