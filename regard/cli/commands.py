@@ -401,7 +401,7 @@ def pop_recipe_options(command: str, words: list[str]) -> tuple[dict[str, Any], 
         return {}, words
     known = options.options_of(cls)
     found, rest = pop_options(words, tuple({*known, *(name.replace("-", "_") for name in known)}))
-    own = [part for pair in found.items() for part in pair]
+    own = [part for name, value in found.items() for part in (name.replace("_", "-"), value)]
     return asdict(options.read_options(cls, own, f"regard {command}")[0]), rest
 
 

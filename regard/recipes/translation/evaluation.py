@@ -14,7 +14,7 @@ from regard.models.seq2seq import Seq2Seq
 from regard.recipes.evaluation import Evaluation, evaluate_split
 from regard.recipes.job import Split
 from regard.recipes.translation.dataset import Corpus
-from regard.recipes.translation.measures import MISSING, has_sacrebleu, score_each, score_translations
+from regard.recipes.translation.measures import MISSING, Score, has_sacrebleu, score_each, score_translations
 from regard.recipes.translation.search import SearchOptions, translate
 from regard.runs.figures import say_number, say_percent
 from regard.training.tasks import Task
@@ -53,18 +53,21 @@ class TranslationEvaluation(Evaluation):
 
     def format(self) -> str:
         """The measures, how they were computed, and some translations."""
-        return f"{super().format()}\n{self.details()}"
+        return "\n".join([super().format(), *self._lines()])
 
     def details(self) -> str:
-        """Translations under their headings, = before what the model says and ~ before the reference."""
+        """The measures of whole translations, and some of them."""
         figures = [f"exactly right {say_percent(self.measures[EXACT])}"]
         named = [name for name in self.signatures if name in self.measures]
         figures += [f"{name} {say_number(self.measures[name])}" for name in named]
-        lines = [f"{self.split}, {self.beams} beams: {'  '.join(figures)}"]
-        lines += [f"  {name}: {signature}" for name, signature in self.signatures.items()]
+        return "\n".join([f"{self.split}, {self.beams} beams: {'  '.join(figures)}", *self._lines()])
+
+    def _lines(self) -> list[str]:
+        """How the measures were computed, and translations under their headings."""
+        lines = [f"  {name}: {signature}" for name, signature in self.signatures.items()]
         for title, some in self.shown.items():
             lines += [f"{title}:", *(each.format() for each in some)]
-        return "\n".join(lines)
+        return lines
 
 
 def evaluate_pairs(
@@ -81,7 +84,8 @@ def evaluate_pairs(
 ) -> TranslationEvaluation:
     """Loss and accuracy of each next token, then whole translations against their references.
 
-    rows: numbers of the pairs of the split   others: models of an ensemble   most: pairs that are translated, None: all   all: all measures, and the worst
+    rows: numbers of the pairs of the split   others: models of an ensemble
+    most: pairs that are translated, None: all   all: all measures, the worst and the best
     """
     assert isinstance(model, Seq2Seq)
     plain = evaluate_split(model, task, split)
@@ -94,13 +98,15 @@ def evaluate_pairs(
     pairs = [corpus.texts[row] for row in rows]
     references = [pair.target for pair in pairs]
     exact = float(np.mean([text == reference for text, reference in zip(texts, references, strict=True)]))
-    scores, each = {}, None
+    scores: dict[str, Score] = {}
+    each: list[float] | None = None
     if has_sacrebleu():
         scores = score_translations(texts, references, all=all)
         each = score_each(texts, references) if all else None
     else:
         notes = (*notes, MISSING)
-    made = zip(pairs, texts, each or [None] * len(texts), strict=True)
+    none: list[float | None] = [None] * len(texts)
+    made = zip(pairs, texts, each or none, strict=True)
     shown = [Shown(pair.source, text, pair.target, chrf) for pair, text, chrf in made]
     return TranslationEvaluation(
         split=plain.split,
@@ -120,8 +126,8 @@ def _choose(shown: Sequence[Shown]) -> dict[str, tuple[Shown, ...]]:
         places = np.linspace(0, len(shown) - 1, min(SHOWN, len(shown))).astype(int)
         return {"some translations (= the model, ~ the reference)": tuple(shown[i] for i in places)}
     order = sorted(shown, key=lambda each: each.chrf or 0.0)
-    best = tuple(order[::-1][: min(SHOWN, len(order) - min(SHOWN, len(order) // 2))])
+    few = min(SHOWN, len(order) // 2)
     return {
-        "worst by chrF (= the model, ~ the reference)": tuple(order[: min(SHOWN, len(order))]),
-        "best by chrF": best,
+        "worst by chrF (= the model, ~ the reference)": tuple(order[:few] if few else order),
+        "best by chrF": tuple(order[::-1][:few]),
     }

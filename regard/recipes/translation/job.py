@@ -9,6 +9,7 @@ from functools import partial
 from torch import nn
 
 from regard.data.splits import SPLITS, TEST, VALIDATION
+from regard.data.table_rows import looks_like_table, stream_rows
 from regard.errors import RegardError
 from regard.models.seq2seq import Seq2Seq
 from regard.recipes.evaluation import Evaluation
@@ -18,6 +19,7 @@ from regard.recipes.translation.batches import PairSource
 from regard.recipes.translation.dataset import (
     Corpus,
     PairsConfig,
+    PairsInfo,
     prepare_pairs,
     read_other_pairs,
 )
@@ -84,17 +86,24 @@ def read_corpus(data: PairsConfig, train: TrainConfig, context: DataContext) -> 
 
 
 def other_corpus(run: Run, path: str) -> Corpus:
-    """Other pairs, read with the tokens of the run. What is not asked for again is guessed anew where the name
-    of a column or of a language does not fit."""
-    config = run.section(PairsConfig, "data")
+    """Other pairs, read with the tokens of the run. The names of columns and languages are those that were asked
+    for, or those of the training; a table that has others is guessed anew."""
+    config, info = run.section(PairsConfig, "data"), run.section(PairsInfo, "corpus")
+    source: str | None = config.source or info.source
+    target: str | None = config.target or info.target
+    assert source is not None and target is not None
+    if not run.asked & {"source", "target"} and _has_other_names(path, source, target):
+        source = target = None
     beside = config.beside if "beside" in run.asked else None
-    info = run.config.corpus or {}
-    names = {name: getattr(config, name) or info.get(name) for name in ("source", "target")}
-    other = replace(config, path=path, beside=beside, **names)
-    if other.made is not None or not config.made:
-        return read_other_pairs(other, load_vocabulary(run), config.seed or 0)
-    own = {name: getattr(config, name) for name in ("source", "target")}
-    return read_other_pairs(replace(other, **own), load_vocabulary(run), config.seed or 0)
+    other = replace(config, path=path, beside=beside, source=source, target=target)
+    return read_other_pairs(other, load_vocabulary(run), config.seed or 0)
+
+
+def _has_other_names(path: str, source: str, target: str) -> bool:
+    """Is this a table without these two columns? Or a folder or file, for a run of made pairs?"""
+    if not looks_like_table(path):
+        return (source, target) == ("source", "target")
+    return not {source, target} <= set(stream_rows(path, (source, target)).names)
 
 
 def split_of(run: Run, corpus: Corpus, name: str) -> tuple[Translate, Split]:

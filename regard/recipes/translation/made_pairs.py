@@ -71,7 +71,9 @@ def _fill(count: int, draw: Callable[[int], Pair], name: str) -> Pairs:
             pair = draw(split)
         seen.add(pair.source)
         pairs.append(pair)
-    return Pairs(name=name, pairs=pairs, splits=splits[::-1].astype(np.uint8), source=name, target=name)
+    return Pairs(
+        name=name, pairs=pairs, splits=splits[::-1].astype(np.uint8), source="source", target="target"
+    )
 
 
 MADE: dict[str, Callable[[int, int], Pairs]] = {"dates": make_dates, "reverse": make_reversed}

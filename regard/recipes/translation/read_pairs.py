@@ -56,31 +56,31 @@ def read_pairs(path: str, beside: str | None, source: str | None, target: str | 
 def read_table(path: str, source: str | None, target: str | None) -> Pairs:
     """Two columns of a table."""
     table = stream_rows(path, [name for name in (source, target) if name is not None])
-    rows = [(line, _flat(cells)) for line, cells in table.rows]
+    rows = [(line, flatten_row(cells)) for line, cells in table.rows]
     names = table.names
     if names.count(NESTED) == 1 and rows and NESTED not in rows[0][1]:
         names = list(rows[0][1])
     columns = _choose_columns(path, names, source, target)
-    pairs = [Pair(*(_text(cells.get(name)) for name in columns), line) for line, cells in rows]
+    pairs = [Pair(_text(cells.get(columns[0])), _text(cells.get(columns[1])), line) for line, cells in rows]
     if not pairs:
         raise RegardError(f"{path} has no rows; give one for each pair")
     return Pairs(name=path, pairs=pairs, source=columns[0], target=columns[1])
 
 
 def source_column(path: str, names: Sequence[str], source: str, target: str) -> str:
-    """The column of the sources in a table that may have no translations."""
-    advice = "the model was trained on this column; rename yours, or name it with --data.source"
-    if source in names or len(names) > 1:
-        place_of(source, names, path, advice, (target,))
+    """The column of the sources in a table that may have no translations: that of the training, one that is
+    usually called so, or the only one."""
+    if source in names:
         return source
-    return names[0]
+    usual = [name for name, _ in USUAL if name in names]
+    if usual or len(names) == 1:
+        return usual[0] if usual else names[0]
+    advice = "the model was trained on this column; rename yours, or name it with --data.source"
+    place_of(source, names, path, advice, (target,))
+    return source
 
 
 def flatten_row(cells: Mapping[str, Any]) -> dict[str, Any]:
-    return _flat(cells)
-
-
-def _flat(cells: Mapping[str, Any]) -> dict[str, Any]:
     """{"translation": {"en": ..., "de": ...}} as two columns."""
     inner = cells.get(NESTED)
     if isinstance(inner, dict):
@@ -141,7 +141,8 @@ def _read_beside(path: str, beside: str) -> list[Pair]:
         )
     if not sides[0]:
         raise RegardError(f"{path} is empty; give a file with one sentence in each line")
-    return [Pair(*each, line) for line, each in enumerate(zip(*sides, strict=True), start=1)]
+    both = zip(*sides, strict=True)
+    return [Pair(source, target, line) for line, (source, target) in enumerate(both, start=1)]
 
 
 def _lines(path: str) -> Iterator[str]:

@@ -79,7 +79,7 @@ class TranslationRecipe(Recipe):
         tokens = f"tokens: {info.vocabulary:,} {info.kind}"
         if info.source_vocabulary != info.vocabulary:
             tokens = f"tokens: {info.source_vocabulary:,} and {info.vocabulary:,} {info.kind}"
-        sides = None if info.source == info.target else f"{info.source} → {info.target}"
+        sides = None if info.source == "source" else f"{info.source} → {info.target}"
         splits = format_splits(info.train, info.validation, info.test)
         return describe_data(info.path, format_count(info.pairs, "pairs"), sides, splits, tokens)
 
