@@ -400,7 +400,8 @@ def pop_recipe_options(command: str, words: list[str]) -> tuple[dict[str, Any], 
     if cls is None:
         return {}, words
     known = options.options_of(cls)
-    found, rest = pop_options(words, tuple({*known, *(name.replace("-", "_") for name in known)}))
+    spelled = [f"--{name[2:].replace('-', '_')}" for name in known]
+    found, rest = pop_options(words, (*known, *spelled))
     own = [part for name, value in found.items() for part in (name.replace("_", "-"), value)]
     return asdict(options.read_options(cls, own, f"regard {command}")[0]), rest
 

@@ -12,7 +12,15 @@ import numpy as np
 from regard.config import check_positive, check_sizes
 from regard.data.array import Array
 from regard.data.progress import Note
-from regard.data.splits import TEST, TRAIN, VALIDATION, SplitConfig, check_splits, draw_splits
+from regard.data.splits import (
+    TEST,
+    TRAIN,
+    VALIDATION,
+    SplitConfig,
+    check_splits,
+    draw_splits,
+    share_of_test,
+)
 from regard.errors import RegardError
 from regard.recipes.translation.made_pairs import MADE
 from regard.recipes.translation.pairs import (
@@ -146,7 +154,8 @@ def read_other_pairs(config: PairsConfig, vocabulary: Vocabulary, seed: int) -> 
 
 def _read(config: PairsConfig, seed: int) -> Pairs:
     if config.made is not None:
-        return MADE[config.made](config.pairs, seed)
+        held = (config.validation, share_of_test(config, config.pairs))
+        return MADE[config.made](config.pairs, held, seed)
     assert config.path is not None
     return read_pairs(config.path, config.beside, config.source, config.target)
 
@@ -166,6 +175,8 @@ def _split(found: Pairs, config: PairsConfig, seed: int) -> Array:
     if config.test is not None and not (splits == TEST).any():
         share = config.test
     wanted = 0.0 if (splits == VALIDATION).any() else config.validation
+    if config.made is not None:
+        return splits
     if share or wanted:
         splits[train] = draw_splits(len(train), _Shares(validation=wanted, test=share), seed, unit="pairs")
     return splits

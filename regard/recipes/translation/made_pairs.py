@@ -16,15 +16,15 @@ from regard.recipes.translation.pairs import Pair, Pairs
 # languages whose dates, written in full, long or medium form, mean one day only
 LANGUAGES = ("en", "de", "fr", "es", "it", "pt", "nl", "pl", "tr", "fi", "hu", "ja")
 FORMS = ("full", "long", "medium")
+Held = tuple[float, float]  # shares of the validation and of the test split
 FIRST_YEAR, LAST_YEAR = 1900, 2099
-HELD_OUT = 1000  # made pairs in the validation split, and in the test split, at most
 
 # as the generator of JoeyNMT: numbers 0 to 49; sequences to be tested on may be longer than those to learn from
 NUMBERS = 50
 LONGEST = {TRAIN: 25, VALIDATION: 30, TEST: 30}
 
 
-def make_dates(count: int, seed: int) -> Pairs:
+def make_dates(count: int, held: Held, seed: int) -> Pairs:
     """mardi 17 novembre 2026 -> 2026-11-17. Each source comes once."""
     format_date = _import_babel()
     random = generator(seed, 20)
@@ -38,10 +38,10 @@ def make_dates(count: int, seed: int) -> Pairs:
         written = format_date(day, form, locale=language)
         return Pair(" ".join(written.split()), day.isoformat())
 
-    return _fill(count, lambda split: draw(), "dates")
+    return _fill(count, held, lambda split: draw(), "dates")
 
 
-def make_reversed(count: int, seed: int) -> Pairs:
+def make_reversed(count: int, held: Held, seed: int) -> Pairs:
     """3 14 15 -> 15 14 3"""
     random = generator(seed, 21)
 
@@ -50,17 +50,18 @@ def make_reversed(count: int, seed: int) -> Pairs:
         numbers = [str(number) for number in random.integers(NUMBERS, size=length)]
         return Pair(" ".join(numbers), " ".join(reversed(numbers)))
 
-    return _fill(count, draw, "reverse")
+    return _fill(count, held, draw, "reverse")
 
 
-def _fill(count: int, draw: Callable[[int], Pair], name: str) -> Pairs:
-    """So many pairs with different sources: a twentieth, at most 1,000, is for validation, as many for the test."""
-    held = min(HELD_OUT, max(1, count // 20))
-    if count < 20:
+def _fill(count: int, held: Held, draw: Callable[[int], Pair], name: str) -> Pairs:
+    """So many pairs with different sources, if there are so many."""
+    counts = [round(count * share) for share in held]
+    if count <= sum(counts):
         raise RegardError(
-            f"made pairs are 20 at least, for three splits, got {count}; give --data.pairs 1000"
+            f"{count} made pairs leave none to learn from after {counts[0]} for validation and {counts[1]} for "
+            "the test; give more with --data.pairs"
         )
-    splits = np.repeat([TRAIN, VALIDATION, TEST], [count - 2 * held, held, held])
+    splits = np.repeat([TRAIN, VALIDATION, TEST], [count - sum(counts), *counts])
     seen: set[str] = set()
     pairs: list[Pair] = []
     for split in splits[::-1].tolist():  # short lists are few: those to be tested on come first
@@ -76,7 +77,7 @@ def _fill(count: int, draw: Callable[[int], Pair], name: str) -> Pairs:
     )
 
 
-MADE: dict[str, Callable[[int, int], Pairs]] = {"dates": make_dates, "reverse": make_reversed}
+MADE: dict[str, Callable[[int, Held, int], Pairs]] = {"dates": make_dates, "reverse": make_reversed}
 
 
 def _import_babel() -> Any:
