@@ -77,9 +77,7 @@ def defaults(data: Any = None, kind: str | None = None) -> Settings:
     sizes: dict[str, Any] = {"vocab": UNKNOWN, "context": UNKNOWN}
     if pairs.made is not None:
         return SETTINGS[name](
-            data=replace(
-                pairs, context=64, batch_tokens=2048, smoothing=0.0, validation=0.025, test=0.025
-            ),
+            data=replace(pairs, context=64, batch_tokens=2048, smoothing=0.0, validation=0.025, test=0.025),
             model=CONFIGS[name](**SMALL[name], **sizes),
             train=TrainConfig(minutes=2.0, batch=128),
         )

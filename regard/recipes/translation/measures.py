@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+NGRAM = 4  # words in a row that BLEU counts at most
+PERFECT = 99.9
 MISSING = (
     "BLEU, chrF and TER are computed by the package sacrebleu, which is not installed; use "
     "pip install 'regard[translate]'"
@@ -38,7 +40,8 @@ def has_sacrebleu() -> bool:
 def score_translations(
     translations: Sequence[str], references: Sequence[str], *, all: bool = False
 ) -> dict[str, Score]:
-    """BLEU and chrF; with `all` also in lower case, and TER."""
+    """BLEU and chrF; with `all` also in lower case, and TER. There is no BLEU where no reference has four words:
+    it would be 0 for perfect translations, too."""
     metrics = import_sacrebleu()
     wanted: dict[str, Any] = {"BLEU": metrics.BLEU(), "chrF": metrics.CHRF()}
     if all:
@@ -48,11 +51,20 @@ def score_translations(
             "chrF lower-cased": metrics.CHRF(lowercase=True),
             "TER lower-cased": metrics.TER(),
         }
+    if not _long_enough(metrics, references):
+        wanted = {name: metric for name, metric in wanted.items() if not name.startswith("BLEU")}
     found: dict[str, Score] = {}
     for name, metric in wanted.items():
         value = metric.corpus_score(list(translations), [list(references)]).score
         found[name] = Score(float(value), str(metric.get_signature()))
     return found
+
+
+def _long_enough(metrics: Any, references: Sequence[str]) -> bool:
+    """Would references get a BLEU of 100 against themselves?"""
+    if any(len(reference.split()) >= NGRAM for reference in references):
+        return True
+    return float(metrics.BLEU().corpus_score(list(references), [list(references)]).score) > PERFECT
 
 
 def score_each(translations: Sequence[str], references: Sequence[str]) -> list[float]:

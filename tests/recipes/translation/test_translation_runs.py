@@ -34,7 +34,7 @@ OPTIONS = {
     "data.test": 0.1,
     "train.warmup": 10,
 }
-STEPS = 220
+STEPS = 120
 
 
 class Killed(BaseException):
@@ -43,7 +43,7 @@ class Killed(BaseException):
 
 class Killer(Observer):
     def stepped(self, step, loss, size, seconds):
-        if step == 105:
+        if step == 13:
             raise Killed
 
 
@@ -67,24 +67,20 @@ def run(table, tmp_path_factory):
 
 
 def test_a_copy_is_learned_exactly(run):
-    assert run.config.facts["test"]["exact"] > 0.97
+    assert run.config.test["exact"] > 0.97
     found = regard.evaluate(run.path)
-    assert found.measures["exact"] == run.config.facts["test"]["exact"] and found.unit == "pairs"
+    assert found.measures["exact"] == run.config.test["exact"] and found.unit == "pairs"
 
 
-def test_a_killed_and_resumed_run_ends_with_the_same_weights(run, table, tmp_path):
-    how = {"data": str(table), "out": tmp_path / "run", "report": False}
+def test_a_killed_and_resumed_run_ends_with_the_same_weights(table, tmp_path):
+    how = {"data": str(table), "report": False}
+    new = {"steps": 20, "options": OPTIONS | {"train.save_every": 5, "train.average": 0.9}}
+    whole = regard.train("translation", out=tmp_path / "whole", observers=[], **new, **how)
     with pytest.raises(Killed):
-        regard.train(
-            "translation",
-            steps=STEPS,
-            options=OPTIONS | {"train.save_every": 10},
-            observers=[Killer()],
-            **how,
-        )
-    resumed = regard.train("translation", resume=True, observers=[], **how)
-    whole, again = load_model(run).state_dict(), load_model(resumed).state_dict()
-    assert whole.keys() == again.keys() and all(torch.equal(whole[name], again[name]) for name in whole)
+        regard.train("translation", out=tmp_path / "killed", observers=[Killer()], **new, **how)
+    resumed = regard.train("translation", out=tmp_path / "killed", resume=True, observers=[], **how)
+    one, other = load_model(whole).state_dict(), load_model(resumed).state_dict()
+    assert one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
 
 
 def test_lines_of_a_file_become_lines_of_a_file(run, tmp_path, capsys):
@@ -203,7 +199,7 @@ def test_a_page_and_the_laws_of_a_run(run, tmp_path):
     assert "cross" in Path(page).read_text()
     from regard.api.check import check
 
-    report = check(run.path, trials=2, laws=["padding", "neighbours", "causality", "cache"])
+    report = check(run.path, trials=1, laws=["padding", "neighbours", "causality", "cache"])
     assert report.ok and len(list(report)) >= 4
 
 
@@ -229,10 +225,12 @@ def test_sacrebleu_is_what_computes(run, monkeypatch):
     assert found["BLEU lower-cased"].value > found["BLEU"].value
     assert "tok:13a" in found["BLEU"].signature and "case:lc" in found["BLEU lower-cased"].signature
     same = measures.score_translations(references, references)
-    assert same["chrF"].value == pytest.approx(100)
+    assert same["chrF"].value == pytest.approx(100) == same["BLEU"].value
+    # one word has no four in a row, so that sacrebleu's BLEU of anything would be 0
+    assert "BLEU" not in measures.score_translations(["a", "b"], ["a", "b"], all=True)
     told = regard.evaluate(run.path)
-    assert {"BLEU", "chrF", "TER", "TER lower-cased"} <= told.measures.keys()
-    assert len(told.shown) == 2 and "tok:13a" in told.format()
+    assert {"chrF", "TER", "TER lower-cased"} <= told.measures.keys()
+    assert len(told.shown) == 2 and "case:mixed" in told.format()
     planted = type("Planted", (), {"corpus_score": lambda *_: type("S", (), {"score": 12.5})})
     planted.get_signature = lambda self: "planted"
     monkeypatch.setattr(
