@@ -223,6 +223,7 @@ def generate_help() -> str:
     'regard predict runs/text "what a film"',
     "regard predict runs/text reviews.csv --out answers.csv",
     "regard predict runs/text letters.parquet --data.text body --out answers.parquet",
+    "regard predict runs/translation input.txt --out output.txt --beams 5",
     "regard predict runs/images photo.jpg --out looked.png",
 )
 def predict(words: list[str]) -> int:
@@ -251,6 +252,7 @@ def predict(words: list[str]) -> int:
     "regard evaluate runs/text",
     "regard evaluate runs/images --data other-photos --json",
     "regard evaluate runs/text --data other.csv --data.text body --data.label stars",
+    "regard evaluate runs/translation --data test.en --data.beside test.de",
 )
 def evaluate(words: list[str]) -> int:
     check_single_path(words)

@@ -61,7 +61,7 @@ class PairsConfig(SplitConfig):
     # training pairs whose source is also in the validation or test split
     repeated: Literal["drop", "keep"] = "drop"
     # most tokens in a batch: pairs times the longer side, padding included; train.batch is the most pairs
-    batch_tokens: int = 4096
+    batch_tokens: int = 2048
     smoothing: float = 0.1  # share of each target token that is given to all tokens alike
     folds: int | None = None  # cross-validation: train once for each of this many parts of the data
 
