@@ -32,6 +32,7 @@ from regard.recipes.translation.pairs import (
     without_repeats,
 )
 from regard.recipes.translation.read_pairs import read_pairs
+from regard.recipes.translation.search import find_ratio
 from regard.recipes.translation.vocabulary import Vocabulary, learn_vocabulary
 
 ENOUGH_FOR_BPE = 2000  # training pairs from which "auto" means subwords; fewer teach a model to spell better
@@ -103,6 +104,7 @@ class PairsInfo:
     kind: str  # of the tokens
     vocabulary: int  # of the target
     source_vocabulary: int
+    ratio: float = 2.0  # tokens of a target for each of its source, at most; see find_ratio
 
     def __post_init__(self) -> None:
         check_sizes(self)
@@ -222,8 +224,10 @@ def _encode(found: Pairs, splits: Array, config: PairsConfig, vocabulary: Vocabu
     counts = np.bincount(splits, minlength=3)
     if not counts[TRAIN] and not counts[TEST]:
         raise RegardError(f"{found.name} has no pairs to learn from; give more pairs")
+    learned = np.flatnonzero(splits == TRAIN) if counts[TRAIN] else np.arange(len(splits))
     info = PairsInfo(
         path=found.name,
+        ratio=find_ratio([sources[i] for i in learned], [targets[i] for i in learned]),
         source=found.source,
         target=found.target,
         pairs=len(found),

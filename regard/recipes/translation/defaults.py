@@ -62,7 +62,7 @@ LARGE: dict[str, dict[str, Any]] = {
 def registry_name(kind: str | None) -> str:
     """The name in the registry of a kind of model, which may be given by either name."""
     if kind is None:
-        return KINDS["transformer"]
+        return "encoderdecoder"
     if kind in CONFIGS:
         return kind
     check_choice("kind of model for pairs", kind, tuple(KINDS))
@@ -72,8 +72,10 @@ def registry_name(kind: str | None) -> str:
 def defaults(data: Any = None, kind: str | None = None) -> Settings:
     """Settings for these pairs and this kind of model."""
     path = path_of(data, "translation")
-    name = registry_name(kind)
     pairs = PairsConfig(path=path)
+    # (tested on longer lists than it learned from, a recurrent model goes on where a transformer fails)
+    usual = "lstm" if pairs.made == "reverse" else "transformer"
+    name = registry_name(kind or usual)
     sizes: dict[str, Any] = {"vocab": UNKNOWN, "context": UNKNOWN}
     if pairs.made is not None:
         return SETTINGS[name](

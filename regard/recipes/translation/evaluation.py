@@ -93,7 +93,8 @@ def evaluate_pairs(
     if most is not None and len(rows) > most:
         notes = (*notes, f"{most:,} of the {len(rows):,} pairs of the {split.name} split were translated")
         rows = rows[np.linspace(0, len(rows) - 1, most).astype(int)]
-    found = translate([model, *others], corpus.vocabulary, [corpus.sources[row] for row in rows], options)
+    sources = [corpus.sources[row] for row in rows]
+    found = translate([model, *others], corpus.vocabulary, sources, options, corpus.info.ratio)
     texts = [several[0].text for several in found]
     pairs = [corpus.texts[row] for row in rows]
     references = [pair.target for pair in pairs]

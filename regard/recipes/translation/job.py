@@ -96,7 +96,9 @@ def other_corpus(run: Run, path: str) -> Corpus:
         source = target = None
     beside = config.beside if "beside" in run.asked else None
     other = replace(config, path=path, beside=beside, source=source, target=target)
-    return read_other_pairs(other, load_vocabulary(run), config.seed or 0)
+    corpus = read_other_pairs(other, load_vocabulary(run), config.seed or 0)
+    # how long translations may get was learned in training: what they should be says nothing about it
+    return replace(corpus, info=replace(corpus.info, ratio=info.ratio))
 
 
 def _has_other_names(path: str, source: str, target: str) -> bool:
@@ -157,7 +159,7 @@ def _sampler(corpus: Corpus) -> Callable[[nn.Module], str]:
         """What the model translates now, greedily."""
         assert isinstance(model, Seq2Seq)
         sources = [corpus.sources[row] for row in rows]
-        found = translate([model], corpus.vocabulary, sources, SearchOptions(beams=1))
+        found = translate([model], corpus.vocabulary, sources, SearchOptions(beams=1), corpus.info.ratio)
         pairs = [corpus.texts[row] for row in rows]
         shown = [
             Shown(pair.source, several[0].text, pair.target)

@@ -94,7 +94,7 @@ class _Translator:
         while some := list(islice(sentences, TOGETHER)):
             real = [place for place, each in enumerate(some) if each.text and each.prediction.error is None]
             sources = [self.vocabulary.encode_source(some[place].text) for place in real]
-            found = translate(self.models, self.vocabulary, sources, self.options)
+            found = translate(self.models, self.vocabulary, sources, self.options, self.info.ratio)
             best = dict(zip(real, found, strict=True))
             for place, each in enumerate(some):
                 yield replace(each.prediction, best=tuple(best.get(place, ())))

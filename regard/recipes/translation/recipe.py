@@ -36,7 +36,8 @@ class TranslationRecipe(Recipe):
         "--data PATH": "a table with two columns (.tsv, .csv, .jsonl, .parquet; --data.source and --data.target name\n"
         "                them), a folder with train.en, train.de, val.*, test.* (gzip too), or a file and the one\n"
         "                beside it (--data.beside); dates (default: dates in 12 languages) or reverse: made pairs",
-        "--model KIND": "transformer (default), lstm or gru (--model.score dot, general, additive or none), conv",
+        "--model KIND": "transformer (default; lstm for reverse), lstm or gru (--model.score dot, general, additive or\n"
+        "                none), conv",
     }
     examples = (
         "regard train translation",

@@ -9,6 +9,7 @@ from regard.look.model_input import Tokens
 from regard.models.seq2seq import Seq2Seq
 from regard.recipes.text.model_input import TextInput
 from regard.recipes.text.reader import ORDER, TARGET, TEXT, TextReader, as_text
+from regard.recipes.translation.dataset import PairsInfo
 from regard.recipes.translation.pairs import join_words
 from regard.recipes.translation.search import SearchOptions, translate
 from regard.recipes.translation.vocabulary import load_vocabulary
@@ -42,7 +43,8 @@ class RunPairReader(TextReader):
         self.check_length(len(source), "the text")
         asked = None
         if target is None or not target:
-            (found,) = translate([self.model], vocabulary, [source], SearchOptions())
+            ratio = self.run.section(PairsInfo, "corpus").ratio
+            (found,) = translate([self.model], vocabulary, [source], SearchOptions(), ratio)
             written = vocabulary.encode_target(found[0].text)
             notes = (*notes, WRITTEN)
         else:

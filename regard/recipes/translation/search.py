@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import ceil
 from typing import NamedTuple
+
+import numpy as np
 
 from regard.config import check_positive, check_sizes
 from regard.data.array import Array
@@ -15,7 +18,8 @@ from regard.models.seq2seq import Seq2Seq
 from regard.recipes.translation.vocabulary import Vocabulary
 
 TOKENS_AT_ONCE = 4096  # of the sources in a batch, times beams
-FACTOR, MORE = 2, 50  # a translation has at most so many times as many tokens as its source, and so many more
+ENOUGH = 0.999  # share of the training pairs that are short enough to be found
+MORE = 10  # tokens that a translation may have beyond `ratio` times those of its source
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,14 +58,18 @@ def translate(
     vocabulary: Vocabulary,
     sources: Sequence[Array],
     options: SearchOptions,
+    ratio: float,
 ) -> list[list[Candidate]]:
-    """The n best translations of each source (ids with the end), in the order of the sources."""
+    """The n best translations of each source (ids with the end), in the order of the sources.
+
+    ratio: a translation has at most so many times as many tokens as its source, and ten more
+    """
     limit = min((model.limit for model in models if model.limit is not None), default=None)
     order = sorted(range(len(sources)), key=lambda place: len(sources[place]))
     found: list[list[Candidate]] = [[] for _ in sources]
     for places in _in_batches(order, sources, options.beams):
         ids, real = pad_rows([_shorten(sources[place], limit) for place in places])
-        most = [min(limit or 2**20, FACTOR * len(sources[place]) + MORE) for place in places]
+        most = [min(limit or 2**20, ceil(ratio * len(sources[place])) + MORE) for place in places]
         device = next(models[0].parameters()).device
         hypotheses = generate_targets(
             models,
@@ -77,6 +85,12 @@ def translate(
         for place, several in zip(places, hypotheses, strict=True):
             found[place] = [Candidate(vocabulary.decode(each.ids), each.score, each.logp) for each in several]
     return found
+
+
+def find_ratio(sources: Sequence[Array], targets: Sequence[Array]) -> float:
+    """The ratio that is enough for all but one in a thousand of these pairs, at least 1."""
+    ratios = [(len(target) - MORE) / len(source) for source, target in zip(sources, targets, strict=True)]
+    return max(1.0, round(float(np.quantile(ratios, ENOUGH)), 2))
 
 
 def _shorten(ids: Array, limit: int | None) -> Array:

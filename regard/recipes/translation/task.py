@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import torch
 from torch import Tensor, nn
 
 from regard.data.batch import IGNORE, Batch
+from regard.training.scores import ScoreList, Scores
 from regard.training.tasks import Classify
 
 
@@ -20,6 +23,13 @@ class Translate(Classify):
     def __init__(self, begin: int, smoothing: float = 0.0) -> None:
         super().__init__(smoothing)
         self.begin = begin
+
+    def score(self, model: nn.Module, batches: Iterable[Batch]) -> Scores:
+        """The numbers of each pair: the cross-entropy without smoothing is the one that says how good it is."""
+        found = ScoreList(self.cross_entropy)
+        for batch in batches:
+            found.add_classes(*self._ask(model, batch), self.cross_entropy)
+        return found.scores()
 
     def _ask(self, model: nn.Module, batch: Batch) -> tuple[Tensor, Tensor]:
         target = batch.target

@@ -1,6 +1,7 @@
 """A translator from the first step to its files: a tiny task that is learned exactly, killed, resumed, asked."""
 
 import json
+import shutil
 import sys
 from pathlib import Path
 
@@ -141,6 +142,14 @@ def test_two_files_are_evaluated(run, tmp_path, capsys):
     assert found["measures"]["exact"] == pytest.approx(2 / 3) and found["beams"] == 1 and found["count"] == 3
 
 
+def test_runs_can_be_compared_pair_by_pair(run, tmp_path, capsys):
+    shutil.copytree(run.path, tmp_path / "other")
+    assert main(["compare", str(run.path), str(tmp_path / "other"), "--json"]) == 0
+    (found,) = json.loads(capsys.readouterr().out)["pairs"]
+    first = found["differences"][0]
+    assert (first["measure"], first["difference"], found["split"]) == ("log loss", 0, "test")
+
+
 def test_an_ensemble_with_itself_changes_nothing(run, table, tmp_path):
     alone, twice = (
         regard.predict(run.path, "abc", options=options)[0].best[0]
@@ -207,8 +216,9 @@ def test_a_page_and_the_laws_of_a_run(run, tmp_path):
 def test_every_kind_trains_and_translates(kind, table, tmp_path):
     options = {name: value for name, value in OPTIONS.items() if name != "model.heads"}
     options |= {"data.vocabularies": "separate", "train.average": 0.9}
-    how = {"data": str(table), "out": tmp_path / kind, "steps": 3, "observers": [], "report": False}
-    run = regard.train("translation", model=kind, options=options, **how)
+    how = {"data": str(table), "out": tmp_path / kind, "observers": [], "report": False}
+    run = regard.train("translation", model=kind, steps=3, options=options, **how)
+    regard.train("translation", model=kind, resume=True, **how)  # by the name that was given
     assert isinstance(regard.predict(run.path, "abc")[0].answer, str)
     assert run.config.model["source_vocab"] == 7 and not run.config.model["shared"]
 
