@@ -20,8 +20,8 @@ C = TypeVar("C")
 # far above what anybody trains, and below what hangs, overflows or fills the memory by itself: a number that is
 # too large is refused here, before anything is made of it. (What is too much together, models/memory.py refuses.)
 LARGEST: dict[str, int] = {
-    **dict.fromkeys(("vocab", "vocabulary", "source_vocab"), 2**24),
-    **dict.fromkeys(("context", "window", "points", "sample"), 2**22),
+    **dict.fromkeys(("vocab", "vocabulary", "source_vocab", "source_vocabulary"), 2**24),
+    **dict.fromkeys(("context", "window", "points", "sample", "batch_tokens", "pairs"), 2**22),
     "classes": 2**16,
     **dict.fromkeys(("outputs", "features", "size", "sets", "places", "neighbours", "edge_features"), 2**20),
     **dict.fromkeys(("dim", "hidden", "width", "widths", "stem", "growth", "turned"), 2**18),
@@ -30,7 +30,7 @@ LARGEST: dict[str, int] = {
     **dict.fromkeys(("colours", "channels", "patch", "after", "seeds", "spread", "farthest", "ratio"), 1024),
     **dict.fromkeys(("kernel", "last", "stride"), 64),
     **dict.fromkeys(("batch", "accumulate", "max_new", "trials", "length", "top_k", "usual"), 2**20),
-    **dict.fromkeys(("samples", "beams"), 2**12),
+    **dict.fromkeys(("samples", "beams", "n_best"), 2**12),
     **dict.fromkeys(("folds", "fold"), 1000),
     "ngrams": 8,
     "seed": 2**32 - 1,

@@ -399,6 +399,10 @@ _CATEGORIES: dict[str, Category] = {
                     "text.recipe:RECIPE",
                     "a language model of your text, or a classifier of texts with labels",
                 ),
+                "translation": (
+                    "translation.recipe:RECIPE",
+                    "a translator from pairs of sentences, or of anything written in two ways",
+                ),
                 "sets": (
                     "sets.recipe:RECIPE",
                     "a model of point clouds, of tables in long form, or of synthetic sets",

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from regard.api.reading import read_differently
+from regard.api.reading import configure, read_differently
 from regard.data.progress import Note
 from regard.data.scan import scanning_once
 from regard.errors import RegardError
@@ -36,7 +36,7 @@ def evaluate(
     note  told what is being prepared, and the share that is done
     """
     run = Run.open(path)
-    recipe = recipe_of(run)
+    recipe, options = configure(recipe_of(run), options)
     if options and data is None:
         raise RegardError(
             f"{', '.join(f'--{name}' for name in options)} is for other data; give it with --data, too"

@@ -16,7 +16,7 @@ from regard.look import plot
 from regard.look.private import without_folders
 from regard.look.views import confusion
 from regard.recipes.base import Recipe
-from regard.recipes.evaluation import Evaluation, evaluate_split
+from regard.recipes.evaluation import Evaluation, evaluate_finished
 from regard.recipes.job import Job, Split
 from regard.recipes.kept_examples import choose_examples
 from regard.runs import outcome
@@ -40,20 +40,23 @@ def finish_run(
     else:
         split = job.validation_split
     shows = report and job.labels is not None and split.count != 0
+    more = over and job.evaluate is not None and split.count != 0
     if over and not tests:
         _tell_outcome(run, job, ended, None, observers)
     if report:
         plot.curves(run)
     if not run.model_file.exists():
         return
-    if not (tests or report):
+    if not (tests or report or more):
         return
     model = recipe.load(run)
-    if tests or shows:
-        found = evaluate_split(model, job.task, split, job.labels)
+    if tests or shows or more:
+        found = evaluate_finished(model, job, split)
         if tests:
             _write_test(run, found, ended.step, observers)
             _tell_outcome(run, job, ended, found, observers)
+        if found.details():
+            tell(observers, "concluded", found.details())
         if shows:
             _write_confusion(run, found)
     if report:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from regard.api.python_words import speak_python
-from regard.api.reading import read_differently
+from regard.api.reading import configure, read_differently
 from regard.data.rows_in_memory import NAME, rows_as_file, rows_of
 from regard.errors import RegardError
 from regard.files import json_text
@@ -41,7 +41,8 @@ def predict(
     out      write the answers as a table (.csv, .tsv, .parquet, .jsonl): the columns of the input, the answer,
              and the probability of each class; or of images, draw where the model looked, all on one sheet
              (.png, .svg, .pdf), or a file for each in a folder
-    options  where the columns are called otherwise than in training: {"data.text": "body"}
+    options  where the columns are called otherwise than in training: {"data.text": "body"}; of translations
+             also how they are searched: {"beams": 8}
     """
     return list(iter_predictions(path, inputs, out=out, options=options))
 
@@ -55,7 +56,7 @@ def iter_predictions(
 ) -> Iterator[Prediction]:
     """The same, each as soon as it is ready. A table or a sheet is written after the last."""
     run = Run.open(path)
-    recipe = recipe_of(run)
+    recipe, options = configure(recipe_of(run), options)
     run = read_differently(run, recipe, options)
     with ExitStack() as stack:
         files, names = _open_inputs(inputs, run, recipe, stack)

@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import fields
 from typing import Any
 
+from regard.config import from_dict
 from regard.errors import RegardError, did_you_mean
 from regard.recipes.base import Recipe
 from regard.runs.run import Run
+
+
+def configure(recipe: Recipe, options: Mapping[str, Any] | None) -> tuple[Recipe, dict[str, Any]]:
+    """The recipe with its own options of predict and evaluate ({"beams": 8}), and the options that are left."""
+    rest = dict(options or {})
+    if recipe.predict_options is None:
+        return recipe, rest
+    own = {each.name: rest.pop(each.name) for each in fields(recipe.predict_options) if each.name in rest}
+    return recipe.with_options(from_dict(recipe.predict_options, own)), rest
 
 
 def read_differently(run: Run, recipe: Recipe, options: Mapping[str, Any] | None) -> Run:

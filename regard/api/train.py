@@ -179,7 +179,7 @@ def check_resumable(run: Run, recipe: Recipe, *, model: str | None, start: Place
         )
     before = {"model": run.config.kind, "from": run.config.origin}
     for name, now in (("model", model), ("from", start)):
-        if now is not None and os.fspath(now) != before[name]:
+        if now is not None and recipe.aliases.get(os.fspath(now), os.fspath(now)) != before[name]:
             raise RegardError(
                 f"{run.path} was started with another --{name}: {before[name] or 'none'}, not {now}; leave "
                 "it out"

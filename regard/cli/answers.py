@@ -6,7 +6,7 @@ import sys
 import time
 
 from regard.files import json_text
-from regard.recipes.answers import is_answers_file
+from regard.recipes.answers import is_answers_file, is_lines_file
 from regard.recipes.prediction import Prediction
 
 LISTED = 10  # files that are named one by one
@@ -19,7 +19,7 @@ class AnswersPrinter:
 
     def __init__(self, *, out: str | None, json: bool) -> None:
         self.out, self.json = out, json
-        self.table = out is not None and is_answers_file(out)
+        self.table = out is not None and (is_answers_file(out) or is_lines_file(out))
         self.drawn: dict[str, None] = {}
         self.answered = self.errors = self.judged = self.right = 0
         self.said, self.live = time.monotonic(), False  # when progress was told; is it on the screen?

@@ -18,7 +18,9 @@ class PredictOptions:
     point cloud, a table or a graph. Of a table (.csv, .tsv, .jsonl, .parquet) of texts or of paths of images,
     every row is an input. A folder means all images in it and in its sub-folders. A pattern in quotes works
     too: 'photos/*.jpg', 'photos/**/*.png'. Columns are those of the training; --data.text NAME and --data.label
-    NAME (of images --data.image, of sets --data.id and --data.target) name others.
+    NAME (of images --data.image, of sets --data.id and --data.target) name others. A run of translation takes
+    a text, a text file (each line is a sentence) or a table, and has options of its own: --beams 5, --n-best 1,
+    --length-penalty 1.0 and --ensemble RUN,RUN.
 
     exit code: 0 every input has a prediction, 1 some inputs could not be read (stderr names them), 2 no input
     could be read, or the command is wrong
@@ -32,7 +34,8 @@ class PredictOptions:
     out: str | None = None
     """a table (.csv, .tsv, .jsonl, .parquet): write the answers, one row for each input, in the same order: the
     columns of the input, "answer", "right" where the input has a label, "p(CLASS)" for each class, and "error"
-    for what could not be read. For images also a picture: what the model attends to, and an occlusion map (how
+    for what could not be read. For translations also a text file (.txt): one line for each line. For images also
+    a picture: what the model attends to, and an occlusion map (how
     much the logit drops when a patch is greyed out). A file (.png, .svg, .pdf) is one sheet with all inputs. A
     folder gets one file for each input: NAME-looked.png, or FOLDER-NAME-looked.png if two inputs have the same
     name. Attention is that of the class token, or rollout to the mean of all patches; models without attention
@@ -45,7 +48,8 @@ class EvaluateOptions:
     """RUN is the folder of a run, made by regard train. Its best weights are evaluated on the test split of
     its data, or on the validation split if there is no test split. The output names the number of examples.
     Where other data calls its columns otherwise, name them as in training: --data.label NAME (--data.text of
-    texts, --data.image of images, --data.id and --data.target of sets, --data.nodes of an edge list).
+    texts, --data.image of images, --data.id and --data.target of sets, --data.nodes of an edge list). Of
+    translations: --data.source and --data.target, or --data.beside FILE; and --beams 5, --length-penalty 1.0.
     """
 
     data: str | None = None

@@ -223,10 +223,12 @@ def generate_help() -> str:
     'regard predict runs/text "what a film"',
     "regard predict runs/text reviews.csv --out answers.csv",
     "regard predict runs/text letters.parquet --data.text body --out answers.parquet",
+    "regard predict runs/translation input.txt --out output.txt --beams 5",
     "regard predict runs/images photo.jpg --out looked.png",
 )
 def predict(words: list[str]) -> int:
     data, words = pop_data_options(words)
+    own, words = pop_recipe_options("predict", words)
     options = command_options("predict", PredictOptions, words)
     if options is None:
         return 0
@@ -239,7 +241,7 @@ def predict(words: list[str]) -> int:
 
     printer = AnswersPrinter(out=chosen.out, json=chosen.json)
     with retain_freed_memory():
-        for prediction in iter_predictions(words[0], words[1:], out=chosen.out, options=data):
+        for prediction in iter_predictions(words[0], words[1:], out=chosen.out, options=data | own):
             printer.show(prediction)
     return printer.finish()
 
@@ -250,10 +252,12 @@ def predict(words: list[str]) -> int:
     "regard evaluate runs/text",
     "regard evaluate runs/images --data other-photos --json",
     "regard evaluate runs/text --data other.csv --data.text body --data.label stars",
+    "regard evaluate runs/translation --data test.en --data.beside test.de",
 )
 def evaluate(words: list[str]) -> int:
     check_single_path(words)
     data, words = pop_data_options(words)
+    own, words = pop_recipe_options("evaluate", words)
     options = command_options("evaluate", EvaluateOptions, words)
     if options is None:
         return 0
@@ -265,7 +269,7 @@ def evaluate(words: list[str]) -> int:
     from regard.training.keep_memory import retain_freed_memory
 
     with spinner(f"evaluating {path}"), retain_freed_memory():
-        found = measure(path, chosen.data, options=data)
+        found = measure(path, chosen.data, options=data | own)
     for note in found.notes:
         print(f"regard: {note}", file=sys.stderr)
     print(json_text(found.to_json()) if chosen.json else found.format())
@@ -379,6 +383,29 @@ def command_options(name: str, cls: Any, words: list[str]) -> tuple[Any, list[st
         print(f"{help_for(COMMANDS[name])}\n\n{options.options_help(cls, f'regard {name}')}")
         return None
     return options.read_options(cls, words, f"regard {name}")
+
+
+def pop_recipe_options(command: str, words: list[str]) -> tuple[dict[str, Any], list[str]]:
+    """The options that only runs of one recipe have (--beams 8), by name, and the words that are left. A run
+    that comes first says which there are."""
+    import os
+
+    if "-h" in words or "--help" in words or not words or not os.path.isdir(words[0]):
+        return {}, words
+    from dataclasses import asdict
+
+    from regard.cli import options
+    from regard.recipes.base import recipe_of
+    from regard.runs.run import Run
+
+    cls = recipe_of(Run.open(words[0])).predict_options
+    if cls is None:
+        return {}, words
+    known = options.options_of(cls)
+    spelled = [f"--{name[2:].replace('-', '_')}" for name in known]
+    found, rest = pop_options(words, (*known, *spelled))
+    own = [part for name, value in found.items() for part in (name.replace("_", "-"), value)]
+    return asdict(options.read_options(cls, own, f"regard {command}")[0]), rest
 
 
 def one_word(words: list[str], command: str, what: str) -> str:

@@ -24,6 +24,7 @@ from regard.files import PathLike, json_text, write_stream
 from regard.recipes.prediction import Prediction
 
 AMONG = f"{', '.join(SUFFIXES[:-2])} or {SUFFIXES[-2]}"  # .csv, .tsv, .parquet or .jsonl
+PICTURES = (".png", ".svg", ".pdf")
 TOGETHER = 4096  # rows of a Parquet file that are written together
 LARGEST_INT = 2**63
 Field = tuple[str, Callable[[dict[str, Any]], Any]]  # a column, and where its cell is in a spooled row
@@ -32,6 +33,11 @@ Field = tuple[str, Callable[[dict[str, Any]], Any]]  # a column, and where its c
 def is_answers_file(out: PathLike) -> bool:
     """Is this the name of a table, by its suffix?"""
     return Path(out).suffix.lower() in SUFFIXES and not os.path.isdir(out)
+
+
+def is_lines_file(out: PathLike) -> bool:
+    """Is this the name of a file with a line for each answer: no table, no picture, no folder?"""
+    return Path(out).suffix.lower() not in (*SUFFIXES, *PICTURES, "") and not os.path.isdir(out)
 
 
 def check_answers_file(out: PathLike, inputs: Sequence[str]) -> None:

@@ -52,6 +52,10 @@ class Recipe(ABC):
     reading_options: ClassVar[tuple[str, ...]] = ()
     # inputs in memory, in words: "pillow's images or arrays of bytes"
     in_memory: ClassVar[str] = ""
+    # other names of kinds of model -> their names in the registry
+    aliases: ClassVar[Mapping[str, str]] = {}
+    # options of `regard predict` and `regard evaluate`, besides those of the data; None: there are none
+    predict_options: ClassVar[type[Any] | None] = None
     # options of `regard generate`; None: it generates nothing
     generate_options: ClassVar[type[Any] | None] = None
 
@@ -88,6 +92,10 @@ class Recipe(ABC):
     def load(self, run: Run) -> nn.Module:
         """The model of a run, ready for use."""
         return load_model(run)
+
+    def with_options(self, options: Any) -> Recipe:
+        """The recipe that predicts and evaluates with these options, of the class `predict_options`."""
+        return self
 
     def take_inputs(self, given: Sequence[Any]) -> AbstractContextManager[Mapping[str, str]] | None:
         """Inputs in memory as temporary files: path -> name. None: the inputs are of another kind."""

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from regard.data.batch import Batch
 from regard.errors import RegardError
-from regard.recipes.job import Split
+from regard.recipes.job import Job, Split
 from regard.runs.figures import say_measures
 from regard.training.tasks import Classify, Task, keep_finite
 
@@ -41,6 +41,10 @@ class Evaluation:
             found |= {"labels": list(self.labels), "confusion": self.confusion.tolist()}
         return found | ({"notes": list(self.notes)} if self.notes else {})
 
+    def details(self) -> str:
+        """What is printed below the line; nothing of most kinds."""
+        return ""
+
     def format(self) -> str:
         """One line."""
         if self.count is None:
@@ -48,6 +52,14 @@ class Evaluation:
         else:
             of = f"  (of {self.count:,} {self.unit})"
         return f"{self.split}: {say_measures(self.measures)}{of}"
+
+
+def evaluate_finished(model: nn.Module, job: Job, split: Split) -> Evaluation:
+    """Evaluate the weights of a finished training as its job wants it."""
+    if job.evaluate is None:
+        return evaluate_split(model, job.task, split, job.labels)
+    found: Evaluation = job.evaluate(model, split)
+    return found
 
 
 @torch.no_grad()

@@ -88,6 +88,9 @@ class Job:
     show: Callable[[str, int], Example] | None = None  # of the split of this name, as `Split.show`
     number: Numbers | None = None  # what is predicted, if it is one number
     own_splits: bool = False  # does the data say what is in which split, so that no share can be cut?
+    # evaluates finished weights on a split by more than the measures of the task; None: these are all. It
+    # returns an Evaluation
+    evaluate: Callable[[nn.Module, Split], Any] | None = None
 
     def build(self) -> nn.Module:
         """A new model, to be trained."""

@@ -10,7 +10,7 @@ from decimal import ROUND_HALF_UP, Context, Decimal
 SMALLEST, LARGEST = 0.001, 100_000  # between these a number is written without a power of ten
 SMALLEST_LOSS = 0.0001  # the same for a loss
 HUGE = 1e15  # and more has no decimals that count
-PERCENTS = frozenset({"accuracy"})  # measures that are shares
+PERCENTS = frozenset({"accuracy", "exact"})  # measures that are shares
 LOSSES = frozenset({"loss", "log loss"})
 
 

@@ -1,0 +1,1 @@
+"""Pairs of sequences: sentences and their translations."""

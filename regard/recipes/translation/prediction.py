@@ -1,0 +1,44 @@
+"""The translation of one sentence, as text and as JSON."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from regard.recipes.prediction import Prediction
+from regard.recipes.translation.search import Candidate
+from regard.runs.figures import say_number
+
+
+@dataclass(frozen=True, kw_only=True)
+class Translation(Prediction):
+    """A sentence and its best translations, the best first. None of an empty line: it stays empty."""
+
+    best: tuple[Candidate, ...] = ()
+
+    @property
+    def answer(self) -> str | float | None:
+        """The best translation."""
+        if self.error is not None:
+            return None
+        return self.best[0].text if self.best else ""
+
+    @property
+    def right(self) -> bool | None:
+        if self.truth is None or self.error is not None:
+            return None
+        return self.answer == self.truth
+
+    def to_json(self) -> dict[str, Any]:
+        found = super().to_json()
+        if self.error is not None:
+            return found
+        return found | {"translation": self.answer, "best": [each._asdict() for each in self.best]}
+
+    def format(self) -> str:
+        """The translation; of several each in a line with its score."""
+        if self.error is not None:
+            return self.error
+        if len(self.best) < 2:
+            return str(self.answer)
+        return "\n".join(f"{say_number(each.score)}  {each.text}" for each in self.best)

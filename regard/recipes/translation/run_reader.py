@@ -1,0 +1,74 @@
+"""How a run reads a sentence and its translation, to be looked at."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+from regard.look.model_input import Tokens
+from regard.models.seq2seq import Seq2Seq
+from regard.recipes.text.model_input import TextInput
+from regard.recipes.text.reader import ORDER, TARGET, TEXT, TextReader, as_text
+from regard.recipes.translation.dataset import PairsInfo
+from regard.recipes.translation.pairs import join_words
+from regard.recipes.translation.search import SearchOptions, translate
+from regard.recipes.translation.vocabulary import load_vocabulary
+from regard.runs.run import Run
+
+FIRST_WORDS = "A man rides a horse."
+WRITTEN = "The model wrote the target itself, by beam search; --target shows another."
+HELD_OUT = "This sentence is from the data and was held out from training; --input shows one of yours."
+
+
+class RunPairReader(TextReader):
+    """Reads a source, and a target that is given or that the model finds."""
+
+    takes_target = True
+    controls = (TEXT, TARGET, ORDER)
+
+    def __init__(self, run: Run, model: nn.Module) -> None:
+        assert isinstance(model, Seq2Seq)
+        self.run, self.model, self.vocabulary = run, model, load_vocabulary(run)
+        self.longest = model.limit
+
+    def read(self, given: str | bytes | None = None, target: str | bytes | None = None) -> TextInput:
+        notes: tuple[str, ...] = ()
+        if given is None:
+            text, notes = self.example()
+        else:
+            text = join_words(as_text(given))
+        vocabulary = self.vocabulary
+        source = vocabulary.encode_source(text)
+        self.check_length(len(source) - 1, "the text")
+        self.check_length(len(source), "the text")
+        asked = None
+        if target is None or not target:
+            ratio = self.run.section(PairsInfo, "corpus").ratio
+            (found,) = translate([self.model], vocabulary, [source], SearchOptions(), ratio)
+            written = vocabulary.encode_target(found[0].text)
+            notes = (*notes, WRITTEN)
+        else:
+            asked = join_words(as_text(target))
+            written = vocabulary.encode_target(asked)
+        ids = [vocabulary.begin, *written.tolist()[:-1]]
+        self.check_length(len(ids), "the target")
+        return TextInput(
+            inputs={"source": torch.from_numpy(source)[None], "target": torch.tensor([ids])},
+            streams=(
+                Tokens("target", tuple(map(vocabulary.name_target, ids))),
+                Tokens("source", tuple(map(vocabulary.name_source, source.tolist()))),
+            ),
+            ids="target",
+            text=text,
+            target=asked,
+            answers="next",
+            called=vocabulary.name_target,
+            notes=notes,
+        )
+
+    def example(self) -> tuple[str, tuple[str, ...]]:
+        """The first sentence of the last sample of the run."""
+        written = self.run.samples()
+        if not written:
+            return FIRST_WORDS, ()
+        return written[-1][1].splitlines()[0].strip(), (HELD_OUT,)

@@ -1,0 +1,112 @@
+"""Translations of many sentences by beam search: sorted by length, so that a batch has little padding."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import ceil
+from typing import NamedTuple
+
+import numpy as np
+
+from regard.config import check_positive, check_sizes
+from regard.data.array import Array
+from regard.data.batch import pad_rows
+from regard.errors import RegardError
+from regard.generation.batch_readers import generate_targets
+from regard.models.seq2seq import Seq2Seq
+from regard.recipes.translation.vocabulary import Vocabulary
+
+TOKENS_AT_ONCE = 4096  # of the sources in a batch, times beams
+ENOUGH = 0.999  # share of the training pairs that are short enough to be found
+MORE = 10  # tokens that a translation may have beyond `ratio` times those of its source
+
+
+@dataclass(frozen=True, kw_only=True)
+class SearchOptions:
+    """How translations are searched."""
+
+    beams: int = 5  # likeliest beginnings that each step goes on with; 1: greedy search
+    n_best: int = 1  # translations of each sentence, the best first
+    # α of Σ log p / length^α: 0 prefers short translations, more prefers long ones
+    length_penalty: float = 1.0
+    ensemble: str | None = (
+        None  # other runs with the same tokens, RUN,RUN: the mean of all probabilities counts
+    )
+
+    def __post_init__(self) -> None:
+        check_sizes(self)
+        check_positive(self, "beams", "n_best")
+        if self.n_best > self.beams:
+            raise RegardError(
+                f"{self.beams} beams cannot give the {self.n_best} best; use --beams {self.n_best} or more"
+            )
+        if not self.length_penalty >= 0:
+            raise RegardError(f"length_penalty must be at least 0, got {self.length_penalty}")
+
+
+class Candidate(NamedTuple):
+    """One translation: score = logp / tokens^length_penalty."""
+
+    text: str
+    score: float
+    logp: float
+
+
+def translate(
+    models: Sequence[Seq2Seq],
+    vocabulary: Vocabulary,
+    sources: Sequence[Array],
+    options: SearchOptions,
+    ratio: float,
+) -> list[list[Candidate]]:
+    """The n best translations of each source (ids with the end), in the order of the sources.
+
+    ratio: a translation has at most so many times as many tokens as its source, and ten more
+    """
+    limit = min((model.limit for model in models if model.limit is not None), default=None)
+    order = sorted(range(len(sources)), key=lambda place: len(sources[place]))
+    found: list[list[Candidate]] = [[] for _ in sources]
+    for places in _in_batches(order, sources, options.beams):
+        ids, real = pad_rows([_shorten(sources[place], limit) for place in places])
+        most = [min(limit or 2**20, ceil(ratio * len(sources[place])) + MORE) for place in places]
+        device = next(models[0].parameters()).device
+        hypotheses = generate_targets(
+            models,
+            ids.to(device),
+            None if real is None else real.to(device),
+            begin=vocabulary.begin,
+            end=vocabulary.end,
+            max_new=most,
+            beams=options.beams,
+            length_penalty=options.length_penalty,
+            n_best=options.n_best,
+        )
+        for place, several in zip(places, hypotheses, strict=True):
+            found[place] = [Candidate(vocabulary.decode(each.ids), each.score, each.logp) for each in several]
+    return found
+
+
+def find_ratio(sources: Sequence[Array], targets: Sequence[Array]) -> float:
+    """The ratio that is enough for all but one in a thousand of these pairs, at least 1."""
+    ratios = [(len(target) - MORE) / len(source) for source, target in zip(sources, targets, strict=True)]
+    return max(1.0, round(float(np.quantile(ratios, ENOUGH)), 2))
+
+
+def _shorten(ids: Array, limit: int | None) -> Array:
+    """The first tokens of a source that is longer than the model can read, and its end."""
+    if limit is None or len(ids) <= limit:
+        return ids
+    kept: Array = ids[-limit:].copy()
+    kept[:-1] = ids[: limit - 1]
+    return kept
+
+
+def _in_batches(order: Sequence[int], sources: Sequence[Array], beams: int) -> list[list[int]]:
+    found: list[list[int]] = []
+    for place in order:
+        rows = max(1, TOKENS_AT_ONCE // (beams * len(sources[place])))
+        if not found or len(found[-1]) >= rows:
+            found.append([])
+        found[-1].append(place)
+    return found
