@@ -61,7 +61,7 @@ def finish_run(
             _write_confusion(run, found)
     if report:
         tell(observers, "working", "measuring the laws and writing the report ...")
-        _write_outcome(run, recipe, job, model, split)
+        _write_outcome(run, recipe, job, model, split, ended)
         target = target_of_run(run.path, model=model)
         write_laws(run, target)
         write_report(run, target)
@@ -81,13 +81,13 @@ def _tell_outcome(
         tell(observers, "concluded", line)
 
 
-def _write_outcome(run: Run, recipe: Recipe, job: Job, model: nn.Module, split: Split) -> None:
+def _write_outcome(run: Run, recipe: Recipe, job: Job, model: nn.Module, split: Split, ended: Result) -> None:
     """outcome.json: what the run was trained on, what to type next, and a few examples. A run is not lost over
     it. split: where the examples are from"""
     facts: dict[str, Any] = {
         "data": recipe.describe(job),
         "unit": split.unit,
-        "validation": job.validation,
+        "validation": job.validation if ended.stride == 1 else None,
         "next": without_folders(recipe.next_command(run).replace(run.quoted, "{run}")),
         "examples": None,
     }

@@ -25,16 +25,14 @@ def outcome_line(run: Run, job: Job, ended: Result, found: Evaluation | None) ->
     if not ended.best:
         return f"{said} (there is no validation split, so these are the last weights)"
     chosen = "  ".join(_without_names(ended.best, first))
-    return f"{said} (validation {chosen}{_of(job.validation)}, by which the weights were chosen)"
+    return f"{said} (validation {chosen}{_of_validation(job, ended)}, by which the weights were chosen)"
 
 
 def _without_test(run: Run, job: Job, ended: Result) -> str | None:
     if not ended.best:
         return None
     more_is_better = ended.keep in RISING
-    said = (
-        f"validation {_with_names(ended.best, _first(job, ended))}{_of(job.validation, f' {job.examples}')}"
-    )
+    said = f"validation {_with_names(ended.best, _first(job, ended))}{_of_validation(job, ended, f' {job.examples}')}"
     advice = ""
     if "test" in (run.config.data or {}) and not job.own_splits:
         advice = f"; --data.test 0.1 keeps some {job.examples} for a figure to cite"
@@ -49,6 +47,12 @@ def _first(job: Job, ended: Result) -> str:
     if job.labels is not None and "accuracy" in ended.best:
         return "accuracy"
     return ended.keep
+
+
+def _of_validation(job: Job, ended: Result, unit: str = "") -> str:
+    if ended.stride == 1 or job.validation is None:
+        return _of(job.validation, unit)
+    return f" of a part (one of {ended.stride}) of {job.validation:,}{unit}"
 
 
 def _of(count: int | None, unit: str = "") -> str:

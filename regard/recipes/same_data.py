@@ -12,6 +12,8 @@ from regard.runs.run import Run
 
 NAMED = 3  # differences that are named
 LONGEST = 40  # characters of a value that are shown
+# the path may be given from another folder; what could not be read may be gone
+MAY_DIFFER = ("path", "skipped")
 GO_ON = "Give the original data to go on, or start a new run, with --from {} if you want its weights"
 
 
@@ -23,8 +25,8 @@ def check_same_data(run: Run, info: Any, advice: str = "") -> None:
     # as it would be summarised now: an older run lacks what is counted since
     then = _flat(json.loads(json.dumps(to_dict(run.section(type(info), "corpus")))))
     now = _flat(json.loads(json.dumps(to_dict(info))))
-    # (the path may differ when it is given from another folder)
-    other = [key for key in dict.fromkeys((*then, *now)) if key != "path" and then.get(key) != now.get(key)]
+    keys = [key for key in dict.fromkeys((*then, *now)) if key not in MAY_DIFFER]
+    other = [key for key in keys if then.get(key) != now.get(key)]
     if other:
         told = [
             f"{key} was {_shown(then.get(key))} and is now {_shown(now.get(key))}" for key in other[:NAMED]

@@ -413,6 +413,7 @@ class Training:
             averaged=self.stepper.average is not None,
             before=now.before,
             minutes=self.config.minutes if self.timekeeper is not None else None,
+            stride=1 if self.plan is None else self.plan.stride,
         )
         self.tell("ended", result)
         return result

@@ -22,7 +22,7 @@ from regard.runs.run import Run
 from regard.training.result import Result, say_measures, say_time
 
 FEW_STEPS = 100  # fewer hardly train a model
-NEWS = 0.2  # a new number of steps is told if it differs by this share
+NEWS = 0.5  # a new number of steps is told if it differs by this share from the one told before
 
 
 def how_to_go_on(run: Run) -> str:
@@ -166,6 +166,7 @@ class Lines(Observer):
     def __init__(self, stream: TextIO | None = None, every: float = 10.0) -> None:
         self.stream, self.every = stream, every
         self.steps: int | None = None
+        self.said: int | None = None  # the number of steps that was told last
         self.speed = Speed()
         self.told = 0.0
 
@@ -179,8 +180,11 @@ class Lines(Observer):
         self.steps = self.speed.steps = steps
         if before is None:
             self._say(_what_fits(steps))
-        elif _is_news(steps, before):
-            self._say(_what_changed(steps, before))
+        elif _is_news(steps, self.said or before):
+            self._say(_what_changed(steps, self.said or before))
+        else:
+            return
+        self.said = steps
 
     def stepped(self, step: int, loss: float, tokens: int, seconds: float) -> None:
         self.speed.add(step, loss, tokens, seconds)
@@ -234,6 +238,7 @@ class Bar(Observer):
             refresh_per_second=4,
         )
         self.task: TaskID | None = None
+        self.said: int | None = None  # the number of steps that was told last
         self.speed = Speed()
         self.validation = ""
         self.told = 0.0
@@ -253,10 +258,13 @@ class Bar(Observer):
         self.speed.steps = steps
         if self.task is not None:
             self.progress.update(self.task, total=steps)
-        if before is None and steps < FEW_STEPS:
-            self._say(_what_fits(steps))
-        elif before is not None and _is_news(steps, before):
-            self._say(_what_changed(steps, before))
+        if before is None:
+            self.said = steps
+            if steps < FEW_STEPS:
+                self._say(_what_fits(steps))
+        elif _is_news(steps, self.said or before):
+            self._say(_what_changed(steps, self.said or before))
+            self.said = steps
 
     def stepped(self, step: int, loss: float, tokens: int, seconds: float) -> None:
         self.speed.add(step, loss, tokens, seconds)

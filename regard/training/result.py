@@ -30,6 +30,7 @@ class Result:
     averaged: bool = False  # are the saved weights a moving average?
     before: float | None = None  # validation loss of the evaluation before the last
     minutes: float | None = None  # the budget, if it was given in minutes
+    stride: int = 1  # each evaluation took one of so many validation batches
 
     def say(self) -> str:
         """One line for the user."""

@@ -100,9 +100,7 @@ def defaults(data: Any = None, kind: str | None = None) -> Settings:
             data=LabelledConfig(path=path, smoothing=0.1),
             model=model,
             # keep: of smoothed labels the loss falls to the end, where few rows' accuracy is chance
-            train=TrainConfig(
-                minutes=MINUTES_OF_LABELLED, steps=steps, batch=32, lr=0.01, adam_lr=0.001, keep="loss"
-            ),
+            train=TrainConfig(minutes=MINUTES_OF_LABELLED, steps=steps, batch=32, lr=0.01, adam_lr=0.001),
         )
     kind = kind or "decoder"
     check_choice("kind of model for plain text", kind, PLAIN_MODELS)

@@ -48,8 +48,8 @@ class TextInput(ModelInput):
 
     def without(self, region: Sequence[int]) -> TextInput:
         kept = kept_places(region, self.inputs[self.ids].shape[1], "token")
-        beside = {name: self.inputs[name][:, kept] for name in self.along}
-        return replace(self, inputs=self.inputs | beside | {self.ids: self.inputs[self.ids][:, kept]})
+        cut = [name for name in (self.ids, self.spelling, *self.along) if name is not None]
+        return replace(self, inputs=self.inputs | {name: self.inputs[name][:, kept] for name in cut})
 
     def actions(self, model: nn.Module) -> Iterator[Action]:
         """Swaps, other orders, and places that grow."""

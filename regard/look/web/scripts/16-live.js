@@ -77,6 +77,8 @@ function liveInput(page) {
     ask({ order: null });
   });
   for (const [, box] of typed) box.addEventListener("input", () => grow(box));
+  // another tab may have hidden it
+  new IntersectionObserver(() => typed.forEach(([, box]) => grow(box))).observe(element);
   for (const [{ name, most }, input] of chosenFiles) {
     input.addEventListener("change", async () => {
       if (!input.files.length) return;
@@ -145,6 +147,7 @@ function filePicker({ label, accept }) {
 }
 
 function grow(box) {
+  if (!box.offsetParent) return;  // it is hidden, and has no height
   box.style.height = "auto";
   box.style.height = `${Math.min(220, box.scrollHeight + 2)}px`;
 }
