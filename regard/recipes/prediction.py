@@ -103,7 +103,7 @@ class Prediction:
 
     def _name(self) -> str:
         """The input; a text of a table, which may have many lines, in a part of one."""
-        if self.source is None or self.kind != "text":
+        if self.source is None or self.kind is None:
             return self.input
         words = " ".join(self.input.split())
         if len(words) <= LONGEST:

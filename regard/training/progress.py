@@ -22,7 +22,7 @@ from regard.runs.run import Run
 from regard.training.result import Result, say_measures, say_time
 
 FEW_STEPS = 100  # fewer hardly train a model
-NEWS = 0.5  # a new number of steps is told if it differs by this share from the one told before
+NEWS = 0.4  # a new number of steps is told if it differs by this share from the one told before
 
 
 def how_to_go_on(run: Run) -> str:

@@ -222,17 +222,17 @@ def test_figures_that_are_no_numbers_do_not_spoil_the_summary():
 
 def test_a_stopped_run_does_not_look_at_its_test_split(tmp_path, monkeypatch):
     """Reports of a stopped run are made from the validation split; the test split is for the end alone."""
-    seen, whole = [], finish.evaluate_split
+    seen, whole = [], finish.evaluate_finished
     for name in ("write_laws", "write_report", "target_of_run"):
         monkeypatch.setattr(finish, name, lambda *what, **how: None)
     for name in ("curves", "confusion", "save"):
         monkeypatch.setattr(finish.plot, name, lambda *what, **how: None)
 
-    def evaluate(model, task, split, labels):
+    def evaluate(model, job, split):
         seen.append(split.name)
-        return whole(model, task, split, labels)
+        return whole(model, job, split)
 
-    monkeypatch.setattr(finish, "evaluate_split", evaluate)
+    monkeypatch.setattr(finish, "evaluate_finished", evaluate)
     tiny = KINDS["set_table"](tmp_path)
     how = {"data": tiny.data, "out": tmp_path / "run", "options": tiny.options | {"data.test": 0.2}}
     stopper = Stopper("run", 2)

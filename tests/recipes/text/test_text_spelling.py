@@ -16,6 +16,7 @@ from regard.nn.bag import ROWS, BagOfNGrams
 from regard.nn.gate import ALONE
 from regard.recipes.text.fill_bag import STRENGTH, fill_bag, fold_tokens, rarity
 from regard.recipes.text.labelled import LabelledConfig, prepare_labelled
+from regard.recipes.text.model_input import TextInput
 from regard.recipes.text.recipe import RECIPE
 from regard.recipes.text.run_reader import RunTextReader
 from regard.recipes.text.spelling import character_ngrams, hash_ngram, spell, spell_text, spell_vocabulary
@@ -220,3 +221,10 @@ def test_another_classifier_can_start_from_it(run, tmp_path):
     model = load_model(started)
     assert model.bag.words.shape[1] == len({word[0] for word, _ in endings(0)})
     assert model.bag.spelling.any()
+
+
+def test_a_span_that_is_taken_out_takes_its_spelling_along():
+    inputs = {"tokens": torch.arange(5)[None], "spelling": torch.arange(15).view(1, 5, 3)}
+    given = TextInput(inputs=inputs, ids="tokens", spelling="spelling", answers="classes")
+    left = given.without([1, 2]).inputs
+    assert left["tokens"].tolist() == [[0, 3, 4]] and left["spelling"][0, :, 0].tolist() == [0, 9, 12]
