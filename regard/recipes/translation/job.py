@@ -8,6 +8,7 @@ from functools import partial
 
 from torch import nn
 
+from regard.data.array import Array
 from regard.data.splits import SPLITS, TEST, VALIDATION
 from regard.data.table_rows import looks_like_table, stream_rows
 from regard.errors import RegardError
@@ -32,7 +33,9 @@ from regard.runs.run import Run
 from regard.training.config import TrainConfig
 
 SAMPLED = 3  # translations of a sample
-AT_THE_END = 2000  # pairs that are translated at the end of training
+AT_THE_END = 2000  # pairs that are translated at the end of training, at most
+# tokens of their sources, at most: a model that has learned little writes on and on
+TOKENS_AT_THE_END, AT_LEAST = 30_000, 50
 
 
 def prepare_job(settings: Settings, context: DataContext) -> Job:
@@ -53,7 +56,7 @@ def make_job(settings: Settings, corpus: Corpus) -> Job:
 
     def evaluate(model: nn.Module, split: Split) -> Evaluation:
         rows = corpus.rows(SPLITS[split.name])
-        return evaluate_pairs(model, task, corpus, split, rows, SearchOptions(), most=AT_THE_END)
+        return evaluate_pairs(model, task, corpus, split, rows, SearchOptions(), most=_most(corpus, rows))
 
     return Job(
         kind=kind,
@@ -122,6 +125,12 @@ def split_of(run: Run, corpus: Corpus, name: str) -> tuple[Translate, Split]:
         rows=lambda: source.rows_of(TEST),
     )
     return Translate(corpus.vocabulary.begin, data.smoothing), split
+
+
+def _most(corpus: Corpus, rows: Array) -> int:
+    """How many of these pairs are translated at the end of training."""
+    mean = sum(len(corpus.sources[row]) for row in rows) / max(1, len(rows))
+    return min(AT_THE_END, max(AT_LEAST, int(TOKENS_AT_THE_END / max(1.0, mean))))
 
 
 def _show(corpus: Corpus, row: int) -> Example:

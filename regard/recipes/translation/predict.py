@@ -12,7 +12,7 @@ from typing import IO, Any, NamedTuple
 from regard.data.missing import is_missing
 from regard.data.table_rows import looks_like_table, stream_rows
 from regard.data.text_files import read_lines
-from regard.data.tokenizer import unknown_words
+from regard.data.tokenizer import Characters, unknown_words
 from regard.errors import RegardError
 from regard.files import PathLike, write_stream
 from regard.models.seq2seq import Seq2Seq
@@ -101,9 +101,19 @@ class _Translator:
 
     def _given(self, text: str, name: str, **known: Any) -> _Given:
         words = join_words(text)
-        notes = [unknown_words(self.vocabulary.source, words), self._cut(words)]
+        notes = [self._unknown(words), self._cut(words)]
         said = tuple(f"{name[:40]}: {note}" for note in notes if note)
         return _Given(words, Translation(input=words, kind="text", notes=said, **known))
+
+    def _unknown(self, text: str) -> str | None:
+        if not isinstance(self.vocabulary.source, Characters):
+            return unknown_words(self.vocabulary.source, text)
+        unknown = self.vocabulary.source.unknowns(text)
+        if not unknown:
+            return None
+        return (
+            f"left out, because they are not among the characters of the training data: {' '.join(unknown)}"
+        )
 
     def _cut(self, text: str) -> str | None:
         limit = min((model.limit for model in self.models if model.limit is not None), default=None)
@@ -146,11 +156,16 @@ def check_lines_file(out: PathLike, inputs: Sequence[str]) -> None:
 
 
 def write_lines(predictions: Iterator[Prediction], out: PathLike) -> Iterator[Prediction]:
-    """Pass predictions on, and write a line for each after the last: the translation, or nothing."""
+    """Pass predictions on, and write a line for each after the last: the translation, or nothing. If there is no
+    answer at all, nothing is written."""
     lines: list[str] = []
+    answered = False
     for prediction in predictions:
         lines.append(str(prediction.answer or ""))
+        answered |= prediction.error is None
         yield prediction
+    if not answered:
+        return
 
     def write(part: Path) -> None:
         file: IO[str]

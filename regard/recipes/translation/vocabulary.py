@@ -10,7 +10,7 @@ import numpy as np
 
 from regard.data import tokenizer as tokenizers
 from regard.data.array import Array
-from regard.data.tokenizer import Characters, Tokenizer
+from regard.data.tokenizer import Tokenizer, UnknownCharacter
 from regard.errors import RegardError
 from regard.runs.run import Run
 
@@ -81,9 +81,11 @@ class Vocabulary:
 
 
 def _encode(tokenizer: Tokenizer, text: str) -> Array:
-    if isinstance(tokenizer, Characters):
-        text = "".join(sign for sign in text if sign in tokenizer.characters)
-    return tokenizer.encode(text).astype(np.int64)
+    try:
+        return tokenizer.encode(text).astype(np.int64)
+    except UnknownCharacter:
+        unknown = set(tokenizer.unknowns(text))
+        return tokenizer.encode("".join(sign for sign in text if sign not in unknown)).astype(np.int64)
 
 
 def learn_vocabulary(

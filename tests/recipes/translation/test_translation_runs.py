@@ -94,6 +94,18 @@ def test_lines_of_a_file_become_lines_of_a_file(run, tmp_path, capsys):
     assert capsys.readouterr().out == "ABC\n"
 
 
+def test_what_is_unknown_is_said_and_what_is_no_text_writes_nothing(run, tmp_path, capsys):
+    assert main(["predict", str(run.path), "a💥b"]) == 0
+    said = capsys.readouterr()
+    assert said.out == "AB\n" and "left out" in said.err and "💥" in said.err
+    (tmp_path / "in.txt").write_bytes(b"\0\1\2")
+    assert main(["predict", str(run.path), str(tmp_path / "in.txt"), "--out", str(tmp_path / "out.txt")]) == 2
+    assert not (tmp_path / "out.txt").exists() and "in.txt is binary" in capsys.readouterr().err
+    (tmp_path / "in.txt").write_text("ab\n")
+    both = ["predict", str(run.path), str(tmp_path / "in.txt"), "--out", str(tmp_path / "in.txt")]
+    assert main(both) == 2 and (tmp_path / "in.txt").read_text() == "ab\n"
+
+
 def test_a_translation_does_not_depend_on_those_beside_it(run):
     texts = ["a", "edcba", "bb", "abcde", "c"]
     together = regard.predict(run.path, texts)
