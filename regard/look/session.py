@@ -110,7 +110,11 @@ class Session:
             words = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
             raise RegardError(f"{self.name} cannot read this input: {words}") from error
         alone = {view.name for view in scene.views if view.stands_alone}
-        if not scene.seen and not any(view["view"] in alone for view in scene.data["views"]):
+        if (
+            not scene.seen
+            and self.run is None
+            and not any(view["view"] in alone for view in scene.data["views"])
+        ):
             raise RegardError(
                 f"no attention was recorded in {self.name}, a {type(self.model).__name__}: neither fused "
                 f"attention nor a softmax whose weights are summed with values"

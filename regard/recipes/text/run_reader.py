@@ -11,12 +11,14 @@ from torch import nn
 
 from regard.data import tokenizer as tokenizers
 from regard.look.model_input import Tokens
+from regard.nn.gate import Gate
 from regard.recipes.text.defaults import has_bag, is_classifier
 from regard.recipes.text.labelled import LabelledConfig, LabelledInfo
 from regard.recipes.text.labelled_texts import LabelledTexts
 from regard.recipes.text.model_input import TextInput
 from regard.recipes.text.reader import FIRST_WORDS, TextReader, as_text
 from regard.recipes.text.spelling import spell_text
+from regard.runs.figures import say_number
 from regard.runs.outcome import first_example
 from regard.runs.run import Run
 
@@ -39,6 +41,8 @@ class RunTextReader(TextReader):
             self.labelled = run.section(LabelledInfo, "corpus")
         self.masked = config.vocab > self.tokenizer.size and self.labelled is None
         self.causal = bool(config.causal)
+        gate = getattr(model, "gate", None)
+        self.gate = gate if isinstance(gate, Gate) else None
 
     def read(self, given: str | bytes | None = None, target: str | bytes | None = None) -> TextInput:
         known: dict[str, Any] = {}
@@ -58,12 +62,23 @@ class RunTextReader(TextReader):
         if has_bag(self.run.config) and self.labelled is not None:
             inputs["spelling"] = spell_text(self.tokenizer, text)[None]
             known["spelling"] = "spelling"
+        if self.gate is not None:
+            known["notes"] = (*known.get("notes", ()), self.say_gate(self.gate))
         return TextInput(
             inputs=inputs,
             streams=(Tokens("tokens", tuple(map(self.called, ids))),),
             ids="tokens",
             text=text,
             **known,
+        )
+
+    def say_gate(self, gate: Gate) -> str:
+        """How much of the prediction attention can tell."""
+        opened, surer = gate.weights
+        return (
+            "The logits are those of a bag of words and character n-grams plus "
+            f"{say_number((opened / surer).item(), 2)} times those of the blocks. Attention and gradient × input show "
+            "the blocks alone; leave one out shows both."
         )
 
     def called(self, id: int) -> str:
