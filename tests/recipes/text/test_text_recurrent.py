@@ -11,6 +11,7 @@ from regard.api.generate import generate
 from regard.api.load import load
 from regard.api.predict import predict
 from regard.api.train import train
+from regard.cli.main import main
 from regard.errors import RegardError
 from regard.models.token_model import TokenModel
 from regard.recipes.base import get_recipe
@@ -66,6 +67,7 @@ def test_a_classifier_is_trained_and_predicts(kind):
     assert found == ["good", "bad"]
     with pytest.raises(RegardError, match="classifier.*regard predict.*generate"):
         "".join(generate(kind, "a"))
+    assert main(["look", kind, "--out", "page.html"]) == 0  # without attention there is something to see, too
 
 
 class Losses(Observer):
