@@ -7,7 +7,7 @@ from typing import Any
 
 from regard.recipes.evaluation import Evaluation
 from regard.recipes.job import Job
-from regard.runs.best import RISING
+from regard.runs.best import main_measure
 from regard.runs.figures import say_measure, say_value
 from regard.runs.run import Run
 from regard.training.result import Result
@@ -20,7 +20,7 @@ def outcome_line(run: Run, job: Job, ended: Result, found: Evaluation | None) ->
     """
     if found is None:
         return _without_test(run, job, ended)
-    first = _first(job, ended)
+    first = main_measure(found.measures, ended.keep, classes=job.labels is not None)
     said = f"test {_with_names(found.measures, first)}{_of(found.count, f' {found.unit}')}"
     if not ended.best:
         return f"{said} (there is no validation split, so these are the last weights)"
@@ -31,22 +31,15 @@ def outcome_line(run: Run, job: Job, ended: Result, found: Evaluation | None) ->
 def _without_test(run: Run, job: Job, ended: Result) -> str | None:
     if not ended.best:
         return None
-    more_is_better = ended.keep in RISING
-    said = f"validation {_with_names(ended.best, _first(job, ended))}{_of_validation(job, ended, f' {job.examples}')}"
+    first = main_measure(ended.best, ended.keep, classes=job.labels is not None)
+    said = f"validation {_with_names(ended.best, first)}{_of_validation(job, ended, f' {job.examples}')}"
     advice = ""
     if "test" in (run.config.data or {}) and not job.own_splits:
         advice = f"; --data.test 0.1 keeps some {job.examples} for a figure to cite"
     return (
-        f"{said}, by which the weights were chosen, so on new {job.examples} it is likely "
-        f"{'lower' if more_is_better else 'higher'}{advice}"
+        f"{said}, by which the weights were chosen, so new {job.examples} are likely predicted a little worse"
+        f"{advice}"
     )
-
-
-def _first(job: Job, ended: Result) -> str:
-    """The measure to begin with: of classes the share of right answers, otherwise what chose the weights."""
-    if job.labels is not None and "accuracy" in ended.best:
-        return "accuracy"
-    return ended.keep
 
 
 def _of_validation(job: Job, ended: Result, unit: str = "") -> str:

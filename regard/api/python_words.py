@@ -13,8 +13,8 @@ from regard.files import say_again
 P = ParamSpec("P")
 T = TypeVar("T")
 KEYWORDS = {"--resume": "resume=True", "--out": "out=", "--from": "start=", "--no-report": "report=False"}
-# with its value, where that is a path: --from runs/mine
-OPTIONS = re.compile("|".join(rf"({option})(?![\w.-])" for option in KEYWORDS))
+OPTIONS = re.compile("|".join(rf"{option}(?![\w.-])" for option in KEYWORDS))
+# with the run that it names: --from runs/mine
 START = re.compile(r"--from (?!of\b)([^\s;,)]+)")
 
 

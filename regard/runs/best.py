@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from regard.runs.figures import say_measure
 
 Look = Mapping[str, Any]  # the measures of an evaluation
 RISING = frozenset({"accuracy"})  # measures of which more is better; of all others less is
+
+
+def main_measure(measures: Iterable[str], keep: str | None, *, classes: bool) -> str:
+    """The measure that says most, which is told first: of classes the share of right answers, of numbers errors in
+    the units of the data, otherwise what chose the weights. keep: the measure that chose them"""
+    there = list(measures)
+    if classes and "accuracy" in there:
+        return "accuracy"
+    errors = [name for name in there if name.startswith("MAE")]
+    if errors:
+        return errors[0]
+    if keep is not None and keep in there:
+        return keep
+    return "loss"
 
 
 def rank(measures: Look, by: str) -> tuple[float, float]:

@@ -3,7 +3,7 @@ and what to do next."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from torch import nn
@@ -11,6 +11,7 @@ from torch import nn
 from regard.look.private import without_folders
 from regard.look.view import View
 from regard.look.views.history import best_scores
+from regard.runs.best import main_measure
 from regard.runs.figures import say_number, say_percent
 from regard.runs.outcome import kept_examples, read_outcome
 from regard.runs.run import Run
@@ -88,23 +89,11 @@ def _figures(run: Run, known: Mapping[str, Any]) -> list[dict[str, Any]]:
         if count is None and split == "validation" and isinstance(known.get("validation"), int):
             count = f"{known['validation']:,}"
         of = None if count is None else f"of {count} {known.get('unit') or 'examples'}"
-        first = _main(list(found), run)
+        classes = bool((run.config.corpus or {}).get("labels"))
+        first = main_measure(found, run.config.keep, classes=classes)
         names = sorted(found, key=lambda name: name != first)
         return [{"measure": name, "said": found[name], "split": split, "of": of} for name in names]
     return []
-
-
-def _main(measures: Sequence[str], run: Run) -> str:
-    """The measure that says most: of classes the share of right answers, of numbers errors in the units of the
-    data, otherwise what chose the weights."""
-    telling = [name for name in measures if name.startswith("MAE")]
-    if (run.config.corpus or {}).get("labels") and "accuracy" in measures:
-        telling = ["accuracy"]
-    if telling:
-        return telling[0]
-    if run.config.keep is not None and run.config.keep in measures:
-        return run.config.keep
-    return "loss"
 
 
 def _examples(run: Run, known: Mapping[str, Any]) -> dict[str, Any] | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from typing import Any, Literal, NamedTuple
 
@@ -89,10 +88,10 @@ def label_text(value: Any, path: str, line: int, column: str) -> str:
     """The label of a cell as text; raise for what is no label."""
     if isinstance(value, float) and math.isfinite(value):
         return repr(value)
-    if isinstance(value, bool) or not isinstance(value, str | int):
-        value = json.dumps(value, default=str, allow_nan=False) if value == value else "NaN"
-        if value not in ("true", "false"):
-            raise RegardError(
-                f"line {line} of {path} has {value} in '{column}'; a label is text, a number, true or false"
-            )
-    return str(value).strip()
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str | int):
+        return str(value).strip()
+    raise RegardError(
+        f"line {line} of {path} has {value!r} in '{column}'; a label is text, a number, true or false"
+    )

@@ -308,7 +308,8 @@ def test_what_is_said_of_a_table_to_predict_can_be_done(baskets, tmp_path):
     ):
         more.write_text(text)
         (answer,) = predict(run.path, [str(more)])
-        assert words in answer.error
+        advised = set(re.findall(r"--data\.(\w+)", answer.error))
+        assert words in answer.error and advised <= set(get_recipe("sets").reading_options)
 
 
 def test_a_run_finds_its_data_from_another_folder(baskets, tmp_path, monkeypatch):
